@@ -1,0 +1,114 @@
+# One command for each thing there is to do here. Every target prepares what it needs by itself:
+# nothing has to be installed by hand beyond Python 3.11 or newer (and gcc, to compile).
+#
+#     make install   make run       the broker in .venv, and its demonstration
+#     make test      test-compiled  the same suite, interpreted and compiled
+#     make lint      types  format  ruff, mypy
+#     make bench     sim    fuzz    measure, simulate, feed garbage
+#     make docs                     rewrite the pages that are printed from tables
+#     make lock                     choose the exact versions of all dependencies again
+#     make clean                    remove everything these targets have made
+
+SHELL := /bin/sh
+.SHELLFLAGS := -eu -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+# Another interpreter:  make PYTHON=python3.13 test
+PYTHON ?=
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+SIM_ARGS ?=
+export PYTHON
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Both would let something else than the prepared environment be imported.
+unexport PYTHONPATH PYTHONHOME
+
+RUN := .venv
+TEST := .venv-test
+COMPILED := .venv-compiled
+LOCK := .venv-lock
+
+EXTRAS := demo,spark,spark-jre
+SOURCES := $(shell find src/penstock -type f -not -name '*.pyc')
+DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv
+BUILD := $(DEPENDENCIES) compile_list.txt $(SOURCES)
+
+.PHONY: help install run test test-compiled lint types format bench sim fuzz docs lock clean
+
+help:
+	@sed -n 's/^# \{4,\}//p' Makefile
+
+install: $(RUN)/.stamp
+
+run: $(RUN)/.stamp
+	$(RUN)/bin/penstock run
+
+# A clean build directory: setuptools would otherwise pack modules that were deleted since.
+$(RUN)/.stamp: $(BUILD) requirements/run.lock
+	@rm -rf build
+	@scripts/prepare_venv $(RUN) requirements/run.lock '.[$(EXTRAS)]'
+	@$(RUN)/bin/python scripts/show_build.py
+	@touch $@
+
+# Interpreted: an editable installation is always plain Python, and follows every edit of src/.
+$(TEST)/.stamp: $(DEPENDENCIES) requirements/dev.lock
+	@PENSTOCK_PURE=1 scripts/prepare_venv $(TEST) requirements/dev.lock \
+		--editable '.[$(EXTRAS),test,dev]'
+	@touch $@
+
+$(COMPILED)/.stamp: $(BUILD) requirements/dev.lock
+	@rm -rf build
+	@PENSTOCK_COMPILE=require scripts/prepare_venv $(COMPILED) requirements/dev.lock \
+		'.[$(EXTRAS),test]'
+	@$(COMPILED)/bin/python scripts/show_build.py
+	@touch $@
+
+test: $(TEST)/.stamp
+	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest $(PYTEST_ARGS)
+
+test-compiled: $(COMPILED)/.stamp
+	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest $(PYTEST_ARGS)
+
+lint: $(TEST)/.stamp
+	$(TEST)/bin/ruff check .
+	$(TEST)/bin/ruff format --check .
+
+types: $(TEST)/.stamp
+	$(TEST)/bin/mypy --strict src tests scripts setup.py
+
+format: $(TEST)/.stamp
+	$(TEST)/bin/ruff check --fix .
+	$(TEST)/bin/ruff format .
+
+bench: $(RUN)/.stamp
+	$(RUN)/bin/python -m penstock.perf $(BENCH_ARGS)
+
+sim: $(RUN)/.stamp
+	$(RUN)/bin/python -m penstock.simulation $(SIM_ARGS)
+
+fuzz: $(TEST)/.stamp
+	PENSTOCK_TEST_BUILD=interpreted HYPOTHESIS_PROFILE=long \
+		$(TEST)/bin/python -m pytest fuzz $(PYTEST_ARGS)
+
+docs: $(TEST)/.stamp
+	$(TEST)/bin/python scripts/limits_page.py > docs/limits.md
+
+# Resolved in an empty environment, so that nothing left over from earlier ends up in the lists.
+lock:
+	rm -rf $(LOCK)
+	PENSTOCK_PURE=1 scripts/prepare_venv $(LOCK) /dev/null '.[$(EXTRAS)]'
+	echo '# Exact versions of what `make install` installs. Written by `make lock`.' \
+		> requirements/run.lock
+	$(LOCK)/bin/python -m pip freeze --exclude penstock >> requirements/run.lock
+	PENSTOCK_PURE=1 scripts/prepare_venv $(LOCK) requirements/run.lock '.[$(EXTRAS),test,dev]'
+	echo '# Exact versions of what the tests and checks install. Written by `make lock`.' \
+		> requirements/dev.lock
+	$(LOCK)/bin/python -m pip freeze --exclude penstock >> requirements/dev.lock
+	rm -rf $(LOCK)
+
+clean:
+	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) .wheels .ci-logs build dist src/*.egg-info
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,159 @@
+"""The rows about memory, start time and overload: each on a fresh broker where we may start one."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.brokers import Broker, Target
+from bench.measure import (
+    OVERHEAD_SECONDS_MAX,
+    RunFailed,
+    always,
+    generator_command,
+    parse_sample,
+    run_idle,
+    run_lines,
+    run_once,
+)
+
+CONSUMER_RATE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much the resource rows do.
+
+    rss_mb_max: an overloaded broker is stopped there. settle_s: after work, before memory is
+    read; a broker gives memory back, or collects garbage, within about a second.
+    """
+
+    messages_16b: int
+    messages_1k: int
+    queues: int
+    connections: int
+    overload_s: float
+    rss_mb_max: float
+    settle_s: float
+
+
+FULL: Final = Scale(400_000, 100_000, 20, 300, 20.0, 4096.0, 1.0)
+SMOKE: Final = Scale(2_000, 1_000, 4, 20, 1.0, 2048.0, 0.05)
+
+
+def bytes_per_message(program: Path, broker: Broker, size: int, count: int, scale: Scale) -> float:
+    """Resident bytes a queued message of `size` costs; 0.0 when the process is not known.
+
+    Confirm-paced over several queues, so that neither a flood's slack nor one queue's high mark
+    is measured. A publisher held for 3 s ends the filling: what was confirmed counts.
+    Raises: RunFailed.
+    """
+    queues = scale.queues
+    spread = ("-P", str(queues), "-Q", str(queues), "-s", str(size), "--stall", "3")
+    warm_up = ("-C", str(queues), "-n", str(20 * queues), "--confirm", "50")
+    run_once(program, broker, (*spread, *warm_up), 0.0)
+    time.sleep(scale.settle_s)
+    before = broker.rss_bytes()
+    filling = ("-C", "0", "-n", str(count), "--confirm", "50", "--keep", "--qprefix", "fill")
+    filled = run_once(program, broker, (*spread, *filling), 0.0)
+    time.sleep(scale.settle_s)
+    held = broker.rss_bytes() - before
+    # A run of no length over the same names deletes the queues again.
+    emptying = ("-P", "0", "-C", "0", "-Q", str(queues), "-w", "0", "-t", "0")
+    run_once(program, broker, (*emptying, "--qprefix", "fill"), 0.0)
+    return held / filled.confirmed if filled.confirmed and broker.pids else 0.0
+
+
+def measure_memory(program: Path, target: Target, scale: Scale) -> dict[str, float]:
+    """The memory row of one target; names as in `workloads.RESOURCE_BOUNDS`.
+
+    Raises: RunFailed, BrokerFailed.
+    """
+    values: dict[str, float] = {}
+    starts: list[float] = []
+
+    broker = target.start()
+    try:
+        starts.append(broker.start_s)
+        time.sleep(scale.settle_s)
+        values["idle_mb"] = broker.rss_bytes() / 2**20
+        values |= run_idle(program, broker, scale.connections)
+        values.pop("secs")
+    finally:
+        broker.stop()
+
+    for name, size, count in (
+        ("bytes_per_16b", 16, scale.messages_16b),
+        ("bytes_per_1k", 1024, scale.messages_1k),
+    ):
+        broker = target.start()
+        try:
+            starts.append(broker.start_s)
+            values[name] = bytes_per_message(program, broker, size, count, scale)
+        finally:
+            broker.stop()
+    if target.kind != "rival":
+        # The first start may have compiled byte code; the median is what a user meets.
+        values["start_s"] = sorted(starts)[len(starts) // 2]
+    known = bool(broker.pids)
+    return {name: value for name, value in values.items() if known or name == "start_s"}
+
+
+def rss_guard(rss_mb_max: float) -> Callable[[dict[str, float]], bool]:
+    """A watch that ends a run when the broker's memory passes `rss_mb_max`."""
+
+    def watch(point: dict[str, float]) -> bool:
+        return point["rss_mb"] <= rss_mb_max
+
+    return watch
+
+
+def measure_overload(
+    program: Path, target: Target, scale: Scale, depth_mb: float | None
+) -> dict[str, float]:
+    """Flood one queue whose consumer acks 1,000 a second.
+
+    depth_mb: what the queue may hold by configuration, MiB; None when nobody said.
+    Returns rss_mb, consumer_rate, consumer_share, consumer_rate_last, publish_rate, seconds, and
+    is_stopped 1.0 when the memory guard ended it.
+    Raises: RunFailed, BrokerFailed.
+    """
+    broker = target.start()
+    try:
+        options = (
+            *("-s", "1024", "--prefetch", "200", "--crate", str(CONSUMER_RATE), "--series"),
+            *("-w", "1", "-t", str(scale.overload_s)),
+        )
+        command = generator_command(program, broker, options)
+        watch = rss_guard(scale.rss_mb_max) if broker.pids else always
+        lines = run_lines(command, scale.overload_s + 1.0 + OVERHEAD_SECONDS_MAX, watch)
+    finally:
+        broker.stop()
+    series = [json.loads(line) for line in lines if line.startswith('{"t"')]
+    if not series:
+        raise RunFailed("the overload run ended within a second")
+    is_stopped = lines[-1].startswith('{"t"')
+    if is_stopped:
+        measured = series[1:] or series
+        consumer_rate = sum(point["got"] for point in measured) / len(measured)
+        publish_rate = sum(point["pub"] for point in measured) / len(measured)
+        rss_mb, seconds = max(point["rss_mb"] for point in series), float(len(series))
+    else:
+        sample = parse_sample(lines[-1])
+        consumer_rate, publish_rate = sample.rate, sample.publish_rate
+        rss_mb, seconds = sample.rss_max_mb, sample.seconds
+    values = {
+        "consumer_rate": consumer_rate,
+        "consumer_share": consumer_rate / CONSUMER_RATE,
+        "consumer_rate_last": float(series[-1]["got"]),
+        "publish_rate": publish_rate,
+        "seconds": seconds,
+        "is_stopped": float(is_stopped),
+    }
+    if broker.pids:
+        values["rss_mb"] = rss_mb
+        if depth_mb is not None:
+            values["rss_over_depth_mb"] = rss_mb - depth_mb
+    return values

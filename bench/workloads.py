@@ -1,0 +1,249 @@
+"""The benchmark rows: what each asks of a broker, how the generator is called, what is expected.
+
+A row is a list of `loadgen` options without durations. `count` is the number of messages of its
+smoke run, small enough for an interpreted broker on a busy machine.
+
+The targets judge a paired run against RabbitMQ on the same machine in the same hour; they inform
+and never fail a run. They hold for the compiled broker; an uncompiled one is only asked not to
+lose (`UNCOMPILED`).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+WINDOW: Final = ("--confirm", "200", "--prefetch", "200", "--ackmulti", "50")
+KEEPS_NOTHING_NOTE: Final = (
+    "Penstock runs with --memory and keeps nothing on disk: persistent rows are not compared"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One thing asked of one number.
+
+    metric: rate (messages/s), cpu_us (microseconds per message), p99_us, or a ratio to the rival
+    (rate_ratio, cpu_ratio, p50_ratio: above 1 is better than the rival).
+    floor, stretch: what must and what should be reached; stretch None: nothing beyond the floor.
+    """
+
+    metric: str
+    floor: float
+    stretch: float | None = None
+
+    @property
+    def is_ceiling(self) -> bool:
+        """Whether smaller numbers are better."""
+        return self.metric in CEILINGS
+
+
+CEILINGS: Final = frozenset(
+    {
+        "cpu_us",
+        "p99_us",
+        "bytes_per_16b",
+        "bytes_per_1k",
+        "bytes_per_connection",
+        "idle_mb",
+        "start_s",
+        "rss_over_depth_mb",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One row. copies: deliveries per published message; is_paced: the rate is set, not found."""
+
+    name: str
+    question: str
+    options: tuple[str, ...]
+    count: int
+    bounds: tuple[Bound, ...] = ()
+    copies: int = 1
+    is_persistent: bool = False
+    is_paced: bool = False
+
+
+UNCOMPILED: Final = (Bound("rate_ratio", 1.0, 1.5), Bound("cpu_ratio", 1.0, 1.5))
+UNCOMPILED_PACED: Final = (Bound("cpu_ratio", 1.0, 1.5),)
+CONFIRMED_1K: Final = (
+    Bound("rate_ratio", 9.0, 16.0),
+    Bound("cpu_us", 1.1),
+    Bound("p99_us", 1000.0),
+)
+
+WORKLOADS: Final[tuple[Workload, ...]] = (
+    Workload(
+        "a16",
+        "transient 16 B, auto-ack: what does a message cost when nothing is asked of it?",
+        ("-s", "16"),
+        4000,
+        (Bound("rate_ratio", 10, 20), Bound("cpu_us", 0.4, 0.25), Bound("rate", 2.5e6)),
+    ),
+    Workload(
+        "a1k",
+        "transient 1 KB, auto-ack: the same with an ordinary body",
+        ("-s", "1024"),
+        3000,
+        (Bound("rate_ratio", 6, 10), Bound("cpu_us", 1.1, 0.75)),
+    ),
+    Workload(
+        "a16k",
+        "transient 16 KB, auto-ack: how often are large bodies copied?",
+        ("-s", "16384"),
+        500,
+        (Bound("rate_ratio", 1.5, 2), Bound("cpu_ratio", 2, 3)),
+    ),
+    Workload(
+        "b16",
+        "16 B, confirms (window 200), prefetch 200, one ack per 50: what do guarantees cost?",
+        ("-s", "16", *WINDOW),
+        3000,
+    ),
+    Workload("b1k", "the same with 1 KB", ("-s", "1024", *WINDOW), 3000, CONFIRMED_1K),
+    Workload(
+        "b1k1",
+        "the same, every delivery acked on its own",
+        ("-s", "1024", "--confirm", "200", "--prefetch", "200", "--ackmulti", "1"),
+        2000,
+        CONFIRMED_1K,
+    ),
+    Workload(
+        "c1k",
+        "persistent 1 KB in a durable queue, confirms (window 200)",
+        ("-s", "1024", "--persistent", "--durable", *WINDOW),
+        2000,
+        (Bound("rate_ratio", 4, 7), Bound("cpu_us", 4)),
+        is_persistent=True,
+    ),
+    Workload(
+        "c1kw",
+        "the same, window 5000, prefetch 1000: how well are commits shared?",
+        (
+            *("-s", "1024", "--persistent", "--durable", "--confirm", "5000"),
+            *("--prefetch", "1000", "--ackmulti", "50"),
+        ),
+        2000,
+        (Bound("rate_ratio", 10, 18), Bound("cpu_us", 3)),
+        is_persistent=True,
+    ),
+    Workload(
+        "d16",
+        "fan-out of 16 B to 5 queues: what does another copy cost? (rate: deliveries)",
+        ("-s", "16", "--fanout", "-Q", "5", "-C", "5"),
+        1000,
+        (Bound("rate_ratio", 18, 40),),
+        copies=5,
+    ),
+    Workload(
+        "d1k",
+        "the same with 1 KB",
+        ("-s", "1024", "--fanout", "-Q", "5", "-C", "5"),
+        1000,
+        (Bound("rate_ratio", 10, 17),),
+        copies=5,
+    ),
+    Workload(
+        "m1k",
+        "4 publishers, 4 queues, 4 consumers, 1 KB, confirms and acks: do streams share well?",
+        ("-s", "1024", "-P", "4", "-C", "4", "-Q", "4", *WINDOW),
+        3000,
+    ),
+    Workload(
+        "pp",
+        "one unconfirmed 16 B message at a time: what does one trip take? (kernel-bound)",
+        ("-s", "16", "--confirm", "1"),
+        300,
+        (Bound("rate_ratio", 1.3, 1.5), Bound("cpu_ratio", 1.8), Bound("p50_ratio", 1)),
+    ),
+    Workload(
+        "pp50",
+        "50 such publishers, one consumer: is work gathered per turn?",
+        ("-s", "16", "--confirm", "1", "-P", "50"),
+        2000,
+        (Bound("rate_ratio", 2.5, 3.8), Bound("cpu_us", 9)),
+    ),
+    Workload(
+        "fixed20k",
+        "1 KB at 20,000 a second: latency and CPU at a load every broker carries",
+        ("-s", "1024", "--rate", "20000"),
+        4000,
+        (Bound("p99_us", 600, 250), Bound("cpu_us", 2.5)),
+        is_paced=True,
+    ),
+    Workload(
+        "mixed",
+        "16 B to 64 KB (log-uniform), properties and headers, 1,000 keys of a topic exchange, "
+        "20 queues and consumers, 4 publishers, confirms and acks: closest to real traffic",
+        (
+            *("--mixed", "--topic", "-P", "4", "-C", "20", "-Q", "20", "--confirm", "200"),
+            *("--prefetch", "200", "--ackmulti", "20"),
+        ),
+        1000,
+    ),
+    Workload(
+        "mixedd",
+        "the same over a direct exchange with one binding per key",
+        (
+            *("--mixed", "-P", "4", "-C", "20", "-Q", "20", "--confirm", "200"),
+            *("--prefetch", "200", "--ackmulti", "20"),
+        ),
+        1000,
+    ),
+)
+
+RESOURCE_BOUNDS: Final[dict[str, tuple[Bound, ...]]] = {
+    "memory": (
+        Bound("bytes_per_16b", 220),
+        Bound("bytes_per_1k", 1300),
+        Bound("bytes_per_connection", 12_288),
+        Bound("idle_mb", 45),
+        Bound("start_s", 0.6),
+    ),
+    "overload": (Bound("rss_over_depth_mb", 60), Bound("consumer_share", 0.99)),
+}
+RESOURCE_QUESTIONS: Final = {
+    "memory": "bytes per queued 16 B and 1 KB message and per idle connection with a channel, "
+    "idle memory, seconds from start to listening",
+    "overload": "a flood of 1 KB against one consumer that acks 1,000 a second: does memory stay "
+    "bounded, and does the consumer keep its rate?",
+}
+ROW_NAMES: Final = (*(workload.name for workload in WORKLOADS), *RESOURCE_QUESTIONS)
+
+
+def bounds_of(workload: Workload, is_compiled: bool) -> tuple[Bound, ...]:
+    """What is asked of Penstock in this row: compiled, the table; uncompiled, not to lose."""
+    if is_compiled:
+        return workload.bounds
+    return UNCOMPILED_PACED if workload.is_paced else UNCOMPILED
+
+
+def reach(bound: Bound, value: float) -> str:
+    """How far `value` gets: 'stretch', 'floor' or 'below'; 'stretch' if there is nothing beyond."""
+    sign = -1.0 if bound.is_ceiling else 1.0
+    if sign * value < sign * bound.floor:
+        return "below"
+    if bound.stretch is not None and sign * value < sign * bound.stretch:
+        return "floor"
+    return "stretch"
+
+
+def verdict(bounds: tuple[Bound, ...], values: dict[str, float]) -> str:
+    """One word for a row and its reasons: the worst of its bounds, and those that were missed.
+
+    A bound whose metric is not among `values` (no rival, no process id) is not judged.
+    """
+    judged = [(bound, values[bound.metric]) for bound in bounds if bound.metric in values]
+    if not judged:
+        return "not judged"
+    reached = [reach(bound, value) for bound, value in judged]
+    missed = [
+        f"{bound.metric} {value:.3g}, asked {'<=' if bound.is_ceiling else '>='} {bound.floor:g}"
+        for (bound, value), word in zip(judged, reached, strict=True)
+        if word == "below"
+    ]
+    if missed:
+        return "below floor (" + "; ".join(missed) + ")"
+    word = "floor" if "floor" in reached else "stretch"
+    skipped = len(bounds) - len(judged)
+    return word + (f" ({skipped} of {len(bounds)} bounds not judged)" if skipped else "")

@@ -1,0 +1,1 @@
+"""Floor 0: errors, limits, clocks and containers that every other room may use."""

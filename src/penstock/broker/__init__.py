@@ -1,0 +1,1 @@
+"""Floor 5: the actors, their scheduler and the broker's vocabulary of verbs."""

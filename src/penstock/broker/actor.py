@@ -1,0 +1,82 @@
+"""A unit with private state, an inbox and turns; every change of its gate leaves a record.
+
+An actor never waits: it is given a turn while it has work and its gate lets it, and withholds
+grants upstream otherwise (law 9). Its time is split into idle, busy, blocked and waiting, which
+sum to 100 % (law 10).
+"""
+
+from mypy_extensions import i64
+
+from penstock.base.clock import Clock
+from penstock.flow.gate import Gate, GateObserver
+from penstock.telemetry.accounting import BLOCKED, BUSY, IDLE, WAITING, BlockLedger, TimeAccount
+from penstock.telemetry.events import GATE_CLOSED, GATE_OPENED, GRANT_DEFERRED
+from penstock.telemetry.recorder import Recorder
+
+__all__ = ["BLOCKED", "BUSY", "IDLE", "WAITING", "Actor", "Line"]
+
+
+class Line:
+    """What an actor joins when it has work: the scheduler. Nominal base.
+
+    clock, recorder: shared by every actor of the broker."""
+
+    __slots__ = ("clock", "recorder")
+
+    def __init__(self, clock: Clock, recorder: Recorder) -> None:
+        self.clock = clock
+        self.recorder = recorder
+
+    def join(self, actor: "Actor") -> None:
+        raise NotImplementedError
+
+
+class Actor(GateObserver):
+    """identity: the readable id, for example `queue:/orders`; gate: closed while it is held."""
+
+    __slots__ = ("gate", "identity", "is_alive", "is_ready", "ledger", "line", "time")
+
+    def __init__(self, identity: str, line: Line) -> None:
+        self.identity = identity
+        self.line = line
+        self.is_ready = False
+        self.is_alive = True
+        now_ns = line.clock.monotonic_ns()
+        self.time = TimeAccount(now_ns)
+        self.ledger = BlockLedger(now_ns)
+        self.gate = Gate(identity, line.clock, self)
+
+    def wake(self) -> None:
+        """There is work: take a place in the line, once."""
+        if not self.is_ready and self.is_alive:
+            self.is_ready = True
+            self.line.join(self)
+
+    def turn(self, budget: i64) -> bool:
+        """Do up to `budget` messages of work; True if there is more. The scheduler calls it."""
+        raise NotImplementedError
+
+    def rest_state(self) -> int:
+        """IDLE, BLOCKED or WAITING: how time passes when the turn is over."""
+        return IDLE if self.gate.is_open else BLOCKED
+
+    def gate_closed(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
+        self.note_held(peer, reason, now_ns)
+
+    def gate_opened(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
+        self.note_freed(peer, reason, now_ns)
+        if gate.is_open:
+            self.wake()
+
+    def grant_deferred(self, gate: Gate, sender: str, messages: int) -> None:
+        self.line.recorder.record(GRANT_DEFERRED, self.identity, sender, "", messages)
+
+    def note_held(self, peer: str, reason: str, now_ns: int) -> None:
+        """Put it on record that `peer` holds this actor."""
+        self.ledger.close(peer, reason, now_ns)
+        self.line.recorder.record_at(now_ns, GATE_CLOSED, self.identity, peer, reason, 0)
+
+    def note_freed(self, peer: str, reason: str, now_ns: int) -> None:
+        """Put it on record that `peer` no longer does."""
+        ns = self.ledger.open(peer, reason, now_ns)
+        self.line.recorder.record_at(now_ns, GATE_OPENED, self.identity, peer, reason, ns)

@@ -1,0 +1,513 @@
+"""The actor of one channel: publishes and methods in their order, deliveries out, answers back.
+
+Inbox: the lane from the connection holds publishes, `methods` holds everything else, each with the
+number of publishes that came before it, so order is kept without one common queue. When a publish
+must wait (parking profiles), methods do not wait behind it:
+
+    settles, qos, flow, consume, cancel, get, purge, queue.declare   go past waiting publishes
+    every other method (bind, delete, confirm, tx, close ...)        first forces them through
+
+Forcing hands over past closed hops, at most one lane's window of messages, and is counted.
+"""
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
+from penstock.base.wire import BytesWriter, write_i16_be, write_i32_be, write_i64_be
+from penstock.broker.actor import BLOCKED, IDLE, Line
+from penstock.broker.lane import Answerable, Lane, LaneReceiver
+from penstock.broker.output import Output
+from penstock.broker.publish import Publisher, PublisherHost
+from penstock.broker.queue_actor import QueueActor
+from penstock.broker.transactions import Transaction
+from penstock.flow.strategy import Strategy
+from penstock.protocol.content import EVENT_ACK, Event, Message, as_i16, write_content
+from penstock.queues.consumers import (
+    Consumer,
+    ConsumerQueue,
+    Delivery,
+    DeliverySink,
+    Unsent,
+)
+from penstock.queues.unacked import UnackedTable
+from penstock.telemetry.events import ESCAPE
+
+ACK_FRAME_BYTES = 13
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Verbs:
+    """Everything a channel is asked besides publishing and basic.ack; see broker/verbs.
+    Nominal base."""
+
+    __slots__ = ()
+
+    def perform(self, channel: "Channel", event: Event) -> None:
+        """Do what the method says. Raises: PeerError."""
+        raise NotImplementedError
+
+    def goes_past(self, event: Event) -> bool:
+        """Whether the method may overtake waiting publishes."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ChannelHost:
+    """What a channel asks of its connection. Nominal base."""
+
+    __slots__ = ()
+
+    def release_held(self, channel: "Channel") -> None:
+        """Hand over publishes of `channel` that wait at the connection, hop closed or not."""
+        raise NotImplementedError
+
+    def channel_failed(self, channel: "Channel", fault: ChannelFault) -> None:
+        """The channel has closed itself; tell the peer."""
+        raise NotImplementedError
+
+    def fail(self, fault: PeerError) -> None:
+        """Close the connection."""
+        raise NotImplementedError
+
+    def report(self, error: BaseException, where: str) -> None:
+        """A bug of ours: put it into the log."""
+        raise NotImplementedError
+
+
+class ChannelSink(DeliverySink):
+    """Deliveries to one channel: written at once into the connection's output buffer."""
+
+    __slots__ = ("channel",)
+
+    def __init__(self, channel: "Channel") -> None:
+        super().__init__()
+        self.channel = channel
+
+    def deliver(
+        self, consumer: Consumer, message: Message, position: i64, redelivered: bool
+    ) -> None:
+        channel = self.channel
+        table = channel.table
+        tag: i64 = 0
+        if consumer.is_no_ack:
+            tag = table.skip()
+        else:
+            tag = table.add(message, consumer.queue, consumer, position)
+            self.unacked_count += 1
+        address = message.address
+        if consumer.head_address is not address:
+            consumer.head_address = address
+            consumer.head = channel.delivery_head(consumer.tag, len(address.suffix))
+        output = channel.output
+        writer = output.writer
+        writer.write(consumer.head)
+        write_i64_be(writer, tag)
+        writer.append(1 if redelivered else 0)
+        writer.write(address.suffix)
+        if message.channel == channel.number and len(message.raw) <= channel.frame_bytes_max:
+            writer.write(message.raw)
+        else:
+            write_content(writer, message, channel.number, channel.frame_bytes_max)
+        if not output.is_dirty:
+            output.mark()
+        if not consumer.unsent.is_listed:
+            output.note_unsent(consumer.unsent)
+
+    def cancelled_by_broker(self, consumer: Consumer) -> None:
+        self.channel.consumer_gone(consumer)
+
+
+class ChannelPublisherHost(PublisherHost):
+    """The channel as its publisher sees it."""
+
+    __slots__ = ("channel",)
+
+    def __init__(self, channel: "Channel") -> None:
+        self.channel = channel
+
+    def returned(self, message: Message, code: int, text: str) -> None:
+        self.channel.give_back(message, code, text)
+
+    def may_resume(self) -> None:
+        self.channel.wake()
+
+
+class Channel(LaneReceiver):
+    """number: 1..channels_max; upstream: the lane from the connection; table: unanswered
+    deliveries; publisher: the publishing side, None until the connection has set it."""
+
+    __slots__ = (
+        "arrived", "cancel_notify", "consumers", "escapes", "frame_bytes_max", "held", "host",
+        "is_closed", "is_stalled", "methods", "number", "output", "prefetch", "publisher",
+        "queues_of", "sink", "stalled_by", "strategy", "table", "taken", "transaction", "unsent",
+        "unsent_limit", "upstream", "verbs",
+    )
+
+    def __init__(
+        self, identity: str, number: int, host: ChannelHost, output: Output, verbs: Verbs,
+        strategy: Strategy, frame_bytes_max: int, unsent_limit: int, line: Line,
+    ) -> None:
+        super().__init__(identity, line)
+        self.number: i64 = number
+        self.host = host
+        self.output = output
+        self.verbs = verbs
+        self.strategy = strategy
+        self.frame_bytes_max: i64 = frame_bytes_max
+        self.unsent_limit = unsent_limit
+        self.publisher: Publisher | None = None
+        self.upstream: Lane | None = None
+        self.held: Message | None = None
+        self.methods: list[Event] = []
+        self.arrived: i64 = 0
+        self.taken: i64 = 0
+        self.sink = ChannelSink(self)
+        self.table = UnackedTable()
+        self.consumers: dict[str, Consumer] = {}
+        self.unsent: dict[str, Unsent] = {}
+        self.prefetch = 0
+        self.cancel_notify = False
+        self.transaction: Transaction | None = None
+        self.queues_of: dict[str, QueueActor] = {}
+        self.is_stalled = False
+        self.stalled_by = ""
+        self.is_closed = False
+        self.escapes: i64 = 0
+
+    # -- inbox -----------------------------------------------------------------------------------
+
+    def offered(self, lane: Lane) -> None:
+        lane.is_listed = True
+        self.wake()
+
+    def told(self, event: Event) -> None:
+        """A method arrives behind everything that has arrived so far."""
+        event.after = self.arrived
+        self.methods.append(event)
+        self.wake()
+
+    def turn(self, budget: i64) -> bool:
+        has_more = False
+        try:
+            has_more = self._work(budget)
+        except ChannelFault as fault:
+            self._repay_all()
+            self.host.channel_failed(self, fault)
+        except ConnectionFault as fault:
+            self._repay_all()
+            self.host.fail(fault)
+        except Exception as error:
+            self.host.report(error, self.identity)
+            self._repay_all()
+            self.host.fail(ConnectionFault(541, "internal error"))
+        return has_more and not self.is_closed
+
+    def _work(self, budget: i64) -> bool:
+        publisher = self.publisher
+        upstream = self.upstream
+        if publisher is None or upstream is None or self.is_closed:
+            return False
+        if publisher.parked is not None and publisher.retry(False):
+            self._unstall()
+        elif self.is_stalled and publisher.parked is None:
+            self._unstall()
+        is_waiting = self._in_order(publisher, upstream, budget)
+        if self.is_closed:
+            return False
+        if is_waiting:
+            self._stall(publisher.waits_for)
+            if self.methods:
+                self._past_waiting(publisher, upstream)
+        else:
+            self._unstall()
+        confirms = publisher.confirms
+        if confirms is not None and confirms.is_dirty and not self.is_closed:
+            self._answer_publishes(publisher)
+        if is_waiting:
+            return False
+        return len(upstream.items) > upstream.head or len(self.methods) > 0
+
+    def _in_order(self, publisher: Publisher, upstream: Lane, budget: i64) -> bool:
+        """Publishes and methods in the order they came; True if the next publish has to wait."""
+        is_waiting = False
+        done: i64 = 0
+        bytes_: i64 = 0
+        try:
+            while budget > 0 and not self.is_closed:
+                if self.methods and self.methods[0].after <= self.taken:
+                    if done > 0:
+                        self._repay(upstream, done, bytes_)
+                        done = 0
+                        bytes_ = 0
+                    self._perform(self.methods.pop(0))
+                    budget -= 1
+                    continue
+                items = upstream.items
+                at: i64 = upstream.head
+                if at >= len(items):
+                    upstream.is_listed = False
+                    break
+                message = items[at]
+                size: i64 = len(message.raw)
+                if self.transaction is not None:
+                    self.transaction.publish(message)
+                elif not publisher.publish(message, False):
+                    is_waiting = True
+                    break
+                upstream.head = at + 1
+                self.taken += 1
+                done += 1
+                bytes_ += size
+                budget -= 1
+        finally:
+            if done > 0:
+                self._repay(upstream, done, bytes_)
+        return is_waiting
+
+    def _repay(self, upstream: Lane, done: i64, bytes_: i64) -> None:
+        head: i64 = upstream.head
+        if head >= len(upstream.items):
+            upstream.items = []
+            upstream.head = 0
+        elif head >= 256:
+            del upstream.items[:head]
+            upstream.head = 0
+        self.strategy.repay(upstream, upstream.origin, done, bytes_)
+
+    def _past_waiting(self, publisher: Publisher, upstream: Lane) -> None:
+        """Methods that arrived behind waiting publishes."""
+        while self.methods and not self.is_closed:
+            event = self.methods[0]
+            if not self.verbs.goes_past(event):
+                self.force()
+                if self.is_closed:
+                    return
+            self.methods.pop(0)
+            self._perform(event)
+
+    def force(self) -> None:
+        """Hand over every waiting publish of this channel, closed hops or not."""
+        publisher = self.publisher
+        upstream = self.upstream
+        if publisher is None or upstream is None:
+            return
+        publisher.retry(True)
+        self.host.release_held(self)
+        items = upstream.items
+        count: i64 = 0
+        bytes_: i64 = 0
+        while upstream.head < len(items):
+            message = items[upstream.head]
+            upstream.head += 1
+            self.taken += 1
+            count += 1
+            bytes_ += len(message.raw)
+            publisher.publish(message, True)
+        if count > 0:
+            self.escapes += count
+            self.line.recorder.record(ESCAPE, self.identity, publisher.waits_for, "", int(count))
+            self._repay(upstream, count, bytes_)
+        upstream.is_listed = False
+        self._unstall()
+
+    def force_now(self) -> None:
+        """`force`, from outside a turn: a fault closes the channel as it would within one."""
+        try:
+            self.force()
+        except ChannelFault as fault:
+            self._repay_all()
+            self.host.channel_failed(self, fault)
+        except PeerError as fault:
+            self.host.fail(fault)
+
+    def _stall(self, by: str) -> None:
+        if not self.is_stalled:
+            self.is_stalled = True
+            self.stalled_by = by
+            self.note_held(by, "credit", self.line.clock.monotonic_ns())
+
+    def _unstall(self) -> None:
+        if self.is_stalled:
+            self.is_stalled = False
+            self.note_freed(self.stalled_by, "credit", self.line.clock.monotonic_ns())
+
+    def rest_state(self) -> int:
+        if self.is_stalled or not self.gate.is_open:
+            return BLOCKED
+        return IDLE
+
+    # -- methods ---------------------------------------------------------------------------------
+
+    def _perform(self, event: Event) -> None:
+        if event.kind == EVENT_ACK:
+            self.acknowledge(event.tag, event.flag)
+        else:
+            self.verbs.perform(self, event)
+
+    def acknowledge(self, tag: i64, is_multiple: bool) -> None:
+        """basic.ack. Raises: ChannelFault 406 for a tag nobody waits for."""
+        if self.transaction is not None:
+            self.verbs.perform(self, Event(EVENT_ACK, self.number, b"", tag, is_multiple))
+            return
+        if is_multiple:
+            self.settle_many(self.take_many(tag))
+            return
+        delivery = self.table.take(tag)
+        if delivery is None:
+            raise unknown_tag(tag)
+        self.sink.unacked_count -= 1
+        delivery.queue.settle(delivery)
+        if self.sink.prefetch > 0:
+            self.offer_consumers()
+
+    def take_many(self, tag: i64) -> list[Delivery]:
+        """Deliveries up to `tag` (0: all), no longer remembered. Raises: ChannelFault 406."""
+        if tag != 0 and not self.table.is_known(tag):
+            raise unknown_tag(tag)
+        return self.table.take_up_to(tag)
+
+    def settle_many(self, deliveries: list[Delivery]) -> None:
+        self.sink.unacked_count -= len(deliveries)
+        for delivery in deliveries:
+            delivery.queue.settle(delivery)
+        if self.sink.prefetch > 0:
+            self.offer_consumers()
+
+    def requeue_many(self, deliveries: list[Delivery]) -> None:
+        """Put deliveries back into their queues, each queue told once."""
+        self.sink.unacked_count -= len(deliveries)
+        by_queue: dict[ConsumerQueue, list[Delivery]] = {}
+        for delivery in deliveries:
+            by_queue.setdefault(delivery.queue, []).append(delivery)
+        for queue, some in by_queue.items():
+            queue.requeue(some)
+        if self.sink.prefetch > 0:
+            self.offer_consumers()
+
+    def offer_consumers(self) -> None:
+        """Something all consumers of the channel share has changed."""
+        for consumer in list(self.consumers.values()):
+            consumer.queue.consumer_changed(consumer)
+
+    # -- deliveries ------------------------------------------------------------------------------
+
+    def delivery_head(self, tag: str, suffix_bytes: i64) -> bytes:
+        """basic.deliver's frame up to the delivery tag."""
+        name = tag.encode()
+        size: i64 = 4 + 1 + len(name) + 8 + 1 + suffix_bytes - 1
+        writer = BytesWriter()
+        writer.append(1)
+        write_i16_be(writer, as_i16(self.number))
+        write_i32_be(writer, int(size))
+        write_i32_be(writer, 0x3C003C)
+        writer.append(len(name))
+        writer.write(name)
+        return writer.getvalue()
+
+    def give_back(self, message: Message, code: int, text: str) -> None:
+        """basic.return with the message's content."""
+        note = text.encode()
+        suffix = message.address.suffix
+        writer = self.output.writer
+        writer.append(1)
+        write_i16_be(writer, as_i16(self.number))
+        write_i32_be(writer, 4 + 2 + 1 + len(note) + len(suffix) - 1)
+        write_i32_be(writer, 0x3C0032)
+        write_i16_be(writer, code)
+        writer.append(len(note))
+        writer.write(note)
+        writer.write(suffix)
+        write_content(writer, message, self.number, self.frame_bytes_max)
+        self.output.mark()
+
+    def _answer_publishes(self, publisher: Publisher) -> None:
+        confirms = publisher.confirms
+        assert confirms is not None, "asked to answer without confirm mode"
+        confirms.is_dirty = False
+        for sequence in confirms.collect_nacks():
+            self._answer(0x3C0078, sequence, False)
+        last: i64 = confirms.collect_multiple()
+        if last > 0:
+            self._answer(0x3C0050, last, True)
+        for sequence in confirms.collect_singles():
+            self._answer(0x3C0050, sequence, False)
+        self.output.mark()
+
+    def _answer(self, identity: i64, sequence: i64, is_multiple: bool) -> None:
+        writer = self.output.writer
+        writer.append(1)
+        write_i16_be(writer, as_i16(self.number))
+        write_i32_be(writer, ACK_FRAME_BYTES)
+        write_i32_be(writer, int(identity))
+        write_i64_be(writer, sequence)
+        writer.append(1 if is_multiple else 0)
+        writer.append(0xCE)
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def consumer_gone(self, consumer: Consumer) -> None:
+        """The queue of `consumer` was deleted: basic.cancel to clients that want to know."""
+        if self.consumers.get(consumer.tag) is not consumer:
+            return
+        del self.consumers[consumer.tag]
+        self.queues_of.pop(consumer.tag, None)
+        if self.cancel_notify and not self.is_closed:
+            name = consumer.tag.encode()
+            writer = self.output.writer
+            writer.append(1)
+            write_i16_be(writer, as_i16(self.number))
+            write_i32_be(writer, 4 + 1 + len(name) + 1)
+            write_i32_be(writer, 0x3C001E)
+            writer.append(len(name))
+            writer.write(name)
+            writer.append(1)
+            writer.append(0xCE)
+            self.output.mark()
+
+    def unsent_of(self, queue_name: str) -> Unsent:
+        """The count of unsent deliveries this channel shares per queue."""
+        unsent = self.unsent.get(queue_name)
+        if unsent is None:
+            unsent = Unsent(self.unsent_limit)
+            self.unsent[queue_name] = unsent
+        return unsent
+
+    def _repay_all(self) -> None:
+        """Whatever still waits in the lane is dropped and repaid: the channel has failed."""
+        upstream = self.upstream
+        if upstream is None:
+            return
+        left = upstream.items[upstream.head :]
+        upstream.items = []
+        upstream.head = 0
+        upstream.is_listed = False
+        bytes_: i64 = 0
+        for message in left:
+            bytes_ += len(message.raw)
+        if left:
+            self.strategy.repay(upstream, upstream.origin, len(left), bytes_)
+
+    def close(self) -> None:
+        """The channel ends, however: deliveries go back, consumers go, hops are unwired."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._repay_all()
+        self._unstall()
+        publisher = self.publisher
+        if publisher is not None:
+            publisher.close()
+            if publisher.confirms is not None and publisher.confirms.is_dirty:
+                self._answer_publishes(publisher)
+        self.methods.clear()
+        self.held = None
+        self.sink.is_flow_active = False
+        self.requeue_many(self.table.take_up_to(0))
+        self.is_alive = False
+
+
+def unknown_tag(tag: i64) -> ChannelFault:
+    """RabbitMQ's answer to a delivery tag nobody waits for."""
+    shown: i64 = tag
+    text = str(int(shown)) if shown >= 0 else str(int(shown) + (1 << 64))
+    return ChannelFault(406, f"unknown delivery tag {text}", 60, 80)

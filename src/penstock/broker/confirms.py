@@ -1,0 +1,112 @@
+"""Which publishes of a channel are confirmed: counts per sequence number, answered in batches.
+
+    waiting[i] = queues that still have to take publish base + i;  0 = done;  ANSWERED = told
+Everything below the first unanswered number goes out as one basic.ack with `multiple`; numbers
+above it that are done go out one by one (flow-semantics 4.1).
+"""
+
+from mypy_extensions import i64
+
+ANSWERED = -1
+
+
+class Confirms:
+    """`next_sequence`: the number of the next publish, 1.. ."""
+
+    __slots__ = ("base", "head", "is_dirty", "nacked", "next_sequence", "singles", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: list[int] = []
+        self.base: i64 = 1
+        self.head: i64 = 0
+        self.next_sequence: i64 = 1
+        self.singles: list[int] = []
+        self.nacked: list[int] = []
+        self.is_dirty = False
+
+    def begin(self) -> i64:
+        """A publish arrives: its sequence number, waiting for an unknown number of queues."""
+        sequence: i64 = self.next_sequence
+        self.next_sequence = sequence + 1
+        self.waiting.append(1)
+        return sequence
+
+    def expect(self, sequence: i64, queues: i64) -> None:
+        """`queues` have to take it, 0.. ; with 0 it is done at once."""
+        if queues == 0:
+            self.accept(sequence)
+        elif queues > 1:
+            self.waiting[sequence - self.base] = int(queues)
+
+    def accept(self, sequence: i64) -> None:
+        """One queue took it."""
+        index: i64 = sequence - self.base
+        left: i64 = i64(self.waiting[index]) - 1
+        self.waiting[index] = int(left)
+        if left == 0:
+            self.is_dirty = True
+            if index != self.head:
+                self.singles.append(int(sequence))
+
+    def refuse(self, sequence: i64) -> None:
+        """It will never be taken: nack."""
+        index: i64 = sequence - self.base
+        if self.waiting[index] > 0:
+            self.waiting[index] = ANSWERED
+            self.nacked.append(int(sequence))
+            self.is_dirty = True
+
+    def outstanding(self) -> int:
+        """Publishes not yet answered."""
+        count = 0
+        for index in range(int(self.head), len(self.waiting)):
+            if self.waiting[index] > 0:
+                count += 1
+        return count
+
+    def collect_multiple(self) -> i64:
+        """The highest number that can be answered with `multiple`, 0 if there is none."""
+        waiting = self.waiting
+        index: i64 = self.head
+        end: i64 = len(waiting)
+        has_news = False
+        while index < end:
+            left: i64 = i64(waiting[index])
+            if left > 0:
+                break
+            if left == 0:
+                has_news = True
+            index += 1
+        if index == self.head:
+            return 0
+        last: i64 = self.base + index - 1
+        if index == end:
+            waiting.clear()
+            self.base += index
+            index = 0
+        elif index >= 512 and index * 2 >= end:
+            del waiting[:index]
+            self.base += index
+            index = 0
+        self.head = index
+        return last if has_news else 0
+
+    def collect_singles(self) -> list[int]:
+        """Numbers done out of order, to be answered one by one; after `collect_multiple`."""
+        if not self.singles:
+            return []
+        singles = self.singles
+        self.singles = []
+        answer: list[int] = []
+        for sequence in singles:
+            index: i64 = i64(sequence) - self.base
+            if index >= self.head and self.waiting[index] == 0:
+                self.waiting[index] = ANSWERED
+                answer.append(sequence)
+        return answer
+
+    def collect_nacks(self) -> list[int]:
+        """Numbers to be answered with basic.nack; before `collect_multiple`."""
+        nacked = self.nacked
+        self.nacked = []
+        return nacked

@@ -1,0 +1,231 @@
+"""Consumers and basic.get: consume, cancel, get, qos, client-side flow, settles, recover.
+
+Reply codes and texts are RabbitMQ's (rabbit_channel).
+"""
+
+from penstock.base.errors import ChannelFault, ConnectionFault
+from penstock.base.limits import CONSUMERS_PER_CHANNEL
+from penstock.broker.channel import Channel, unknown_tag
+from penstock.broker.content_rules import REPLY_TO_NAME, PropertyRules
+from penstock.broker.declare import Declarations
+from penstock.broker.session import Session
+from penstock.broker.transactions import ACK, DROP, REQUEUE, Transaction
+from penstock.protocol import methods as m
+from penstock.protocol.content import write_content
+from penstock.protocol.methods.codec import method_frame
+from penstock.queues.consumers import Consumer, Delivery
+
+
+class Consuming:
+    """The verbs on consumers for one session."""
+
+    def __init__(self, session: Session, declarations: Declarations) -> None:
+        self.session = session
+        self.declarations = declarations
+
+    def consume(self, channel: Channel, q: m.BasicConsume) -> m.Method | None:
+        tag = q.consumer_tag
+        if tag == "":
+            tag = self.session.maker.fresh_name("amq.ctag-")
+        elif tag in channel.consumers:
+            raise ConnectionFault(530, f"attempt to reuse consumer tag '{tag}'", 60, 20)
+        if len(channel.consumers) >= CONSUMERS_PER_CHANNEL.default:
+            raise ConnectionFault(
+                530, f"consumer limit per channel ({CONSUMERS_PER_CHANNEL.default}) is reached",
+                60, 20,
+            )
+        name = q.queue
+        if name == REPLY_TO_NAME:
+            name = self._reply_queue(channel, q)
+        actor = self.declarations.queue(int(channel.number), name, 60, 20)
+        if actor.exclusive_consumer is not None or (q.exclusive and actor.consumers):
+            raise ChannelFault(
+                403,
+                f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use",
+                60, 20,
+            )
+        consumer = Consumer(
+            tag, actor.client, channel.sink, channel.unsent_of(actor.name), q.no_ack, q.exclusive,
+            channel.prefetch, dict(q.arguments),
+        )
+        channel.consumers[tag] = consumer
+        channel.queues_of[tag] = actor
+        # consume-ok first: a delivery for a tag the client does not know yet would be a fault.
+        if not q.no_wait:
+            _send(channel, m.BasicConsumeOk(tag))
+        actor.add_consumer(consumer)
+        return None
+
+    def _reply_queue(self, channel: Channel, q: m.BasicConsume) -> str:
+        """Direct reply-to: a queue of this channel alone, under a name nobody can guess."""
+        publisher = channel.publisher
+        assert publisher is not None, "a channel with verbs has a publisher"
+        rules = publisher.rules
+        assert isinstance(rules, PropertyRules), "the broker gives channels these rules"
+        if not q.no_ack:
+            raise ChannelFault(406, "reply consumer cannot acknowledge", 60, 20)
+        if rules.reply_queue != "":
+            raise ChannelFault(406, "reply consumer already set", 60, 20)
+        name = self.session.maker.fresh_name(REPLY_TO_NAME + ".")
+        actor = self.session.maker.make_queue(
+            self.session.vhost, name, False, True, self.session.owner, {}
+        )
+        self.session.vhost.add_queue(actor)
+        rules.reply_queue = name
+        return name
+
+    def cancel(self, channel: Channel, q: m.BasicCancel) -> m.Method | None:
+        self.remove(channel, q.consumer_tag)
+        return None if q.no_wait else m.BasicCancelOk(q.consumer_tag)
+
+    def remove(self, channel: Channel, tag: str) -> None:
+        """Take a consumer away; an auto-delete queue that loses its last one goes too."""
+        consumer = channel.consumers.pop(tag, None)
+        actor = channel.queues_of.pop(tag, None)
+        if consumer is None or actor is None or consumer not in actor.consumers:
+            return
+        actor.remove_consumer(consumer)
+        publisher = channel.publisher
+        if publisher is not None and isinstance(publisher.rules, PropertyRules):
+            if publisher.rules.reply_queue == actor.name:
+                publisher.rules.reply_queue = ""
+        if actor.auto_delete and actor.had_consumers and not actor.consumers:
+            self.session.vhost.remove_queue(actor)
+
+    def get(self, channel: Channel, q: m.BasicGet) -> m.Method | None:
+        actor = self.declarations.queue(int(channel.number), q.queue, 60, 70)
+        if actor.exclusive_consumer is not None:
+            raise ChannelFault(
+                403, f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use", 60, 70
+            )
+        message = actor.get()
+        if message is None:
+            return m.BasicGetEmpty()
+        redelivered = actor.messages.redelivered
+        if q.no_ack:
+            actor.get_done()
+            tag = channel.table.skip()
+        else:
+            actor.get_unacked(message)
+            tag = channel.table.add(message, actor.client, None, actor.messages.position)
+            channel.sink.unacked_count += 1
+        _send(
+            channel,
+            m.BasicGetOk(
+                int(tag), redelivered, message.address.exchange, message.address.routing_key,
+                int(actor.messages.ready_count()),
+            ),
+        )
+        write_content(
+            channel.output.writer, message, channel.number, channel.frame_bytes_max
+        )
+        return None
+
+    def qos(self, channel: Channel, q: m.BasicQos) -> m.Method | None:
+        if q.prefetch_size != 0:
+            raise ConnectionFault(540, f"prefetch_size!=0 ({q.prefetch_size})", 60, 10)
+        if q.global_:
+            channel.sink.prefetch = q.prefetch_count
+            channel.offer_consumers()
+        else:
+            channel.prefetch = q.prefetch_count
+        return m.BasicQosOk()
+
+    def flow(self, channel: Channel, q: m.ChannelFlow) -> m.Method | None:
+        """The client pauses or resumes its deliveries, as the specification says."""
+        channel.sink.is_flow_active = q.active
+        if q.active:
+            channel.offer_consumers()
+        return m.ChannelFlowOk(q.active)
+
+    # -- settles ---------------------------------------------------------------------------------
+
+    def acknowledge(self, channel: Channel, tag: int, is_multiple: bool) -> None:
+        """basic.ack within a transaction."""
+        self._settle(channel, tag, is_multiple, ACK, 80)
+
+    def reject(self, channel: Channel, q: m.BasicReject) -> m.Method | None:
+        self._settle(channel, q.delivery_tag, False, REQUEUE if q.requeue else DROP, 90)
+        return None
+
+    def nack(self, channel: Channel, q: m.BasicNack) -> m.Method | None:
+        self._settle(channel, q.delivery_tag, q.multiple, REQUEUE if q.requeue else DROP, 120)
+        return None
+
+    def _settle(
+        self, channel: Channel, tag: int, is_multiple: bool, action: int, method_id: int
+    ) -> None:
+        transaction = channel.transaction
+        if transaction is not None:
+            if not channel.table.is_known(tag) and not (is_multiple and tag == 0):
+                raise unknown_tag(tag)
+            transaction.settle(tag, is_multiple, action)
+            return
+        apply_settle(channel, tag, is_multiple, action)
+
+    def recover(self, channel: Channel, requeue: bool, method_id: int) -> m.Method | None:
+        if not requeue:
+            raise ConnectionFault(540, "requeue=false", 60, method_id)
+        channel.requeue_many(channel.table.take_up_to(0))
+        return m.BasicRecoverOk() if method_id == 110 else None
+
+    # -- transactions ----------------------------------------------------------------------------
+
+    def tx_select(self, channel: Channel) -> m.Method | None:
+        publisher = channel.publisher
+        if publisher is not None and publisher.confirms is not None:
+            raise ChannelFault(406, "cannot switch from confirm to tx mode", 90, 10)
+        if channel.transaction is None:
+            channel.transaction = Transaction()
+        return m.TxSelectOk()
+
+    def tx_commit(self, channel: Channel) -> m.Method | None:
+        transaction = _transaction(channel, 20)
+        messages, settles = transaction.messages, transaction.settles
+        transaction.clear()
+        publisher = channel.publisher
+        assert publisher is not None, "a channel with verbs has a publisher"
+        for message in messages:
+            publisher.publish(message, True)
+        for settle in settles:
+            apply_settle(channel, settle.tag, settle.is_multiple, settle.action)
+        return m.TxCommitOk()
+
+    def tx_rollback(self, channel: Channel) -> m.Method | None:
+        _transaction(channel, 30).clear()
+        return m.TxRollbackOk()
+
+    def confirm_select(self, channel: Channel, q: m.ConfirmSelect) -> m.Method | None:
+        if channel.transaction is not None:
+            raise ChannelFault(406, "cannot switch from tx to confirm mode", 85, 10)
+        publisher = channel.publisher
+        assert publisher is not None, "a channel with verbs has a publisher"
+        publisher.begin_confirms()
+        return None if q.no_wait else m.ConfirmSelectOk()
+
+
+def apply_settle(channel: Channel, tag: int, is_multiple: bool, action: int) -> None:
+    """Do what one settle says. Raises: ChannelFault 406 for a tag nobody waits for."""
+    deliveries: list[Delivery]
+    if is_multiple:
+        deliveries = channel.take_many(tag)
+    else:
+        delivery = channel.table.take(tag)
+        if delivery is None:
+            raise unknown_tag(tag)
+        deliveries = [delivery]
+    if action == REQUEUE:
+        channel.requeue_many(deliveries)
+    else:
+        channel.settle_many(deliveries)
+
+
+def _transaction(channel: Channel, method_id: int) -> Transaction:
+    if channel.transaction is None:
+        raise ChannelFault(406, "channel is not transactional", 90, method_id)
+    return channel.transaction
+
+
+def _send(channel: Channel, method: m.Method) -> None:
+    channel.output.writer.write(method_frame(int(channel.number), method))
+    channel.output.mark()

@@ -1,0 +1,113 @@
+"""What a publish's properties ask for: CC and BCC, direct reply-to, user-id, expiration.
+
+Only publishes that carry one of these come here; the flags in the raw header decide that.
+Source: RabbitMQ's rabbit_channel (check_user_id_header, check_expiration_header, sender-selected
+distribution) and rabbit_direct_reply_to.
+"""
+
+from penstock.base.errors import ChannelFault
+from penstock.broker.publish import ContentRules
+from penstock.protocol.content import Message, make_content
+from penstock.protocol.property_lookup import (
+    HEADERS,
+    PROPERTIES_OFFSET,
+    REPLY_TO,
+    expiration,
+    headers_table_span,
+    replace_property,
+    reply_to,
+    user_id,
+)
+from penstock.protocol.values import Table, decode_table, remove_field
+
+REPLY_TO_NAME = "amq.rabbitmq.reply-to"
+EXPIRATION_MS_MAX = (1 << 64) - 1
+
+
+class PropertyRules(ContentRules):
+    """The rules for one channel. `reply_queue`: name of its direct reply-to queue, "" for none."""
+
+    __slots__ = ("frame_bytes_max", "reply_queue", "user")
+
+    def __init__(self, user: str, frame_bytes_max: int) -> None:
+        self.user = user
+        self.frame_bytes_max = frame_bytes_max
+        self.reply_queue = ""
+
+    def headers(self, message: Message) -> Table:
+        span = headers_table_span(message.header(), PROPERTIES_OFFSET)
+        if span is None:
+            return {}
+        return decode_table(message.header(), span[0], span[1])[0]
+
+    def routing_keys(self, message: Message, key: str) -> list[str]:
+        table = self.headers(message)
+        keys = [key]
+        for name in ("CC", "BCC"):
+            more = table.get(name)
+            if more is None:
+                continue
+            if not isinstance(more, list):
+                raise ChannelFault(
+                    406, f"invalid type for header '{name}': expected array, got {_kind(more)}",
+                    60, 40,
+                )
+            for one in more:
+                if not isinstance(one, str):
+                    raise ChannelFault(
+                        406,
+                        f"invalid value in header '{name}': expected longstr, got {_kind(one)}",
+                        60, 40,
+                    )
+                keys.append(one)
+        return keys
+
+    def checked(self, message: Message) -> Message:
+        header = message.header()
+        claimed = user_id(header, PROPERTIES_OFFSET)
+        if claimed is not None and claimed != self.user:
+            raise ChannelFault(
+                406,
+                f"user_id property set to '{claimed}' but authenticated user was '{self.user}'",
+                60, 40,
+            )
+        lifetime = expiration(header, PROPERTIES_OFFSET)
+        if lifetime is not None and not _is_lifetime(lifetime):
+            raise ChannelFault(
+                406, f"invalid expiration '{lifetime}': expected milliseconds, 0 or more", 60, 40
+            )
+        if reply_to(header, PROPERTIES_OFFSET) == REPLY_TO_NAME:
+            if self.reply_queue == "":
+                raise ChannelFault(406, "fast reply consumer does not exist", 60, 40)
+            name = self.reply_queue.encode()
+            return self._with_header(
+                message, replace_property(header, REPLY_TO, bytes([len(name)]) + name)
+            )
+        return message
+
+    def without_bcc(self, message: Message) -> Message:
+        header = message.header()
+        span = headers_table_span(header, PROPERTIES_OFFSET)
+        if span is None or header.find(b"\x03BCC", span[0], span[1]) < 0:
+            return message
+        table = header[span[0] : span[1]]
+        cut = remove_field(table, "BCC")
+        if cut == table:
+            return message
+        return self._with_header(message, replace_property(header, HEADERS, cut))
+
+    def _with_header(self, message: Message, header: bytes) -> Message:
+        """A copy of `message` with another header payload."""
+        copy = make_content(
+            int(message.channel), message.method, header, message.body(), self.frame_bytes_max
+        )
+        copy.origin = message.origin
+        return copy
+
+
+def _is_lifetime(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text[:21]) <= EXPIRATION_MS_MAX
+
+
+def _kind(value: object) -> str:
+    return "table" if isinstance(value, dict) else type(value).__name__

@@ -1,0 +1,265 @@
+"""Exchanges, queues and bindings: declare, bind, unbind, purge, delete.
+
+Reply codes and texts are RabbitMQ's (rabbit_channel). Each verb answers with the method to send.
+"""
+
+from penstock.base.errors import ChannelFault, ConnectionFault
+from penstock.broker.content_rules import REPLY_TO_NAME
+from penstock.broker.equivalence import check_arguments, check_field
+from penstock.broker.queue_actor import QueueActor
+from penstock.broker.session import Session
+from penstock.protocol import methods as m
+from penstock.routing.exchange import Exchange
+from penstock.routing.factory import check_kind, make_exchange
+
+QUEUE_ARGUMENT_KEYS = (
+    "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
+    "x-max-length", "x-max-length-bytes", "x-overflow", "x-max-priority", "x-queue-type",
+    "x-single-active-consumer",
+)
+
+
+class Declarations:
+    """The verbs on topology for one session. `last_queue` lives in the channel's own record."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.last_queue: dict[int, str] = {}
+
+    # -- exchanges -------------------------------------------------------------------------------
+
+    def exchange_declare(self, number: int, q: m.ExchangeDeclare) -> m.Method | None:
+        vhost = self.session.vhost
+        name = q.exchange
+        if q.passive:
+            self._not_default(name, 40, 10)
+            self._exchange(name, 40, 10)
+        else:
+            check_kind(q.type)
+            self._not_default(name, 40, 10)
+            found = vhost.find_exchange(name)
+            if found is None:
+                self._not_reserved("exchange", name, 40)
+                alternate = q.arguments.get("alternate-exchange")
+                if alternate is not None and not isinstance(alternate, str):
+                    raise ChannelFault(
+                        406,
+                        f"invalid type for arg 'alternate-exchange' in exchange '{name}' in vhost "
+                        f"'{vhost.name}'",
+                        40, 10,
+                    )
+                vhost.router.add_exchange(
+                    make_exchange(
+                        q.type, name, q.durable, q.auto_delete, q.internal, q.arguments
+                    )
+                )
+            else:
+                self._same_exchange(found, q)
+        return None if q.no_wait else m.ExchangeDeclareOk()
+
+    def _same_exchange(self, found: Exchange, q: m.ExchangeDeclare) -> None:
+        vhost = self.session.vhost.name
+        for field, received, current in (
+            ("type", q.type, found.kind),
+            ("durable", q.durable, found.durable),
+            ("auto_delete", q.auto_delete, found.auto_delete),
+            ("internal", q.internal, found.internal),
+        ):
+            check_field("exchange", q.exchange, vhost, field, received, current, 40)
+        current_arguments = {k: v for k, v in found.arguments.items()}
+        check_arguments(
+            "exchange", q.exchange, vhost, ("alternate-exchange",), q.arguments,
+            current_arguments, 40,  # type: ignore[arg-type]  # arguments came from a table
+        )
+
+    def exchange_delete(self, number: int, q: m.ExchangeDelete) -> m.Method | None:
+        name = q.exchange
+        self._not_default(name, 40, 20)
+        found = self.session.vhost.find_exchange(name)
+        if name.startswith("amq."):
+            raise ChannelFault(
+                403, f"deletion of system exchange '{name}' in vhost "
+                f"'{self.session.vhost.name}' not allowed", 40, 20,
+            )
+        if found is not None:
+            if q.if_unused and not found.is_unused:
+                raise ChannelFault(
+                    406, f"exchange '{name}' in vhost '{self.session.vhost.name}' in use", 40, 20
+                )
+            self.session.vhost.router.remove_exchange(found)
+        return None if q.no_wait else m.ExchangeDeleteOk()
+
+    def exchange_bind(self, number: int, q: m.ExchangeBind) -> m.Method | None:
+        source, destination = self._pair(q.source, q.destination, 30)
+        source.bind(destination, q.routing_key, q.arguments)
+        return None if q.no_wait else m.ExchangeBindOk()
+
+    def exchange_unbind(self, number: int, q: m.ExchangeUnbind) -> m.Method | None:
+        source, destination = self._pair(q.source, q.destination, 40)
+        source.unbind(destination, q.routing_key, q.arguments)
+        self._maybe_auto_delete(source)
+        return None if q.no_wait else m.ExchangeUnbindOk()
+
+    def _pair(self, source: str, destination: str, method_id: int) -> tuple[Exchange, Exchange]:
+        self._not_default(destination, 40, method_id)
+        self._not_default(source, 40, method_id)
+        return (
+            self._exchange(source, 40, method_id),
+            self._exchange(destination, 40, method_id),
+        )
+
+    def _maybe_auto_delete(self, exchange: Exchange) -> None:
+        if exchange.is_due:
+            self.session.vhost.router.remove_exchange(exchange)
+
+    # -- queues ----------------------------------------------------------------------------------
+
+    def queue_declare(self, number: int, q: m.QueueDeclare) -> m.Method | None:
+        vhost = self.session.vhost
+        name = q.queue
+        if name == "" and q.passive:
+            name = self._named(number, name)
+        if name == REPLY_TO_NAME or name.startswith(REPLY_TO_NAME + "."):
+            if name != REPLY_TO_NAME and name not in vhost.queues:
+                raise self._no_queue(name, 10)
+            return None if q.no_wait else m.QueueDeclareOk(name, 0, 1)
+        if q.passive:
+            actor = self.queue(number, name, 50, 10)
+        else:
+            actor = self._declare(name, q)
+        self.last_queue[number] = actor.name
+        if q.no_wait:
+            return None
+        return m.QueueDeclareOk(
+            actor.name, int(actor.messages.ready_count()), len(actor.consumers)
+        )
+
+    def _declare(self, name: str, q: m.QueueDeclare) -> QueueActor:
+        vhost = self.session.vhost
+        owner = self.session.owner if q.exclusive else ""
+        found = vhost.queues.get(name) if name != "" else None
+        if found is not None:
+            self._not_locked(found, 10)
+            for field, received, current in (
+                ("durable", q.durable, found.durable),
+                ("auto_delete", q.auto_delete, found.auto_delete),
+            ):
+                check_field("queue", name, vhost.name, field, received, current, 50)
+            if q.exclusive != (found.owner != ""):
+                raise self._locked(name, 10)
+            current_arguments = {k: v for k, v in found.arguments.items()}
+            check_arguments(
+                "queue", name, vhost.name, QUEUE_ARGUMENT_KEYS, q.arguments,
+                current_arguments, 50,  # type: ignore[arg-type]  # arguments came from a table
+            )
+            return found
+        if name == "":
+            name = self.session.maker.fresh_name("amq.gen-")
+        else:
+            self._not_reserved("queue", name, 50)
+        actor = self.session.maker.make_queue(
+            vhost, name, q.durable, q.auto_delete, owner, q.arguments
+        )
+        vhost.add_queue(actor)
+        return actor
+
+    def queue_bind(self, number: int, q: m.QueueBind) -> m.Method | None:
+        name = self._named(number, q.queue)
+        key = name if q.routing_key == "" and q.queue == "" else q.routing_key
+        self._not_default(q.exchange, 50, 20)
+        actor = self.queue(number, name, 50, 20)
+        self._exchange(q.exchange, 50, 20).bind(actor.target, key, q.arguments)
+        return None if q.no_wait else m.QueueBindOk()
+
+    def queue_unbind(self, number: int, q: m.QueueUnbind) -> m.Method | None:
+        name = self._named(number, q.queue)
+        key = name if q.routing_key == "" and q.queue == "" else q.routing_key
+        self._not_default(q.exchange, 50, 50)
+        actor = self.queue(number, name, 50, 50)
+        exchange = self._exchange(q.exchange, 50, 50)
+        exchange.unbind(actor.target, key, q.arguments)
+        self._maybe_auto_delete(exchange)
+        return m.QueueUnbindOk()
+
+    def queue_purge(self, number: int, q: m.QueuePurge) -> m.Method | None:
+        count = self.queue(number, self._named(number, q.queue), 50, 30).purge()
+        return None if q.no_wait else m.QueuePurgeOk(count)
+
+    def queue_delete(self, number: int, q: m.QueueDelete) -> m.Method | None:
+        vhost = self.session.vhost
+        name = self._named(number, q.queue)
+        actor = vhost.queues.get(name)
+        if actor is None:
+            return None if q.no_wait else m.QueueDeleteOk(0)
+        self._not_locked(actor, 40)
+        if q.if_unused and actor.consumers:
+            raise ChannelFault(406, f"queue '{name}' in vhost '{vhost.name}' in use", 50, 40)
+        count = int(actor.messages.ready_count())
+        if q.if_empty and count > 0:
+            raise ChannelFault(406, f"queue '{name}' in vhost '{vhost.name}' not empty", 50, 40)
+        vhost.remove_queue(actor)
+        return None if q.no_wait else m.QueueDeleteOk(count)
+
+    def queue(self, number: int, name: str, class_id: int, method_id: int) -> QueueActor:
+        """The queue `name` ("" for the channel's last declared one), not locked by another.
+
+        Raises: ChannelFault 404, 405."""
+        name = self._named(number, name)
+        actor = self.session.vhost.queues.get(name)
+        if actor is None:
+            raise self._no_queue(name, method_id, class_id)
+        self._not_locked(actor, method_id, class_id)
+        return actor
+
+    def _named(self, number: int, name: str) -> str:
+        if name != "":
+            return name
+        last = self.last_queue.get(number)
+        if last is None:
+            raise ChannelFault(404, "no previously declared queue", 50, 10)
+        return last
+
+    # -- faults ----------------------------------------------------------------------------------
+
+    def _no_queue(self, name: str, method_id: int, class_id: int = 50) -> ChannelFault:
+        return ChannelFault(
+            404, f"no queue '{name}' in vhost '{self.session.vhost.name}'", class_id, method_id
+        )
+
+    def _locked(self, name: str, method_id: int, class_id: int = 50) -> ChannelFault:
+        return ChannelFault(
+            405,
+            f"cannot obtain exclusive access to locked queue '{name}' in vhost "
+            f"'{self.session.vhost.name}'. It could be originally declared on another connection "
+            "or the exclusive property value does not match that of the original declaration.",
+            class_id, method_id,
+        )
+
+    def _not_locked(self, actor: QueueActor, method_id: int, class_id: int = 50) -> None:
+        if actor.owner not in ("", self.session.owner):
+            raise self._locked(actor.name, method_id, class_id)
+
+    def _exchange(self, name: str, class_id: int, method_id: int) -> Exchange:
+        found = self.session.vhost.find_exchange(name)
+        if found is None:
+            raise ChannelFault(
+                404, f"no exchange '{name}' in vhost '{self.session.vhost.name}'",
+                class_id, method_id,
+            )
+        return found
+
+    def _not_default(self, name: str, class_id: int, method_id: int) -> None:
+        if name == "":
+            raise ChannelFault(
+                403, "operation not permitted on the default exchange", class_id, method_id
+            )
+
+    def _not_reserved(self, kind: str, name: str, class_id: int) -> None:
+        if name.startswith("amq."):
+            raise ChannelFault(
+                403, f"{kind} name '{name}' contains reserved prefix 'amq.*'", class_id, 10
+            )
+        if "\r" in name or "\n" in name or "\x00" in name:
+            raise ConnectionFault(
+                503, f"{kind} name {name!r} contains a control character", class_id, 10
+            )

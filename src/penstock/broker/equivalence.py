@@ -1,0 +1,77 @@
+"""Whether a declaration says the same as the thing that is there, in RabbitMQ's words.
+
+Source: RabbitMQ's rabbit_misc:assert_args_equivalence and assert_field_equivalence.
+"""
+
+from penstock.base.errors import ChannelFault
+from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.values import Table, Value
+
+
+def check_field(
+    kind: str, name: str, vhost: str, field: str, received: object, current: object,
+    class_id: int,
+) -> None:
+    """Raise ChannelFault 406 unless `received` equals `current`."""
+    if received != current:
+        raise ChannelFault(
+            406,
+            f"inequivalent arg '{field}' for {kind} '{name}' in vhost '{vhost}': "
+            f"received '{_plain(received)}' but current is '{_plain(current)}'",
+            class_id,
+            10,
+        )
+
+
+def check_arguments(
+    kind: str, name: str, vhost: str, keys: tuple[str, ...], received: Table, current: Table,
+    class_id: int,
+) -> None:
+    """Raise ChannelFault 406 for the first of `keys` that differs."""
+    for key in keys:
+        mine = received.get(key)
+        theirs = current.get(key)
+        if key in received and key in current and mine == theirs:
+            continue
+        if key not in received and key not in current:
+            continue
+        raise ChannelFault(
+            406,
+            f"inequivalent arg '{key}' for {kind} '{name}' in vhost '{vhost}': received "
+            f"{_described(key, received)} but current is {_described(key, current)}",
+            class_id,
+            10,
+        )
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _described(key: str, table: Table) -> str:
+    if key not in table:
+        return "none"
+    value = table[key]
+    return f"the value '{_plain(value)}' of type '{_type_name(value)}'"
+
+
+def _type_name(value: Value) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, Timestamp):
+        return "timestamp"
+    if isinstance(value, int):
+        return "signedint" if -(1 << 31) <= value < 1 << 31 else "long"
+    if isinstance(value, float):
+        return "double"
+    if isinstance(value, str | bytes):
+        return "longstr"
+    if isinstance(value, bytearray):
+        return "binary"
+    if isinstance(value, list):
+        return "array"
+    if isinstance(value, dict):
+        return "table"
+    return "void" if value is None else "decimal"

@@ -1,0 +1,62 @@
+"""A hop with its mailbox: what one sender handed to one receiver and the receiver has not taken.
+
+Each sender has a mailbox of its own at a receiver, so a receiver can be fair between senders and
+one account pays for everything in it.
+"""
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.broker.actor import Actor
+from penstock.flow.account import Account
+from penstock.flow.gate import Gate
+from penstock.flow.hop import Hop
+from penstock.protocol.content import Message
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Answerable:
+    """Who is told that a queue has taken responsibility for a publish. Nominal base of channels."""
+
+    __slots__ = ()
+
+    def accepted(self, messages: list[Message], count: i64) -> None:
+        """The first `count` of `messages` are in the queue."""
+
+    def refused(self, messages: list[Message]) -> None:
+        """`messages` will never be in the queue: it is gone or it crashed."""
+
+
+class Lane(Hop):
+    """items: the mailbox, oldest first, from `head`; receiving: whose it is; origin: who pays for what is in it;
+    wants_answers: the sender confirms; total: messages ever handed over."""
+
+    __slots__ = ("answerable", "head", "is_listed", "items", "origin", "receiving", "total",
+                 "wants_answers")
+
+    def __init__(
+        self, sender: str, sender_layer: int, sender_gate: Gate,
+        receiving: "LaneReceiver", receiver_layer: int,
+        origin: Account, answerable: Answerable,
+    ) -> None:
+        super().__init__(
+            sender, sender_layer, sender_gate,
+            receiving.identity, receiver_layer, receiving.gate,
+        )
+        self.receiving = receiving
+        self.items: list[Message] = []
+        self.head: i64 = 0
+        self.total: i64 = 0
+        self.is_listed = False
+        self.wants_answers = False
+        self.origin = origin
+        self.answerable = answerable
+
+
+class LaneReceiver(Actor):
+    """An actor with lanes: channels and queues. Nominal base."""
+
+    __slots__ = ()
+
+    def offered(self, lane: Lane) -> None:
+        """`lane` got its first message: see to it."""
+        raise NotImplementedError

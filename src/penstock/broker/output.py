@@ -1,0 +1,99 @@
+"""What a connection writes to: one growing buffer, emptied once per turn of the loop.
+
+Decisions write into `writer` and mark the output dirty; the shell's subclass sends. Deliveries in
+the buffer count as unsent until the socket has taken all of it; above the high mark the
+connection's consumers are given nothing more.
+"""
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.base.wire import BytesWriter
+from penstock.queues.consumers import Unsent
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class OutputOwner:
+    """Who hears of an output's changes: the connection. Nominal base."""
+
+    __slots__ = ()
+
+    def output_drained(self) -> None:
+        """The socket has taken everything; unsent deliveries are sent."""
+
+    def output_changed(self, is_open: bool) -> None:
+        """The high mark was passed, or the buffer fell below it."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Output:
+    """Nominal base of the socket's writer and the simulator's. `held_bytes`: sent to the shell and
+    not yet taken by the socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES."""
+
+    __slots__ = ("held_bytes", "high_bytes", "is_dirty", "is_open", "line", "owner", "unsent",
+                 "writer")
+
+    def __init__(self, line: "OutputLine", high_bytes: int) -> None:
+        self.writer = BytesWriter()
+        self.line = line
+        self.high_bytes: i64 = high_bytes
+        self.held_bytes: i64 = 0
+        self.is_dirty = False
+        self.is_open = True
+        self.owner = OutputOwner()
+        self.unsent: list[Unsent] = []
+
+    def mark(self) -> None:
+        """Something was written: send it at the end of this turn of the loop."""
+        if not self.is_dirty:
+            self.is_dirty = True
+            self.line.dirty.append(self)
+
+    def note_unsent(self, unsent: Unsent) -> None:
+        """`unsent` has a delivery in the buffer."""
+        if not unsent.is_listed:
+            unsent.is_listed = True
+            self.unsent.append(unsent)
+
+    def flush(self) -> None:
+        """Hand the buffer to the peer as far as it takes it. Shells override `_send`."""
+        self.is_dirty = False
+        self._send()
+        self.settle()
+
+    def settle(self) -> None:
+        """Tell the owner what the last send changed."""
+        if self.held_bytes == 0 and self.unsent:
+            listed = self.unsent
+            self.unsent = []
+            for unsent in listed:
+                unsent.is_listed = False
+                unsent.count = 0
+                for consumer in unsent.consumers:
+                    consumer.queue.consumer_changed(consumer)
+            self.owner.output_drained()
+        is_open = self.held_bytes < self.high_bytes
+        if is_open != self.is_open:
+            self.is_open = is_open
+            self.owner.output_changed(is_open)
+
+    def _send(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing more will be sent."""
+        self.unsent.clear()
+
+
+class OutputLine:
+    """The outputs with something to send this turn; owner: the scheduler."""
+
+    __slots__ = ("dirty",)
+
+    def __init__(self) -> None:
+        self.dirty: list[Output] = []
+
+    def flush_all(self) -> None:
+        dirty = self.dirty
+        self.dirty = []
+        for output in dirty:
+            output.flush()

@@ -1,0 +1,340 @@
+"""From a basic.publish to the mailboxes of queues: one channel's publishing side.
+
+The bytes of a publish method repeat, so they are the key of a cache of resolved routes; the cache
+entry is good while the router's epoch is unchanged. In a parking profile a publish whose queue has
+no credit left is kept aside, one per channel, and publishes for other queues go on past it; the
+next one for a closed hop stalls the channel. Elsewhere the channel overshoots and its own gate
+keeps grants from the connection.
+"""
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.base.errors import ChannelFault, ConnectionFault
+from penstock.base.limits import ROUTE_CACHE_ENTRIES
+from penstock.broker.actor import Line
+from penstock.broker.confirms import Confirms
+from penstock.broker.lane import Answerable, Lane
+from penstock.broker.queue_actor import QueueActor, QueueTarget
+from penstock.broker.vhost import VirtualHost
+from penstock.flow.account import Account
+from penstock.flow.gate import Gate, GateObserver
+from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
+from penstock.flow.strategy import Strategy
+from penstock.protocol.content import Address, Message
+from penstock.protocol.values import Table
+from penstock.routing.exchange import Exchange
+
+FLAG_HEADERS = 0x20
+FLAG_REPLY_TO = 0x02
+FLAG_EXPIRATION = 0x01
+FLAG_USER_ID = 0x10
+
+
+class Route:
+    """Where publishes with one method payload go, while the router's epoch is `epoch`."""
+
+    __slots__ = (
+        "address", "epoch", "exchange", "is_mandatory", "lanes", "method", "needs_headers",
+    )
+
+    def __init__(self, method: bytes, address: Address, exchange: Exchange) -> None:
+        self.method = method
+        self.address = address
+        self.exchange = exchange
+        self.lanes: list[Lane] = []
+        self.epoch: i64 = -1
+        self.is_mandatory = False
+        self.needs_headers = False
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ContentRules:
+    """What a publish's properties ask for beyond routing; see broker/content_rules. Nominal base."""
+
+    __slots__ = ()
+
+    def routing_keys(self, message: Message, key: str) -> list[str]:
+        """`key` and the keys of CC and BCC. Raises: ChannelFault 406 on malformed ones."""
+        raise NotImplementedError
+
+    def headers(self, message: Message) -> Table:
+        """The headers table, empty when there is none. Raises: ConnectionFault 502."""
+        raise NotImplementedError
+
+    def checked(self, message: Message) -> Message:
+        """`message`, or the one to publish in its stead (direct reply-to).
+        Raises: ChannelFault 406 on a bad user-id or expiration."""
+        raise NotImplementedError
+
+    def without_bcc(self, message: Message) -> Message:
+        """`message` with the BCC header cut out, itself if it has none."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PublisherHost:
+    """What a publisher asks of its channel. Nominal base."""
+
+    __slots__ = ()
+
+    def returned(self, message: Message, code: int, text: str) -> None:
+        """Give an unroutable mandatory message back."""
+        raise NotImplementedError
+
+    def may_resume(self) -> None:
+        """A hop opened that something waits for."""
+        raise NotImplementedError
+
+
+class LaneGateObserver(GateObserver):
+    """Hears when one lane to a queue opens again (parking profiles)."""
+
+    __slots__ = ("publisher",)
+
+    def __init__(self, publisher: "Publisher") -> None:
+        self.publisher = publisher
+
+    def gate_opened(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
+        self.publisher.lane_opened()
+
+
+class Publisher(Answerable):
+    """One channel's publishing side. `gate`: the channel's; `parked`: the publish kept aside."""
+
+    __slots__ = (
+        "account", "actors", "cache", "confirms", "gate", "host", "identity", "is_parking", "lanes", "line",
+        "parked", "parked_route", "publish_count", "return_count", "rules", "strategy",
+        "unroutable_count", "vhost", "waits_for",
+    )
+
+    def __init__(
+        self, identity: str, gate: Gate, account: Account, vhost: VirtualHost, strategy: Strategy,
+        is_parking: bool, rules: ContentRules, host: PublisherHost, line: Line,
+    ) -> None:
+        self.identity = identity
+        self.gate = gate
+        self.account = account
+        self.vhost = vhost
+        self.strategy = strategy
+        self.is_parking = is_parking
+        self.rules = rules
+        self.host = host
+        self.line = line
+        self.cache: dict[bytes, Route] = {}
+        self.lanes: dict[str, Lane] = {}
+        self.actors: dict[str, QueueActor] = {}
+        self.confirms: Confirms | None = None
+        self.parked: Message | None = None
+        self.parked_route: Route | None = None
+        self.waits_for = ""
+        self.publish_count: i64 = 0
+        self.return_count: i64 = 0
+        self.unroutable_count: i64 = 0
+
+    def publish(self, message: Message, is_forced: bool) -> bool:
+        """Route and hand over; False if `message` has to wait because another is parked already.
+
+        is_forced: hand over past closed hops (a barrier method or a close stands behind it).
+        Raises: ChannelFault, ConnectionFault: the publish broke a rule.
+        """
+        route = self.cache.get(message.method)
+        if route is None or route.epoch != self.vhost.router.epoch:
+            route = self._resolve(message.method)
+        lanes = route.lanes
+        flags: i64 = i64(message.raw[19])
+        if (flags & 0x03) != 0 or (message.raw[20] & FLAG_USER_ID) != 0:
+            message = self.rules.checked(message)
+        if route.needs_headers or (
+            (flags & FLAG_HEADERS) != 0 and message.raw.find(b"CC", 21, message.header_bytes + 7) > 0
+        ):
+            lanes = self._lanes_of(self._targets(route, message))
+            message = self.rules.without_bcc(message)
+        if self.is_parking and not is_forced:
+            for lane in lanes:
+                if lane.is_closed:
+                    if self.parked is not None:
+                        self.waits_for = lane.receiver
+                        return False
+                    self._accept(message, route)
+                    self.parked = message
+                    self.parked_route = route
+                    self.waits_for = lane.receiver
+                    return True
+        self._accept(message, route)
+        self._hand_over(message, route, lanes)
+        return True
+
+    def retry(self, is_forced: bool) -> bool:
+        """Hand over the parked publish if its hops are open again; True if none is parked now."""
+        message = self.parked
+        route = self.parked_route
+        if message is None or route is None:
+            return True
+        lanes = self._lanes_of(self._targets(route, message))
+        if not is_forced:
+            for lane in lanes:
+                if lane.is_closed:
+                    self.waits_for = lane.receiver
+                    return False
+        self.parked = None
+        self.parked_route = None
+        self._hand_over(message, route, lanes)
+        return True
+
+    def _accept(self, message: Message, route: Route) -> None:
+        """The publish is taken: it gets its number and its address."""
+        self.publish_count += 1
+        message.method = route.method
+        message.address = route.address
+        confirms = self.confirms
+        if confirms is not None:
+            message.sequence = confirms.begin()
+
+    def _hand_over(self, message: Message, route: Route, lanes: list[Lane]) -> None:
+        count: i64 = len(lanes)
+        confirms = self.confirms
+        if count == 0:
+            self.unroutable_count += 1
+            if route.is_mandatory:
+                self.return_count += 1
+                self.host.returned(message, 312, "NO_ROUTE")
+        if message.sequence > 0 and confirms is not None:
+            confirms.expect(message.sequence, count)
+            if count == 0:
+                self.host.may_resume()
+        size: i64 = len(message.raw)
+        strategy = self.strategy
+        account = self.account
+        for lane in lanes:
+            lane.items.append(message)
+            strategy.charge(lane, account, 1, size)
+            if not lane.is_listed:
+                lane.receiving.offered(lane)
+
+    def _resolve(self, method: bytes) -> Route:
+        """Decode the method's bytes and look the route up. Raises: see `publish`."""
+        at: i64 = 6
+        size: i64 = i64(method[at])
+        exchange_name = _text(method, at + 1, size)
+        at += size + 1
+        size = i64(method[at])
+        key = _text(method, at + 1, size)
+        at += size + 1
+        bits: i64 = i64(method[at])
+        if (bits & 2) != 0:
+            raise ConnectionFault(540, "immediate=true", 60, 40)
+        exchange = self.vhost.find_exchange(exchange_name)
+        if exchange is None:
+            raise ChannelFault(
+                404, f"no exchange '{exchange_name}' in vhost '{self.vhost.name}'", 60, 40
+            )
+        if exchange.internal:
+            raise ChannelFault(
+                403,
+                f"cannot publish to internal exchange '{exchange_name}' in vhost "
+                f"'{self.vhost.name}'",
+                60,
+                40,
+            )
+        if len(self.cache) >= ROUTE_CACHE_ENTRIES.default:
+            self.cache.clear()
+        route = Route(method, Address(exchange_name, key), exchange)
+        route.is_mandatory = (bits & 1) != 0
+        route.epoch = self.vhost.router.epoch
+        route.needs_headers = self.vhost.router.needs_headers(exchange)
+        if not route.needs_headers:
+            route.lanes = self._lanes_of(self.vhost.route(exchange, [key], {}))
+        self.cache[method] = route
+        return route
+
+    def _targets(self, route: Route, message: Message) -> list[QueueTarget]:
+        """Where this very message goes, its headers looked into. Raises: see ContentRules."""
+        keys = [route.address.routing_key]
+        headers: Table = {}
+        if (message.raw[19] & FLAG_HEADERS) != 0:
+            keys = self.rules.routing_keys(message, route.address.routing_key)
+            headers = self.rules.headers(message)
+        return self.vhost.route(route.exchange, keys, headers)
+
+    def _lanes_of(self, targets: list[QueueTarget]) -> list[Lane]:
+        lanes: list[Lane] = []
+        for target in targets:
+            lane = self.lanes.get(target.name)
+            if lane is None:
+                lane = self._attach(target.actor)
+            lanes.append(lane)
+        return lanes
+
+    def _attach(self, actor: QueueActor) -> Lane:
+        """The first publish of this channel to a queue wires a hop."""
+        gate = self.gate
+        if self.is_parking:
+            gate = Gate(self.identity, self.line.clock, LaneGateObserver(self))
+        lane = Lane(
+            self.identity, LAYER_CHANNEL, gate, actor, LAYER_QUEUE, self.account, self
+        )
+        lane.wants_answers = self.confirms is not None
+        self.strategy.wire(lane)
+        self.lanes[actor.name] = lane
+        self.actors[actor.name] = actor
+        actor.attach(lane)
+        return lane
+
+    def lane_opened(self) -> None:
+        """A hop to a queue has credit again."""
+        if self.parked is not None:
+            self.host.may_resume()
+
+    def begin_confirms(self) -> None:
+        """confirm.select: publishes are numbered from 1 from now on."""
+        if self.confirms is None:
+            self.confirms = Confirms()
+            for lane in self.lanes.values():
+                lane.wants_answers = True
+
+    def accepted(self, messages: list[Message], count: i64) -> None:
+        confirms = self.confirms
+        if confirms is None:
+            return
+        index: i64 = 0
+        while index < count:
+            sequence: i64 = messages[index].sequence
+            if sequence > 0:
+                confirms.accept(sequence)
+            index += 1
+        if confirms.is_dirty:
+            self.host.may_resume()
+
+    def refused(self, messages: list[Message]) -> None:
+        confirms = self.confirms
+        if confirms is None:
+            return
+        for message in messages:
+            if message.sequence > 0:
+                confirms.refuse(message.sequence)
+        self.host.may_resume()
+
+    def queue_gone(self, actor: QueueActor) -> None:
+        """A queue was deleted: its hop is forgotten; what waits for it may go on."""
+        if self.actors.get(actor.name) is actor:
+            del self.lanes[actor.name]
+            del self.actors[actor.name]
+        self.cache.clear()
+        self.host.may_resume()
+
+    def close(self) -> None:
+        """The channel ends: queues take what they were handed, hops are unwired."""
+        for name, lane in self.lanes.items():
+            self.actors[name].detach(lane)
+        self.lanes.clear()
+        self.actors.clear()
+        self.cache.clear()
+        self.parked = None
+        self.parked_route = None
+
+
+def _text(data: bytes, at: i64, size: i64) -> str:
+    try:
+        return data[at : at + size].decode()
+    except UnicodeDecodeError:
+        raise ConnectionFault(502, "short string is not valid UTF-8", 60, 40) from None

@@ -1,0 +1,334 @@
+"""The actor of one classic queue: takes messages out of its lanes, gives them to its consumers.
+
+One turn: take from each sender's lane in rotation, answer the senders, deliver while a consumer is
+ready, then repay the lanes. While the queue holds more bytes than its depth mark its gate is
+closed for "depth": grants are deferred, so publishers wait before anything is paged or any alarm
+rings; consumers go on, and the gate opens at three quarters of the mark.
+"""
+
+from mypy_extensions import i64
+
+from penstock.broker.actor import IDLE, WAITING, Line
+from penstock.broker.lane import Lane, LaneReceiver
+from penstock.flow.strategy import Strategy
+from penstock.protocol.content import Message
+from penstock.queues.consumers import (
+    REASON_NAMES,
+    REASON_NONE,
+    REASON_UNSENT,
+    Consumer,
+    ConsumerQueue,
+    Delivery,
+)
+from penstock.queues.queue import ClassicQueue
+from penstock.routing.destination import Destination
+
+
+class QueueTarget(Destination):
+    """The queue as bindings see it."""
+
+    __slots__ = ("actor",)
+
+    def __init__(self, name: str, actor: "QueueActor") -> None:
+        super().__init__(name)
+        self.actor = actor
+
+
+class QueueClient(ConsumerQueue):
+    """The queue as consumers and settles see it; apart from the actor, which has another base."""
+
+    __slots__ = ("actor",)
+
+    def __init__(self, actor: "QueueActor") -> None:
+        self.actor = actor
+
+    def consumer_changed(self, consumer: Consumer) -> None:
+        self.actor.offer(consumer)
+
+    def settle(self, delivery: Delivery) -> None:
+        self.actor.settled(delivery)
+
+    def requeue(self, deliveries: list[Delivery]) -> None:
+        self.actor.requeue(deliveries)
+
+
+class QueueActor(LaneReceiver):
+    """depth_bytes: the depth mark, 0 for none; consumers: in order of arrival; ready: those that
+    can be given a message, served in rotation."""
+
+    __slots__ = (
+        "arguments", "auto_delete", "client", "consumers", "cursor", "depth_bytes", "durable",
+        "exclusive_consumer", "had_consumers", "is_deep", "is_over", "lanes", "messages", "name",
+        "owner", "pending", "ready", "strategy", "target", "unacked_bytes",
+        "unacked_count", "vhost",
+    )
+
+    def __init__(
+        self, vhost: str, name: str, durable: bool, auto_delete: bool, owner: str,
+        arguments: dict[str, object], line: Line, strategy: Strategy, depth_bytes: int,
+    ) -> None:
+        super().__init__(f"queue:{vhost}{'' if vhost == '/' else '/'}{name}", line)
+        self.vhost = vhost
+        self.name = name
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.owner = owner
+        self.arguments = arguments
+        self.strategy = strategy
+        self.depth_bytes: i64 = depth_bytes
+        self.messages = ClassicQueue()
+        self.consumers: list[Consumer] = []
+        self.ready: list[Consumer] = []
+        self.cursor: i64 = 0
+        self.lanes: list[Lane] = []
+        self.pending: list[Lane] = []
+        self.exclusive_consumer: Consumer | None = None
+        self.had_consumers = False
+        self.is_deep = False
+        self.is_over = False
+        self.unacked_count: i64 = 0
+        self.unacked_bytes: i64 = 0
+        self.target = QueueTarget(name, self)
+        self.client = QueueClient(self)
+
+    # -- publishing ------------------------------------------------------------------------------
+
+    def attach(self, lane: Lane) -> None:
+        """A channel begins to publish here."""
+        self.lanes.append(lane)
+
+    def offered(self, lane: Lane) -> None:
+        """`lane` got its first message: see to it."""
+        lane.is_listed = True
+        self.pending.append(lane)
+        self.wake()
+
+    def turn(self, budget: i64) -> bool:
+        pending = self.pending
+        if pending:
+            self.pending = []
+            for index in range(len(pending)):
+                lane = pending[index]
+                if self._take_lane(lane, budget):
+                    self.pending.append(lane)
+                else:
+                    lane.is_listed = False
+        if self.ready:
+            self._pump(budget)
+        if self.depth_bytes > 0:
+            self._measure_depth()
+        return len(self.pending) > 0 or (len(self.ready) > 0 and self.messages.ready_count() > 0)
+
+    def _take_lane(self, lane: Lane, budget: i64) -> bool:
+        """Take up to `budget` messages out of `lane`; True if it holds more."""
+        items = lane.items
+        count: i64 = len(items)
+        if count == 0:
+            return False
+        if count > budget:
+            lane.items = items[budget:]
+            items = items[:budget]
+            count = budget
+        else:
+            lane.items = []
+        bytes_: i64 = 0
+        messages = self.messages
+        index: i64 = 0
+        while index < count:
+            message = items[index]
+            messages.add(message)
+            bytes_ += len(message.raw)
+            index += 1
+        if lane.wants_answers:
+            lane.answerable.accepted(items, count)
+        self.strategy.repay(lane, lane.origin, count, bytes_)
+        return len(lane.items) > 0
+
+    def _measure_depth(self) -> None:
+        held: i64 = self.messages.bytes_ready + self.unacked_bytes
+        if self.is_deep:
+            if held * 4 <= self.depth_bytes * 3:
+                self.is_deep = False
+                self.gate.open(self._consumers_id(), "depth")
+        elif held > self.depth_bytes:
+            self.is_deep = True
+            self.gate.close(self._consumers_id(), "depth")
+
+    def _consumers_id(self) -> str:
+        return "consumers:" + self.identity[6:]
+
+    # -- delivering ------------------------------------------------------------------------------
+
+    def _pump(self, budget: i64) -> None:
+        """Give ready messages to ready consumers, one to each in turn."""
+        messages = self.messages
+        left: i64 = messages.ready_count()
+        if left > budget:
+            left = budget
+        while left > 0 and self.ready:
+            if len(self.ready) == 1:
+                consumer = self.ready[0]
+                room: i64 = consumer.room()
+                if room > left:
+                    room = left
+                left -= room
+                while room > 0:
+                    self._give(consumer)
+                    room -= 1
+                if consumer.room() == 0:
+                    self._hold(consumer)
+                continue
+            if self.cursor >= len(self.ready):
+                self.cursor = 0
+            consumer = self.ready[self.cursor]
+            if consumer.room() == 0:
+                self._hold(consumer)
+                continue
+            self._give(consumer)
+            left -= 1
+            self.cursor += 1
+
+    def _give(self, consumer: Consumer) -> None:
+        message = self.messages.take()
+        consumer.delivered += 1
+        consumer.unsent.count += 1
+        if consumer.is_no_ack:
+            self.messages.ack_count += 1
+        else:
+            consumer.unacked += 1
+            self.unacked_count += 1
+            self.unacked_bytes += len(message.raw)
+        consumer.sink.deliver(
+            consumer, message, self.messages.position, self.messages.redelivered
+        )
+
+    def _hold(self, consumer: Consumer) -> None:
+        """Take `consumer` out of the ready ring, because its room is 0."""
+        consumer.is_ready = False
+        self.ready.remove(consumer)
+        if consumer.reason != REASON_UNSENT and consumer.reason != REASON_NONE:
+            consumer.is_held = True
+            consumer.held_since_ns = self.line.clock.monotonic_ns()
+
+    def offer(self, consumer: Consumer) -> None:
+        """`consumer` may have room again: put it back into the ring if so."""
+        if consumer.is_ready or consumer not in self.consumers:
+            return
+        if consumer.room() == 0:
+            if not consumer.is_held and consumer.reason != REASON_UNSENT:
+                consumer.is_held = True
+                consumer.held_since_ns = self.line.clock.monotonic_ns()
+            return
+        if consumer.is_held:
+            consumer.is_held = False
+            consumer.full_ns += self.line.clock.monotonic_ns() - consumer.held_since_ns
+        consumer.is_ready = True
+        self.ready.append(consumer)
+        if self.messages.ready_count() > 0:
+            self.wake()
+
+    def settled(self, delivery: Delivery) -> None:
+        """The client acknowledged or rejected for good."""
+        self.messages.ack_count += 1
+        self._returned(delivery)
+
+    def requeue(self, deliveries: list[Delivery]) -> None:
+        """Deliveries come back to their places."""
+        for delivery in deliveries:
+            self.messages.put_back(delivery.position, delivery.message)
+            self._returned(delivery)
+        self.wake()
+
+    def _returned(self, delivery: Delivery) -> None:
+        self.unacked_count -= 1
+        self.unacked_bytes -= len(delivery.message.raw)
+        consumer = delivery.consumer
+        if consumer is not None:
+            consumer.unacked -= 1
+            if not consumer.is_ready:
+                self.offer(consumer)
+        if self.is_deep:
+            self.wake()
+
+    def get(self) -> Message | None:
+        """The first ready message for basic.get; see `messages.position`, `.redelivered`."""
+        if self.messages.ready_count() == 0:
+            return None
+        message = self.messages.take()
+        if self.is_deep:
+            self.wake()
+        return message
+
+    def get_unacked(self, message: Message) -> None:
+        """The message just got must be answered."""
+        self.unacked_count += 1
+        self.unacked_bytes += len(message.raw)
+
+    def get_done(self) -> None:
+        """The message just got needs no answer."""
+        self.messages.ack_count += 1
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        self.consumers.append(consumer)
+        consumer.unsent.consumers.append(consumer)
+        self.had_consumers = True
+        if consumer.is_exclusive:
+            self.exclusive_consumer = consumer
+        self.offer(consumer)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        self.consumers.remove(consumer)
+        if consumer in consumer.unsent.consumers:
+            consumer.unsent.consumers.remove(consumer)
+        if consumer.is_ready:
+            consumer.is_ready = False
+            self.ready.remove(consumer)
+        if self.exclusive_consumer is consumer:
+            self.exclusive_consumer = None
+
+    def purge(self) -> int:
+        """Drop what is ready; how many there were."""
+        count = self.messages.purge()
+        if self.is_deep:
+            self.wake()
+        return count
+
+    def detach(self, lane: Lane) -> None:
+        """The sender of `lane` is gone: what it had handed over is still taken."""
+        while self._take_lane(lane, 1 << 40):
+            pass
+        if lane in self.pending:
+            self.pending.remove(lane)
+        self.lanes.remove(lane)
+        self.wake()
+
+    def finish(self) -> None:
+        """The queue is deleted: senders are told, lanes forgotten, consumers cancelled."""
+        self.is_alive = False
+        for lane in self.lanes:
+            items = lane.items
+            lane.items = []
+            self.strategy.forget(lane, lane.origin)
+            lane.sender_gate.forget(self.identity)
+            if items and lane.wants_answers:
+                lane.answerable.accepted(items, len(items))
+        self.lanes.clear()
+        self.pending.clear()
+        self.ready.clear()
+        for consumer in list(self.consumers):
+            consumer.sink.cancelled_by_broker(consumer)
+        self.consumers.clear()
+        self.messages.purge()
+        if self.is_deep:
+            self.is_deep = False
+            self.gate.open(self._consumers_id(), "depth")
+
+    def rest_state(self) -> int:
+        """Idle when empty; waiting when messages rest and no consumer can take them."""
+        return WAITING if self.messages.ready_count() > 0 else IDLE
+
+    def consumer_state(self, consumer: Consumer) -> str:
+        """Why `consumer` is given nothing, "" if it is ready."""
+        return "" if consumer.is_ready else REASON_NAMES[consumer.reason]

@@ -1,0 +1,43 @@
+"""What one open connection may work with: its user, its virtual host, and the broker's makers."""
+
+from penstock.broker.queue_actor import QueueActor
+from penstock.broker.reader import Connection
+from penstock.broker.vhost import VirtualHost
+from penstock.protocol.values import Table
+
+
+class QueueMaker:
+    """Makes queues and names; see broker/broker. Nominal base."""
+
+    __slots__ = ()
+
+    def make_queue(
+        self, vhost: VirtualHost, name: str, durable: bool, auto_delete: bool, owner: str,
+        arguments: Table,
+    ) -> QueueActor:
+        raise NotImplementedError
+
+    def fresh_name(self, prefix: str) -> str:
+        """A name nobody has, `prefix` and 22 characters."""
+        raise NotImplementedError
+
+
+class Session:
+    """One authenticated user's connection to one virtual host."""
+
+    __slots__ = ("capabilities", "connection", "maker", "user", "vhost")
+
+    def __init__(
+        self, connection: Connection, user: str, vhost: VirtualHost, maker: QueueMaker,
+        capabilities: frozenset[str],
+    ) -> None:
+        self.connection = connection
+        self.user = user
+        self.vhost = vhost
+        self.maker = maker
+        self.capabilities = capabilities
+
+    @property
+    def owner(self) -> str:
+        """Who owns exclusive queues: this connection."""
+        return self.connection.identity

@@ -1,0 +1,63 @@
+"""A channel's transaction: publishes and settles that wait for tx.commit.
+
+Bounds: TX_MESSAGES_MAX publishes and settles together, TX_BYTES_MAX bytes of publishes; beyond
+either, 406 PRECONDITION_FAILED closes the channel. Source: AMQP 0-9-1 class tx.
+"""
+
+from penstock.base.errors import ChannelFault
+from penstock.base.limits import TX_MESSAGES_MAX
+from penstock.protocol.content import Message
+
+TX_BYTES_MAX = 134_217_728
+
+ACK = 0
+REQUEUE = 1
+DROP = 2
+
+
+class Settle:
+    """One settle that waits: `tag`, `is_multiple` as in basic.ack, `action`: ACK, REQUEUE, DROP."""
+
+    __slots__ = ("action", "is_multiple", "tag")
+
+    def __init__(self, tag: int, is_multiple: bool, action: int) -> None:
+        self.tag = tag
+        self.is_multiple = is_multiple
+        self.action = action
+
+
+class Transaction:
+    """What waits, in the order it came."""
+
+    __slots__ = ("bytes", "messages", "settles")
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.settles: list[Settle] = []
+        self.bytes = 0
+
+    def publish(self, message: Message) -> None:
+        """Keep a publish. Raises: ChannelFault 406 at the bound."""
+        self.bytes += len(message.raw)
+        self.messages.append(message)
+        self._check()
+
+    def settle(self, tag: int, is_multiple: bool, action: int) -> None:
+        """Keep a settle. Raises: ChannelFault 406 at the bound."""
+        self.settles.append(Settle(tag, is_multiple, action))
+        self._check()
+
+    def clear(self) -> None:
+        self.messages = []
+        self.settles = []
+        self.bytes = 0
+
+    def _check(self) -> None:
+        count = len(self.messages) + len(self.settles)
+        if count > TX_MESSAGES_MAX.default or self.bytes > TX_BYTES_MAX:
+            raise ChannelFault(
+                406,
+                f"transaction of {count} publishes and settles, {self.bytes} bytes, is larger than "
+                f"{TX_MESSAGES_MAX.default} or {TX_BYTES_MAX} bytes; commit more often",
+                90, 20,
+            )

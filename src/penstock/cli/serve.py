@@ -1,0 +1,65 @@
+"""`penstock serve`: a broker in the foreground until Ctrl-C."""
+
+import asyncio
+import os
+import sys
+import time
+from dataclasses import replace
+
+import click
+
+import penstock
+from penstock.base.config import Config
+from penstock.flow.profile import PROFILES
+from penstock.server.config_file import read_config
+from penstock.server.node import Node
+from penstock.server.node import serve as run_node
+from penstock.server.process_age import process_age_s
+
+NOT_KEPT = "memory only: queues and messages, durable ones too, are gone after a restart"
+
+
+@click.command()
+@click.option("--host", default=None, help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", default=None, type=int, help="Port, 0 for a free one.  [default: 5672]")
+@click.option("--memory", is_flag=True, help="Keep nothing on disk (all there is for now).")
+@click.option("--data", default="", help="Directory for data; messages are not kept there yet.")
+@click.option("--config", "config_path", default="", help="TOML file with settings.")
+@click.option("--profile", default=None, type=click.Choice(tuple(PROFILES)), help="Flow profile.")
+@click.option("--queue-depth", default=None, type=int, help="Depth mark of a queue, in bytes.")
+@click.option("--events", default=None, help="Directory for flow event files.")
+@click.option("--control", default=None, help="Path of the control socket.")
+def serve(
+    host: str | None, port: int | None, memory: bool, data: str, config_path: str,
+    profile: str | None, queue_depth: int | None, events: str | None, control: str | None,
+) -> None:
+    """Run a broker until Ctrl-C."""
+    config = read_config(config_path) if config_path else Config()
+    changes = {
+        "host": host, "port": port, "profile": profile, "queue_depth_bytes": queue_depth,
+        "events_dir": events, "control_socket": control,
+    }
+    config = replace(config, **{key: value for key, value in changes.items() if value is not None})
+    if memory and data:
+        raise click.UsageError("--memory and --data exclude each other")
+    started = time.monotonic()
+
+    def announce(node: Node) -> None:
+        python = ".".join(str(part) for part in sys.version_info[:3])
+        seconds = max(process_age_s(), time.monotonic() - started)
+        listener = node.listener
+        assert listener is not None, "a node that is announced listens"
+        shown = f"[{config.host}]" if ":" in config.host else config.host
+        click.echo(
+            f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · pid {os.getpid()}"
+        )
+        click.echo(f" ! {NOT_KEPT}")
+        click.echo(f" ✔ broker   amqp://{shown}:{listener.port}   ready in {seconds:.2f} s")
+        if node.control is not None:
+            click.echo(f" ✔ control  {node.control.path}   penstock why --port {listener.port}")
+        if node.events is not None:
+            click.echo(f" ✔ events   {node.events.path}")
+        sys.stdout.flush()
+
+    asyncio.run(run_node(config, announce))
+    click.echo("stopped; nothing was kept")

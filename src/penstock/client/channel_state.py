@@ -1,0 +1,235 @@
+"""One channel of a client: requests waiting for their replies, publishes waiting for confirms."""
+
+from collections import deque
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from penstock.base.errors import ConnectionFault
+from penstock.base.limits import UNCONFIRMED_MAX
+from penstock.base.wire import read_i32_be
+from penstock.client.errors import ChannelClosedError, ClientError
+from penstock.client.events import (
+    Cancelled,
+    ChannelClosed,
+    ClientEvent,
+    Confirmed,
+    Delivery,
+    FlowChanged,
+    Replied,
+    Returned,
+)
+from penstock.client.unconfirmed import Unconfirmed
+from penstock.protocol import methods as m
+from penstock.protocol.constants import (
+    COMMAND_INVALID,
+    REPLY_SUCCESS,
+    SYNTAX_ERROR,
+    UNEXPECTED_FRAME,
+)
+from penstock.protocol.content import Message
+from penstock.protocol.frames import DELIVER
+from penstock.protocol.methods.codec import decode_method
+
+REQUESTS_MAX: Final = 256
+"""Requests of one channel waiting for a reply; the next one is refused."""
+
+REPLIES: Final[Mapping[type[m.Method], tuple[type[m.Method], ...]]] = MappingProxyType(
+    {
+        m.ChannelOpen: (m.ChannelOpenOk,),
+        m.ChannelClose: (m.ChannelCloseOk,),
+        m.ChannelFlow: (m.ChannelFlowOk,),
+        m.ExchangeDeclare: (m.ExchangeDeclareOk,),
+        m.ExchangeDelete: (m.ExchangeDeleteOk,),
+        m.ExchangeBind: (m.ExchangeBindOk,),
+        m.ExchangeUnbind: (m.ExchangeUnbindOk,),
+        m.QueueDeclare: (m.QueueDeclareOk,),
+        m.QueueBind: (m.QueueBindOk,),
+        m.QueueUnbind: (m.QueueUnbindOk,),
+        m.QueuePurge: (m.QueuePurgeOk,),
+        m.QueueDelete: (m.QueueDeleteOk,),
+        m.BasicQos: (m.BasicQosOk,),
+        m.BasicConsume: (m.BasicConsumeOk,),
+        m.BasicCancel: (m.BasicCancelOk,),
+        m.BasicGet: (m.BasicGetOk, m.BasicGetEmpty),
+        m.BasicRecover: (m.BasicRecoverOk,),
+        m.ConfirmSelect: (m.ConfirmSelectOk,),
+        m.TxSelect: (m.TxSelectOk,),
+        m.TxCommit: (m.TxCommitOk,),
+        m.TxRollback: (m.TxRollbackOk,),
+    }
+)
+"""Requests that are answered, and with what; every other method goes unanswered."""
+
+
+class ChannelState:
+    """Books of one channel. Owner: the session. `number`: 1..65535."""
+
+    __slots__ = ("_closed", "_is_closing", "_is_gone", "_requests", "_unconfirmed", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._requests: deque[m.Method] = deque()
+        self._unconfirmed: Unconfirmed | None = None
+        self._closed: tuple[int, str] | None = None
+        self._is_closing = False
+        self._is_gone = False
+
+    @staticmethod
+    def gone(number: int) -> "ChannelState":
+        """A channel that ended in order: takes whatever still comes and drops it."""
+        state = ChannelState(number)
+        state._is_closing = True
+        state._is_gone = True
+        state._closed = (REPLY_SUCCESS, "closed by the client")
+        return state
+
+    # --- wishes ---------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """Raises: ChannelClosedError when nothing may be said here any more."""
+        if self._closed is not None:
+            raise ChannelClosedError(self.number, self._closed[0], self._closed[1])
+        if self._is_closing:
+            raise ChannelClosedError(self.number, REPLY_SUCCESS, "it is being closed")
+
+    def ask(self, method: m.Method) -> None:
+        """Note that `method` is said, and expect its reply if it has one.
+
+        Raises: ClientError when REQUESTS_MAX requests wait already.
+        """
+        if isinstance(method, m.ChannelClose):
+            self._is_closing = True
+        is_silent: bool = getattr(method, "no_wait", False)
+        if isinstance(method, m.ConfirmSelect) and self._unconfirmed is None:
+            # Publishes are counted from the moment it is said, whenever the answer comes.
+            self._unconfirmed = Unconfirmed(UNCONFIRMED_MAX.default)
+        if is_silent or type(method) not in REPLIES:
+            return
+        if len(self._requests) >= REQUESTS_MAX and not isinstance(method, m.ChannelClose):
+            raise ClientError(f"channel {self.number}: {REQUESTS_MAX} requests wait for a reply")
+        self._requests.append(method)
+
+    def note_publish(self, mark: int) -> int:
+        """Count a publish; its sequence, 0 on a channel without confirms.
+
+        Raises: ClientError when unconfirmed_max publishes are open.
+        """
+        unconfirmed = self._unconfirmed
+        if unconfirmed is None:
+            return 0
+        if unconfirmed.is_full():
+            raise ClientError(
+                f"channel {self.number}: {unconfirmed.count_max} publishes are unconfirmed"
+            )
+        return unconfirmed.add(mark)
+
+    def unconfirmed_count(self) -> int:
+        """Publishes not yet confirmed."""
+        return 0 if self._unconfirmed is None else len(self._unconfirmed)
+
+    def is_closed(self) -> bool:
+        """Whether the channel has ended, for whatever reason."""
+        return self._closed is not None
+
+    def is_gone(self) -> bool:
+        """Whether it ended in order, so that nobody needs to be told why."""
+        return self._is_gone
+
+    # --- what the broker says -------------------------------------------------------------
+
+    def on_content(self, message: Message, events: list[ClientEvent]) -> None:
+        """A delivery, the answer to basic.get, or a returned publish.
+
+        Raises: ConnectionFault for content that was not asked for or is malformed.
+        """
+        if self._closed is not None or self._is_closing:
+            return
+        method = message.method
+        if read_i32_be(method, 0) == DELIVER:
+            at = 5 + (method[4] if len(method) > 4 else 0)
+            if len(method) < at + 11:
+                raise ConnectionFault(SYNTAX_ERROR, "basic.deliver ends early", 60, 60)
+            events.append(Delivery(message, at))
+            return
+        decoded = decode_method(method)
+        if isinstance(decoded, m.BasicReturn):
+            events.append(
+                Returned(
+                    self.number, decoded.reply_code, decoded.reply_text, decoded.exchange,
+                    decoded.routing_key, message,
+                )
+            )  # fmt: skip
+        elif isinstance(decoded, m.BasicGetOk):
+            request = self._answered(decoded)
+            events.append(Replied(self.number, request, decoded, Delivery(message, 4)))
+        else:
+            raise ConnectionFault(
+                UNEXPECTED_FRAME, f"{decoded.NAME} is for brokers", 60, decoded.METHOD_ID
+            )
+
+    def on_confirm(
+        self, tag: int, multiple: bool, is_accepted: bool, events: list[ClientEvent]
+    ) -> None:
+        """The broker settles publishes. Raises: ConnectionFault 503 where none were numbered."""
+        if self._closed is not None or self._is_closing:
+            return
+        if self._unconfirmed is None:
+            raise ConnectionFault(
+                COMMAND_INVALID, f"confirm on channel {self.number}, which asked for none", 60, 80
+            )
+        sequences, marks = self._unconfirmed.settle(tag, multiple)
+        if sequences:
+            events.append(Confirmed(self.number, sequences, marks, is_accepted))
+
+    def on_method(self, method: m.Method, events: list[ClientEvent]) -> m.Method | None:
+        """Any other method; what to say in answer, if anything.
+
+        Raises: ConnectionFault 503 for a method that answers nothing that was asked.
+        """
+        if isinstance(method, m.ChannelClose):
+            if self._is_closing and self._closed is None:
+                # Both sides closed at once; ours is answered when the broker has read it.
+                return m.ChannelCloseOk()
+            self.fail(method.reply_code, method.reply_text, events)
+            return m.ChannelCloseOk()
+        if self._closed is not None:
+            return None
+        if self._is_closing and not isinstance(method, m.ChannelCloseOk):
+            return None
+        if isinstance(method, m.BasicNack):
+            self.on_confirm(method.delivery_tag, method.multiple, False, events)
+        elif isinstance(method, m.BasicCancel):
+            events.append(Cancelled(self.number, method.consumer_tag))
+            return None if method.no_wait else m.BasicCancelOk(method.consumer_tag)
+        elif isinstance(method, m.ChannelFlow):
+            events.append(FlowChanged(self.number, method.active))
+            return m.ChannelFlowOk(method.active)
+        else:
+            events.append(Replied(self.number, self._answered(method), method))
+        return None
+
+    def fail(self, code: int, text: str, events: list[ClientEvent]) -> None:
+        """End the channel because of a fault, once."""
+        if self._closed is None:
+            self._closed = (code, text)
+            self._requests.clear()
+            events.append(ChannelClosed(self.number, code, text))
+
+    def _answered(self, reply: m.Method) -> m.Method:
+        """The request `reply` belongs to. Raises: ConnectionFault 503 when there is none."""
+        if isinstance(reply, m.ChannelCloseOk):
+            # Requests before channel.close may go unanswered; it is the last of them.
+            while len(self._requests) > 1:
+                self._requests.popleft()
+        if not self._requests or type(reply) not in REPLIES[type(self._requests[0])]:
+            raise ConnectionFault(
+                COMMAND_INVALID,
+                f"{reply.NAME} on channel {self.number} answers nothing that was asked",
+                reply.CLASS_ID,
+                reply.METHOD_ID,
+            )
+        if isinstance(reply, m.ChannelCloseOk):
+            self._closed = (REPLY_SUCCESS, "closed by the client")
+            self._is_gone = True
+        return self._requests.popleft()

@@ -1,0 +1,135 @@
+"""What came in and was not taken yet, sorted by channel; shared by the blocking and asyncio shells.
+
+The shells differ in how they wait, not in what they wait for: both feed events in here and ask
+whether the thing they wait for is there.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
+from penstock.client.events import (
+    Blocked,
+    Cancelled,
+    ChannelClosed,
+    ClientEvent,
+    Confirmed,
+    ConnectionClosed,
+    Delivery,
+    FlowChanged,
+    Opened,
+    Replied,
+    Returned,
+    Unblocked,
+)
+from penstock.protocol.methods import Method
+
+DELIVERIES_HELD_MAX: Final = 100_000
+"""Deliveries of one channel nobody has taken; one more ends the channel's use with an error."""
+RETURNS_HELD_MAX: Final = 1024
+"""Returned publishes and refused sequences kept a channel; the oldest is dropped and counted."""
+
+
+class ChannelInbox:
+    """One channel's part. `replies`: by identity of the request, taken with `reply_to`."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.deliveries: deque[Delivery] = deque()
+        self.returns: deque[Returned] = deque(maxlen=RETURNS_HELD_MAX)
+        self.returned_count = 0
+        self.nacked: deque[int] = deque(maxlen=RETURNS_HELD_MAX)
+        self.confirmed_count = 0
+        self.cancelled: set[str] = set()
+        self.is_flow_active = True
+        self._replies: dict[int, Replied] = {}
+        self._closed: ChannelClosed | None = None
+        self._is_overrun = False
+
+    def put(self, event: ClientEvent) -> None:
+        """Sort in one event of this channel."""
+        if isinstance(event, Delivery):
+            if len(self.deliveries) >= DELIVERIES_HELD_MAX:
+                self._is_overrun = True
+            else:
+                self.deliveries.append(event)
+        elif isinstance(event, Replied):
+            self._replies[id(event.request)] = event
+        elif isinstance(event, Confirmed):
+            self.confirmed_count += len(event.sequences)
+            if not event.is_accepted:
+                self.nacked.extend(event.sequences)
+        elif isinstance(event, Returned):
+            self.returns.append(event)
+            self.returned_count += 1
+        elif isinstance(event, Cancelled):
+            self.cancelled.add(event.consumer_tag)
+        elif isinstance(event, FlowChanged):
+            self.is_flow_active = event.is_active
+        elif isinstance(event, ChannelClosed):
+            self._closed = event
+
+    def reply_to(self, request: Method) -> Replied | None:
+        """The reply to `request`, once; None while there is none. Raises: as `check`."""
+        found = self._replies.pop(id(request), None)
+        if found is None:
+            self.check()
+        return found
+
+    def check(self) -> None:
+        """Raises: ChannelClosedError with the broker's reason; ClientError after an overrun."""
+        if self._closed is not None:
+            raise ChannelClosedError(self.number, self._closed.code, self._closed.text)
+        if self._is_overrun:
+            raise ClientError(
+                f"channel {self.number}: more than {DELIVERIES_HELD_MAX} deliveries wait to be "
+                "taken and later ones were dropped; set a prefetch (qos) or take them faster"
+            )
+
+
+class Inbox:
+    """The whole connection's part."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.blocked_reason: str | None = None
+        self._channels: dict[int, ChannelInbox] = {}
+        self._closed: ConnectionClosed | None = None
+
+    def add_channel(self, number: int) -> ChannelInbox:
+        """Begin to collect for channel `number`."""
+        channel = ChannelInbox(number)
+        self._channels[number] = channel
+        return channel
+
+    def remove_channel(self, number: int) -> None:
+        """Collect nothing more for channel `number`."""
+        self._channels.pop(number, None)
+
+    def put(self, events: Iterable[ClientEvent]) -> None:
+        """Sort in what the session reported, in its order."""
+        for event in events:
+            if isinstance(event, Opened):
+                self.is_open = True
+            elif isinstance(event, Blocked):
+                self.blocked_reason = event.reason
+            elif isinstance(event, Unblocked):
+                self.blocked_reason = None
+            elif isinstance(event, ConnectionClosed):
+                self.is_open = False
+                self._closed = event
+            else:
+                channel = self._channels.get(event.channel)
+                if channel is not None:
+                    channel.put(event)
+
+    def is_closed(self) -> bool:
+        """Whether the connection has ended."""
+        return self._closed is not None
+
+    def check(self) -> None:
+        """Raises: ConnectionClosedError with the reason once the connection has ended."""
+        closed = self._closed
+        if closed is not None:
+            raise ConnectionClosedError(closed.code, closed.text, closed.is_by_broker)

@@ -1,0 +1,144 @@
+"""Processes that a run starts, and the promise that it ends every one of them, by its handle.
+
+Each child has its own session, so that Ctrl-C at the terminal reaches the run alone, which then ends
+its children in order. A child is asked first (its input is closed, then SIGTERM) and killed when it
+has not gone within its time.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from penstock.base.errors import OperatorError
+
+STOP_SECONDS_MAX: Final = 6.0
+LOG_TAIL_BYTES: Final = 2000
+LINE_BYTES_MAX: Final = 65_536
+
+Status = dict[str, int]
+
+
+class Child:
+    """One running process; `status`: the latest numbers that it printed."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.name = name
+        self.status: Status = {}
+        self.is_ready = asyncio.Event()
+        self._process = process
+        self._log = log
+        self._reading = asyncio.create_task(self._read(), name=f"read {name}")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """None while it runs; negative: the signal that ended it."""
+        return self._process.returncode
+
+    def tell(self, line: str) -> None:
+        """Send one line to the child's input."""
+        assert self._process.stdin is not None, "every child is started with a pipe"
+        self._process.stdin.write(line.encode() + b"\n")
+
+    def close_input(self) -> None:
+        """The workers take the end of their input as the wish to finish."""
+        assert self._process.stdin is not None, "every child is started with a pipe"
+        self._process.stdin.close()
+
+    async def wait(self, seconds_max: float) -> int | None:
+        """Its exit status, or None if it still runs after `seconds_max`."""
+        try:
+            async with asyncio.timeout(seconds_max):
+                await self._process.wait()
+                await self._reading
+        except TimeoutError:
+            return None
+        return self._process.returncode
+
+    async def stop(self) -> int:
+        """End it: SIGTERM, then SIGKILL for one that does not listen. Returns its exit status."""
+        if self._process.returncode is None:
+            self._process.send_signal(signal.SIGTERM)
+            if await self.wait(STOP_SECONDS_MAX) is None:
+                self._process.kill()
+        status = await self._process.wait()
+        await self._reading
+        return status
+
+    def log_tail(self) -> str:
+        """The last lines it wrote to its log, for an error message."""
+        data = self._log.read_bytes()[-LOG_TAIL_BYTES:]
+        return data.decode(errors="replace").strip()
+
+    async def _read(self) -> None:
+        stdout = self._process.stdout
+        assert stdout is not None, "every child is started with a pipe"
+        while line := await stdout.readline():
+            fields = _status(line)
+            if fields is not None:
+                self.status.update(fields)
+                self.is_ready.set()
+
+
+class Children:
+    """All processes of one run, in the order in which they were started."""
+
+    def __init__(self, log_dir: Path) -> None:
+        self._log_dir = log_dir
+        self._children: list[Child] = []
+
+    async def start(
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None,
+    ) -> Child:
+        """Start this Python with `arguments`; its errors go to NAME.log."""
+        log = self._log_dir / f"{name}.log"
+        with log.open("wb") as errors:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, *arguments,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors,
+                env={**os.environ, **(environment or {})}, start_new_session=True,
+                limit=LINE_BYTES_MAX,
+            )
+        child = Child(name, process, log)
+        self._children.append(child)
+        return child
+
+    async def until(
+        self, child: Child, is_done: Callable[[], bool], seconds_max: float, what: str,
+    ) -> None:
+        """Wait for a state of `child`. Raises: OperatorError if it ends or takes too long."""
+        deadline = asyncio.get_running_loop().time() + seconds_max
+        while not is_done():
+            if child.exit_status is not None:
+                raise OperatorError(
+                    f"{child.name} ended with status {child.exit_status} before it was {what}:\n"
+                    f"{child.log_tail()}"
+                )
+            if asyncio.get_running_loop().time() > deadline:
+                raise OperatorError(
+                    f"{child.name} was not {what} after {seconds_max:.0f} s:\n{child.log_tail()}"
+                )
+            await asyncio.sleep(0.02)
+
+    async def stop_all(self) -> None:
+        """End whatever still runs, the last started first."""
+        for child in reversed(self._children):
+            await child.stop()
+
+
+def _status(line: bytes) -> Status | None:
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    return {str(name): value for name, value in fields.items() if isinstance(value, int)}

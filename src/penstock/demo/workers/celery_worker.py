@@ -1,0 +1,53 @@
+"""A Celery worker for `tasks`."""
+
+import sys
+import threading
+from typing import Any
+
+from penstock.demo.scenario import QUEUE_TASKS, STATUS_SECONDS
+from penstock.demo.workers.celery_tasks import add_task, make_app
+from penstock.demo.workers.part import Part, call_when_input_ends, part_from_arguments
+from penstock.demo.workers.trace import Trace
+
+
+def work(part: Part, trace: Trace) -> None:
+    """Carry out tasks until the run closes this worker's input."""
+    app = make_app(part.plan.url)
+
+    def done(task_id: str) -> None:
+        trace.note(task_id, "delivered", QUEUE_TASKS)
+        part.count("delivered")
+
+    add_task(app, done)
+    worker: Any = app.Worker(
+        pool="solo", concurrency=1, loglevel="WARNING", hostname=f"{part.name}@localhost",
+        queues=QUEUE_TASKS,
+    )
+    ended = threading.Event()
+    watching = threading.Thread(target=call_when_input_ends, args=(ended,), daemon=True)
+    watching.start()
+    reporting = threading.Thread(target=_report, args=(part, worker, ended), daemon=True)
+    reporting.start()
+    worker.start()
+    part.report()
+
+
+def _report(part: Part, worker: Any, ended: threading.Event) -> None:
+    """Ready once the consumer is connected; a warm shutdown when the run says so."""
+    is_ready = False
+    while not ended.wait(STATUS_SECONDS / 5 if not is_ready else STATUS_SECONDS):
+        consumer = getattr(worker, "consumer", None)
+        is_ready = is_ready or getattr(consumer, "task_consumer", None) is not None
+        if is_ready:
+            part.report()
+    worker.stop()
+
+
+def main(arguments: list[str]) -> None:
+    part = part_from_arguments(arguments)
+    with Trace(part.plan.directory, part.name) as trace:
+        work(part, trace)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,109 @@
+"""What every worker has in common: its plan, its place in time, and how it talks to the run.
+
+A worker prints one JSON object a line: its numbers, first when it is connected. It reads "go T" from
+its input, T in monotonic nanoseconds, and takes the end of its input as the wish to finish.
+"""
+
+import json
+import os
+import select
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.demo.scenario import PhasePlan, Plan
+
+
+@dataclass(slots=True)
+class Pace:
+    """How many messages are due, by the rates of the phases.
+
+    What could not be published in time is not made up for: at most 100 ms worth is due at once, so a
+    held publisher does not come back with a burst that nobody planned.
+    """
+
+    _due: float = 0.0
+    _seen_ns: int = 0
+
+    def due(self, now_ns: int, rate: float) -> int:
+        """Whole messages due now; take off what was published with `took`."""
+        if self._seen_ns:
+            self._due += rate * (now_ns - self._seen_ns) / 1e9
+        self._seen_ns = now_ns
+        self._due = min(self._due, max(1.0, rate * 0.1))
+        return int(self._due)
+
+    def took(self, count: int) -> None:
+        self._due -= count
+
+
+@dataclass(slots=True)
+class Part:
+    """The plan and the clock of one worker. `start_ns`: when phase one begins, 0 before "go"."""
+
+    plan: Plan
+    name: str
+    start_ns: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def phase_at(self, now_ns: int) -> PhasePlan | None:
+        """The phase at `now_ns`; None before the first and after the last."""
+        seconds = (now_ns - self.start_ns) / 1e9
+        if seconds < 0:
+            return None
+        for phase in self.plan.phases:
+            if seconds < phase.seconds:
+                return phase
+            seconds -= phase.seconds
+        return None
+
+    def is_over(self, now_ns: int) -> bool:
+        """Whether the last publishing phase has ended."""
+        return now_ns - self.start_ns >= self.plan.seconds() * 1e9
+
+    def count(self, name: str, more: int = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + more
+
+    def report(self) -> None:
+        """Print the numbers; the first report means ready."""
+        sys.stdout.write(json.dumps({"ready": 1, **self.counts}) + "\n")
+        sys.stdout.flush()
+
+    def wait_for_go(self) -> bool:
+        """Block until "go"; False if the input ended instead."""
+        line = sys.stdin.readline()
+        return self.take_line(line)
+
+    def take_line(self, line: str) -> bool:
+        """Take one line of input: "go T". False at the end of the input."""
+        word, _, number = line.strip().partition(" ")
+        if word != "go":
+            return False
+        self.start_ns = int(number)
+        return True
+
+
+def part_from_arguments(arguments: list[str]) -> Part:
+    """The part that the command line names: PLAN NAME."""
+    plan, name = arguments
+    return Part(Plan.read(Path(plan)), name)
+
+
+def input_ended() -> bool:
+    """Whether the run has closed this worker's input; never blocks."""
+    readable, _, _ = select.select([sys.stdin.fileno()], [], [], 0)
+    return bool(readable) and not os.read(sys.stdin.fileno(), 4096)
+
+
+def call_when_input_ends(done: threading.Event) -> None:
+    """Set `done` when the run closes this worker's input; for a thread of its own."""
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    done.set()
+
+
+def seconds_until(start_ns: int) -> float:
+    """Seconds from now to `start_ns`, at least 0."""
+    return max(0.0, (start_ns - time.monotonic_ns()) / 1e9)

@@ -1,0 +1,95 @@
+"""Credit on a hop (seeds S0, S1): hand over while the balance lasts, get more in fixed quanta.
+
+The sender's gate closes on the edge where the balance reaches zero and opens when it is above zero
+again. The receiver counts what it repaid and grants `more_after` at a time; while its own gate is
+closed the grant is deferred there. Messages and bytes are two windows; either may be off (0).
+Source: flow-semantics section 2; scenarios 1-21.
+"""
+
+from mypy_extensions import i64
+
+from penstock.base.errors import OperatorError
+from penstock.flow.account import Account
+from penstock.flow.hop import Hop
+from penstock.flow.strategy import Strategy
+
+
+class Window:
+    """`initial`, `more_after`: 0 and 0 switch the dimension off. Raises OperatorError when the
+    sender could stop before the receiver owes a grant (scenario 15)."""
+
+    __slots__ = ("initial", "more_after", "unit")
+
+    def __init__(self, initial: int, more_after: int, unit: str) -> None:
+        if initial < 0 or more_after < 0 or (initial == 0) != (more_after == 0):
+            raise OperatorError(
+                f"credit window {{{initial}, {more_after}}} {unit}: both must be positive, or both 0 "
+                "to switch credit off"
+            )
+        if initial < more_after:
+            raise OperatorError(
+                f"credit window {{{initial}, {more_after}}} {unit}: initial must be at least "
+                f"more_after, or the sender stops after {initial} and the first grant, due after "
+                f"{more_after}, never comes; raise initial to {more_after} or lower more_after"
+            )
+        self.initial = initial
+        self.more_after = more_after
+        self.unit = unit
+
+
+class Credit(Strategy):
+    """Credit in messages, and in bytes when `bytes_window` is on."""
+
+    __slots__ = ("bytes_window", "window")
+
+    def __init__(self, name: str, window: Window, bytes_window: Window) -> None:
+        super().__init__(name)
+        self.window = window
+        self.bytes_window = bytes_window
+
+    def wire(self, hop: Hop) -> None:
+        hop.set_window(
+            self.window.initial, self.window.more_after,
+            self.bytes_window.initial, self.bytes_window.more_after,
+        )
+
+    def charge(self, hop: Hop, origin: Account, messages: i64, bytes_: i64) -> None:
+        hop.in_flight += messages
+        hop.in_flight_bytes += bytes_
+        hop.balance -= messages
+        hop.balance_bytes -= bytes_
+        # The edge is tested here, and not in settle(), because this runs for every message.
+        if not hop.is_closed and (
+            (hop.balance <= 0 and hop.window > 0)
+            or (hop.balance_bytes <= 0 and hop.window_bytes > 0)
+        ):
+            hop.settle()
+        origin.charge(messages, bytes_)
+
+    def repay(self, hop: Hop, origin: Account, messages: i64, bytes_: i64) -> None:
+        hop.in_flight -= messages
+        hop.in_flight_bytes -= bytes_
+        assert hop.in_flight >= 0 and hop.in_flight_bytes >= 0, "repaid more than was charged"
+        hop.done += messages
+        hop.done_bytes += bytes_
+        granted: i64 = 0
+        granted_bytes: i64 = 0
+        if hop.window == 0:
+            granted = hop.done
+        elif hop.done >= hop.more_after:
+            granted = hop.done - hop.done % hop.more_after
+        if hop.window_bytes == 0:
+            granted_bytes = hop.done_bytes
+        elif hop.done_bytes >= hop.more_after_bytes:
+            granted_bytes = hop.done_bytes - hop.done_bytes % hop.more_after_bytes
+        if granted > 0 or granted_bytes > 0:
+            hop.done -= granted
+            hop.done_bytes -= granted_bytes
+            if hop.receiver_gate.is_open:
+                hop.grant(granted, granted_bytes, hop.epoch)
+            else:
+                if hop.deferred == 0 and hop.deferred_bytes == 0:
+                    hop.receiver_gate.defer(hop, hop.sender, granted)
+                hop.deferred += granted
+                hop.deferred_bytes += granted_bytes
+        origin.repay(messages, bytes_)

@@ -1,0 +1,107 @@
+"""A gate holds one sender, for named reasons; while it is closed, grants its owner owes are kept.
+
+    open  --close(peer, reason)-->  closed for {(peer, reason)}  --open(last reason)-->  open
+
+A gate knows who holds it (`peer`), why (`reason`) and since when; its observer hears of every
+change, once. Source: docs/flow.md; architecture section 5.
+"""
+
+from mypy_extensions import mypyc_attr
+
+from penstock.base.clock import Clock
+
+STATE_WINDOW_NS = 1_000_000_000
+"""A gate reports `flow` while closed and until this long after its last block *began* (2.3.10)."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class GateObserver:
+    """Whoever wants to hear of a gate's changes; the owner of the gate, usually an actor."""
+
+    __slots__ = ()
+
+    def gate_closed(self, gate: "Gate", peer: str, reason: str, now_ns: int) -> None:
+        """`peer` began to hold the owner for `reason`."""
+
+    def gate_opened(self, gate: "Gate", peer: str, reason: str, now_ns: int) -> None:
+        """`peer` no longer holds the owner for `reason`; others may."""
+
+    def grant_deferred(self, gate: "Gate", sender: str, messages: int) -> None:
+        """A grant of `messages` to `sender` is kept until this gate opens."""
+
+
+class Deferred:
+    """Something that is released when a gate opens; nominal base of Hop."""
+
+    __slots__ = ()
+
+    def release(self) -> None:
+        raise NotImplementedError
+
+
+class Gate:
+    """Named reasons why one sender is held.
+
+    name: the owner's actor id. Owner: one actor; not shared between threads.
+    """
+
+    __slots__ = ("blocked_at_ns", "clock", "deferred", "is_open", "name", "observer", "reasons")
+
+    def __init__(self, name: str, clock: Clock, observer: GateObserver) -> None:
+        self.name = name
+        self.clock = clock
+        self.observer = observer
+        self.is_open = True
+        self.reasons: dict[tuple[str, str], int] = {}
+        self.deferred: list[Deferred] = []
+        self.blocked_at_ns: int = -STATE_WINDOW_NS
+
+    def close(self, peer: str, reason: str) -> None:
+        """Hold the owner for (`peer`, `reason`). Closing twice for the same pair changes nothing."""
+        key = (peer, reason)
+        if key in self.reasons:
+            return
+        now_ns = self.clock.monotonic_ns()
+        if self.is_open:
+            self.blocked_at_ns = now_ns
+        self.reasons[key] = now_ns
+        self.is_open = False
+        self.observer.gate_closed(self, peer, reason, now_ns)
+
+    def open(self, peer: str, reason: str) -> None:
+        """Take (`peer`, `reason`) away; when it was the last, release every deferred grant."""
+        if self.reasons.pop((peer, reason), None) is None:
+            return
+        now_ns = self.clock.monotonic_ns()
+        if not self.reasons:
+            self.is_open = True
+            self.flush()
+        self.observer.gate_opened(self, peer, reason, now_ns)
+
+    def flush(self) -> None:
+        """Release what was deferred, in the order of deferral."""
+        if self.deferred:
+            deferred = self.deferred
+            self.deferred = []
+            for item in deferred:
+                item.release()
+
+    def defer(self, item: Deferred, sender: str, messages: int) -> None:
+        """Keep `item`'s grant until the gate opens."""
+        self.deferred.append(item)
+        self.observer.grant_deferred(self, sender, messages)
+
+    def forget(self, peer: str) -> None:
+        """`peer` is gone: every reason it gave goes with it."""
+        for key in [key for key in self.reasons if key[0] == peer]:
+            self.open(key[0], key[1])
+
+    def state(self, now_ns: int) -> str:
+        """`flow` or `running`, as RabbitMQ reports it (scenario 18)."""
+        if not self.is_open or now_ns - self.blocked_at_ns < STATE_WINDOW_NS:
+            return "flow"
+        return "running"
+
+    def snapshot(self) -> tuple[tuple[str, str, int], ...]:
+        """(peer, reason, since_ns) of everything that holds the owner now."""
+        return tuple((key[0], key[1], since) for key, since in self.reasons.items())

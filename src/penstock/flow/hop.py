@@ -1,0 +1,110 @@
+"""One directed sender -> receiver pair and its books, in messages and in bytes.
+
+    initial = balance + in_flight + done + deferred                         (law 1)
+
+    balance    what the sender may still hand over (negative after an overshoot)
+    in_flight  charged and not yet repaid
+    done       repaid and not yet granted (always below more_after)
+    deferred   granted by the receiver but kept while its own gate is closed
+An epoch counts the receiver's lives; a grant from an earlier life is ignored (law 8).
+Wiring: a hop leads to a higher layer, so hops can never form a cycle (law 7, scenario 19).
+"""
+
+from mypy_extensions import i64
+
+from penstock.base.errors import OperatorError
+from penstock.flow.gate import Deferred, Gate
+
+LAYER_CONNECTION = 0
+LAYER_CHANNEL = 1
+LAYER_QUEUE = 3
+LAYER_STORE = 4
+
+
+class Hop(Deferred):
+    """sender_gate: closed for "credit" while the balance is used up; receiver_gate: while it is
+    closed, grants are deferred; `window_*` and `more_*`: see credit.Window, 0 for unlimited."""
+
+    __slots__ = (
+        "balance", "balance_bytes", "blocks", "deferred", "deferred_bytes", "done", "done_bytes",
+        "epoch", "in_flight", "in_flight_bytes", "is_closed", "more_after", "more_after_bytes",
+        "name", "receiver", "receiver_gate", "sender", "sender_gate", "window", "window_bytes",
+    )
+
+    def __init__(self, sender: str, sender_layer: int, sender_gate: Gate,
+                 receiver: str, receiver_layer: int, receiver_gate: Gate) -> None:
+        if sender_layer >= receiver_layer:
+            raise OperatorError(
+                f"hop {sender} -> {receiver} refused: it leads from layer {sender_layer} to layer "
+                f"{receiver_layer}, and hops must lead downstream so that they cannot form a cycle"
+            )
+        self.name = f"{sender} -> {receiver}"
+        self.sender = sender
+        self.receiver = receiver
+        self.sender_gate = sender_gate
+        self.receiver_gate = receiver_gate
+        self.window: i64 = 0
+        self.more_after: i64 = 0
+        self.window_bytes: i64 = 0
+        self.more_after_bytes: i64 = 0
+        self.balance: i64 = 0
+        self.balance_bytes: i64 = 0
+        self.in_flight: i64 = 0
+        self.in_flight_bytes: i64 = 0
+        self.done: i64 = 0
+        self.done_bytes: i64 = 0
+        self.deferred: i64 = 0
+        self.deferred_bytes: i64 = 0
+        self.epoch: i64 = 0
+        self.blocks: i64 = 0
+        self.is_closed = False
+
+    def set_window(self, window: int, more_after: int, window_bytes: int, more_bytes: int) -> None:
+        """Give the hop its window, or change it live: the balance moves by the difference and may
+        become negative, in which case the sender waits until enough was repaid (scenario 120)."""
+        self.balance += window - self.window
+        self.balance_bytes += window_bytes - self.window_bytes
+        self.window = window
+        self.more_after = more_after
+        self.window_bytes = window_bytes
+        self.more_after_bytes = more_bytes
+        self.settle()
+
+    def settle(self) -> None:
+        """Close or open the sender's gate as the balances now say."""
+        spent = (self.window > 0 and self.balance <= 0) or (
+            self.window_bytes > 0 and self.balance_bytes <= 0
+        )
+        if spent and not self.is_closed:
+            self.is_closed = True
+            self.blocks += 1
+            self.sender_gate.close(self.receiver, "credit")
+        elif self.is_closed and not spent:
+            self.is_closed = False
+            self.sender_gate.open(self.receiver, "credit")
+
+    def grant(self, messages: i64, bytes_: i64, epoch: i64) -> None:
+        """A grant arrives at the sender. One from an earlier `epoch` is ignored (scenario 12)."""
+        if epoch != self.epoch:
+            return
+        self.balance += messages
+        self.balance_bytes += bytes_
+        if self.is_closed:
+            self.settle()
+
+    def release(self) -> None:
+        """The receiver's gate opened: send what was deferred."""
+        messages = self.deferred
+        bytes_ = self.deferred_bytes
+        self.deferred = 0
+        self.deferred_bytes = 0
+        self.grant(messages, bytes_, self.epoch)
+
+    def check(self) -> None:
+        """Assert law 1 in both dimensions. Raises: AssertionError naming the hop."""
+        if self.window > 0:
+            total = self.balance + self.in_flight + self.done + self.deferred
+            assert total == self.window, f"{self.name}: {total} messages on the books, not {self.window}"
+        if self.window_bytes > 0:
+            total = self.balance_bytes + self.in_flight_bytes + self.done_bytes + self.deferred_bytes
+            assert total == self.window_bytes, f"{self.name}: {total} bytes, not {self.window_bytes}"

@@ -1,0 +1,50 @@
+"""The rule of flow control on a hop, as a plain base class that keeps the books and holds nobody.
+
+The base is the strategy `none`: costs are charged and repaid, so the ledger is right, and no gate
+ever closes. Every other strategy adds its rule to these books.
+"""
+
+from mypy_extensions import i64
+
+from penstock.flow.account import Account
+from penstock.flow.hop import Hop
+
+
+class Strategy:
+    """charge before handing over, repay on every way out, forget when the receiver is gone."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def wire(self, hop: Hop) -> None:
+        """A hop begins its life under this strategy."""
+
+    def charge(self, hop: Hop, origin: Account, messages: i64, bytes_: i64) -> None:
+        """`messages` and `bytes_` are about to enter the receiver's mailbox."""
+        hop.in_flight += messages
+        hop.in_flight_bytes += bytes_
+        origin.charge(messages, bytes_)
+
+    def repay(self, hop: Hop, origin: Account, messages: i64, bytes_: i64) -> None:
+        """The receiver is done with them, or has handed them on and charged that first."""
+        hop.in_flight -= messages
+        hop.in_flight_bytes -= bytes_
+        assert hop.in_flight >= 0 and hop.in_flight_bytes >= 0, "repaid more than was charged"
+        origin.repay(messages, bytes_)
+
+    def forget(self, hop: Hop, origin: Account) -> None:
+        """The receiver is gone: what it held is repaid, the balance starts anew, the epoch ends."""
+        if hop.in_flight > 0 or hop.in_flight_bytes > 0:
+            origin.repay(hop.in_flight, hop.in_flight_bytes)
+        hop.in_flight = 0
+        hop.in_flight_bytes = 0
+        hop.done = 0
+        hop.done_bytes = 0
+        hop.deferred = 0
+        hop.deferred_bytes = 0
+        hop.balance = hop.window
+        hop.balance_bytes = hop.window_bytes
+        hop.epoch += 1
+        hop.settle()

@@ -1,0 +1,113 @@
+"""A consumer under load: takes deliveries, pretends to work on them if asked to, acknowledges."""
+
+from collections import deque
+from typing import Final
+
+from penstock.client.channel_blocking import Channel
+from penstock.client.events import (
+    Cancelled,
+    ChannelClosed,
+    ClientEvent,
+    ConnectionClosed,
+    Delivery,
+)
+from penstock.perf.link import Link
+from penstock.perf.meter import Tally
+from penstock.perf.plan import Plan
+from penstock.perf.stamp import read_stamp
+
+WAITING_MAX: Final = 1000
+"""Deliveries a slow consumer holds before it stops reading its socket (auto-ack, no prefetch)."""
+_BODY_AT: Final = 15
+"""Behind the header payload: its own end octet and envelope, then the body frame's envelope."""
+
+
+class Consumer:
+    """One consumer with a connection and a channel of its own. `failed`: as in Producer.
+
+    `received`: deliveries processed; `unique`: those the broker did not mark as redelivered.
+    """
+
+    def __init__(self, name: str, link: Link, channel: Channel, plan: Plan, tally: Tally) -> None:
+        self.name = name
+        self.link = link
+        self.failed: str | None = None
+        self.received = 0
+        self.unique = 0
+        self._plan = plan
+        self._tally = tally
+        self._channel = channel.number
+        self._interval_ns = plan.consumer_interval_ns()
+        self._ready_ns = 0
+        self._waiting: deque[Delivery] = deque(channel.inbox.deliveries)
+        self._unacked = 0
+        self._last_tag = 0
+
+    def is_done(self) -> bool:
+        """Whether it has had all it was to have, or can have no more."""
+        total = self._plan.messages_per_consumer
+        return self.failed is not None or (0 < total <= self.received)
+
+    def is_reading(self) -> bool:
+        """Whether it wants more from its socket."""
+        return len(self._waiting) < WAITING_MAX and not self.is_done()
+
+    def next_ns(self) -> int | None:
+        """When it wants its next turn; None when only its socket can bring one."""
+        return self._ready_ns if self._waiting and not self.is_done() else None
+
+    def take(self, events: list[ClientEvent], now_ns: int) -> None:
+        """What the broker said."""
+        for event in events:
+            if isinstance(event, Delivery):
+                self._waiting.append(event)
+            elif isinstance(event, ChannelClosed | ConnectionClosed) and self.failed is None:
+                self.failed = f"{self.name}: {event.code} {event.text}"
+            elif isinstance(event, Cancelled) and self.failed is None:
+                self.failed = f"{self.name}: its queue was deleted"
+        self.turn(now_ns)
+
+    def turn(self, now_ns: int) -> None:
+        """Process what is waiting, as fast as it pretends to be, and write the acks."""
+        waiting = self._waiting
+        interval_ns = self._interval_ns
+        if interval_ns:
+            while waiting and self._ready_ns <= now_ns and not self.is_done():
+                # Time the socket was empty is not saved up: a slow worker cannot work ahead.
+                self._ready_ns = max(self._ready_ns, now_ns - interval_ns) + interval_ns
+                self._process(waiting.popleft(), now_ns)
+        else:
+            while waiting and not self.is_done():
+                self._process(waiting.popleft(), now_ns)
+        if self.is_done():
+            self.settle()
+        self.link.write(now_ns)
+
+    def settle(self) -> None:
+        """Acknowledge what has been processed and not yet acknowledged."""
+        if self._unacked and self.failed is None:
+            self.link.session.ack(self._channel, self._last_tag, True)
+            self._unacked = 0
+
+    def _process(self, delivery: Delivery, now_ns: int) -> None:
+        tally = self._tally
+        message = delivery.message
+        self.received += 1
+        tally.received += 1
+        tally.received_bytes += int(message.body_bytes)
+        if delivery.redelivered:
+            tally.redelivered += 1
+        else:
+            self.unique += 1
+        latency = read_stamp(message.raw, int(message.header_bytes) + _BODY_AT, now_ns)
+        if latency is None:
+            tally.unstamped += 1
+        else:
+            tally.intended_latency.record(latency[0])
+            tally.sent_latency.record(latency[1])
+        if not self._plan.auto_ack:
+            self._last_tag = delivery.delivery_tag
+            self._unacked += 1
+            if self._unacked >= self._plan.ack_every:
+                self.link.session.ack(self._channel, self._last_tag, self._plan.ack_every > 1)
+                self._unacked = 0

@@ -1,0 +1,65 @@
+"""One non-blocking connection in the tool's own loop: its socket, its session, what is unsent. IO."""
+
+import socket
+
+from penstock.client.events import ClientEvent
+from penstock.client.session import Session
+
+READ_BYTES = 262_144
+
+
+class Link:
+    """A connection after its opening. `unsent`: bytes the socket would not take yet.
+
+    Bounded by its user: a producer adds nothing while anything is unsent, a consumer only the
+    acks of what it has read.
+    """
+
+    __slots__ = ("is_ended", "session", "sock", "unsent")
+
+    def __init__(self, sock: socket.socket, session: Session) -> None:
+        self.sock = sock
+        self.session = session
+        self.unsent: memoryview[int] = memoryview(b"")
+        self.is_ended = False
+
+    def fileno(self) -> int:
+        """The socket's number, for the selector."""
+        return self.sock.fileno()
+
+    def write(self, now_ns: int) -> bool:
+        """Write what is unsent and what the session has to say; True when all of it went out."""
+        unsent = self.unsent
+        if not unsent:
+            unsent = memoryview(self.session.output(now_ns))
+        while unsent:
+            try:
+                unsent = unsent[self.sock.send(unsent) :]
+            except BlockingIOError:
+                self.unsent = unsent
+                return False
+            except OSError:
+                # Reading will tell why, or that there is no reason to be had.
+                unsent = memoryview(b"")
+                break
+            if not unsent:
+                unsent = memoryview(self.session.output(now_ns))
+        self.unsent = unsent
+        return True
+
+    def read(self, now_ns: int) -> list[ClientEvent]:
+        """Read once; what it meant. The end of the stream becomes a ConnectionClosed event."""
+        try:
+            data = self.sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if data:
+            return self.session.feed(data, now_ns)
+        self.is_ended = True
+        return self.session.end_of_stream()
+
+    def close(self) -> None:
+        """Close the socket. Idempotent."""
+        self.sock.close()

@@ -1,0 +1,172 @@
+"""A publisher under load: publishes what is due, in batches, unless something holds it."""
+
+import random
+from typing import Final
+
+from penstock.client.channel_blocking import Channel
+from penstock.client.events import (
+    ChannelClosed,
+    ClientEvent,
+    Confirmed,
+    ConnectionClosed,
+    FlowChanged,
+    Returned,
+)
+from penstock.client.publish_template import PublishTemplate
+from penstock.perf.held import HeldTime, Reason
+from penstock.perf.link import Link
+from penstock.perf.meter import Tally
+from penstock.perf.pace import Pace
+from penstock.perf.plan import Plan
+from penstock.perf.stamp import STAMP_BYTES, write_stamp
+from penstock.protocol.properties import Properties
+
+BATCH_MESSAGES: Final = 128
+BATCH_BYTES: Final = 131_072
+
+
+class Producer:
+    """One publisher with a connection and a channel of its own.
+
+    `failed` is the reason its channel or connection was closed, None while it is open.
+    `accepted`: messages the broker took as far as can be told: neither refused nor returned.
+    """
+
+    def __init__(
+        self, name: str, link: Link, channel: Channel, plan: Plan, address: tuple[str, str],
+        tally: Tally, start_ns: int, chance: random.Random,
+    ) -> None:  # fmt: skip
+        mode = Properties(delivery_mode=2) if plan.persistent else Properties()
+        self.name = name
+        self.link = link
+        self.failed: str | None = None
+        self.is_stopped = False
+        self.sent = 0
+        self.refused = 0
+        self.held = HeldTime(start_ns)
+        self._plan = plan
+        self._tally = tally
+        self._chance = chance
+        self._channel = channel.number
+        self._is_flow_active = True
+        self._pace = Pace(plan.rate_per_s, start_ns)
+        self._template = PublishTemplate(
+            channel.number, address[0], address[1], mode, plan.mandatory
+        )
+        self._filler = bytes(plan.size_bytes_max - STAMP_BYTES)
+        self._is_one_size = plan.size_bytes_min == plan.size_bytes_max
+        room = BATCH_BYTES // plan.size_bytes_max
+        self._batch = max(1, min(BATCH_MESSAGES, room))
+
+    @property
+    def accepted(self) -> int:
+        """Messages sent and neither refused nor returned."""
+        return self.sent - self.refused
+
+    def unconfirmed(self) -> int:
+        """Publishes the broker has still to answer."""
+        if self.failed is not None or not self._plan.confirms_max:
+            return 0
+        return self.link.session.unconfirmed(self._channel)
+
+    def is_done(self) -> bool:
+        """Whether it has nothing more to publish; confirms may still be open."""
+        total = self._plan.messages_per_producer
+        return self.is_stopped or self.failed is not None or (0 < total <= self.sent)
+
+    def next_ns(self) -> int | None:
+        """When it wants its next turn; None when only its socket can bring one."""
+        if self.is_done() or self._hold(self._pace.next_ns()) is not None:
+            return None
+        return self._pace.next_ns()
+
+    def turn(self, now_ns: int) -> None:
+        """Publish what is due and allowed, at most one batch."""
+        if self.link.unsent and not self.link.write(now_ns):
+            self.held.enter(self._unsent_reason(), now_ns)
+            return
+        if self.is_done():
+            self.link.write(now_ns)
+            self.held.enter(Reason.IDLE, now_ns)
+            return
+        hold = self._hold(now_ns)
+        if hold is not None:
+            self.held.enter(hold, now_ns)
+            return
+        count = min(self._pace.due(now_ns), self._batch)
+        if count == 0:
+            self.held.enter(Reason.IDLE, now_ns)
+            return
+        self.held.enter(Reason.BUSY, now_ns)
+        self._publish(self._allowed(count), now_ns)
+        if not self.link.write(now_ns):
+            self.held.enter(self._unsent_reason(), now_ns)
+
+    def take(self, events: list[ClientEvent], now_ns: int) -> None:
+        """What the broker said."""
+        tally = self._tally
+        for event in events:
+            if isinstance(event, Confirmed):
+                count = len(event.sequences)
+                if event.is_accepted:
+                    tally.confirmed += count
+                else:
+                    tally.nacked += count
+                    self.refused += count
+                record = tally.confirm_latency.record
+                for mark in event.marks:
+                    record(now_ns - mark if now_ns > mark else 0)
+            elif isinstance(event, Returned):
+                tally.returned += 1
+                self.refused += 1
+            elif isinstance(event, FlowChanged):
+                self._is_flow_active = event.is_active
+            elif isinstance(event, ChannelClosed | ConnectionClosed) and self.failed is None:
+                self.failed = f"{self.name}: {event.code} {event.text}"
+
+    def _unsent_reason(self) -> Reason:
+        """Bytes are waiting: because of an alarm if the broker has told of one."""
+        return Reason.SOCKET if self.link.session.blocked_reason is None else Reason.ALARM
+
+    def _hold(self, now_ns: int) -> Reason | None:
+        """What keeps it from publishing although something is due; None when nothing does."""
+        if self.link.unsent:
+            return self._unsent_reason()
+        if self._pace.due(now_ns) == 0:
+            return Reason.IDLE
+        if self.link.session.blocked_reason is not None or not self._is_flow_active:
+            return Reason.ALARM
+        confirms_max = self._plan.confirms_max
+        if confirms_max and self.unconfirmed() >= confirms_max:
+            return Reason.CONFIRMS
+        return None
+
+    def _allowed(self, count: int) -> int:
+        """`count`, cut to what the confirm window and the number of messages leave."""
+        if self._plan.confirms_max:
+            count = min(count, self._plan.confirms_max - self.unconfirmed())
+        total = self._plan.messages_per_producer
+        return min(count, total - self.sent) if total else count
+
+    def _publish(self, count: int, now_ns: int) -> None:
+        session = self.link.session
+        frames = self._template.frames
+        frame_bytes_max = session.frame_bytes_max
+        filler = self._filler
+        pace = self._pace
+        bytes_before = self._tally.sent_bytes
+        total = 0
+        for _ in range(count):
+            if not self._is_one_size:
+                filler = self._filler[: self._size()]
+            body = write_stamp(pace.take(now_ns), now_ns) + filler
+            session.publish_frames(self._channel, frames(body, frame_bytes_max), now_ns)
+            total += len(body)
+        self.sent += count
+        self._tally.sent += count
+        self._tally.sent_bytes = bytes_before + total
+
+    def _size(self) -> int:
+        """A body size from the plan's range, less the stamp."""
+        plan = self._plan
+        return self._chance.randint(plan.size_bytes_min, plan.size_bytes_max) - STAMP_BYTES

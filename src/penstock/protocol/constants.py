@@ -1,0 +1,98 @@
+"""Numbers and names of AMQP 0-9-1: frame types, reply codes, class ids and hot method ids.
+
+Source: AMQP 0-9-1 sections 2.3.5 and 4.2.3; names of reply codes and ids of extensions as RabbitMQ.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+
+FRAME_METHOD: Final = 1
+FRAME_HEADER: Final = 2
+FRAME_BODY: Final = 3
+FRAME_HEARTBEAT: Final = 8
+FRAME_END: Final = 0xCE
+FRAME_ENVELOPE_BYTES: Final = 8
+"""Type (1), channel (2) and size (4) before a payload, the end octet (1) behind it."""
+FRAME_BYTES_LOWEST: Final = 4096
+"""frame-min-size: every peer accepts frames this large; nothing smaller may be negotiated."""
+HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+
+REPLY_SUCCESS: Final = 200
+CONTENT_TOO_LARGE: Final = 311
+NO_ROUTE: Final = 312
+NO_CONSUMERS: Final = 313
+CONNECTION_FORCED: Final = 320
+INVALID_PATH: Final = 402
+ACCESS_REFUSED: Final = 403
+NOT_FOUND: Final = 404
+RESOURCE_LOCKED: Final = 405
+PRECONDITION_FAILED: Final = 406
+FRAME_ERROR: Final = 501
+SYNTAX_ERROR: Final = 502
+COMMAND_INVALID: Final = 503
+CHANNEL_ERROR: Final = 504
+UNEXPECTED_FRAME: Final = 505
+RESOURCE_ERROR: Final = 506
+NOT_ALLOWED: Final = 530
+NOT_IMPLEMENTED: Final = 540
+INTERNAL_ERROR: Final = 541
+
+REPLY_NAMES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        REPLY_SUCCESS: "REPLY_SUCCESS",
+        CONTENT_TOO_LARGE: "CONTENT_TOO_LARGE",
+        NO_ROUTE: "NO_ROUTE",
+        NO_CONSUMERS: "NO_CONSUMERS",
+        CONNECTION_FORCED: "CONNECTION_FORCED",
+        INVALID_PATH: "INVALID_PATH",
+        ACCESS_REFUSED: "ACCESS_REFUSED",
+        NOT_FOUND: "NOT_FOUND",
+        RESOURCE_LOCKED: "RESOURCE_LOCKED",
+        PRECONDITION_FAILED: "PRECONDITION_FAILED",
+        FRAME_ERROR: "FRAME_ERROR",
+        SYNTAX_ERROR: "SYNTAX_ERROR",
+        COMMAND_INVALID: "COMMAND_INVALID",
+        CHANNEL_ERROR: "CHANNEL_ERROR",
+        UNEXPECTED_FRAME: "UNEXPECTED_FRAME",
+        RESOURCE_ERROR: "RESOURCE_ERROR",
+        NOT_ALLOWED: "NOT_ALLOWED",
+        NOT_IMPLEMENTED: "NOT_IMPLEMENTED",
+        INTERNAL_ERROR: "INTERNAL_ERROR",
+    }
+)
+
+CHANNEL_REPLY_CODES: Final = frozenset(
+    {
+        CONTENT_TOO_LARGE,
+        NO_ROUTE,
+        NO_CONSUMERS,
+        ACCESS_REFUSED,
+        NOT_FOUND,
+        RESOURCE_LOCKED,
+        PRECONDITION_FAILED,
+    }
+)
+"""Codes that close a channel only; every other failure closes the connection."""
+
+CLASS_CONNECTION: Final = 10
+CLASS_CHANNEL: Final = 20
+CLASS_EXCHANGE: Final = 40
+CLASS_QUEUE: Final = 50
+CLASS_BASIC: Final = 60
+CLASS_CONFIRM: Final = 85
+CLASS_TX: Final = 90
+
+# The methods of the message path, as (class id, method id): their bytes are compared, not decoded.
+BASIC_PUBLISH: Final = (60, 40)
+BASIC_RETURN: Final = (60, 50)
+BASIC_DELIVER: Final = (60, 60)
+BASIC_GET_OK: Final = (60, 71)
+BASIC_ACK: Final = (60, 80)
+BASIC_REJECT: Final = (60, 90)
+BASIC_NACK: Final = (60, 120)
+
+CONTENT_METHODS: Final = frozenset({BASIC_PUBLISH, BASIC_RETURN, BASIC_DELIVER, BASIC_GET_OK})
+"""Methods followed by a content header frame and body frames."""

@@ -1,0 +1,203 @@
+"""A message as it travels: the content frames exactly as they came in, plus a few annotations.
+
+Layout of `raw` (everything a delivery needs, envelopes included):
+
+    header frame                                  body frames, none when body_bytes is 0
+    | 1 | channel | size | payload ...     | CE | | 3 | channel | size | payload ... | CE | ...
+      1      2       4      header_bytes     1
+
+Most messages are never looked into: a delivery writes `raw` again and only patches the channel
+number or re-splits the body where the receiver's negotiation differs.
+"""
+
+from mypy_extensions import i64
+
+from penstock.base.cause import Cause
+from penstock.base.wire import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be
+
+EVENT_METHOD = 1
+EVENT_CONTENT = 2
+EVENT_HEARTBEAT = 3
+EVENT_ACK = 4
+
+
+class Address:
+    """Where a message was published to. `suffix`: exchange and routing key as two short strings,
+    closed by the frame end octet, ready for basic.deliver."""
+
+    __slots__ = ("exchange", "routing_key", "suffix")
+
+    def __init__(self, exchange: str, routing_key: str) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        e = exchange.encode()
+        k = routing_key.encode()
+        self.suffix = bytes([len(e)]) + e + bytes([len(k)]) + k + b"\xce"
+
+
+class Event:
+    """One thing the peer said. `kind`: EVENT_*; `payload`: a method's bytes, class id first.
+
+    For EVENT_ACK, `tag` and `flag` are basic.ack's delivery tag and multiple bit.
+    `after`: content events of this channel handed over before this one (set by the reader).
+    """
+
+    __slots__ = ("after", "channel", "flag", "kind", "payload", "tag")
+
+    def __init__(self, kind: i64, channel: i64, payload: bytes, tag: i64, flag: bool) -> None:
+        self.kind: i64 = kind
+        self.channel: i64 = channel
+        self.payload = payload
+        self.tag: i64 = tag
+        self.flag = flag
+        self.after: i64 = 0
+
+
+NO_ADDRESS = Address("", "")
+NO_CAUSE = Cause("nobody")
+
+
+class Message:
+    """One published message; shared by every queue it was routed to, so never changed after that.
+
+    method: payload of the content-bearing method until it is routed, b"" afterwards;
+    raw: see above; header_bytes, body_bytes: payload sizes; channel: the number in the envelopes;
+    sequence: publish sequence of a confirming channel, 0 for none; origin: the account that pays.
+    """
+
+    __slots__ = (
+        "address", "body_bytes", "channel", "header_bytes", "method", "origin", "raw", "sequence",
+    )
+
+    def __init__(
+        self, channel: i64, method: bytes, raw: bytes, header_bytes: i64, body_bytes: i64
+    ) -> None:
+        self.channel: i64 = channel
+        self.method = method
+        self.raw = raw
+        self.header_bytes: i64 = header_bytes
+        self.body_bytes: i64 = body_bytes
+        self.sequence: i64 = 0
+        self.address = NO_ADDRESS
+        self.origin = NO_CAUSE
+
+    def header(self) -> bytes:
+        """The content header's payload: class, weight, body size, property flags and values."""
+        return self.raw[7 : 7 + self.header_bytes]
+
+    def body(self) -> bytes:
+        """The body, joined from its frames; 0..body_bytes_max bytes."""
+        raw = self.raw
+        at: i64 = self.header_bytes + 8
+        end: i64 = len(raw)
+        parts: list[bytes] = []
+        while at < end:
+            size: i64 = i64(read_i32_be(raw, at + 3))
+            parts.append(raw[at + 7 : at + 7 + size])
+            at += size + 8
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def write_content(writer: BytesWriter, message: Message, channel: i64, frame_bytes_max: i64) -> None:
+    """Append the content frames of `message` for `channel`, re-split to `frame_bytes_max`.
+
+    frame_bytes_max: bytes, the receiver's negotiated maximum with envelope, 0 for no limit.
+    """
+    raw = message.raw
+    size: i64 = len(raw)
+    fits = frame_bytes_max == 0 or size <= frame_bytes_max
+    if fits and message.channel == channel:
+        writer.write(raw)
+        return
+    if not fits:
+        fits = _largest_frame(raw) <= frame_bytes_max
+        if fits and message.channel == channel:
+            writer.write(raw)
+            return
+    if fits:
+        _write_patched(writer, raw, channel)
+    else:
+        _write_split(writer, message, channel, frame_bytes_max)
+
+
+def _largest_frame(raw: bytes) -> i64:
+    at: i64 = 0
+    end: i64 = len(raw)
+    largest: i64 = 0
+    while at < end:
+        size: i64 = i64(read_i32_be(raw, at + 3)) + 8
+        if size > largest:
+            largest = size
+        at += size
+    return largest
+
+
+def _write_patched(writer: BytesWriter, raw: bytes, channel: i64) -> None:
+    at: i64 = 0
+    end: i64 = len(raw)
+    while at < end:
+        size: i64 = i64(read_i32_be(raw, at + 3)) + 8
+        writer.append(raw[at])
+        write_i16_be(writer, as_i16(channel))
+        writer.write(raw[at + 3 : at + size])
+        at += size
+
+
+def _write_split(writer: BytesWriter, message: Message, channel: i64, frame_bytes_max: i64) -> None:
+    header = message.header()
+    writer.append(2)
+    write_i16_be(writer, as_i16(channel))
+    write_i32_be(writer, len(header))
+    writer.write(header)
+    writer.append(0xCE)
+    body = message.body()
+    at: i64 = 0
+    end: i64 = len(body)
+    step: i64 = frame_bytes_max - 8
+    while at < end:
+        piece = body[at : at + step]
+        writer.append(3)
+        write_i16_be(writer, as_i16(channel))
+        write_i32_be(writer, len(piece))
+        writer.write(piece)
+        writer.append(0xCE)
+        at += step
+
+
+def as_i16(number: i64) -> int:
+    """An unsigned 16-bit number as the signed one with the same bits."""
+    return number - 65536 if number >= 32768 else number
+
+
+def make_content(
+    channel: int, method: bytes, header: bytes, body: bytes, frame_bytes_max: int
+) -> Message:
+    """A message built here rather than received: `header` and `body` are payloads.
+
+    frame_bytes_max: bytes, at most this per body frame with its envelope.
+    """
+    writer = BytesWriter()
+    message = Message(channel, method, b"", len(header), len(body))
+    writer.append(2)
+    write_i16_be(writer, as_i16(channel))
+    write_i32_be(writer, len(header))
+    writer.write(header)
+    writer.append(0xCE)
+    step = frame_bytes_max - 8
+    at = 0
+    while at < len(body):
+        piece = body[at : at + step]
+        writer.append(3)
+        write_i16_be(writer, as_i16(channel))
+        write_i32_be(writer, len(piece))
+        writer.write(piece)
+        writer.append(0xCE)
+        at += step
+    message.raw = writer.getvalue()
+    return message
+
+
+def channel_of(frame: bytes) -> int:
+    """The channel number in a frame's envelope, 0..65535."""
+    number = int(read_i16_be(frame, 1))
+    return number + 65536 if number < 0 else number

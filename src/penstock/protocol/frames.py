@@ -1,0 +1,280 @@
+"""Bytes in, events out: frames are cut, checked and joined into methods and messages.
+
+Sans-IO and pulled: `feed` keeps bytes, `next` gives one event or None when more bytes are needed,
+so the caller may stop between any two events and nothing behind that point has been looked at.
+Sizes are checked before anything is kept; at most one frame and one content per channel is held.
+The same class serves both roles: basic.publish, return, deliver and get-ok all carry content.
+"""
+
+from mypy_extensions import i64
+
+from penstock.base.errors import ChannelFault, ConnectionFault
+from penstock.base.wire import read_i16_be, read_i32_be, read_i64_be
+from penstock.protocol.content import (
+    EVENT_ACK,
+    EVENT_HEARTBEAT,
+    EVENT_METHOD,
+    Event,
+    Message,
+)
+
+PUBLISH = 0x3C0028
+RETURN = 0x3C0032
+DELIVER = 0x3C003C
+GET_OK = 0x3C0047
+ACK = 0x3C0050
+
+
+class Received:
+    """What `FrameParser.next` found: exactly one of `message` and `event` is set."""
+
+    __slots__ = ("event", "message")
+
+    def __init__(self) -> None:
+        self.event: Event | None = None
+        self.message: Message | None = None
+
+
+class Assembly:
+    """A content on its way: its method, then its header, then the body frames still missing."""
+
+    __slots__ = ("frames", "has_header", "header_bytes", "method", "missing", "total")
+
+    def __init__(self, method: bytes) -> None:
+        self.method = method
+        self.frames: list[bytes] = []
+        self.has_header = False
+        self.header_bytes: i64 = 0
+        self.missing: i64 = 0
+        self.total: i64 = 0
+
+
+class FrameParser:
+    """Cuts one connection's byte stream into events.
+
+    frame_bytes_max: bytes with envelope, may be changed between events (tuning);
+    body_bytes_max: bytes. A body announced larger is a ChannelFault 406 before any of it is kept.
+    Owner: the reader. Raises ConnectionFault 501, 505 and ChannelFault 406 from `next` only.
+    Source: AMQP 0-9-1 section 4.2; RabbitMQ's rabbit_reader and rabbit_command_assembler.
+    """
+
+    __slots__ = (
+        "assemblies", "body_bytes_max", "buffer", "discarding", "faulty_channel",
+        "frame_bytes_max", "offset",
+    )
+
+    def __init__(self, frame_bytes_max: int, body_bytes_max: int) -> None:
+        self.frame_bytes_max: i64 = frame_bytes_max
+        self.body_bytes_max: i64 = body_bytes_max
+        self.buffer = b""
+        self.offset: i64 = 0
+        self.assemblies: dict[int, Assembly] = {}
+        self.discarding: set[int] = set()
+        self.faulty_channel: i64 = 0
+
+    def feed(self, data: bytes) -> None:
+        """Keep `data` behind what is still unread. At most one frame is carried over."""
+        if self.offset >= len(self.buffer):
+            self.buffer = data
+        else:
+            self.buffer = self.buffer[self.offset :] + data
+        self.offset = 0
+
+    def unread_bytes(self) -> int:
+        """Bytes fed and not yet consumed by `next`."""
+        return len(self.buffer) - self.offset
+
+    def discard(self, channel: int) -> None:
+        """Drop content of `channel` from now on, until `accept`: its channel was closed by us."""
+        self.discarding.add(channel)
+        self.assemblies.pop(channel, None)
+
+    def accept(self, channel: int) -> None:
+        """End `discard`: the peer has answered channel.close-ok or opened the channel anew."""
+        self.discarding.discard(channel)
+
+    def next(self, out: Received) -> bool:
+        """Put one event into `out` and say True; False when more bytes are needed.
+
+        Raises: ConnectionFault 501 or 505; ChannelFault 406 (see `faulty_channel`).
+        """
+        out.event = None
+        out.message = None
+        buffer = self.buffer
+        end: i64 = len(buffer)
+        while True:
+            at: i64 = self.offset
+            if end - at < 8:
+                return False
+            size: i64 = i64(read_i32_be(buffer, at + 3))
+            kind: i64 = i64(buffer[at])
+            if size < 0 or (self.frame_bytes_max != 0 and size > self.frame_bytes_max - 8):
+                self._refuse_size(kind, at, size & 0xFFFFFFFF)
+            if end - at < size + 8:
+                return False
+            if buffer[at + 7 + size] != 0xCE:
+                raise ConnectionFault(501, _frame_text(kind, buffer, at, size, "bad frame end"))
+            channel: i64 = i64(read_i16_be(buffer, at + 1)) & 0xFFFF
+            if kind == 1:
+                if size < 4:
+                    raise ConnectionFault(501, _frame_text(kind, buffer, at, size, "short method"))
+                identity: i64 = i64(read_i32_be(buffer, at + 7))
+                if self.assemblies and channel in self.assemblies:
+                    raise ConnectionFault(505, self._expected(channel, "method"))
+                if identity == 0x3C0028 or (
+                    identity == 0x3C003C or identity == 0x3C0047 or identity == 0x3C0032
+                ):
+                    if self._content(out, buffer, at, end, size, channel):
+                        return True
+                    continue
+                self.offset = at + size + 8
+                if identity == 0x3C0050 and size == 13:
+                    out.event = Event(
+                        EVENT_ACK, channel, b"", read_i64_be(buffer, at + 11),
+                        (buffer[at + 19] & 1) != 0,
+                    )
+                    return True
+                out.event = Event(
+                    EVENT_METHOD, channel, buffer[at + 7 : at + 7 + size], identity, False
+                )
+                return True
+            self.offset = at + size + 8
+            if kind == 8:
+                if channel != 0:
+                    raise ConnectionFault(
+                        501, _frame_text(kind, buffer, at, size, "heartbeat on a channel")
+                    )
+                out.event = Event(EVENT_HEARTBEAT, 0, b"", 0, False)
+                return True
+            if kind != 2 and kind != 3:
+                raise ConnectionFault(501, _frame_text(kind, buffer, at, size, "unknown type"))
+            if self.discarding and channel in self.discarding:
+                continue
+            done = self._assemble(buffer, at, size, kind, channel)
+            if done is not None:
+                out.message = done
+                return True
+
+    def _content(
+        self, out: Received, buffer: bytes, at: i64, end: i64, size: i64, channel: i64
+    ) -> bool:
+        """A content-bearing method at `at`: whole in the buffer, or the start of an assembly."""
+        header: i64 = at + size + 8
+        if self.discarding and channel in self.discarding:
+            self.offset = header
+            return False
+        if end - header >= 22 and buffer[header] == 2:
+            header_bytes: i64 = i64(read_i32_be(buffer, header + 3))
+            body: i64 = header + header_bytes + 8
+            if (
+                14 <= header_bytes <= self.frame_bytes_max - 8
+                and body <= end
+                and buffer[body - 1] == 0xCE
+                and read_i32_be(buffer, header + 7) == 0x3C0000
+                and (i64(read_i16_be(buffer, header + 1)) & 0xFFFF) == channel
+            ):
+                body_bytes: i64 = read_i64_be(buffer, header + 11)
+                if body_bytes == 0:
+                    out.message = Message(
+                        channel, buffer[at + 7 : at + 7 + size], buffer[header:body],
+                        header_bytes, 0,
+                    )
+                    self.offset = body
+                    return True
+                stop: i64 = body + body_bytes + 8
+                if (
+                    0 < body_bytes <= self.body_bytes_max
+                    and body_bytes <= self.frame_bytes_max - 8
+                    and stop <= end
+                    and buffer[body] == 3
+                    and i64(read_i32_be(buffer, body + 3)) == body_bytes
+                    and buffer[stop - 1] == 0xCE
+                    and (i64(read_i16_be(buffer, body + 1)) & 0xFFFF) == channel
+                ):
+                    out.message = Message(
+                        channel, buffer[at + 7 : at + 7 + size], buffer[header:stop],
+                        header_bytes, body_bytes,
+                    )
+                    self.offset = stop
+                    return True
+        self.offset = header
+        self.assemblies[channel] = Assembly(buffer[at + 7 : at + 7 + size])
+        return False
+
+    def _assemble(
+        self, buffer: bytes, at: i64, size: i64, kind: i64, channel: i64
+    ) -> Message | None:
+        """Add a header or body frame to its channel's assembly; the message when it is whole."""
+        assembly = self.assemblies.get(channel)
+        if assembly is None:
+            raise ConnectionFault(505, "expected method frame, got non method frame instead")
+        if kind == 2:
+            if assembly.has_header:
+                raise ConnectionFault(505, self._expected(channel, "header"))
+            self._take_header(assembly, buffer, at, size, channel)
+        else:
+            if not assembly.has_header:
+                raise ConnectionFault(505, self._expected(channel, "body"))
+            if size > assembly.missing:
+                raise ConnectionFault(
+                    501, f"content body is longer than the {assembly.total} bytes announced"
+                )
+            if size > 0:
+                assembly.frames.append(buffer[at : at + size + 8])
+                assembly.missing -= size
+        if assembly.missing > 0:
+            return None
+        del self.assemblies[channel]
+        frames = assembly.frames
+        raw = frames[0] if len(frames) == 1 else b"".join(frames)
+        return Message(channel, assembly.method, raw, assembly.header_bytes, assembly.total)
+
+    def _take_header(
+        self, assembly: Assembly, buffer: bytes, at: i64, size: i64, channel: i64
+    ) -> None:
+        if size < 14:
+            raise ConnectionFault(501, _frame_text(2, buffer, at, size, "short content header"))
+        class_id: i64 = i64(read_i16_be(buffer, at + 7)) & 0xFFFF
+        if class_id != 60:
+            raise ConnectionFault(
+                505,
+                f"expected content header for class 60, got one for class {class_id} instead",
+            )
+        total: i64 = read_i64_be(buffer, at + 11)
+        if total < 0 or total > self.body_bytes_max:
+            self.faulty_channel = channel
+            self.discard(channel)
+            shown = int(total) if total >= 0 else int(total) + (1 << 64)
+            raise ChannelFault(
+                406,
+                f"message size {shown} is larger than configured max size {self.body_bytes_max}",
+                60,
+                40,
+            )
+        assembly.has_header = True
+        assembly.header_bytes = size
+        assembly.missing = total
+        assembly.total = total
+        assembly.frames.append(buffer[at : at + size + 8])
+
+    def _expected(self, channel: i64, got: str) -> str:
+        if self.assemblies[channel].has_header:
+            return f"expected content body, got non content body frame instead ({got})"
+        return (
+            "expected content header for class 60, got non content header frame instead "
+            f"({got})"
+        )
+
+    def _refuse_size(self, kind: i64, at: i64, size: i64) -> None:
+        if kind != 1 and kind != 2 and kind != 3 and kind != 8:
+            raise ConnectionFault(501, f"unknown frame type {kind}")
+        raise ConnectionFault(
+            501,
+            f"type {kind}, all octets = <<>>: {{frame_too_large,{size},{self.frame_bytes_max - 8}}}",
+        )
+
+
+def _frame_text(kind: i64, buffer: bytes, at: i64, size: i64, fault: str) -> str:
+    """The faulty frame in words, without its payload: payloads never appear in errors."""
+    channel: i64 = i64(read_i16_be(buffer, at + 1)) & 0xFFFF
+    return f"type {kind}, channel {channel}, {size} octets: {fault}"

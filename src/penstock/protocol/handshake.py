@@ -1,0 +1,272 @@
+"""Connection negotiation in the server's role: one transition table, and the rules of tuning.
+
+    EXPECT_HEADER --header--> START_SENT --start-ok--> AUTHENTICATING --accepted--> TUNE_SENT
+                                                        |         ^                    |
+                                                    challenged  secure-ok           tune-ok
+                                                        v         |                    v
+                                                        SECURE_SENT       OPEN <--open-- TUNED
+
+What the table does not name is the peer's fault, 504 CHANNEL_ERROR with RabbitMQ's text. The table
+decides only what comes next; building and sending methods, checking passwords and finding the
+virtual host belong to the caller, who hears from `Handshake.take` what to do.
+Not handled: closing, which the connection does in every stage; the client's role.
+Source: AMQP 0-9-1 sections 1.4.2 and 2.2.4; RabbitMQ's rabbit_reader.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from penstock.base.errors import ConnectionFault
+from penstock.protocol.constants import (
+    CHANNEL_ERROR,
+    FRAME_BYTES_LOWEST,
+    NOT_ALLOWED,
+    PROTOCOL_HEADER,
+)
+from penstock.protocol.methods import (
+    ConnectionOpen,
+    ConnectionSecureOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    Method,
+)
+from penstock.protocol.values import Table, Value
+
+
+class Stage(Enum):
+    """How far the negotiation is. Values appear in reply texts and are RabbitMQ's words, except
+    that RabbitMQ calls SECURE_SENT securing as well."""
+
+    EXPECT_HEADER = "pre_init"
+    START_SENT = "starting"
+    AUTHENTICATING = "securing"
+    SECURE_SENT = "challenging"
+    TUNE_SENT = "tuning"
+    TUNED = "opening"
+    OPEN = "running"
+
+
+class Input(Enum):
+    """What moves the negotiation: from the peer, or the verdict of our own authentication."""
+
+    HEADER = "protocol header"
+    START_OK = "connection.start-ok"
+    SECURE_OK = "connection.secure-ok"
+    TUNE_OK = "connection.tune-ok"
+    OPEN = "connection.open"
+    OTHER = "any other method"
+    CHALLENGED = "one more challenge is needed"
+    ACCEPTED = "the credentials are right"
+
+
+class Action(Enum):
+    """What the caller must do next; when it fails, it answers with a fault and the end."""
+
+    SEND_START = "send connection.start"
+    AUTHENTICATE = "check the response, then take CHALLENGED or ACCEPTED"
+    SEND_SECURE = "send connection.secure"
+    SEND_TUNE = "send connection.tune"
+    NEGOTIATE = "apply what negotiate() returns"
+    ENTER_VHOST = "check the virtual host, then send connection.open-ok"
+
+
+OWN_INPUTS: Final = frozenset({Input.CHALLENGED, Input.ACCEPTED})
+
+TRANSITIONS: Final[Mapping[tuple[Stage, Input], tuple[Stage, Action]]] = MappingProxyType(
+    {
+        (Stage.EXPECT_HEADER, Input.HEADER): (Stage.START_SENT, Action.SEND_START),
+        (Stage.START_SENT, Input.START_OK): (Stage.AUTHENTICATING, Action.AUTHENTICATE),
+        (Stage.AUTHENTICATING, Input.CHALLENGED): (Stage.SECURE_SENT, Action.SEND_SECURE),
+        (Stage.SECURE_SENT, Input.SECURE_OK): (Stage.AUTHENTICATING, Action.AUTHENTICATE),
+        (Stage.AUTHENTICATING, Input.ACCEPTED): (Stage.TUNE_SENT, Action.SEND_TUNE),
+        (Stage.TUNE_SENT, Input.TUNE_OK): (Stage.TUNED, Action.NEGOTIATE),
+        (Stage.TUNED, Input.OPEN): (Stage.OPEN, Action.ENTER_VHOST),
+    }
+)
+
+_INPUT_OF: Final[Mapping[type[Method], Input]] = MappingProxyType(
+    {
+        ConnectionStartOk: Input.START_OK,
+        ConnectionSecureOk: Input.SECURE_OK,
+        ConnectionTuneOk: Input.TUNE_OK,
+        ConnectionOpen: Input.OPEN,
+    }
+)
+
+
+class Handshake:
+    """One connection's negotiation. Owner: the connection."""
+
+    __slots__ = ("stage",)
+
+    def __init__(self) -> None:
+        self.stage = Stage.EXPECT_HEADER
+
+    def take(self, given: Input, class_id: int = 0, method_id: int = 0) -> Action:
+        """Move on and say what to do; on a fault the stage stays.
+
+        class_id, method_id: of the method that was read, for the reply.
+        Raises: ConnectionFault 504 for what the peer may not say now; AssertionError when our own
+        authentication answers without having been asked.
+        """
+        found = TRANSITIONS.get((self.stage, given))
+        if found is None:
+            assert given not in OWN_INPUTS, f"{given} in {self.stage}: nobody asked for it"
+            raise ConnectionFault(
+                CHANNEL_ERROR,
+                f"unexpected method in connection state {self.stage.value}",
+                class_id,
+                method_id,
+            )
+        self.stage, action = found
+        return action
+
+    def take_method(self, method: Method) -> Action:
+        """`take` for a method on channel 0. Raises: ConnectionFault 504."""
+        given = _INPUT_OF.get(type(method), Input.OTHER)
+        return self.take(given, method.CLASS_ID, method.METHOD_ID)
+
+
+class HeaderVerdict(Enum):
+    """What the first eight bytes of a connection are; all but ACCEPTED are answered with
+    PROTOCOL_HEADER and the end of the socket."""
+
+    ACCEPTED = "AMQP 0-9-1"
+    OTHER_VERSION = "another version of AMQP"
+    HTTP = "an HTTP request"
+    TLS = "a TLS handshake on a port without TLS"
+    UNKNOWN = "no AMQP at all"
+
+
+def judge_header(header: bytes) -> HeaderVerdict:
+    """Judge the first eight bytes of a connection; AMQP 0-9 counts as 0-9-1, as in RabbitMQ."""
+    if header in (PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09"):
+        return HeaderVerdict.ACCEPTED
+    if header.startswith(b"AMQP"):
+        return HeaderVerdict.OTHER_VERSION
+    if header.startswith((b"GET ", b"HEAD", b"POST", b"PUT ")):
+        return HeaderVerdict.HTTP
+    if header.startswith(b"\x16\x03") and header[5:6] == b"\x01":
+        return HeaderVerdict.TLS
+    return HeaderVerdict.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class ServerIdentity:
+    """How the server introduces itself. Clients such as Celery decide by product and version."""
+
+    product: str
+    version: str
+    platform: str
+    copyright: str
+    information: str
+    cluster_name: str
+
+
+CAPABILITIES: Final = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+"""What RabbitMQ announces; every one is honoured."""
+
+
+def server_properties(identity: ServerIdentity, more: tuple[str, ...] = ()) -> Table:
+    """The server-properties table of connection.start. more: capabilities besides RabbitMQ's."""
+    capabilities: dict[str, Value] = dict.fromkeys((*CAPABILITIES, *more), True)
+    return {
+        "capabilities": capabilities,
+        "cluster_name": identity.cluster_name,
+        "copyright": identity.copyright,
+        "information": identity.information,
+        "platform": identity.platform,
+        "product": identity.product,
+        "version": identity.version,
+    }
+
+
+def start_method(properties: Table, mechanisms: tuple[str, ...]) -> ConnectionStart:
+    """connection.start for AMQP 0-9-1. mechanisms: SASL names, the preferred one first."""
+    return ConnectionStart(
+        version_major=0,
+        version_minor=9,
+        server_properties=properties,
+        mechanisms=" ".join(mechanisms).encode("ascii"),
+        locales=b"en_US",
+    )
+
+
+def client_capabilities(client_properties: Table) -> frozenset[str]:
+    """The names of the capabilities a client says it has; empty when it says nothing sensible."""
+    said = client_properties.get("capabilities")
+    if not isinstance(said, dict):
+        return frozenset()
+    return frozenset(name for name, value in said.items() if value is True)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What both peers keep to. 0 means no limit, and for the heartbeat: none.
+
+    channel_max: highest channel number, 0..65535; frame_bytes_max: bytes with envelope,
+    0 or 4096..2**32-1; heartbeat_s: seconds, 0..65535.
+    """
+
+    channel_max: int
+    frame_bytes_max: int
+    heartbeat_s: int
+
+
+def tune_method(server: Tuning) -> ConnectionTune:
+    """connection.tune offering `server`."""
+    return ConnectionTune(
+        channel_max=server.channel_max,
+        frame_max=server.frame_bytes_max,
+        heartbeat=server.heartbeat_s,
+    )
+
+
+def tuning_of(method: ConnectionTuneOk) -> Tuning:
+    """What the client asks for, not yet judged."""
+    return Tuning(method.channel_max, method.frame_max, method.heartbeat)
+
+
+def negotiate(server: Tuning, client: Tuning) -> Tuning:
+    """What holds after connection.tune-ok: the client's word, where the server allows it.
+
+    A client may ask for less than was offered, never for more; its 0 (no limit) is more than any
+    limit of the server's. The client's heartbeat wins whatever was offered.
+    Raises: ConnectionFault 530 NOT_ALLOWED with RabbitMQ's text.
+    """
+    _judge("frame_max", FRAME_BYTES_LOWEST, server.frame_bytes_max, client.frame_bytes_max)
+    _judge("channel_max", 1, server.channel_max, client.channel_max)
+    return client
+
+
+def _judge(name: str, lowest: int, offered: int, asked: int) -> None:
+    if asked != 0 and asked < lowest:
+        raise _refusal(f"{name} = {asked} is lower than the minimum", lowest)
+    if offered != 0 and (asked == 0 or asked > offered):
+        detail = " (no limit)" if name == "channel_max" and asked == 0 else ""
+        raise _refusal(f"{name} = {asked}{detail} is higher than the maximum", offered)
+
+
+def _refusal(what: str, allowed: int) -> ConnectionFault:
+    # RabbitMQ names connection.tune, not tune-ok, as the method at fault.
+    return ConnectionFault(
+        NOT_ALLOWED,
+        f"negotiated {what} allowed value ({allowed})",
+        ConnectionTune.CLASS_ID,
+        ConnectionTune.METHOD_ID,
+    )

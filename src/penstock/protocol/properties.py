@@ -1,0 +1,149 @@
+"""The fourteen properties of class basic, decoded whole; `property_lookup` reads single ones.
+
+Source: AMQP 0-9-1 section 1.8.2; the layout is drawn in `property_lookup`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, cast
+
+from penstock.base.errors import ConnectionFault
+from penstock.protocol.constants import CLASS_BASIC, SYNTAX_ERROR
+from penstock.protocol.property_lookup import (
+    APP_ID,
+    CLUSTER_ID,
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    DELIVERY_MODE,
+    EXPIRATION,
+    HEADERS,
+    MESSAGE_ID,
+    PRIORITY,
+    REPLY_TO,
+    TIMESTAMP,
+    TYPE,
+    USER_ID,
+    check_properties,
+    property_span,
+)
+from penstock.protocol.values import Table, decode_table, encode_table
+
+_Wire: TypeAlias = Literal["shortstr", "table", "octet", "timestamp"]
+
+# In the order of their flags, which is also the order of the attributes of Properties.
+_ORDER: Final[tuple[tuple[str, int, _Wire], ...]] = (
+    ("content_type", CONTENT_TYPE, "shortstr"),
+    ("content_encoding", CONTENT_ENCODING, "shortstr"),
+    ("headers", HEADERS, "table"),
+    ("delivery_mode", DELIVERY_MODE, "octet"),
+    ("priority", PRIORITY, "octet"),
+    ("correlation_id", CORRELATION_ID, "shortstr"),
+    ("reply_to", REPLY_TO, "shortstr"),
+    ("expiration", EXPIRATION, "shortstr"),
+    ("message_id", MESSAGE_ID, "shortstr"),
+    ("timestamp", TIMESTAMP, "timestamp"),
+    ("type", TYPE, "shortstr"),
+    ("user_id", USER_ID, "shortstr"),
+    ("app_id", APP_ID, "shortstr"),
+    ("cluster_id", CLUSTER_ID, "shortstr"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What a publisher says about a message; None means absent, which differs from empty.
+
+    Short strings: 0..255 bytes of UTF-8. delivery_mode, priority: 0..255. expiration: meant to be
+    milliseconds. timestamp: seconds since 1970, 0..2**64-1. Owner: whoever decoded it; `headers`
+    is not copied.
+    """
+
+    content_type: str | None = None
+    content_encoding: str | None = None
+    headers: Table | None = None
+    delivery_mode: int | None = None
+    priority: int | None = None
+    correlation_id: str | None = None
+    reply_to: str | None = None
+    expiration: str | None = None
+    message_id: str | None = None
+    timestamp: int | None = None
+    type: str | None = None
+    user_id: str | None = None
+    app_id: str | None = None
+    cluster_id: str | None = None
+
+
+def decode_properties(data: bytes, offset: int, end: int = -1) -> Properties:
+    """Every property of a content header whose flags stand at `offset`.
+
+    end: offset behind the header's payload, -1 for all of `data`.
+    Raises: ConnectionFault 502 where values end early, something stands behind them, a string is
+    no UTF-8, or the headers table is malformed.
+    """
+    check_properties(data, offset, end)
+    found: list[object] = []
+    for name, flag, wire in _ORDER:
+        span = property_span(data, offset, flag, end)
+        found.append(None if span is None else _decode_value(data, span, name, wire))
+    make: Callable[..., Properties] = Properties
+    return make(*found)
+
+
+def encode_properties(properties: Properties) -> bytes:
+    """Flags and values of `properties`, as they stand at PROPERTIES_OFFSET of a header's payload.
+
+    Raises: ValueError, naming the property, for a value its wire type cannot hold.
+    """
+    flags = 0
+    values: list[bytes] = []
+    for name, flag, wire in _ORDER:
+        value: object = getattr(properties, name)
+        if value is not None:
+            flags |= flag
+            values.append(_encode_value(name, wire, value))
+    return flags.to_bytes(2, "big") + b"".join(values)
+
+
+def encode_header_payload(body_bytes: int, properties: Properties) -> bytes:
+    """The payload of a content header frame: class basic, weight 0, `body_bytes`, properties.
+
+    body_bytes: 0..2**64-1. Raises: ValueError as `encode_properties`.
+    """
+    return b"".join(
+        (
+            CLASS_BASIC.to_bytes(2, "big"),
+            b"\x00\x00",
+            body_bytes.to_bytes(8, "big"),
+            encode_properties(properties),
+        )
+    )
+
+
+def _decode_value(data: bytes, span: tuple[int, int], name: str, wire: _Wire) -> object:
+    start, stop = span
+    if wire == "table":
+        headers, _ = decode_table(data, start, stop)
+        return headers
+    if wire != "shortstr":
+        return int.from_bytes(data[start:stop], "big")
+    try:
+        return data[start + 1 : stop].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConnectionFault(SYNTAX_ERROR, f"malformed UTF-8 in property {name}") from error
+
+
+def _encode_value(name: str, wire: _Wire, value: object) -> bytes:
+    if wire == "table":
+        return encode_table(cast(Table, value))
+    if wire == "shortstr":
+        text = cast(str, value).encode("utf-8")
+        if len(text) > 255:
+            raise ValueError(f"property {name} of {len(text)} bytes is longer than 255")
+        return len(text).to_bytes(1, "big") + text
+    size = 8 if wire == "timestamp" else 1
+    number = cast(int, value)
+    if not 0 <= number < 1 << (8 * size):
+        raise ValueError(f"property {name} {number} does not fit {8 * size} bits")
+    return number.to_bytes(size, "big")

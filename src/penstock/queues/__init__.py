@@ -1,0 +1,1 @@
+"""Floor 4: messages at rest, consumers and unacknowledged deliveries."""

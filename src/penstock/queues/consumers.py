@@ -1,0 +1,153 @@
+"""A consumer of a queue: what it may still be given, and why it is given nothing just now.
+
+    ready  <=>  prefetch left  and  unsent left  and  its channel and socket take more
+The queue keeps ready consumers in a ring and serves one message to each in turn (5.3, 4.3).
+"""
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.protocol.content import Message
+
+REASON_NONE = 0
+REASON_PREFETCH = 1
+REASON_UNSENT = 2
+REASON_SOCKET = 3
+REASON_CHANNEL_FLOW = 4
+REASON_CHANNEL_PREFETCH = 5
+REASON_NAMES = ("", "prefetch", "unsent", "socket", "client_flow", "channel prefetch")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DeliverySink:
+    """Where deliveries go: the consumer's channel. Nominal base.
+
+    `prefetch`, `unacked`: the channel-wide window of basic.qos global=true, 0 for none."""
+
+    __slots__ = ("is_flow_active", "is_output_open", "prefetch", "unacked_count")
+
+    def __init__(self) -> None:
+        self.is_flow_active = True
+        self.is_output_open = True
+        self.prefetch: i64 = 0
+        self.unacked_count: i64 = 0
+
+    def deliver(
+        self, consumer: "Consumer", message: Message, position: i64, redelivered: bool
+    ) -> None:
+        raise NotImplementedError
+
+    def cancelled_by_broker(self, consumer: "Consumer") -> None:
+        """The queue is gone; tell the client if it wants to know."""
+        raise NotImplementedError
+
+
+class Unsent:
+    """Deliveries of one queue to one channel that the socket has not taken yet. `limit`: see
+    limits.UNSENT_DELIVERIES."""
+
+    __slots__ = ("consumers", "count", "is_listed", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.count: i64 = 0
+        self.limit: i64 = limit
+        self.is_listed = False
+        self.consumers: list[Consumer] = []
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ConsumerQueue:
+    """What consumers and settles call back: the queue that was read. Nominal base."""
+
+    __slots__ = ()
+
+    def consumer_changed(self, consumer: "Consumer") -> None:
+        """The consumer may have become ready."""
+        raise NotImplementedError
+
+    def settle(self, delivery: "Delivery") -> None:
+        """Acknowledged or thrown away: forget it."""
+        raise NotImplementedError
+
+    def requeue(self, deliveries: "list[Delivery]") -> None:
+        """Put them back where they were (AMQP 0-9-1 basic.reject; RabbitMQ's original position)."""
+        raise NotImplementedError
+
+
+class Consumer:
+    """One basic.consume. prefetch: deliveries, 0 for unlimited; priority: higher is served first."""
+
+    __slots__ = (
+        "arguments", "delivered", "full_ns", "held_since_ns", "head", "head_address", "is_exclusive",
+        "is_held", "is_no_ack", "is_ready", "prefetch", "queue", "reason", "sink", "tag", "unacked",
+        "unsent",
+    )
+
+    def __init__(
+        self, tag: str, queue: ConsumerQueue, sink: DeliverySink, unsent: Unsent,
+        is_no_ack: bool, is_exclusive: bool, prefetch: int, arguments: dict[str, object],
+    ) -> None:
+        self.tag = tag
+        self.queue = queue
+        self.sink = sink
+        self.unsent = unsent
+        self.is_no_ack = is_no_ack
+        self.is_exclusive = is_exclusive
+        self.prefetch: i64 = prefetch
+        self.arguments = arguments
+        self.unacked: i64 = 0
+        self.delivered: i64 = 0
+        self.is_ready = False
+        self.is_held = False
+        self.reason: i64 = REASON_NONE
+        self.held_since_ns: i64 = 0
+        self.full_ns: i64 = 0
+        self.head = b""
+        self.head_address: object = None
+
+    def room(self) -> i64:
+        """Deliveries it may be given now, 0..; sets `reason` when 0."""
+        sink = self.sink
+        if not sink.is_flow_active:
+            self.reason = REASON_CHANNEL_FLOW
+            return 0
+        if not sink.is_output_open:
+            self.reason = REASON_SOCKET
+            return 0
+        unsent = self.unsent
+        room: i64 = unsent.limit - unsent.count
+        if room <= 0:
+            self.reason = REASON_UNSENT
+            return 0
+        if sink.prefetch > 0:
+            left: i64 = sink.prefetch - sink.unacked_count
+            if left <= 0:
+                self.reason = REASON_CHANNEL_PREFETCH
+                return 0
+            if left < room:
+                room = left
+        if self.prefetch > 0 and not self.is_no_ack:
+            mine: i64 = self.prefetch - self.unacked
+            if mine <= 0:
+                self.reason = REASON_PREFETCH
+                return 0
+            if mine < room:
+                room = mine
+        self.reason = REASON_NONE
+        return room
+
+
+class Delivery:
+    """One unanswered delivery. `position`: its place in the queue; `consumer` is None for
+    basic.get."""
+
+    __slots__ = ("consumer", "message", "position", "queue", "tag")
+
+    def __init__(
+        self, tag: i64, message: Message, queue: ConsumerQueue, consumer: Consumer | None,
+        position: i64,
+    ) -> None:
+        self.tag: i64 = tag
+        self.message = message
+        self.queue = queue
+        self.consumer = consumer
+        self.position: i64 = position

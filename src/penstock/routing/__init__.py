@@ -1,0 +1,1 @@
+"""Floor 3: from exchange and routing key to queues."""

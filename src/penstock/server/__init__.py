@@ -1,0 +1,1 @@
+"""Floor 6: the only room with sockets, files, threads and the event loop."""

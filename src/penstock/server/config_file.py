@@ -1,0 +1,81 @@
+"""Settings from a TOML file: unknown keys, wrong types and values out of range refuse to start.
+
+    host = "127.0.0.1"        port = 5672        profile = "penstock"
+    [[users]]                 name = "app"       password = "..."
+"""
+
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+from penstock.base.config import Config, UserConfig
+from penstock.base.errors import OperatorError
+from penstock.base.limits import LIMITS
+
+_BOUNDS = {limit.name: limit for limit in LIMITS}
+
+
+def read_config(path: str) -> Config:
+    """The settings in `path`. Raises: OperatorError naming the file, the key and the fix."""
+    try:
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OperatorError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OperatorError(f"{path} is not TOML: {error}") from error
+    known = {one.name: one for one in fields(Config)}
+    default = Config()
+    values: dict[str, object] = {}
+    for key, value in data.items():
+        if key not in known:
+            raise OperatorError(f"{path}: unknown key '{key}'; known: {', '.join(sorted(known))}")
+        if key == "users":
+            values[key] = _users(path, value)
+        elif key == "vhosts":
+            values[key] = _names(path, key, value)
+        else:
+            values[key] = _checked(path, key, value, getattr(default, key))
+    return Config(**values)  # type: ignore[arg-type]  # each value was checked against its default
+
+
+def _checked(path: str, key: str, value: object, default: object) -> object:
+    if type(value) is not type(default):
+        raise OperatorError(
+            f"{path}: {key} = {value!r} must be of type {type(default).__name__}, as {default!r} is"
+        )
+    limit = _BOUNDS.get(key)
+    if limit is not None and isinstance(value, int):
+        if not limit.lowest <= value <= limit.highest:
+            raise OperatorError(
+                f"{path}: {key} = {value} is not within {limit.lowest}..{limit.highest} {limit.unit}"
+            )
+    return value
+
+
+def _names(path: str, key: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise OperatorError(f"{path}: {key} must be a list of strings")
+    return tuple(value)
+
+
+def _users(path: str, value: object) -> tuple[UserConfig, ...]:
+    if not isinstance(value, list):
+        raise OperatorError(f"{path}: users must be written as [[users]] tables")
+    users = []
+    for one in value:
+        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+            raise OperatorError(f"{path}: every [[users]] table needs a name")
+        unknown = set(one) - {"name", "password", "is_loopback_only", "tags"}
+        if unknown:
+            raise OperatorError(
+                f"{path}: user '{one['name']}' has unknown key '{sorted(unknown)[0]}'"
+            )
+        if not isinstance(one.get("password"), str):
+            raise OperatorError(f"{path}: user '{one['name']}' needs a password (a string)")
+        users.append(
+            UserConfig(
+                one["name"], one["password"], one.get("is_loopback_only") is True,
+                _names(path, "tags", one.get("tags", [])),
+            )
+        )
+    return tuple(users)

@@ -1,0 +1,112 @@
+"""Listening sockets: accept, set up, and back off when the machine has no descriptors left."""
+
+import asyncio
+import errno
+import socket
+
+import psutil
+
+from penstock.base.errors import OperatorError
+from penstock.broker.broker import Broker
+from penstock.server.sockets import SocketShell
+from penstock.server.turns import Turns
+
+ACCEPTS_PER_EVENT = 64
+BACK_OFF_S = 0.1
+
+
+class Listener:
+    """One listening socket and the shells of its clients. `refused`: closed at the bound."""
+
+    def __init__(
+        self, broker: Broker, turns: Turns, loop: asyncio.AbstractEventLoop, host: str, port: int
+    ) -> None:
+        self.broker = broker
+        self.turns = turns
+        self.loop = loop
+        self.sock = open_socket(host, port)
+        self.host = host
+        self.port = int(self.sock.getsockname()[1])
+        self.shells: set[SocketShell] = set()
+        self.refused = 0
+        loop.add_reader(self.sock, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_PER_EVENT):
+            try:
+                sock, address = self.sock.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    self.broker.note(
+                        f"cannot accept: {error.strerror}; trying again in {BACK_OFF_S} s; raise "
+                        "the limit of open files"
+                    )
+                    self.loop.remove_reader(self.sock)
+                    self.loop.call_later(BACK_OFF_S, self._again)
+                return
+            if len(self.broker.connections) >= self.broker.config.connections_max:
+                self.refused += 1
+                sock.close()
+                continue
+            self._serve(sock, str(address[0]), int(address[1]))
+
+    def _again(self) -> None:
+        if self.sock.fileno() >= 0:
+            self.loop.add_reader(self.sock, self._accept)
+
+    def _serve(self, sock: socket.socket, host: str, port: int) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        shown = f"[{host}]" if ":" in host else host
+        shell = SocketShell(self.broker, self.turns, self.loop, sock, host, f"{shown}:{port}")
+        self.shells.add(shell)
+        if len(self.shells) > 2 * len(self.broker.connections) + 64:
+            self.shells = {one for one in self.shells if not one.is_closed}
+
+    def stop_accepting(self) -> None:
+        if self.sock.fileno() >= 0:
+            self.loop.remove_reader(self.sock)
+            self.sock.close()
+
+    def close(self) -> None:
+        """No more clients, and none of the present ones."""
+        self.stop_accepting()
+        for shell in list(self.shells):
+            shell.close()
+        self.shells.clear()
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises: OperatorError naming the port's owner, or what is wrong."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+        sock.listen(1024)
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise OperatorError(
+                f"port {port} on {host} is used by {port_owner(port)}; stop it, or choose another "
+                "port with --port (0 picks a free one)"
+            ) from error
+        raise OperatorError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return sock
+
+
+def port_owner(port: int) -> str:
+    """`pid 912 (beam.smp)`, or that it cannot be told."""
+    try:
+        for one in psutil.net_connections(kind="tcp"):
+            if one.laddr and one.laddr.port == port and one.status == psutil.CONN_LISTEN:
+                if one.pid is None:
+                    break
+                return f"pid {one.pid} ({psutil.Process(one.pid).name()})"
+    except (psutil.Error, OSError):
+        return "a process that this user may not see"
+    return "a process that this user may not see"

@@ -1,0 +1,198 @@
+"""A running broker: the loop, the listeners, the periodic work, start and stop."""
+
+import asyncio
+import gc
+import signal
+import sys
+import time
+from uuid import uuid4
+
+import structlog
+
+from penstock.base.config import Config
+from penstock.broker.broker import Broker, Log
+from penstock.broker.reader import PHASE_OPEN, Connection
+from penstock.broker.views import actor_snapshots
+from penstock.protocol.methods import ConnectionClose
+from penstock.protocol.methods.codec import method_frame
+from penstock.server.control_client import control_path
+from penstock.server.control_socket import ControlSocket
+from penstock.server.event_files import EventFile
+from penstock.server.listener import Listener
+from penstock.server.machine import (
+    SystemChance,
+    SystemClock,
+    memory_high_bytes,
+    resident_bytes,
+)
+from penstock.server.questions import Questions
+from penstock.server.turns import Turns
+from penstock.telemetry.window import WindowHistory
+
+TICK_S = 1.0
+EVENTS_S = 0.25
+HISTORY_SNAPSHOTS = 64
+HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+DRAIN_S = 2.0
+CLEAR_SHARE = 0.9
+"""The memory alarm clears below this share of the watermark, so that it cannot flap (W9)."""
+
+
+class StructLog(Log):
+    """The broker's log on standard error, one line each."""
+
+    def __init__(self) -> None:
+        self.log = structlog.get_logger("penstock")
+
+    def info(self, text: str) -> None:
+        self.log.info(text)
+
+    def warning(self, text: str) -> None:
+        self.log.warning(text)
+
+    def error(self, text: str, error: BaseException) -> None:
+        self.log.error(text, fault=type(error).__name__, detail=str(error), exc_info=error)
+
+
+class Node:
+    """Owner of everything a running broker has open."""
+
+    def __init__(self, config: Config, loop: asyncio.AbstractEventLoop, log: Log) -> None:
+        self.config = config
+        self.loop = loop
+        self.log = log
+        self.clock = SystemClock()
+        self.broker = Broker(
+            config, self.clock, SystemChance(), log, memory_high_bytes(config.memory_high_bytes)
+        )
+        self.turns = Turns(loop, self.broker.scheduler)
+        self.history = WindowHistory(HISTORY_SNAPSHOTS)
+        self.listener: Listener | None = None
+        self.control: ControlSocket | None = None
+        self.events: EventFile | None = None
+        self.ticks: list[asyncio.TimerHandle] = []
+        self.stopped = asyncio.Event()
+        self.accepted_at: dict[str, int] = {}
+
+    async def start(self) -> None:
+        """Open everything. Raises: OperatorError."""
+        config = self.config
+        if config.events_dir != "":
+            self.events = EventFile(
+                config.events_dir, uuid4().hex[:12], self.clock, self.broker.recorder
+            )
+        self.listener = Listener(self.broker, self.turns, self.loop, config.host, config.port)
+        path = config.control_socket or control_path(self.listener.port)
+        self.control = ControlSocket(path, Questions(self.broker, self.history).answer)
+        await self.control.start()
+        self._every(TICK_S, self.tick)
+        if self.events is not None:
+            self._every(EVENTS_S, self.events.write)
+        # What is alive now stays: collections need not look at it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 1000)
+        sys.setswitchinterval(0.0005)
+
+    def _every(self, seconds: float, work: object) -> None:
+        assert callable(work), "periodic work is a function"
+        slot = len(self.ticks)
+
+        def again() -> None:
+            work()
+            self.ticks[slot] = self.loop.call_later(seconds, again)
+
+        self.ticks.append(self.loop.call_later(seconds, again))
+
+    def tick(self) -> None:
+        """Once a second: memory, heartbeats, handshakes, stuck connections, samples."""
+        now_ns = self.clock.monotonic_ns()
+        self._check_memory()
+        handshake_ns = self.config.handshake_ms * 1_000_000
+        for connection in list(self.broker.connections.values()):
+            first_seen_ns = self.accepted_at.setdefault(connection.name, now_ns)
+            if connection.phase != PHASE_OPEN:
+                if now_ns - first_seen_ns >= handshake_ns:
+                    self.broker.note(f"{connection.name}: not open in time; closed")
+                    connection.shell.close_after_output()
+                    self.broker.lost(connection)
+                continue
+            self._check_heartbeat(connection, now_ns)
+            connection.break_standstill(now_ns)
+        for name in [name for name in self.accepted_at if name not in self.broker.connections]:
+            del self.accepted_at[name]
+        snapshots = actor_snapshots(self.broker)
+        self.history.push(now_ns, snapshots)
+        if self.events is not None:
+            self.events.sample(snapshots)
+        self.turns.request()
+
+    def _check_heartbeat(self, connection: Connection, now_ns: int) -> None:
+        negotiator = self.broker.negotiators.get(connection.name)
+        if negotiator is None or negotiator.heartbeat is None:
+            return
+        heartbeat = negotiator.heartbeat
+        shell = connection.shell
+        input_bytes = getattr(shell, "received_bytes", 0)
+        if input_bytes != negotiator.seen_input_bytes:
+            negotiator.seen_input_bytes = input_bytes
+            heartbeat.received(now_ns)
+        if heartbeat.is_peer_dead(now_ns):
+            self.broker.note(f"{connection.name}: missed heartbeats from client; closed")
+            connection.shell.close_after_output()
+            self.broker.lost(connection)
+            return
+        if heartbeat.is_send_due(now_ns):
+            connection.output.writer.write(HEARTBEAT_FRAME)
+            connection.output.mark()
+            heartbeat.sent(now_ns)
+
+    def _check_memory(self) -> None:
+        used = resident_bytes()
+        self.broker.memory_used_bytes = used
+        high = self.broker.memory_high_bytes
+        if used > high:
+            self.broker.set_alarm("memory", f"{used} bytes of {high} are used")
+        elif used < high * CLEAR_SHARE:
+            self.broker.clear_alarm("memory")
+
+    async def stop(self) -> None:
+        """Tell every client, let outputs drain for a moment, close everything."""
+        for handle in self.ticks:
+            handle.cancel()
+        if self.listener is not None:
+            self.listener.stop_accepting()
+        farewell = method_frame(
+            0, ConnectionClose(320, "CONNECTION_FORCED - broker forced connection closure "
+                               "with reason 'shutdown'", 0, 0)
+        )
+        for connection in list(self.broker.connections.values()):
+            if connection.phase == PHASE_OPEN:
+                connection.output.writer.write(farewell)
+                connection.output.mark()
+                connection.shell.close_after_output()
+        end = time.monotonic() + DRAIN_S
+        while self.broker.connections and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        if self.listener is not None:
+            self.listener.close()
+        if self.control is not None:
+            await self.control.close()
+        if self.events is not None:
+            self.events.sample(actor_snapshots(self.broker))
+            self.events.close()
+        self.stopped.set()
+
+
+async def serve(config: Config, announce: object) -> None:
+    """Run a broker until SIGINT or SIGTERM. `announce(node)` is called once it is ready."""
+    loop = asyncio.get_running_loop()
+    node = Node(config, loop, StructLog())
+    asked = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, asked.set)
+    await node.start()
+    assert callable(announce), "the caller says how it is announced"
+    announce(node)
+    await asked.wait()
+    await node.stop()

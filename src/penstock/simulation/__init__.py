@@ -1,0 +1,1 @@
+"""Floor 7: the same actors under a virtual clock and a seeded scheduler."""

@@ -1,0 +1,1 @@
+"""Floor 7: the data pipeline over flow event files and message traces."""

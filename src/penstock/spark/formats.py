@@ -1,0 +1,240 @@
+"""What the pipeline reads: flow event files, message traces, and the description of a run.
+
+Three kinds of file lie in one input directory, all of JSON lines or JSON:
+
+    events-*.jsonl   one header line, then one flow event a line   (`penstock serve --events DIR`)
+    trace-*.jsonl    one stage of one message a line               (the clients of a run)
+    run.json         phases and queues of the run, optional        (`penstock run`)
+
+All times are nanoseconds of CLOCK_MONOTONIC, which every process of one machine shares. A line that
+cannot be read (a file torn by a crash) is counted, never fatal. Events are identified by
+(boot_id, seq): a repeated one is dropped, a missing one is known loss and is reported.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from penstock.base.errors import OperatorError
+
+EVENT_FILES: Final = "events-*.jsonl"
+TRACE_FILES: Final = "trace-*.jsonl"
+RUN_FILE: Final = "run.json"
+EVENT_FORMAT: Final = "penstock-events"
+
+STATE_FIELDS: Final = ("idle_ns", "busy_ns", "blocked_ns", "waiting_ns")
+SAMPLE_FIELDS: Final = (
+    "ready", "unacked", "bytes", "published", "delivered", "acked", "consumers",
+)
+STAGES: Final = ("published", "confirmed", "nacked", "returned", "delivered", "acked")
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+
+class FlowEvent(NamedTuple):
+    """One line of an event file. `numbers`: the cumulative or sampled fields, 0 when absent."""
+
+    boot_id: str
+    seq: int
+    t_ns: int
+    kind: str
+    actor: str
+    peer: str
+    reason: str
+    amount: int
+    numbers: dict[str, int]
+
+
+class TraceLine(NamedTuple):
+    """One stage that one message reached, as its own client saw it."""
+
+    message_id: str
+    stage: str
+    t_ns: int
+    client: str
+    queue: str
+    phase: str
+
+
+class Phase(NamedTuple):
+    """One part of the scenario, [start_ns, end_ns)."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunDescription:
+    """What the run knew about itself: its phases in order, and which queue is the bystander.
+
+    `unrelated_queue`: a queue that must not suffer when `slow_phase` begins; "" when unknown.
+    """
+
+    phases: tuple[Phase, ...] = ()
+    unrelated_queue: str = ""
+    calm_phase: str = ""
+    slow_phase: str = ""
+
+    def phase_at(self, t_ns: int) -> str:
+        """The phase that `t_ns` lies in, or "" outside all of them."""
+        for phase in self.phases:
+            if phase.start_ns <= t_ns < phase.end_ns:
+                return phase.name
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class EventLog:
+    """All events of a directory, ordered by (boot_id, seq), without repeats."""
+
+    events: tuple[FlowEvent, ...]
+    unreadable_count: int
+    missing_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLog:
+    """All trace lines of a directory, in file order."""
+
+    lines: tuple[TraceLine, ...]
+    unreadable_count: int
+
+
+def input_files(directory: Path, pattern: str) -> tuple[Path, ...]:
+    """The files of one kind, sorted by name, so that every reader sees one order."""
+    return tuple(sorted(directory.glob(pattern)))
+
+
+def require_input(directory: Path) -> None:
+    """Raises: OperatorError when the directory holds neither events nor traces."""
+    if not directory.is_dir():
+        raise OperatorError(f"{directory} is not a directory; give the one that holds the events")
+    if not input_files(directory, EVENT_FILES) and not input_files(directory, TRACE_FILES):
+        raise OperatorError(
+            f"{directory} holds neither {EVENT_FILES} nor {TRACE_FILES}; record some with "
+            f"`penstock serve --events {directory}` or let `penstock run` do all of it"
+        )
+
+
+def read_events(directory: Path) -> EventLog:
+    """Read every event file of `directory` in plain Python."""
+    found: dict[tuple[str, int], FlowEvent] = {}
+    unreadable_count = 0
+    for path in input_files(directory, EVENT_FILES):
+        boot_id = ""
+        for fields in _objects(path):
+            if fields is None:
+                unreadable_count += 1
+            elif fields.get("format") == EVENT_FORMAT:
+                boot_id = _text(fields, "boot_id")
+            elif "kind" in fields:
+                event = _event(boot_id, fields)
+                found.setdefault((boot_id, event.seq), event)
+    events = tuple(found[key] for key in sorted(found))
+    return EventLog(events, unreadable_count, missing_count(events))
+
+
+def missing_count(events: tuple[FlowEvent, ...]) -> int:
+    """Events that never reached the files: gaps in seq between the first and last of each boot."""
+    spans: dict[str, tuple[int, int, int]] = {}
+    for event in events:
+        low, high, count = spans.get(event.boot_id, (event.seq, event.seq, 0))
+        spans[event.boot_id] = (min(low, event.seq), max(high, event.seq), count + 1)
+    return sum(high - low + 1 - count for low, high, count in spans.values())
+
+
+def read_traces(directory: Path) -> TraceLog:
+    """Read every trace file of `directory` in plain Python."""
+    lines: list[TraceLine] = []
+    unreadable_count = 0
+    for path in input_files(directory, TRACE_FILES):
+        for fields in _objects(path):
+            if fields is None:
+                unreadable_count += 1
+                continue
+            lines.append(TraceLine(
+                _text(fields, "id"), _text(fields, "stage"), _number(fields, "t"),
+                _text(fields, "client"), _text(fields, "queue"), _text(fields, "phase"),
+            ))
+    return TraceLog(tuple(lines), unreadable_count)
+
+
+def read_run(directory: Path) -> RunDescription:
+    """Read run.json; an empty description when there is none.
+
+    Raises: OperatorError when the file is there but is not a run description.
+    """
+    path = directory / RUN_FILE
+    if not path.is_file():
+        return RunDescription()
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        phases = tuple(
+            Phase(str(name), int(start), int(end)) for name, start, end in fields["phases"]
+        )
+        return RunDescription(
+            phases, str(fields["unrelated_queue"]),
+            str(fields["calm_phase"]), str(fields["slow_phase"]),
+        )
+    except (ValueError, KeyError, TypeError) as fault:
+        raise OperatorError(
+            f"{path} is not a run description ({fault}); delete it to analyse without phases"
+        ) from fault
+
+
+def write_run(directory: Path, run: RunDescription) -> None:
+    """Write run.json, the inverse of `read_run`."""
+    fields = {
+        "format": "penstock-run", "version": 1,
+        "phases": [list(phase) for phase in run.phases],
+        "unrelated_queue": run.unrelated_queue,
+        "calm_phase": run.calm_phase, "slow_phase": run.slow_phase,
+    }
+    (directory / RUN_FILE).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+
+
+def event_from_line(boot_id: str, line: str) -> FlowEvent | None:
+    """One event from one line, or None for a header, a blank or an unreadable line."""
+    fields = _object(line)
+    if fields is None or "kind" not in fields:
+        return None
+    return _event(boot_id, fields)
+
+
+def _objects(path: Path) -> Iterator[dict[str, Json] | None]:
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.strip():
+                yield _object(line)
+
+
+def _object(line: str) -> dict[str, Json] | None:
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _event(boot_id: str, fields: dict[str, Json]) -> FlowEvent:
+    numbers: dict[str, int] = {
+        name: _number(fields, name) for name in (*STATE_FIELDS, *SAMPLE_FIELDS) if name in fields
+    }
+    return FlowEvent(
+        boot_id, _number(fields, "seq"), _number(fields, "t"), _text(fields, "kind"),
+        _text(fields, "actor"), _text(fields, "peer"), _text(fields, "reason"),
+        _number(fields, "amount"), numbers,
+    )
+
+
+def _text(fields: dict[str, Json], name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _number(fields: dict[str, Json], name: str) -> int:
+    value = fields.get(name)
+    return value if isinstance(value, int) else 0

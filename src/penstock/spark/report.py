@@ -1,0 +1,193 @@
+"""One self-contained HTML page: verdict, promises, charts, tables. No script, no other file."""
+
+import importlib.util
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Final
+
+import penstock
+from penstock.spark.blame import actor_kind
+from penstock.spark.formats import RunDescription
+from penstock.spark.page import STYLE
+from penstock.spark.rows import Tables
+from penstock.spark.summary import HELD_KINDS, Summary
+
+ROWS_SHOWN_MAX: Final = 12
+_MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
+_NO_CHARTS: Final = (
+    '<p class="note">Charts need matplotlib: <code>pip install "penstock[spark]"</code></p>'
+)
+
+
+def write_report(
+    path: Path, tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int,
+) -> None:
+    """Write the page. Raises: OSError."""
+    path.write_text(render(tables, run, summary, bucket_ns), encoding="utf-8")
+
+
+def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int) -> str:
+    """The whole page as text."""
+    parts = [
+        _head(summary), _tiles(summary), _promises(summary), _sentences(summary),
+        *_charts(tables, run, bucket_ns),
+        _blame_table(tables), _latency_table(tables, run), _integrity_table(tables),
+        _events_table(tables), _foot(summary),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Penstock run report</title><style>{STYLE}</style></head>\n<body><main>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n</main></body></html>\n"
+    )
+
+
+def _head(summary: Summary) -> str:
+    verdict = "every promise kept" if summary.is_kept else "a promise was broken"
+    colour = "kept" if summary.is_kept else "broken"
+    return (
+        '<header><div class="brand">penstock</div>'
+        f'<h1>Run report <span class="badge {colour}">{verdict}</span></h1>'
+        f'<p class="note">{escape(summary.source.engine_note)}</p></header>'
+    )
+
+
+def _tiles(summary: Summary) -> str:
+    top = summary.causes[0] if summary.causes else None
+    tiles = (
+        (f"{summary.published:,}", "messages published"),
+        (f"{summary.lost:,}", "confirmed and lost"),
+        (f"{summary.duplicated:,}", "duplicates"),
+        (f"{summary.held_ns / 1e9:.1f} s", "publishers held"),
+        (f"{top.share:.0%}" if top else "–", top.cause if top else "nothing held anybody"),
+    )
+    return '<section class="tiles">' + "".join(
+        f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+        for value, name in tiles
+    ) + "</section>"
+
+
+def _promises(summary: Summary) -> str:
+    rows = "".join(
+        f'<li class="{promise.state}"><i>{_MARKS[promise.state]}</i>'
+        f"<b>{escape(promise.name)}</b><span>{escape(promise.detail)}</span></li>"
+        for promise in summary.promises
+    )
+    return _card("Promises", f'<ul class="promises">{rows}</ul>')
+
+
+def _sentences(summary: Summary) -> str:
+    if not summary.sentences:
+        return ""
+    rows = "".join(f"<li>{escape(sentence)}</li>" for sentence in summary.sentences)
+    return _card("In words", f'<ul class="words">{rows}</ul>')
+
+
+def _charts(tables: Tables, run: RunDescription, bucket_ns: int) -> list[str]:
+    if importlib.util.find_spec("matplotlib") is None:
+        return [_card("Charts", _NO_CHARTS)]
+    # matplotlib is optional: a report without it still has every number.
+    from penstock.spark import charts
+
+    start_ns = charts.start_of(tables, run)
+    drawn = (
+        ("Throughput and backlog", "Counted by the clients, in steps of 250 ms.",
+         charts.throughput(tables, run, start_ns)),
+        ("Latency by phase", "Dot: median. Dash: 99th percentile. By the phase of publishing.",
+         charts.latency(tables, run)),
+        ("Why publishers were held", "Connections and channels held, on average, by root cause.",
+         charts.causes(tables, run, start_ns, bucket_ns)),
+        ("Who held whom", "Left is held by right. The colour is the share of time.",
+         charts.heat_strip(tables, run, start_ns, bucket_ns)),
+        ("Where time went", "Every actor’s wall time; the four parts add up to 100 %.",
+         charts.time_in_state(tables)),
+    )
+    return [
+        _card(title, f'<p class="note">{escape(note)}</p><div class="chart">{svg}</div>')
+        for title, note, svg in drawn if svg
+    ]
+
+
+def _blame_table(tables: Tables) -> str:
+    sums: dict[tuple[str, str, str], int] = {}
+    for row in tables.root_cause:
+        if actor_kind(row.victim) in HELD_KINDS:
+            key = (row.victim, row.cause, row.path)
+            sums[key] = sums.get(key, 0) + row.blamed_ns
+    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    rows = [
+        (victim, cause, path, f"{blamed_ns / 1e9:.2f} s")
+        for (victim, cause, path), blamed_ns in ordered[:ROWS_SHOWN_MAX]
+    ]
+    note = _left_out(len(ordered))
+    return _table("Chains of waiting", ("held", "root cause", "chain", "time"), rows, note)
+
+
+def _latency_table(tables: Tables, run: RunDescription) -> str:
+    order = {phase.name: index for index, phase in enumerate(run.phases)}
+    rows = [
+        (
+            row.phase or "(none)", row.queue, row.measure, f"{row.messages:,}",
+            *(f"{value / 1e6:,.2f}" for value in row[4:]),
+        )
+        for row in sorted(
+            tables.latency,
+            key=lambda row: (row.queue, order.get(row.phase, len(order)), row.measure),
+        )
+    ]
+    heads = ("phase", "queue", "measure", "messages", "p50 ms", "p90", "p99", "p99.9", "max")
+    return _table("Latency", heads, rows, "")
+
+
+def _integrity_table(tables: Tables) -> str:
+    rows = [
+        (row.queue, *(f"{value:,}" for value in row[1:])) for row in tables.integrity
+    ]
+    heads = ("queue", "published", "confirmed", "refused", "unanswered", "delivered", "lost",
+             "duplicates")
+    return _table("What became of the messages", heads, rows, "")
+
+
+def _events_table(tables: Tables) -> str:
+    rows = [(row.kind, f"{row.events:,}") for row in tables.event_kinds]
+    return _table("Flow events", ("kind", "count"), rows, "")
+
+
+def _table(
+    title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], note: str,
+) -> str:
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    if not body:
+        return ""
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    return _card(
+        title,
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        f'</div>{note}',
+    )
+
+
+def _left_out(count: int) -> str:
+    if count <= ROWS_SHOWN_MAX:
+        return ""
+    return (
+        f'<p class="note">{count - ROWS_SHOWN_MAX} more in the table '
+        "<code>tables/gold/root_cause</code>.</p>"
+    )
+
+
+def _card(title: str, body: str) -> str:
+    return f"<section class=\"card\"><h2>{escape(title)}</h2>{body}</section>"
+
+
+def _foot(summary: Summary) -> str:
+    source = summary.source
+    return (
+        f'<footer>penstock {escape(penstock.__version__)} · {source.event_count:,} flow events, '
+        f"{source.trace_count:,} trace lines · tables beside this page in <code>tables/</code> · "
+        "times are CLOCK_MONOTONIC of this machine</footer>"
+    )

@@ -1,0 +1,277 @@
+"""Where an actor's time went: by state, and by who held it. This module is compiled.
+
+TimeAccount splits wall time into four states that exclude one another; at every instant
+    idle + busy + blocked + waiting = now - start.
+
+BlockLedger keeps the intervals in which gates were closed. Several may be closed at once, so it
+keeps the union, and attributes it in equal parts:
+    sum over pairs of attributed ns = union ns
+holds exactly at every snapshot. The equal split costs the same however many gates are closed:
+a virtual clock advances by elapsed / (gates closed), and each pair is charged the virtual time
+between its closing and its opening. Nanoseconds that do not divide are carried, never lost: the
+next interval takes them over, or the pair that has held longest when the books are read.
+"""
+
+from typing import Final
+
+from penstock.telemetry.snapshots import OTHERS, BlockedTotals, BlockTotals
+
+IDLE: Final = 0
+BUSY: Final = 1
+BLOCKED: Final = 2
+WAITING: Final = 3
+
+STATE_NAMES: Final = ("idle", "busy", "blocked", "waiting")
+
+BLOCK_ENTRIES_MAX: Final = 64
+"""Pairs a ledger keeps apart, unless more hold the actor at this very moment."""
+
+
+class TimeAccount:
+    """One actor's time by state. Starts IDLE at `now_ns`; `state` is for reading only."""
+
+    __slots__ = ("_blocked_ns", "_busy_ns", "_idle_ns", "_since_ns", "_waiting_ns", "state")
+
+    def __init__(self, now_ns: int) -> None:
+        self.state = IDLE
+        self._since_ns = now_ns
+        self._idle_ns = 0
+        self._busy_ns = 0
+        self._blocked_ns = 0
+        self._waiting_ns = 0
+
+    def enter(self, state: int, now_ns: int) -> None:
+        """From `now_ns` on the actor is in `state`: IDLE, BUSY, BLOCKED or WAITING.
+
+        Entering the present state again changes nothing but the books' date.
+        Raises: AssertionError on another state, or when time went back.
+        """
+        assert IDLE <= state <= WAITING, "no such state"
+        elapsed_ns = now_ns - self._since_ns
+        assert elapsed_ns >= 0, "time never goes back"
+        held = self.state
+        if held == IDLE:
+            self._idle_ns += elapsed_ns
+        elif held == BUSY:
+            self._busy_ns += elapsed_ns
+        elif held == BLOCKED:
+            self._blocked_ns += elapsed_ns
+        else:
+            self._waiting_ns += elapsed_ns
+        self.state = state
+        self._since_ns = now_ns
+
+    def totals(self, now_ns: int) -> tuple[int, int, int, int]:
+        """Nanoseconds idle, busy, blocked, waiting; they sum to `now_ns` minus the start."""
+        self.enter(self.state, now_ns)
+        return self._idle_ns, self._busy_ns, self._blocked_ns, self._waiting_ns
+
+
+class BlockEntry:
+    """The page of one (peer, reason); owned by its ledger."""
+
+    __slots__ = (
+        "attributed_ns",
+        "closed_ns",
+        "first_ns",
+        "is_closed",
+        "longest_ns",
+        "peer",
+        "reason",
+        "since_ns",
+        "since_share_ns",
+        "stops",
+    )
+
+    def __init__(self, peer: str, reason: str, now_ns: int) -> None:
+        self.peer = peer
+        self.reason = reason
+        self.attributed_ns = 0
+        self.closed_ns = 0
+        self.stops = 0
+        self.longest_ns = 0
+        self.since_ns = 0
+        self.since_share_ns = 0
+        self.first_ns = now_ns
+        self.is_closed = False
+
+    def totals(self, now_ns: int, share_ns: int) -> BlockTotals:
+        """The page as it stands at `now_ns`, when the virtual clock shows `share_ns`."""
+        if not self.is_closed:
+            return BlockTotals(
+                self.peer,
+                self.reason,
+                self.attributed_ns,
+                self.closed_ns,
+                self.stops,
+                self.longest_ns,
+                None,
+                self.first_ns,
+            )
+        running_ns = now_ns - self.since_ns
+        return BlockTotals(
+            self.peer,
+            self.reason,
+            self.attributed_ns + share_ns - self.since_share_ns,
+            self.closed_ns + running_ns,
+            self.stops,
+            max(self.longest_ns, running_ns),
+            self.since_ns,
+            self.first_ns,
+        )
+
+
+class BlockLedger:
+    """Who held one actor, why, how often and for how long.
+
+    Bound: BLOCK_ENTRIES_MAX pairs besides those that hold the actor right now (its gate holds
+    each of these anyway); beyond it the pair that opened longest ago is folded into OTHERS.
+    """
+
+    __slots__ = (
+        "_at_ns",
+        "_blocked_ns",
+        "_carry_ns",
+        "_closed",
+        "_longest_ns",
+        "_opened",
+        "_others",
+        "_share_ns",
+        "_since_ns",
+        "_stops",
+    )
+
+    def __init__(self, now_ns: int) -> None:
+        self._closed: dict[tuple[str, str], BlockEntry] = {}
+        # Oldest opening first, because an entry is put back at the end each time it opens.
+        self._opened: dict[tuple[str, str], BlockEntry] = {}
+        self._others = BlockEntry(OTHERS, OTHERS, now_ns)
+        self._at_ns = now_ns
+        self._share_ns = 0
+        self._carry_ns = 0
+        self._blocked_ns = 0
+        self._stops = 0
+        self._longest_ns = 0
+        self._since_ns = now_ns
+
+    def is_blocked(self) -> bool:
+        """Whether anybody holds the actor now."""
+        return len(self._closed) > 0
+
+    def close(self, peer: str, reason: str, now_ns: int) -> None:
+        """From `now_ns` on `peer` holds the actor for `reason`. Nothing if it does already.
+
+        Raises: AssertionError when time went back.
+        """
+        key = (peer, reason)
+        if key in self._closed:
+            return
+        self._advance(now_ns)
+        entry = self._opened.pop(key, None)
+        if entry is None:
+            entry = BlockEntry(peer, reason, now_ns)
+            self._fold_down_to(BLOCK_ENTRIES_MAX - 1)
+        entry.is_closed = True
+        entry.since_ns = now_ns
+        entry.since_share_ns = self._share_ns
+        entry.stops += 1
+        if not self._closed:
+            self._since_ns = now_ns
+            self._stops += 1
+        self._closed[key] = entry
+
+    def open(self, peer: str, reason: str, now_ns: int) -> int:
+        """From `now_ns` on `peer` no longer holds the actor for `reason`. Nothing if it did not.
+
+        Returns: nanoseconds this reason was closed, 0 if it was not.
+        Raises: AssertionError when time went back.
+        """
+        key = (peer, reason)
+        entry = self._closed.get(key)
+        if entry is None:
+            return 0
+        self._advance(now_ns)
+        del self._closed[key]
+        held_ns = now_ns - entry.since_ns
+        entry.is_closed = False
+        entry.closed_ns += held_ns
+        entry.longest_ns = max(entry.longest_ns, held_ns)
+        entry.attributed_ns += self._share_ns - entry.since_share_ns
+        if not self._closed:
+            entry.attributed_ns += self._carry_ns
+            self._carry_ns = 0
+            self._longest_ns = max(self._longest_ns, now_ns - self._since_ns)
+        self._opened[key] = entry
+        self._fold_down_to(BLOCK_ENTRIES_MAX)
+        return held_ns
+
+    def blocked_ns(self, now_ns: int) -> int:
+        """Nanoseconds, up to `now_ns`, in which at least one reason was closed."""
+        self._advance(now_ns)
+        return self._blocked_ns
+
+    def snapshot(self, now_ns: int) -> BlockedTotals:
+        """The books at `now_ns`; pairs that hold the actor come first, then by last opening."""
+        self._advance(now_ns)
+        self._pay_carry()
+        blocks: list[BlockTotals] = []
+        for entry in self._closed.values():
+            blocks.append(entry.totals(now_ns, self._share_ns))
+        for entry in self._opened.values():
+            blocks.append(entry.totals(now_ns, self._share_ns))
+        if self._others.stops > 0:
+            blocks.append(self._others.totals(now_ns, self._share_ns))
+        longest_ns = self._longest_ns
+        since_ns: int | None = None
+        if self._closed:
+            since_ns = self._since_ns
+            longest_ns = max(longest_ns, now_ns - self._since_ns)
+        return BlockedTotals(self._blocked_ns, self._stops, longest_ns, since_ns, tuple(blocks))
+
+    def begin_period(self) -> None:
+        """Forget the longest holds that have ended; call it after each periodic snapshot.
+
+        A hold that still runs counts in full in the new period too. Without it `longest_ns` is
+        the longest ever.
+        """
+        self._longest_ns = 0
+        self._others.longest_ns = 0
+        for entry in self._closed.values():
+            entry.longest_ns = 0
+        for entry in self._opened.values():
+            entry.longest_ns = 0
+
+    def _advance(self, now_ns: int) -> None:
+        """Bring the union and the virtual clock up to `now_ns`."""
+        elapsed_ns = now_ns - self._at_ns
+        assert elapsed_ns >= 0, "time never goes back"
+        self._at_ns = now_ns
+        held_by = len(self._closed)
+        if held_by == 0:
+            return
+        self._blocked_ns += elapsed_ns
+        due_ns = elapsed_ns + self._carry_ns
+        if held_by == 1:
+            self._share_ns += due_ns
+            self._carry_ns = 0
+        else:
+            self._share_ns += due_ns // held_by
+            self._carry_ns = due_ns % held_by
+
+    def _pay_carry(self) -> None:
+        """Give the nanoseconds that did not divide to the pair that has held longest."""
+        if self._carry_ns > 0:
+            for entry in self._closed.values():
+                entry.attributed_ns += self._carry_ns
+                break
+            self._carry_ns = 0
+
+    def _fold_down_to(self, entries_max: int) -> None:
+        """Fold the entries that opened longest ago until at most `entries_max` are kept."""
+        while self._opened and len(self._opened) + len(self._closed) > entries_max:
+            entry = self._opened.pop(next(iter(self._opened)))
+            others = self._others
+            others.attributed_ns += entry.attributed_ns
+            others.closed_ns += entry.closed_ns
+            others.stops += entry.stops
+            others.longest_ns = max(others.longest_ns, entry.longest_ns)

@@ -1,0 +1,119 @@
+"""What to do about a cause: at most two suggestions, each drawn from the cause's own numbers."""
+
+from collections.abc import Mapping
+
+from penstock.telemetry.explanation import Cause
+from penstock.telemetry.roots import ack_time_ns, consumer_trouble, debt_of, state_share
+from penstock.telemetry.window import ActorWindow
+from penstock.telemetry.words import amount, called, duration, percent, rate, size
+
+
+def advise(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+    """Best first; none where nothing that is known would help."""
+    window = windows.get(cause.root)
+    who = called(cause.root)
+    if cause.reason in ("alarm:memory", "alarm:disk"):
+        return _about_alarm(cause, windows)
+    if cause.reason == "circle":
+        return (f"report this as a bug: {' → '.join(cause.path)} wait for one another",)
+    if cause.reason == "socket":
+        return (f"look at the network and the reading thread behind {who}: {cause.detail}",)
+    if cause.reason == "debt":
+        return _about_debt(cause, windows)
+    if cause.reason == "consumer":
+        return _about_consumer(who, window)
+    if window is None:
+        return ()
+    if cause.reason == "cpu":
+        return _about_cpu(who, window)
+    if cause.reason == "disk":
+        return _about_disk(who, window)
+    if cause.reason == "credit":
+        idle = state_share(window, window.times.idle_ns)
+        return (f"raise the credit of the hop to {who}: it was idle {idle} of the window",)
+    return ()
+
+
+def _about_cpu(who: str, window: ActorWindow) -> tuple[str, ...]:
+    busy = state_share(window, window.times.busy_ns)
+    passing = window.rates.get("published", 0.0)
+    load = f" with {rate(passing)}" if passing > 0 else ""
+    return (
+        f"publish fewer, larger messages through {who}: it was busy {busy}{load}, and its work "
+        "is by the message",
+        f"move part of the load of {who} to another node: an actor works on one core",
+    )
+
+
+def _about_disk(who: str, window: ActorWindow) -> tuple[str, ...]:
+    sync_ns = round(window.numbers.get("fsync_p50_ns", 0.0))
+    cost = f": one takes {duration(sync_ns)}" if sync_ns > 0 else ""
+    return (
+        f"let more messages share one sync, publish with confirms in batches{cost}",
+        f"put the data of {who} on a faster disk; more credit will not help, the disk is the limit",
+    )
+
+
+def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
+    if window is None:
+        return (f"let {who} ack sooner, or add consumers beside it",)
+    trouble = consumer_trouble(window)
+    ready = amount(window.numbers.get("ready", 0.0))
+    if trouble == "none":
+        return (
+            f"start a consumer on {who}: {ready} messages are ready and nobody takes them",
+            f"bound {who} by a policy (max-length or message-ttl) if its messages may be lost",
+        )
+    if trouble == "socket":
+        return (f"look at the network and the clients of {who}: they do not read what is written",)
+    taken = window.rates.get("acked", 0.0)
+    coming = window.rates.get("published", 0.0)
+    compared = f": {rate(taken)} are acked" if taken > 0 else ""
+    if taken > 0 and coming > 0:
+        compared += f", {rate(coming)} come in"
+    beside = f"beside {who}" if window.kind == "consumer" else f"on {who}"
+    first = f"add consumers {beside}{compared}"
+    prefetch = window.numbers.get("prefetch", 0.0)
+    answer_ns = ack_time_ns(window)
+    if prefetch <= 0:
+        return (first,)
+    each = f", each is acked after {duration(answer_ns)}" if answer_ns > 0 else ""
+    return (
+        first,
+        f"raise the prefetch from {amount(prefetch)} only if the client works on several "
+        f"messages at once{each}",
+    )
+
+
+def _about_alarm(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+    held = [
+        (window.numbers.get("bytes", 0.0), actor)
+        for actor, window in windows.items()
+        if window.kind == "queue" and window.numbers.get("bytes", 0.0) > 0
+    ]
+    free: tuple[str, ...] = ()
+    if cause.reason == "alarm:disk" and cause.detail:
+        free = (f"free space on the broker's disk: {cause.detail}",)
+    if not held:
+        return free
+    total = sum(count for count, _ in held)
+    most, queue = max(held)
+    drain = (
+        f"consume from or purge {called(queue)}: it holds {size(most)}, "
+        f"{percent(most / total)} of what is in queues"
+    )
+    if free:
+        return (*free, drain)
+    return (drain, f"bound {called(queue)} by a policy (max-length-bytes) so that it cannot recur")
+
+
+def _about_debt(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+    found = debt_of(cause.root, windows)
+    if not found:
+        return (f"let {called(cause.root)} wait for confirms before it publishes more",)
+    most, actor = found[0]
+    return (
+        f"see why {called(actor)} is slow: {amount(most)} messages of {called(cause.root)} are "
+        "outstanding there",
+        f"let {called(cause.root)} wait for confirms before it publishes more",
+    )

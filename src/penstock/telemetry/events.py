@@ -1,0 +1,163 @@
+"""What happened inside the broker: the event kinds and the records that carry them.
+
+One event per transition (a gate closed, an alarm was set), never one per message. Actors are named
+readably: `conn:NAME`, `chan:NAME/1`, `queue:/orders` (vhost and name), `consumer:TAG@conn:NAME`,
+`alarm:memory`, `alarm:disk`, `store:/`, `socket:NAME`. This module is compiled.
+"""
+
+from typing import Final
+
+GATE_CLOSED: Final = 0
+GATE_OPENED: Final = 1
+GRANT_DEFERRED: Final = 2
+ACTOR_UP: Final = 3
+ACTOR_DOWN: Final = 4
+ALARM_SET: Final = 5
+ALARM_CLEARED: Final = 6
+ESCAPE: Final = 7
+"""Publishes were admitted past a closed gate so that the acks behind them can be read."""
+HOP_STUCK: Final = 8
+TIME_SAMPLE: Final = 9
+QUEUE_SAMPLE: Final = 10
+CONNECTION_SAMPLE: Final = 11
+DROPPED: Final = 12
+"""Events the reader will never see, because the ring overtook its cursor."""
+PARKED: Final = 13
+UNPARKED: Final = 14
+
+KIND_NAMES: Final = (
+    "gate_closed",
+    "gate_opened",
+    "grant_deferred",
+    "actor_up",
+    "actor_down",
+    "alarm_set",
+    "alarm_cleared",
+    "escape",
+    "hop_stuck",
+    "time_sample",
+    "queue_sample",
+    "connection_sample",
+    "dropped",
+    "parked",
+    "unparked",
+)
+"""The name of each kind, indexed by kind; the names are what event files carry."""
+
+
+class Event:
+    """One thing that happened to one actor.
+
+    seq: place in the recorder's order, 0..; t_ns: monotonic nanoseconds; kind: an index into
+    KIND_NAMES; actor: whom it happened to; peer: who holds it, or the other end, or "";
+    reason: the gate's reason, or ""; amount: by kind, GATE_OPENED nanoseconds this reason was
+    closed, GRANT_DEFERRED messages, ESCAPE and PARKED messages, DROPPED events, otherwise 0.
+    Never changed after it was recorded.
+    """
+
+    __slots__ = ("actor", "amount", "kind", "peer", "reason", "seq", "t_ns")
+
+    def __init__(
+        self, seq: int, t_ns: int, kind: int, actor: str, peer: str, reason: str, amount: int
+    ) -> None:
+        self.seq = seq
+        self.t_ns = t_ns
+        self.kind = kind
+        self.actor = actor
+        self.peer = peer
+        self.reason = reason
+        self.amount = amount
+
+    def plain(self) -> dict[str, int | str]:
+        """The event as the object that stands on its line of an event file."""
+        return {
+            "seq": self.seq,
+            "t": self.t_ns,
+            "kind": KIND_NAMES[self.kind],
+            "actor": self.actor,
+            "peer": self.peer,
+            "reason": self.reason,
+            "amount": self.amount,
+        }
+
+
+class TimeSample(Event):
+    """TIME_SAMPLE: where the actor's time went since it came up, cumulative nanoseconds."""
+
+    __slots__ = ("blocked_ns", "busy_ns", "idle_ns", "waiting_ns")
+
+    def __init__(
+        self,
+        seq: int,
+        t_ns: int,
+        actor: str,
+        idle_ns: int,
+        busy_ns: int,
+        blocked_ns: int,
+        waiting_ns: int,
+    ) -> None:
+        super().__init__(seq, t_ns, TIME_SAMPLE, actor, "", "", 0)
+        self.idle_ns = idle_ns
+        self.busy_ns = busy_ns
+        self.blocked_ns = blocked_ns
+        self.waiting_ns = waiting_ns
+
+    def plain(self) -> dict[str, int | str]:
+        answer = super().plain()
+        answer["idle_ns"] = self.idle_ns
+        answer["busy_ns"] = self.busy_ns
+        answer["blocked_ns"] = self.blocked_ns
+        answer["waiting_ns"] = self.waiting_ns
+        return answer
+
+
+class CountSample(Event):
+    """QUEUE_SAMPLE or CONNECTION_SAMPLE: what the actor holds now, and what passed through it.
+
+    ready, unacked: messages now; bytes: of those messages now; published, delivered, acked:
+    messages since the actor came up; consumers: now.
+    """
+
+    __slots__ = ("acked", "bytes", "consumers", "delivered", "published", "ready", "unacked")
+
+    def __init__(
+        self,
+        seq: int,
+        t_ns: int,
+        kind: int,
+        actor: str,
+        ready: int,
+        unacked: int,
+        bytes_held: int,
+        published: int,
+        delivered: int,
+        acked: int,
+        consumers: int,
+    ) -> None:
+        super().__init__(seq, t_ns, kind, actor, "", "", 0)
+        assert kind in (QUEUE_SAMPLE, CONNECTION_SAMPLE), "not a sample of counts"
+        self.ready = ready
+        self.unacked = unacked
+        self.bytes = bytes_held
+        self.published = published
+        self.delivered = delivered
+        self.acked = acked
+        self.consumers = consumers
+
+    def plain(self) -> dict[str, int | str]:
+        answer = super().plain()
+        answer["ready"] = self.ready
+        answer["unacked"] = self.unacked
+        answer["bytes"] = self.bytes
+        answer["published"] = self.published
+        answer["delivered"] = self.delivered
+        answer["acked"] = self.acked
+        answer["consumers"] = self.consumers
+        return answer
+
+
+def kind_named(name: str) -> int:
+    """The kind called `name` in event files; -1 when there is none."""
+    if name in KIND_NAMES:
+        return KIND_NAMES.index(name)
+    return -1

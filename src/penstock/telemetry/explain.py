@@ -1,0 +1,287 @@
+"""Answers "why": from the windows of all actors to a verdict, a chain, its root and what helps.
+
+Pure: give it WindowHistory.over(...) of a live broker, or windows rebuilt from an event file.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from penstock.telemetry.advice import advise
+from penstock.telemetry.blame import Stay, follow, upstream
+from penstock.telemetry.explanation import (
+    FREE,
+    THROTTLED,
+    THROTTLED_SHARE,
+    UNKNOWN,
+    Cause,
+    Explanation,
+    Link,
+    Part,
+)
+from penstock.telemetry.render import render
+from penstock.telemetry.roots import (
+    DEBT,
+    consumer_detail,
+    consumer_trouble,
+    dominant_state,
+    name_cause,
+    queue_detail,
+    state_share,
+)
+from penstock.telemetry.subjects import KINDS, find, nobody_called
+from penstock.telemetry.window import ActorWindow
+from penstock.telemetry.words import amount, called, kind_of, name_of, percent, rate
+
+__all__ = ["KINDS", "explain", "render"]
+
+VICTIMS_SHOWN: Final = 5
+VICTIMS_FOLLOWED_MAX: Final = 50
+OWNERS_SHOWN: Final = 5
+
+
+def explain(
+    kind: str, name: str, windows: Mapping[str, ActorWindow], now_ns: int, window_s: float = 10.0
+) -> Explanation:
+    """Why this actor waited in the last `window_s` seconds.
+
+    kind: one of KINDS with `name` the actor's id, with or without its prefix (a consumer's tag or
+    a connection's peer address will do, a queue without vhost is looked for in `/`); or
+    `publish`, the worst publisher; or `not`, the same question from its other end: both say so
+    when nothing is blocked. now_ns: monotonic, of the newest snapshot. Never raises on a name
+    nobody bears: the answer's state is then UNKNOWN, and it lists close names.
+    """
+    if kind in ("publish", "not"):
+        return _explain_publishers(windows, now_ns, window_s)
+    subject = find(kind, name, windows)
+    if subject is None:
+        text, close = nobody_called(kind, name, windows)
+        return Explanation("", "", UNKNOWN, window_s, text, close_names=close)
+    return _explain_actor(windows[subject], windows, now_ns, window_s)
+
+
+def _explain_publishers(
+    windows: Mapping[str, ActorWindow], now_ns: int, window_s: float
+) -> Explanation:
+    publishers = [
+        w
+        for w in windows.values()
+        if w.kind == "conn" and (w.rates.get("published", 0.0) > 0 or w.blocked_ns > 0)
+    ]
+    if not publishers:
+        return Explanation("", "", FREE, window_s, "nothing is blocked: nobody publishes")
+    publishers.sort(key=lambda w: (-w.blocked_ns, -w.rates.get("published", 0.0), w.actor))
+    worst = publishers[0]
+    if worst.blocked_share() >= THROTTLED_SHARE:
+        return _explain_actor(worst, windows, now_ns, window_s)
+    count = len(publishers)
+    whom = "the publisher" if count == 1 else f"any of {count} publishers"
+    answer = _explain_actor(worst, windows, now_ns, window_s)
+    return replace(answer, text=f"nothing is blocking {whom}; {_at_ease(worst)}", unaffected=count)
+
+
+def _explain_actor(
+    window: ActorWindow, windows: Mapping[str, ActorWindow], now_ns: int, window_s: float
+) -> Explanation:
+    share, blocked_ns = window.blocked_share(), window.blocked_ns
+    stays = follow(window.actor, windows)
+    causes = _merge(stays, windows)
+    if window.kind == "consumer" and blocked_ns == 0:
+        share, causes = _consumer_cause(window)
+        blocked_ns = sum(cause.ns for cause in causes)
+    is_throttled = share >= THROTTLED_SHARE
+    held_ns = None if window.since_ns is None else max(0, now_ns - window.since_ns)
+    plain = Explanation(
+        window.actor,
+        _about(window),
+        THROTTLED if is_throttled else FREE,
+        window_s,
+        _verdict(window.actor, share, window_s, causes) if is_throttled else _at_ease(window),
+        blocked_share=share,
+        blocked_ns=blocked_ns,
+        stops=window.stops,
+        longest_ns=window.longest_ns,
+        held_ns=held_ns,
+        causes=tuple(causes),
+    )
+    if not is_throttled or not causes:
+        return plain
+    return _with_surroundings(plain, causes[0], stays, windows)
+
+
+def _with_surroundings(
+    plain: Explanation, first: Cause, stays: list[Stay], windows: Mapping[str, ActorWindow]
+) -> Explanation:
+    """What the first cause adds: its chain, who else it hits, who loads it, what helps."""
+    victims = _victims(plain.subject, first.root, windows)
+    hit = {part.name for part in victims}
+    loaded, owners = _owners(first, windows)
+    return replace(
+        plain,
+        chain=_chain(first, stays, windows),
+        victims=tuple(victims[:VICTIMS_SHOWN]),
+        victims_more=max(0, len(victims) - VICTIMS_SHOWN),
+        unaffected=sum(
+            w.kind == "conn" and w.actor not in hit and w.blocked_share() < THROTTLED_SHARE
+            for w in windows.values()
+        ),
+        loaded=loaded,
+        owners=owners,
+        suggestions=advise(first, windows),
+    )
+
+
+def _merge(stays: list[Stay], windows: Mapping[str, ActorWindow]) -> list[Cause]:
+    """One cause for each (root, label), largest first; its path is that of its largest stay."""
+    total_ns = sum(stay.ns for stay in stays)
+    merged: dict[tuple[str, str], Cause] = {}
+    for stay in stays:
+        reason, detail = name_cause(stay, windows)
+        key = (stay.root, reason)
+        known = merged.get(key)
+        if known is None:
+            path = (*(step.who for step in stay.path), stay.path[-1].peer)
+            if path[-1] == path[-2]:
+                path = path[:-1]
+            known = Cause(stay.root, reason, detail, 0, 0.0, path)
+        ns = known.ns + stay.ns
+        merged[key] = Cause(known.root, reason, known.detail, ns, ns / total_ns, known.path)
+    return sorted(merged.values(), key=lambda cause: (-cause.ns, cause.root, cause.reason))
+
+
+def _consumer_cause(window: ActorWindow) -> tuple[float, list[Cause]]:
+    """A consumer held by nobody's gate may still be held by its own window or socket."""
+    trouble = consumer_trouble(window)
+    if trouble == "":
+        return 0.0, []
+    name = "socket_blocked" if trouble == "socket" else "prefetch_full_share"
+    share = min(1.0, window.numbers[name])
+    reason = "socket" if trouble == "socket" else "consumer"
+    cause = Cause(
+        window.actor,
+        reason,
+        consumer_detail(window),
+        round(share * window.window_ns),
+        1.0,
+        (window.actor,),
+    )
+    return share, [cause]
+
+
+def _chain(
+    cause: Cause, stays: Iterable[Stay], windows: Mapping[str, ActorWindow]
+) -> tuple[Link, ...]:
+    """The links of the largest stay that ended at the cause's root under its label."""
+    for stay in stays:
+        if stay.root == cause.root and name_cause(stay, windows)[0] == cause.reason:
+            return tuple(
+                Link(s.who, s.peer, s.reason, s.ns, _used_credit(s.who, s.peer, windows))
+                for s in stay.path
+            )
+    return ()
+
+
+def _used_credit(who: str, peer: str, windows: Mapping[str, ActorWindow]) -> str:
+    numbers = windows[who].numbers
+    initial = numbers.get(f"credit_initial:{peer}", numbers.get("credit_initial", 0.0))
+    now = numbers.get(f"credit_now:{peer}", numbers.get("credit_now"))
+    if initial <= 0 or now is None:
+        return ""
+    return f"{initial - now:.0f} of {initial:.0f} used"
+
+
+def _victims(subject: str, root: str, windows: Mapping[str, ActorWindow]) -> list[Part]:
+    """Other connections that the root held for at least 1 % of their window, worst first.
+
+    Bound: the VICTIMS_FOLLOWED_MAX most blocked ones are followed.
+    """
+    own = _connection_of(subject)
+    reached = [windows[actor] for actor in upstream(root, windows) if actor in windows]
+    held = [w for w in reached if w.kind == "conn" and w.actor != own and w.window_ns > 0]
+    held.sort(key=lambda w: (-w.blocked_ns, w.actor))
+    victims: list[Part] = []
+    for window in held[:VICTIMS_FOLLOWED_MAX]:
+        ns = sum(stay.ns for stay in follow(window.actor, windows) if stay.root == root)
+        share = min(1.0, ns / window.window_ns)
+        if share >= 0.01:
+            victims.append(Part(window.actor, share))
+    victims.sort(key=lambda part: (-part.share, part.name))
+    return victims
+
+
+def _owners(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, tuple[Part, ...]]:
+    """Whose messages are outstanding at the actor nearest to the root that keeps such books."""
+    for actor in reversed(cause.path):
+        window = windows.get(actor)
+        if window is None:
+            continue
+        debts = {
+            name.removeprefix(DEBT): count
+            for name, count in window.numbers.items()
+            if name.startswith(DEBT) and count > 0
+        }
+        total = sum(debts.values())
+        if total > 0:
+            largest = sorted(debts.items(), key=lambda item: (-item[1], item[0]))
+            return actor, tuple(Part(n, c / total) for n, c in largest[:OWNERS_SHOWN])
+    return "", ()
+
+
+def _verdict(subject: str, share: float, window_s: float, causes: list[Cause]) -> str:
+    text = f"{called(subject)} was blocked {percent(share)} of the last {window_s:g} s"
+    if not causes:
+        return text
+    cause = causes[0]
+    detail = f" ({cause.detail})" if cause.detail else ""
+    if cause.root == subject:
+        return f"{text}: {cause.detail or cause.reason}"
+    if cause.reason == cause.root:
+        return f"{text}, {percent(cause.share)} of that by {called(cause.root)}{detail}"
+    return (
+        f"{text}, {percent(cause.share)} of that by {cause.reason} at {called(cause.root)}{detail}"
+    )
+
+
+def _at_ease(window: ActorWindow) -> str:
+    """A sentence on an actor that nobody throttles."""
+    who = called(window.actor)
+    if window.blocked_ns > 0:
+        held = f"{who} was blocked {percent(window.blocked_share())}, below {percent(0.05)}"
+    else:
+        held = f"{who} is not blocked"
+    times = window.times
+    if window.kind == "queue":
+        detail = f"; {queue_detail(window)}" if window.numbers.get("ready", 0.0) > 0 else ""
+        return f"{held}: busy {state_share(window, times.busy_ns)}{detail}"
+    if window.kind == "consumer":
+        taken = window.rates.get("acked", 0.0)
+        return (
+            f"{held}: it acks {rate(taken)}, {amount(window.numbers.get('unacked', 0))} in flight"
+        )
+    state = dominant_state(window)
+    if state == "idle":
+        text = f"{held}: idle {state_share(window, times.idle_ns)}"
+        if window.kind in ("conn", "chan") and "published" in window.rates:
+            return f"{text}, it simply sends {rate(window.rates['published'])}"
+        return text
+    if state == "":
+        return held
+    ns = times.busy_ns if state == "busy" else times.waiting_ns
+    return f"{held}: {state} {state_share(window, ns)}"
+
+
+def _about(window: ActorWindow) -> str:
+    labels = window.labels
+    parts = [labels.get("peer", ""), f"user {labels['user']}" if "user" in labels else ""]
+    if labels.get("vhost", "/") != "/":
+        parts.append(f"vhost {labels['vhost']}")
+    parts.append(labels.get("client", ""))
+    return ", ".join(part for part in parts if part)
+
+
+def _connection_of(actor: str) -> str:
+    if kind_of(actor) == "chan":
+        return f"conn:{name_of(actor).rpartition('/')[0]}"
+    if kind_of(actor) == "consumer":
+        return actor.partition("@")[2]
+    return actor

@@ -1,0 +1,96 @@
+"""The answer to "why": plain frozen data, for the command line, the HTTP interface and tests.
+
+`dataclasses.asdict` or msgspec turns it into JSON as it stands.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+THROTTLED_SHARE: Final = 0.05
+"""An actor is throttled when it was blocked for at least this share of the window."""
+
+THROTTLED: Final = "throttled"
+FREE: Final = "free"
+UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`who` waited for `waits_for` because of `reason`; `ns` of the subject's blocked time.
+
+    detail: numbers of this edge, `400 of 400 used`, or "".
+    """
+
+    who: str
+    waits_for: str
+    reason: str
+    ns: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One root of the subject's blocked time.
+
+    root: actor that nobody holds; reason: `cpu`, `consumer`, `disk`, `socket`, `credit`, `debt`,
+    `alarm:memory`, `alarm:disk`, `waiting`, `circle`, or the gate's own word where nothing is
+    known of the root; detail: the root's numbers in words; ns, share: of the subject's blocked
+    time (0..1); path: actors from the subject to the root.
+    """
+
+    root: str
+    reason: str
+    detail: str
+    ns: int
+    share: float
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An actor or account with its share, 0..1, of what the field that holds it says."""
+
+    name: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one actor waited during the last window, or that it did not.
+
+    subject: actor id, or "" for the whole broker; about: its labels in words; state: THROTTLED,
+    FREE or UNKNOWN (no such actor: see close_names); window_s: seconds looked at; blocked_share:
+    0..1 of it; blocked_ns, stops, longest_ns; held_ns: how long it is being held right now
+    without a break, None when it is not.
+    chain: links from the subject to the first cause's root; causes: largest first, they sum to
+    blocked_ns; victims: other connections held by the first cause's root, with the share of
+    their window it took; victims_more: how many beside those; unaffected: connections that were
+    not throttled; loaded: the actor whose outstanding work `owners` share, or "".
+    suggestions: at most two, best first; text: the verdict in a sentence.
+    """
+
+    subject: str
+    about: str
+    state: str
+    window_s: float
+    text: str
+    blocked_share: float = 0.0
+    blocked_ns: int = 0
+    stops: int = 0
+    longest_ns: int = 0
+    held_ns: int | None = None
+    chain: tuple[Link, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    victims: tuple[Part, ...] = ()
+    victims_more: int = 0
+    unaffected: int = 0
+    loaded: str = ""
+    owners: tuple[Part, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    close_names: tuple[str, ...] = ()
+
+    def exit_status(self) -> int:
+        """For a command: 3 throttled, 2 no such actor, 0 otherwise."""
+        if self.state == THROTTLED:
+            return 3
+        return 2 if self.state == UNKNOWN else 0

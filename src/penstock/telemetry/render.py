@@ -1,0 +1,135 @@
+"""Sets an explanation as the text of a terminal: verdict, chain, others, victims, what to try."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.telemetry.explanation import THROTTLED, Cause, Explanation, Part
+from penstock.telemetry.words import called, duration, kind_of, percent, waits_for
+
+CAUSES_SHOWN: Final = 4
+"""Causes named beside the first; the rest are summed up."""
+
+
+_AT_ROOT: Final = {
+    "cpu": "works without a break",
+    "consumer": "waits for consumers",
+    "disk": "waits for the disk",
+    "socket": "waits for its peer to read",
+    "credit": "has little to do, its credit is too small",
+    "debt": "has too much outstanding",
+    "waiting": "waits",
+    "circle": "closes a circle",
+    "others": "held it a little each",
+}
+
+
+def render(explanation: Explanation) -> str:
+    """The whole answer as lines of text, without a line end after the last.
+
+    Plain characters only, so that it reads the same in a terminal, a log and an issue.
+    """
+    if explanation.state != THROTTLED:
+        return _label(explanation, explanation.text)
+    lines = [_headline(explanation), ""]
+    lines += _because(explanation)
+    others = _others(explanation.causes[1:])
+    if others:
+        lines.append(f" other     {others}")
+    after = _around(explanation)
+    if after:
+        lines += ["", *after]
+    if explanation.suggestions:
+        lines.append("")
+        lines += [f" try       {suggestion}" for suggestion in explanation.suggestions]
+    return "\n".join(lines)
+
+
+def _label(explanation: Explanation, text: str) -> str:
+    return f"{text}\n ({explanation.about})" if explanation.about else text
+
+
+def _headline(explanation: Explanation) -> str:
+    about = f" ({explanation.about})" if explanation.about else ""
+    facts = duration(explanation.blocked_ns)
+    if explanation.stops > 0:
+        stops = "1 stop" if explanation.stops == 1 else f"{explanation.stops} stops"
+        facts += f"; {stops}, longest {duration(explanation.longest_ns)}"
+    if explanation.held_ns is not None:
+        facts += f"; held now for {duration(explanation.held_ns)}"
+    return (
+        f"{called(explanation.subject)}{about} was blocked {percent(explanation.blocked_share)}"
+        f" of the last {explanation.window_s:g} s  ({facts})"
+    )
+
+
+def _because(explanation: Explanation) -> list[str]:
+    """One line per link, in columns, and one for the root."""
+    rows = [
+        (called(link.who), waits_for(link.reason), called(link.waits_for))
+        for link in explanation.chain
+        if link.who != link.waits_for
+    ]
+    tails = [
+        f"{duration(link.ns):>7}   {link.detail}".rstrip()
+        for link in explanation.chain
+        if link.who != link.waits_for
+    ]
+    if explanation.causes:
+        first = explanation.causes[0]
+        rows.append((called(first.root), _at_root(first), first.detail))
+        share = percent(first.share)
+        tails.append(f"{duration(first.ns):>7}   ◀ root cause ({share} of the blocked time)")
+    who, verb, whom = (max((len(row[i]) for row in rows), default=0) for i in range(3))
+    return [
+        f" because   {row[0]:<{who}}   {row[1]:<{verb}}   {row[2]:<{whom}}   {tail}"
+        for row, tail in zip(rows, tails, strict=True)
+    ]
+
+
+def _at_root(cause: Cause) -> str:
+    if cause.reason.startswith("alarm:"):
+        return "is set"
+    if cause.reason == "consumer" and kind_of(cause.root) == "consumer":
+        return "acks too slowly"
+    return _AT_ROOT.get(cause.reason, f"holds it back ({cause.reason})")
+
+
+def _others(causes: Sequence[Cause]) -> str:
+    shown = [
+        f"{_cause_name(cause)} {duration(cause.ns)} ({percent(cause.share)})"
+        for cause in causes[:CAUSES_SHOWN]
+    ]
+    rest = causes[CAUSES_SHOWN:]
+    if rest:
+        ns, share = sum(c.ns for c in rest), sum(c.share for c in rest)
+        shown.append(f"{len(rest)} more {duration(ns)} ({percent(share)})")
+    return " · ".join(shown)
+
+
+def _cause_name(cause: Cause) -> str:
+    if cause.reason == cause.root:
+        return called(cause.root)
+    return f"{cause.reason} at {called(cause.root)}"
+
+
+def _around(explanation: Explanation) -> list[str]:
+    """Who else suffers, who does not, and who put the load there."""
+    lines: list[str] = []
+    if explanation.victims:
+        more = f" and {explanation.victims_more} more" if explanation.victims_more else ""
+        lines.append(f" same cause hits   {_parts(explanation.victims)}{more}")
+    if explanation.unaffected:
+        plural = "" if explanation.unaffected == 1 else "s"
+        lines.append(f" not affected      {explanation.unaffected} connection{plural}")
+    if explanation.owners:
+        rest = 1.0 - sum(part.share for part in explanation.owners)
+        others = f", others {percent(rest)}" if rest >= 0.005 else ""
+        lines.append(
+            f" who loads {called(explanation.loaded)}   {_parts(explanation.owners)}{others}"
+            "   (messages outstanding)"
+        )
+    return lines
+
+
+def _parts(parts: Sequence[Part]) -> str:
+    return ", ".join(f"{called(part.name)} {percent(part.share)}" for part in parts)

@@ -1,0 +1,68 @@
+"""Finds the actor that somebody means by a kind and a name, or the names that come close."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.telemetry.window import ActorWindow
+from penstock.telemetry.words import kind_of, name_of
+
+KINDS: Final[Mapping[str, str]] = {
+    "connection": "conn",
+    "channel": "chan",
+    "queue": "queue",
+    "consumer": "consumer",
+    "store": "store",
+}
+"""What can be asked for by name, and the prefix of its actors' ids. `publish` and `not` besides."""
+
+CLOSE_NAMES_MAX: Final = 5
+_NAMES_COMPARED_MAX: Final = 2000
+
+
+def find(kind: str, name: str, windows: Mapping[str, ActorWindow]) -> str | None:
+    """The actor of this kind that `name` means, or None. Names as explain takes them."""
+    prefix = KINDS.get(kind)
+    if prefix is None:
+        return None
+    direct = [name, f"{prefix}:{name}"]
+    if prefix == "queue":
+        direct.append(f"queue:/{name}")
+    for actor in direct:
+        if actor in windows and kind_of(actor) == prefix:
+            return actor
+    if prefix == "consumer":
+        found = [a for a in windows if a.startswith(f"consumer:{name}@")]
+    elif prefix == "conn":
+        found = [a for a, w in windows.items() if w.kind == "conn" and w.labels.get("peer") == name]
+    else:
+        found = []
+    # Several bear the name: the one that is worse off is the one somebody asks about.
+    return max(found, key=lambda a: (windows[a].blocked_ns, a)) if found else None
+
+
+def nobody_called(
+    kind: str, name: str, windows: Mapping[str, ActorWindow]
+) -> tuple[str, tuple[str, ...]]:
+    """A sentence that there is no such actor, and at most CLOSE_NAMES_MAX names that come close."""
+    if kind not in KINDS:
+        every = [*KINDS, "publish", "not"]
+        text = f"{kind!r} cannot be asked for; ask for {', '.join(KINDS)} or publish"
+        return text, tuple(difflib.get_close_matches(kind, every))
+    prefix = KINDS[kind]
+    names = sorted(name_of(actor) for actor in windows if kind_of(actor) == prefix)
+    wanted = name.removeprefix(f"{prefix}:").lower()
+    close = [n for n in names if wanted and wanted in n.lower()][:CLOSE_NAMES_MAX]
+    if not close:
+        # Comparing letter by letter is slow, so only so many names are compared.
+        compared = names[:_NAMES_COMPARED_MAX]
+        close = difflib.get_close_matches(wanted, compared, CLOSE_NAMES_MAX, 0.5)
+    if close:
+        hint = f"did you mean {', '.join(close)}?"
+    elif names:
+        more = len(names) - CLOSE_NAMES_MAX
+        close = names[:CLOSE_NAMES_MAX]
+        hint = f"there are {', '.join(close)}" + (f" and {more} more" if more > 0 else "")
+    else:
+        hint = f"there is no {kind} now"
+    return f"no {kind} is called {name!r}; {hint}", tuple(close)

@@ -1,0 +1,69 @@
+"""Every file says its purpose in its first line and stays small enough to be read at once."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.house import PACKAGE, REPOSITORY, functions, modules
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+
+# Files that may be longer, with the reason. Shorten this list, never lengthen it lightly.
+LONG_FILES: dict[str, str] = {}
+# The same for functions, as `room/file:name`.
+LONG_FUNCTIONS: dict[str, str] = {}
+
+ALL_FILES = sorted(
+    path
+    for folder in ("src", "tests", "scripts", "fuzz", "bench")
+    for path in (REPOSITORY / folder).rglob("*.py")
+    # An empty `__init__` among the tests only marks a folder as a package.
+    if path.stat().st_size > 0 or folder == "src"
+)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+@pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
+def test_a_file_begins_with_its_purpose(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring, "no docstring"
+    assert docstring.splitlines()[0].strip(), "the first line says nothing"
+
+
+def test_files_are_short() -> None:
+    long = {
+        module.short: len(module.text.splitlines())
+        for module in modules()
+        if len(module.text.splitlines()) > FILE_LINES_MAX and module.short not in LONG_FILES
+    }
+    assert not long, long
+
+
+def test_functions_are_short() -> None:
+    long = {}
+    for module in modules():
+        for function in functions(module):
+            assert function.end_lineno is not None, "because the parser always sets it"
+            lines = function.end_lineno - function.lineno + 1
+            name = f"{module.short}:{function.name}"
+            if lines > FUNCTION_LINES_MAX and name not in LONG_FUNCTIONS:
+                long[name] = lines
+    assert not long, long
+
+
+def test_exceptions_are_still_needed() -> None:
+    for name in LONG_FILES:
+        lines = (PACKAGE / f"{name}.py").read_text(encoding="utf-8").splitlines()
+        assert len(lines) > FILE_LINES_MAX, f"{name} is short enough now"
+    lengths = {
+        f"{module.short}:{function.name}": (function.end_lineno or 0) - function.lineno + 1
+        for module in modules()
+        for function in functions(module)
+    }
+    for name in LONG_FUNCTIONS:
+        assert lengths.get(name, 0) > FUNCTION_LINES_MAX, f"{name} is short enough now"

@@ -1,0 +1,137 @@
+"""Imports point to lower floors only, rooms on one floor do not know each other, no cycles."""
+
+import ast
+
+from tests.architecture.house import (
+    FLOORS,
+    Module,
+    imports,
+    module_names,
+    modules,
+    room_of,
+    targets,
+)
+
+# (importing room, imported room) on one floor, each with its reason.
+ALLOWED_ON_ONE_FLOOR = {
+    ("cli", "management"): "a command starts it",
+    ("cli", "perf"): "a command starts it",
+    ("cli", "simulation"): "a command starts it",
+    ("cli", "spark"): "a command starts it",
+    ("spark", "simulation"): "a sweep runs simulations inside Spark tasks",
+}
+
+# Rooms that see less than everything below them.
+SEES_ONLY = {
+    "spark": {"", "base", "client", "simulation", "spark", "telemetry"},
+}
+
+# Packages that may be absent, and that only rooms of the top floors import inside functions.
+OPTIONAL = {
+    "aio_pika",
+    "celery",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "pika",
+    "pyarrow",
+    "pyspark",
+}
+
+
+def may_import(room: str, other: str) -> bool:
+    if other in {"", room}:
+        return True
+    if room in SEES_ONLY and other not in SEES_ONLY[room]:
+        return False
+    if (room, other) in ALLOWED_ON_ONE_FLOOR:
+        return True
+    return room != "" and FLOORS[other] < FLOORS[room]
+
+
+def test_every_room_stands_on_a_floor() -> None:
+    rooms = {module.room for module in modules()} - {""}
+    assert rooms <= FLOORS.keys(), f"rooms without a floor: {sorted(rooms - FLOORS.keys())}"
+
+
+def test_imports_point_down() -> None:
+    wrong = [
+        f"{module.short}:{found.line} imports {target}"
+        for module in modules()
+        for found in imports(module)
+        for target in targets(found)
+        if not may_import(module.room, room_of(target))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_imported_modules_exist() -> None:
+    """Also those in TYPE_CHECKING blocks, which nothing else would execute."""
+    wrong = [
+        f"{module.short}:{found.line} imports {found.module}"
+        for module in modules()
+        for found in imports(module)
+        for target in targets(found)
+        if target not in module_names()
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_there_are_no_cycles() -> None:
+    """Imports for type checking alone are left out: they do not run."""
+    waiting = {module.name: _needs(module) for module in modules()}
+    while waiting:
+        ready = {name for name, needs in waiting.items() if not needs & waiting.keys()}
+        assert ready, f"these modules need each other: {sorted(_knot(waiting))}"
+        for name in ready:
+            del waiting[name]
+
+
+def _needs(module: Module) -> set[str]:
+    return {
+        target for found in imports(module) if not found.is_typing_only for target in targets(found)
+    } - {module.name}
+
+
+def _knot(waiting: dict[str, set[str]]) -> set[str]:
+    """What is left of a graph when modules nobody in it needs are taken away as well."""
+    left = set(waiting)
+    while True:
+        needed = set().union(*(waiting[name] & left for name in left))
+        if left <= needed:
+            return left
+        left &= needed
+
+
+def test_imports_inside_functions_are_for_optional_packages_on_the_top_floors() -> None:
+    wrong = [
+        f"{module.short}:{found.line} imports {found.module} inside {found.function}"
+        for module in modules()
+        for found in imports(module)
+        if found.function is not None
+        and not (
+            FLOORS.get(module.room, 0) >= FLOORS["cli"]
+            and (found.module.split(".")[0] in OPTIONAL or targets(found))
+        )
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_package_file_only_re_exports() -> None:
+    wrong = [
+        f"{module.short}:{statement.lineno}"
+        for module in modules()
+        if module.path.name == "__init__.py"
+        for statement in module.tree.body[1:]
+        if not _re_exports(statement)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _re_exports(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return True
+    names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    return isinstance(statement, ast.Assign | ast.AnnAssign) and bool(
+        names & {"__all__", "__version__"}
+    )

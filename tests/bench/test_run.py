@@ -1,0 +1,46 @@
+"""The whole benchmark in smoke mode: every message arrives as sent, the counts are as known."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.run import parse_arguments
+from bench.workloads import ROW_NAMES
+
+PROGRAM = Path(__file__).resolve().parents[2] / "bench" / "run.py"
+# The same on every broker. It changes only when a row or its count is changed on purpose.
+COUNTS_HASH = "afd844b7e6bffc0c"
+
+
+def test_without_a_choice_every_row_runs() -> None:
+    assert parse_arguments([]).rows == list(ROW_NAMES)
+    assert parse_arguments(["--only", "pp,a16"]).rows == ["pp", "a16"]
+
+
+@pytest.mark.parametrize(
+    "words", [["--only", "nonsense"], ["--repeats", "0"], ["--seconds", "0"], ["--warm-up", "-1"]]
+)
+def test_a_call_that_makes_no_sense_ends_with_2(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse_arguments(words)
+    assert ended.value.code == 2
+    assert "error" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="the load generator needs gcc")
+def test_every_row_delivers_every_message() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(PROGRAM), "--smoke"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"counts {COUNTS_HASH}" in ran.stdout

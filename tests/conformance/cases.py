@@ -1,0 +1,67 @@
+"""What a case of the conformance tables is, and how an expectation becomes an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from tests.conformance.peer import GONE, Outcome, Step
+
+CODE_NAMES: Final = {
+    311: "CONTENT_TOO_LARGE",
+    403: "ACCESS_REFUSED",
+    404: "NOT_FOUND",
+    405: "RESOURCE_LOCKED",
+    406: "PRECONDITION_FAILED",
+    501: "FRAME_ERROR",
+    502: "SYNTAX_ERROR",
+    503: "COMMAND_INVALID",
+    504: "CHANNEL_ERROR",
+    505: "UNEXPECTED_FRAME",
+    530: "NOT_ALLOWED",
+    540: "NOT_IMPLEMENTED",
+    541: "INTERNAL_ERROR",
+}
+# The specification's soft errors: they close the channel, all others the connection.
+SOFT: Final = frozenset((311, 403, 404, 405, 406))
+# Texts in which RabbitMQ prints Erlang terms of the offending bytes: only the code is compared.
+ANY_TEXT: Final = "*"
+# RabbitMQ's connection process crashes on these and closes the socket, or reports 541. What
+# counts is that the connection ends and the broker lives.
+ENDED: Final = (0, "the connection ends")
+FINE: Final = (200, "")
+
+Expected = tuple[int, str]
+
+
+class Case(NamedTuple):
+    """Steps on a fresh connection and the reply code and text that must end it.
+
+    expected: `{q}` and `{x}` stand for the queue and the exchange named like the test, `{n}` for
+    the name itself. The symbolic name of the code that every text starts with is left out.
+    owner: steps that another connection, open meanwhile, does first.
+    """
+
+    id: str
+    steps: Callable[[str], Sequence[Step]]
+    expected: Expected = FINE
+    owner: Callable[[str], Sequence[Step]] | None = None
+
+
+def check(got: Outcome, expected: Expected, name: str) -> None:
+    """Raise AssertionError unless `got` is the expected end, code and text."""
+    code, pattern = expected
+    if expected == ENDED:
+        assert got == GONE or got.scope == "connection", got
+        return
+    if expected == FINE:
+        assert got.scope == "ok", got
+        return
+    scope = "channel" if code in SOFT else "connection"
+    assert (got.scope, got.code) == (scope, code), got
+    if pattern == ANY_TEXT:
+        assert got.text.startswith(CODE_NAMES[code]), got
+        return
+    text = pattern.replace("{q}", "queue '{n}' in vhost '/'")
+    text = text.replace("{x}", "exchange '{n}' in vhost '/'").replace("{n}", name)
+    assert got.text == f"{CODE_NAMES[code]} - {text}"

@@ -1,0 +1,229 @@
+"""Basic, confirm and tx methods: publish, get, consume, acknowledge, qos, direct reply-to.
+
+Every code and text was recorded from RabbitMQ 3.10.8.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pamqp.commands import Basic, Confirm, Queue, Tx
+
+from tests.conformance.cases import Case
+from tests.conformance.steps import consume, put, q, raw, x
+
+NO_LAST: Final = "no previously declared queue"
+
+CASES: Final = (
+    Case("publish-missing-exchange", lambda n: [put(n, "k")], (404, "no {x}")),
+    Case(
+        "publish-internal-exchange",
+        lambda n: [x(n, internal=True), put(n, "k")],
+        (403, "cannot publish to internal {x}"),
+    ),
+    Case("publish-immediate", lambda n: [put("", n, immediate=True)], (540, "immediate=true")),
+    Case("publish-unroutable", lambda n: [put("", n)]),
+    Case(
+        "publish-wrong-user-id",
+        lambda n: [put("", n, user_id="somebody")],
+        (406, "user_id property set to 'somebody' but authenticated user was 'guest'"),
+    ),
+    Case("publish-own-user-id", lambda n: [put("", n, user_id="guest")]),
+    Case(
+        "publish-expiration-text",
+        lambda n: [q(n), put("", n, expiration="soon")],
+        (406, "invalid expiration 'soon': no_integer"),
+    ),
+    Case(
+        "publish-expiration-negative",
+        lambda n: [q(n), put("", n, expiration="-1")],
+        (406, "invalid expiration '-1': {value_negative,-1}"),
+    ),
+    Case("publish-expiration-empty", lambda n: [q(n), put("", n, expiration="")]),
+    Case(
+        "publish-expiration-fraction",
+        lambda n: [q(n), put("", n, expiration="1.5")],
+        (406, "invalid expiration '1.5': {leftover_string,\".5\"}"),
+    ),
+    Case("publish-expiration-huge", lambda n: [q(n), put("", n, expiration=str(2**33))]),
+    Case(
+        "publish-expiration-spaces",
+        lambda n: [q(n), put("", n, expiration=" 5")],
+        (406, "invalid expiration ' 5': no_integer"),
+    ),
+    Case(
+        "publish-cc-not-array",
+        lambda n: [q(n), put("", n, headers={"CC": "a"})],
+        (406, 'invalid message: {unacceptable_type_in_header,"CC",longstr}'),
+    ),
+    Case(
+        "publish-bcc-not-array",
+        lambda n: [q(n), put("", n, headers={"BCC": 1})],
+        (406, 'invalid message: {unacceptable_type_in_header,"BCC",byte}'),
+    ),
+    Case("publish-cc-not-text", lambda n: [q(n), put("", n, headers={"CC": [1]})]),
+    Case("get-missing-queue", lambda n: [Basic.Get(queue=n)], (404, "no {q}")),
+    Case("get-empty", lambda n: [q(n), Basic.Get(queue=n)]),
+    Case("get-last-declared-none", lambda n: [Basic.Get(queue="")], (404, NO_LAST)),
+    Case("consume-missing-queue", lambda n: [consume(n)], (404, "no {q}")),
+    Case("consume-last-declared-none", lambda n: [consume("")], (404, NO_LAST)),
+    Case(
+        "consume-tag-taken",
+        lambda n: [q(n), consume(n, "t"), consume(n, "t")],
+        (530, "attempt to reuse consumer tag 't'"),
+    ),
+    Case(
+        "consume-exclusive-second",
+        lambda n: [q(n), consume(n, "a"), consume(n, "b", exclusive=True)],
+        (403, "{q} in exclusive use"),
+    ),
+    Case(
+        "consume-after-exclusive",
+        lambda n: [q(n), consume(n, "a", exclusive=True), consume(n, "b")],
+        (403, "{q} in exclusive use"),
+    ),
+    Case("consume-no-local", lambda n: [q(n), consume(n, no_local=True)]),
+    Case(
+        "consume-priority-text",
+        lambda n: [q(n), consume(n, arguments={"x-priority": "high"})],
+        (406, "invalid arg 'x-priority' for {q}: \"expected integer, got longstr\""),
+    ),
+    Case("consume-priority-number", lambda n: [q(n), consume(n, arguments={"x-priority": -7})]),
+    Case("consume-unknown-argument", lambda n: [q(n), consume(n, arguments={"x-anything": 1})]),
+    Case("cancel-unknown-tag", lambda n: [Basic.Cancel(consumer_tag="nobody")]),
+    Case("ack-unknown-tag", lambda n: [Basic.Ack(delivery_tag=7)], (406, "unknown delivery tag 7")),
+    Case("ack-zero-single", lambda n: [Basic.Ack(delivery_tag=0)], (406, "unknown delivery tag 0")),
+    Case("ack-zero-multiple-none", lambda n: [Basic.Ack(delivery_tag=0, multiple=True)]),
+    Case(
+        "ack-multiple-unknown",
+        lambda n: [Basic.Ack(delivery_tag=9, multiple=True)],
+        (406, "unknown delivery tag 9"),
+    ),
+    Case(
+        "ack-twice",
+        lambda n: [
+            q(n),
+            put("", n),
+            Basic.Get(queue=n),
+            Basic.Ack(delivery_tag=1),
+            Basic.Ack(delivery_tag=1),
+        ],
+        (406, "unknown delivery tag 1"),
+    ),
+    Case(
+        "ack-of-no-ack",
+        lambda n: [q(n), put("", n), Basic.Get(queue=n, no_ack=True), Basic.Ack(delivery_tag=1)],
+        (406, "unknown delivery tag 1"),
+    ),
+    Case(
+        "nack-unknown-tag", lambda n: [Basic.Nack(delivery_tag=3)], (406, "unknown delivery tag 3")
+    ),
+    Case(
+        "reject-unknown-tag",
+        lambda n: [Basic.Reject(delivery_tag=4)],
+        (406, "unknown delivery tag 4"),
+    ),
+    Case(
+        "reject-twice",
+        lambda n: [
+            q(n),
+            put("", n),
+            Basic.Get(queue=n),
+            Basic.Reject(delivery_tag=1),
+            Basic.Reject(delivery_tag=1),
+        ],
+        (406, "unknown delivery tag 1"),
+    ),
+    Case(
+        "qos-prefetch-size", lambda n: [Basic.Qos(prefetch_size=10)], (540, "prefetch_size!=0 (10)")
+    ),
+    Case("qos-global", lambda n: [Basic.Qos(prefetch_count=10, global_=True)]),
+    Case("recover-no-requeue", lambda n: [Basic.Recover(requeue=False)], (540, "requeue=false")),
+    Case("recover-requeue", lambda n: [Basic.Recover(requeue=True)]),
+    Case(
+        "recover-async-no-requeue",
+        lambda n: [raw(1, 1, b"\x00\x3c\x00\x64\x00")],
+        (540, "requeue=false"),
+    ),
+    Case("recover-async", lambda n: [raw(1, 1, b"\x00\x3c\x00\x64\x01")]),
+    Case(
+        "confirm-then-tx",
+        lambda n: [Confirm.Select(), Tx.Select()],
+        (406, "cannot switch from confirm to tx mode"),
+    ),
+    Case(
+        "tx-then-confirm",
+        lambda n: [Tx.Select(), Confirm.Select()],
+        (406, "cannot switch from tx to confirm mode"),
+    ),
+    Case("confirm-twice", lambda n: [Confirm.Select(), Confirm.Select()]),
+    Case("tx-twice", lambda n: [Tx.Select(), Tx.Select()]),
+    Case("tx-commit-without", lambda n: [Tx.Commit()], (406, "channel is not transactional")),
+    Case("tx-rollback-without", lambda n: [Tx.Rollback()], (406, "channel is not transactional")),
+    Case(
+        "tx-ack-unknown",
+        lambda n: [Tx.Select(), Basic.Ack(delivery_tag=5), Tx.Commit()],
+        (406, "unknown delivery tag 5"),
+    ),
+    Case(
+        "tx-publish-missing-exchange",
+        lambda n: [Tx.Select(), put(n, "k"), Tx.Commit()],
+        (404, "no {x}"),
+    ),
+    Case(
+        "body-longer-than-limit",
+        lambda n: [put("", n, b"x" * (2**24 + 1))],
+        (406, "message size 16777217 is larger than configured max size 16777216"),
+    ),
+    Case("body-at-limit", lambda n: [put("", n, b"x" * 2**24)]),
+    Case(
+        "direct-reply-publish-without-consumer",
+        lambda n: [put("", "amq.rabbitmq.reply-to", reply_to="amq.rabbitmq.reply-to")],
+        (406, "fast reply consumer does not exist"),
+    ),
+    Case(
+        "direct-reply-consume-with-ack",
+        lambda n: [consume("amq.rabbitmq.reply-to")],
+        (406, "reply consumer cannot acknowledge"),
+    ),
+    Case("direct-reply-consume", lambda n: [consume("amq.rabbitmq.reply-to", no_ack=True)]),
+    Case(
+        "direct-reply-consume-twice",
+        lambda n: [
+            consume("amq.rabbitmq.reply-to", "a", no_ack=True),
+            consume("amq.rabbitmq.reply-to", "b", no_ack=True),
+        ],
+        (406, "reply consumer already set"),
+    ),
+    Case("direct-reply-declare", lambda n: [q("amq.rabbitmq.reply-to", passive=True)]),
+    Case("direct-reply-declare-active", lambda n: [q("amq.rabbitmq.reply-to")]),
+    Case(
+        "direct-reply-bad-name",
+        lambda n: [q("amq.rabbitmq.reply-to.nobody", passive=True)],
+        (404, "no queue 'amq.rabbitmq.reply-to.nobody' in vhost '/'"),
+    ),
+    Case(
+        "direct-reply-get",
+        lambda n: [Basic.Get(queue="amq.rabbitmq.reply-to")],
+        (404, "no queue 'amq.rabbitmq.reply-to' in vhost '/'"),
+    ),
+    Case(
+        "direct-reply-publish",
+        lambda n: [
+            consume("amq.rabbitmq.reply-to", no_ack=True),
+            q(n),
+            put("", n, reply_to="amq.rabbitmq.reply-to"),
+        ],
+    ),
+    Case(
+        "direct-reply-publish-nobody",
+        lambda n: [put("", n, reply_to="amq.rabbitmq.reply-to")],
+        (406, "fast reply consumer does not exist"),
+    ),
+    Case(
+        "direct-reply-purge",
+        lambda n: [Queue.Purge(queue="amq.rabbitmq.reply-to")],
+        (404, "no queue 'amq.rabbitmq.reply-to' in vhost '/'"),
+    ),
+    Case("direct-reply-delete", lambda n: [Queue.Delete(queue="amq.rabbitmq.reply-to")]),
+)

@@ -1,0 +1,53 @@
+"""One live broker for the whole conformance run: Penstock, or any other one named by a URL.
+
+`PENSTOCK_CONFORMANCE_URL` (an `amqp://` URL) points the tests at a broker that already runs, for
+example RabbitMQ as the oracle; nothing is started or stopped then. Otherwise a Penstock process
+is started on a free loopback port and must, at the end, exit cleanly on SIGTERM and have written
+no traceback.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from pika import BlockingConnection
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.conformance.live import Broker, from_url, penstock_process
+from tests.conformance.through_pika import connect
+
+URL_VARIABLE = "PENSTOCK_CONFORMANCE_URL"
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The broker under test, shared: every test uses names of its own."""
+    url = os.environ.get(URL_VARIABLE, "")
+    if url:
+        yield from_url(url)
+        return
+    with penstock_process(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A prefix for queues, exchanges and tags that no other test uses."""
+    return f"conformance.{os.getpid()}.{abs(hash(request.node.nodeid)) % 10**9}"
+
+
+@pytest.fixture
+def connection(broker: Broker) -> Iterator[BlockingConnection]:
+    """A pika connection of the test's own."""
+    opened = connect(broker)
+    yield opened
+    if opened.is_open:
+        opened.close()
+
+
+@pytest.fixture
+def channel(connection: BlockingConnection) -> BlockingChannel:
+    """A pika channel on that connection."""
+    return connection.channel()

@@ -1,0 +1,171 @@
+"""pika: acknowledgements, returned messages, their order, recover and prefetch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pika import BlockingConnection
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.conformance.live import Broker
+from tests.conformance.through_pika import connect, counts, deliveries, publish, take
+
+Settle = Callable[[BlockingChannel], object]
+
+# Five messages a..e are fetched as delivery tags 1..5; then comes the step, then what a fresh
+# reader finds. Returned messages go back to their old places.
+SETTLED: list[tuple[str, Settle, list[str]]] = [
+    ("ack one", lambda c: c.basic_ack(2), []),
+    ("ack up to", lambda c: c.basic_ack(5, multiple=True), []),
+    ("ack all by zero", lambda c: c.basic_ack(0, multiple=True), []),
+    ("nack one back", lambda c: c.basic_nack(3), ["again:c"]),
+    ("nack up to", lambda c: c.basic_nack(3, multiple=True), ["again:a", "again:b", "again:c"]),
+    ("nack up to, dropped", lambda c: c.basic_nack(3, multiple=True, requeue=False), []),
+    (
+        "nack all by zero",
+        lambda c: c.basic_nack(0, multiple=True),
+        ["again:a", "again:b", "again:c", "again:d", "again:e"],
+    ),
+    ("reject back", lambda c: c.basic_reject(4), ["again:d"]),
+    ("reject away", lambda c: c.basic_reject(4, requeue=False), []),
+    (
+        "returned one by one, backwards",
+        lambda c: [c.basic_reject(tag) for tag in (5, 1, 3)],
+        ["again:a", "again:c", "again:e"],
+    ),
+    (
+        "recover",
+        lambda c: c.basic_recover(requeue=True),
+        ["again:a", "again:b", "again:c", "again:d", "again:e"],
+    ),
+    (
+        "ack, then recover the rest",
+        lambda c: (c.basic_ack(2, multiple=True), c.basic_recover(requeue=True)),
+        ["again:c", "again:d", "again:e"],
+    ),
+    (
+        "close",
+        lambda c: c.close(),
+        ["again:a", "again:b", "again:c", "again:d", "again:e"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("settle", "found"), [row[1:] for row in SETTLED], ids=lambda row: None)
+def test_what_comes_back_and_in_which_order(
+    connection: BlockingConnection, name: str, settle: Settle, found: list[str]
+) -> None:
+    first, second = connection.channel(), connection.channel()
+    first.queue_declare(name)
+    publish(first, name, *"abcde")
+    assert take(first, name, ack=False) == list("abcde")
+    assert counts(second, name) == (0, 0)
+    settle(first)
+    if first.is_open:
+        first.basic_qos()  # a reply on the same channel: the settling was handled
+    assert take(second, name) == found
+
+
+def test_returned_messages_go_before_newer_ones(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name)
+    publish(channel, name, *"abc")
+    got, _, _ = channel.basic_get(name)
+    publish(channel, name, "d")
+    channel.basic_nack(got.delivery_tag)
+    assert take(channel, name) == ["again:a", "b", "c", "d"]
+
+
+def test_a_lost_connection_returns_everything(
+    broker: Broker, channel: BlockingChannel, name: str
+) -> None:
+    channel.queue_declare(name)
+    publish(channel, name, *"abc")
+    with connect(broker) as lost:
+        assert deliveries(lost.channel(), name, 3) == ["a", "b", "c"]
+    assert take(channel, name) == ["again:a", "again:b", "again:c"]
+
+
+def test_get_counts_what_is_left(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name)
+    publish(channel, name, *"abc")
+    assert [channel.basic_get(name)[0].message_count for _ in range(3)] == [2, 1, 0]
+    assert channel.basic_get(name) == (None, None, None)
+
+
+def test_prefetch_of_each_consumer(channel: BlockingChannel, name: str) -> None:
+    """Without `global`, the number is for each consumer started afterwards."""
+    channel.queue_declare(name)
+    publish(channel, name, *map(str, range(10)))
+    channel.basic_qos(prefetch_count=2)
+    assert deliveries(channel, name, 2) == ["0", "1"]
+    channel.basic_qos(prefetch_count=3)
+    assert deliveries(channel, name, 3) == ["2", "3", "4"]
+    assert counts(channel, name) == (5, 2)
+
+
+def test_prefetch_of_the_whole_channel(channel: BlockingChannel, name: str) -> None:
+    """With `global`, all consumers of the channel share the number, also those before it."""
+    channel.queue_declare(name)
+    channel.basic_qos(prefetch_count=3, global_qos=True)
+    publish(channel, name, *map(str, range(10)))
+    seen = deliveries(channel, name, 3)
+    assert deliveries(channel, name, 0) == []
+    channel.connection.process_data_events(time_limit=0.2)
+    assert (seen, counts(channel, name)) == (["0", "1", "2"], (7, 2))
+    channel.basic_ack(2, multiple=True)
+    channel.connection.process_data_events(time_limit=0.2)
+    assert counts(channel, name) == (5, 2)
+
+
+def test_prefetch_does_not_limit_get(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name)
+    channel.basic_qos(prefetch_count=1)
+    publish(channel, name, *"abc")
+    assert take(channel, name, ack=False) == ["a", "b", "c"]
+
+
+def test_an_ack_brings_the_next(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name)
+    publish(channel, name, *"abc")
+    channel.basic_qos(prefetch_count=1)
+    seen = []
+    for method, _, body in channel.consume(name, inactivity_timeout=10):
+        seen.append(body.decode())
+        channel.basic_ack(method.delivery_tag)
+        if len(seen) == 3:
+            break
+    assert seen == ["a", "b", "c"]
+    assert channel.cancel() == 0
+
+
+def test_messages_go_round_the_consumers(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name)
+    seen: dict[str, list[str]] = {"x": [], "y": [], "z": []}
+
+    def keep(method: object, body: bytes) -> None:
+        seen[method.consumer_tag].append(body.decode())  # type: ignore[attr-defined]  # pika
+
+    for tag in seen:
+        channel.basic_consume(name, lambda _c, m, _p, b: keep(m, b), consumer_tag=tag)
+    publish(channel, name, *map(str, range(9)))
+    while sum(map(len, seen.values())) < 9:
+        channel.connection.process_data_events(time_limit=0.1)
+    assert sorted(seen.values()) == [["0", "3", "6"], ["1", "4", "7"], ["2", "5", "8"]]
+
+
+def test_the_higher_consumer_priority_is_served_first(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name)
+    seen: list[str] = []
+    channel.basic_qos(prefetch_count=2)
+    for tag, priority in (("low", 0), ("high", 5)):
+        channel.basic_consume(
+            name,
+            lambda _c, method, _p, _b: seen.append(method.consumer_tag),
+            consumer_tag=tag,
+            arguments={"x-priority": priority},
+        )
+    publish(channel, name, *"abc")
+    while len(seen) < 3:
+        channel.connection.process_data_events(time_limit=0.1)
+    assert seen == ["high", "high", "low"]

@@ -1,0 +1,27 @@
+"""Every case of the tables: the reply code and text that RabbitMQ gives, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance import cases_exchanges, cases_messages, cases_protocol, cases_queues
+from tests.conformance.cases import Case, check
+from tests.conformance.live import Broker
+from tests.conformance.peer import outcome
+
+TABLES = (
+    *cases_queues.CASES,
+    *cases_exchanges.CASES,
+    *cases_messages.CASES,
+    *cases_protocol.CASES,
+)
+
+
+@pytest.mark.parametrize("case", TABLES, ids=lambda case: case.id)
+def test_reply_code_and_text(broker: Broker, name: str, case: Case) -> None:
+    owner = case.owner(name) if case.owner else ()
+    check(outcome(broker, case.steps(name), owner), case.expected, name)
+
+
+def test_no_case_is_listed_twice() -> None:
+    assert len({case.id for case in TABLES}) == len(TABLES)

@@ -1,0 +1,46 @@
+"""What holds for the whole suite: which build is under test, and how Hypothesis searches.
+
+PENSTOCK_TEST_BUILD=interpreted or =compiled makes the run fail at once unless every module of the
+compile list is imported that way. HYPOTHESIS_PROFILE=long searches longer, from a fresh seed.
+"""
+
+import importlib
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from scripts.show_build import is_compiled, listed_modules
+
+SOURCE_TREE = Path(__file__).resolve().parent.parent / "src"
+
+# Derandomized: the same commit always runs the same examples, so a failure is never chance.
+hypothesis.settings.register_profile(
+    "default", derandomize=True, deadline=None, database=None, print_blob=True
+)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# asyncio reads this when a loop is made; broker processes started by tests inherit it.
+os.environ.setdefault("PYTHONASYNCIODEBUG", "1")
+
+
+def pytest_report_header() -> str:
+    modules = listed_modules()
+    compiled = sum(is_compiled(module) for module in modules)
+    return f"penstock: {compiled} of {len(modules)} modules of the compile list are compiled"
+
+
+def pytest_sessionstart() -> None:
+    build = os.environ.get("PENSTOCK_TEST_BUILD")
+    if build is None:
+        return
+    assert build in {"interpreted", "compiled"}, f"PENSTOCK_TEST_BUILD={build}"
+    wrong = [name for name in listed_modules() if is_compiled(name) != (build == "compiled")]
+    if wrong:
+        pytest.exit(f"this should be the {build} build, but is not: {', '.join(wrong)}", 3)
+    package = importlib.import_module("penstock").__file__
+    assert package is not None, "penstock has an __init__.py"
+    if build == "compiled" and Path(package).is_relative_to(SOURCE_TREE):
+        pytest.exit(f"the compiled build must not be imported from the source tree: {package}", 3)

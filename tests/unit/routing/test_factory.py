@@ -1,0 +1,26 @@
+"""Making exchanges by the name of their kind."""
+
+import pytest
+
+from penstock.base.errors import ChannelFault
+from penstock.routing.factory import EXCHANGE_KINDS, check_kind, make_exchange
+
+
+@pytest.mark.parametrize("kind", EXCHANGE_KINDS)
+def test_each_kind(kind: str) -> None:
+    check_kind(kind)
+    exchange = make_exchange(
+        kind, "x", durable=True, auto_delete=True, internal=True, arguments={"a": 1}
+    )
+    assert (exchange.kind, exchange.name, exchange.arguments) == (kind, "x", {"a": 1})
+    assert exchange.durable and exchange.auto_delete and exchange.internal
+    assert exchange.needs_headers == (kind == "headers")
+    assert exchange.needs_key == (kind in ("direct", "topic"))
+
+
+@pytest.mark.parametrize("kind", ["xyz", "", "Direct", "x-consistent-hash"])
+def test_an_unknown_kind_closes_the_channel(kind: str) -> None:
+    with pytest.raises(ChannelFault) as refusal:
+        make_exchange(kind, "x")
+    assert refusal.value.code == 406
+    assert refusal.value.text == f"unknown exchange type '{kind}'"

@@ -1,0 +1,151 @@
+"""The label of a root follows what the root itself was doing."""
+
+import pytest
+
+from penstock.telemetry.blame import Stay, Step
+from penstock.telemetry.roots import ack_time_ns, consumer_detail, dominant_state, name_cause
+from penstock.telemetry.window import ActorWindow
+from tests.unit.telemetry.scene import actor, held, scene
+
+
+def stay(root: str, reason: str = "credit", *, is_circle: bool = False) -> Stay:
+    return Stay(root, 10, (Step("chan:a/1", root, reason, 10),), is_circle)
+
+
+IDLE = (100, 10, 0, 10)
+BUSY = (10, 100, 0, 10)
+WAITING = (10, 10, 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("window", "reason", "label", "detail"),
+    [
+        (actor("queue:/q", BUSY), "credit", "cpu", "busy 83 %"),
+        (
+            actor("queue:/q", WAITING, numbers={"consumers": 0, "ready": 71_000}),
+            "credit",
+            "consumer",
+            "no consumer; 71 000 ready",
+        ),
+        (
+            actor("queue:/q", WAITING, numbers={"consumers": 2, "socket_blocked": 0.5}),
+            "credit",
+            "consumer",
+            "the sockets of 50 % of its consumers are full",
+        ),
+        (
+            actor("queue:/q", WAITING, numbers={"consumers": 2, "prefetch_full_share": 1.0}),
+            "credit",
+            "consumer",
+            "prefetch window full at 100 % of its consumers",
+        ),
+        (
+            actor("queue:/q", WAITING, numbers={"ready": 5}, rates={"acked": 14.0}),
+            "credit",
+            "consumer",
+            "consumers take 14/s; 5 ready",
+        ),
+        (
+            actor("queue:/q", WAITING),
+            "credit",
+            "consumer",
+            "its consumers are slower than its publishers",
+        ),
+        (
+            actor("queue:/q", IDLE, numbers={"consumers": 0, "ready": 5}),
+            "credit",
+            "consumer",
+            "no consumer; 5 ready",
+        ),
+        (actor("queue:/q", IDLE, numbers={"consumers": 1}), "credit", "credit", "idle 83 %"),
+        (
+            actor("queue:/q", BUSY, numbers={"consumers": 0}),
+            "depth",
+            "consumer",
+            "no consumer",
+        ),
+        (actor("queue:/q", IDLE), "pending", "pending", "idle 83 %"),
+        (actor("queue:/q", (0, 0, 0, 0)), "credit", "credit", ""),
+        (actor("store:/", WAITING), "credit", "disk", "busy 8 %, waiting 83 %"),
+        (
+            actor("store:/", WAITING, numbers={"fsync_p50_ns": 8.1e6}),
+            "credit",
+            "disk",
+            "one sync 8.1 ms, busy 8 %, waiting 83 %",
+        ),
+        (actor("store:/", BUSY), "credit", "cpu", "busy 83 %"),
+        (actor("conn:b", WAITING), "credit", "socket", "waiting 83 %"),
+        (actor("chan:b/1", WAITING), "credit", "waiting", "waiting 83 %"),
+        (
+            actor("alarm:memory", numbers={"used_bytes": 2e9, "limit_bytes": 1e9}),
+            "memory",
+            "alarm:memory",
+            "2.0 GB used, limit 1.0 GB",
+        ),
+        (
+            actor("alarm:disk", numbers={"used_bytes": 4e7, "limit_bytes": 5e7}),
+            "disk",
+            "alarm:disk",
+            "40.0 MB free, limit 50.0 MB",
+        ),
+        (actor("alarm:memory"), "memory", "alarm:memory", ""),
+        (actor("consumer:c@conn:a", WAITING), "prefetch", "consumer", "prefetch window full"),
+    ],
+)
+def test_the_cause_at_a_root(window: ActorWindow, reason: str, label: str, detail: str) -> None:
+    assert name_cause(stay(window.actor, reason), scene(window)) == (label, detail)
+
+
+@pytest.mark.parametrize(
+    ("root", "reason", "label"),
+    [
+        ("alarm:memory", "memory", "alarm:memory"),
+        ("socket:a", "socket", "socket"),
+        ("node", "memory", "alarm:memory"),
+        ("client", "prefetch", "consumer"),
+        ("others", "others", "others"),
+        ("gone", "", "unknown"),
+        ("gone", "pending:raft", "pending"),
+    ],
+)
+def test_a_root_without_numbers_has_the_label_of_its_gate(
+    root: str, reason: str, label: str
+) -> None:
+    assert name_cause(stay(root, reason), {})[0] == label
+
+
+def test_a_circle_is_called_one() -> None:
+    assert name_cause(stay("queue:/q", is_circle=True), {}) == (
+        "circle",
+        "queue /q waits for itself",
+    )
+
+
+def test_debt_names_where_it_is() -> None:
+    windows = scene(
+        actor("conn:a"),
+        actor("queue:/q", numbers={"debt:conn:a": 30}),
+        actor("queue:/r", numbers={"debt:conn:a": 1200, "debt:conn:b": 5}),
+    )
+    assert name_cause(stay("conn:a", "debt"), windows) == (
+        "debt",
+        "1 230 messages outstanding, 1 200 of them in queue /r",
+    )
+    assert name_cause(stay("conn:b", "debt"), scene(actor("conn:b"))) == ("debt", "")
+
+
+def test_a_held_actor_is_idle_for_that_reason() -> None:
+    assert dominant_state(actor("queue:/q", (100, 10, 100, 0), held("store:/", 100))) == "busy"
+    assert dominant_state(actor("queue:/q", (100, 10, 0, 0))) == "idle"
+    assert dominant_state(actor("queue:/q", (100, 0, 100, 0), held("store:/", 100))) == "idle"
+    assert dominant_state(actor("queue:/q", (0, 0, 0, 0))) == ""
+
+
+def test_a_consumer_by_littles_law() -> None:
+    window = actor("consumer:c@conn:a", numbers={"unacked": 20}, rates={"acked": 10.0})
+    assert ack_time_ns(window) == 2_000_000_000
+    assert consumer_detail(window) == (
+        "prefetch window full: it acks after 2.0 s each; 20 in flight ÷ 2.0 s = 10/s"
+    )
+    stuck = actor("consumer:c@conn:a", numbers={"socket_blocked": 1.0})
+    assert consumer_detail(stuck) == "its socket is full 100 %"

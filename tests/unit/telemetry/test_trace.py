@@ -1,0 +1,155 @@
+"""Event files: what is written is read back, torn ends are left out, other versions are refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.telemetry.events import (
+    CONNECTION_SAMPLE,
+    KIND_NAMES,
+    QUEUE_SAMPLE,
+    CountSample,
+    Event,
+    TimeSample,
+)
+from penstock.telemetry.trace import (
+    TraceError,
+    TraceHeader,
+    decode_event,
+    encode_events,
+    encode_header,
+    read_header,
+    read_lines,
+)
+
+FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "events-version-1.jsonl"
+
+NUMBERS = st.integers(-(2**70), 2**70)
+# Names come from clients: quotes, line ends, controls and lone surrogates are all possible.
+NAMES = st.text(st.characters(), max_size=12)
+PLAIN = st.builds(
+    Event, NUMBERS, NUMBERS, st.integers(0, len(KIND_NAMES) - 1), NAMES, NAMES, NAMES, NUMBERS
+)
+TIMES = st.builds(TimeSample, NUMBERS, NUMBERS, NAMES, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
+COUNTS = st.builds(
+    CountSample,
+    NUMBERS,
+    NUMBERS,
+    st.sampled_from([QUEUE_SAMPLE, CONNECTION_SAMPLE]),
+    NAMES,
+    *[NUMBERS] * 7,
+)
+EVENTS = st.lists(st.one_of(PLAIN, TIMES, COUNTS), max_size=8)
+HEADER = TraceHeader("a@host", "b0", 1_700_000_000_000_000_000, 5_000, "0.1.0")
+
+
+def plain(events: list[Event]) -> list[dict[str, int | str]]:
+    return [event.plain() for event in events]
+
+
+@given(EVENTS)
+def test_what_is_written_is_read_back(events: list[Event]) -> None:
+    data = encode_header(HEADER) + encode_events(events)
+    assert plain(list(read_lines(data))) == plain(events)
+
+
+@given(EVENTS)
+def test_a_line_is_the_plain_event_as_json(events: list[Event]) -> None:
+    lines = encode_events(events).split(b"\n")
+    assert lines.pop() == b""
+    assert [json.loads(line) for line in lines] == plain(events)
+
+
+@given(EVENTS, st.data())
+def test_a_file_cut_anywhere_gives_the_lines_that_are_whole(
+    events: list[Event], data: st.DataObject
+) -> None:
+    header = encode_header(HEADER)
+    whole = header + encode_events(events)
+    cut = data.draw(st.integers(len(header), len(whole)))
+    count = whole[:cut].count(b"\n") - 1
+    assert plain(list(read_lines(whole[:cut]))) == plain(events[:count])
+
+
+@given(NAMES, NAMES, NUMBERS, NUMBERS, NAMES)
+def test_a_header_is_read_back(
+    node: str, boot_id: str, wall_ns: int, mono_ns: int, version: str
+) -> None:
+    line = encode_header(TraceHeader(node, boot_id, wall_ns, mono_ns, version))
+    assert line.count(b"\n") == 1
+    header = read_header(line)
+    assert (header.node, header.boot_id, header.penstock) == (node, boot_id, version)
+    assert (header.wall_ns, header.mono_ns) == (wall_ns, mono_ns)
+    assert header.wall_at(mono_ns + 7) == wall_ns + 7
+
+
+@given(st.binary(max_size=60))
+def test_garbage_is_refused_by_name(line: bytes) -> None:
+    with pytest.raises(TraceError):
+        read_lines(line)
+    with pytest.raises(TraceError, match="line 7 "):
+        decode_event(line, 7)
+
+
+def test_the_file_of_version_1_is_still_read() -> None:
+    data = FIXTURE.read_bytes()
+    header = read_header(data)
+    assert (header.node, header.boot_id, header.penstock) == ("a@host", "5f0c2a", "0.1.0")
+    events = list(read_lines(data))
+    assert {event.kind for event in events} == set(range(len(KIND_NAMES)))
+    assert encode_header(header) + encode_events(events) == data
+    assert [event.seq for event in events] == [*range(12), 20, 21, 22]
+    assert header.wall_at(events[0].t_ns) == header.wall_ns + 1_000
+
+
+def test_another_version_is_refused() -> None:
+    line = encode_header(HEADER).replace(b'"version":1', b'"version":2')
+    with pytest.raises(TraceError, match=r"version 2 cannot be read, .* reads version 1"):
+        read_lines(line)
+
+
+@pytest.mark.parametrize("line", [b"{}", b'{"format":"parquet","version":1}'])
+def test_another_format_is_refused(line: bytes) -> None:
+    with pytest.raises(TraceError, match="not an event file"):
+        read_lines(line + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"", "it is not JSON"),
+        (b'{"seq":1', "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b"\xff\xfe", "it is not JSON"),
+        (b"[1]", "it is not a JSON object"),
+        (b'{"kind":"gone"}', "no event is called 'gone' in version 1"),
+        (b'{"kind":7}', '"kind" is missing or not a string'),
+        (b'{"kind":"parked","seq":true}', '"seq" is missing or not a whole number'),
+        (b'{"kind":"parked","seq":1.5}', '"seq" is missing or not a whole number'),
+        (b'{"kind":"parked","seq":1,"t":2}', '"actor" is missing or not a string'),
+        (
+            b'{"kind":"time_sample","seq":1,"t":2,"actor":"a","idle_ns":1}',
+            '"busy_ns" is missing or not a whole number',
+        ),
+    ],
+)
+def test_a_broken_line_is_named_with_its_number_and_fault(line: bytes, why: str) -> None:
+    data = encode_header(HEADER) + encode_events([Event(0, 0, 0, "a", "", "", 0)]) + line + b"\n"
+    events = read_lines(data)
+    assert next(events).seq == 0
+    with pytest.raises(TraceError) as refused:
+        next(events)
+    assert str(refused.value) == f"line 3 of the event file cannot be read: {why}"
+
+
+def test_unknown_fields_are_passed_over() -> None:
+    line = b'{"seq":1,"t":2,"kind":"parked","actor":"a","peer":"b","reason":"c","amount":3,"x":[]}'
+    assert decode_event(line).plain() == Event(1, 2, 13, "a", "b", "c", 3).plain()
+
+
+def test_a_line_without_a_number_is_still_refused_in_words() -> None:
+    with pytest.raises(TraceError, match=r"^a line of events cannot be read: it is not JSON$"):
+        decode_event(b"nonsense")
