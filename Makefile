@@ -20,6 +20,7 @@ PYTHON ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SIM_ARGS ?=
+FUZZ_ARGS ?=
 export PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Both would let something else than the prepared environment be imported.
@@ -76,21 +77,21 @@ lint: $(TEST)/.stamp
 	$(TEST)/bin/ruff format --check .
 
 types: $(TEST)/.stamp
-	$(TEST)/bin/mypy --strict src tests scripts setup.py
+	$(TEST)/bin/mypy --strict src tests bench fuzz scripts setup.py
 
 format: $(TEST)/.stamp
 	$(TEST)/bin/ruff check --fix .
 	$(TEST)/bin/ruff format .
 
 bench: $(RUN)/.stamp
-	$(RUN)/bin/python -m penstock.perf $(BENCH_ARGS)
+	$(RUN)/bin/python bench/run.py $(BENCH_ARGS)
 
 sim: $(RUN)/.stamp
 	$(RUN)/bin/python -m penstock.simulation $(SIM_ARGS)
 
 fuzz: $(TEST)/.stamp
-	PENSTOCK_TEST_BUILD=interpreted HYPOTHESIS_PROFILE=long \
-		$(TEST)/bin/python -m pytest fuzz $(PYTEST_ARGS)
+	$(TEST)/bin/python fuzz/codec.py $(FUZZ_ARGS)
+	HYPOTHESIS_PROFILE=long $(TEST)/bin/python -m pytest tests/property $(PYTEST_ARGS)
 
 docs: $(TEST)/.stamp
 	$(TEST)/bin/python scripts/limits_page.py > docs/limits.md

@@ -10,9 +10,9 @@ from bench.brokers import Target
 from bench.measure import Sample
 from bench.workloads import (
     KEEPS_NOTHING_NOTE,
-    RESOURCE_BOUNDS,
     Workload,
     bounds_of,
+    resource_bounds_of,
     verdict,
 )
 
@@ -175,7 +175,7 @@ def resource_report(
         entry: dict[str, object] = {"values": found}
         values[target.name] = entry
         if target.kind == "penstock":
-            word = verdict(RESOURCE_BOUNDS[row], found)
+            word = verdict(resource_bounds_of(row, target.is_compiled), found)
             entry["verdict"] = word
             lines.append(f"    {target.name}: {word}")
     return lines, values

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -110,17 +110,25 @@ def rss_guard(rss_mb_max: float) -> Callable[[dict[str, float]], bool]:
     return watch
 
 
+def with_depth(target: Target, depth_mb: float) -> Target:
+    """The same target; Penstock's queues hold at most about `depth_mb` MiB."""
+    if target.kind != "penstock":
+        return target
+    depth = ("--queue-depth", str(int(depth_mb * 2**20)))
+    return replace(target, arguments=(*target.arguments, *depth))
+
+
 def measure_overload(
-    program: Path, target: Target, scale: Scale, depth_mb: float | None
+    program: Path, target: Target, scale: Scale, depth_mb: float
 ) -> dict[str, float]:
     """Flood one queue whose consumer acks 1,000 a second.
 
-    depth_mb: what the queue may hold by configuration, MiB; None when nobody said.
+    depth_mb: what a queue of Penstock may hold, MiB; other brokers have no such setting.
     Returns rss_mb, consumer_rate, consumer_share, consumer_rate_last, publish_rate, seconds, and
     is_stopped 1.0 when the memory guard ended it.
     Raises: RunFailed, BrokerFailed.
     """
-    broker = target.start()
+    broker = with_depth(target, depth_mb).start()
     try:
         options = (
             *("-s", "1024", "--prefetch", "200", "--crate", str(CONSUMER_RATE), "--series"),
@@ -154,6 +162,5 @@ def measure_overload(
     }
     if broker.pids:
         values["rss_mb"] = rss_mb
-        if depth_mb is not None:
-            values["rss_over_depth_mb"] = rss_mb - depth_mb
+        values["rss_over_depth_mb"] = rss_mb - depth_mb
     return values

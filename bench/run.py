@@ -85,7 +85,8 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--depth-mb",
         type=float,
-        help="what a queue of Penstock may hold as it is configured",
+        default=64.0,
+        help="what a queue of Penstock may hold in the overload row, MiB (64)",
     )
     parser.add_argument(
         "--rss-mb-max",
@@ -223,13 +224,12 @@ class Bench:
                 continue
             results: dict[str, dict[str, float] | None] = {}
             for target in self.targets:
-                depth_mb = self.options.depth_mb if target.kind == "penstock" else None
                 try:
                     if row == "memory":
                         results[target.name] = measure_memory(self.program, target, scale)
                     else:
                         results[target.name] = measure_overload(
-                            self.program, target, scale, depth_mb
+                            self.program, target, scale, self.options.depth_mb
                         )
                 except (RunFailed, BrokerFailed) as failure:
                     results[target.name] = None

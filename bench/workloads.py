@@ -218,6 +218,11 @@ def bounds_of(workload: Workload, is_compiled: bool) -> tuple[Bound, ...]:
     return UNCOMPILED_PACED if workload.is_paced else UNCOMPILED
 
 
+def resource_bounds_of(row: str, is_compiled: bool) -> tuple[Bound, ...]:
+    """What is asked of Penstock's memory: of the interpreted broker only under overload."""
+    return RESOURCE_BOUNDS[row] if is_compiled or row == "overload" else ()
+
+
 def reach(bound: Bound, value: float) -> str:
     """How far `value` gets: 'stretch', 'floor' or 'below'; 'stretch' if there is nothing beyond."""
     sign = -1.0 if bound.is_ceiling else 1.0

@@ -200,8 +200,9 @@ def parse_stream(pieces: list[bytes]) -> list[tuple[object, ...]]:
                 if not parser.next(out):
                     break
             except ChannelFault as fault:
-                heard.append(("channel fault", fault.code))
-                return heard
+                # Only that channel is closed: the parser discards its content and goes on.
+                heard.append(("channel fault", fault.code, parser.faulty_channel))
+                continue
             except ConnectionFault as fault:
                 heard.append(("connection fault", fault.code))
                 return heard

@@ -121,7 +121,7 @@ def make_stream(chance: random.Random) -> bytes:
         method = make_method(chance)
         parts.append(method_frame(channel, method))
         if (method.CLASS_ID, method.METHOD_ID) in CONTENT_METHODS:
-            body = chance.randbytes(chance.choice((0, 1, 50, 5000)))
+            body = chance.randbytes(chance.choice((0, 1, 50, 5000, 21_000)))
             header = encode_header_payload(len(body), make_properties(chance))
             parts.append(make_frame(2, channel, header))
             step = chance.choice((20, FRAME_BYTES_MAX - 8))

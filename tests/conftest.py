@@ -19,7 +19,7 @@ SOURCE_TREE = Path(__file__).resolve().parent.parent / "src"
 hypothesis.settings.register_profile(
     "default", derandomize=True, deadline=None, database=None, print_blob=True
 )
-hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000, print_blob=True)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=2_000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # asyncio reads this when a loop is made; broker processes started by tests inherit it.

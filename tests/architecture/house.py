@@ -25,6 +25,7 @@ FLOORS: Final[dict[str, int]] = {
     "simulation": 7,
     "perf": 7,
     "spark": 7,
+    "demo": 7,
     "cli": 7,
     # Files directly in the package that start things: `__main__`, `pytest_plugin`.
     "top": 8,

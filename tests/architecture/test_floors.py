@@ -14,10 +14,13 @@ from tests.architecture.house import (
 
 # (importing room, imported room) on one floor, each with its reason.
 ALLOWED_ON_ONE_FLOOR = {
+    ("cli", "demo"): "a command starts it",
     ("cli", "management"): "a command starts it",
     ("cli", "perf"): "a command starts it",
     ("cli", "simulation"): "a command starts it",
     ("cli", "spark"): "a command starts it",
+    ("demo", "perf"): "the demonstration drives the same loads as the benchmarks",
+    ("demo", "spark"): "the demonstration ends with the Spark report",
     ("spark", "simulation"): "a sweep runs simulations inside Spark tasks",
 }
 

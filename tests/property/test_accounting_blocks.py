@@ -162,3 +162,44 @@ def test_in_every_window_the_blocks_sum_to_the_blocked_time(
     assert sum(block.stops for block in window.blocks) == sum(twin.stops.values()) - start[2]
     assert all(block.ns >= 0 and block.stops >= 0 for block in window.blocks)
     assert window.window_ns == now_ns - start[0]
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 90), st.integers(0, 9)), max_size=100),
+        min_size=2,
+        max_size=4,
+    )
+)
+def test_what_was_folded_meanwhile_is_not_counted_twice(
+    periods: list[list[tuple[int, int]]],
+) -> None:
+    """90 pairs take turns in a ledger that keeps 64 apart, so pairs go to OTHERS and come back."""
+    ledger, history = BlockLedger(0), WindowHistory(2)
+    held_ns: list[dict[str, int]] = []
+    now_ns = 0
+    first = [(number, 3) for number in range(90)]
+    for holds in [first, *periods]:
+        held_ns.append({})
+        for number, hold_ns in holds:
+            peer = str(number)
+            ledger.close(peer, "credit", now_ns)
+            now_ns += hold_ns
+            ledger.open(peer, "credit", now_ns)
+            now_ns += 1
+            held_ns[-1][peer] = held_ns[-1].get(peer, 0) + hold_ns
+        blocked = ledger.snapshot(now_ns)
+        ledger.begin_period()
+        now_ns += 1
+        history.push(now_ns, {"conn:a": ActorSnapshot("conn:a", "conn", blocked=blocked)})
+    window = history.over(1.0)["conn:a"]
+    last = held_ns[-1]
+    assert window.stops == len(periods[-1])
+    assert window.blocked_ns == sum(last.values())
+    assert sum(block.ns for block in window.blocks) == window.blocked_ns
+    assert sum(block.stops for block in window.blocks) == window.stops
+    for block in window.blocks:
+        if block.peer != OTHERS:
+            assert 0 <= block.ns <= last[block.peer], "no pair is charged for an earlier window"
+        else:
+            assert 0 <= block.ns <= window.blocked_ns

@@ -29,4 +29,5 @@ def test_the_states_sum_to_the_time_and_agree_with_a_list_of_intervals(
     totals = account.totals(now_ns + 7)
     expected[state] += 7
     assert totals == tuple(expected)
+    assert account.start_ns == start_ns
     assert sum(totals) == now_ns + 7 - start_ns

@@ -52,7 +52,8 @@ def write_world(directory: Path, world: World) -> Truth:
     chance = random.Random(world.seed)
     truth = Truth()
     events = _gate_events(chance, truth) + _samples()
-    _write_events(directory, sorted(events, key=lambda fields: fields["t"]), world, truth, chance)
+    events.sort(key=lambda fields: int(str(fields["t"])))
+    _write_events(directory, events, world, truth, chance)
     _write_traces(directory, world, truth, chance)
     write_run(directory, RunDescription(
         tuple(Phase(name, _at(low), _at(high)) for name, low, high in PHASES),

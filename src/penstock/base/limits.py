@@ -21,80 +21,175 @@ class Limit:
 
 
 FRAME_BYTES_MAX: Final = Limit(
-    "frame_bytes_max", "bytes", 131_072, 4096, 16_777_216, "protocol/frames",
+    "frame_bytes_max",
+    "bytes",
+    131_072,
+    4096,
+    16_777_216,
+    "protocol/frames",
     "501 FRAME_ERROR closes the connection before anything is allocated",
 )
 FRAME_BYTES_BEFORE_OPEN: Final = Limit(
-    "frame_bytes_before_open", "bytes", 8192, 4096, 131_072, "protocol/frames",
+    "frame_bytes_before_open",
+    "bytes",
+    8192,
+    4096,
+    131_072,
+    "protocol/frames",
     "501 FRAME_ERROR closes the socket",
 )
 BODY_BYTES_MAX: Final = Limit(
-    "body_bytes_max", "bytes", 16_777_216, 0, 536_870_912, "broker/reader",
+    "body_bytes_max",
+    "bytes",
+    16_777_216,
+    0,
+    536_870_912,
+    "broker/reader",
     "406 PRECONDITION_FAILED closes the channel before any body is read",
 )
 TABLE_DEPTH_MAX: Final = Limit(
-    "table_depth_max", "levels", 32, 1, 128, "protocol/values",
+    "table_depth_max",
+    "levels",
+    32,
+    1,
+    128,
+    "protocol/values",
     "502 SYNTAX_ERROR closes the connection",
 )
 CHANNELS_MAX: Final = Limit(
-    "channels_max", "channels per connection", 2047, 1, 65_535, "protocol/handshake",
+    "channels_max",
+    "channels per connection",
+    2047,
+    1,
+    65_535,
+    "protocol/handshake",
     "530 NOT_ALLOWED closes the connection",
 )
 CONNECTIONS_MAX: Final = Limit(
-    "connections_max", "connections", 20_000, 1, 1_000_000, "server/listener",
+    "connections_max",
+    "connections",
+    20_000,
+    1,
+    1_000_000,
+    "server/listener",
     "the socket is closed at once and counted",
 )
 HANDSHAKE_MS: Final = Limit(
-    "handshake_ms", "milliseconds", 10_000, 100, 600_000, "server/timers",
+    "handshake_ms",
+    "milliseconds",
+    10_000,
+    100,
+    600_000,
+    "server/timers",
     "the socket is closed",
 )
 HEARTBEAT_S: Final = Limit(
-    "heartbeat_s", "seconds", 60, 0, 65_535, "protocol/heartbeat",
+    "heartbeat_s",
+    "seconds",
+    60,
+    0,
+    65_535,
+    "protocol/heartbeat",
     "a peer silent for two intervals is closed",
 )
 ROUTE_CACHE_ENTRIES: Final = Limit(
-    "route_cache_entries", "routes per channel", 4096, 1, 1_048_576, "broker/publish",
+    "route_cache_entries",
+    "routes per channel",
+    4096,
+    1,
+    1_048_576,
+    "broker/publish",
     "the cache is emptied and refilled",
 )
 CONSUMERS_PER_CHANNEL: Final = Limit(
-    "consumers_per_channel", "consumers", 65_535, 1, 1_000_000, "broker/consume",
+    "consumers_per_channel",
+    "consumers",
+    65_535,
+    1,
+    1_000_000,
+    "broker/consume",
     "530 NOT_ALLOWED closes the connection",
 )
 UNSENT_DELIVERIES: Final = Limit(
-    "unsent_deliveries", "deliveries per queue and channel", 200, 1, 65_535, "queues/consumers",
+    "unsent_deliveries",
+    "deliveries per queue and channel",
+    200,
+    1,
+    65_535,
+    "queues/consumers",
     "the consumer leaves the ready list until its socket has taken them",
 )
 SOCKET_OUTPUT_HIGH_BYTES: Final = Limit(
-    "socket_output_high_bytes", "bytes per connection", 262_144, 4096, 67_108_864,
-    "server/socket_writer", "the connection's consumers leave the ready lists",
+    "socket_output_high_bytes",
+    "bytes per connection",
+    262_144,
+    4096,
+    67_108_864,
+    "server/socket_writer",
+    "the connection's consumers leave the ready lists",
 )
 TURN_MESSAGES: Final = Limit(
-    "turn_messages", "messages per turn", 1024, 1, 1_048_576, "broker/scheduler",
+    "turn_messages",
+    "messages per turn",
+    1024,
+    1,
+    1_048_576,
+    "broker/scheduler",
     "the actor goes to the end of the ready line",
 )
 RECORDER_EVENTS: Final = Limit(
-    "recorder_events", "events", 65_536, 16, 16_777_216, "telemetry/recorder",
+    "recorder_events",
+    "events",
+    65_536,
+    16,
+    16_777_216,
+    "telemetry/recorder",
     "the oldest event is dropped and counted",
 )
 QUEUES_PER_VHOST: Final = Limit(
-    "queues_per_vhost", "queues", 1_000_000, 1, 100_000_000, "broker/vhost",
+    "queues_per_vhost",
+    "queues",
+    1_000_000,
+    1,
+    100_000_000,
+    "broker/vhost",
     "406 PRECONDITION_FAILED closes the channel",
 )
 BINDINGS_PER_VHOST: Final = Limit(
-    "bindings_per_vhost", "bindings", 10_000_000, 1, 100_000_000, "broker/vhost",
+    "bindings_per_vhost",
+    "bindings",
+    10_000_000,
+    1,
+    100_000_000,
+    "broker/vhost",
     "406 PRECONDITION_FAILED closes the channel",
 )
 EXCHANGE_HOPS_MAX: Final = Limit(
-    "exchange_hops_max", "exchanges visited by one publish", 1024, 1, 65_536, "routing/router",
+    "exchange_hops_max",
+    "exchanges visited by one publish",
+    1024,
+    1,
+    65_536,
+    "routing/router",
     "exchanges beyond it are not visited and the event is counted",
 )
 UNCONFIRMED_MAX: Final = Limit(
-    "unconfirmed_max", "publishes per channel", 1_000_000, 1, 100_000_000, "broker/confirms",
+    "unconfirmed_max",
+    "publishes per channel",
+    1_000_000,
+    1,
+    100_000_000,
+    "broker/confirms",
     "the publisher's gate closes until confirms go out",
 )
 TX_MESSAGES_MAX: Final = Limit(
-    "tx_messages_max", "publishes and settles per transaction", 100_000, 1, 10_000_000,
-    "broker/transactions", "406 PRECONDITION_FAILED closes the channel",
+    "tx_messages_max",
+    "publishes and settles per transaction",
+    100_000,
+    1,
+    10_000_000,
+    "broker/transactions",
+    "406 PRECONDITION_FAILED closes the channel",
 )
 
 LIMITS: Final[tuple[Limit, ...]] = (

@@ -20,7 +20,7 @@ class Access:
         self.users = {user.name: user for user in users}
 
     def check(self, credentials: Credentials, peer_host: str) -> str:
-        """"" if the credentials are right and may be used from `peer_host`; otherwise one line for
+        """ "" if the credentials are right and may be used from `peer_host`; otherwise one line for
         the log, which says more than the peer is told."""
         user = self.users.get(credentials.user)
         # An unknown user costs the same comparison as a wrong password.

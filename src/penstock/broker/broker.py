@@ -16,8 +16,9 @@ from penstock.broker.access import Access
 from penstock.broker.negotiate import Household, Negotiator
 from penstock.broker.output import Output
 from penstock.broker.queue_actor import QueueActor
-from penstock.broker.reader import Connection, Shell
+from penstock.broker.reader import Connection
 from penstock.broker.scheduler import Scheduler
+from penstock.broker.shell import Shell
 from penstock.broker.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.profile import profile_named
@@ -88,10 +89,17 @@ class Broker(Household):
         name = peer if peer not in self.connections else f"{peer}#{self.connection_count}"
         negotiator = Negotiator(self, peer_host, name)
         connection = Connection(
-            name, negotiator, self.strategy, self.profile.is_parking,
-            self.profile.account_high_bytes, self.node_account,
+            name,
+            negotiator,
+            self.strategy,
+            self.profile.is_parking,
+            self.profile.account_high_bytes,
+            self.node_account,
             FrameParser(FRAME_BYTES_BEFORE_OPEN, self.config.body_bytes_max),
-            output, shell, negotiator, self.scheduler,
+            output,
+            shell,
+            negotiator,
+            self.scheduler,
         )
         self.connections[name] = connection
         self.negotiators[name] = negotiator
@@ -122,12 +130,24 @@ class Broker(Household):
         return self._properties
 
     def make_queue(
-        self, vhost: VirtualHost, name: str, durable: bool, auto_delete: bool, owner: str,
+        self,
+        vhost: VirtualHost,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        owner: str,
         arguments: Table,
     ) -> QueueActor:
         actor = QueueActor(
-            vhost.name, name, durable, auto_delete, owner, dict(arguments), self.scheduler,
-            self.strategy, self.depth_bytes,
+            vhost.name,
+            name,
+            durable,
+            auto_delete,
+            owner,
+            dict(arguments),
+            self.scheduler,
+            self.strategy,
+            self.depth_bytes,
         )
         self.recorder.record(ACTOR_UP, actor.identity, "", "", 0)
         return actor

@@ -13,26 +13,24 @@ Forcing hands over past closed hops, at most one lane's window of messages, and 
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
-from penstock.base.wire import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from penstock.broker.actor import BLOCKED, IDLE, Line
-from penstock.broker.lane import Answerable, Lane, LaneReceiver
+from penstock.broker.deliver import (
+    ChannelSink,
+    SinkOwner,
+    write_answer,
+    write_cancel,
+    write_return,
+)
+from penstock.broker.lane import Lane, LaneReceiver
 from penstock.broker.output import Output
 from penstock.broker.publish import Publisher, PublisherHost
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.transactions import Transaction
 from penstock.flow.strategy import Strategy
-from penstock.protocol.content import EVENT_ACK, Event, Message, as_i16, write_content
-from penstock.queues.consumers import (
-    Consumer,
-    ConsumerQueue,
-    Delivery,
-    DeliverySink,
-    Unsent,
-)
+from penstock.protocol.content import EVENT_ACK, Event, Message
+from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
 from penstock.queues.unacked import UnackedTable
 from penstock.telemetry.events import ESCAPE
-
-ACK_FRAME_BYTES = 13
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -74,46 +72,15 @@ class ChannelHost:
         raise NotImplementedError
 
 
-class ChannelSink(DeliverySink):
-    """Deliveries to one channel: written at once into the connection's output buffer."""
+class ChannelSinkOwner(SinkOwner):
+    """The channel as its deliveries see it."""
 
     __slots__ = ("channel",)
 
     def __init__(self, channel: "Channel") -> None:
-        super().__init__()
         self.channel = channel
 
-    def deliver(
-        self, consumer: Consumer, message: Message, position: i64, redelivered: bool
-    ) -> None:
-        channel = self.channel
-        table = channel.table
-        tag: i64 = 0
-        if consumer.is_no_ack:
-            tag = table.skip()
-        else:
-            tag = table.add(message, consumer.queue, consumer, position)
-            self.unacked_count += 1
-        address = message.address
-        if consumer.head_address is not address:
-            consumer.head_address = address
-            consumer.head = channel.delivery_head(consumer.tag, len(address.suffix))
-        output = channel.output
-        writer = output.writer
-        writer.write(consumer.head)
-        write_i64_be(writer, tag)
-        writer.append(1 if redelivered else 0)
-        writer.write(address.suffix)
-        if message.channel == channel.number and len(message.raw) <= channel.frame_bytes_max:
-            writer.write(message.raw)
-        else:
-            write_content(writer, message, channel.number, channel.frame_bytes_max)
-        if not output.is_dirty:
-            output.mark()
-        if not consumer.unsent.is_listed:
-            output.note_unsent(consumer.unsent)
-
-    def cancelled_by_broker(self, consumer: Consumer) -> None:
+    def consumer_gone(self, consumer: Consumer) -> None:
         self.channel.consumer_gone(consumer)
 
 
@@ -137,15 +104,44 @@ class Channel(LaneReceiver):
     deliveries; publisher: the publishing side, None until the connection has set it."""
 
     __slots__ = (
-        "arrived", "cancel_notify", "consumers", "escapes", "frame_bytes_max", "held", "host",
-        "is_closed", "is_stalled", "methods", "number", "output", "prefetch", "publisher",
-        "queues_of", "sink", "stalled_by", "strategy", "table", "taken", "transaction", "unsent",
-        "unsent_limit", "upstream", "verbs",
+        "arrived",
+        "cancel_notify",
+        "consumers",
+        "escapes",
+        "frame_bytes_max",
+        "held",
+        "host",
+        "is_closed",
+        "is_stalled",
+        "methods",
+        "number",
+        "output",
+        "prefetch",
+        "publisher",
+        "queues_of",
+        "sink",
+        "stalled_by",
+        "strategy",
+        "table",
+        "taken",
+        "transaction",
+        "unsent",
+        "unsent_limit",
+        "upstream",
+        "verbs",
     )
 
     def __init__(
-        self, identity: str, number: int, host: ChannelHost, output: Output, verbs: Verbs,
-        strategy: Strategy, frame_bytes_max: int, unsent_limit: int, line: Line,
+        self,
+        identity: str,
+        number: int,
+        host: ChannelHost,
+        output: Output,
+        verbs: Verbs,
+        strategy: Strategy,
+        frame_bytes_max: int,
+        unsent_limit: int,
+        line: Line,
     ) -> None:
         super().__init__(identity, line)
         self.number: i64 = number
@@ -161,8 +157,10 @@ class Channel(LaneReceiver):
         self.methods: list[Event] = []
         self.arrived: i64 = 0
         self.taken: i64 = 0
-        self.sink = ChannelSink(self)
         self.table = UnackedTable()
+        self.sink = ChannelSink(
+            self.number, self.table, output, self.frame_bytes_max, ChannelSinkOwner(self)
+        )
         self.consumers: dict[str, Consumer] = {}
         self.unsent: dict[str, Unsent] = {}
         self.prefetch = 0
@@ -207,9 +205,7 @@ class Channel(LaneReceiver):
         upstream = self.upstream
         if publisher is None or upstream is None or self.is_closed:
             return False
-        if publisher.parked is not None and publisher.retry(False):
-            self._unstall()
-        elif self.is_stalled and publisher.parked is None:
+        if publisher.retry(False):
             self._unstall()
         is_waiting = self._in_order(publisher, upstream, budget)
         if self.is_closed:
@@ -391,57 +387,25 @@ class Channel(LaneReceiver):
 
     # -- deliveries ------------------------------------------------------------------------------
 
-    def delivery_head(self, tag: str, suffix_bytes: i64) -> bytes:
-        """basic.deliver's frame up to the delivery tag."""
-        name = tag.encode()
-        size: i64 = 4 + 1 + len(name) + 8 + 1 + suffix_bytes - 1
-        writer = BytesWriter()
-        writer.append(1)
-        write_i16_be(writer, as_i16(self.number))
-        write_i32_be(writer, int(size))
-        write_i32_be(writer, 0x3C003C)
-        writer.append(len(name))
-        writer.write(name)
-        return writer.getvalue()
-
     def give_back(self, message: Message, code: int, text: str) -> None:
         """basic.return with the message's content."""
-        note = text.encode()
-        suffix = message.address.suffix
-        writer = self.output.writer
-        writer.append(1)
-        write_i16_be(writer, as_i16(self.number))
-        write_i32_be(writer, 4 + 2 + 1 + len(note) + len(suffix) - 1)
-        write_i32_be(writer, 0x3C0032)
-        write_i16_be(writer, code)
-        writer.append(len(note))
-        writer.write(note)
-        writer.write(suffix)
-        write_content(writer, message, self.number, self.frame_bytes_max)
+        write_return(self.output.writer, self.number, code, text, message, self.frame_bytes_max)
         self.output.mark()
 
     def _answer_publishes(self, publisher: Publisher) -> None:
         confirms = publisher.confirms
         assert confirms is not None, "asked to answer without confirm mode"
         confirms.is_dirty = False
+        writer = self.output.writer
+        number: i64 = self.number
         for sequence in confirms.collect_nacks():
-            self._answer(0x3C0078, sequence, False)
+            write_answer(writer, number, 0x3C0078, sequence, False)
         last: i64 = confirms.collect_multiple()
         if last > 0:
-            self._answer(0x3C0050, last, True)
+            write_answer(writer, number, 0x3C0050, last, True)
         for sequence in confirms.collect_singles():
-            self._answer(0x3C0050, sequence, False)
+            write_answer(writer, number, 0x3C0050, sequence, False)
         self.output.mark()
-
-    def _answer(self, identity: i64, sequence: i64, is_multiple: bool) -> None:
-        writer = self.output.writer
-        writer.append(1)
-        write_i16_be(writer, as_i16(self.number))
-        write_i32_be(writer, ACK_FRAME_BYTES)
-        write_i32_be(writer, int(identity))
-        write_i64_be(writer, sequence)
-        writer.append(1 if is_multiple else 0)
-        writer.append(0xCE)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -452,16 +416,7 @@ class Channel(LaneReceiver):
         del self.consumers[consumer.tag]
         self.queues_of.pop(consumer.tag, None)
         if self.cancel_notify and not self.is_closed:
-            name = consumer.tag.encode()
-            writer = self.output.writer
-            writer.append(1)
-            write_i16_be(writer, as_i16(self.number))
-            write_i32_be(writer, 4 + 1 + len(name) + 1)
-            write_i32_be(writer, 0x3C001E)
-            writer.append(len(name))
-            writer.write(name)
-            writer.append(1)
-            writer.append(0xCE)
+            write_cancel(self.output.writer, self.number, consumer.tag)
             self.output.mark()
 
     def unsent_of(self, queue_name: str) -> Unsent:

@@ -8,6 +8,7 @@ from penstock.base.limits import CONSUMERS_PER_CHANNEL
 from penstock.broker.channel import Channel, unknown_tag
 from penstock.broker.content_rules import REPLY_TO_NAME, PropertyRules
 from penstock.broker.declare import Declarations
+from penstock.broker.queue_arguments import check_consumer
 from penstock.broker.session import Session
 from penstock.broker.transactions import ACK, DROP, REQUEUE, Transaction
 from penstock.protocol import methods as m
@@ -31,22 +32,32 @@ class Consuming:
             raise ConnectionFault(530, f"attempt to reuse consumer tag '{tag}'", 60, 20)
         if len(channel.consumers) >= CONSUMERS_PER_CHANNEL.default:
             raise ConnectionFault(
-                530, f"consumer limit per channel ({CONSUMERS_PER_CHANNEL.default}) is reached",
-                60, 20,
+                530,
+                f"consumer limit per channel ({CONSUMERS_PER_CHANNEL.default}) is reached",
+                60,
+                20,
             )
         name = q.queue
         if name == REPLY_TO_NAME:
             name = self._reply_queue(channel, q)
         actor = self.declarations.queue(int(channel.number), name, 60, 20)
+        check_consumer(actor.name, actor.vhost, q.arguments)
         if actor.exclusive_consumer is not None or (q.exclusive and actor.consumers):
             raise ChannelFault(
                 403,
                 f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use",
-                60, 20,
+                60,
+                20,
             )
         consumer = Consumer(
-            tag, actor.client, channel.sink, channel.unsent_of(actor.name), q.no_ack, q.exclusive,
-            channel.prefetch, dict(q.arguments),
+            tag,
+            actor.client,
+            channel.sink,
+            channel.unsent_of(actor.name),
+            q.no_ack,
+            q.exclusive,
+            channel.prefetch,
+            dict(q.arguments),
         )
         channel.consumers[tag] = consumer
         channel.queues_of[tag] = actor
@@ -86,9 +97,9 @@ class Consuming:
             return
         actor.remove_consumer(consumer)
         publisher = channel.publisher
-        if publisher is not None and isinstance(publisher.rules, PropertyRules):
-            if publisher.rules.reply_queue == actor.name:
-                publisher.rules.reply_queue = ""
+        rules = None if publisher is None else publisher.rules
+        if isinstance(rules, PropertyRules) and rules.reply_queue == actor.name:
+            rules.reply_queue = ""
         if actor.auto_delete and actor.had_consumers and not actor.consumers:
             self.session.vhost.remove_queue(actor)
 
@@ -112,13 +123,14 @@ class Consuming:
         _send(
             channel,
             m.BasicGetOk(
-                int(tag), redelivered, message.address.exchange, message.address.routing_key,
+                int(tag),
+                redelivered,
+                message.address.exchange,
+                message.address.routing_key,
                 int(actor.messages.ready_count()),
             ),
         )
-        write_content(
-            channel.output.writer, message, channel.number, channel.frame_bytes_max
-        )
+        write_content(channel.output.writer, message, channel.number, channel.frame_bytes_max)
         return None
 
     def qos(self, channel: Channel, q: m.BasicQos) -> m.Method | None:

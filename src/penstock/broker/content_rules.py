@@ -6,6 +6,7 @@ distribution) and rabbit_direct_reply_to.
 """
 
 from penstock.base.errors import ChannelFault
+from penstock.broker.equivalence import type_name
 from penstock.broker.publish import ContentRules
 from penstock.protocol.content import Message, make_content
 from penstock.protocol.property_lookup import (
@@ -49,17 +50,12 @@ class PropertyRules(ContentRules):
                 continue
             if not isinstance(more, list):
                 raise ChannelFault(
-                    406, f"invalid type for header '{name}': expected array, got {_kind(more)}",
-                    60, 40,
+                    406,
+                    f'invalid message: {{unacceptable_type_in_header,"{name}",{type_name(more)}}}',
+                    60,
+                    40,
                 )
-            for one in more:
-                if not isinstance(one, str):
-                    raise ChannelFault(
-                        406,
-                        f"invalid value in header '{name}': expected longstr, got {_kind(one)}",
-                        60, 40,
-                    )
-                keys.append(one)
+            keys.extend(one for one in more if isinstance(one, str))
         return keys
 
     def checked(self, message: Message) -> Message:
@@ -69,13 +65,14 @@ class PropertyRules(ContentRules):
             raise ChannelFault(
                 406,
                 f"user_id property set to '{claimed}' but authenticated user was '{self.user}'",
-                60, 40,
+                60,
+                40,
             )
         lifetime = expiration(header, PROPERTIES_OFFSET)
-        if lifetime is not None and not _is_lifetime(lifetime):
-            raise ChannelFault(
-                406, f"invalid expiration '{lifetime}': expected milliseconds, 0 or more", 60, 40
-            )
+        if lifetime is not None:
+            fault = _lifetime_fault(lifetime)
+            if fault != "":
+                raise ChannelFault(406, f"invalid expiration '{lifetime}': {fault}", 60, 40)
         if reply_to(header, PROPERTIES_OFFSET) == REPLY_TO_NAME:
             if self.reply_queue == "":
                 raise ChannelFault(406, "fast reply consumer does not exist", 60, 40)
@@ -105,9 +102,17 @@ class PropertyRules(ContentRules):
         return copy
 
 
-def _is_lifetime(text: str) -> bool:
-    return text.isascii() and text.isdigit() and int(text[:21]) <= EXPIRATION_MS_MAX
-
-
-def _kind(value: object) -> str:
-    return "table" if isinstance(value, dict) else type(value).__name__
+def _lifetime_fault(text: str) -> str:
+    """What is wrong with an expiration, "" if nothing is; words of RabbitMQ's parser."""
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    count = 0
+    while count < len(digits) and digits[count] in "0123456789":
+        count += 1
+    if count == 0:
+        return "no_integer"
+    if count < len(digits):
+        return f'{{leftover_string,"{digits[count:]}"}}'
+    number = int(text[:24])
+    if number < 0:
+        return f"{{value_negative,{number}}}"
+    return f"{{value_too_large,{number}}}" if number > EXPIRATION_MS_MAX else ""

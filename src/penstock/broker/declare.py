@@ -5,16 +5,24 @@ Reply codes and texts are RabbitMQ's (rabbit_channel). Each verb answers with th
 
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.broker.content_rules import REPLY_TO_NAME
-from penstock.broker.equivalence import check_arguments, check_field
+from penstock.broker.equivalence import check_arguments, check_field, type_name
 from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_arguments import check_queue
 from penstock.broker.session import Session
 from penstock.protocol import methods as m
 from penstock.routing.exchange import Exchange
 from penstock.routing.factory import check_kind, make_exchange
 
 QUEUE_ARGUMENT_KEYS = (
-    "x-expires", "x-message-ttl", "x-dead-letter-exchange", "x-dead-letter-routing-key",
-    "x-max-length", "x-max-length-bytes", "x-overflow", "x-max-priority", "x-queue-type",
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-overflow",
+    "x-max-priority",
+    "x-queue-type",
     "x-single-active-consumer",
 )
 
@@ -44,14 +52,13 @@ class Declarations:
                 if alternate is not None and not isinstance(alternate, str):
                     raise ChannelFault(
                         406,
-                        f"invalid type for arg 'alternate-exchange' in exchange '{name}' in vhost "
-                        f"'{vhost.name}'",
-                        40, 10,
+                        f"invalid type '{type_name(alternate)}' for arg 'alternate-exchange' in "
+                        f"exchange '{name}' in vhost '{vhost.name}'",
+                        40,
+                        10,
                     )
                 vhost.router.add_exchange(
-                    make_exchange(
-                        q.type, name, q.durable, q.auto_delete, q.internal, q.arguments
-                    )
+                    make_exchange(q.type, name, q.durable, q.auto_delete, q.internal, q.arguments)
                 )
             else:
                 self._same_exchange(found, q)
@@ -66,10 +73,14 @@ class Declarations:
             ("internal", q.internal, found.internal),
         ):
             check_field("exchange", q.exchange, vhost, field, received, current, 40)
-        current_arguments = {k: v for k, v in found.arguments.items()}
         check_arguments(
-            "exchange", q.exchange, vhost, ("alternate-exchange",), q.arguments,
-            current_arguments, 40,  # type: ignore[arg-type]  # arguments came from a table
+            "exchange",
+            q.exchange,
+            vhost,
+            ("alternate-exchange",),
+            q.arguments,
+            found.arguments,
+            40,
         )
 
     def exchange_delete(self, number: int, q: m.ExchangeDelete) -> m.Method | None:
@@ -78,8 +89,11 @@ class Declarations:
         found = self.session.vhost.find_exchange(name)
         if name.startswith("amq."):
             raise ChannelFault(
-                403, f"deletion of system exchange '{name}' in vhost "
-                f"'{self.session.vhost.name}' not allowed", 40, 20,
+                403,
+                f"deletion of system exchange '{name}' in vhost "
+                f"'{self.session.vhost.name}' not allowed",
+                40,
+                20,
             )
         if found is not None:
             if q.if_unused and not found.is_unused:
@@ -90,23 +104,21 @@ class Declarations:
         return None if q.no_wait else m.ExchangeDeleteOk()
 
     def exchange_bind(self, number: int, q: m.ExchangeBind) -> m.Method | None:
-        source, destination = self._pair(q.source, q.destination, 30)
-        source.bind(destination, q.routing_key, q.arguments)
+        self._not_default(q.destination, 40, 30)
+        self._not_default(q.source, 40, 30)
+        source = self._exchange(q.source, 40, 30)
+        source.bind(self._exchange(q.destination, 40, 30), q.routing_key, q.arguments)
         return None if q.no_wait else m.ExchangeBindOk()
 
     def exchange_unbind(self, number: int, q: m.ExchangeUnbind) -> m.Method | None:
-        source, destination = self._pair(q.source, q.destination, 40)
-        source.unbind(destination, q.routing_key, q.arguments)
-        self._maybe_auto_delete(source)
+        self._not_default(q.destination, 40, 40)
+        self._not_default(q.source, 40, 40)
+        source = self.session.vhost.find_exchange(q.source)
+        destination = self.session.vhost.find_exchange(q.destination)
+        if source is not None and destination is not None:
+            source.unbind(destination, q.routing_key, q.arguments)
+            self._maybe_auto_delete(source)
         return None if q.no_wait else m.ExchangeUnbindOk()
-
-    def _pair(self, source: str, destination: str, method_id: int) -> tuple[Exchange, Exchange]:
-        self._not_default(destination, 40, method_id)
-        self._not_default(source, 40, method_id)
-        return (
-            self._exchange(source, 40, method_id),
-            self._exchange(destination, 40, method_id),
-        )
 
     def _maybe_auto_delete(self, exchange: Exchange) -> None:
         if exchange.is_due:
@@ -123,20 +135,17 @@ class Declarations:
             if name != REPLY_TO_NAME and name not in vhost.queues:
                 raise self._no_queue(name, 10)
             return None if q.no_wait else m.QueueDeclareOk(name, 0, 1)
-        if q.passive:
-            actor = self.queue(number, name, 50, 10)
-        else:
-            actor = self._declare(name, q)
+        actor = self.queue(number, name, 50, 10) if q.passive else self._declare(name, q)
+        actor.catch_up()
         self.last_queue[number] = actor.name
         if q.no_wait:
             return None
-        return m.QueueDeclareOk(
-            actor.name, int(actor.messages.ready_count()), len(actor.consumers)
-        )
+        return m.QueueDeclareOk(actor.name, int(actor.messages.ready_count()), len(actor.consumers))
 
     def _declare(self, name: str, q: m.QueueDeclare) -> QueueActor:
         vhost = self.session.vhost
         owner = self.session.owner if q.exclusive else ""
+        check_queue(name, vhost.name, q.arguments)
         found = vhost.queues.get(name) if name != "" else None
         if found is not None:
             self._not_locked(found, 10)
@@ -147,11 +156,15 @@ class Declarations:
                 check_field("queue", name, vhost.name, field, received, current, 50)
             if q.exclusive != (found.owner != ""):
                 raise self._locked(name, 10)
-            current_arguments = {k: v for k, v in found.arguments.items()}
-            check_arguments(
-                "queue", name, vhost.name, QUEUE_ARGUMENT_KEYS, q.arguments,
-                current_arguments, 50,  # type: ignore[arg-type]  # arguments came from a table
-            )
+                check_arguments(
+                    "queue",
+                    name,
+                    vhost.name,
+                    QUEUE_ARGUMENT_KEYS,
+                    q.arguments,
+                    found.arguments,
+                    50,
+                )
             return found
         if name == "":
             name = self.session.maker.fresh_name("amq.gen-")
@@ -167,18 +180,20 @@ class Declarations:
         name = self._named(number, q.queue)
         key = name if q.routing_key == "" and q.queue == "" else q.routing_key
         self._not_default(q.exchange, 50, 20)
-        actor = self.queue(number, name, 50, 20)
-        self._exchange(q.exchange, 50, 20).bind(actor.target, key, q.arguments)
+        exchange = self._exchange(q.exchange, 50, 20)
+        exchange.bind(self.queue(number, name, 50, 20).target, key, q.arguments)
         return None if q.no_wait else m.QueueBindOk()
 
     def queue_unbind(self, number: int, q: m.QueueUnbind) -> m.Method | None:
         name = self._named(number, q.queue)
         key = name if q.routing_key == "" and q.queue == "" else q.routing_key
         self._not_default(q.exchange, 50, 50)
-        actor = self.queue(number, name, 50, 50)
-        exchange = self._exchange(q.exchange, 50, 50)
-        exchange.unbind(actor.target, key, q.arguments)
-        self._maybe_auto_delete(exchange)
+        actor = self.session.vhost.queues.get(name)
+        exchange = self.session.vhost.find_exchange(q.exchange)
+        # Undoing a binding that cannot be there is no fault in RabbitMQ.
+        if actor is not None and exchange is not None:
+            exchange.unbind(actor.target, key, q.arguments)
+            self._maybe_auto_delete(exchange)
         return m.QueueUnbindOk()
 
     def queue_purge(self, number: int, q: m.QueuePurge) -> m.Method | None:
@@ -192,6 +207,7 @@ class Declarations:
         if actor is None:
             return None if q.no_wait else m.QueueDeleteOk(0)
         self._not_locked(actor, 40)
+        actor.catch_up()
         if q.if_unused and actor.consumers:
             raise ChannelFault(406, f"queue '{name}' in vhost '{vhost.name}' in use", 50, 40)
         count = int(actor.messages.ready_count())
@@ -209,6 +225,8 @@ class Declarations:
         if actor is None:
             raise self._no_queue(name, method_id, class_id)
         self._not_locked(actor, method_id, class_id)
+        # What this connection published before has to be in the queue before anybody looks at it.
+        actor.catch_up()
         return actor
 
     def _named(self, number: int, name: str) -> str:
@@ -232,7 +250,8 @@ class Declarations:
             f"cannot obtain exclusive access to locked queue '{name}' in vhost "
             f"'{self.session.vhost.name}'. It could be originally declared on another connection "
             "or the exclusive property value does not match that of the original declaration.",
-            class_id, method_id,
+            class_id,
+            method_id,
         )
 
     def _not_locked(self, actor: QueueActor, method_id: int, class_id: int = 50) -> None:
@@ -243,8 +262,10 @@ class Declarations:
         found = self.session.vhost.find_exchange(name)
         if found is None:
             raise ChannelFault(
-                404, f"no exchange '{name}' in vhost '{self.session.vhost.name}'",
-                class_id, method_id,
+                404,
+                f"no exchange '{name}' in vhost '{self.session.vhost.name}'",
+                class_id,
+                method_id,
             )
         return found
 

@@ -3,13 +3,20 @@
 Source: RabbitMQ's rabbit_misc:assert_args_equivalence and assert_field_equivalence.
 """
 
+from collections.abc import Mapping
+
 from penstock.base.errors import ChannelFault
 from penstock.protocol.timestamp import Timestamp
-from penstock.protocol.values import Table, Value
+from penstock.protocol.values import Table
 
 
 def check_field(
-    kind: str, name: str, vhost: str, field: str, received: object, current: object,
+    kind: str,
+    name: str,
+    vhost: str,
+    field: str,
+    received: object,
+    current: object,
     class_id: int,
 ) -> None:
     """Raise ChannelFault 406 unless `received` equals `current`."""
@@ -24,7 +31,12 @@ def check_field(
 
 
 def check_arguments(
-    kind: str, name: str, vhost: str, keys: tuple[str, ...], received: Table, current: Table,
+    kind: str,
+    name: str,
+    vhost: str,
+    keys: tuple[str, ...],
+    received: Table,
+    current: Mapping[str, object],
     class_id: int,
 ) -> None:
     """Raise ChannelFault 406 for the first of `keys` that differs."""
@@ -35,6 +47,8 @@ def check_arguments(
             continue
         if key not in received and key not in current:
             continue
+        if key in received and key in current and type_name(mine) == type_name(theirs):
+            check_field(kind, name, vhost, key, mine, theirs, class_id)
         raise ChannelFault(
             406,
             f"inequivalent arg '{key}' for {kind} '{name}' in vhost '{vhost}': received "
@@ -50,22 +64,27 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-def _described(key: str, table: Table) -> str:
+def _described(key: str, table: Mapping[str, object]) -> str:
     if key not in table:
         return "none"
     value = table[key]
-    return f"the value '{_plain(value)}' of type '{_type_name(value)}'"
+    return f"the value '{_plain(value)}' of type '{type_name(value)}'"
 
 
-def _type_name(value: Value) -> str:
+def type_name(value: object) -> str:
+    """RabbitMQ's name for the type. The width of an integer is lost in decoding, so the smallest
+    that holds it is named, which is the one pika sends."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, Timestamp):
         return "timestamp"
     if isinstance(value, int):
-        return "signedint" if -(1 << 31) <= value < 1 << 31 else "long"
+        for bits, name in ((8, "byte"), (16, "short"), (32, "signedint")):
+            if -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+                return name
+        return "long"
     if isinstance(value, float):
-        return "double"
+        return "float"
     if isinstance(value, str | bytes):
         return "longstr"
     if isinstance(value, bytearray):

@@ -27,25 +27,40 @@ class Answerable:
 
 
 class Lane(Hop):
-    """items: the mailbox, oldest first, from `head`; receiving: whose it is; origin: who pays for what is in it;
-    wants_answers: the sender confirms; total: messages ever handed over."""
+    """items: the mailbox, oldest first, from `head`; receiving: whose it is;
+    origin: who pays for what is in it; wants_answers: the sender confirms."""
 
-    __slots__ = ("answerable", "head", "is_listed", "items", "origin", "receiving", "total",
-                 "wants_answers")
+    __slots__ = (
+        "answerable",
+        "head",
+        "is_listed",
+        "items",
+        "origin",
+        "receiving",
+        "wants_answers",
+    )
 
     def __init__(
-        self, sender: str, sender_layer: int, sender_gate: Gate,
-        receiving: "LaneReceiver", receiver_layer: int,
-        origin: Account, answerable: Answerable,
+        self,
+        sender: str,
+        sender_layer: int,
+        sender_gate: Gate,
+        receiving: "LaneReceiver",
+        receiver_layer: int,
+        origin: Account,
+        answerable: Answerable,
     ) -> None:
         super().__init__(
-            sender, sender_layer, sender_gate,
-            receiving.identity, receiver_layer, receiving.gate,
+            sender,
+            sender_layer,
+            sender_gate,
+            receiving.identity,
+            receiver_layer,
+            receiving.gate,
         )
         self.receiving = receiving
         self.items: list[Message] = []
         self.head: i64 = 0
-        self.total: i64 = 0
         self.is_listed = False
         self.wants_answers = False
         self.origin = origin

@@ -7,11 +7,11 @@ Source: AMQP 0-9-1 section 2.2.4; RabbitMQ's rabbit_reader.
 from penstock.base.config import Config
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.access import Access
-from penstock.broker.channel import Channel
+from penstock.broker.channel import Channel, ChannelPublisherHost
 from penstock.broker.content_rules import PropertyRules
-from penstock.broker.channel import ChannelPublisherHost
 from penstock.broker.lane import Answerable, Lane
 from penstock.broker.publish import Publisher
+from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import (
     PHASE_CLOSING,
     PHASE_NEGOTIATING,
@@ -23,7 +23,6 @@ from penstock.broker.reader import (
 from penstock.broker.session import QueueMaker, Session
 from penstock.broker.verbs import ChannelVerbs
 from penstock.broker.vhost import QueueListener, VirtualHost
-from penstock.broker.queue_actor import QueueActor
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_CONNECTION
 from penstock.flow.profile import Profile
@@ -151,14 +150,9 @@ class Negotiator(ConnectionVerbs):
             return
         if connection.phase == PHASE_CLOSING:
             return
-        if connection.phase == PHASE_OPEN:
-            if isinstance(method, m.ConnectionUpdateSecret):
-                self._send(connection, m.ConnectionUpdateSecretOk())
-                return
-            raise ConnectionFault(
-                503, f"unexpected method '{method.NAME}' on channel 0",
-                method.CLASS_ID, method.METHOD_ID,
-            )
+        if connection.phase == PHASE_OPEN and isinstance(method, m.ConnectionUpdateSecret):
+            self._send(connection, m.ConnectionUpdateSecretOk())
+            return
         action = self.handshake.take_method(method)
         if action is Action.AUTHENTICATE:
             self._authenticate(connection, method)
@@ -203,9 +197,7 @@ class Negotiator(ConnectionVerbs):
             Tuning(config.channels_max, config.frame_bytes_max, config.heartbeat_s),
             tuning_of(method),
         )
-        self.heartbeat = Heartbeat(
-            self.tuning.heartbeat_s, connection.line.clock.monotonic_ns()
-        )
+        self.heartbeat = Heartbeat(self.tuning.heartbeat_s, connection.line.clock.monotonic_ns())
 
     def _enter(self, connection: Connection, method: m.ConnectionOpen) -> None:
         household = self.household
@@ -213,9 +205,7 @@ class Negotiator(ConnectionVerbs):
         assert credentials is not None, "nobody is tuned who is not authenticated"
         vhost = household.find_vhost(method.virtual_host)
         if vhost is None:
-            raise ConnectionFault(
-                530, f"vhost {method.virtual_host} not found", 10, 40
-            )
+            raise ConnectionFault(530, f"vhost {method.virtual_host} not found", 10, 40)
         self.session = Session(connection, credentials.user, vhost, household, self.capabilities)
         self.verbs = ChannelVerbs(self.session)
         self.listener = Publishers(connection)
@@ -249,9 +239,7 @@ class Negotiator(ConnectionVerbs):
         if identity != CHANNEL_OPEN:
             if is_ours:
                 return
-            raise ConnectionFault(
-                504, "expected 'channel.open'", identity >> 16, identity & 0xFFFF
-            )
+            raise ConnectionFault(504, "expected 'channel.open'", identity >> 16, identity & 0xFFFF)
         if is_ours:
             raise ConnectionFault(504, "second 'channel.open' seen", 20, 10)
         self._open_channel(connection, number)
@@ -260,8 +248,11 @@ class Negotiator(ConnectionVerbs):
         highest = self.tuning.channel_max or self.household.config.channels_max
         if number > highest:
             raise ConnectionFault(
-                530, f"number of channels opened ({number}) has reached the negotiated channel_max "
-                f"({highest})", 20, 10,
+                530,
+                f"number of channels opened ({number}) has reached the negotiated channel_max "
+                f"({highest})",
+                20,
+                10,
             )
         session = self.session
         verbs = self.verbs
@@ -270,23 +261,40 @@ class Negotiator(ConnectionVerbs):
         line = connection.line
         identity = f"chan:{connection.name}/{number}"
         channel = Channel(
-            identity, number, connection.host, connection.output, verbs, connection.strategy,
-            int(connection.frame_bytes_max), profile.unsent_deliveries, line,
+            identity,
+            number,
+            connection.host,
+            connection.output,
+            verbs,
+            connection.strategy,
+            int(connection.frame_bytes_max),
+            profile.unsent_deliveries,
+            line,
         )
         channel.cancel_notify = "consumer_cancel_notify" in session.capabilities
         rules = PropertyRules(session.user, int(connection.frame_bytes_max))
         channel.publisher = Publisher(
-            identity, channel.gate, connection.account, session.vhost, connection.strategy,
-            profile.is_parking, rules, ChannelPublisherHost(channel), line,
+            identity,
+            channel.gate,
+            connection.account,
+            session.vhost,
+            connection.strategy,
+            profile.is_parking,
+            rules,
+            ChannelPublisherHost(channel),
+            line,
         )
         gate = connection.gate
         if profile.is_parking:
-            gate = Gate(
-                connection.identity, line.clock, HopGateObserver(connection, channel)
-            )
+            gate = Gate(connection.identity, line.clock, HopGateObserver(connection, channel))
         lane = Lane(
-            connection.identity, LAYER_CONNECTION, gate, channel, LAYER_CHANNEL,
-            connection.account, Answerable(),
+            connection.identity,
+            LAYER_CONNECTION,
+            gate,
+            channel,
+            LAYER_CHANNEL,
+            connection.account,
+            Answerable(),
         )
         connection.strategy.wire(lane)
         connection.add_channel(channel, lane)

@@ -29,8 +29,16 @@ class Output:
     """Nominal base of the socket's writer and the simulator's. `held_bytes`: sent to the shell and
     not yet taken by the socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES."""
 
-    __slots__ = ("held_bytes", "high_bytes", "is_dirty", "is_open", "line", "owner", "unsent",
-                 "writer")
+    __slots__ = (
+        "held_bytes",
+        "high_bytes",
+        "is_dirty",
+        "is_open",
+        "line",
+        "owner",
+        "unsent",
+        "writer",
+    )
 
     def __init__(self, line: "OutputLine", high_bytes: int) -> None:
         self.writer = BytesWriter()

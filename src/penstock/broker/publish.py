@@ -21,6 +21,7 @@ from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Address, Message
+from penstock.protocol.property_lookup import check_properties
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 
@@ -34,7 +35,13 @@ class Route:
     """Where publishes with one method payload go, while the router's epoch is `epoch`."""
 
     __slots__ = (
-        "address", "epoch", "exchange", "is_mandatory", "lanes", "method", "needs_headers",
+        "address",
+        "epoch",
+        "exchange",
+        "is_mandatory",
+        "lanes",
+        "method",
+        "needs_headers",
     )
 
     def __init__(self, method: bytes, address: Address, exchange: Exchange) -> None:
@@ -49,7 +56,7 @@ class Route:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ContentRules:
-    """What a publish's properties ask for beyond routing; see broker/content_rules. Nominal base."""
+    """What a publish's properties ask for beyond routing; see broker/content_rules."""
 
     __slots__ = ()
 
@@ -102,14 +109,38 @@ class Publisher(Answerable):
     """One channel's publishing side. `gate`: the channel's; `parked`: the publish kept aside."""
 
     __slots__ = (
-        "account", "actors", "cache", "confirms", "gate", "host", "identity", "is_parking", "lanes", "line",
-        "parked", "parked_route", "publish_count", "return_count", "rules", "strategy",
-        "unroutable_count", "vhost", "waits_for",
+        "account",
+        "actors",
+        "cache",
+        "confirms",
+        "gate",
+        "host",
+        "identity",
+        "is_parking",
+        "lanes",
+        "line",
+        "parked",
+        "parked_route",
+        "publish_count",
+        "return_count",
+        "rules",
+        "strategy",
+        "unroutable_count",
+        "vhost",
+        "waits_for",
     )
 
     def __init__(
-        self, identity: str, gate: Gate, account: Account, vhost: VirtualHost, strategy: Strategy,
-        is_parking: bool, rules: ContentRules, host: PublisherHost, line: Line,
+        self,
+        identity: str,
+        gate: Gate,
+        account: Account,
+        vhost: VirtualHost,
+        strategy: Strategy,
+        is_parking: bool,
+        rules: ContentRules,
+        host: PublisherHost,
+        line: Line,
     ) -> None:
         self.identity = identity
         self.gate = gate
@@ -142,10 +173,14 @@ class Publisher(Answerable):
             route = self._resolve(message.method)
         lanes = route.lanes
         flags: i64 = i64(message.raw[19])
+        # No properties, or the delivery mode alone, need no look at what stands behind the flags.
+        if (flags & 0xEF) != 0 or message.raw[20] != 0 or message.header_bytes > 15:
+            check_properties(message.raw, 19, int(message.header_bytes) + 7)
         if (flags & 0x03) != 0 or (message.raw[20] & FLAG_USER_ID) != 0:
             message = self.rules.checked(message)
         if route.needs_headers or (
-            (flags & FLAG_HEADERS) != 0 and message.raw.find(b"CC", 21, message.header_bytes + 7) > 0
+            (flags & FLAG_HEADERS) != 0
+            and message.raw.find(b"CC", 21, message.header_bytes + 7) > 0
         ):
             lanes = self._lanes_of(self._targets(route, message))
             message = self.rules.without_bcc(message)
@@ -270,9 +305,7 @@ class Publisher(Answerable):
         gate = self.gate
         if self.is_parking:
             gate = Gate(self.identity, self.line.clock, LaneGateObserver(self))
-        lane = Lane(
-            self.identity, LAYER_CHANNEL, gate, actor, LAYER_QUEUE, self.account, self
-        )
+        lane = Lane(self.identity, LAYER_CHANNEL, gate, actor, LAYER_QUEUE, self.account, self)
         lane.wants_answers = self.confirms is not None
         self.strategy.wire(lane)
         self.lanes[actor.name] = lane

@@ -57,15 +57,41 @@ class QueueActor(LaneReceiver):
     can be given a message, served in rotation."""
 
     __slots__ = (
-        "arguments", "auto_delete", "client", "consumers", "cursor", "depth_bytes", "durable",
-        "exclusive_consumer", "had_consumers", "is_deep", "is_over", "lanes", "messages", "name",
-        "owner", "pending", "ready", "strategy", "target", "unacked_bytes",
-        "unacked_count", "vhost",
+        "arguments",
+        "auto_delete",
+        "client",
+        "consumers",
+        "cursor",
+        "depth_bytes",
+        "durable",
+        "exclusive_consumer",
+        "had_consumers",
+        "is_deep",
+        "is_over",
+        "lanes",
+        "messages",
+        "name",
+        "owner",
+        "pending",
+        "ready",
+        "strategy",
+        "target",
+        "unacked_bytes",
+        "unacked_count",
+        "vhost",
     )
 
     def __init__(
-        self, vhost: str, name: str, durable: bool, auto_delete: bool, owner: str,
-        arguments: dict[str, object], line: Line, strategy: Strategy, depth_bytes: int,
+        self,
+        vhost: str,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        owner: str,
+        arguments: dict[str, object],
+        line: Line,
+        strategy: Strategy,
+        depth_bytes: int,
     ) -> None:
         super().__init__(f"queue:{vhost}{'' if vhost == '/' else '/'}{name}", line)
         self.vhost = vhost
@@ -144,6 +170,17 @@ class QueueActor(LaneReceiver):
         self.strategy.repay(lane, lane.origin, count, bytes_)
         return len(lane.items) > 0
 
+    def catch_up(self) -> None:
+        """Take everything out of the lanes now; at most their windows."""
+        pending = self.pending
+        self.pending = []
+        for lane in pending:
+            while self._take_lane(lane, len(lane.items)):
+                pass
+            lane.is_listed = False
+        if pending:
+            self.wake()
+
     def _measure_depth(self) -> None:
         held: i64 = self.messages.bytes_ready + self.unacked_bytes
         if self.is_deep:
@@ -198,9 +235,7 @@ class QueueActor(LaneReceiver):
             consumer.unacked += 1
             self.unacked_count += 1
             self.unacked_bytes += len(message.raw)
-        consumer.sink.deliver(
-            consumer, message, self.messages.position, self.messages.redelivered
-        )
+        consumer.sink.deliver(consumer, message, self.messages.position, self.messages.redelivered)
 
     def _hold(self, consumer: Consumer) -> None:
         """Take `consumer` out of the ready ring, because its room is 0."""

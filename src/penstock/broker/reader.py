@@ -3,7 +3,7 @@
 Only here does anything wait (law 9). What a content event meets:
 
     alarm set              the publish is held; connection.blocked goes out; reading continues
-    hop closed, parking    the publish is held beside its channel, one per channel; reading continues
+    hop closed, parking    the publish is held beside its channel, one each; reading continues
     otherwise held already the event that would be the second is kept, the gate closes, and the
                            socket is not read until the hop opens or the alarm clears
     hop closed, no parking the gate is the hop's own sender gate: nothing more is parsed
@@ -18,6 +18,7 @@ from penstock.broker.actor import BLOCKED, IDLE, Actor, Line
 from penstock.broker.channel import Channel, ChannelHost
 from penstock.broker.lane import Lane
 from penstock.broker.output import Output, OutputOwner
+from penstock.broker.shell import Shell
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.strategy import Strategy
@@ -56,7 +57,9 @@ class ConnectionVerbs:
         """A method on a channel that is not open. Raises: ConnectionFault."""
         raise NotImplementedError
 
-    def close_channel(self, connection: "Connection", channel: Channel, fault: ChannelFault) -> None:
+    def close_channel(
+        self, connection: "Connection", channel: Channel, fault: ChannelFault
+    ) -> None:
         """A channel failed: tell the peer and discard until it has answered."""
         raise NotImplementedError
 
@@ -79,19 +82,6 @@ class ConnectionVerbs:
     def ended(self, connection: "Connection") -> None:
         """The connection is gone from the broker."""
         raise NotImplementedError
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Shell:
-    """What a connection asks of whoever owns its socket. Nominal base."""
-
-    __slots__ = ()
-
-    def resume(self) -> None:
-        """Input may be read again."""
-
-    def close_after_output(self) -> None:
-        """Close the socket once everything written has been sent."""
 
 
 class ReaderHost(ChannelHost):
@@ -148,15 +138,42 @@ class Connection(Actor):
     """name: unique, readable; channels: open ones by number; parser, output: the two directions."""
 
     __slots__ = (
-        "account", "alarms", "channels", "cold", "frame_bytes_max", "host", "is_parking",
-        "is_told_blocked", "last_channel", "name", "output", "parked_bytes", "parser", "phase",
-        "received", "receive_count", "shell", "stopped", "stopped_on", "strategy", "verbs",
+        "account",
+        "alarms",
+        "channels",
+        "cold",
+        "frame_bytes_max",
+        "host",
+        "is_parking",
+        "is_told_blocked",
+        "last_channel",
+        "name",
+        "output",
+        "parked_bytes",
+        "parser",
+        "phase",
+        "receive_count",
+        "received",
+        "shell",
+        "stopped",
+        "stopped_on",
+        "strategy",
+        "verbs",
     )
 
     def __init__(
-        self, name: str, verbs: ConnectionVerbs, strategy: Strategy, is_parking: bool,
-        account_high_bytes: int, parent: Account | None, parser: FrameParser, output: Output,
-        shell: Shell, cold: object, line: Line,
+        self,
+        name: str,
+        verbs: ConnectionVerbs,
+        strategy: Strategy,
+        is_parking: bool,
+        account_high_bytes: int,
+        parent: Account | None,
+        parser: FrameParser,
+        output: Output,
+        shell: Shell,
+        cold: object,
+        line: Line,
     ) -> None:
         super().__init__("conn:" + name, line)
         self.name = name
@@ -313,9 +330,10 @@ class Connection(Actor):
         if self.alarms:
             return
         self._release(channel, False)
-        if self.stopped_on is not None and self.stopped_on[0] == channel.identity:
-            if channel.upstream is not None and not channel.upstream.is_closed:
-                self._go_on()
+        lane = channel.upstream
+        is_waited_for = self.stopped_on is not None and self.stopped_on[0] == channel.identity
+        if is_waited_for and lane is not None and not lane.is_closed:
+            self._go_on()
 
     def release_held(self, channel: Channel) -> None:
         """Hand over what waits here for `channel`, its hop closed or not."""

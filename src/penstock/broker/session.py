@@ -12,7 +12,12 @@ class QueueMaker:
     __slots__ = ()
 
     def make_queue(
-        self, vhost: VirtualHost, name: str, durable: bool, auto_delete: bool, owner: str,
+        self,
+        vhost: VirtualHost,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        owner: str,
         arguments: Table,
     ) -> QueueActor:
         raise NotImplementedError
@@ -28,7 +33,11 @@ class Session:
     __slots__ = ("capabilities", "connection", "maker", "user", "vhost")
 
     def __init__(
-        self, connection: Connection, user: str, vhost: VirtualHost, maker: QueueMaker,
+        self,
+        connection: Connection,
+        user: str,
+        vhost: VirtualHost,
+        maker: QueueMaker,
         capabilities: frozenset[str],
     ) -> None:
         self.connection = connection

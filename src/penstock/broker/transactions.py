@@ -59,5 +59,6 @@ class Transaction:
                 406,
                 f"transaction of {count} publishes and settles, {self.bytes} bytes, is larger than "
                 f"{TX_MESSAGES_MAX.default} or {TX_BYTES_MAX} bytes; commit more often",
-                90, 20,
+                90,
+                20,
             )

@@ -20,9 +20,20 @@ Handler = Callable[[Channel, Any], m.Method | None]
 GOES_PAST = frozenset(
     (kind.CLASS_ID << 16) | kind.METHOD_ID
     for kind in (
-        m.BasicAck, m.BasicNack, m.BasicReject, m.BasicRecover, m.BasicRecoverAsync, m.BasicQos,
-        m.ChannelFlow, m.ChannelFlowOk, m.BasicConsume, m.BasicCancel, m.BasicCancelOk, m.BasicGet,
-        m.QueuePurge, m.QueueDeclare,
+        m.BasicAck,
+        m.BasicNack,
+        m.BasicReject,
+        m.BasicRecover,
+        m.BasicRecoverAsync,
+        m.BasicQos,
+        m.ChannelFlow,
+        m.ChannelFlowOk,
+        m.BasicConsume,
+        m.BasicCancel,
+        m.BasicCancelOk,
+        m.BasicGet,
+        m.QueuePurge,
+        m.QueueDeclare,
     )
 )
 
@@ -78,9 +89,7 @@ class ChannelVerbs(Verbs):
         if handler is None:
             if isinstance(method, m.ChannelOpen):
                 raise ConnectionFault(504, "second 'channel.open' seen", 20, 10)
-            raise ConnectionFault(
-                503, f"unexpected method '{method.NAME}'", method.CLASS_ID, method.METHOD_ID
-            )
+            raise ConnectionFault(503, "unimplemented method", method.CLASS_ID, method.METHOD_ID)
         answer = handler(channel, method)
         if answer is not None:
             channel.output.writer.write(method_frame(int(channel.number), answer))

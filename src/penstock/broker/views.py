@@ -29,7 +29,9 @@ def actor_snapshots(broker: Broker) -> dict[str, ActorSnapshot]:
         _add(
             found,
             ActorSnapshot(
-                source, "alarm", "set",
+                source,
+                "alarm",
+                "set",
                 numbers={
                     "used_bytes": float(broker.memory_used_bytes),
                     "limit_bytes": float(broker.memory_high_bytes),
@@ -69,7 +71,9 @@ def _connection(broker: Broker, connection: Connection, now_ns: int) -> ActorSna
         labels["vhost"] = negotiator.session.vhost.name
         product = negotiator.client_properties.get("product")
         version = negotiator.client_properties.get("version")
-        labels["client"] = f"{product or 'unknown client'} {version or ''}".strip()
+        labels["client"] = f"{product if isinstance(product, str) else 'unknown client'} " + (
+            version if isinstance(version, str) else ""
+        )
         given = negotiator.client_properties.get("connection_name")
         if isinstance(given, str):
             labels["name"] = given
@@ -85,9 +89,13 @@ def _connection(broker: Broker, connection: Connection, now_ns: int) -> ActorSna
         if channel.upstream is not None:
             _credit(numbers, channel.upstream)
     return ActorSnapshot(
-        connection.identity, "conn", connection.state(now_ns),
+        connection.identity,
+        "conn",
+        connection.state(now_ns),
         times=_times(connection.time.totals(now_ns)),
-        blocked=_blocked(connection, now_ns), numbers=numbers, labels=labels,
+        blocked=_blocked(connection, now_ns),
+        numbers=numbers,
+        labels=labels,
     )
 
 
@@ -107,8 +115,12 @@ def _channel(channel: Channel, now_ns: int) -> ActorSnapshot:
             _credit(numbers, lane)
     state = "flow" if channel.is_stalled else channel.gate.state(now_ns)
     return ActorSnapshot(
-        channel.identity, "chan", state, times=_times(channel.time.totals(now_ns)),
-        blocked=_blocked(channel, now_ns), numbers=numbers,
+        channel.identity,
+        "chan",
+        state,
+        times=_times(channel.time.totals(now_ns)),
+        blocked=_blocked(channel, now_ns),
+        numbers=numbers,
     )
 
 
@@ -149,7 +161,11 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
             ) + float(int(lane.in_flight))
     labels = {"vhost": queue.vhost}
     return ActorSnapshot(
-        queue.identity, "queue", queue.gate.state(now_ns),
+        queue.identity,
+        "queue",
+        queue.gate.state(now_ns),
         times=_times(queue.time.totals(now_ns)),
-        blocked=_blocked(queue, now_ns), numbers=numbers, labels=labels,
+        blocked=_blocked(queue, now_ns),
+        numbers=numbers,
+        labels=labels,
     )

@@ -30,16 +30,27 @@ NOT_KEPT = "memory only: queues and messages, durable ones too, are gone after a
 @click.option("--events", default=None, help="Directory for flow event files.")
 @click.option("--control", default=None, help="Path of the control socket.")
 def serve(
-    host: str | None, port: int | None, memory: bool, data: str, config_path: str,
-    profile: str | None, queue_depth: int | None, events: str | None, control: str | None,
+    host: str | None,
+    port: int | None,
+    memory: bool,
+    data: str,
+    config_path: str,
+    profile: str | None,
+    queue_depth: int | None,
+    events: str | None,
+    control: str | None,
 ) -> None:
     """Run a broker until Ctrl-C."""
     config = read_config(config_path) if config_path else Config()
-    changes = {
-        "host": host, "port": port, "profile": profile, "queue_depth_bytes": queue_depth,
-        "events_dir": events, "control_socket": control,
-    }
-    config = replace(config, **{key: value for key, value in changes.items() if value is not None})
+    config = replace(
+        config,
+        host=host or config.host,
+        port=config.port if port is None else port,
+        profile=profile or config.profile,
+        queue_depth_bytes=config.queue_depth_bytes if queue_depth is None else queue_depth,
+        events_dir=events or config.events_dir,
+        control_socket=control or config.control_socket,
+    )
     if memory and data:
         raise click.UsageError("--memory and --data exclude each other")
     started = time.monotonic()

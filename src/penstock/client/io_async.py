@@ -22,7 +22,7 @@ from penstock.client.errors import ConnectError, ConnectionClosedError, NoReplyE
 from penstock.client.events import Replied
 from penstock.client.inbox import ChannelInbox, Inbox
 from penstock.client.session import Session
-from penstock.client.socket_io import connect_error
+from penstock.client.io_socket import connect_error
 from penstock.client.url import BrokerUrl, parse_url
 from penstock.protocol.methods import Method
 

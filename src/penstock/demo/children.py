@@ -1,8 +1,8 @@
 """Processes that a run starts, and the promise that it ends every one of them, by its handle.
 
-Each child has its own session, so that Ctrl-C at the terminal reaches the run alone, which then ends
-its children in order. A child is asked first (its input is closed, then SIGTERM) and killed when it
-has not gone within its time.
+Each child has its own session, so that Ctrl-C at the terminal reaches the run alone, which then
+ends its children in order. A child is asked first (its input is closed, then SIGTERM) and killed
+when it has not gone within its time.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What can be seen of flow control while the run goes on: the broker's event files, as they grow."""
+"""What can be seen of flow control while the run goes on: the event files, as they grow."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +12,12 @@ from penstock.spark.summary import HELD_KINDS
 @dataclass(frozen=True, slots=True)
 class Held:
     """One look. `share`: 0..1 of the time since the last look in which at least one publisher was
-    held; `cause`: the greatest root cause, "" if nobody was held; `path`: its chain."""
+    held; `cause`: the greatest root cause, "" if nobody was held; `waiting`: messages in all queues
+    at their last samples."""
 
     share: float
     cause: str
-    path: str
+    waiting: int
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class EventTail:
     _files: dict[Path, _File] = field(default_factory=dict)
     _tracker: GateTracker = field(default_factory=lambda: GateTracker(""))
     _seen_ns: int = 0
+    _depths: dict[str, int] = field(default_factory=dict)
 
     def look(self, now_ns: int) -> Held:
         """Read on and say who was held since the last look; the first look starts the clock."""
@@ -40,16 +42,23 @@ class EventTail:
         for path in input_files(self.directory, EVENT_FILES):
             for line in self._new_lines(path):
                 event = event_from_line("", line)
-                if event is not None:
+                if event is None:
+                    continue
+                if event.kind == "queue_sample":
+                    numbers = event.numbers
+                    self._depths[event.actor] = numbers.get("ready", 0) + numbers.get("unacked", 0)
+                else:
                     ended.extend(self._tracker.feed(event))
         since_ns, self._seen_ns = self._seen_ns, now_ns
+        waiting = sum(self._depths.values())
         if not since_ns or now_ns <= since_ns:
-            return Held(0.0, "", "")
+            return Held(0.0, "", waiting)
         edges = [
             Edge(*interval[1:4], max(interval.start_ns, since_ns), min(interval.end_ns, now_ns))
             for interval in (*ended, *self._tracker.cut(now_ns))
         ]
-        return summarise(edges, now_ns - since_ns)
+        share, cause = summarise(edges, now_ns - since_ns)
+        return Held(share, cause, waiting)
 
     def _new_lines(self, path: Path) -> list[str]:
         known = self._files.setdefault(path, _File())
@@ -61,19 +70,18 @@ class EventTail:
         return lines
 
 
-def summarise(edges: list[Edge], window_ns: int) -> Held:
+def summarise(edges: list[Edge], window_ns: int) -> tuple[float, str]:
     """The share of `window_ns` in which any publisher was held, and the greatest root cause."""
-    causes: dict[tuple[str, str], int] = {}
+    causes: dict[str, int] = {}
     for key, blamed_ns in sweep(edges, {}).items():
         if actor_kind(key.victim) in HELD_KINDS:
-            causes[key.cause, key.path] = causes.get((key.cause, key.path), 0) + blamed_ns
+            causes[key.cause] = causes.get(key.cause, 0) + blamed_ns
     if not causes:
-        return Held(0.0, "", "")
+        return 0.0, ""
     # One imaginary actor that is held whenever a publisher is: its blame is the union.
     anybody = [
         Edge("any", "any", "", edge.start_ns, edge.end_ns)
         for edge in edges if actor_kind(edge.actor) in HELD_KINDS
     ]
     union_ns = sum(sweep(anybody, {}).values())
-    cause, path = max(causes, key=lambda key: (causes[key], key))
-    return Held(min(1.0, union_ns / window_ns), cause, path)
+    return min(1.0, union_ns / window_ns), max(causes, key=lambda key: (causes[key], key))

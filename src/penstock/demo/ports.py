@@ -8,6 +8,7 @@ import psutil
 from penstock.base.errors import OperatorError
 
 HOST: Final = "127.0.0.1"
+PORT_MAX: Final = 65_535
 
 
 def choose_port(port: int) -> int:
@@ -16,6 +17,8 @@ def choose_port(port: int) -> int:
     The port is free when asked; somebody may still take it before the broker does, which the broker
     then reports itself. Raises: OperatorError naming the owner and the fix.
     """
+    if not 0 <= port <= PORT_MAX:
+        raise OperatorError(f"port {port} does not exist; choose 1 to {PORT_MAX}, or 0 for any")
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -31,6 +34,18 @@ def choose_port(port: int) -> int:
             ) from fault
         bound: int = probe.getsockname()[1]
         return bound
+
+
+def connected_from(pid: int, port: int) -> list[str]:
+    """Local addresses of the connections of a process to `port`, sorted; [] if unknown."""
+    try:
+        found = psutil.Process(pid).net_connections("tcp")
+    except psutil.Error:
+        return []
+    return sorted(
+        f"{one.laddr.ip}:{one.laddr.port}" for one in found
+        if one.status == psutil.CONN_ESTABLISHED and one.raddr and one.raddr.port == port
+    )
 
 
 def owner_of(port: int) -> str:

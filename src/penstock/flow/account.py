@@ -17,7 +17,13 @@ class Account(Cause):
     it opens again at `low_bytes` (half of high). `gate` is None for pages nobody waits on."""
 
     __slots__ = (
-        "children", "debt_bytes", "debt_messages", "gate", "high_bytes", "is_held", "low_bytes",
+        "children",
+        "debt_bytes",
+        "debt_messages",
+        "gate",
+        "high_bytes",
+        "is_held",
+        "low_bytes",
         "parent",
     )
 

@@ -23,8 +23,8 @@ class Window:
     def __init__(self, initial: int, more_after: int, unit: str) -> None:
         if initial < 0 or more_after < 0 or (initial == 0) != (more_after == 0):
             raise OperatorError(
-                f"credit window {{{initial}, {more_after}}} {unit}: both must be positive, or both 0 "
-                "to switch credit off"
+                f"credit window {{{initial}, {more_after}}} {unit}: both must be positive, or "
+                "both 0 to switch credit off"
             )
         if initial < more_after:
             raise OperatorError(
@@ -49,8 +49,10 @@ class Credit(Strategy):
 
     def wire(self, hop: Hop) -> None:
         hop.set_window(
-            self.window.initial, self.window.more_after,
-            self.bytes_window.initial, self.bytes_window.more_after,
+            self.window.initial,
+            self.window.more_after,
+            self.bytes_window.initial,
+            self.bytes_window.more_after,
         )
 
     def charge(self, hop: Hop, origin: Account, messages: i64, bytes_: i64) -> None:

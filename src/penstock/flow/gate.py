@@ -57,7 +57,7 @@ class Gate:
         self.blocked_at_ns: int = -STATE_WINDOW_NS
 
     def close(self, peer: str, reason: str) -> None:
-        """Hold the owner for (`peer`, `reason`). Closing twice for the same pair changes nothing."""
+        """Hold the owner for (`peer`, `reason`); again for the same pair changes nothing."""
         key = (peer, reason)
         if key in self.reasons:
             return

@@ -26,13 +26,37 @@ class Hop(Deferred):
     closed, grants are deferred; `window_*` and `more_*`: see credit.Window, 0 for unlimited."""
 
     __slots__ = (
-        "balance", "balance_bytes", "blocks", "deferred", "deferred_bytes", "done", "done_bytes",
-        "epoch", "in_flight", "in_flight_bytes", "is_closed", "more_after", "more_after_bytes",
-        "name", "receiver", "receiver_gate", "sender", "sender_gate", "window", "window_bytes",
+        "balance",
+        "balance_bytes",
+        "blocks",
+        "deferred",
+        "deferred_bytes",
+        "done",
+        "done_bytes",
+        "epoch",
+        "in_flight",
+        "in_flight_bytes",
+        "is_closed",
+        "more_after",
+        "more_after_bytes",
+        "name",
+        "receiver",
+        "receiver_gate",
+        "sender",
+        "sender_gate",
+        "window",
+        "window_bytes",
     )
 
-    def __init__(self, sender: str, sender_layer: int, sender_gate: Gate,
-                 receiver: str, receiver_layer: int, receiver_gate: Gate) -> None:
+    def __init__(
+        self,
+        sender: str,
+        sender_layer: int,
+        sender_gate: Gate,
+        receiver: str,
+        receiver_layer: int,
+        receiver_gate: Gate,
+    ) -> None:
         if sender_layer >= receiver_layer:
             raise OperatorError(
                 f"hop {sender} -> {receiver} refused: it leads from layer {sender_layer} to layer "
@@ -104,7 +128,13 @@ class Hop(Deferred):
         """Assert law 1 in both dimensions. Raises: AssertionError naming the hop."""
         if self.window > 0:
             total = self.balance + self.in_flight + self.done + self.deferred
-            assert total == self.window, f"{self.name}: {total} messages on the books, not {self.window}"
+            assert total == self.window, (
+                f"{self.name}: {total} messages on the books, not {self.window}"
+            )
         if self.window_bytes > 0:
-            total = self.balance_bytes + self.in_flight_bytes + self.done_bytes + self.deferred_bytes
-            assert total == self.window_bytes, f"{self.name}: {total} bytes, not {self.window_bytes}"
+            total = (
+                self.balance_bytes + self.in_flight_bytes + self.done_bytes + self.deferred_bytes
+            )
+            assert total == self.window_bytes, (
+                f"{self.name}: {total} bytes, not {self.window_bytes}"
+            )

@@ -45,9 +45,7 @@ class Profile:
         )
 
 
-PENSTOCK: Final = Profile(
-    "penstock", 400, 200, 4 * MIB, 2 * MIB, True, False, True, 32 * MIB, 200
-)
+PENSTOCK: Final = Profile("penstock", 400, 200, 4 * MIB, 2 * MIB, True, False, True, 32 * MIB, 200)
 RABBITMQ_4: Final = Profile("rabbitmq-4", 400, 200, 0, 0, False, True, False, 0, 200)
 RABBITMQ_35: Final = Profile("rabbitmq-3.5", 200, 50, 0, 0, False, True, False, 0, 200)
 NONE: Final = Profile("none", 0, 0, 0, 0, False, False, False, 0, 65_535)

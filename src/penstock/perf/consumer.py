@@ -12,9 +12,10 @@ from penstock.client.events import (
     Delivery,
 )
 from penstock.perf.link import Link
+from penstock.perf.member import Member
 from penstock.perf.meter import Tally
 from penstock.perf.plan import Plan
-from penstock.perf.stamp import read_stamp
+from penstock.perf.stamp import OLDEST_NS, read_stamp
 
 WAITING_MAX: Final = 1000
 """Deliveries a slow consumer holds before it stops reading its socket (auto-ack, no prefetch)."""
@@ -22,20 +23,22 @@ _BODY_AT: Final = 15
 """Behind the header payload: its own end octet and envelope, then the body frame's envelope."""
 
 
-class Consumer:
-    """One consumer with a connection and a channel of its own. `failed`: as in Producer.
+class Consumer(Member):
+    """One consumer with a connection and a channel of its own.
 
-    `received`: deliveries processed; `unique`: those the broker did not mark as redelivered.
+    `received`: deliveries processed; `unique`: those of this run that the broker did not mark as
+    redelivered. Without producers in this run, every message not older than an hour is its own.
     """
 
-    def __init__(self, name: str, link: Link, channel: Channel, plan: Plan, tally: Tally) -> None:
-        self.name = name
-        self.link = link
-        self.failed: str | None = None
+    def __init__(
+        self, name: str, link: Link, channel: Channel, plan: Plan, tally: Tally, start_ns: int
+    ) -> None:
+        super().__init__(name, link)
         self.received = 0
         self.unique = 0
         self._plan = plan
         self._tally = tally
+        self._start_ns = start_ns
         self._channel = channel.number
         self._interval_ns = plan.consumer_interval_ns()
         self._ready_ns = 0
@@ -61,10 +64,10 @@ class Consumer:
         for event in events:
             if isinstance(event, Delivery):
                 self._waiting.append(event)
-            elif isinstance(event, ChannelClosed | ConnectionClosed) and self.failed is None:
-                self.failed = f"{self.name}: {event.code} {event.text}"
-            elif isinstance(event, Cancelled) and self.failed is None:
-                self.failed = f"{self.name}: its queue was deleted"
+            elif isinstance(event, ChannelClosed | ConnectionClosed):
+                self.fail(event.code, event.text)
+            elif isinstance(event, Cancelled):
+                self.fail(0, "its queue was deleted")
         self.turn(now_ns)
 
     def turn(self, now_ns: int) -> None:
@@ -95,16 +98,19 @@ class Consumer:
         self.received += 1
         tally.received += 1
         tally.received_bytes += int(message.body_bytes)
-        if delivery.redelivered:
+        redelivered = delivery.redelivered
+        if redelivered:
             tally.redelivered += 1
-        else:
-            self.unique += 1
-        latency = read_stamp(message.raw, int(message.header_bytes) + _BODY_AT, now_ns)
+        oldest_ns = now_ns - self._start_ns if self._plan.producers else OLDEST_NS
+        at = int(message.header_bytes) + _BODY_AT
+        latency = read_stamp(message.raw, at, now_ns, oldest_ns)
         if latency is None:
-            tally.unstamped += 1
+            tally.foreign += 1
         else:
             tally.intended_latency.record(latency[0])
             tally.sent_latency.record(latency[1])
+            if not redelivered:
+                self.unique += 1
         if not self._plan.auto_ack:
             self._last_tag = delivery.delivery_tag
             self._unacked += 1

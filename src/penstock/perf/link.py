@@ -1,4 +1,4 @@
-"""One non-blocking connection in the tool's own loop: its socket, its session, what is unsent. IO."""
+"""One non-blocking connection in the tool's own loop: socket, session, what is unsent. IO."""
 
 import socket
 

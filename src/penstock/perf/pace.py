@@ -7,28 +7,34 @@ counted from these moments holds the time spent waiting (no coordinated omission
 from typing import Final
 
 ANY: Final = 1 << 30
-_NS_PER_S: Final = 1_000_000_000
+# Rates are kept in millionths of a message a second, so that all arithmetic is exact.
+_MICRO: Final = 1_000_000
+_NS_TIMES_MICRO: Final = 1_000_000_000 * _MICRO
 
 
 class Pace:
-    """The timetable of one publisher. rate_per_s: messages a second, 0 for as fast as possible."""
+    """The timetable of one publisher. rate_per_s: messages a second, 0 for as fast as possible.
+
+    For every rate: `due(next_ns()) >= 1` and `due(next_ns() - 1) <= 0` as long as none is missed.
+    """
 
     __slots__ = ("_rate", "_start_ns", "_taken")
 
     def __init__(self, rate_per_s: float, start_ns: int) -> None:
-        self._rate = rate_per_s
+        self._rate = round(rate_per_s * _MICRO)
         self._start_ns = start_ns
         self._taken = 0
 
     def due(self, now_ns: int) -> int:
         """Messages due at `now_ns` and not taken yet, 0..ANY."""
-        if self._rate == 0.0:
+        if self._rate == 0:
             return ANY
-        return max(0, int((now_ns - self._start_ns) * self._rate / _NS_PER_S) + 1 - self._taken)
+        passed = (now_ns - self._start_ns) * self._rate // _NS_TIMES_MICRO
+        return max(0, passed + 1 - self._taken)
 
     def take(self, now_ns: int) -> int:
         """The moment the next message was meant for, never later than `now_ns`."""
-        if self._rate == 0.0:
+        if self._rate == 0:
             return now_ns
         meant_ns = self.next_ns()
         self._taken += 1
@@ -36,6 +42,6 @@ class Pace:
 
     def next_ns(self) -> int:
         """When the next message is due; the start when there is no rate."""
-        if self._rate == 0.0:
+        if self._rate == 0:
             return self._start_ns
-        return self._start_ns + int(self._taken * _NS_PER_S / self._rate)
+        return self._start_ns - (-self._taken * _NS_TIMES_MICRO // self._rate)

@@ -1,6 +1,7 @@
 """A publisher under load: publishes what is due, in batches, unless something holds it."""
 
 import random
+from collections import Counter
 from typing import Final
 
 from penstock.client.channel_blocking import Channel
@@ -15,6 +16,7 @@ from penstock.client.events import (
 from penstock.client.publish_template import PublishTemplate
 from penstock.perf.held import HeldTime, Reason
 from penstock.perf.link import Link
+from penstock.perf.member import Member
 from penstock.perf.meter import Tally
 from penstock.perf.pace import Pace
 from penstock.perf.plan import Plan
@@ -25,21 +27,18 @@ BATCH_MESSAGES: Final = 128
 BATCH_BYTES: Final = 131_072
 
 
-class Producer:
+class Producer(Member):
     """One publisher with a connection and a channel of its own.
 
-    `failed` is the reason its channel or connection was closed, None while it is open.
-    `accepted`: messages the broker took as far as can be told: neither refused nor returned.
+    `sent`: messages handed to the session; `refused`: nacked or returned ones.
     """
 
     def __init__(
         self, name: str, link: Link, channel: Channel, plan: Plan, address: tuple[str, str],
-        tally: Tally, start_ns: int, chance: random.Random,
+        tally: Tally, chance: random.Random, start_ns: int,
     ) -> None:  # fmt: skip
         mode = Properties(delivery_mode=2) if plan.persistent else Properties()
-        self.name = name
-        self.link = link
-        self.failed: str | None = None
+        super().__init__(name, link)
         self.is_stopped = False
         self.sent = 0
         self.refused = 0
@@ -113,16 +112,16 @@ class Producer:
                 else:
                     tally.nacked += count
                     self.refused += count
-                record = tally.confirm_latency.record
-                for mark in event.marks:
-                    record(now_ns - mark if now_ns > mark else 0)
+                # Publishes of one batch share their mark, so there are few different ones.
+                for mark, times in Counter(event.marks).items():
+                    tally.confirm_latency.record(max(0, now_ns - mark), times)
             elif isinstance(event, Returned):
                 tally.returned += 1
                 self.refused += 1
             elif isinstance(event, FlowChanged):
                 self._is_flow_active = event.is_active
-            elif isinstance(event, ChannelClosed | ConnectionClosed) and self.failed is None:
-                self.failed = f"{self.name}: {event.code} {event.text}"
+            elif isinstance(event, ChannelClosed | ConnectionClosed):
+                self.fail(event.code, event.text)
 
     def _unsent_reason(self) -> Reason:
         """Bytes are waiting: because of an alarm if the broker has told of one."""

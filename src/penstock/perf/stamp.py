@@ -23,16 +23,17 @@ def write_stamp(intended_ns: int, now_ns: int) -> bytes:
     return STAMP.pack(intended_ns, held_us if held_us < HELD_US_MAX else HELD_US_MAX)
 
 
-def read_stamp(raw: bytes, at: int, now_ns: int) -> tuple[int, int] | None:
+def read_stamp(raw: bytes, at: int, now_ns: int, oldest_ns: int) -> tuple[int, int] | None:
     """Latency from the intended moment and from publishing, both nanoseconds, 0...
 
-    raw, at: where the body starts. None when there is no stamp of this machine's clock there.
+    raw, at: where the body starts. None when there is no stamp there of this machine's clock, or
+    one older than `oldest_ns`: another program's message, or one of an earlier run.
     """
     if at + STAMP_BYTES > len(raw):
         return None
     intended_ns, held_us = STAMP.unpack_from(raw, at)
     whole_ns = now_ns - intended_ns
-    if not 0 <= whole_ns <= OLDEST_NS:
+    if not 0 <= whole_ns <= oldest_ns:
         return None
     sent_ns = whole_ns - held_us * 1000
     return whole_ns, sent_ns if sent_ns > 0 else 0

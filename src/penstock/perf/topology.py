@@ -16,7 +16,7 @@ class Topology:
     """Who publishes where and who reads from where.
 
     routing_keys: one per producer; consumed: one queue per consumer; copies: into how many of the
-    run's queues each producer's messages go, one per producer.
+    consumed queues each producer's messages go, one number per producer.
     """
 
     exchange: str
@@ -62,7 +62,8 @@ def _found(plan: Plan, exchange: str) -> Topology:
     else:
         keys = tuple(queues[number % len(queues)] for number in range(plan.producers))
     consumed = tuple(queues[number % len(queues)] for number in range(plan.consumers))
-    return Topology(exchange, keys, consumed, (1,) * plan.producers)
+    copies = 1 if plan.consumers else 0
+    return Topology(exchange, keys, consumed, (copies,) * plan.producers)
 
 
 def _is_there(connection: Connection, exchange: str) -> bool:
@@ -117,7 +118,8 @@ def _spread(
     for number in range(plan.producers):
         key = plan.routing_key if plan.routing_key is not None else keys[number % len(keys)]
         chosen.append(key)
-    is_everywhere = bool(exchange) and plan.exchange_type in ("fanout", "headers")
-    copies = tuple(len(queues) if is_everywhere else keys.count(key) for key in chosen)
     consumed = tuple(queues[number % len(queues)] for number in range(plan.consumers))
+    read = [key for queue, key in zip(queues, keys, strict=True) if queue in set(consumed)]
+    is_everywhere = bool(exchange) and plan.exchange_type in ("fanout", "headers")
+    copies = tuple(len(read) if is_everywhere else read.count(key) for key in chosen)
     return Topology(exchange, tuple(chosen), consumed, copies)

@@ -66,7 +66,14 @@ class Message:
     """
 
     __slots__ = (
-        "address", "body_bytes", "channel", "header_bytes", "method", "origin", "raw", "sequence",
+        "address",
+        "body_bytes",
+        "channel",
+        "header_bytes",
+        "method",
+        "origin",
+        "raw",
+        "sequence",
     )
 
     def __init__(
@@ -98,7 +105,9 @@ class Message:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def write_content(writer: BytesWriter, message: Message, channel: i64, frame_bytes_max: i64) -> None:
+def write_content(
+    writer: BytesWriter, message: Message, channel: i64, frame_bytes_max: i64
+) -> None:
     """Append the content frames of `message` for `channel`, re-split to `frame_bytes_max`.
 
     frame_bytes_max: bytes, the receiver's negotiated maximum with envelope, 0 for no limit.

@@ -59,8 +59,13 @@ class FrameParser:
     """
 
     __slots__ = (
-        "assemblies", "body_bytes_max", "buffer", "discarding", "faulty_channel",
-        "frame_bytes_max", "offset",
+        "assemblies",
+        "body_bytes_max",
+        "buffer",
+        "discarding",
+        "faulty_channel",
+        "frame_bytes_max",
+        "offset",
     )
 
     def __init__(self, frame_bytes_max: int, body_bytes_max: int) -> None:
@@ -120,7 +125,7 @@ class FrameParser:
                     raise ConnectionFault(501, _frame_text(kind, buffer, at, size, "short method"))
                 identity: i64 = i64(read_i32_be(buffer, at + 7))
                 if self.assemblies and channel in self.assemblies:
-                    raise ConnectionFault(505, self._expected(channel, "method"))
+                    raise ConnectionFault(505, self._expected(channel))
                 if identity == 0x3C0028 or (
                     identity == 0x3C003C or identity == 0x3C0047 or identity == 0x3C0032
                 ):
@@ -130,7 +135,10 @@ class FrameParser:
                 self.offset = at + size + 8
                 if identity == 0x3C0050 and size == 13:
                     out.event = Event(
-                        EVENT_ACK, channel, b"", read_i64_be(buffer, at + 11),
+                        EVENT_ACK,
+                        channel,
+                        b"",
+                        read_i64_be(buffer, at + 11),
                         (buffer[at + 19] & 1) != 0,
                     )
                     return True
@@ -141,9 +149,9 @@ class FrameParser:
             self.offset = at + size + 8
             if kind == 8:
                 if channel != 0:
-                    raise ConnectionFault(
-                        501, _frame_text(kind, buffer, at, size, "heartbeat on a channel")
-                    )
+                    raise ConnectionFault(505, "heartbeat frame on a channel")
+                if size != 0:
+                    raise ConnectionFault(501, "heartbeat frame with a payload")
                 out.event = Event(EVENT_HEARTBEAT, 0, b"", 0, False)
                 return True
             if kind != 2 and kind != 3:
@@ -176,8 +184,11 @@ class FrameParser:
                 body_bytes: i64 = read_i64_be(buffer, header + 11)
                 if body_bytes == 0:
                     out.message = Message(
-                        channel, buffer[at + 7 : at + 7 + size], buffer[header:body],
-                        header_bytes, 0,
+                        channel,
+                        buffer[at + 7 : at + 7 + size],
+                        buffer[header:body],
+                        header_bytes,
+                        0,
                     )
                     self.offset = body
                     return True
@@ -192,8 +203,11 @@ class FrameParser:
                     and (i64(read_i16_be(buffer, body + 1)) & 0xFFFF) == channel
                 ):
                     out.message = Message(
-                        channel, buffer[at + 7 : at + 7 + size], buffer[header:stop],
-                        header_bytes, body_bytes,
+                        channel,
+                        buffer[at + 7 : at + 7 + size],
+                        buffer[header:stop],
+                        header_bytes,
+                        body_bytes,
                     )
                     self.offset = stop
                     return True
@@ -210,15 +224,13 @@ class FrameParser:
             raise ConnectionFault(505, "expected method frame, got non method frame instead")
         if kind == 2:
             if assembly.has_header:
-                raise ConnectionFault(505, self._expected(channel, "header"))
+                raise ConnectionFault(505, self._expected(channel))
             self._take_header(assembly, buffer, at, size, channel)
         else:
             if not assembly.has_header:
-                raise ConnectionFault(505, self._expected(channel, "body"))
+                raise ConnectionFault(505, self._expected(channel))
             if size > assembly.missing:
-                raise ConnectionFault(
-                    501, f"content body is longer than the {assembly.total} bytes announced"
-                )
+                raise ConnectionFault(505, self._expected(channel))
             if size > 0:
                 assembly.frames.append(buffer[at : at + size + 8])
                 assembly.missing -= size
@@ -240,6 +252,8 @@ class FrameParser:
                 505,
                 f"expected content header for class 60, got one for class {class_id} instead",
             )
+        if read_i16_be(buffer, at + 9) != 0:
+            raise ConnectionFault(505, self._expected(channel))
         total: i64 = read_i64_be(buffer, at + 11)
         if total < 0 or total > self.body_bytes_max:
             self.faulty_channel = channel
@@ -257,20 +271,19 @@ class FrameParser:
         assembly.total = total
         assembly.frames.append(buffer[at : at + size + 8])
 
-    def _expected(self, channel: i64, got: str) -> str:
+    def _expected(self, channel: i64) -> str:
+        """RabbitMQ's text for a frame that is not the next one of a content."""
         if self.assemblies[channel].has_header:
-            return f"expected content body, got non content body frame instead ({got})"
-        return (
-            "expected content header for class 60, got non content header frame instead "
-            f"({got})"
-        )
+            return "expected content body, got non content body frame instead"
+        return "expected content header for class 60, got non content header frame instead"
 
     def _refuse_size(self, kind: i64, at: i64, size: i64) -> None:
         if kind != 1 and kind != 2 and kind != 3 and kind != 8:
             raise ConnectionFault(501, f"unknown frame type {kind}")
         raise ConnectionFault(
             501,
-            f"type {kind}, all octets = <<>>: {{frame_too_large,{size},{self.frame_bytes_max - 8}}}",
+            f"type {kind}, all octets = <<>>: "
+            f"{{frame_too_large,{size},{self.frame_bytes_max - 8}}}",
         )
 
 

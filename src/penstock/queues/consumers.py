@@ -74,17 +74,38 @@ class ConsumerQueue:
 
 
 class Consumer:
-    """One basic.consume. prefetch: deliveries, 0 for unlimited; priority: higher is served first."""
+    """One basic.consume. prefetch: deliveries, 0 for unlimited; head: see broker/deliver."""
 
     __slots__ = (
-        "arguments", "delivered", "full_ns", "held_since_ns", "head", "head_address", "is_exclusive",
-        "is_held", "is_no_ack", "is_ready", "prefetch", "queue", "reason", "sink", "tag", "unacked",
+        "arguments",
+        "delivered",
+        "full_ns",
+        "head",
+        "head_address",
+        "held_since_ns",
+        "is_exclusive",
+        "is_held",
+        "is_no_ack",
+        "is_ready",
+        "prefetch",
+        "queue",
+        "reason",
+        "sink",
+        "tag",
+        "unacked",
         "unsent",
     )
 
     def __init__(
-        self, tag: str, queue: ConsumerQueue, sink: DeliverySink, unsent: Unsent,
-        is_no_ack: bool, is_exclusive: bool, prefetch: int, arguments: dict[str, object],
+        self,
+        tag: str,
+        queue: ConsumerQueue,
+        sink: DeliverySink,
+        unsent: Unsent,
+        is_no_ack: bool,
+        is_exclusive: bool,
+        prefetch: int,
+        arguments: dict[str, object],
     ) -> None:
         self.tag = tag
         self.queue = queue
@@ -143,7 +164,11 @@ class Delivery:
     __slots__ = ("consumer", "message", "position", "queue", "tag")
 
     def __init__(
-        self, tag: i64, message: Message, queue: ConsumerQueue, consumer: Consumer | None,
+        self,
+        tag: i64,
+        message: Message,
+        queue: ConsumerQueue,
+        consumer: Consumer | None,
         position: i64,
     ) -> None:
         self.tag: i64 = tag

@@ -36,8 +36,16 @@ class ClassicQueue:
     After `take`, `position` and `redelivered` describe the message just taken."""
 
     __slots__ = (
-        "ack_count", "bytes_ready", "deliver_count", "position", "publish_count", "redelivered",
-        "requeue_count", "returned", "ring", "taken",
+        "ack_count",
+        "bytes_ready",
+        "deliver_count",
+        "position",
+        "publish_count",
+        "redelivered",
+        "requeue_count",
+        "returned",
+        "ring",
+        "taken",
     )
 
     def __init__(self) -> None:

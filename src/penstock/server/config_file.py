@@ -1,7 +1,7 @@
 """Settings from a TOML file: unknown keys, wrong types and values out of range refuse to start.
 
-    host = "127.0.0.1"        port = 5672        profile = "penstock"
-    [[users]]                 name = "app"       password = "..."
+host = "127.0.0.1"        port = 5672        profile = "penstock"
+[[users]]                 name = "app"       password = "..."
 """
 
 import tomllib
@@ -44,11 +44,11 @@ def _checked(path: str, key: str, value: object, default: object) -> object:
             f"{path}: {key} = {value!r} must be of type {type(default).__name__}, as {default!r} is"
         )
     limit = _BOUNDS.get(key)
-    if limit is not None and isinstance(value, int):
-        if not limit.lowest <= value <= limit.highest:
-            raise OperatorError(
-                f"{path}: {key} = {value} is not within {limit.lowest}..{limit.highest} {limit.unit}"
-            )
+    is_number = limit is not None and isinstance(value, int)
+    if limit is not None and is_number and not limit.lowest <= int(str(value)) <= limit.highest:
+        raise OperatorError(
+            f"{path}: {key} = {value} is not within {limit.lowest}..{limit.highest} {limit.unit}"
+        )
     return value
 
 
@@ -74,7 +74,9 @@ def _users(path: str, value: object) -> tuple[UserConfig, ...]:
             raise OperatorError(f"{path}: user '{one['name']}' needs a password (a string)")
         users.append(
             UserConfig(
-                one["name"], one["password"], one.get("is_loopback_only") is True,
+                one["name"],
+                one["password"],
+                one.get("is_loopback_only") is True,
                 _names(path, "tags", one.get("tags", [])),
             )
         )

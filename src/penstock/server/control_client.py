@@ -33,8 +33,8 @@ def ask(path: str, request: dict[str, object], timeout_s: float = 10.0) -> dict[
             data += piece
     except OSError as error:
         raise OperatorError(
-            f"no broker answers at {path} ({error.strerror or error}); is `penstock serve` running, "
-            "and on this port? give --port or --control"
+            f"no broker answers at {path} ({error.strerror or error}); is `penstock serve` "
+            "running, and on this port? give --port or --control"
         ) from error
     finally:
         sock.close()

@@ -33,7 +33,10 @@ class EventFile:
                 "directory with --events"
             ) from error
         header = TraceHeader(
-            os.uname().nodename, boot_id, clock.wall_ns(), clock.monotonic_ns(),
+            os.uname().nodename,
+            boot_id,
+            clock.wall_ns(),
+            clock.monotonic_ns(),
             penstock.__version__,
         )
         self.file.write(encode_header(header))
@@ -49,10 +52,14 @@ class EventFile:
             if one.kind in ("queue", "conn"):
                 number = one.numbers
                 record.record_counts(
-                    QUEUE_SAMPLE if one.kind == "queue" else CONNECTION_SAMPLE, one.actor,
-                    int(number.get("ready", 0)), int(number.get("unacked", 0)),
-                    int(number.get("bytes", 0)), int(number.get("published", 0)),
-                    int(number.get("delivered", 0)), int(number.get("acked", 0)),
+                    QUEUE_SAMPLE if one.kind == "queue" else CONNECTION_SAMPLE,
+                    one.actor,
+                    int(number.get("ready", 0)),
+                    int(number.get("unacked", 0)),
+                    int(number.get("bytes", 0)),
+                    int(number.get("published", 0)),
+                    int(number.get("delivered", 0)),
+                    int(number.get("acked", 0)),
                     int(number.get("consumers", 0)),
                 )
 

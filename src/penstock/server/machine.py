@@ -28,7 +28,7 @@ class SystemChance(Chance):
 
 
 def memory_total_bytes() -> int:
-    """What this process may use: the cgroup's limit when there is one below the machine's memory."""
+    """What this process may use: its cgroup's limit, or all of the machine's memory."""
     total = int(psutil.virtual_memory().total)
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:

@@ -163,8 +163,13 @@ class Node:
         if self.listener is not None:
             self.listener.stop_accepting()
         farewell = method_frame(
-            0, ConnectionClose(320, "CONNECTION_FORCED - broker forced connection closure "
-                               "with reason 'shutdown'", 0, 0)
+            0,
+            ConnectionClose(
+                320,
+                "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'",
+                0,
+                0,
+            ),
         )
         for connection in list(self.broker.connections.values()):
             if connection.phase == PHASE_OPEN:

@@ -37,7 +37,10 @@ class Questions:
             raise OperatorError(f"unknown kind '{kind}'; one of: {', '.join(KINDS)}, publish, not")
         windows = self.history.over(float(window))
         answer = explain(
-            kind, self._by_given_name(kind, name), windows, self.broker.clock.monotonic_ns(),
+            kind,
+            self._by_given_name(kind, name),
+            windows,
+            self.broker.clock.monotonic_ns(),
             float(window),
         )
         return {
@@ -58,9 +61,7 @@ class Questions:
         now_ns = broker.clock.monotonic_ns()
         return {
             "profile": broker.profile.name,
-            "connections": {
-                one.name: one.state(now_ns) for one in broker.connections.values()
-            },
+            "connections": {one.name: one.state(now_ns) for one in broker.connections.values()},
             "queues": {
                 actor.identity: {
                     "ready": int(actor.messages.ready_count()),

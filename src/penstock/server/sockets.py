@@ -10,7 +10,8 @@ import socket
 
 from penstock.broker.broker import Broker
 from penstock.broker.output import Output, OutputLine
-from penstock.broker.reader import PHASE_CLOSED, PHASE_CLOSING, Connection, Shell
+from penstock.broker.reader import PHASE_CLOSED, PHASE_CLOSING, Connection
+from penstock.broker.shell import Shell
 from penstock.server.turns import Turns
 
 READ_BYTES = 65_536
@@ -23,7 +24,10 @@ class SocketOutput(Output):
     __slots__ = ("is_closing", "is_writing", "loop", "pending", "sent_bytes", "shell", "sock")
 
     def __init__(
-        self, line: OutputLine, high_bytes: int, loop: asyncio.AbstractEventLoop,
+        self,
+        line: OutputLine,
+        high_bytes: int,
+        loop: asyncio.AbstractEventLoop,
         sock: socket.socket,
     ) -> None:
         super().__init__(line, high_bytes)
@@ -88,12 +92,26 @@ class SocketOutput(Output):
 class SocketShell(Shell):
     """Owns one accepted socket until it is closed."""
 
-    __slots__ = ("broker", "connection", "is_closed", "is_reading", "loop", "output",
-                 "received_bytes", "sock", "turns")
+    __slots__ = (
+        "broker",
+        "connection",
+        "is_closed",
+        "is_reading",
+        "loop",
+        "output",
+        "received_bytes",
+        "sock",
+        "turns",
+    )
 
     def __init__(
-        self, broker: Broker, turns: Turns, loop: asyncio.AbstractEventLoop,
-        sock: socket.socket, peer_host: str, peer: str,
+        self,
+        broker: Broker,
+        turns: Turns,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        peer_host: str,
+        peer: str,
     ) -> None:
         self.broker = broker
         self.turns = turns

@@ -31,6 +31,7 @@ CAUSE_COLOURS: Final = (RED, ORANGE, VIOLET, BLUE, GREEN, FAINT)
 STATE_COLOURS: Final = ("#dfe6ec", GREEN, RED, "#e9b949")
 BANDS: Final = ("#f3f6f9", "#ffffff")
 ROWS_MAX: Final = 14
+SHARE_SHOWN_MIN: Final = 0.005
 WIDTH_INCHES: Final = 9.6
 
 _STYLE: Final[Any] = {
@@ -73,13 +74,12 @@ def throughput(tables: Tables, run: RunDescription, start_ns: int) -> str:
         upper.plot(times, [pair[0] for pair in series], color=BLUE, lw=1.6, label="published")
         upper.plot(times, [pair[1] for pair in series], color=GREEN, lw=1.6, label="delivered")
         upper.set_ylabel("messages / s")
-        upper.set_ylim(bottom=0)
+        upper.set_ylim(0, max(1.0, *(max(pair) for pair in series)) * 1.25)
         upper.yaxis.set_major_formatter(_thousands())
         upper.legend(loc="upper right", ncols=2)
         _depths(lower, tables, start_ns)
         lower.set_ylabel("messages in queue")
         lower.set_xlabel("seconds")
-        lower.set_ylim(bottom=0)
         lower.yaxis.set_major_formatter(_thousands())
 
     return _svg(4.8, draw)
@@ -113,7 +113,9 @@ def causes(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: int) -
     shares = cause_shares(tables)
     if not shares:
         return ""
-    names = [share.cause for share in shares[:len(CAUSE_COLOURS)]]
+    names = [
+        share.cause for share in shares[:len(CAUSE_COLOURS)] if share.share >= SHARE_SHOWN_MIN
+    ]
     buckets, values = _by_bucket(
         tables, bucket_ns,
         [(row.bucket_ns, row.cause, row.blamed_ns) for row in tables.root_cause
@@ -169,6 +171,8 @@ def heat_strip(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: in
         panel.grid(visible=False)
         panel.tick_params(length=0)
         panel.set_xlabel("seconds")
+        if run.phases:
+            panel.set_xlim(0, (run.phases[-1].end_ns - start_ns) / 1e9)
         for phase in run.phases[1:]:
             panel.axvline((phase.start_ns - start_ns) / 1e9, color=FAINT, lw=0.8, ls=":")
         bar = figure.colorbar(mesh, ax=panel, pad=0.01, fraction=0.025)
@@ -248,7 +252,11 @@ def _latency_panel(panel: Axes, rows: Sequence[LatencyRow], phases: Sequence[str
 
 
 def _depths(panel: Axes, tables: Tables, start_ns: int) -> None:
-    queues = sorted({row.queue for row in tables.queue_depth})
+    # A client such as Celery makes queues of its own; the run is about those that were traced.
+    traced = {row.queue for row in tables.throughput}
+    queues = sorted({
+        row.queue for row in tables.queue_depth if row.queue.rpartition("/")[2] in traced
+    })
     peaks = {
         queue: max(row.ready + row.unacked for row in tables.queue_depth if row.queue == queue)
         for queue in queues
@@ -260,6 +268,7 @@ def _depths(panel: Axes, tables: Tables, start_ns: int) -> None:
             [(row.t_ns - start_ns) / 1e9 for row in rows],
             [row.ready + row.unacked for row in rows], color=colour, lw=1.4, label=queue,
         )
+    panel.set_ylim(0, max([10, *peaks.values()]) * 1.35)
     if shown:
         panel.legend(loc="upper left", ncols=len(shown))
     else:

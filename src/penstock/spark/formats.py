@@ -12,8 +12,8 @@ cannot be read (a file torn by a crash) is counted, never fatal. Events are iden
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -71,12 +71,14 @@ class RunDescription:
     """What the run knew about itself: its phases in order, and which queue is the bystander.
 
     `unrelated_queue`: a queue that must not suffer when `slow_phase` begins; "" when unknown.
+    `names`: address of a connection, as the broker's ids have it, -> name of its client.
     """
 
     phases: tuple[Phase, ...] = ()
     unrelated_queue: str = ""
     calm_phase: str = ""
     slow_phase: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def phase_at(self, t_ns: int) -> str:
         """The phase that `t_ns` lies in, or "" outside all of them."""
@@ -178,8 +180,9 @@ def read_run(directory: Path) -> RunDescription:
         return RunDescription(
             phases, str(fields["unrelated_queue"]),
             str(fields["calm_phase"]), str(fields["slow_phase"]),
+            {str(address): str(name) for address, name in fields["names"].items()},
         )
-    except (ValueError, KeyError, TypeError) as fault:
+    except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise OperatorError(
             f"{path} is not a run description ({fault}); delete it to analyse without phases"
         ) from fault
@@ -192,6 +195,7 @@ def write_run(directory: Path, run: RunDescription) -> None:
         "phases": [list(phase) for phase in run.phases],
         "unrelated_queue": run.unrelated_queue,
         "calm_phase": run.calm_phase, "slow_phase": run.slow_phase,
+        "names": dict(run.names),
     }
     (directory / RUN_FILE).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
 

@@ -25,6 +25,7 @@ from penstock.spark.formats import (
     require_input,
 )
 from penstock.spark.java import JavaHome, find_java
+from penstock.spark.names import renamed
 from penstock.spark.report import write_report
 from penstock.spark.rows import Tables
 from penstock.spark.summary import Source, Summary, summarise
@@ -59,6 +60,7 @@ def run(
             tables, source = _run_plain(input_dir, output_dir, engine.note, bucket_ns)
         else:
             tables, source = _run_spark(input_dir, output_dir, engine, bucket_ns)
+        tables = renamed(tables, description.names)
         summary = summarise(tables, description, source)
         summary.write(output_dir / "summary.json")
         write_report(output_dir / "index.html", tables, description, summary, bucket_ns)

@@ -14,6 +14,7 @@ from penstock.spark.rows import Tables
 from penstock.spark.summary import HELD_KINDS, Summary
 
 ROWS_SHOWN_MAX: Final = 12
+SHOWN_MIN_NS: Final = 10_000_000
 _MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
 _NO_CHARTS: Final = (
     '<p class="note">Charts need matplotlib: <code>pip install "penstock[spark]"</code></p>'
@@ -120,8 +121,9 @@ def _blame_table(tables: Tables) -> str:
     rows = [
         (victim, cause, path, f"{blamed_ns / 1e9:.2f} s")
         for (victim, cause, path), blamed_ns in ordered[:ROWS_SHOWN_MAX]
+        if blamed_ns >= SHOWN_MIN_NS
     ]
-    note = _left_out(len(ordered))
+    note = _left_out(len(ordered) - len(rows))
     return _table("Chains of waiting", ("held", "root cause", "chain", "time"), rows, note)
 
 
@@ -172,10 +174,10 @@ def _table(
 
 
 def _left_out(count: int) -> str:
-    if count <= ROWS_SHOWN_MAX:
+    if count == 0:
         return ""
     return (
-        f'<p class="note">{count - ROWS_SHOWN_MAX} more in the table '
+        f'<p class="note">{count} more, shorter, in the table '
         "<code>tables/gold/root_cause</code>.</p>"
     )
 

@@ -123,7 +123,8 @@ def _sentences(
         victim, victim_ns = worst_victims(tables)[0]
         found.append(
             "Publishers were held because of "
-            + ", ".join(f"{cause.cause} ({cause.share:.0%})" for cause in causes[:4])
+            + ", ".join(f"{cause.cause} ({cause.share:.0%})"
+                        for cause in causes[:4] if cause.share >= 0.005)
             + f"; {victim} most, {victim_ns / 1e9:.1f} s."
         )
         top = max(_by_path(tables).items(), key=lambda item: (item[1], item[0]))

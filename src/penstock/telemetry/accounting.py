@@ -28,12 +28,24 @@ BLOCK_ENTRIES_MAX: Final = 64
 
 
 class TimeAccount:
-    """One actor's time by state. Starts IDLE at `now_ns`; `state` is for reading only."""
+    """One actor's time by state. Starts IDLE at `now_ns`.
 
-    __slots__ = ("_blocked_ns", "_busy_ns", "_idle_ns", "_since_ns", "_waiting_ns", "state")
+    state: what it is in now; start_ns: when it started. Both are for reading only.
+    """
+
+    __slots__ = (
+        "_blocked_ns",
+        "_busy_ns",
+        "_idle_ns",
+        "_since_ns",
+        "_waiting_ns",
+        "start_ns",
+        "state",
+    )
 
     def __init__(self, now_ns: int) -> None:
         self.state = IDLE
+        self.start_ns = now_ns
         self._since_ns = now_ns
         self._idle_ns = 0
         self._busy_ns = 0
@@ -198,8 +210,8 @@ class BlockLedger:
         entry.longest_ns = max(entry.longest_ns, held_ns)
         entry.attributed_ns += self._share_ns - entry.since_share_ns
         if not self._closed:
-            entry.attributed_ns += self._carry_ns
-            self._carry_ns = 0
+            # Nothing is carried here, because the last interval had a single holder.
+            assert self._carry_ns == 0, "an unheld actor has no time to share out"
             self._longest_ns = max(self._longest_ns, now_ns - self._since_ns)
         self._opened[key] = entry
         self._fold_down_to(BLOCK_ENTRIES_MAX)

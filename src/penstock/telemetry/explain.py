@@ -45,8 +45,9 @@ def explain(
 ) -> Explanation:
     """Why this actor waited in the last `window_s` seconds.
 
-    kind: one of KINDS with `name` the actor's id, with or without its prefix (a consumer's tag or
-    a connection's peer address will do, a queue without vhost is looked for in `/`); or
+    kind: one of KINDS with `name` the actor's id, with or without its prefix (a consumer's tag, a
+    connection's peer address or its client's name for it will do too; a queue without vhost is
+    looked for in `/`); or
     `publish`, the worst publisher; or `not`, the same question from its other end: both say so
     when nothing is blocked. now_ns: monotonic, of the newest snapshot. Never raises on a name
     nobody bears: the answer's state is then UNKNOWN, and it lists close names.
@@ -272,10 +273,13 @@ def _at_ease(window: ActorWindow) -> str:
 
 def _about(window: ActorWindow) -> str:
     labels = window.labels
-    parts = [labels.get("peer", ""), f"user {labels['user']}" if "user" in labels else ""]
+    parts = [labels[key] for key in ("name", "peer") if key in labels]
+    parts = [part for part in parts if part != name_of(window.actor)]
+    if "user" in labels:
+        parts.append(f"user {labels['user']}")
     if labels.get("vhost", "/") != "/":
         parts.append(f"vhost {labels['vhost']}")
-    parts.append(labels.get("client", ""))
+    parts.append(labels.get("client", "").strip())
     return ", ".join(part for part in parts if part)
 
 

@@ -73,7 +73,8 @@ class ActorSnapshot:
 
     actor: readable id, `queue:/orders`; kind: `conn`, `chan`, `queue`, `consumer`, `store`,
     `alarm`, `socket`; state: the word RabbitMQ would use, `running`, `flow`, `blocked`;
-    started_ns: monotonic time it came up, which tells two lives of one name apart;
+    started_ns: monotonic time it came up (TimeAccount.start_ns), which tells two lives of one name
+    apart;
     times: by state; blocked: by who held it. `times.blocked_ns` may be less than
     `blocked.blocked_ns`, because an actor held by one peer may work for another meanwhile.
 
@@ -82,7 +83,8 @@ class ActorSnapshot:
     (0..1, share of the consumers held by it), credit_now and credit_initial (messages; with
     `:PEER` appended when there are several), fsync_p50_ns, used_bytes and limit_bytes (of an
     alarm), `debt:ACCOUNT` (messages that account has outstanding here).
-    labels: user, peer, client, vhost.
+    labels: name (what a client calls its connection), peer (address), user, client (product and
+    version), vhost.
     """
 
     actor: str

@@ -34,11 +34,15 @@ def find(kind: str, name: str, windows: Mapping[str, ActorWindow]) -> str | None
     if prefix == "consumer":
         found = [a for a in windows if a.startswith(f"consumer:{name}@")]
     elif prefix == "conn":
-        found = [a for a, w in windows.items() if w.kind == "conn" and w.labels.get("peer") == name]
+        found = [a for a, w in windows.items() if w.kind == "conn" and name in _other_names(w)]
     else:
         found = []
     # Several bear the name: the one that is worse off is the one somebody asks about.
     return max(found, key=lambda a: (windows[a].blocked_ns, a)) if found else None
+
+
+def _other_names(window: ActorWindow) -> tuple[str | None, str | None]:
+    return window.labels.get("name"), window.labels.get("peer")
 
 
 def nobody_called(

@@ -14,6 +14,7 @@ _WAITS_FOR: Final = {
     "depth": "waits for room in",
     "prefetch": "waits for acks from",
     "socket": "waits for the socket of",
+    "alarm": "is stopped by",
     "memory": "is stopped by",
     "disk": "is stopped by",
     "debt": "has too much outstanding in",

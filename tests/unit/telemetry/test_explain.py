@@ -132,6 +132,18 @@ def test_an_alarm_is_a_root_of_its_own() -> None:
     )
 
 
+def test_a_queue_that_holds_itself_stands_once_on_the_path() -> None:
+    windows = scene(
+        actor("conn:a", (0, 0, 9_000, 1_000), held("queue:/q", 9_000)),
+        actor("queue:/q", (0, 0, 9_000, 1_000), held("", 9_000, "depth"), numbers={"consumers": 0}),
+    )
+    answer = explain("connection", "a", windows, 0)
+    assert [(cause.path, cause.reason, cause.detail) for cause in answer.causes] == [
+        (("conn:a", "queue:/q"), "consumer", "no consumer")
+    ]
+    assert explain("queue", "q", windows, 0).causes[0].path == ("queue:/q",)
+
+
 def test_victims_are_listed_worst_first_and_the_rest_counted() -> None:
     windows = scene(
         actor("conn:me", (0, 0, 9_000, 1_000), held("queue:/q", 9_000)),
@@ -151,6 +163,13 @@ def test_victims_are_listed_worst_first_and_the_rest_counted() -> None:
 def test_the_own_connection_is_no_victim() -> None:
     answer = explain("channel", "web-7/1", slow_disk(), 0)
     assert [part.name for part in answer.victims] == ["conn:etl"]
+
+
+def test_labels_that_repeat_the_name_are_left_out() -> None:
+    labels = {"name": "shop", "peer": "10.0.0.1:5000", "vhost": "prod", "client": "pika 1.4.4 "}
+    windows = scene(actor("conn:10.0.0.1:5000", labels=labels))
+    answer = explain("connection", "shop", windows, 0)
+    assert answer.about == "shop, vhost prod, pika 1.4.4"
 
 
 def test_how_long_it_is_being_held_now() -> None:

@@ -6,7 +6,7 @@ from penstock.telemetry.subjects import CLOSE_NAMES_MAX, find, nobody_called
 from tests.unit.telemetry.scene import actor, held, scene
 
 WINDOWS = scene(
-    actor("conn:web-7", labels={"peer": "10.0.0.1:5000"}),
+    actor("conn:web-7", labels={"peer": "10.0.0.1:5000", "name": "shop"}),
     actor("chan:web-7/1"),
     actor("queue:/orders"),
     actor("queue:prod/orders"),
@@ -22,6 +22,7 @@ WINDOWS = scene(
         ("connection", "web-7", "conn:web-7"),
         ("connection", "conn:web-7", "conn:web-7"),
         ("connection", "10.0.0.1:5000", "conn:web-7"),
+        ("connection", "shop", "conn:web-7"),
         ("connection", "chan:web-7/1", None),
         ("channel", "web-7/1", "chan:web-7/1"),
         ("queue", "orders", "queue:/orders"),

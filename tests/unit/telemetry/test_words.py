@@ -92,5 +92,5 @@ def test_the_parts_of_an_id() -> None:
 
 def test_the_verb_of_a_reason() -> None:
     assert waits_for("credit") == waits_for("credit:channel->queue") == "waits for credit from"
-    assert waits_for("memory") == "is stopped by"
+    assert waits_for("alarm") == waits_for("memory") == "is stopped by"
     assert waits_for("something new") == "waits for"

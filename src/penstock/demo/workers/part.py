@@ -1,7 +1,7 @@
 """What every worker has in common: its plan, its place in time, and how it talks to the run.
 
-A worker prints one JSON object a line: its numbers, first when it is connected. It reads "go T" from
-its input, T in monotonic nanoseconds, and takes the end of its input as the wish to finish.
+A worker prints one JSON object a line: its numbers, first when it is connected. It reads "go T"
+from its input, T in monotonic nanoseconds, and takes the end of its input as the wish to finish.
 """
 
 import json
@@ -20,8 +20,8 @@ from penstock.demo.scenario import PhasePlan, Plan
 class Pace:
     """How many messages are due, by the rates of the phases.
 
-    What could not be published in time is not made up for: at most 100 ms worth is due at once, so a
-    held publisher does not come back with a burst that nobody planned.
+    What could not be published in time is not made up for: at most 100 ms worth is due at once, so
+    a held publisher does not come back with a burst that nobody planned.
     """
 
     _due: float = 0.0

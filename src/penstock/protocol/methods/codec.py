@@ -25,7 +25,7 @@ from penstock.protocol.values import Table, decode_table, encode_table
 
 _CLASSES: Final = tuple(
     found
-    for found in (getattr(methods, name) for name in methods.__all__)
+    for found in vars(methods).values()
     if isinstance(found, type) and issubclass(found, Method) and found is not Method
 )
 METHODS: Final[Mapping[tuple[int, int], type[Method]]] = MappingProxyType(

@@ -1,0 +1,137 @@
+"""Whether a queue's or a consumer's arguments make sense, in RabbitMQ's words.
+
+Source: RabbitMQ's rabbit_amqqueue (declare_args, consume_args) and rabbit_exchange. Arguments that
+are not in the table are taken and kept, as RabbitMQ does.
+"""
+
+from collections.abc import Callable
+
+from penstock.base.errors import ChannelFault
+from penstock.broker.equivalence import type_name
+from penstock.protocol.values import Table, Value
+
+Check = Callable[[Value, Table], str]
+
+LIFETIME_MS_MAX = (1 << 64) - 1
+"""Longer than RabbitMQ's 2**32 - 1, because native delayed delivery of Celery needs 2**27 s."""
+
+OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
+MODES = ("default", "lazy")
+TYPES = ("classic",)
+
+
+def _integer(value: Value) -> str:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f'"expected integer, got {type_name(value)}"'
+    return ""
+
+
+def _not_negative(value: Value, table: Table) -> str:
+    fault = _integer(value)
+    if fault == "" and isinstance(value, int) and value < 0:
+        return f"{{value_negative,{value}}}"
+    return fault
+
+
+def _lifetime(value: Value, table: Table) -> str:
+    fault = _not_negative(value, table)
+    if fault == "" and isinstance(value, int) and value > LIFETIME_MS_MAX:
+        return f"{{value_too_large,{value}}}"
+    return fault
+
+
+def _positive_lifetime(value: Value, table: Table) -> str:
+    if value == 0 and not isinstance(value, bool):
+        return "{value_zero,0}"
+    return _lifetime(value, table)
+
+
+def _priority_levels(value: Value, table: Table) -> str:
+    fault = _not_negative(value, table)
+    if fault == "" and isinstance(value, int) and value > 255:
+        return f"{{max_value_exceeded,{value}}}"
+    return fault
+
+
+def _text(value: Value, table: Table) -> str:
+    return "" if isinstance(value, str) else f"{{unacceptable_type,{type_name(value)}}}"
+
+
+def _overflow(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value in OVERFLOWS else "invalid_overflow")
+
+
+def _mode(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value in MODES else f"\"unsupported queue mode '{value!s}'\"")
+
+
+def _type(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value in TYPES else f"\"unsupported queue type '{value!s}'\"")
+
+
+def _dead_letter_key(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    if fault == "" and "x-dead-letter-exchange" not in table:
+        return "routing_key_but_no_dlx_defined"
+    return fault
+
+
+def _bool(value: Value, table: Table) -> str:
+    return "" if isinstance(value, bool) else f"{{unacceptable_type,{type_name(value)}}}"
+
+
+def _any_integer(value: Value, table: Table) -> str:
+    return _integer(value)
+
+
+QUEUE_CHECKS: dict[str, Check] = {
+    "x-expires": _positive_lifetime,
+    "x-message-ttl": _lifetime,
+    "x-dead-letter-routing-key": _dead_letter_key,
+    "x-max-length": _not_negative,
+    "x-max-length-bytes": _not_negative,
+    "x-max-priority": _priority_levels,
+    "x-overflow": _overflow,
+    "x-queue-mode": _mode,
+    "x-queue-type": _type,
+    "x-single-active-consumer": _bool,
+}
+
+CONSUMER_CHECKS: dict[str, Check] = {"x-priority": _any_integer}
+
+
+def check_queue(name: str, vhost: str, table: Table) -> None:
+    """Raise ChannelFault 406 for the first argument that makes no sense."""
+    exchange = table.get("x-dead-letter-exchange")
+    if exchange is not None and not isinstance(exchange, str):
+        raise ChannelFault(
+            406,
+            f"invalid type '{type_name(exchange)}' for arg 'x-dead-letter-exchange' in queue "
+            f"'{name}' in vhost '{vhost}'",
+            50,
+            10,
+        )
+    _check(QUEUE_CHECKS, name, vhost, table, 50, 10)
+
+
+def check_consumer(name: str, vhost: str, table: Table) -> None:
+    """Raise ChannelFault 406 for the first argument that makes no sense."""
+    _check(CONSUMER_CHECKS, name, vhost, table, 60, 20)
+
+
+def _check(
+    checks: dict[str, Check], name: str, vhost: str, table: Table, class_id: int, method_id: int
+) -> None:
+    for key, check in checks.items():
+        if key in table:
+            fault = check(table[key], table)
+            if fault != "":
+                raise ChannelFault(
+                    406,
+                    f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}': {fault}",
+                    class_id,
+                    method_id,
+                )

@@ -1,0 +1,16 @@
+"""What a connection asks of whoever owns its socket: the server's sockets, or the simulator."""
+
+from mypy_extensions import mypyc_attr
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Shell:
+    """What a connection asks of whoever owns its socket. Nominal base."""
+
+    __slots__ = ()
+
+    def resume(self) -> None:
+        """Input may be read again."""
+
+    def close_after_output(self) -> None:
+        """Close the socket once everything written has been sent."""

@@ -1,0 +1,163 @@
+"""The processes of one run: broker and clients, started, watched and stopped in order."""
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from penstock.base.errors import OperatorError
+from penstock.demo.children import Child, Children
+from penstock.demo.ports import HOST, connected_from
+from penstock.demo.scenario import CONSUMERS, DRAIN_SECONDS_MAX, PUBLISHERS, QUEUES, Plan
+
+READY_SECONDS_MAX: Final = 30.0
+STOP_CLIENT_SECONDS_MAX: Final = 6.0
+# Small enough to be reached within the first seconds of the slow phase, large enough for a burst.
+QUEUE_DEPTH_BYTES: Final = 1024 * 1024
+GO_AHEAD_NS: Final = 300_000_000
+
+_WORKERS: Final = "penstock.demo.workers"
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Everything that runs. directory: for traces and logs; events: for the broker's events."""
+
+    children: Children
+    directory: Path
+    broker: Child | None = None
+    publishers: list[Child] = field(default_factory=list)
+    consumers: list[Child] = field(default_factory=list)
+
+    async def start_broker(self, port: int) -> None:
+        """Start a broker and wait until it accepts connections. Raises: OperatorError."""
+        arguments = (
+            "-m", "penstock.cli.main", "serve", "--memory", "--port", str(port),
+            "--events", str(self.directory), "--queue-depth", str(QUEUE_DEPTH_BYTES),
+        )
+        broker = await self.children.start("broker", arguments)
+        self.broker = broker
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while not await _accepts(port):
+            if broker.exit_status is not None or time.monotonic() > deadline:
+                raise OperatorError(
+                    f"the broker did not start on port {port}:\n{broker.log_tail()}"
+                )
+            await asyncio.sleep(0.05)
+
+    async def start_clients(self, plan: Plan) -> None:
+        """Start all clients and wait until each is connected. Raises: OperatorError."""
+        plan_file = self.directory / "plan.json"
+        plan.write(plan_file)
+        consumers = [(f"aio-pika-orders-{n + 1}", "aio_pika_consumer") for n in range(CONSUMERS)]
+        consumers += [("celery-worker", "celery_worker")]
+        publishers = [(f"pika-orders-{n + 1}", "pika_publisher") for n in range(PUBLISHERS)]
+        publishers += [("celery-sender", "celery_sender"), ("aio-pika-mail", "aio_pika_mail")]
+        for names, fleet in ((consumers, self.consumers), (publishers, self.publishers)):
+            for name, module in names:
+                arguments = ("-m", f"{_WORKERS}.{module}", str(plan_file), name)
+                fleet.append(await self.children.start(name, arguments))
+        for child in self.clients():
+            await self.children.until(
+                child, child.is_ready.is_set, READY_SECONDS_MAX, "connected",
+            )
+
+    def clients(self) -> list[Child]:
+        return [*self.consumers, *self.publishers]
+
+    def names(self, port: int) -> dict[str, str]:
+        """Local address of each client's connection -> name of the client; call while they run."""
+        found: dict[str, str] = {}
+        for child in self.clients():
+            addresses = connected_from(child.pid, port)
+            for number, address in enumerate(addresses, 1):
+                several = f"#{number}" if len(addresses) > 1 else ""
+                found[address] = child.name + several
+        return found
+
+    def go(self) -> int:
+        """Start the scenario for all clients; returns its start in monotonic ns."""
+        start_ns = time.monotonic_ns() + GO_AHEAD_NS
+        for child in self.clients():
+            child.tell(f"go {start_ns}")
+        return start_ns
+
+    def total(self, name: str) -> int:
+        """One number, added up over all clients."""
+        return sum(child.status.get(name, 0) for child in self.clients())
+
+    def check(self) -> None:
+        """Raises: OperatorError when the broker or a client failed."""
+        for child in (*self.clients(), *([self.broker] if self.broker else [])):
+            status = child.exit_status
+            if status is not None and (status != 0 or child is self.broker):
+                raise OperatorError(
+                    f"{child.name} ended with status {status} during the run:\n{child.log_tail()}"
+                )
+
+    def is_drained(self) -> bool:
+        """Whether all that was confirmed was delivered and every publisher is done.
+
+        The mail client publishes and consumes, so it does not end by itself."""
+        done = all(child.exit_status is not None for child in self.publishers[:-1])
+        return done and self.total("delivered") >= self.total("confirmed")
+
+    async def stop_clients(self) -> None:
+        """Ask the clients to finish and wait for them. Raises: OperatorError if one failed."""
+        clients = [child for child in self.clients() if child.exit_status is None]
+        for child in clients:
+            child.close_input()
+        await asyncio.gather(*(child.wait(STOP_CLIENT_SECONDS_MAX) for child in clients))
+        self.check()
+        for child in clients:
+            await child.stop()
+
+    async def stop_broker(self) -> int:
+        """SIGTERM; returns its exit status, 0 for a clean end."""
+        return await self.broker.stop() if self.broker else 0
+
+
+def drain_deadline_ns(start_ns: int, plan: Plan) -> int:
+    """When to stop waiting for the rest, in monotonic ns."""
+    return start_ns + int((plan.seconds() + DRAIN_SECONDS_MAX) * 1e9)
+
+
+async def declare_queues(url: str) -> None:
+    """Make the queues of the run, empty. Raises: OperatorError if the broker cannot be used."""
+    # aio-pika is optional for whoever only wants a broker.
+    import aio_pika
+
+    try:
+        connection = await aio_pika.connect(url, client_properties={"connection_name": "setup"})
+        async with connection:
+            channel = await connection.channel()
+            for name in QUEUES:
+                queue = await channel.declare_queue(name, durable=True)
+                await queue.purge()
+    except (OSError, aio_pika.exceptions.AMQPError) as fault:
+        raise OperatorError(
+            f"no queue could be declared at {url}: {fault!r}; is the broker running?"
+        ) from fault
+
+
+async def _accepts(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(HOST, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def client_versions() -> str:
+    """Names and versions of the clients, for the first lines of a run."""
+    return " · ".join(f"{name} {version(name)}" for name in ("pika", "aio-pika", "celery"))
+
+
+def cpu_text() -> str:
+    """How many cores there are, since every rate depends on it."""
+    count = os.cpu_count() or 1
+    return f"{count} core{'s' if count > 1 else ''}"

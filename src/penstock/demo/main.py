@@ -1,0 +1,250 @@
+"""`penstock run`: broker, real clients, one scenario, analysis, report, honest exit status."""
+
+import asyncio
+import importlib.util
+import shutil
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from rich.console import Console
+
+import penstock
+from penstock.base.errors import OperatorError
+from penstock.demo.children import Children
+from penstock.demo.fleet import (
+    Fleet,
+    client_versions,
+    cpu_text,
+    declare_queues,
+    drain_deadline_ns,
+)
+from penstock.demo.live import EventTail
+from penstock.demo.options import RunOptions
+from penstock.demo.ports import HOST, choose_port
+from penstock.demo.scenario import DRAIN, QUEUE_MAIL, SLOW, STATUS_SECONDS, STEADY, Plan, phases
+from penstock.demo.screen import Reading, Screen
+from penstock.spark.formats import Phase, RunDescription, write_run
+from penstock.spark.summary import Summary
+
+EXIT_OK: Final = 0
+EXIT_BROKEN_PROMISE: Final = 1
+EXIT_CANNOT_RUN: Final = 2
+EXIT_INTERRUPTED: Final = 130
+ANALYSIS_SECONDS_MAX: Final = 180.0
+DEFAULT_PORT: Final = 5672
+CLIENTS: Final = ("pika", "aio_pika", "celery")
+INSTALL: Final = 'pip install "penstock[demo,spark]"'
+
+_MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
+
+
+def run(options: RunOptions) -> int:
+    """Do the whole job once.
+
+    Returns the exit status: 0 every promise was kept, 1 one was broken, 2 it could not run, 130
+    interrupted. Whatever was started has ended when this returns.
+    """
+    console = Console(highlight=False)
+    screen = Screen(console)
+    try:
+        return asyncio.run(_Run(options, screen).whole())
+    except OperatorError as fault:
+        screen.say(f" ✘ {fault}")
+        return EXIT_CANNOT_RUN
+    except asyncio.CancelledError:
+        screen.say(" ✘ interrupted; the broker and all clients have ended")
+        return EXIT_INTERRUPTED
+
+
+class _Run:
+    """One run, from the first line to the last."""
+
+    def __init__(self, options: RunOptions, screen: Screen) -> None:
+        self._options = options
+        self._screen = screen
+        self._began = time.monotonic()
+        self._is_interrupted = False
+        self._directory = options.report_dir / "events"
+        self._children = Children(self._directory)
+        self._fleet = Fleet(self._children, self._directory)
+
+    async def whole(self) -> int:
+        _require_clients()
+        _require_scale(self._options.duration_scale)
+        task = asyncio.current_task()
+        assert task is not None, "this coroutine runs as the main task"
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._interrupt, task)
+        _make_empty(self._directory)
+        try:
+            url = await self._start_broker()
+            plan = Plan(
+                url, str(self._directory), self._options.seed,
+                phases(self._options.duration_scale),
+            )
+            await self._start_clients(plan)
+            await self._scenario(plan)
+            return await self._analyse()
+        finally:
+            await self._children.stop_all()
+
+    def _interrupt(self, task: asyncio.Task[int]) -> None:
+        # Only once: whoever presses Ctrl-C again must not interrupt the ending of the children.
+        if not self._is_interrupted:
+            self._is_interrupted = True
+            task.cancel()
+
+    async def _start_broker(self) -> str:
+        python = ".".join(str(part) for part in sys.version_info[:3])
+        self._screen.say(
+            f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {cpu_text()}"
+        )
+        if self._options.url:
+            self._screen.say(" – broker    not ours, so there are no flow events")
+            return self._options.url
+        started = time.monotonic()
+        port = choose_port(self._options.port)
+        await self._fleet.start_broker(port)
+        url = f"amqp://guest:guest@{HOST}:{port}"
+        self._screen.say(f" ✔ broker    {url}   ready in {time.monotonic() - started:.1f} s")
+        return f"{url}/%2f"
+
+    async def _start_clients(self, plan: Plan) -> None:
+        started = time.monotonic()
+        await declare_queues(plan.url)
+        await self._fleet.start_clients(plan)
+        self._screen.say(
+            f" ✔ clients   {client_versions()}   {len(self._fleet.clients())} processes connected "
+            f"in {time.monotonic() - started:.1f} s, all unmodified"
+        )
+        names = " → ".join(f"{phase.name} {phase.seconds:.0f} s" for phase in plan.phases)
+        self._screen.say(f" scenario    {names} → {DRAIN}\n")
+
+    async def _scenario(self, plan: Plan) -> None:
+        names = self._fleet.names(urlsplit(plan.url).port or DEFAULT_PORT)
+        start_ns = self._fleet.go()
+        watch = _Watch(self._fleet, plan, start_ns, EventTail(self._directory))
+        deadline_ns = drain_deadline_ns(start_ns, plan)
+        publishing_ends_ns = start_ns + int(plan.seconds() * 1e9)
+        self._screen.open()
+        try:
+            while True:
+                await asyncio.sleep(STATUS_SECONDS)
+                self._fleet.check()
+                now_ns = time.monotonic_ns()
+                self._screen.show(watch.look(now_ns))
+                is_over = now_ns > publishing_ends_ns
+                if now_ns > deadline_ns or (is_over and self._fleet.is_drained()):
+                    break
+        finally:
+            self._screen.close()
+        drained_ns = time.monotonic_ns()
+        await self._fleet.stop_clients()
+        status = await self._fleet.stop_broker()
+        if status != 0:
+            raise OperatorError(f"the broker did not end cleanly, status {status}")
+        bounds = watch.phases(drained_ns)
+        write_run(self._directory, RunDescription(bounds, QUEUE_MAIL, STEADY, SLOW, names))
+
+    async def _analyse(self) -> int:
+        started = time.monotonic()
+        self._screen.say("\n analysing …")
+        arguments = ["-m", "penstock.spark.main", str(self._directory),
+                     str(self._options.report_dir)]
+        if not self._options.with_spark:
+            arguments.append("--no-spark")
+        child = await self._children.start("analysis", arguments)
+        status = await child.wait(ANALYSIS_SECONDS_MAX)
+        if status not in (EXIT_OK, EXIT_BROKEN_PROMISE):
+            raise OperatorError(f"the analysis failed, status {status}:\n{child.log_tail()}")
+        summary = Summary.read(self._options.report_dir / "summary.json")
+        self._print_summary(summary, time.monotonic() - started)
+        if not self._options.keep_events:
+            shutil.rmtree(self._directory)
+        return EXIT_OK if summary.is_kept else EXIT_BROKEN_PROMISE
+
+    def _print_summary(self, summary: Summary, seconds: float) -> None:
+        say = self._screen.say
+        say(" checks")
+        for promise in summary.promises:
+            say(f"   {_MARKS[promise.state]} {promise.name:<40} {promise.detail}")
+        source = summary.source
+        say(f" {source.engine:<8} {source.engine_note}")
+        say(
+            f"          {source.trace_count:,} trace lines + {source.event_count:,} flow events "
+            f"in {seconds:.1f} s"
+        )
+        for sentence in summary.sentences:
+            say(f" · {sentence}")
+        say(f" report   {self._options.report_dir / 'index.html'}")
+        if self._options.keep_events:
+            say(f" events   {self._directory}")
+        say(" next     keep a broker running:  penstock serve --memory")
+        verdict = "ok" if summary.is_kept else "✘ a promise was broken"
+        say(f"{verdict} in {time.monotonic() - self._began:.0f} s")
+
+
+class _Watch:
+    """Turns the numbers of the clients and the events of the broker into readings."""
+
+    def __init__(self, fleet: Fleet, plan: Plan, start_ns: int, tail: EventTail) -> None:
+        self._fleet = fleet
+        self._plan = plan
+        self._start_ns = start_ns
+        self._tail = tail
+        self._last = (start_ns, 0, 0)
+
+    def phases(self, drained_ns: int) -> tuple[Phase, ...]:
+        """The phases as they were, draining included."""
+        found: list[Phase] = []
+        at_ns = self._start_ns
+        for phase in self._plan.phases:
+            end_ns = at_ns + int(phase.seconds * 1e9)
+            found.append(Phase(phase.name, at_ns, end_ns))
+            at_ns = end_ns
+        return (*found, Phase(DRAIN, at_ns, max(drained_ns, at_ns + 1)))
+
+    def look(self, now_ns: int) -> Reading:
+        """The numbers since the last look."""
+        published, delivered = self._fleet.total("published"), self._fleet.total("delivered")
+        last_ns, last_published, last_delivered = self._last
+        self._last = (now_ns, published, delivered)
+        seconds = max(1e-3, (now_ns - last_ns) / 1e9)
+        held = self._tail.look(now_ns)
+        phase = next(
+            (phase.name for phase in self.phases(now_ns) if now_ns < phase.end_ns), DRAIN
+        )
+        return Reading(
+            (now_ns - self._start_ns) / 1e9, phase,
+            (published - last_published) / seconds, (delivered - last_delivered) / seconds,
+            max(child.status.get("confirm_p99_ns", 0) for child in self._fleet.publishers),
+            held.waiting, held.share, held.cause,
+        )
+
+
+def _require_clients() -> None:
+    missing = [name for name in CLIENTS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise OperatorError(f"{' and '.join(missing)} cannot be found → {INSTALL}")
+
+
+def _require_scale(scale: float) -> None:
+    if not 0.1 <= scale <= 10.0:
+        raise OperatorError(f"the duration scale is {scale}, allowed is 0.1 to 10")
+
+
+def _make_empty(directory: Path) -> None:
+    """A directory without the files of an earlier run. Raises: OperatorError."""
+    try:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(directory)
+        directory.mkdir(parents=True)
+    except OSError as fault:
+        raise OperatorError(
+            f"{directory} cannot be written: {fault.strerror}; choose another with --report"
+        ) from fault

@@ -1,0 +1,84 @@
+"""A pytest plugin inside a client's own test run: where the broker is, and a report for us.
+
+Loaded with `-p` into the subprocess that runs a downloaded suite; it changes no test. Everything
+comes by environment: `PENSTOCK_SUITE_URL` is the broker, `PENSTOCK_SUITE_REPORT` the file that
+gets one JSON line per finished test, `PENSTOCK_SUITE_SKIP` the tests not to run (JSON list of
+node ids, a trailing `*` matches anything), `PENSTOCK_SUITE_TEST_S_MAX` the seconds a test may take.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+import pytest
+from suite_plugin_names import matches
+
+URL = os.environ["PENSTOCK_SUITE_URL"]
+REPORT = os.environ["PENSTOCK_SUITE_REPORT"]
+SKIP: tuple[str, ...] = tuple(json.loads(os.environ["PENSTOCK_SUITE_SKIP"]))
+TEST_S_MAX = float(os.environ["PENSTOCK_SUITE_TEST_S_MAX"])
+
+
+class TooLong(BaseException):
+    """A test took longer than it may; no `except Exception` may swallow this."""
+
+
+class Container(NamedTuple):
+    """What aiormq's tests want to know of the broker they would start in a container."""
+
+    host: str
+    ports: dict[str, int]
+
+
+@pytest.fixture(scope="session")
+def amqp_direct_url() -> Any:
+    """aiormq: the broker's URL, as the type the suite works with."""
+    return pytest.importorskip("yarl").URL(URL)
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_container(amqp_direct_url: Any) -> Container:
+    """aiormq: host and ports; nobody listens on the TLS port."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        tls: int = unused.getsockname()[1]
+    return Container(amqp_direct_url.host, {"5672/tcp": amqp_direct_url.port, "5671/tcp": tls})
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    off = [item for item in items if any(matches(item.nodeid, pattern) for pattern in SKIP)]
+    config.hook.pytest_deselected(items=off)
+    for item in off:
+        items.remove(item)
+        write(item.nodeid, "not run", 0.0, "")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise TooLong(f"took longer than {TEST_S_MAX} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, TEST_S_MAX)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        write(report.nodeid, report.outcome, report.duration, report.longreprtext[-1500:])
+
+
+def write(nodeid: str, outcome: str, duration_s: float, text: str) -> None:
+    """Append one line; the file survives even if the run does not."""
+    line = {"test": nodeid, "outcome": outcome, "s": round(duration_s, 2), "text": text}
+    with open(REPORT, "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")

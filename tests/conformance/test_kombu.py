@@ -1,0 +1,160 @@
+"""py-amqp and kombu: what they do differently from pika, against the live broker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from tests.conformance.live import Broker
+
+# Neither library describes its types well enough to be checked against.
+amqp: Any = import_module("amqp")
+kombu: Any = import_module("kombu")
+
+
+@pytest.fixture
+def connection(broker: Broker) -> Iterator[Any]:
+    """A py-amqp connection; a test may leave it closed by the broker."""
+    opened = amqp.Connection(
+        f"{broker.host}:{broker.port}", broker.user, broker.password, confirm_publish=True
+    )
+    opened.connect()
+    yield opened
+    if opened.connected:
+        opened.close()
+
+
+def ack_unknown(channel: Any, _: str) -> None:
+    """A method without a reply: the error comes when the connection is read next."""
+    channel.basic_ack(9)
+    channel.connection.drain_events(timeout=10)
+
+
+def recover_without_requeue(channel: Any, _: str) -> None:
+    """py-amqp does not wait for the reply."""
+    channel.basic_recover(requeue=False)
+    channel.connection.drain_events(timeout=10)
+
+
+def test_amqp_declares_publishes_and_gets(connection: Any, name: str) -> None:
+    channel = connection.channel()
+    channel.exchange_declare(name, "topic", auto_delete=True)
+    declared = channel.queue_declare(name, auto_delete=True)
+    assert (declared.queue, declared.message_count, declared.consumer_count) == (name, 0, 0)
+    channel.queue_bind(name, name, "a.#")
+    headers = {"int": 1, "float": 1.5, "list": [1, "2"], "none": None, "true": True}
+    channel.basic_publish(
+        amqp.Message("body", content_type="text/plain", application_headers=headers), name, "a.b"
+    )
+    message = channel.basic_get(name)
+    assert (message.body, message.headers) == ("body", headers)
+    channel.basic_ack(message.delivery_tag)
+    assert channel.basic_get(name) is None
+
+
+def test_line_ends_are_taken_out_of_names(connection: Any, name: str) -> None:
+    channel = connection.channel()
+    assert channel.queue_declare(name + "\r\n", exclusive=True).queue == name
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda c, n: c.queue_declare(n, passive=True), amqp.NotFound, "no queue '{n}'"),
+        (lambda c, n: c.queue_declare("amq." + n), amqp.AccessRefused, "reserved prefix"),
+        (ack_unknown, amqp.PreconditionFailed, "tag 9"),
+        (
+            recover_without_requeue,
+            amqp.AMQPNotImplementedError,
+            "requeue",
+        ),
+        (lambda c, n: c.basic_qos(7, 0, False), amqp.AMQPNotImplementedError, "prefetch_size"),
+    ],
+)
+def test_amqp_raises_what_the_code_means(
+    connection: Any, name: str, call: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text.replace("{n}", name)):
+        call(connection.channel(), name)
+
+
+def test_amqp_heartbeats(broker: Broker) -> None:
+    address = f"{broker.host}:{broker.port}"
+    with amqp.Connection(address, broker.user, broker.password, heartbeat=1) as connection:
+        assert connection.heartbeat == 1
+        beats = connection.bytes_recv
+        for _ in range(8):
+            with pytest.raises(TimeoutError):
+                connection.drain_events(timeout=0.3)
+            connection.heartbeat_tick()
+        assert connection.bytes_recv > beats
+        connection.channel().basic_qos(0, 1, False)
+
+
+def test_kombu_produces_and_consumes(broker: Broker, name: str) -> None:
+    got: list[Any] = []
+    queue = kombu.Queue(name, kombu.Exchange(name, "direct", auto_delete=True), auto_delete=True)
+    with kombu.Connection(broker.url, transport_options={"confirm_publish": True}) as connection:
+
+        def keep(body: Any, message: Any) -> None:
+            got.append(body)
+            message.ack()
+
+        with connection.Consumer(queue, callbacks=[keep], prefetch_count=2):
+            with connection.Producer() as producer:
+                for number in range(5):
+                    producer.publish(
+                        {"n": number}, exchange=name, routing_key="", serializer="json"
+                    )
+            while len(got) < 5:
+                connection.drain_events(timeout=10)
+    assert got == [{"n": number} for number in range(5)]
+
+
+def test_kombu_simple_queue(broker: Broker, name: str) -> None:
+    options = {"confirm_publish": True}
+    with kombu.Connection(broker.url, transport_options=options) as connection:
+        simple = connection.SimpleQueue(name)
+        for number in range(3):
+            simple.put(number)
+        assert simple.qsize() == 3
+        message = simple.get(timeout=10)
+        message.requeue()
+        taken = []
+        for _ in range(3):
+            message = simple.get(timeout=10)
+            taken.append(message.payload)
+            message.ack()
+        assert sorted(taken) == [0, 1, 2]
+        simple.close()
+        connection.default_channel.queue_delete(name)
+
+
+def test_kombu_pool_from_many_threads(broker: Broker, name: str) -> None:
+    pool = kombu.Connection(broker.url).Pool(4)
+    failures: list[BaseException] = []
+
+    def publish(number: int) -> None:
+        try:
+            for _ in range(10):
+                with pool.acquire(block=True, timeout=10) as connection:
+                    connection.Producer().publish(number, routing_key=name, retry=False)
+        except Exception as error:
+            failures.append(error)
+
+    with kombu.Connection(broker.url) as connection:
+        queue = kombu.Queue(name, routing_key=name, auto_delete=True)(connection.default_channel)
+        queue.declare()
+        threads = [threading.Thread(target=publish, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert failures == []
+        pool.force_close_all()
+        assert queue.queue_declare(passive=True).message_count == 80
+        queue.delete()
