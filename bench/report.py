@@ -146,7 +146,9 @@ def workload_report(
         judged: dict[str, float] = medians(good)
         compared: dict[str, object] = {}
         for rival in targets:
-            found = ratios(samples, results[rival.name]) if rival != target else {}
+            # Of our own two builds, the compiled one is shown against the other, once.
+            is_own = rival.kind == "penstock" and not target.is_compiled
+            found = {} if is_own or rival == target else ratios(samples, results[rival.name])
             if not found:
                 continue
             lines.append(f"    {target.name} against {rival.name}: {ratio_text(found)}")

@@ -10,6 +10,7 @@ By hand: `python -m tests.conformance.suites <suite> <amqp url>` prints what doe
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -37,6 +38,8 @@ TEST_S_MAX: Final = 20
 PLUGINS: Final = (
     "aiomisc==18.0.37",
     "aiomisc-pytest==2.0.0",
+    "aiothreads",
+    "colorlog>=6,<7",
     "logging-journald",
     "shortuuid==1.0.13",
 )
@@ -48,13 +51,13 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """One project's tests: distribution, files inside its archive, and extra pytest options."""
+    """One project's tests: distribution, what to run inside its archive, and what it needs."""
 
     name: str
     distribution: str
     targets: tuple[str, ...]
-    options: tuple[str, ...] = ()
     run_s_max: int = 120
+    wants_plugins: bool = False
     wants_docker: bool = False
 
 
@@ -63,8 +66,8 @@ SUITES: Final = {
     for suite in (
         Suite("py-amqp", "amqp", ("t/integration/test_rmq.py",)),
         Suite("kombu", "kombu", ("t/integration/test_py_amqp.py",)),
-        Suite("aiormq", "aiormq", ("tests",), ("-p", "aiomisc_pytest")),
-        Suite("aio-pika", "aio-pika", ("tests",), ("-p", "aiomisc_pytest"), 180, True),
+        Suite("aiormq", "aiormq", ("tests",), 120, True),
+        Suite("aio-pika", "aio-pika", ("tests",), 180, True, True),
     )
 }
 
@@ -141,7 +144,8 @@ def sources(suite: Suite) -> Path:
 
 def plugins() -> Path:
     """A folder with the packages only the suites need. Raises: Unreachable."""
-    target = cache() / "-".join(("plugins", *PLUGINS)).replace("==", "_")
+    digest = hashlib.sha256(" ".join(PLUGINS).encode()).hexdigest()[:12]
+    target = cache() / f"plugins-{digest}"
     if not target.exists():
         with staging(target) as folder:
             pip("install", "--no-deps", "--target", str(folder), *PLUGINS)
@@ -153,19 +157,20 @@ def run(suite: Suite, broker: Broker, folder: Path) -> list[Result]:
 
     Raises: Unreachable without the package index; AssertionError if pytest itself did not work.
     """
-    root, extra = sources(suite), plugins()
+    root = sources(suite)
+    extra = [str(plugins())] if suite.wants_plugins else []
     report = folder / f"{suite.name}.jsonl"
     report.write_text("")
     skip = [off.test for off in switched_off(suite.name) if not off.runs]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += ["-p", "suite_plugin", *suite.options, *suite.targets]
+    command += ["-p", "suite_plugin", *suite.targets]
     output = folder / f"{suite.name}.txt"
     stand_in = docker_stand_in(broker) if suite.wants_docker else nullcontext("")
     with stand_in as docker_host, output.open("wb") as out:
         environment = {
             **os.environ,
             "DOCKER_HOST": docker_host,
-            "PYTHONPATH": os.pathsep.join((str(HERE), str(extra))),
+            "PYTHONPATH": os.pathsep.join((str(HERE), *extra)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "RABBITMQ_HOST": broker.host,
             "RABBITMQ_5672_TCP": str(broker.port),

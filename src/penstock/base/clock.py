@@ -12,7 +12,7 @@ class Clock:
 
 
 class ManualClock(Clock):
-    """A clock driven by hand, for tests and the simulator; starts at `start_ns`, never goes back."""
+    """A clock driven by hand, for tests and simulation; starts at `start_ns`, never goes back."""
 
     def __init__(self, start_ns: int = 1_000_000_000) -> None:
         self._now_ns = start_ns

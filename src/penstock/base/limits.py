@@ -80,7 +80,7 @@ HANDSHAKE_MS: Final = Limit(
     10_000,
     100,
     600_000,
-    "server/timers",
+    "server/node",
     "the socket is closed",
 )
 HEARTBEAT_S: Final = Limit(
@@ -125,7 +125,7 @@ SOCKET_OUTPUT_HIGH_BYTES: Final = Limit(
     262_144,
     4096,
     67_108_864,
-    "server/socket_writer",
+    "server/sockets",
     "the connection's consumers leave the ready lists",
 )
 TURN_MESSAGES: Final = Limit(
@@ -192,6 +192,52 @@ TX_MESSAGES_MAX: Final = Limit(
     "406 PRECONDITION_FAILED closes the channel",
 )
 
+BLOCK_ENTRIES: Final = Limit(
+    "block_entries",
+    "(peer, reason) pairs per actor",
+    64,
+    1,
+    4096,
+    "telemetry/accounting",
+    "the pair opened longest ago is folded into 'others'",
+)
+WINDOW_SNAPSHOTS: Final = Limit(
+    "window_snapshots",
+    "snapshots",
+    61,
+    2,
+    3601,
+    "telemetry/window",
+    "the oldest snapshot is dropped",
+)
+PARKED_BYTES: Final = Limit(
+    "parked_bytes",
+    "bytes per connection",
+    33_554_432,
+    0,
+    1_073_741_824,
+    "broker/reader",
+    "the socket is not read until a hop opens",
+)
+TX_BYTES_MAX: Final = Limit(
+    "tx_bytes_max",
+    "bytes per transaction",
+    134_217_728,
+    0,
+    4_294_967_296,
+    "broker/transactions",
+    "406 PRECONDITION_FAILED closes the channel",
+)
+CONTROL_CLIENTS: Final = Limit(
+    "control_clients",
+    "connections to the control socket",
+    16,
+    1,
+    1024,
+    "server/control_socket",
+    "the socket is closed at once",
+)
+
 LIMITS: Final[tuple[Limit, ...]] = (
     FRAME_BYTES_MAX,
     FRAME_BYTES_BEFORE_OPEN,
@@ -212,4 +258,9 @@ LIMITS: Final[tuple[Limit, ...]] = (
     EXCHANGE_HOPS_MAX,
     UNCONFIRMED_MAX,
     TX_MESSAGES_MAX,
+    BLOCK_ENTRIES,
+    WINDOW_SNAPSHOTS,
+    PARKED_BYTES,
+    TX_BYTES_MAX,
+    CONTROL_CLIENTS,
 )

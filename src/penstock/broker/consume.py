@@ -59,6 +59,8 @@ class Consuming:
             channel.prefetch,
             dict(q.arguments),
         )
+        consumer.holder = self.session.connection.identity
+        consumer.started_ns = channel.line.clock.monotonic_ns()
         channel.consumers[tag] = consumer
         channel.queues_of[tag] = actor
         # consume-ok first: a delivery for a tag the client does not know yet would be a fault.

@@ -14,6 +14,7 @@ States are RabbitMQ's words: running, flow, blocking, blocked (flow-semantics se
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
+from penstock.base.limits import PARKED_BYTES
 from penstock.broker.actor import BLOCKED, IDLE, Actor, Line
 from penstock.broker.channel import Channel, ChannelHost
 from penstock.broker.lane import Lane
@@ -33,9 +34,6 @@ PHASE_CLOSED = 4
 
 STANDSTILL_NS = 100_000_000
 """How long a stopped connection with unanswered deliveries waits before it is let on."""
-
-PARKED_BYTES_MAX = 33_554_432
-"""Bytes of publishes one connection may hold beside its channels; beyond it the socket stops."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -317,7 +315,7 @@ class Connection(Actor):
     def _hold(self, channel: Channel, message: Message, peer: str, reason: str) -> None:
         """Keep the publish beside its channel, or stop reading when one is kept there already."""
         size: i64 = len(message.raw)
-        if channel.held is None and self.parked_bytes + size <= PARKED_BYTES_MAX:
+        if channel.held is None and self.parked_bytes + size <= PARKED_BYTES.default:
             channel.held = message
             self.parked_bytes += size
             return

@@ -5,10 +5,8 @@ either, 406 PRECONDITION_FAILED closes the channel. Source: AMQP 0-9-1 class tx.
 """
 
 from penstock.base.errors import ChannelFault
-from penstock.base.limits import TX_MESSAGES_MAX
+from penstock.base.limits import TX_BYTES_MAX, TX_MESSAGES_MAX
 from penstock.protocol.content import Message
-
-TX_BYTES_MAX = 134_217_728
 
 ACK = 0
 REQUEUE = 1
@@ -54,11 +52,11 @@ class Transaction:
 
     def _check(self) -> None:
         count = len(self.messages) + len(self.settles)
-        if count > TX_MESSAGES_MAX.default or self.bytes > TX_BYTES_MAX:
+        if count > TX_MESSAGES_MAX.default or self.bytes > TX_BYTES_MAX.default:
             raise ChannelFault(
                 406,
                 f"transaction of {count} publishes and settles, {self.bytes} bytes, is larger than "
-                f"{TX_MESSAGES_MAX.default} or {TX_BYTES_MAX} bytes; commit more often",
+                f"{TX_MESSAGES_MAX.default} or {TX_BYTES_MAX.default} bytes; commit more often",
                 90,
                 20,
             )

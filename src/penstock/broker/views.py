@@ -10,6 +10,7 @@ from penstock.queues.consumers import (
     REASON_PREFETCH,
     REASON_SOCKET,
     REASON_UNSENT,
+    Consumer,
 )
 from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, Times
 
@@ -25,6 +26,10 @@ def actor_snapshots(broker: Broker) -> dict[str, ActorSnapshot]:
     for vhost in broker.vhosts.values():
         for queue in vhost.queues.values():
             _add(found, _queue(queue, now_ns))
+            if queue.consumers:
+                _add(found, _consumers(queue, found[queue.identity]))
+            for consumer in queue.consumers:
+                _add(found, _consumer(queue, consumer, now_ns))
     for source in broker.alarms:
         _add(
             found,
@@ -92,6 +97,7 @@ def _connection(broker: Broker, connection: Connection, now_ns: int) -> ActorSna
         connection.identity,
         "conn",
         connection.state(now_ns),
+        started_ns=connection.time.start_ns,
         times=_times(connection.time.totals(now_ns)),
         blocked=_blocked(connection, now_ns),
         numbers=numbers,
@@ -118,6 +124,7 @@ def _channel(channel: Channel, now_ns: int) -> ActorSnapshot:
         channel.identity,
         "chan",
         state,
+        started_ns=channel.time.start_ns,
         times=_times(channel.time.totals(now_ns)),
         blocked=_blocked(channel, now_ns),
         numbers=numbers,
@@ -164,8 +171,51 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
         queue.identity,
         "queue",
         queue.gate.state(now_ns),
+        started_ns=queue.time.start_ns,
         times=_times(queue.time.totals(now_ns)),
         blocked=_blocked(queue, now_ns),
         numbers=numbers,
         labels=labels,
+    )
+
+
+def _consumer(queue: QueueActor, consumer: Consumer, now_ns: int) -> ActorSnapshot:
+    """A consumer waits while it is held by its prefetch window or its socket; else it is idle."""
+    held_ns = int(consumer.full_ns)
+    if consumer.is_held:
+        held_ns += now_ns - int(consumer.held_since_ns)
+    age_ns = now_ns - int(consumer.started_ns)
+    is_full = consumer.is_held and consumer.reason in (REASON_PREFETCH, REASON_CHANNEL_PREFETCH)
+    is_stuck = consumer.is_held and consumer.reason == REASON_SOCKET
+    return ActorSnapshot(
+        f"consumer:{consumer.tag}@{consumer.holder}",
+        "consumer",
+        "flow" if consumer.is_held else "running",
+        started_ns=int(consumer.started_ns),
+        times=Times(idle_ns=max(0, age_ns - held_ns), waiting_ns=held_ns),
+        numbers={
+            "prefetch": float(int(consumer.prefetch)),
+            "unacked": float(int(consumer.unacked)),
+            "delivered": float(int(consumer.delivered)),
+            "acked": float(int(consumer.delivered - consumer.unacked)),
+            "prefetch_full_share": 1.0 if is_full else 0.0,
+            "socket_blocked": 1.0 if is_stuck else 0.0,
+        },
+        labels={"queue": queue.identity, "vhost": queue.vhost},
+    )
+
+
+def _consumers(queue: QueueActor, snapshot: ActorSnapshot) -> ActorSnapshot:
+    """All consumers of a queue together: what a queue above its depth mark waits for."""
+    prefetch = sum(float(int(consumer.prefetch)) for consumer in queue.consumers)
+    taken = ("unacked", "delivered", "acked", "prefetch_full_share", "socket_blocked", "consumers")
+    numbers = {name: snapshot.numbers[name] for name in taken}
+    numbers["prefetch"] = prefetch
+    return ActorSnapshot(
+        "consumers:" + queue.identity[6:],
+        "consumer",
+        started_ns=snapshot.started_ns,
+        times=Times(waiting_ns=snapshot.times.total_ns()),
+        numbers=numbers,
+        labels=snapshot.labels,
     )

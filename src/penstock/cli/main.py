@@ -1,35 +1,51 @@
-"""The `penstock` command and its groups."""
+"""The `penstock` command: its sub-commands by name, each loaded when it is asked for.
+
+A broker must be ready in well under a second, so `serve` may not pay for importing the load tool
+or the demo, whose libraries are optional besides.
+"""
 
 import sys
+from importlib import import_module
+from typing import Final
 
 import click
 
-import penstock
 from penstock.base.errors import OperatorError
-from penstock.cli.serve import serve
-from penstock.cli.status import why
+
+COMMANDS: Final = {
+    "serve": "penstock.cli.serve:serve",
+    "run": "penstock.cli.run:run",
+    "why": "penstock.cli.status:why",
+    "perf": "penstock.perf.main:command",
+    "version": "penstock.cli.version:version",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class LazyGroup(click.Group):
+    """A group whose commands are imported by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command), f"{place} is a command"
+        return command
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def cli() -> None:
     """Penstock: a message broker that speaks AMQP 0-9-1 and explains its flow control."""
-
-
-@cli.command()
-def version() -> None:
-    """Print the version."""
-    python = ".".join(str(part) for part in sys.version_info[:3])
-    click.echo(f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python}")
-
-
-cli.add_command(serve)
-cli.add_command(why)
 
 
 def main() -> None:
     """Entry point: an operator's fault is one line on standard error and exit status 2."""
     try:
-        cli.main(standalone_mode=True)
+        cli.main(prog_name="penstock")
     except OperatorError as error:
         click.echo(f"✘ {error}", err=True)
         sys.exit(2)

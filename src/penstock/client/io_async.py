@@ -21,8 +21,8 @@ from penstock.client.channel_async import AsyncChannel, AsyncShell
 from penstock.client.errors import ConnectError, ConnectionClosedError, NoReplyError
 from penstock.client.events import Replied
 from penstock.client.inbox import ChannelInbox, Inbox
-from penstock.client.session import Session
 from penstock.client.io_socket import connect_error
+from penstock.client.session import Session
 from penstock.client.url import BrokerUrl, parse_url
 from penstock.protocol.methods import Method
 

@@ -24,8 +24,8 @@ from penstock.client.channel_blocking import BlockingShell, Channel
 from penstock.client.errors import ConnectError, ConnectionClosedError, NoReplyError
 from penstock.client.events import Replied
 from penstock.client.inbox import ChannelInbox, Inbox
-from penstock.client.session import Session
 from penstock.client.io_socket import open_socket
+from penstock.client.session import Session
 from penstock.client.url import BrokerUrl, parse_url
 from penstock.protocol.methods import Method
 
@@ -46,12 +46,13 @@ def connect(
     connection = Connection(open_socket(where, context), Session(where, name, time.monotonic_ns()))
     try:
         connection.wait(lambda: connection.inbox.is_open, where.connection_timeout_ms, "open-ok")
-    except ConnectionClosedError as error:
+    except BaseException as error:
         connection.drop()
-        raise ConnectError(f"{where.address()} refused the connection: {error}") from error
-    except NoReplyError as error:
-        connection.drop()
-        raise ConnectError(f"cannot connect to {where.address()}: {error}") from error
+        if isinstance(error, ConnectionClosedError):
+            raise ConnectError(f"{where.address()} refused the connection: {error}") from error
+        if isinstance(error, NoReplyError):
+            raise ConnectError(f"cannot connect to {where.address()}: {error}") from error
+        raise
     return connection
 
 

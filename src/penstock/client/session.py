@@ -29,7 +29,6 @@ from penstock.client.events import (
     Opened,
     Unblocked,
 )
-from penstock.client.heartbeat import Heartbeat
 from penstock.client.opening import Agreed, agree, start_ok
 from penstock.client.publish_template import PublishTemplate
 from penstock.client.url import BrokerUrl
@@ -43,6 +42,7 @@ from penstock.protocol.constants import (
 )
 from penstock.protocol.content import EVENT_ACK, EVENT_HEARTBEAT, Event
 from penstock.protocol.frames import FrameParser, Received
+from penstock.protocol.heartbeat import Heartbeat
 from penstock.protocol.methods import (
     ConnectionBlocked,
     ConnectionClose,
@@ -96,7 +96,8 @@ class Session:
         self._received = Received()
         self._output: list[bytes] = [PROTOCOL_HEADER]
         self._channels = Channels()
-        self._heartbeat = Heartbeat(now_ns)
+        self._now_ns = now_ns
+        self._heartbeat = Heartbeat(0, now_ns)
 
     def is_closed(self) -> bool:
         """Whether the connection has ended: nothing will come out of it any more."""
@@ -109,7 +110,8 @@ class Session:
         events: list[ClientEvent] = []
         if self.is_closed():
             return events
-        self._heartbeat.note_received(now_ns)
+        self._now_ns = now_ns
+        self._heartbeat.received(now_ns)
         self._parser.feed(data)
         while not self.is_closed():
             try:
@@ -138,7 +140,7 @@ class Session:
         parts = self._output
         if not parts:
             return b""
-        self._heartbeat.note_sent(now_ns)
+        self._heartbeat.sent(now_ns)
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         self._output = []
         return data
@@ -148,17 +150,17 @@ class Session:
         if self.state is not State.OPEN:
             return []
         events: list[ClientEvent] = []
-        silent_s = self._heartbeat.silent_s(now_ns)
-        if silent_s:
-            text = f"nothing was heard from the broker for {silent_s} s, two heartbeat intervals"
+        if self._heartbeat.is_peer_dead(now_ns):
+            assert self.agreed is not None, "cannot happen because heartbeats are agreed on"
+            text = f"the broker was silent for two heartbeats of {self.agreed.heartbeat_s} s"
             self._end(CONNECTION_FORCED, text, False, events)
-        elif self._heartbeat.is_due(now_ns):
+        elif self._heartbeat.is_send_due(now_ns):
             self._output.append(HEARTBEAT_FRAME)
         return events
 
     def next_tick_ns(self) -> int | None:
         """When `tick` next has something to look at; None while there is no heartbeat."""
-        return self._heartbeat.next_ns()
+        return self._heartbeat.next_check_ns()
 
     # --- wishes ---------------------------------------------------------------------------
 
@@ -291,7 +293,7 @@ class Session:
         self.agreed = agreed
         self.frame_bytes_max = agreed.frame_bytes_max
         self._parser.frame_bytes_max = agreed.frame_bytes_max
-        self._heartbeat.start(agreed.heartbeat_s)
+        self._heartbeat = Heartbeat(agreed.heartbeat_s, self._now_ns)
         tune_ok = ConnectionTuneOk(agreed.channels_max, agreed.frame_bytes_max, agreed.heartbeat_s)
         self._output.append(method_frame(0, tune_ok))
         self._output.append(method_frame(0, ConnectionOpen(self.url.vhost)))
@@ -339,7 +341,7 @@ class Session:
     def _end(self, code: int, text: str, is_by_broker: bool, events: list[ClientEvent]) -> None:
         self.state = State.CLOSED
         self.blocked_reason = None
-        self._heartbeat.start(0)
+        self._heartbeat = Heartbeat(0, self._now_ns)
         self._closed = ConnectionClosedError(code, text, is_by_broker)
         events.append(ConnectionClosed(code, text, is_by_broker))
 

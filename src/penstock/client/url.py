@@ -6,7 +6,7 @@ virtual host is one percent-encoded path segment, so `amqp://h` means `/` (the d
 `amqp://h//`, as Celery and kombu write it, is read as `/` too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -24,7 +24,7 @@ NUMBERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerUrl:
-    """Where and as whom to connect.
+    """Where and as whom to connect; the password is kept out of repr.
 
     heartbeat_s: seconds, 0 asks for none, None leaves the choice to the broker;
     connection_timeout_ms: milliseconds, from the first packet until the connection is open;
@@ -34,7 +34,7 @@ class BrokerUrl:
     host: str = "localhost"
     port: int = 5672
     user: str = "guest"
-    password: str = "guest"
+    password: str = field(default="guest", repr=False)
     vhost: str = "/"
     tls: bool = False
     heartbeat_s: int | None = None

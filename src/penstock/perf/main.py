@@ -1,5 +1,6 @@
 """The command `penstock perf`: options in PerfTest's letters where it has them."""
 
+import re
 import sys
 from typing import Final
 
@@ -14,6 +15,7 @@ from penstock.perf.stamp import STAMP_BYTES
 from penstock.protocol.values import Table, Value
 
 _UNITS: Final = {"": 1, "b": 1, "k": 1024, "kb": 1024, "m": 1 << 20, "mb": 1 << 20}
+_SIZE: Final = re.compile(r"([0-9]{1,12})(|b|k|kb|m|mb)")
 _BODY_BYTES_MAX: Final = 536_870_912
 _MEMBERS: Final = click.IntRange(0, 10_000)
 _COUNT: Final = click.IntRange(0)
@@ -42,12 +44,11 @@ class SizeRange(click.ParamType[tuple[int, int]]):
 
 
 def _bytes(text: str) -> int:
-    number = text.strip().lower().rstrip("bkm")
-    return int(number) * _UNITS[text.strip().lower()[len(number) :]] if number else _no_number()
-
-
-def _no_number() -> int:
-    raise ValueError("a size needs a number")
+    """A number with a unit, in bytes. Raises: ValueError for anything else."""
+    found = _SIZE.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError("a size is a number and perhaps a unit")
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def _arguments(pairs: tuple[str, ...]) -> Table:

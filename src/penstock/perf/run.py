@@ -46,6 +46,7 @@ class Run:
         self._total = Tally()
         self._producers: list[Producer] = []
         self._consumers: list[Consumer] = []
+        self._links: list[Link] = []
         self._copies: tuple[int, ...] = ()
         self._masks: dict[int, int] = {}
         self._selector: selectors.BaseSelector = selectors.DefaultSelector()
@@ -108,8 +109,10 @@ class Run:
 
     def _open(self, name: str) -> tuple[Link, Channel]:
         connection = connect(self._url, f"penstock perf: {name}")
-        channel = connection.channel()
-        return Link(*connection.detach()), channel
+        link = Link(*connection.detach())
+        # Noted before anything else can fail, so that the end of the run closes it in any case.
+        self._links.append(link)
+        return link, connection.channel()
 
     def _listen(self) -> None:
         members = self._members()
@@ -121,13 +124,13 @@ class Run:
             self._masks[id(member)] = selectors.EVENT_READ
 
     def _close(self) -> None:
-        for member in self._members():
-            if isinstance(member, Consumer):
-                member.settle()
-            member.link.session.close()
-            member.link.write(time.monotonic_ns())
-            member.link.close()
         self._selector.close()
+        for consumer in self._consumers:
+            consumer.settle()
+        for link in self._links:
+            link.session.close()
+            link.write(time.monotonic_ns())
+            link.close()
 
     def _members(self) -> list[Member]:
         return [*self._producers, *self._consumers]

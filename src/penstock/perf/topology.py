@@ -42,11 +42,11 @@ def declare(connection: Connection, plan: Plan) -> Topology:
     if exchange and not _is_there(connection, exchange):
         channel.declare_exchange(exchange, plan.exchange_type, durable=True)
     queues = _declare_queues(channel, plan)
-    keys = _keys(plan, queues, exchange)
+    keys = binding_keys(plan, queues, exchange)
     for queue, key in zip(queues, keys, strict=True):
         if exchange:
             channel.bind_queue(queue, exchange, key)
-    return _spread(plan, exchange, queues, keys)
+    return spread(plan, exchange, queues, keys)
 
 
 def _needs_no_exchange(plan: Plan) -> bool:
@@ -102,7 +102,7 @@ def _declare_queues(channel: Channel, plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _keys(plan: Plan, queues: tuple[str, ...], exchange: str) -> tuple[str, ...]:
+def binding_keys(plan: Plan, queues: tuple[str, ...], exchange: str) -> tuple[str, ...]:
     """The binding key of each queue; on the default exchange that is its name."""
     if not exchange:
         return queues
@@ -111,9 +111,10 @@ def _keys(plan: Plan, queues: tuple[str, ...], exchange: str) -> tuple[str, ...]
     return queues if plan.queues else (queues[0],) * len(queues)
 
 
-def _spread(
+def spread(
     plan: Plan, exchange: str, queues: tuple[str, ...], keys: tuple[str, ...]
 ) -> Topology:
+    """Producers and consumers over `queues`, bound with one of `keys` each, in turn."""
     chosen: list[str] = []
     for number in range(plan.producers):
         key = plan.routing_key if plan.routing_key is not None else keys[number % len(keys)]

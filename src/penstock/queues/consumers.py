@@ -74,7 +74,7 @@ class ConsumerQueue:
 
 
 class Consumer:
-    """One basic.consume. prefetch: deliveries, 0 for unlimited; head: see broker/deliver."""
+    """One basic.consume. prefetch: deliveries, 0 for unlimited; holder: its connection's id."""
 
     __slots__ = (
         "arguments",
@@ -83,6 +83,7 @@ class Consumer:
         "head",
         "head_address",
         "held_since_ns",
+        "holder",
         "is_exclusive",
         "is_held",
         "is_no_ack",
@@ -91,6 +92,7 @@ class Consumer:
         "queue",
         "reason",
         "sink",
+        "started_ns",
         "tag",
         "unacked",
         "unsent",
@@ -122,6 +124,8 @@ class Consumer:
         self.reason: i64 = REASON_NONE
         self.held_since_ns: i64 = 0
         self.full_ns: i64 = 0
+        self.started_ns: i64 = 0
+        self.holder = ""
         self.head = b""
         self.head_address: object = None
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from penstock.base.errors import OperatorError
+from penstock.base.limits import CONTROL_CLIENTS
 
 REQUEST_BYTES_MAX = 65_536
-CLIENTS_MAX = 16
 ANSWER_S = 10.0
 
 Answer = Callable[[dict[str, object]], dict[str, object]]
@@ -51,7 +51,7 @@ class ControlSocket:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.clients += 1
         try:
-            if self.clients > CLIENTS_MAX:
+            if self.clients > CONTROL_CLIENTS.default:
                 return
             async with asyncio.timeout(ANSWER_S):
                 while line := await reader.readline():

@@ -10,6 +10,7 @@ from uuid import uuid4
 import structlog
 
 from penstock.base.config import Config
+from penstock.base.limits import WINDOW_SNAPSHOTS
 from penstock.broker.broker import Broker, Log
 from penstock.broker.reader import PHASE_OPEN, Connection
 from penstock.broker.views import actor_snapshots
@@ -31,7 +32,6 @@ from penstock.telemetry.window import WindowHistory
 
 TICK_S = 1.0
 EVENTS_S = 0.25
-HISTORY_SNAPSHOTS = 64
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 DRAIN_S = 2.0
 CLEAR_SHARE = 0.9
@@ -66,7 +66,7 @@ class Node:
             config, self.clock, SystemChance(), log, memory_high_bytes(config.memory_high_bytes)
         )
         self.turns = Turns(loop, self.broker.scheduler)
-        self.history = WindowHistory(HISTORY_SNAPSHOTS)
+        self.history = WindowHistory(WINDOW_SNAPSHOTS.default)
         self.listener: Listener | None = None
         self.control: ControlSocket | None = None
         self.events: EventFile | None = None

@@ -33,6 +33,8 @@ class Questions:
         window = request.get("window_s", 10.0)
         if not isinstance(window, int | float) or not 0 < window <= WINDOW_S_MAX:
             raise OperatorError(f"window of {window} s: must be above 0 and at most {WINDOW_S_MAX}")
+        if kind == "memory":
+            return self._why_memory()
         if kind not in KINDS and kind not in ("publish", "not"):
             raise OperatorError(f"unknown kind '{kind}'; one of: {', '.join(KINDS)}, publish, not")
         windows = self.history.over(float(window))
@@ -46,6 +48,38 @@ class Questions:
         return {
             "explanation": msgspec.to_builtins(answer),
             "text": render(answer),
+        }
+
+    def _why_memory(self) -> dict[str, object]:
+        """Who holds the memory: use, watermark, and the five biggest queues."""
+        broker = self.broker
+        held = {
+            actor.identity: int(actor.messages.bytes_ready + actor.unacked_bytes)
+            for vhost in broker.vhosts.values()
+            for actor in vhost.queues.values()
+        }
+        biggest = sorted(held.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
+        used, high = broker.memory_used_bytes, broker.memory_high_bytes
+        is_held = "alarm:memory" in broker.alarms
+        lines = [
+            f"memory: {used / 1e6:,.1f} MB of {high / 1e6:,.1f} MB used "
+            f"({100 * used / max(1, high):.1f} %); "
+            + (
+                "publishing is held for every connection, consumers continue"
+                if is_held
+                else "nothing is held for memory"
+            )
+        ]
+        lines += [f"  {name}  {size / 1e6:,.1f} MB" for name, size in biggest if size > 0]
+        return {
+            "explanation": {
+                "used_bytes": used,
+                "limit_bytes": high,
+                "is_held": is_held,
+                "queues": dict(biggest),
+                "blocked_share": 1.0 if is_held else 0.0,
+            },
+            "text": "\n".join(lines),
         }
 
     def _by_given_name(self, kind: str, name: str) -> str:

@@ -14,6 +14,7 @@ next interval takes them over, or the pair that has held longest when the books 
 
 from typing import Final
 
+from penstock.base.limits import BLOCK_ENTRIES
 from penstock.telemetry.snapshots import OTHERS, BlockedTotals, BlockTotals
 
 IDLE: Final = 0
@@ -23,7 +24,7 @@ WAITING: Final = 3
 
 STATE_NAMES: Final = ("idle", "busy", "blocked", "waiting")
 
-BLOCK_ENTRIES_MAX: Final = 64
+BLOCK_ENTRIES_MAX: Final = BLOCK_ENTRIES.default
 """Pairs a ledger keeps apart, unless more hold the actor at this very moment."""
 
 

@@ -1,0 +1,49 @@
+"""`penstock run`: the whole job once; the work is in penstock.demo."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from penstock.demo.main import run as run_demo
+from penstock.demo.options import RunOptions
+
+
+@click.command()
+@click.option("--port", default=0, show_default=True, help="Port of the broker, 0 for a free one.")
+@click.option(
+    "--duration",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0.1, 10.0),
+    help="Factor on the length of every phase.",
+)
+@click.option("--no-spark", is_flag=True, help="Analyse in plain Python.")
+@click.option("--keep-events", is_flag=True, help="Keep event and trace files beside the report.")
+@click.option(
+    "--report",
+    default="penstock-report",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Directory of the report.",
+)
+@click.option("--seed", default=1, show_default=True, help="Seed of the message bodies.")
+def run(
+    port: int, duration: float, no_spark: bool, keep_events: bool, report: Path, seed: int
+) -> None:
+    """Start a broker, drive it with real clients, analyse with Spark, write a report.
+
+    Exit status: 0 every promise was kept, 1 one was broken, 2 it could not run.
+    """
+    sys.exit(
+        run_demo(
+            RunOptions(
+                port=port,
+                duration_scale=duration,
+                with_spark=not no_spark,
+                keep_events=keep_events,
+                report_dir=report,
+                seed=seed,
+            )
+        )
+    )

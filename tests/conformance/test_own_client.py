@@ -1,0 +1,121 @@
+"""Our own client, blocking and asyncio, against a live broker."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.client import io_async, io_blocking
+from penstock.client.errors import ChannelClosedError, ConnectError
+from penstock.protocol.properties import Properties
+from tests.conformance.live import Broker, free_port
+
+
+def test_blocking_publishes_confirms_gets_and_consumes(broker: Broker) -> None:
+    bodies = [b"", b"one", b"x" * 300_000]
+    with io_blocking.connect(broker.url, "own client") as connection:
+        channel = connection.channel()
+        queue = channel.declare_queue(exclusive=True).queue
+        channel.confirm_select()
+        for body in bodies:
+            channel.publish("", queue, body, Properties(content_type="text/plain", priority=1))
+        channel.publish("", f"{queue}-nowhere", b"back", mandatory=True)
+        channel.wait_for_confirms(10_000)
+        (returned,) = channel.take_returns()
+        assert (returned.code, returned.message.body()) == (312, b"back")
+        first = channel.get(queue)
+        assert first is not None and first.properties.content_type == "text/plain"
+        channel.nack(first)
+        channel.qos(10)
+        tag = channel.consume(queue)
+        got: list[bytes] = []
+        while len(got) < len(bodies):
+            delivery = channel.next_delivery(10_000)
+            assert delivery is not None and delivery.consumer_tag == tag
+            channel.ack(delivery)
+            got.append(delivery.body)
+        assert sorted(got) == sorted(bodies)
+        channel.cancel(tag)
+        assert channel.get(queue) is None
+        channel.close()
+
+
+def test_blocking_binds_purges_and_deletes(broker: Broker) -> None:
+    with io_blocking.connect(broker.url) as connection:
+        channel = connection.channel()
+        queue = channel.declare_queue(exclusive=True).queue
+        exchange = f"own-client-{queue}"
+        channel.declare_exchange(exchange, "topic", auto_delete=True)
+        channel.bind_queue(queue, exchange, "a.*")
+        channel.publish(exchange, "a.b", b"kept")
+        channel.publish(exchange, "b.b", b"lost")
+        assert channel.purge_queue(queue) == 1
+        channel.unbind_queue(queue, exchange, "a.*")
+        assert channel.delete_queue(queue) == 0
+
+
+def test_a_channel_error_carries_code_and_text_and_spares_the_connection(broker: Broker) -> None:
+    with io_blocking.connect(broker.url) as connection:
+        channel = connection.channel()
+        with pytest.raises(ChannelClosedError, match="no queue 'never-declared'") as caught:
+            channel.declare_queue("never-declared", passive=True)
+        assert caught.value.code == 404
+        assert connection.channel().declare_queue(exclusive=True).message_count == 0
+
+
+def test_a_refused_connection_names_host_and_port() -> None:
+    port = free_port()
+    with pytest.raises(ConnectError, match=f"127.0.0.1:{port}: connection refused"):
+        io_blocking.connect(f"amqp://127.0.0.1:{port}")
+
+
+def test_a_refused_login_names_the_code(broker: Broker) -> None:
+    with pytest.raises(ConnectError, match="403 ACCESS_REFUSED"):
+        io_blocking.connect(f"amqp://nobody:wrong@{broker.host}:{broker.port}")
+
+
+def test_asyncio_publishes_and_consumes_side_by_side(broker: Broker) -> None:
+    async def publish(connection: io_async.AsyncConnection, queue: str) -> None:
+        channel = await connection.channel()
+        await channel.confirm_select()
+        for number in range(200):
+            await channel.publish("", queue, b"%d" % number)
+        await channel.wait_for_confirms(10_000)
+
+    async def consume(connection: io_async.AsyncConnection, queue: str) -> list[bytes]:
+        channel = await connection.channel()
+        await channel.qos(10)
+        await channel.consume(queue)
+        got: list[bytes] = []
+        while len(got) < 200:
+            delivery = await channel.next_delivery(10_000)
+            assert delivery is not None
+            await channel.ack(delivery)
+            got.append(delivery.body)
+        return got
+
+    async def story() -> None:
+        async with asyncio.timeout(20), await io_async.connect(broker.url) as connection:
+            channel = await connection.channel()
+            queue = (await channel.declare_queue(exclusive=True)).queue
+            got, _ = await asyncio.gather(consume(connection, queue), publish(connection, queue))
+            assert got == [b"%d" % number for number in range(200)]
+            empty = await asyncio.gather(*(channel.get(queue) for _ in range(5)))
+            assert empty == [None] * 5
+            with pytest.raises(ChannelClosedError, match="404"):
+                await channel.declare_queue("never-declared", passive=True)
+
+    asyncio.run(story())
+
+
+def test_asyncio_errors_while_connecting_are_told_the_same_way(broker: Broker) -> None:
+    port = free_port()
+
+    async def story() -> None:
+        with pytest.raises(ConnectError, match=f"127.0.0.1:{port}: connection refused"):
+            await io_async.connect(f"amqp://127.0.0.1:{port}")
+        with pytest.raises(ConnectError, match="403 ACCESS_REFUSED"):
+            await io_async.connect(f"amqp://nobody:wrong@{broker.host}:{broker.port}")
+
+    asyncio.run(story())

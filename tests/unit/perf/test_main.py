@@ -1,0 +1,42 @@
+"""Options as typed: sizes, arguments, and errors in words. Nothing here reaches a broker."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from penstock.perf.main import SizeRange, command
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("12", (12, 12)), ("1k", (1024, 1024)), ("100-4KB", (100, 4096)), ("1m", (1 << 20, 1 << 20))],
+)
+def test_a_size_is(text: str, expected: tuple[int, int]) -> None:
+    assert SizeRange().convert(text, None, None) == expected
+
+
+@pytest.mark.parametrize("text", ["", "k", "11", "20-12", "1x", "-5", "1kk", "600m"])
+def test_a_size_is_not(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        SizeRange().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-q", "5", "-A", "10"], "--multi-ack-every 10 with --prefetch 5"),
+        (["-qp", "q-%d"], "--queue-pattern-to"),
+        (["-qa", "x-max-length"], "name=value"),
+        (["-h", "http://x"], "not an AMQP address"),
+        (["-x", "0", "-y", "0"], "nothing to do"),
+    ],
+)
+def test_wrong_options_are_explained(options: list[str], words: str) -> None:
+    result = CliRunner().invoke(command, options)
+    assert result.exit_code != 0
+    assert words in result.output
+
+
+def test_help_tells_the_exit_status() -> None:
+    result = CliRunner().invoke(command, ["--help"])
+    assert result.exit_code == 0 and "4 messages were lost" in result.output

@@ -1,0 +1,24 @@
+"""Addresses become names, and only whole addresses do."""
+
+from penstock.spark.names import renamed, renamer
+from penstock.spark.rows import BlameRow, EdgeRow, Tables
+
+
+def test_an_address_that_is_part_of_another_is_left_alone() -> None:
+    rename = renamer({"127.0.0.1:551": "a", "127.0.0.1:5512": "b"})
+    assert rename("conn:127.0.0.1:551") == "conn:a"
+    assert rename("chan:127.0.0.1:5512/1") == "chan:b/1"
+    assert rename("conn:127.0.0.1:55123") == "conn:127.0.0.1:55123"
+    assert rename("conn:227.0.0.1:551") == "conn:227.0.0.1:551"
+
+
+def test_actors_peers_and_paths_are_renamed() -> None:
+    tables = Tables(
+        (EdgeRow(0, "conn:h:1", "chan:h:1/1", "credit", 5),),
+        (BlameRow(0, "conn:h:1", "chan:h:1/1", "broker work", "conn:h:1 → chan:h:1/1", 5),),
+        (), (), (), (), (), (), (),
+    )
+    found = renamed(tables, {"h:1": "web"})
+    assert found.who_blocked_whom[0][1:3] == ("conn:web", "chan:web/1")
+    assert found.root_cause[0].path == "conn:web → chan:web/1"
+    assert renamed(tables, {}) is tables
