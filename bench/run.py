@@ -124,9 +124,7 @@ def choose_targets(options: argparse.Namespace) -> list[Target]:
         else:
             raise BrokerFailed(f"--target is penstock, penstock=PYTHON or rabbitmq, not {word!r}")
     if not options.target:
-        targets.append(penstock_target("", extra))
-    if not options.target and not options.smoke:
-        targets += default_company(extra)
+        targets += default_targets(extra, options.smoke)
     targets += [rival_target(address) for address in options.rival]
     names = [target.name for target in targets]
     if len(set(names)) != len(names):
@@ -134,15 +132,19 @@ def choose_targets(options: argparse.Namespace) -> list[Target]:
     return targets
 
 
-def default_company(extra: tuple[str, ...]) -> list[Target]:
-    """Whom a checkout is compared with unless told: its compiled self and RabbitMQ."""
-    found: list[Target] = []
+def default_targets(extra: tuple[str, ...], is_smoke: bool) -> list[Target]:
+    """Who runs unless told: this checkout, its compiled installation, RabbitMQ.
+
+    A smoke run takes one: the compiled installation of this interpreter, else the checkout.
+    """
     try:
         installed = penstock_target(sys.executable, extra)
     except BrokerFailed:
         installed = None
-    if installed is not None and installed.is_compiled:
-        found.append(installed)
+    compiled = [installed] if installed is not None and installed.is_compiled else []
+    if is_smoke:
+        return compiled or [penstock_target("", extra)]
+    found = [penstock_target("", extra), *compiled]
     rabbitmq = rabbitmq_target()
     if rabbitmq is None:
         print(RABBITMQ_MISSING, end="\n\n")

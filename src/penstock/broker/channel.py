@@ -113,6 +113,7 @@ class Channel(LaneReceiver):
         "host",
         "is_closed",
         "is_stalled",
+        "method_head",
         "methods",
         "number",
         "output",
@@ -155,6 +156,7 @@ class Channel(LaneReceiver):
         self.upstream: Lane | None = None
         self.held: Message | None = None
         self.methods: list[Event] = []
+        self.method_head: i64 = 0
         self.arrived: i64 = 0
         self.taken: i64 = 0
         self.table = UnackedTable()
@@ -212,7 +214,7 @@ class Channel(LaneReceiver):
             return False
         if is_waiting:
             self._stall(publisher.waits_for)
-            if self.methods:
+            if self._has_method():
                 self._past_waiting(publisher, upstream)
         else:
             self._unstall()
@@ -221,7 +223,7 @@ class Channel(LaneReceiver):
             self._answer_publishes(publisher)
         if is_waiting:
             return False
-        return len(upstream.items) > upstream.head or len(self.methods) > 0
+        return len(upstream.items) > upstream.head or self._has_method()
 
     def _in_order(self, publisher: Publisher, upstream: Lane, budget: i64) -> bool:
         """Publishes and methods in the order they came; True if the next publish has to wait."""
@@ -230,12 +232,12 @@ class Channel(LaneReceiver):
         bytes_: i64 = 0
         try:
             while budget > 0 and not self.is_closed:
-                if self.methods and self.methods[0].after <= self.taken:
+                if self._has_method() and self.methods[self.method_head].after <= self.taken:
                     if done > 0:
                         self._repay(upstream, done, bytes_)
                         done = 0
                         bytes_ = 0
-                    self._perform(self.methods.pop(0))
+                    self._perform(self._next_method())
                     budget -= 1
                     continue
                 items = upstream.items
@@ -260,6 +262,21 @@ class Channel(LaneReceiver):
                 self._repay(upstream, done, bytes_)
         return is_waiting
 
+    def _has_method(self) -> bool:
+        return self.method_head < len(self.methods)
+
+    def _next_method(self) -> Event:
+        """Take the oldest method; the list is emptied when the last one is taken."""
+        event = self.methods[self.method_head]
+        self.method_head += 1
+        if self.method_head == len(self.methods):
+            self.methods.clear()
+            self.method_head = 0
+        elif self.method_head >= 512:
+            del self.methods[: self.method_head]
+            self.method_head = 0
+        return event
+
     def _repay(self, upstream: Lane, done: i64, bytes_: i64) -> None:
         head: i64 = upstream.head
         if head >= len(upstream.items):
@@ -272,14 +289,13 @@ class Channel(LaneReceiver):
 
     def _past_waiting(self, publisher: Publisher, upstream: Lane) -> None:
         """Methods that arrived behind waiting publishes."""
-        while self.methods and not self.is_closed:
-            event = self.methods[0]
+        while self._has_method() and not self.is_closed:
+            event = self.methods[self.method_head]
             if not self.verbs.goes_past(event):
                 self.force()
                 if self.is_closed:
                     return
-            self.methods.pop(0)
-            self._perform(event)
+            self._perform(self._next_method())
 
     def force(self) -> None:
         """Hand over every waiting publish of this channel, closed hops or not."""
@@ -455,6 +471,7 @@ class Channel(LaneReceiver):
             if publisher.confirms is not None and publisher.confirms.is_dirty:
                 self._answer_publishes(publisher)
         self.methods.clear()
+        self.method_head = 0
         self.held = None
         self.sink.is_flow_active = False
         self.requeue_many(self.table.take_up_to(0))

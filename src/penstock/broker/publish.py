@@ -118,6 +118,7 @@ class Publisher(Answerable):
         "identity",
         "is_parking",
         "lanes",
+        "last_route",
         "line",
         "parked",
         "parked_route",
@@ -152,6 +153,7 @@ class Publisher(Answerable):
         self.host = host
         self.line = line
         self.cache: dict[bytes, Route] = {}
+        self.last_route: Route | None = None
         self.lanes: dict[str, Lane] = {}
         self.actors: dict[str, QueueActor] = {}
         self.confirms: Confirms | None = None
@@ -168,9 +170,13 @@ class Publisher(Answerable):
         is_forced: hand over past closed hops (a barrier method or a close stands behind it).
         Raises: ChannelFault, ConnectionFault: the publish broke a rule.
         """
-        route = self.cache.get(message.method)
+        route = self.last_route
+        if route is None or route.method != message.method:
+            route = self.cache.get(message.method)
+            self.last_route = route
         if route is None or route.epoch != self.vhost.router.epoch:
             route = self._resolve(message.method)
+            self.last_route = route
         lanes = route.lanes
         flags: i64 = i64(message.raw[19])
         # No properties, or the delivery mode alone, need no look at what stands behind the flags.
@@ -273,6 +279,7 @@ class Publisher(Answerable):
             )
         if len(self.cache) >= ROUTE_CACHE_ENTRIES.default:
             self.cache.clear()
+        self.last_route = None
         route = Route(method, Address(exchange_name, key), exchange)
         route.is_mandatory = (bits & 1) != 0
         route.epoch = self.vhost.router.epoch
@@ -353,6 +360,7 @@ class Publisher(Answerable):
             del self.lanes[actor.name]
             del self.actors[actor.name]
         self.cache.clear()
+        self.last_route = None
         self.host.may_resume()
 
     def close(self) -> None:
@@ -362,6 +370,7 @@ class Publisher(Answerable):
         self.lanes.clear()
         self.actors.clear()
         self.cache.clear()
+        self.last_route = None
         self.parked = None
         self.parked_route = None
 

@@ -465,4 +465,6 @@ class Connection(Actor):
         self._go_on()
         self.output.close()
         self.account.close()
+        # Messages outlive their connection in queues; they must not keep all of it alive.
+        self.account.gate = None
         self.verbs.ended(self)

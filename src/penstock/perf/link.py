@@ -1,11 +1,17 @@
 """One non-blocking connection in the tool's own loop: socket, session, what is unsent. IO."""
 
+import selectors
 import socket
+import time
+from collections.abc import Sequence
+from typing import Final
 
 from penstock.client.events import ClientEvent
 from penstock.client.session import Session
 
-READ_BYTES = 262_144
+READ_BYTES: Final = 262_144
+GOODBYE_S: Final = 1.0
+"""Seconds a broker has to answer connection.close before the sockets are closed anyway."""
 
 
 class Link:
@@ -63,3 +69,26 @@ class Link:
     def close(self) -> None:
         """Close the socket. Idempotent."""
         self.sock.close()
+
+
+def say_goodbye(links: Sequence[Link]) -> None:
+    """Write out what `links` have to say last, wait a moment for close-ok, close the sockets.
+
+    A socket closed with unread bytes in it resets the connection, and the broker would lose the
+    acks still on their way to it.
+    """
+    end_s = time.monotonic() + GOODBYE_S
+    with selectors.DefaultSelector() as selector:
+        for link in links:
+            if not link.is_ended:
+                link.write(time.monotonic_ns())
+                selector.register(link.sock, selectors.EVENT_READ, link)
+        while selector.get_map() and time.monotonic() < end_s:
+            for key, _ in selector.select(end_s - time.monotonic()):
+                now_ns = time.monotonic_ns()
+                key.data.read(now_ns)
+                key.data.write(now_ns)
+                if key.data.is_ended or key.data.session.is_closed():
+                    selector.unregister(key.data.sock)
+    for link in links:
+        link.close()

@@ -17,7 +17,7 @@ from penstock.client.url import BrokerUrl
 from penstock.perf.consumer import Consumer
 from penstock.perf.figures import figures_of, shares_of
 from penstock.perf.held import Reason
-from penstock.perf.link import Link
+from penstock.perf.link import Link, say_goodbye
 from penstock.perf.member import Member
 from penstock.perf.meter import Tally
 from penstock.perf.plan import Plan
@@ -129,8 +129,7 @@ class Run:
             consumer.settle()
         for link in self._links:
             link.session.close()
-            link.write(time.monotonic_ns())
-            link.close()
+        say_goodbye(self._links)
 
     def _members(self) -> list[Member]:
         return [*self._producers, *self._consumers]

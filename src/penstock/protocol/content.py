@@ -10,7 +10,7 @@ Most messages are never looked into: a delivery writes `raw` again and only patc
 number or re-splits the body where the receiver's negotiation differs.
 """
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.cause import Cause
 from penstock.base.wire import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be
@@ -21,6 +21,7 @@ EVENT_HEARTBEAT = 3
 EVENT_ACK = 4
 
 
+@mypyc_attr(acyclic=True)
 class Address:
     """Where a message was published to. `suffix`: exchange and routing key as two short strings,
     closed by the frame end octet, ready for basic.deliver."""
@@ -35,6 +36,7 @@ class Address:
         self.suffix = bytes([len(e)]) + e + bytes([len(k)]) + k + b"\xce"
 
 
+@mypyc_attr(acyclic=True)
 class Event:
     """One thing the peer said. `kind`: EVENT_*; `payload`: a method's bytes, class id first.
 
@@ -57,8 +59,11 @@ NO_ADDRESS = Address("", "")
 NO_CAUSE = Cause("nobody")
 
 
+@mypyc_attr(acyclic=True)
 class Message:
     """One published message; shared by every queue it was routed to, so never changed after that.
+    Kept from the garbage collector (acyclic), because a queue may hold millions: its references
+    lead to leaves once its connection has ended, see Connection.finish.
 
     method: payload of the content-bearing method until it is routed, b"" afterwards;
     raw: see above; header_bytes, body_bytes: payload sizes; channel: the number in the envelopes;

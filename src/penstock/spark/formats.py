@@ -180,7 +180,7 @@ def read_run(directory: Path) -> RunDescription:
         return RunDescription(
             phases, str(fields["unrelated_queue"]),
             str(fields["calm_phase"]), str(fields["slow_phase"]),
-            {str(address): str(name) for address, name in fields["names"].items()},
+            {str(address): str(name) for address, name in fields.get("names", {}).items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise OperatorError(

@@ -1,0 +1,50 @@
+"""Children: their numbers are read, and every one is ended, also one that does not listen."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.demo.children import Child, Children
+
+pytestmark = pytest.mark.slow
+
+READS_INPUT = "import sys; print('{\"ready\": 1, \"n\": 5}', flush=True); sys.stdin.read()"
+FAILS = "import sys; print('no good', file=sys.stderr); sys.exit(3)"
+
+
+async def started(children: Children, program: str) -> Child:
+    child = await children.start("child", ("-c", program))
+    await children.until(child, child.is_ready.is_set, 20.0, "ready")
+    return child
+
+
+def test_a_child_reports_and_ends_with_its_input(tmp_path: Path) -> None:
+    async def scene() -> tuple[dict[str, int], int | None]:
+        child = await started(Children(tmp_path), READS_INPUT)
+        child.close_input()
+        return child.status, await child.wait(20.0)
+
+    assert asyncio.run(scene()) == ({"ready": 1, "n": 5}, 0)
+
+
+def test_all_children_are_ended(tmp_path: Path) -> None:
+    async def scene() -> list[int | None]:
+        children = Children(tmp_path)
+        both = [await started(children, READS_INPUT) for _ in range(2)]
+        await children.stop_all()
+        await children.stop_all()
+        return [child.exit_status for child in both]
+
+    assert asyncio.run(scene()) == [-signal.SIGTERM, -signal.SIGTERM]
+
+
+def test_a_child_that_fails_is_told_with_its_own_words(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match=r"status 3 before it was ready:\nno good"):
+        asyncio.run(_start_only(Children(tmp_path), FAILS))
+
+
+async def _start_only(children: Children, program: str) -> None:
+    await started(children, program)

@@ -1,0 +1,58 @@
+"""The plan: what is written is what the workers read, and time falls into the right phase."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.demo.scenario import BURST, SLOW, STEADY, Plan, phases
+from penstock.demo.workers.part import Pace, Part
+
+SECOND_NS = 1_000_000_000
+
+
+def plan(scale: float = 1.0) -> Plan:
+    return Plan("amqp://h", "/d", 7, phases(scale))
+
+
+def test_a_plan_reads_back_as_it_was(tmp_path: Path) -> None:
+    plan().write(tmp_path / "plan.json")
+    assert Plan.read(tmp_path / "plan.json") == plan()
+
+
+def test_the_scale_stretches_every_phase() -> None:
+    assert plan(0.5).seconds() * 2 == plan().seconds()
+
+
+def test_each_moment_has_its_phase() -> None:
+    part = Part(plan(), "p", start_ns=SECOND_NS)
+    names = []
+    for second in (0.5, 1.0, 10.9, 11.0, 18.9, 19.0, 28.9, 29.0):
+        phase = part.phase_at(int(second * SECOND_NS))
+        names.append(phase.name if phase else None)
+    assert names == [None, STEADY, STEADY, BURST, BURST, SLOW, SLOW, None]
+    assert not part.is_over(int(28.9 * SECOND_NS))
+    assert part.is_over(29 * SECOND_NS)
+
+
+def test_only_go_starts_a_worker() -> None:
+    part = Part(plan(), "p")
+    assert not part.take_line("")
+    assert not part.take_line("stop\n")
+    assert part.take_line("go 42\n")
+    assert part.start_ns == 42
+
+
+@given(st.floats(1.0, 5000.0), st.lists(st.integers(1, 200_000_000), min_size=1, max_size=50))
+def test_pace_never_exceeds_the_rate_and_owes_little(rate: float, steps_ns: list[int]) -> None:
+    pace = Pace()
+    now_ns = SECOND_NS
+    pace.due(now_ns, rate)
+    taken = 0
+    for step_ns in steps_ns:
+        now_ns += step_ns
+        due = pace.due(now_ns, rate)
+        assert due <= max(1.0, rate * 0.1)
+        pace.took(due)
+        taken += due
+    assert taken <= rate * (now_ns - SECOND_NS) / 1e9 + 1e-6
