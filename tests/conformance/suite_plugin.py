@@ -3,13 +3,14 @@
 Loaded with `-p` into the subprocess that runs a downloaded suite; it changes no test. Everything
 comes by environment: `PENSTOCK_SUITE_URL` is the broker, `PENSTOCK_SUITE_REPORT` the file that
 gets one JSON line per finished test, `PENSTOCK_SUITE_SKIP` the tests not to run (JSON list of
-node ids, a trailing `*` matches anything), `PENSTOCK_SUITE_TEST_S_MAX` the seconds a test may take.
+node ids in which `*` stands for any text), `PENSTOCK_SUITE_TEST_S_MAX` the seconds a test may take.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 from collections.abc import Iterator
@@ -17,12 +18,11 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import pytest
-from suite_plugin_names import matches
 
-URL = os.environ["PENSTOCK_SUITE_URL"]
-REPORT = os.environ["PENSTOCK_SUITE_REPORT"]
-SKIP: tuple[str, ...] = tuple(json.loads(os.environ["PENSTOCK_SUITE_SKIP"]))
-TEST_S_MAX = float(os.environ["PENSTOCK_SUITE_TEST_S_MAX"])
+
+def matches(nodeid: str, pattern: str) -> bool:
+    """Is `nodeid` named by `pattern`, in which each `*` stands for any text? `[` is itself."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), nodeid, re.S) is not None
 
 
 class TooLong(BaseException):
@@ -39,7 +39,7 @@ class Container(NamedTuple):
 @pytest.fixture(scope="session")
 def amqp_direct_url() -> Any:
     """aiormq: the broker's URL, as the type the suite works with."""
-    return pytest.importorskip("yarl").URL(URL)
+    return pytest.importorskip("yarl").URL(os.environ["PENSTOCK_SUITE_URL"])
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +52,8 @@ def rabbitmq_container(amqp_direct_url: Any) -> Container:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    off = [item for item in items if any(matches(item.nodeid, pattern) for pattern in SKIP)]
+    skip = json.loads(os.environ["PENSTOCK_SUITE_SKIP"])
+    off = [item for item in items if any(matches(item.nodeid, pattern) for pattern in skip)]
     config.hook.pytest_deselected(items=off)
     for item in off:
         items.remove(item)
@@ -61,11 +62,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Iterator[None]:
+    s_max = float(os.environ["PENSTOCK_SUITE_TEST_S_MAX"])
+
     def stop(_number: int, _frame: FrameType | None) -> None:
-        raise TooLong(f"took longer than {TEST_S_MAX} s")
+        raise TooLong(f"took longer than {s_max} s")
 
     signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, TEST_S_MAX)
+    signal.setitimer(signal.ITIMER_REAL, s_max)
     try:
         return (yield)
     finally:
@@ -80,5 +83,5 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def write(nodeid: str, outcome: str, duration_s: float, text: str) -> None:
     """Append one line; the file survives even if the run does not."""
     line = {"test": nodeid, "outcome": outcome, "s": round(duration_s, 2), "text": text}
-    with open(REPORT, "a", encoding="utf-8") as file:
+    with open(os.environ["PENSTOCK_SUITE_REPORT"], "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 from tests.conformance.docker_stand_in import docker_stand_in
 from tests.conformance.live import Broker, from_url
-from tests.conformance.suite_plugin_names import matches
+from tests.conformance.suite_plugin import matches
 
 HERE: Final = Path(__file__).parent
 OFF_FILE: Final = HERE / "switched_off.toml"
@@ -203,7 +203,8 @@ def merged(lines: list[str]) -> list[Result]:
     for line in lines:
         read = json.loads(line)
         result = Result(read["test"], read["outcome"], read["text"])
-        if results.get(result.test, result).outcome != "failed":
+        before = results.get(result.test)
+        if before is None or before.outcome != "failed":
             results[result.test] = result
     return list(results.values())
 

@@ -26,10 +26,11 @@ def both(spark: Any, directory: Path, world: World) -> tuple[Tables, Tables, Any
     from penstock.spark.job import SparkJob
 
     write_world(directory / "in", world)
-    job = SparkJob(spark, directory / "in", directory / "tables", BUCKET_NS)
+    origin_ns = read_run(directory / "in").origin_ns
+    job = SparkJob(spark, directory / "in", directory / "tables", BUCKET_NS, origin_ns)
     tables, counts = job.run()
     events, traces = read_events(directory / "in"), read_traces(directory / "in")
-    return tables, plain.analyse(events, traces, BUCKET_NS), counts
+    return tables, plain.analyse(events, traces, BUCKET_NS, origin_ns), counts
 
 
 @pytest.mark.parametrize("world", [

@@ -21,6 +21,7 @@ def test_a_short_run_loses_nothing_and_leaves_nothing_running(
     tmp_path: Path, capsys: pytest.CaptureFixture[str],
 ) -> None:
     report_dir = tmp_path / "report"
+    before = psutil.Process().children(recursive=True)
     status = run(RunOptions(duration_scale=0.1, with_spark=False, report_dir=report_dir))
     out = capsys.readouterr().out
     summary = Summary.read(report_dir / "summary.json")
@@ -33,7 +34,7 @@ def test_a_short_run_loses_nothing_and_leaves_nothing_running(
     assert summary.published > 0
     assert not (report_dir / "events").exists()
     assert "every promise kept" in (report_dir / "index.html").read_text() or status == 1
-    assert not psutil.Process().children(recursive=True)
+    assert set(psutil.Process().children(recursive=True)) <= set(before)
 
 
 def test_a_bad_scale_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

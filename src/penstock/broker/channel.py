@@ -280,6 +280,8 @@ class Channel(LaneReceiver):
     def _repay(self, upstream: Lane, done: i64, bytes_: i64) -> None:
         head: i64 = upstream.head
         if head >= len(upstream.items):
+            # Here too, because a budget that ends with the last publish leaves the loop early.
+            upstream.is_listed = False
             upstream.items = []
             upstream.head = 0
         elif head >= 256:

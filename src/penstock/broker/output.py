@@ -36,6 +36,8 @@ class Output:
         "is_open",
         "line",
         "owner",
+        "pieces",
+        "takes_pieces",
         "unsent",
         "writer",
     )
@@ -49,12 +51,21 @@ class Output:
         self.is_open = True
         self.owner = OutputOwner()
         self.unsent: list[Unsent] = []
+        self.pieces: list[bytes] = []
+        self.takes_pieces = False
 
     def mark(self) -> None:
         """Something was written: send it at the end of this turn of the loop."""
         if not self.is_dirty:
             self.is_dirty = True
             self.line.dirty.append(self)
+
+    def write_piece(self, piece: bytes) -> None:
+        """Write a large byte string without copying it; only where `takes_pieces`."""
+        if len(self.writer) > 0:
+            self.pieces.append(self.writer.getvalue())
+            self.writer.truncate(0)
+        self.pieces.append(piece)
 
     def note_unsent(self, unsent: Unsent) -> None:
         """`unsent` has a delivery in the buffer."""

@@ -3,7 +3,7 @@
 One turn: take from each sender's lane in rotation, answer the senders, deliver while a consumer is
 ready, then repay the lanes. While the queue holds more bytes than its depth mark its gate is
 closed for "depth": grants are deferred, so publishers wait before anything is paged or any alarm
-rings; consumers go on, and the gate opens at three quarters of the mark.
+rings; consumers go on, and the gate opens again a little below the mark.
 """
 
 from mypy_extensions import i64
@@ -22,6 +22,8 @@ from penstock.queues.consumers import (
 )
 from penstock.queues.queue import ClassicQueue
 from penstock.routing.destination import Destination
+
+DEPTH_BAND_BYTES = 1_048_576
 
 
 class QueueTarget(Destination):
@@ -184,12 +186,20 @@ class QueueActor(LaneReceiver):
     def _measure_depth(self) -> None:
         held: i64 = self.messages.bytes_ready + self.unacked_bytes
         if self.is_deep:
-            if held * 4 <= self.depth_bytes * 3:
+            if held <= self._depth_low():
                 self.is_deep = False
                 self.gate.open(self._consumers_id(), "depth")
         elif held > self.depth_bytes:
             self.is_deep = True
             self.gate.close(self._consumers_id(), "depth")
+
+    def _depth_low(self) -> i64:
+        """Where a deep queue takes publishes again: a quarter, or DEPTH_BAND_BYTES, below its mark.
+
+        The band keeps the gate from flapping with every message; a wider one would make publishers
+        of a large queue stop for as long as consumers need to drain it."""
+        band: i64 = self.depth_bytes // 4
+        return self.depth_bytes - (band if band < DEPTH_BAND_BYTES else DEPTH_BAND_BYTES)
 
     def _consumers_id(self) -> str:
         return "consumers:" + self.identity[6:]

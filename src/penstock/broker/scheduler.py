@@ -15,20 +15,22 @@ from penstock.telemetry.recorder import Recorder
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Picker:
-    """Which of `count` ready actors goes next: the first. The simulator's is seeded."""
+    """Which ready actor goes next, and for how long. Nominal base; the simulator's is seeded."""
 
     __slots__ = ()
 
-    def pick(self, count: int) -> int:
+    def pick(self, ready: list[Actor]) -> int:
+        """Index into `ready`, which has at least one; -1 ends the run as a slice does."""
         return 0
 
     def budget(self, budget: int) -> int:
+        """Messages the actor just picked may do, 1..`budget`."""
         return budget
 
 
 class Scheduler(Line):
     """clock: time for the accounts; turn_messages: see limits.TURN_MESSAGES;
-    is_exploring: let `picker` choose order and budgets (simulation)."""
+    is_exploring: let `picker` choose order, budgets and the end of a run (simulation)."""
 
     __slots__ = ("is_exploring", "outputs", "picker", "ready", "turn_messages", "turns")
 
@@ -46,39 +48,50 @@ class Scheduler(Line):
 
     def run(self, slice_ns: int) -> bool:
         """Serve the line for about `slice_ns` nanoseconds; True if work is left."""
-        now_ns = self.clock.monotonic_ns()
-        end_ns = now_ns + slice_ns
+        if self.is_exploring:
+            return self._explore()
+        end_ns = self.clock.monotonic_ns() + slice_ns
         while True:
-            while self.ready:
-                round_ = self.ready
-                self.ready = []
-                if self.is_exploring:
-                    round_ = self._explore(round_)
-                for index in range(len(round_)):
-                    self._serve(round_[index], self.turn_messages)
-                if self.outputs.dirty and self.clock.monotonic_ns() >= end_ns:
-                    break
+            now_ns = self.run_actors(end_ns)
             self.outputs.flush_all()
             if not self.ready:
                 return False
-            if self.clock.monotonic_ns() >= end_ns:
+            if now_ns >= end_ns:
                 return True
 
-    def _serve(self, actor: Actor, budget: i64) -> None:
+    def run_actors(self, end_ns: int) -> int:
+        """Serve the line until it is empty or `end_ns` has passed, and send nothing; the time."""
+        now_ns = self.clock.monotonic_ns()
+        if self.is_exploring:
+            return now_ns
+        while self.ready and now_ns < end_ns:
+            round_ = self.ready
+            self.ready = []
+            for index in range(len(round_)):
+                now_ns = self._serve(round_[index], self.turn_messages, now_ns)
+        return now_ns
+
+    def _serve(self, actor: Actor, budget: i64, now_ns: int) -> int:
+        """One turn, which begins at `now_ns`; when it ended. One reading of the clock a turn."""
         actor.is_ready = False
         if not actor.is_alive:
-            return
+            return now_ns
         self.turns += 1
-        actor.time.enter(BUSY, self.clock.monotonic_ns())
+        actor.time.enter(BUSY, now_ns)
         has_more = actor.turn(budget)
-        actor.time.enter(actor.rest_state(), self.clock.monotonic_ns())
+        now_ns = self.clock.monotonic_ns()
+        actor.time.enter(actor.rest_state(), now_ns)
         if has_more:
             actor.wake()
+        return now_ns
 
-    def _explore(self, round_: list[Actor]) -> list[Actor]:
-        """One actor of the round with a drawn budget; the others stay in the line."""
-        index = self.picker.pick(len(round_))
-        chosen = round_.pop(index)
-        self.ready = round_ + self.ready
-        self._serve(chosen, self.picker.budget(self.turn_messages))
-        return []
+    def _explore(self) -> bool:
+        """Turns as the picker wants them until it ends the run; then every output sends."""
+        while self.ready:
+            index = self.picker.pick(self.ready)
+            if index < 0:
+                break
+            chosen = self.ready.pop(index)
+            self._serve(chosen, self.picker.budget(self.turn_messages), self.clock.monotonic_ns())
+        self.outputs.flush_all()
+        return len(self.ready) > 0

@@ -42,9 +42,9 @@ class Screen:
 
     def close(self) -> None:
         """End the live line; what was printed stays."""
-        self._end_phase()
         if self._console.is_terminal:
             self._live.stop()
+        self._end_phase()
 
     def say(self, line: str) -> None:
         """Print one line for good. The line is text, never markup."""

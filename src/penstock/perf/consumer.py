@@ -1,9 +1,9 @@
 """A consumer under load: takes deliveries, pretends to work on them if asked to, acknowledges."""
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
-from penstock.client.channel_blocking import Channel
 from penstock.client.events import (
     Cancelled,
     ChannelClosed,
@@ -26,23 +26,25 @@ _BODY_AT: Final = 15
 class Consumer(Member):
     """One consumer with a connection and a channel of its own.
 
-    `received`: deliveries processed; `unique`: those of this run that the broker did not mark as
-    redelivered. Without producers in this run, every message not older than an hour is its own.
+    early: deliveries that came in before the loop began. `received`: deliveries processed;
+    `unique`: those of this run that the broker did not mark as redelivered. Without producers in
+    this run, every message not older than an hour is its own.
     """
 
     def __init__(
-        self, name: str, link: Link, channel: Channel, plan: Plan, tally: Tally, start_ns: int
-    ) -> None:
+        self, name: str, link: Link, channel: int, early: Iterable[Delivery], plan: Plan,
+        tally: Tally, start_ns: int,
+    ) -> None:  # fmt: skip
         super().__init__(name, link)
         self.received = 0
         self.unique = 0
         self._plan = plan
         self._tally = tally
         self._start_ns = start_ns
-        self._channel = channel.number
+        self._channel = channel
         self._interval_ns = plan.consumer_interval_ns()
-        self._ready_ns = 0
-        self._waiting: deque[Delivery] = deque(channel.inbox.deliveries)
+        self._ready_ns = start_ns
+        self._waiting: deque[Delivery] = deque(early)
         self._unacked = 0
         self._last_tag = 0
 
@@ -61,6 +63,9 @@ class Consumer(Member):
 
     def take(self, events: list[ClientEvent], now_ns: int) -> None:
         """What the broker said."""
+        if not self._waiting and self._ready_ns < now_ns:
+            # Idle time is not saved up: a slow worker cannot work ahead of what it has not got.
+            self._ready_ns = now_ns
         for event in events:
             if isinstance(event, Delivery):
                 self._waiting.append(event)
@@ -76,8 +81,7 @@ class Consumer(Member):
         interval_ns = self._interval_ns
         if interval_ns:
             while waiting and self._ready_ns <= now_ns and not self.is_done():
-                # Time the socket was empty is not saved up: a slow worker cannot work ahead.
-                self._ready_ns = max(self._ready_ns, now_ns - interval_ns) + interval_ns
+                self._ready_ns += interval_ns
                 self._process(waiting.popleft(), now_ns)
         else:
             while waiting and not self.is_done():

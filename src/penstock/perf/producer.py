@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from typing import Final
 
-from penstock.client.channel_blocking import Channel
+from penstock.base.clock import Clock
 from penstock.client.events import (
     ChannelClosed,
     ClientEvent,
@@ -30,12 +30,14 @@ BATCH_BYTES: Final = 131_072
 class Producer(Member):
     """One publisher with a connection and a channel of its own.
 
-    `sent`: messages handed to the session; `refused`: nacked or returned ones.
+    address: exchange and routing key; start_ns: when its time begins to be accounted; first_ns:
+    when its first message is due. `sent`: messages handed to the session; `refused`: nacked or
+    returned ones.
     """
 
     def __init__(
-        self, name: str, link: Link, channel: Channel, plan: Plan, address: tuple[str, str],
-        tally: Tally, chance: random.Random, start_ns: int,
+        self, name: str, link: Link, channel: int, plan: Plan, address: tuple[str, str],
+        tally: Tally, chance: random.Random, clock: Clock, start_ns: int, first_ns: int,
     ) -> None:  # fmt: skip
         mode = Properties(delivery_mode=2) if plan.persistent else Properties()
         super().__init__(name, link)
@@ -46,11 +48,12 @@ class Producer(Member):
         self._plan = plan
         self._tally = tally
         self._chance = chance
-        self._channel = channel.number
+        self._clock = clock
+        self._channel = channel
         self._is_flow_active = True
-        self._pace = Pace(plan.rate_per_s, start_ns)
+        self._pace = Pace(plan.rate_per_s, first_ns)
         self._template = PublishTemplate(
-            channel.number, address[0], address[1], mode, plan.mandatory
+            channel, address[0], address[1], mode, plan.mandatory
         )
         self._filler = bytes(plan.size_bytes_max - STAMP_BYTES)
         self._is_one_size = plan.size_bytes_min == plan.size_bytes_max
@@ -92,14 +95,14 @@ class Producer(Member):
         if hold is not None:
             self.held.enter(hold, now_ns)
             return
-        count = min(self._pace.due(now_ns), self._batch)
-        if count == 0:
-            self.held.enter(Reason.IDLE, now_ns)
-            return
         self.held.enter(Reason.BUSY, now_ns)
-        self._publish(self._allowed(count), now_ns)
-        if not self.link.write(now_ns):
-            self.held.enter(self._unsent_reason(), now_ns)
+        self._publish(self._allowed(min(self._pace.due(now_ns), self._batch)), now_ns)
+        self.link.write(now_ns)
+        # What comes next is charged from here on: making the batch was work, not waiting.
+        end_ns = self._clock.monotonic_ns()
+        hold = self._hold(end_ns)
+        if hold is not None:
+            self.held.enter(hold, end_ns)
 
     def take(self, events: list[ClientEvent], now_ns: int) -> None:
         """What the broker said."""

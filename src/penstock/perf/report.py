@@ -128,8 +128,8 @@ class TextReport(Report):
             f"blocked   {_blocked(shares)}; awaiting confirms {_percent(shares.confirms)}, "
             f"idle {_percent(shares.idle)}, busy {_percent(shares.busy)}"
         ]
-        if len(outcome.producers) > 1:
-            worst = sorted(outcome.producers, key=lambda named: -named[1].blocked)
+        worst = sorted(outcome.producers, key=lambda named: -named[1].blocked)
+        if len(worst) > 1 and worst[0][1].blocked > 0.0:
             for name, part in worst[:PRODUCERS_SHOWN]:
                 confirms = _percent(part.confirms)
                 lines.append(f"  {name:<14} {_blocked(part)}; awaiting confirms {confirms}")

@@ -6,7 +6,6 @@ each ready socket once, so neither side starves the other.
 
 import random
 import selectors
-import time
 from collections.abc import Callable
 from typing import Final
 
@@ -24,6 +23,7 @@ from penstock.perf.plan import Plan
 from penstock.perf.producer import Producer
 from penstock.perf.report import Outcome, Report
 from penstock.perf.topology import Topology, declare
+from penstock.server.machine import SystemClock
 
 INTERVAL_NS: Final = 1_000_000_000
 _NS_PER_S: Final = 1_000_000_000
@@ -42,6 +42,7 @@ class Run:
         self._url = url
         self._report = report
         self._write = write
+        self._clock = SystemClock()
         self._now = Tally()
         self._total = Tally()
         self._producers: list[Producer] = []
@@ -73,7 +74,7 @@ class Run:
             except KeyboardInterrupt:
                 self._write("interrupted")
             finally:
-                outcome = self._outcome(time.monotonic_ns())
+                outcome = self._outcome(self._clock.monotonic_ns())
                 self._close()
         return outcome
 
@@ -90,21 +91,30 @@ class Run:
         for _, channel in ways:
             if plan.confirms_max:
                 channel.confirm_select()
-        start_ns = time.monotonic_ns()
+        start_ns = self._clock.monotonic_ns()
         self._start_ns = self._marked_ns = self._moved_ns = start_ns
         self._next_mark_ns = start_ns + INTERVAL_NS
         self._measured_ns = start_ns + int(plan.warm_up_s * _NS_PER_S)
         self._end_ns = self._measured_ns + int(plan.duration_s * _NS_PER_S)
         for number, (link, channel) in enumerate(links, 1):
             name = f"consumer {number}"
-            self._consumers.append(Consumer(name, link, channel, plan, self._now, start_ns))
+            early = channel.inbox.deliveries
+            self._consumers.append(
+                Consumer(name, link, channel.number, early, plan, self._now, start_ns)
+            )
         chance = random.Random(plan.seed)
         self._copies = topology.copies
-        for number, (link, channel) in enumerate(ways, 1):
-            name = f"producer {number}"
-            address = (topology.exchange, topology.routing_keys[number - 1])
-            producer = Producer(name, link, channel, plan, address, self._now, chance, start_ns)
-            self._producers.append(producer)
+        # First messages are spread over one interval: together they would be one burst for ever.
+        step_ns = _NS_PER_S / plan.rate_per_s / max(1, plan.producers) if plan.rate_per_s else 0.0
+        for index, (link, channel) in enumerate(ways):
+            address = (topology.exchange, topology.routing_keys[index])
+            first_ns = start_ns + int(index * step_ns)
+            self._producers.append(
+                Producer(
+                    f"producer {index + 1}", link, channel.number, plan, address, self._now,
+                    chance, self._clock, start_ns, first_ns,
+                )
+            )  # fmt: skip
         self._listen()
 
     def _open(self, name: str) -> tuple[Link, Channel]:
@@ -138,7 +148,7 @@ class Run:
 
     def _loop(self, control: Connection) -> None:
         while True:
-            now_ns = time.monotonic_ns()
+            now_ns = self._clock.monotonic_ns()
             if now_ns >= self._next_mark_ns:
                 self._mark(now_ns)
                 self._keep_alive(control, now_ns)
@@ -149,15 +159,15 @@ class Run:
             for key, mask in self._selector.select(self._timeout_s(now_ns)):
                 self._serve(key.data, mask)
             for producer in self._producers:
-                producer.turn(time.monotonic_ns())
+                producer.turn(self._clock.monotonic_ns())
                 self._interest(producer, True)
             for consumer in self._consumers:
                 if consumer.next_ns() is not None:
-                    consumer.turn(time.monotonic_ns())
+                    consumer.turn(self._clock.monotonic_ns())
                 self._interest(consumer, consumer.is_reading())
 
     def _serve(self, member: Member, mask: int) -> None:
-        now_ns = time.monotonic_ns()
+        now_ns = self._clock.monotonic_ns()
         if mask & selectors.EVENT_READ:
             events: list[ClientEvent] = member.link.read(now_ns)
             if events:

@@ -8,21 +8,23 @@ import psutil
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
+from penstock.server.poller import Poller
 from penstock.server.sockets import SocketShell
-from penstock.server.turns import Turns
 
 ACCEPTS_PER_EVENT = 64
 BACK_OFF_S = 0.1
+VANISHED_MS = 30_000
+"""Unacknowledged output for this long means the peer's host is gone."""
 
 
 class Listener:
     """One listening socket and the shells of its clients. `refused`: closed at the bound."""
 
     def __init__(
-        self, broker: Broker, turns: Turns, loop: asyncio.AbstractEventLoop, host: str, port: int
+        self, broker: Broker, poller: Poller, loop: asyncio.AbstractEventLoop, host: str, port: int
     ) -> None:
         self.broker = broker
-        self.turns = turns
+        self.poller = poller
         self.loop = loop
         self.sock = open_socket(host, port)
         self.host = host
@@ -60,8 +62,11 @@ class Listener:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # A host that vanished is noticed although nothing is read from it just now.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, VANISHED_MS)
         shown = f"[{host}]" if ":" in host else host
-        shell = SocketShell(self.broker, self.turns, self.loop, sock, host, f"{shown}:{port}")
+        shell = SocketShell(self.broker, self.poller, sock, host, f"{shown}:{port}")
         self.shells.add(shell)
         if len(self.shells) > 2 * len(self.broker.connections) + 64:
             self.shells = {one for one in self.shells if not one.is_closed}

@@ -26,8 +26,8 @@ from penstock.server.machine import (
     memory_high_bytes,
     resident_bytes,
 )
+from penstock.server.poller import make_poller
 from penstock.server.questions import Questions
-from penstock.server.turns import Turns
 from penstock.telemetry.window import WindowHistory
 
 TICK_S = 1.0
@@ -65,7 +65,7 @@ class Node:
         self.broker = Broker(
             config, self.clock, SystemChance(), log, memory_high_bytes(config.memory_high_bytes)
         )
-        self.turns = Turns(loop, self.broker.scheduler)
+        self.poller = make_poller(loop, self.broker.scheduler)
         self.history = WindowHistory(WINDOW_SNAPSHOTS.default)
         self.listener: Listener | None = None
         self.control: ControlSocket | None = None
@@ -81,7 +81,7 @@ class Node:
             self.events = EventFile(
                 config.events_dir, uuid4().hex[:12], self.clock, self.broker.recorder
             )
-        self.listener = Listener(self.broker, self.turns, self.loop, config.host, config.port)
+        self.listener = Listener(self.broker, self.poller, self.loop, config.host, config.port)
         path = config.control_socket or control_path(self.listener.port)
         self.control = ControlSocket(path, Questions(self.broker, self.history).answer)
         await self.control.start()
@@ -125,7 +125,7 @@ class Node:
         self.history.push(now_ns, snapshots)
         if self.events is not None:
             self.events.sample(snapshots)
-        self.turns.request()
+        self.poller.request()
 
     def _check_heartbeat(self, connection: Connection, now_ns: int) -> None:
         negotiator = self.broker.negotiators.get(connection.name)
@@ -181,6 +181,7 @@ class Node:
             await asyncio.sleep(0.01)
         if self.listener is not None:
             self.listener.close()
+        self.poller.close()
         if self.control is not None:
             await self.control.close()
         if self.events is not None:

@@ -1,37 +1,54 @@
 """One client's socket: bytes in to its connection, bytes out from its output buffer.
 
-The data path is `add_reader`, one `recv` per event and one `send` per turn; asyncio transports are
-not used because they read on while nobody can take more (docs/adr). Reading pauses when the
-connection's gate is closed while data arrives, so short stops cost no system call.
+One `recv` per event and one `send` per turn on the bare socket; asyncio transports are not used
+because they read on while nobody can take more (docs/adr). Reading pauses when data arrives that
+the connection's closed gate keeps out, so short stops cost no system call.
 """
 
-import asyncio
 import socket
 
 from penstock.broker.broker import Broker
 from penstock.broker.output import Output, OutputLine
 from penstock.broker.reader import PHASE_CLOSED, PHASE_CLOSING, Connection
 from penstock.broker.shell import Shell
-from penstock.server.turns import Turns
+from penstock.server.poller import READ, WRITE, Poller, Watched
 
 READ_BYTES = 65_536
 """One read: the quantum of fairness between connections."""
+
+PIECES_PER_SEND = 256
+"""Pieces handed to one sendmsg; the system's own limit is 1024."""
+
+
+class SocketWatch(Watched):
+    """The shell as the poller sees it."""
+
+    __slots__ = ("shell",)
+
+    def __init__(self, shell: "SocketShell") -> None:
+        self.shell = shell
+
+    def readable(self) -> bool:
+        return self.shell.readable()
+
+    def writable(self) -> None:
+        self.shell.output.writable()
+
+    def pause_if_stuck(self) -> None:
+        self.shell.pause_if_stuck()
+
+    def gone(self) -> None:
+        self.shell.close()
 
 
 class SocketOutput(Output):
     """The output buffer of one socket. `pending`: bytes the socket would not take yet."""
 
-    __slots__ = ("is_closing", "is_writing", "loop", "pending", "sent_bytes", "shell", "sock")
+    __slots__ = ("is_closing", "is_writing", "pending", "sent_bytes", "shell", "sock")
 
-    def __init__(
-        self,
-        line: OutputLine,
-        high_bytes: int,
-        loop: asyncio.AbstractEventLoop,
-        sock: socket.socket,
-    ) -> None:
+    def __init__(self, line: OutputLine, high_bytes: int, sock: socket.socket) -> None:
         super().__init__(line, high_bytes)
-        self.loop = loop
+        self.takes_pieces = True
         self.sock = sock
         self.pending = b""
         self.is_writing = False
@@ -42,15 +59,21 @@ class SocketOutput(Output):
     def _send(self) -> None:
         data = self.writer.getvalue()
         self.writer.truncate(0)
-        if self.pending:
+        pieces = self.pieces
+        if pieces:
+            self.pieces = []
+            pieces.append(data)
+            if self.pending:
+                self.pending += b"".join(pieces)
+            else:
+                self.pending = self._offer_pieces(pieces)
+        elif self.pending:
             self.pending += data
         elif data:
             self.pending = self._offer(data)
         self.held_bytes = len(self.pending)
         if self.pending:
-            if not self.is_writing:
-                self.is_writing = True
-                self.loop.add_writer(self.sock, self.writable)
+            self._watch_writing(True)
         elif self.is_closing and self.shell is not None:
             self.shell.close()
 
@@ -61,32 +84,52 @@ class SocketOutput(Output):
         except BlockingIOError:
             return data
         except OSError:
-            if self.shell is not None:
-                self.shell.lost()
+            self._lost()
             return b""
         self.sent_bytes += count
         return data[count:] if count < len(data) else b""
 
+    def _offer_pieces(self, pieces: list[bytes]) -> bytes:
+        """`_offer` for a list of byte strings, without joining what the socket takes."""
+        at = 0
+        while at < len(pieces):
+            group = pieces[at : at + PIECES_PER_SEND]
+            at += len(group)
+            size = 0
+            for piece in group:
+                size += len(piece)
+            try:
+                count = self.sock.sendmsg(group)
+            except BlockingIOError:
+                count = 0
+            except OSError:
+                self._lost()
+                return b""
+            self.sent_bytes += count
+            if count < size:
+                return b"".join(group)[count:] + b"".join(pieces[at:])
+        return b""
+
     def writable(self) -> None:
-        """The loop says the socket takes more."""
+        """The poller says the socket takes more."""
         self.pending = self._offer(self.pending)
         self.held_bytes = len(self.pending)
         if not self.pending:
-            self.stop_writing()
+            self._watch_writing(False)
             if self.is_closing and self.shell is not None and len(self.writer) == 0:
                 self.shell.close()
         self.settle()
         if self.shell is not None:
-            self.shell.turns.request()
+            self.shell.poller.request()
 
-    def stop_writing(self) -> None:
-        if self.is_writing:
-            self.is_writing = False
-            self.loop.remove_writer(self.sock)
+    def _watch_writing(self, is_writing: bool) -> None:
+        if self.is_writing != is_writing and self.shell is not None:
+            self.is_writing = is_writing
+            self.shell.watch()
 
-    def close(self) -> None:
-        super().close()
-        self.stop_writing()
+    def _lost(self) -> None:
+        if self.shell is not None:
+            self.shell.close()
 
 
 class SocketShell(Shell):
@@ -97,62 +140,55 @@ class SocketShell(Shell):
         "connection",
         "is_closed",
         "is_reading",
-        "loop",
         "output",
+        "poller",
         "received_bytes",
         "sock",
-        "turns",
+        "watched",
     )
 
     def __init__(
-        self,
-        broker: Broker,
-        turns: Turns,
-        loop: asyncio.AbstractEventLoop,
-        sock: socket.socket,
-        peer_host: str,
-        peer: str,
+        self, broker: Broker, poller: Poller, sock: socket.socket, peer_host: str, peer: str
     ) -> None:
         self.broker = broker
-        self.turns = turns
-        self.loop = loop
+        self.poller = poller
         self.sock = sock
         self.is_closed = False
         self.is_reading = True
         self.received_bytes = 0
         self.output = SocketOutput(
-            broker.scheduler.outputs, broker.config.socket_output_high_bytes, loop, sock
+            broker.scheduler.outputs, broker.config.socket_output_high_bytes, sock
         )
         self.output.shell = self
+        self.watched = SocketWatch(self)
         self.connection: Connection = broker.accept(peer_host, peer, self.output, self)
-        loop.add_reader(sock, self.readable)
+        poller.watch(sock, self.watched, READ)
 
-    def readable(self) -> None:
-        """The loop says there is input."""
+    def readable(self) -> bool:
+        """There is input; False if the connection cannot take it now."""
         connection = self.connection
         if not connection.can_receive():
-            if not connection.gate.is_open:
-                self.pause()
-            return
+            return False
         try:
             data = self.sock.recv(READ_BYTES)
         except BlockingIOError:
-            return
+            return True
         except OSError:
-            self.lost()
-            return
+            self.close()
+            return True
         if not data:
-            self.lost()
-            return
+            self.close()
+            return True
         self.received_bytes += len(data)
         connection.receive(data)
-        self.turns.request()
+        return True
 
-    def pause(self) -> None:
-        """Stop reading; the peer's bytes wait in the kernel, and its silence counts for nothing."""
-        if self.is_reading:
+    def pause_if_stuck(self) -> None:
+        """Stop reading if the gate is closed; the peer's bytes wait in the kernel, and its silence
+        counts for nothing meanwhile."""
+        if self.is_reading and not self.is_closed and not self.connection.gate.is_open:
             self.is_reading = False
-            self.loop.remove_reader(self.sock)
+            self.watch()
             negotiator = self.broker.negotiators.get(self.connection.name)
             if negotiator is not None and negotiator.heartbeat is not None:
                 negotiator.heartbeat.pause()
@@ -160,31 +196,31 @@ class SocketShell(Shell):
     def resume(self) -> None:
         if not self.is_reading and not self.is_closed:
             self.is_reading = True
-            self.loop.add_reader(self.sock, self.readable)
+            self.watch()
             negotiator = self.broker.negotiators.get(self.connection.name)
             if negotiator is not None and negotiator.heartbeat is not None:
                 negotiator.heartbeat.resume(self.broker.clock.monotonic_ns())
 
+    def watch(self) -> None:
+        """Tell the poller what is wanted now."""
+        if not self.is_closed:
+            interest = (READ if self.is_reading else 0) | (WRITE if self.output.is_writing else 0)
+            self.poller.change(self.sock, self.watched, interest)
+
     def close_after_output(self) -> None:
         self.output.is_closing = True
         self.output.mark()
-        self.turns.request()
-
-    def lost(self) -> None:
-        """The peer is gone."""
-        self.close()
+        self.poller.request()
 
     def close(self) -> None:
         """Close the socket and everything that hangs on it; again does nothing."""
         if self.is_closed:
             return
         self.is_closed = True
-        if self.is_reading:
-            self.is_reading = False
-            self.loop.remove_reader(self.sock)
+        self.poller.unwatch(self.sock)
         self.output.close()
         self.sock.close()
         if self.connection.phase != PHASE_CLOSED:
             self.connection.phase = PHASE_CLOSING
             self.broker.lost(self.connection)
-        self.turns.request()
+        self.poller.request()

@@ -80,12 +80,10 @@ class RunDescription:
     slow_phase: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
 
-    def phase_at(self, t_ns: int) -> str:
-        """The phase that `t_ns` lies in, or "" outside all of them."""
-        for phase in self.phases:
-            if phase.start_ns <= t_ns < phase.end_ns:
-                return phase.name
-        return ""
+    @property
+    def origin_ns(self) -> int:
+        """When the first phase begins, 0 without phases."""
+        return self.phases[0].start_ns if self.phases else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,9 +121,11 @@ def latency(spans: DataFrame) -> DataFrame:
     )
 
 
-def throughput(messages: DataFrame) -> DataFrame:
-    """Messages that reached each stage, per queue and 250 ms."""
-    bucket = F.col("t_ns") - F.col("t_ns") % THROUGHPUT_BUCKET_NS
+def throughput(messages: DataFrame, origin_ns: int) -> DataFrame:
+    """Messages that reached each stage, per queue and 250 ms; a bucket starts at `origin_ns`."""
+    bucket = F.col("t_ns") - F.pmod(
+        F.col("t_ns") - F.lit(origin_ns), F.lit(THROUGHPUT_BUCKET_NS)
+    )
     return messages.groupBy(bucket.alias("bucket_ns"), "queue").agg(
         *(F.count(F.when(F.col("stage") == stage, 1)).alias(stage)
           for stage in ("published", "confirmed", "delivered", "acked"))

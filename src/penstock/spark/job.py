@@ -48,11 +48,13 @@ class SparkJob:
 
     def __init__(
         self, spark: SparkSession, input_dir: Path, tables_dir: Path, bucket_ns: int,
+        origin_ns: int = 0,
     ) -> None:
         self._spark = spark
         self._input_dir = input_dir
         self._tables_dir = tables_dir
         self._bucket_ns = bucket_ns
+        self._origin_ns = origin_ns
 
     def run(self) -> tuple[Tables, Counts]:
         """Make all tables; returns the gold ones, in the order that the plain twin gives."""
@@ -76,7 +78,7 @@ class SparkJob:
             ("gold/latency", lambda: gold.latency(spans)),
             ("gold/who_blocked_whom", lambda: gold.who_blocked_whom(cut)),
             ("gold/held_time", lambda: gold.held_time(cut)),
-            ("gold/throughput", lambda: gold.throughput(messages)),
+            ("gold/throughput", lambda: gold.throughput(messages, self._origin_ns)),
             ("gold/integrity", lambda: gold.integrity(spans)),
             ("gold/time_in_state", lambda: gold.time_in_state(events)),
             ("gold/queue_depth", lambda: gold.queue_depth(events)),

@@ -18,7 +18,6 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.spark import plain
 from penstock.spark.formats import (
-    RunDescription,
     read_events,
     read_run,
     read_traces,
@@ -57,9 +56,13 @@ def run(
     try:
         output_dir.mkdir(parents=True, exist_ok=True)
         if engine.java is None:
-            tables, source = _run_plain(input_dir, output_dir, engine.note, bucket_ns)
+            tables, source = _run_plain(
+                input_dir, output_dir, engine.note, bucket_ns, description.origin_ns,
+            )
         else:
-            tables, source = _run_spark(input_dir, output_dir, engine, bucket_ns)
+            tables, source = _run_spark(
+                input_dir, output_dir, engine, bucket_ns, description.origin_ns,
+            )
         tables = renamed(tables, description.names)
         summary = summarise(tables, description, source)
         summary.write(output_dir / "summary.json")
@@ -86,7 +89,7 @@ def choose_engine() -> Engine:
 
 
 def _run_spark(
-    input_dir: Path, output_dir: Path, engine: Engine, bucket_ns: int,
+    input_dir: Path, output_dir: Path, engine: Engine, bucket_ns: int, origin_ns: int,
 ) -> tuple[Tables, Source]:
     assert engine.java is not None, "the caller chose Spark only with a Java"
     # Spark is an optional, heavy dependency: whoever runs without it must not import it.
@@ -94,18 +97,18 @@ def _run_spark(
     from penstock.spark.session import open_session
 
     with open_session(engine.java) as spark:
-        job = SparkJob(spark, input_dir, output_dir / "tables", bucket_ns)
+        job = SparkJob(spark, input_dir, output_dir / "tables", bucket_ns, origin_ns)
         tables, counts = job.run()
         note = f"pyspark {spark.version} · {engine.note} · {spark.sparkContext.master}"
     return tables, Source("spark", note, *counts)
 
 
 def _run_plain(
-    input_dir: Path, output_dir: Path, note: str, bucket_ns: int,
+    input_dir: Path, output_dir: Path, note: str, bucket_ns: int, origin_ns: int,
 ) -> tuple[Tables, Source]:
     events = read_events(input_dir)
     traces = read_traces(input_dir)
-    tables = plain.analyse(events, traces, bucket_ns)
+    tables = plain.analyse(events, traces, bucket_ns, origin_ns)
     gold_dir = output_dir / "tables" / "gold"
     gold_dir.mkdir(parents=True, exist_ok=True)
     for name, rows in tables._asdict().items():
@@ -124,5 +127,3 @@ def _write_csv(path: Path, rows: Sequence[tuple[object, ...]]) -> None:
             writer.writerow(fields)
         writer.writerows(rows)
 
-
-__all__ = ["BUCKET_NS", "Engine", "RunDescription", "Summary", "choose_engine", "run"]

@@ -50,8 +50,11 @@ class _Stages:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def analyse(events: EventLog, traces: TraceLog, bucket_ns: int) -> Tables:
-    """All gold tables. bucket_ns: width of the buckets of blame, > 0."""
+def analyse(
+    events: EventLog, traces: TraceLog, bucket_ns: int, origin_ns: int = 0,
+) -> Tables:
+    """All gold tables. bucket_ns: width of the buckets of blame, > 0; origin_ns: a moment at which
+    a bucket of throughput starts, so that no bucket lies in two phases."""
     edges = [Edge(*interval[1:6]) for interval in block_intervals(events.events)]
     edges.extend(unattended_edges(events.events))
     buckets = clip(edges, bucket_ns)
@@ -71,7 +74,7 @@ def analyse(events: EventLog, traces: TraceLog, bucket_ns: int) -> Tables:
         ),
         tuple(time_in_state(events.events)),
         tuple(latency(spans.values())),
-        tuple(throughput(traces.lines)),
+        tuple(throughput(traces.lines, origin_ns)),
         tuple(integrity(spans.values())),
         tuple(queue_depth(events.events)),
         tuple(event_kinds(events.events)),
@@ -122,11 +125,11 @@ def percentile(ordered: Sequence[int], part: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
-def throughput(lines: Iterable[TraceLine]) -> list[ThroughputRow]:
+def throughput(lines: Iterable[TraceLine], origin_ns: int = 0) -> list[ThroughputRow]:
     """Messages by stage, queue and 250 ms bucket."""
     found: dict[tuple[int, str], _Stages] = {}
     for line in lines:
-        bucket = line.t_ns - line.t_ns % THROUGHPUT_BUCKET_NS
+        bucket = line.t_ns - (line.t_ns - origin_ns) % THROUGHPUT_BUCKET_NS
         counts = found.setdefault((bucket, line.queue), _Stages()).counts
         counts[line.stage] = counts.get(line.stage, 0) + 1
     return [

@@ -3,14 +3,15 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.spark.blame import UNEXPLAINED, actor_kind
 from penstock.spark.formats import RunDescription
 from penstock.spark.promises import Promise, check
 from penstock.spark.rows import Tables
 
-HELD_KINDS = frozenset({"conn", "chan"})
+PHASE_SHOWN_MIN_NS: Final = 1_000_000_000
+HELD_KINDS: Final = frozenset({"conn", "chan"})
 
 
 class CauseShare(NamedTuple):
@@ -156,7 +157,7 @@ def _by_path(tables: Tables) -> dict[str, int]:
 
 def _rate(tables: Tables, start_ns: int, end_ns: int) -> tuple[float, float] | None:
     rows = [row for row in tables.throughput if start_ns <= row.bucket_ns < end_ns]
-    if not rows or end_ns <= start_ns:
+    if not rows or end_ns - start_ns < PHASE_SHOWN_MIN_NS:
         return None
     seconds = (end_ns - start_ns) / 1e9
     published = sum(row.published for row in rows)

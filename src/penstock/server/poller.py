@@ -1,0 +1,199 @@
+"""Which sockets are ready: one epoll set of our own inside the asyncio loop.
+
+The loop watches one descriptor, the set itself. When it is ready, all ready clients are served in
+one go, the scheduler runs, and the set is asked again while there is input and the slice lasts, so
+a message costs neither a loop iteration nor an asyncio handle. Where there is no epoll, every
+socket is watched by the loop itself, which behaves the same and is slower.
+
+Output waits until input pauses or GATHER_NS has passed since the first message of the group, so
+that messages arriving together leave together; a single message leaves at once.
+"""
+
+import asyncio
+import select
+import socket
+
+from mypy_extensions import mypyc_attr
+
+from penstock.broker.scheduler import Scheduler
+
+SLICE_NS = 5_000_000
+"""The loop gets its turn after this long."""
+
+GATHER_NS = 200_000
+EVENTS_PER_POLL = 256
+READ = 1
+WRITE = 4
+GONE = 0x18
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Watched:
+    """A socket that is watched. Nominal base."""
+
+    __slots__ = ()
+
+    def readable(self) -> bool:
+        """There is input; False if it cannot be taken before the scheduler has run."""
+        raise NotImplementedError
+
+    def writable(self) -> None:
+        """There is room for output."""
+        raise NotImplementedError
+
+    def pause_if_stuck(self) -> None:
+        """The scheduler has run since `readable` said False."""
+        raise NotImplementedError
+
+    def gone(self) -> None:
+        """The peer has gone away while nothing was read."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Poller:
+    """Watches sockets and runs the scheduler. Nominal base. Owner: the node."""
+
+    __slots__ = ("is_requested", "loop", "scheduler")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, scheduler: Scheduler) -> None:
+        self.loop = loop
+        self.scheduler = scheduler
+        self.is_requested = False
+
+    def watch(self, sock: socket.socket, watched: Watched, interest: int) -> None:
+        """Begin, with `interest` READ, WRITE, both or neither."""
+        raise NotImplementedError
+
+    def change(self, sock: socket.socket, watched: Watched, interest: int) -> None:
+        raise NotImplementedError
+
+    def unwatch(self, sock: socket.socket) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+
+    def request(self) -> None:
+        """See to it that the scheduler runs before the loop waits again."""
+        if not self.is_requested:
+            self.is_requested = True
+            self.loop.call_soon(self.run)
+
+    def run(self) -> None:
+        """One slice of the scheduler."""
+        self.is_requested = False
+        if self.scheduler.run(SLICE_NS):
+            self.request()
+
+
+class EpollPoller(Poller):
+    """Linux: see the top of the file."""
+
+    __slots__ = ("epoll", "watched")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, scheduler: Scheduler) -> None:
+        super().__init__(loop, scheduler)
+        self.epoll = select.epoll()
+        self.watched: dict[int, Watched] = {}
+        loop.add_reader(self.epoll.fileno(), self.ready)
+
+    def watch(self, sock: socket.socket, watched: Watched, interest: int) -> None:
+        self.watched[sock.fileno()] = watched
+        self.epoll.register(sock.fileno(), interest)
+
+    def change(self, sock: socket.socket, watched: Watched, interest: int) -> None:
+        self.epoll.modify(sock.fileno(), interest)
+
+    def unwatch(self, sock: socket.socket) -> None:
+        self.watched.pop(sock.fileno(), None)
+        self.epoll.unregister(sock.fileno())
+
+    def close(self) -> None:
+        self.loop.remove_reader(self.epoll.fileno())
+        self.epoll.close()
+
+    def ready(self) -> None:
+        """Some sockets are ready: serve them until input pauses or the slice is over."""
+        scheduler = self.scheduler
+        clock = scheduler.clock
+        began_ns = clock.monotonic_ns()
+        group_ns = began_ns
+        while True:
+            events: list[tuple[int, int]] = self.epoll.poll(0, EVENTS_PER_POLL)
+            stuck = self._serve(events)
+            now_ns = clock.monotonic_ns()
+            if events and not stuck and now_ns - group_ns < GATHER_NS:
+                scheduler.run_actors(now_ns + SLICE_NS)
+                continue
+            if scheduler.run(SLICE_NS):
+                self.request()
+            for one in stuck:
+                one.pause_if_stuck()
+            group_ns = clock.monotonic_ns()
+            if not events or group_ns - began_ns >= SLICE_NS:
+                return
+
+    def _serve(self, events: list[tuple[int, int]]) -> list[Watched]:
+        stuck: list[Watched] = []
+        for fd, mask in events:
+            watched = self.watched.get(fd)
+            if watched is None:
+                continue
+            if mask & READ:
+                if not watched.readable():
+                    stuck.append(watched)
+            elif mask & GONE:
+                watched.gone()
+                continue
+            if mask & WRITE:
+                watched.writable()
+        return stuck
+
+
+class LoopPoller(Poller):
+    """Anywhere: the loop watches every socket."""
+
+    __slots__ = ("interests",)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, scheduler: Scheduler) -> None:
+        super().__init__(loop, scheduler)
+        self.interests: dict[int, int] = {}
+
+    def watch(self, sock: socket.socket, watched: Watched, interest: int) -> None:
+        self.interests[sock.fileno()] = 0
+        self.change(sock, watched, interest)
+
+    def change(self, sock: socket.socket, watched: Watched, interest: int) -> None:
+        fd = sock.fileno()
+        before = self.interests[fd]
+        self.interests[fd] = interest
+        if interest & READ and not before & READ:
+            self.loop.add_reader(fd, self._readable, watched)
+        elif before & READ and not interest & READ:
+            self.loop.remove_reader(fd)
+        if interest & WRITE and not before & WRITE:
+            self.loop.add_writer(fd, self._writable, watched)
+        elif before & WRITE and not interest & WRITE:
+            self.loop.remove_writer(fd)
+
+    def unwatch(self, sock: socket.socket) -> None:
+        self.interests.pop(sock.fileno(), None)
+        self.loop.remove_reader(sock.fileno())
+        self.loop.remove_writer(sock.fileno())
+
+    def _readable(self, watched: Watched) -> None:
+        if not watched.readable():
+            watched.pause_if_stuck()
+        self.request()
+
+    def _writable(self, watched: Watched) -> None:
+        watched.writable()
+        self.request()
+
+
+def make_poller(loop: asyncio.AbstractEventLoop, scheduler: Scheduler) -> Poller:
+    """The best one this machine has."""
+    if hasattr(select, "epoll"):
+        return EpollPoller(loop, scheduler)
+    return LoopPoller(loop, scheduler)

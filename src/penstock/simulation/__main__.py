@@ -1,0 +1,5 @@
+"""`python -m penstock.simulation`: the same as penstock.simulation.main."""
+
+from penstock.simulation.main import main
+
+main()

@@ -1,0 +1,95 @@
+"""A client that consumes: takes deliveries, thinks, answers, sometimes gives one back."""
+
+from dataclasses import dataclass
+
+from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, Delivery
+from penstock.protocol import methods as m
+from penstock.simulation.books import Identity
+from penstock.simulation.clients import Role
+from penstock.simulation.faults import LawBroken
+from penstock.simulation.publishing import identity_of
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """How one consumer behaves. prefetch: deliveries, 0 for no limit; is_global: of the whole
+    channel; is_auto_ack; think_ns: longest time until an answer, 0 for at once; multiple_percent:
+    answers that answer everything before them too; requeue_percent: deliveries given back."""
+
+    queue: str
+    prefetch: int = 0
+    is_global: bool = False
+    is_auto_ack: bool = False
+    think_ns: int = 0
+    multiple_percent: int = 20
+    requeue_percent: int = 0
+
+
+class Consuming(Role):
+    """One consumer on a channel of its own. It never ends by itself, so it is always done."""
+
+    def __init__(self, habit: Habit) -> None:
+        super().__init__()
+        self.habit = habit
+        self.is_done = True
+        self.is_cancelled = False
+        self.waiting: dict[int, Identity] = {}
+        self.delivered = 0
+
+    def opened(self) -> None:
+        super().opened()
+        habit = self.habit
+        session = self.client.session
+        if habit.prefetch:
+            session.request(self.channel, m.BasicQos(0, habit.prefetch, habit.is_global))
+        session.request(
+            self.channel,
+            m.BasicConsume(habit.queue, "", no_ack=habit.is_auto_ack),
+        )
+
+    def happened(self, event: ClientEvent) -> None:
+        if isinstance(event, Delivery):
+            self._delivered(event)
+        elif isinstance(event, Cancelled):
+            self.is_cancelled = True
+        elif isinstance(event, ChannelClosed) and event.code != 404:
+            raise LawBroken(f"{self.client.link.name}: {event.code} {event.text}")
+
+    def _delivered(self, event: Delivery) -> None:
+        client = self.client
+        habit = self.habit
+        identity = identity_of(event.body)
+        self.delivered += 1
+        client.books.delivered(habit.queue, client.key, identity, event.redelivered)
+        tag = event.delivery_tag
+        if habit.is_auto_ack:
+            client.books.acknowledged(habit.queue, identity, -1)
+            return
+        self.waiting[tag] = identity
+        if habit.prefetch and len(self.waiting) > habit.prefetch:
+            raise LawBroken(f"{client.link.name}: {len(self.waiting)} > prefetch {habit.prefetch}")
+        if habit.think_ns:
+            client.timers.after(client.dice.between(1, habit.think_ns), lambda: self._answer(tag))
+        else:
+            self._answer(tag)
+
+    def _answer(self, tag: int) -> None:
+        client = self.client
+        if not self.channel or client.is_over() or client.is_ending or tag not in self.waiting:
+            return
+        if client.dice.happens(self.habit.requeue_percent):
+            del self.waiting[tag]
+            client.session.request(self.channel, m.BasicReject(tag, True))
+        else:
+            is_multiple = client.dice.happens(self.habit.multiple_percent)
+            tags = [one for one in self.waiting if one <= tag] if is_multiple else [tag]
+            for one in tags:
+                identity = self.waiting.pop(one)
+                client.books.acknowledged(self.habit.queue, identity, client.key)
+            client.session.ack(self.channel, tag, is_multiple)
+        client.flush()
+
+    def lost(self) -> None:
+        self.waiting.clear()
+        if self.habit.is_auto_ack:
+            self.client.books.leaky.add(self.habit.queue)

@@ -1,0 +1,150 @@
+"""Celery: a worker process of its own with prefetch, retries, ETA, groups, events and control."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from importlib import import_module, reload
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.live import Broker
+
+pytestmark = [
+    pytest.mark.slow,
+    # Celery and kombu of today still use what Python has deprecated.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+ANSWER_S_MAX = 20
+READY_S_MAX = 30
+
+
+@pytest.fixture(scope="module", params=["rpc", "file"])
+def app(
+    broker: Broker, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """The application, with one worker of two threads running; stopped by SIGTERM at the end.
+
+    Results come through the broker (`rpc`), or through files: chords need a shared store.
+    """
+    folder = tmp_path_factory.mktemp("celery")
+    os.environ["CONFORMANCE_BROKER_URL"] = broker.url
+    os.environ["CONFORMANCE_QUEUE"] = f"celery.{os.getpid()}.{request.param}"
+    os.environ["CONFORMANCE_BACKEND_URL"] = (
+        "rpc://" if request.param == "rpc" else f"file://{folder}"
+    )
+    module = reload(import_module("tests.conformance.celery_app"))
+    log = folder.with_suffix(".txt")
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "celery", "--workdir", str(root)]
+    command += ["-A", "tests.conformance.celery_app", "worker", "-n", f"w{os.getpid()}@localhost"]
+    command += ["-P", "threads", "-c", "2", "-E", "-l", "INFO"]
+    with log.open("wb") as out:
+        worker = subprocess.Popen(
+            command, cwd=root, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+        )
+        try:
+            ready = module.add_task.delay(1, 1)
+            try:
+                assert ready.get(timeout=READY_S_MAX) == 2
+            except Exception as error:
+                raise AssertionError(log.read_text(errors="replace")[-4000:]) from error
+            yield module
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(ANSWER_S_MAX) == 0, log.read_text(errors="replace")[-4000:]
+        finally:
+            if worker.poll() is None:
+                worker.kill()
+                worker.wait()
+            module.app.control.purge()
+            if request.param == "rpc":
+                module.app.backend.result_consumer.stop()
+            module.app.pool.force_close_all()
+            module.app.close()
+            import_module("kombu.pools").reset()
+
+
+def test_many_tasks(app: Any) -> None:
+    results = [app.add_task.delay(n, n) for n in range(100)]
+    assert [result.get(timeout=ANSWER_S_MAX) for result in results] == [2 * n for n in range(100)]
+
+
+def test_a_group(app: Any) -> None:
+    group = import_module("celery").group
+    result = group(app.add_task.s(n, 1) for n in range(10)).apply_async()
+    assert result.get(timeout=ANSWER_S_MAX) == list(range(1, 11))
+
+
+def test_a_chain(app: Any) -> None:
+    chain = app.add_task.s(1, 2) | app.add_task.s(3) | app.add_task.s(4)
+    assert chain.apply_async().get(timeout=ANSWER_S_MAX) == 10
+
+
+def test_a_chord(app: Any) -> None:
+    """Celery polls for the header's results with a task that retries by ETA."""
+    if app.app.conf.result_backend.startswith("rpc"):
+        pytest.skip("Celery cannot do chords with rpc://")
+    header = (app.add_task.s(n, n) for n in range(5))
+    result = import_module("celery").chord(header)(app.total_task.s())
+    assert result.get(timeout=ANSWER_S_MAX) == 20
+
+
+def test_a_retry(app: Any) -> None:
+    assert app.stubborn_task.delay(3).get(timeout=ANSWER_S_MAX) == 3
+
+
+def test_a_failure_comes_back(app: Any) -> None:
+    with pytest.raises(ValueError, match="on purpose"):
+        app.failing_task.delay().get(timeout=ANSWER_S_MAX)
+
+
+def test_a_countdown_and_an_eta(app: Any) -> None:
+    """Both wait unacknowledged in the worker, which raises its prefetch for them."""
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    results = [app.add_task.apply_async((n, 0), countdown=1) for n in range(5)]
+    results.append(app.add_task.apply_async((5, 0), eta=soon))
+    assert [result.get(timeout=ANSWER_S_MAX) for result in results] == list(range(6))
+
+
+def test_an_expired_task_is_revoked(app: Any) -> None:
+    revoked = import_module("celery.exceptions").TaskRevokedError
+    with pytest.raises(revoked):
+        app.add_task.apply_async((1, 1), expires=-1).get(timeout=ANSWER_S_MAX)
+
+
+def test_remote_control(app: Any) -> None:
+    (answer,) = app.app.control.ping(timeout=5, limit=1)
+    (worker,) = answer
+    assert answer[worker] == {"ok": "pong"}
+    inspect = app.app.control.inspect(timeout=5, limit=1)
+    assert set(inspect.registered()[worker]) >= {"add", "failing", "stubborn", "total"}
+    stats = inspect.stats()[worker]
+    assert stats["prefetch_count"] >= 2
+    assert stats["broker"]["transport"] == "amqp"
+
+
+def test_events(app: Any) -> None:
+    seen: list[str] = []
+    complete = threading.Event()
+
+    def keep(event: dict[str, Any]) -> None:
+        if event["type"].startswith("task-"):
+            seen.append(event["type"])
+            if event["type"] == "task-succeeded":
+                complete.set()
+
+    with app.app.connection() as opened:
+        receiver = app.app.events.Receiver(opened, handlers={"*": keep})
+        with receiver.consumer_context() as (connection, _, _):
+            app.add_task.delay(1, 2).get(timeout=ANSWER_S_MAX)
+            while not complete.is_set():
+                connection.drain_events(timeout=ANSWER_S_MAX)
+    assert {"task-received", "task-started", "task-succeeded"} <= set(seen)

@@ -1,0 +1,121 @@
+"""What holds a publisher, and that its time is charged to it."""
+
+import random
+
+from penstock.perf.held import Reason
+from penstock.perf.meter import Tally
+from penstock.perf.plan import Plan
+from penstock.perf.producer import Producer
+from penstock.perf.stamp import STAMP, read_stamp
+from penstock.protocol import methods as m
+from tests.unit.client.scripted import START_NS
+from tests.unit.perf.socket_pair import Pair, open_pair
+
+MS = 1_000_000
+
+
+def producer(pair: Pair, plan: Plan) -> Producer:
+    return Producer(
+        "producer 1", pair.link, 1, plan, ("ex", "key"), Tally(), random.Random(1),
+        pair.clock, START_NS, START_NS,
+    )  # fmt: skip
+
+
+def spent(one: Producer, reason: Reason, now_ns: int) -> int:
+    one.held.settle(now_ns)
+    return one.held.snapshot()[reason]
+
+
+def test_it_publishes_its_number_and_no_more() -> None:
+    with open_pair() as pair:
+        one = producer(pair, Plan(messages_per_producer=200, size_bytes_min=12, size_bytes_max=50))
+        while not one.is_done():
+            one.turn(pair.clock.monotonic_ns())
+        one.turn(pair.clock.monotonic_ns())
+        pair.carry()
+        assert len(pair.broker.published) == one.sent == 200
+        sizes = {int(message.body_bytes) for message in pair.broker.published}
+        assert min(sizes) == 12 and max(sizes) == 50
+
+
+def test_open_confirms_hold_it_and_an_answer_lets_it_go() -> None:
+    with open_pair(m.ConfirmSelect()) as pair:
+        one = producer(pair, Plan(confirms_max=3))
+        one.turn(pair.clock.monotonic_ns())
+        assert one.sent == 3
+        one.turn(pair.clock.monotonic_ns())
+        assert one.next_ns() is None
+        one.take(pair.carry(), pair.clock.monotonic_ns())
+        pair.broker.say(1, m.BasicAck(2, True))
+        pair.broker.say(1, m.BasicNack(3, False))
+        pair.clock.advance(4 * MS)
+        now_ns = pair.clock.monotonic_ns()
+        one.take(pair.carry(), now_ns)
+        assert (one.unconfirmed(), one.refused, one.accepted) == (0, 1, 2)
+        assert spent(one, Reason.CONFIRMS, now_ns) == 4 * MS
+        one.turn(now_ns)
+        assert one.sent == 6
+
+
+def test_an_alarm_holds_it_and_the_message_keeps_its_intended_moment() -> None:
+    with open_pair() as pair:
+        one = producer(pair, Plan(rate_per_s=1000))
+        pair.broker.say(0, m.ConnectionBlocked("low on memory"))
+        one.take(pair.carry(), pair.clock.monotonic_ns())
+        one.turn(START_NS)
+        assert one.sent == 0
+        pair.clock.advance(10 * MS)
+        later_ns = START_NS + 10 * MS
+        assert spent(one, Reason.ALARM, later_ns) == 10 * MS
+        pair.broker.say(0, m.ConnectionUnblocked())
+        one.take(pair.carry(), later_ns)
+        one.turn(later_ns)
+        assert one.sent == 11, "ten missed and the one due now"
+        pair.carry()
+        first = pair.broker.published[0].body()
+        assert STAMP.unpack(first)[0] == START_NS
+        assert read_stamp(first, 0, later_ns, 10**12) == (10 * MS, 0)
+
+
+def test_a_socket_that_takes_no_more_holds_it() -> None:
+    with open_pair() as pair:
+        one = producer(pair, Plan(size_bytes_min=100_000, size_bytes_max=100_000))
+        while not pair.link.unsent:
+            one.turn(pair.clock.monotonic_ns())
+        sent = one.sent
+        one.turn(pair.clock.monotonic_ns())
+        assert one.sent == sent and one.next_ns() is None
+        pair.clock.advance(5 * MS)
+        assert spent(one, Reason.SOCKET, pair.clock.monotonic_ns()) == 5 * MS
+        pair.carry()
+        assert len(pair.broker.published) == sent
+        one.turn(pair.clock.monotonic_ns())
+        assert one.sent > sent
+
+
+def test_nothing_due_is_idle_until_the_next_moment() -> None:
+    with open_pair() as pair:
+        one = producer(pair, Plan(rate_per_s=100))
+        one.turn(START_NS)
+        one.turn(START_NS)
+        assert one.sent == 1
+        assert one.next_ns() == START_NS + 10 * MS
+        assert spent(one, Reason.IDLE, START_NS + 10 * MS) == 10 * MS
+
+
+def test_a_closed_channel_ends_it_with_the_brokers_reason() -> None:
+    with open_pair() as pair:
+        one = producer(pair, Plan())
+        pair.broker.say(1, m.ChannelClose(404, "NOT_FOUND - no exchange 'ex'", 60, 40))
+        one.take(pair.carry(), pair.clock.monotonic_ns())
+        assert one.is_done()
+        assert one.failed == "producer 1: 404 NOT_FOUND - no exchange 'ex'"
+
+
+def test_the_time_it_takes_to_make_a_batch_is_no_waiting() -> None:
+    with open_pair(m.ConfirmSelect()) as pair:
+        one = producer(pair, Plan(confirms_max=1))
+        pair.clock.advance(3 * MS)
+        one.turn(START_NS)
+        assert spent(one, Reason.BUSY, START_NS + 5 * MS) == 3 * MS
+        assert spent(one, Reason.CONFIRMS, START_NS + 5 * MS) == 2 * MS
