@@ -21,6 +21,10 @@ from tests.conformance.through_pika import connect
 URL_VARIABLE = "PENSTOCK_CONFORMANCE_URL"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "suites: runs a client's own tests, from the package index")
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """The broker under test, shared: every test uses names of its own."""

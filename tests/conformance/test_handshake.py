@@ -281,6 +281,34 @@ def test_nothing_is_delivered_after_cancel_ok(broker: Broker, name: str) -> None
         assert isinstance(peer.call(Basic.Get(queue=name, no_ack=True)), Basic.GetOk)
 
 
+def test_delete_ok_comes_before_the_cancel_it_causes(broker: Broker, name: str) -> None:
+    """The other order makes py-amqp raise ConsumerCancelled out of queue_delete."""
+    with Peer(broker) as peer:
+        peer.open()
+        peer.run(q(name))
+        peer.run(consume(name))
+        assert peer.call(Queue.Delete(queue=name)).message_count == 0
+        assert peer.expect(Basic.Cancel).consumer_tag == "tag"
+
+
+def test_a_publish_is_seen_by_what_follows_it_on_the_channel(broker: Broker, name: str) -> None:
+    """Sent in one go, so that nothing but the broker can put them in order."""
+    with Peer(broker) as peer:
+        peer.open()
+        for number in range(20):
+            queues = [f"{name}.{number}.{which}" for which in range(5)]
+            for queue in queues:
+                peer.run(q(queue, exclusive=True))
+                peer.run(Queue.Bind(queue=queue, exchange="amq.fanout"))
+            peer.run(put("amq.fanout", "", b"m"))
+            for queue in queues:
+                peer.send(1, Basic.Get(queue=queue, no_ack=True))
+            for queue in queues:
+                assert peer.content(Basic.GetOk).body == b"m"
+            for queue in queues:
+                peer.call(Queue.Delete(queue=queue))
+
+
 def test_methods_without_wait_are_not_answered(broker: Broker, name: str) -> None:
     with Peer(broker) as peer:
         peer.open()

@@ -22,7 +22,7 @@ from penstock.broker.deliver import (
     write_return,
 )
 from penstock.broker.lane import Lane, LaneReceiver
-from penstock.broker.output import Output
+from penstock.broker.output import Answering, Output
 from penstock.broker.publish import Publisher, PublisherHost
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.transactions import Transaction
@@ -31,6 +31,9 @@ from penstock.protocol.content import EVENT_ACK, Event, Message
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
 from penstock.queues.unacked import UnackedTable
 from penstock.telemetry.events import ESCAPE
+
+CHANNEL_CLOSE = 0x140028
+"""The one barrier method that goes through under an alarm."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -57,6 +60,10 @@ class ChannelHost:
 
     def release_held(self, channel: "Channel") -> None:
         """Hand over publishes of `channel` that wait at the connection, hop closed or not."""
+        raise NotImplementedError
+
+    def is_alarmed(self, channel: "Channel") -> bool:
+        """Whether an alarm holds publishes of `channel`; nothing more is read behind them then."""
         raise NotImplementedError
 
     def channel_failed(self, channel: "Channel", fault: ChannelFault) -> None:
@@ -95,8 +102,24 @@ class ChannelPublisherHost(PublisherHost):
     def returned(self, message: Message, code: int, text: str) -> None:
         self.channel.give_back(message, code, text)
 
+    def must_answer(self) -> None:
+        self.channel.output.note_answering(self.channel.answering)
+
     def may_resume(self) -> None:
         self.channel.wake()
+
+
+class ChannelAnswering(Answering):
+    """The channel's confirms as its output sees them."""
+
+    __slots__ = ("channel",)
+
+    def __init__(self, channel: "Channel") -> None:
+        super().__init__()
+        self.channel = channel
+
+    def answer(self) -> None:
+        self.channel.answer_publishes()
 
 
 class Channel(LaneReceiver):
@@ -104,6 +127,7 @@ class Channel(LaneReceiver):
     deliveries; publisher: the publishing side, None until the connection has set it."""
 
     __slots__ = (
+        "answering",
         "arrived",
         "cancel_notify",
         "consumers",
@@ -111,6 +135,7 @@ class Channel(LaneReceiver):
         "frame_bytes_max",
         "held",
         "host",
+        "is_answered",
         "is_closed",
         "is_stalled",
         "method_head",
@@ -155,6 +180,8 @@ class Channel(LaneReceiver):
         self.publisher: Publisher | None = None
         self.upstream: Lane | None = None
         self.held: Message | None = None
+        self.answering = ChannelAnswering(self)
+        self.is_answered = False
         self.methods: list[Event] = []
         self.method_head: i64 = 0
         self.arrived: i64 = 0
@@ -214,14 +241,11 @@ class Channel(LaneReceiver):
             return False
         if is_waiting:
             self._stall(publisher.waits_for)
-            if self._has_method():
-                self._past_waiting(publisher, upstream)
         else:
             self._unstall()
-        confirms = publisher.confirms
-        if confirms is not None and confirms.is_dirty and not self.is_closed:
-            self._answer_publishes(publisher)
-        if is_waiting:
+        if self._has_method() and (is_waiting or self._is_behind_held(upstream)):
+            self._past_waiting()
+        if is_waiting or self.is_closed or self._is_behind_held(upstream):
             return False
         return len(upstream.items) > upstream.head or self._has_method()
 
@@ -265,6 +289,12 @@ class Channel(LaneReceiver):
     def _has_method(self) -> bool:
         return self.method_head < len(self.methods)
 
+    def _is_behind_held(self, upstream: Lane) -> bool:
+        """Whether the next method stands behind a publish that the connection still holds."""
+        if upstream.head < len(upstream.items) or not self._has_method():
+            return False
+        return self.methods[self.method_head].after > self.taken
+
     def _next_method(self) -> Event:
         """Take the oldest method; the list is emptied when the last one is taken."""
         event = self.methods[self.method_head]
@@ -289,11 +319,13 @@ class Channel(LaneReceiver):
             upstream.head = 0
         self.strategy.repay(upstream, upstream.origin, done, bytes_)
 
-    def _past_waiting(self, publisher: Publisher, upstream: Lane) -> None:
+    def _past_waiting(self) -> None:
         """Methods that arrived behind waiting publishes."""
         while self._has_method() and not self.is_closed:
             event = self.methods[self.method_head]
             if not self.verbs.goes_past(event):
+                if event.tag != CHANNEL_CLOSE and self.host.is_alarmed(self):
+                    return
                 self.force()
                 if self.is_closed:
                     return
@@ -316,13 +348,25 @@ class Channel(LaneReceiver):
             self.taken += 1
             count += 1
             bytes_ += len(message.raw)
-            publisher.publish(message, True)
+            if self.transaction is not None:
+                self.transaction.publish(message)
+            else:
+                publisher.publish(message, True)
         if count > 0:
             self.escapes += count
             self.line.recorder.record(ESCAPE, self.identity, publisher.waits_for, "", int(count))
             self._repay(upstream, count, bytes_)
         upstream.is_listed = False
         self._unstall()
+
+    def finish_inbox(self) -> None:
+        """Do all that has arrived, in its order and past closed hops: an end stands behind it."""
+        while not self.is_closed and self.turn(1 << 30):
+            pass
+        if not self.is_closed:
+            self.force_now()
+        while not self.is_closed and self.turn(1 << 30):
+            pass
 
     def force_now(self) -> None:
         """`force`, from outside a turn: a fault closes the channel as it would within one."""
@@ -410,9 +454,12 @@ class Channel(LaneReceiver):
         write_return(self.output.writer, self.number, code, text, message, self.frame_bytes_max)
         self.output.mark()
 
-    def _answer_publishes(self, publisher: Publisher) -> None:
-        confirms = publisher.confirms
-        assert confirms is not None, "asked to answer without confirm mode"
+    def answer_publishes(self) -> None:
+        """Write every confirm that is due, coalesced."""
+        publisher = self.publisher
+        confirms = None if publisher is None else publisher.confirms
+        if confirms is None or not confirms.is_dirty or self.is_answered:
+            return
         confirms.is_dirty = False
         writer = self.output.writer
         number: i64 = self.number
@@ -470,8 +517,8 @@ class Channel(LaneReceiver):
         publisher = self.publisher
         if publisher is not None:
             publisher.close()
-            if publisher.confirms is not None and publisher.confirms.is_dirty:
-                self._answer_publishes(publisher)
+            self.answer_publishes()
+        self.is_answered = True
         self.methods.clear()
         self.method_head = 0
         self.held = None

@@ -56,9 +56,10 @@ class ChannelSink(DeliverySink):
             tag = self.table.add(message, consumer.queue, consumer, position)
             self.unacked_count += 1
         address = message.address
-        if consumer.head_address is not address:
-            consumer.head_address = address
-            consumer.head = delivery_head(self.number, consumer.tag, len(address.suffix))
+        suffix_bytes: i64 = len(address.suffix)
+        if consumer.head_bytes != suffix_bytes:
+            consumer.head_bytes = suffix_bytes
+            consumer.head = delivery_head(self.number, consumer.tag, suffix_bytes)
         output = self.output
         writer = output.writer
         writer.write(consumer.head)

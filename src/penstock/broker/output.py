@@ -25,11 +25,26 @@ class OutputOwner:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class Answering:
+    """Who has answers to write before the next send: a channel with confirms. Nominal base."""
+
+    __slots__ = ("is_listed",)
+
+    def __init__(self) -> None:
+        self.is_listed = False
+
+    def answer(self) -> None:
+        """Write them into the buffer."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Output:
     """Nominal base of the socket's writer and the simulator's. `held_bytes`: sent to the shell and
     not yet taken by the socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES."""
 
     __slots__ = (
+        "answering",
         "held_bytes",
         "high_bytes",
         "is_dirty",
@@ -51,6 +66,7 @@ class Output:
         self.is_open = True
         self.owner = OutputOwner()
         self.unsent: list[Unsent] = []
+        self.answering: list[Answering] = []
         self.pieces: list[bytes] = []
         self.takes_pieces = False
 
@@ -67,6 +83,14 @@ class Output:
             self.writer.truncate(0)
         self.pieces.append(piece)
 
+    def note_answering(self, answering: Answering) -> None:
+        """`answering` writes its answers together, just before the next send."""
+        if not answering.is_listed:
+            answering.is_listed = True
+            self.answering.append(answering)
+            if not self.is_dirty:
+                self.mark()
+
     def note_unsent(self, unsent: Unsent) -> None:
         """`unsent` has a delivery in the buffer."""
         if not unsent.is_listed:
@@ -75,6 +99,12 @@ class Output:
 
     def flush(self) -> None:
         """Hand the buffer to the peer as far as it takes it. Shells override `_send`."""
+        if self.answering:
+            listed = self.answering
+            self.answering = []
+            for answering in listed:
+                answering.is_listed = False
+                answering.answer()
         self.is_dirty = False
         self._send()
         self.settle()
@@ -101,6 +131,7 @@ class Output:
     def close(self) -> None:
         """Nothing more will be sent."""
         self.unsent.clear()
+        self.answering.clear()
 
 
 class OutputLine:

@@ -88,6 +88,10 @@ class PublisherHost:
         """Give an unroutable mandatory message back."""
         raise NotImplementedError
 
+    def must_answer(self) -> None:
+        """Some publishes can be confirmed."""
+        raise NotImplementedError
+
     def may_resume(self) -> None:
         """A hop opened that something waits for."""
         raise NotImplementedError
@@ -106,7 +110,8 @@ class LaneGateObserver(GateObserver):
 
 
 class Publisher(Answerable):
-    """One channel's publishing side. `gate`: the channel's; `parked`: the publish kept aside."""
+    """One channel's publishing side. `gate`: the channel's; `parked`: the publish kept aside;
+    `parked_lanes`: where it goes, decided when it came."""
 
     __slots__ = (
         "account",
@@ -121,6 +126,7 @@ class Publisher(Answerable):
         "last_route",
         "line",
         "parked",
+        "parked_lanes",
         "parked_route",
         "publish_count",
         "return_count",
@@ -159,6 +165,7 @@ class Publisher(Answerable):
         self.confirms: Confirms | None = None
         self.parked: Message | None = None
         self.parked_route: Route | None = None
+        self.parked_lanes: list[Lane] = []
         self.waits_for = ""
         self.publish_count: i64 = 0
         self.return_count: i64 = 0
@@ -191,15 +198,18 @@ class Publisher(Answerable):
             lanes = self._lanes_of(self._targets(route, message))
             message = self.rules.without_bcc(message)
         if self.is_parking and not is_forced:
+            is_behind = self.parked is not None
             for lane in lanes:
-                if lane.is_closed:
-                    if self.parked is not None:
+                # A fan-out that is parked for one queue goes first at all its queues (FIFO).
+                if lane.is_closed or (is_behind and lane in self.parked_lanes):
+                    if lane.is_closed:
                         self.waits_for = lane.receiver
+                    if is_behind:
                         return False
                     self._accept(message, route)
                     self.parked = message
                     self.parked_route = route
-                    self.waits_for = lane.receiver
+                    self.parked_lanes = lanes
                     return True
         self._accept(message, route)
         self._hand_over(message, route, lanes)
@@ -211,14 +221,16 @@ class Publisher(Answerable):
         route = self.parked_route
         if message is None or route is None:
             return True
-        lanes = self._lanes_of(self._targets(route, message))
-        if not is_forced:
-            for lane in lanes:
-                if lane.is_closed:
+        lanes: list[Lane] = []
+        for lane in self.parked_lanes:
+            if lane.receiving.is_alive:
+                lanes.append(lane)
+                if lane.is_closed and not is_forced:
                     self.waits_for = lane.receiver
                     return False
         self.parked = None
         self.parked_route = None
+        self.parked_lanes = []
         self._hand_over(message, route, lanes)
         return True
 
@@ -242,7 +254,7 @@ class Publisher(Answerable):
         if message.sequence > 0 and confirms is not None:
             confirms.expect(message.sequence, count)
             if count == 0:
-                self.host.may_resume()
+                self.host.must_answer()
         size: i64 = len(message.raw)
         strategy = self.strategy
         account = self.account
@@ -343,7 +355,7 @@ class Publisher(Answerable):
                 confirms.accept(sequence)
             index += 1
         if confirms.is_dirty:
-            self.host.may_resume()
+            self.host.must_answer()
 
     def refused(self, messages: list[Message]) -> None:
         confirms = self.confirms
@@ -352,7 +364,7 @@ class Publisher(Answerable):
         for message in messages:
             if message.sequence > 0:
                 confirms.refuse(message.sequence)
-        self.host.may_resume()
+        self.host.must_answer()
 
     def queue_gone(self, actor: QueueActor) -> None:
         """A queue was deleted: its hop is forgotten; what waits for it may go on."""

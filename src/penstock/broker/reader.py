@@ -102,6 +102,12 @@ class ReaderHost(ChannelHost):
     def report(self, error: BaseException, where: str) -> None:
         self.connection.verbs.report(error, where)
 
+    def is_alarmed(self, channel: Channel) -> bool:
+        return self.connection.stop_behind_alarm(channel)
+
+    def output_full(self) -> None:
+        self.connection.stop_for_output()
+
 
 class ReaderOutputOwner(OutputOwner):
     """The connection as its output sees it."""
@@ -116,6 +122,9 @@ class ReaderOutputOwner(OutputOwner):
             channel.sink.is_output_open = is_open
             if is_open:
                 channel.offer_consumers()
+
+    def output_has_room(self) -> None:
+        self.connection.go_on_with_output()
 
 
 class HopGateObserver(GateObserver):
@@ -138,10 +147,12 @@ class Connection(Actor):
     __slots__ = (
         "account",
         "alarms",
+        "blocked_by",
         "channels",
         "cold",
         "frame_bytes_max",
         "host",
+        "is_deaf",
         "is_parking",
         "is_told_blocked",
         "last_channel",
@@ -193,6 +204,8 @@ class Connection(Actor):
         self.frame_bytes_max: i64 = 0
         self.alarms: dict[str, str] = {}
         self.is_told_blocked = False
+        self.is_deaf = False
+        self.blocked_by = ""
         self.stopped: Message | None = None
         self.stopped_on: tuple[str, str] | None = None
         self.parked_bytes: i64 = 0
@@ -201,8 +214,9 @@ class Connection(Actor):
 
     def receive(self, data: bytes) -> None:
         """Bytes from the peer; call only while `can_receive`."""
-        self.parser.feed(data)
-        self.wake()
+        if not self.is_deaf:
+            self.parser.feed(data)
+            self.wake()
 
     def can_receive(self) -> bool:
         """False while the gate is closed or fed bytes still wait to be parsed."""
@@ -218,19 +232,31 @@ class Connection(Actor):
         except ChannelFault as fault:
             channel = self.channels.get(self.parser.faulty_channel)
             if channel is not None:
-                channel.force()
-                self.verbs.close_channel(self, channel, fault)
+                channel.finish_inbox()
+                if not channel.is_closed:
+                    self.verbs.close_channel(self, channel, fault)
             return True
         except PeerError as fault:
-            self.fail(fault)
-            return False
+            self._failed(fault)
+            has_more = False
         except Exception as error:
             self.verbs.report(error, self.identity)
-            self.fail(ConnectionFault(541, "internal error"))
-            return False
+            self._failed(ConnectionFault(541, "internal error"))
+            has_more = False
         if not has_more and self.gate.is_open:
             self.shell.resume()
         return has_more
+
+    def _failed(self, fault: PeerError) -> None:
+        """The first fault closes the connection. After another one nothing is looked at any more:
+        frames can no longer be told apart, and what cannot be parsed must not pile up."""
+        if self.phase < PHASE_CLOSING:
+            self.fail(fault)
+            return
+        self.is_deaf = True
+        self.parser.feed(b"")
+        self.parser.offset = len(self.parser.buffer)
+        self.parser.assemblies.clear()
 
     def _parse(self, budget: i64) -> bool:
         if self.phase == PHASE_HEADER:
@@ -250,11 +276,13 @@ class Connection(Actor):
             if budget <= 0:
                 return True
             if not parser.next(received):
+                if parser.assemblies:
+                    self._check_assemblies()
                 return False
             budget -= 1
             message = received.message
             if message is not None:
-                if self.phase == PHASE_OPEN:
+                if self.phase < PHASE_CLOSING:
                     self._arrive(message)
                 continue
             event = received.event
@@ -263,6 +291,14 @@ class Connection(Actor):
                 if self.phase == PHASE_CLOSED:
                     return False
         return False
+
+    def _check_assemblies(self) -> None:
+        """A body is kept for an open channel only. Raises: ConnectionFault 504."""
+        for number in list(self.parser.assemblies):
+            if number not in self.channels:
+                if self.phase < PHASE_CLOSING:
+                    raise ConnectionFault(504, "expected 'channel.open'", 60, 40)
+                self.parser.discard(number)
 
     def _event(self, event: Event) -> None:
         if event.kind == EVENT_HEARTBEAT:
@@ -367,23 +403,64 @@ class Connection(Actor):
 
     def clear_alarm(self, source: str) -> None:
         """`source` is over; when it was the last, publishes go on."""
-        if self.alarms.pop(source, None) is None or self.alarms:
+        if self.alarms.pop(source, None) is None:
+            return
+        self._blame(next(iter(self.alarms), ""))
+        if self.alarms:
             return
         if self.is_told_blocked:
             self.is_told_blocked = False
             self.verbs.unblocked(self)
-        self.note_freed(source, "alarm", self.line.clock.monotonic_ns())
         for channel in list(self.channels.values()):
             self._release(channel, False)
+            channel.wake()
         self._go_on()
+
+    def _blame(self, source: str) -> None:
+        """From now on the alarm `source` holds what another alarm held; "" for none."""
+        before = self.blocked_by
+        if before == "" or before == source:
+            return
+        now_ns = self.line.clock.monotonic_ns()
+        self.blocked_by = source
+        self.note_freed(before, "alarm", now_ns)
+        if source != "":
+            self.note_held(source, "alarm", now_ns)
+            if self.stopped_on == (before, "alarm"):
+                self.stopped_on = (source, "alarm")
+                self.gate.close(source, "alarm")
+                self.gate.open(before, "alarm")
 
     def _hold_for_alarm(self, channel: Channel, message: Message) -> None:
         source = next(iter(self.alarms))
         if not self.is_told_blocked:
             self.is_told_blocked = True
             self.verbs.blocked(self)
+            self.blocked_by = source
             self.note_held(source, "alarm", self.line.clock.monotonic_ns())
         self._hold(channel, message, source, "alarm")
+
+    def stop_behind_alarm(self, channel: Channel) -> bool:
+        """A method that no publish may be overtaken by has arrived: if an alarm holds a publish of
+        `channel` read nothing more until it is over, and say True."""
+        if not self.alarms or channel.held is None:
+            return False
+        if self.stopped_on is None:
+            source = next(iter(self.alarms))
+            self.stopped_on = (source, "alarm")
+            self.gate.close(source, "alarm")
+        return True
+
+    # -- output ----------------------------------------------------------------------------------
+
+    def stop_for_output(self) -> None:
+        """The peer does not take its answers: read nothing more that would make others."""
+        self.gate.close("socket:" + self.name, "socket")
+
+    def go_on_with_output(self) -> None:
+        self.gate.open("socket:" + self.name, "socket")
+        for channel in list(self.channels.values()):
+            channel.wake()
 
     def break_standstill(self, now_ns: int) -> None:
         """Liveness (law 6): a socket that is not read may hold the very acks that would let the

@@ -81,7 +81,7 @@ class Consumer:
         "delivered",
         "full_ns",
         "head",
-        "head_address",
+        "head_bytes",
         "held_since_ns",
         "holder",
         "is_exclusive",
@@ -127,7 +127,7 @@ class Consumer:
         self.started_ns: i64 = 0
         self.holder = ""
         self.head = b""
-        self.head_address: object = None
+        self.head_bytes: i64 = -1
 
     def room(self) -> i64:
         """Deliveries it may be given now, 0..; sets `reason` when 0."""

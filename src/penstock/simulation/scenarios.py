@@ -206,6 +206,30 @@ def hang_up(client: Client) -> None:
     client.flush()
 
 
+def short_lives(world: World) -> None:
+    """Publishers say what they have and close at once, with or without closing their channels."""
+    declare(world, ("q1", "q2"), ("q1", "amq.fanout", ""), ("q2", "amq.fanout", ""))
+    world.connect(Consuming(Habit("q1", prefetch=3, think_ns=20 * MS)))
+    world.connect(Consuming(Habit("q2", prefetch=10)))
+    addresses = [to_queue("q1"), to_queue("q2"), Address("amq.fanout", "", ("q1", "q2"))]
+    for _ in range(12):
+        load = Load(addresses, world.dice.skewed(60), is_confirming=False, pause_percent=0)
+        leave(world, world.connect(Publishing(load), Publishing(load)))
+
+
+def leave(world: World, client: Client) -> None:
+    """`client` closes as soon as it has said everything."""
+    way = world.dice.one_of((client.end, lambda: hang_up(client)))
+
+    def look() -> None:
+        if client.is_done():
+            way()
+        else:
+            world.timers.after(MS, look)
+
+    look()
+
+
 def alarm_storm(world: World) -> None:
     """Alarms come and go while everybody works; publishers are held, consumers go on."""
     declare(world, ("q1", "q2"))
@@ -248,6 +272,7 @@ SCENARIOS: Final[Mapping[str, Callable[[World], None]]] = MappingProxyType(
         "shared_connection": shared_connection,
         "many_publishers": many_publishers,
         "kill_storm": kill_storm,
+        "short_lives": short_lives,
         "alarm_storm": alarm_storm,
     }
 )
