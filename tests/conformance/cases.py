@@ -33,6 +33,14 @@ FINE: Final = (200, "")
 
 Expected = tuple[int, str]
 
+# Where Penstock answers otherwise on purpose, and why. Everything else is RabbitMQ's answer.
+DELIBERATE: Final[dict[str, tuple[Expected, str]]] = {
+    "flow-off": (FINE, "a client may pause its deliveries; RabbitMQ gave that up in 3.3"),
+    "frame-too-large": ((501, ANY_TEXT), "the code the specification has for a frame's size"),
+    "method-truncated": ((502, ANY_TEXT), "the code the specification has for illegal values"),
+    "method-trailing-bytes": ((502, ANY_TEXT), "the code the specification has for illegal values"),
+}
+
 
 class Case(NamedTuple):
     """Steps on a fresh connection and the reply code and text that must end it.

@@ -1,9 +1,10 @@
 """One live broker for the whole conformance run: Penstock, or any other one named by a URL.
 
 `PENSTOCK_CONFORMANCE_URL` (an `amqp://` URL) points the tests at a broker that already runs, for
-example RabbitMQ as the oracle; nothing is started or stopped then. Otherwise a Penstock process
-is started on a free loopback port and must, at the end, exit cleanly on SIGTERM and have written
-no traceback.
+example RabbitMQ as the oracle; nothing is started or stopped then. RabbitMQ needs
+`max_message_size = 16777216` in its configuration, which is Penstock's limit. Otherwise a Penstock
+process is started on a free loopback port and must, at the end, exit cleanly on SIGTERM and have
+written no traceback.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -32,7 +33,7 @@ from tests.conformance.suite_plugin import matches
 HERE: Final = Path(__file__).parent
 OFF_FILE: Final = HERE / "switched_off.toml"
 DOWNLOAD_S_MAX: Final = 120
-TEST_S_MAX: Final = 20
+TEST_S_MAX: Final = 10
 # What the suites need beyond the clients. Kept out of the environment of our own tests: one of
 # them is a pytest plugin that changes how every test runs.
 PLUGINS: Final = (
@@ -43,6 +44,10 @@ PLUGINS: Final = (
     "logging-journald",
     "shortuuid==1.0.13",
 )
+
+
+# Suites run side by side, but only one of them fills the cache.
+FILLING: Final = threading.Lock()
 
 
 class Unreachable(Exception):
@@ -157,8 +162,9 @@ def run(suite: Suite, broker: Broker, folder: Path) -> list[Result]:
 
     Raises: Unreachable without the package index; AssertionError if pytest itself did not work.
     """
-    root = sources(suite)
-    extra = [str(plugins())] if suite.wants_plugins else []
+    with FILLING:
+        root = sources(suite)
+        extra = [str(plugins())] if suite.wants_plugins else []
     report = folder / f"{suite.name}.jsonl"
     report.write_text("")
     skip = [off.test for off in switched_off(suite.name) if not off.runs]

@@ -303,7 +303,7 @@ def test_a_publish_is_seen_by_what_follows_it_on_the_channel(broker: Broker, nam
             peer.run(put("amq.fanout", "", b"m"))
             for queue in queues:
                 peer.send(1, Basic.Get(queue=queue, no_ack=True))
-            for queue in queues:
+            for _ in queues:
                 assert peer.content(Basic.GetOk).body == b"m"
             for queue in queues:
                 peer.call(Queue.Delete(queue=queue))

@@ -1,11 +1,14 @@
-"""Every case of the tables: the reply code and text that RabbitMQ gives, and no other."""
+"""Every case of the tables: the reply code and text that RabbitMQ gives, and no other.
+
+`DELIBERATE` lists the few answers in which Penstock, started by this run, differs on purpose.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.conformance import cases_exchanges, cases_messages, cases_protocol, cases_queues
-from tests.conformance.cases import Case, check
+from tests.conformance.cases import DELIBERATE, Case, check
 from tests.conformance.live import Broker
 from tests.conformance.peer import outcome
 
@@ -20,8 +23,13 @@ TABLES = (
 @pytest.mark.parametrize("case", TABLES, ids=lambda case: case.id)
 def test_reply_code_and_text(broker: Broker, name: str, case: Case) -> None:
     owner = case.owner(name) if case.owner else ()
-    check(outcome(broker, case.steps(name), owner), case.expected, name)
+    expected = case.expected
+    if broker.pid and case.id in DELIBERATE:
+        expected, _reason = DELIBERATE[case.id]
+    check(outcome(broker, case.steps(name), owner), expected, name)
 
 
 def test_no_case_is_listed_twice() -> None:
-    assert len({case.id for case in TABLES}) == len(TABLES)
+    ids = {case.id for case in TABLES}
+    assert len(ids) == len(TABLES)
+    assert set(DELIBERATE) <= ids

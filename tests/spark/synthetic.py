@@ -55,10 +55,15 @@ def write_world(directory: Path, world: World) -> Truth:
     events.sort(key=lambda fields: int(str(fields["t"])))
     _write_events(directory, events, world, truth, chance)
     _write_traces(directory, world, truth, chance)
-    write_run(directory, RunDescription(
-        tuple(Phase(name, _at(low), _at(high)) for name, low, high in PHASES),
-        "mail", "steady", "slow consumer",
-    ))
+    write_run(
+        directory,
+        RunDescription(
+            tuple(Phase(name, _at(low), _at(high)) for name, low, high in PHASES),
+            "mail",
+            "steady",
+            "slow consumer",
+        ),
+    )
     return truth
 
 
@@ -67,24 +72,52 @@ def _at(seconds: float) -> int:
 
 
 def _hold(
-    events: list[dict[str, object]], actor: str, peer: str, reason: str, start: int, length: int,
+    events: list[dict[str, object]],
+    actor: str,
+    peer: str,
+    reason: str,
+    start: int,
+    length: int,
 ) -> None:
-    events.append({"t": start, "kind": "gate_closed", "actor": actor, "peer": peer,
-                   "reason": reason, "amount": 0})
-    events.append({"t": start + length, "kind": "gate_opened", "actor": actor, "peer": peer,
-                   "reason": reason, "amount": length})
+    events.append(
+        {
+            "t": start,
+            "kind": "gate_closed",
+            "actor": actor,
+            "peer": peer,
+            "reason": reason,
+            "amount": 0,
+        }
+    )
+    events.append(
+        {
+            "t": start + length,
+            "kind": "gate_opened",
+            "actor": actor,
+            "peer": peer,
+            "reason": reason,
+            "amount": length,
+        }
+    )
 
 
 def _gate_events(chance: random.Random, truth: Truth) -> list[dict[str, object]]:
     events: list[dict[str, object]] = []
     tag = "consumer:ctag1@conn:W"
-    events.append({"t": _at(0.1), "kind": "actor_up", "actor": tag, "peer": "queue:/orders",
-                   "reason": "", "amount": 0})
+    events.append(
+        {
+            "t": _at(0.1),
+            "kind": "actor_up",
+            "actor": tag,
+            "peer": "queue:/orders",
+            "reason": "",
+            "amount": 0,
+        }
+    )
     for name in QUEUES:
         for start in range(200, 3800, 200):
             length = chance.randrange(1, 30) * MILLISECOND_NS + chance.randrange(1000)
-            _hold(events, f"conn:{name}", f"chan:{name}/1", "credit",
-                  _at(start / 1000), length)
+            _hold(events, f"conn:{name}", f"chan:{name}/1", "credit", _at(start / 1000), length)
             truth.add(f"conn:{name}", "broker work", length)
     for name in ("A", "B"):
         length = 4 * SECOND_NS - chance.randrange(50) * MILLISECOND_NS
@@ -110,26 +143,51 @@ def _samples() -> list[dict[str, object]]:
         for index, actor in enumerate(("conn:A", "chan:A/1", "queue:/orders")):
             busy = second * (100 + index) * MILLISECOND_NS
             blocked = second * 50 * MILLISECOND_NS
-            events.append({
-                "t": t, "kind": "time_sample", "actor": actor, "busy_ns": busy,
-                "idle_ns": second * SECOND_NS - busy - blocked, "blocked_ns": blocked,
-                "waiting_ns": 0,
-            })
+            events.append(
+                {
+                    "t": t,
+                    "kind": "time_sample",
+                    "actor": actor,
+                    "busy_ns": busy,
+                    "idle_ns": second * SECOND_NS - busy - blocked,
+                    "blocked_ns": blocked,
+                    "waiting_ns": 0,
+                }
+            )
         for queue, ready in (("orders", second * 10), ("mail", 0)):
-            events.append({
-                "t": t, "kind": "queue_sample", "actor": f"queue:/{queue}", "ready": ready,
-                "unacked": 3, "bytes": ready * 100, "published": 0, "delivered": 0, "acked": 0,
-                "consumers": 1,
-            })
+            events.append(
+                {
+                    "t": t,
+                    "kind": "queue_sample",
+                    "actor": f"queue:/{queue}",
+                    "ready": ready,
+                    "unacked": 3,
+                    "bytes": ready * 100,
+                    "published": 0,
+                    "delivered": 0,
+                    "acked": 0,
+                    "consumers": 1,
+                }
+            )
     return events
 
 
 def _write_events(
-    directory: Path, events: list[dict[str, object]], world: World, truth: Truth,
+    directory: Path,
+    events: list[dict[str, object]],
+    world: World,
+    truth: Truth,
     chance: random.Random,
 ) -> None:
-    header = {"format": "penstock-events", "version": 1, "node": "a@test", "boot_id": "b1",
-              "wall_ns": 0, "mono_ns": START_NS, "penstock": "0.1.0"}
+    header = {
+        "format": "penstock-events",
+        "version": 1,
+        "node": "a@test",
+        "boot_id": "b1",
+        "wall_ns": 0,
+        "mono_ns": START_NS,
+        "penstock": "0.1.0",
+    }
     lines = [json.dumps(header)]
     samples = [seq for seq, fields in enumerate(events, 1) if fields["kind"] == "queue_sample"]
     gone = set(chance.sample(samples[2:-2], 3)) if world.damaged else set()
@@ -144,7 +202,10 @@ def _write_events(
 
 
 def _write_traces(
-    directory: Path, world: World, truth: Truth, chance: random.Random,
+    directory: Path,
+    world: World,
+    truth: Truth,
+    chance: random.Random,
 ) -> None:
     lost = set(chance.sample(range(world.messages), world.lost))
     twice = set(chance.sample(sorted(set(range(world.messages)) - lost), world.duplicated))
@@ -158,8 +219,10 @@ def _write_traces(
         message = {"id": f"{name}-{number}", "queue": QUEUES[name], "phase": phase}
         confirm = at + chance.randrange(1, 9) * MILLISECOND_NS
         deliver = at + chance.randrange(2, 20) * MILLISECOND_NS
-        publisher += [{**message, "stage": "published", "t": at, "client": name},
-                      {**message, "stage": "confirmed", "t": confirm, "client": name}]
+        publisher += [
+            {**message, "stage": "published", "t": at, "client": name},
+            {**message, "stage": "confirmed", "t": confirm, "client": name},
+        ]
         if number in lost:
             truth.lost_ids.append(f"{name}-{number}")
             continue

@@ -16,9 +16,12 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
     # PySpark 4.3 leaves its own sockets and deprecated calls behind.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning",
-                               "ignore::FutureWarning",
-                               "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning",
+        "ignore::DeprecationWarning",
+        "ignore::FutureWarning",
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+    ),
 ]
 
 
@@ -33,10 +36,14 @@ def both(spark: Any, directory: Path, world: World) -> tuple[Tables, Tables, Any
     return tables, plain.analyse(events, traces, BUCKET_NS, origin_ns), counts
 
 
-@pytest.mark.parametrize("world", [
-    World(seed=11),
-    World(seed=12, damaged=True, lost=2, duplicated=3),
-], ids=["clean", "damaged"])
+@pytest.mark.parametrize(
+    "world",
+    [
+        World(seed=11),
+        World(seed=12, damaged=True, lost=2, duplicated=3),
+    ],
+    ids=["clean", "damaged"],
+)
 def test_spark_and_plain_python_agree(spark: Any, tmp_path: Path, world: World) -> None:
     tables, twin, counts = both(spark, tmp_path, world)
     for name, found, expected in zip(Tables._fields, tables, twin, strict=True):
@@ -46,15 +53,15 @@ def test_spark_and_plain_python_agree(spark: Any, tmp_path: Path, world: World) 
                 assert one[4:] == pytest.approx(other[4:])
         else:
             assert sorted(found) == sorted(expected), name
-    assert (counts.events_missing, counts.unreadable_lines) == (
-        (3, 1) if world.damaged else (0, 0)
-    )
+    assert (counts.events_missing, counts.unreadable_lines) == ((3, 1) if world.damaged else (0, 0))
     run = read_run(tmp_path / "in")
     summary = summarise(tables, run, Source("spark", "", *counts))
     broken = {promise.name for promise in summary.promises if promise.state != "kept"}
     assert len(broken) == (2 if world.lost else 0), broken
     assert {cause.cause for cause in summary.causes} == {
-        "slow consumers", "memory alarm", "broker work"
+        "slow consumers",
+        "memory alarm",
+        "broker work",
     }
 
 

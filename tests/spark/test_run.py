@@ -18,7 +18,8 @@ pytestmark = pytest.mark.slow
     reason="the clients are not installed",
 )
 def test_a_short_run_loses_nothing_and_leaves_nothing_running(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     report_dir = tmp_path / "report"
     before = psutil.Process().children(recursive=True)

@@ -62,6 +62,10 @@ class ChannelHost:
         """Hand over publishes of `channel` that wait at the connection, hop closed or not."""
         raise NotImplementedError
 
+    def output_full(self) -> None:
+        """The peer does not take its answers: read nothing more until it does."""
+        raise NotImplementedError
+
     def is_alarmed(self, channel: "Channel") -> bool:
         """Whether an alarm holds publishes of `channel`; nothing more is read behind them then."""
         raise NotImplementedError
@@ -245,7 +249,7 @@ class Channel(LaneReceiver):
             self._unstall()
         if self._has_method() and (is_waiting or self._is_behind_held(upstream)):
             self._past_waiting()
-        if is_waiting or self.is_closed or self._is_behind_held(upstream):
+        if is_waiting or self.output.is_full or self._is_behind_held(upstream):
             return False
         return len(upstream.items) > upstream.head or self._has_method()
 
@@ -255,12 +259,14 @@ class Channel(LaneReceiver):
         done: i64 = 0
         bytes_: i64 = 0
         try:
-            while budget > 0 and not self.is_closed:
+            while budget > 0 and not self.is_closed and not self.output.is_full:
                 if self._has_method() and self.methods[self.method_head].after <= self.taken:
                     if done > 0:
                         self._repay(upstream, done, bytes_)
                         done = 0
                         bytes_ = 0
+                    if publisher.parked is not None:
+                        self._unpark_before(self.methods[self.method_head], publisher)
                     self._perform(self._next_method())
                     budget -= 1
                     continue
@@ -272,6 +278,7 @@ class Channel(LaneReceiver):
                 message = items[at]
                 size: i64 = len(message.raw)
                 if self.transaction is not None:
+                    publisher.check(message)
                     self.transaction.publish(message)
                 elif not publisher.publish(message, False):
                     is_waiting = True
@@ -285,6 +292,13 @@ class Channel(LaneReceiver):
             if done > 0:
                 self._repay(upstream, done, bytes_)
         return is_waiting
+
+    def _unpark_before(self, event: Event, publisher: Publisher) -> None:
+        """The parked publish came before `event`, which may only overtake it if it goes past."""
+        if not self.verbs.goes_past(event):
+            publisher.retry(True)
+            self.escapes += 1
+            self.line.recorder.record(ESCAPE, self.identity, publisher.waits_for, "", 1)
 
     def _has_method(self) -> bool:
         return self.method_head < len(self.methods)
@@ -321,7 +335,7 @@ class Channel(LaneReceiver):
 
     def _past_waiting(self) -> None:
         """Methods that arrived behind waiting publishes."""
-        while self._has_method() and not self.is_closed:
+        while self._has_method() and not self.is_closed and not self.output.is_full:
             event = self.methods[self.method_head]
             if not self.verbs.goes_past(event):
                 if event.tag != CHANNEL_CLOSE and self.host.is_alarmed(self):
@@ -349,6 +363,7 @@ class Channel(LaneReceiver):
             count += 1
             bytes_ += len(message.raw)
             if self.transaction is not None:
+                publisher.check(message)
                 self.transaction.publish(message)
             else:
                 publisher.publish(message, True)
@@ -408,34 +423,37 @@ class Channel(LaneReceiver):
             self.verbs.perform(self, Event(EVENT_ACK, self.number, b"", tag, is_multiple))
             return
         if is_multiple:
-            self.settle_many(self.take_many(tag))
+            self.settle_many(self.take_many(tag, 80))
             return
         delivery = self.table.take(tag)
         if delivery is None:
-            raise unknown_tag(tag)
-        self.sink.unacked_count -= 1
+            raise unknown_tag(tag, 80)
+        if delivery.consumer is not None:
+            self.sink.unacked_count -= 1
         delivery.queue.settle(delivery)
         if self.sink.prefetch > 0:
             self.offer_consumers()
 
-    def take_many(self, tag: i64) -> list[Delivery]:
+    def take_many(self, tag: i64, method_id: int) -> list[Delivery]:
         """Deliveries up to `tag` (0: all), no longer remembered. Raises: ChannelFault 406."""
         if tag != 0 and not self.table.is_known(tag):
-            raise unknown_tag(tag)
+            raise unknown_tag(tag, method_id)
         return self.table.take_up_to(tag)
 
     def settle_many(self, deliveries: list[Delivery]) -> None:
-        self.sink.unacked_count -= len(deliveries)
         for delivery in deliveries:
+            if delivery.consumer is not None:
+                self.sink.unacked_count -= 1
             delivery.queue.settle(delivery)
         if self.sink.prefetch > 0:
             self.offer_consumers()
 
     def requeue_many(self, deliveries: list[Delivery]) -> None:
         """Put deliveries back into their queues, each queue told once."""
-        self.sink.unacked_count -= len(deliveries)
         by_queue: dict[ConsumerQueue, list[Delivery]] = {}
         for delivery in deliveries:
+            if delivery.consumer is not None:
+                self.sink.unacked_count -= 1
             by_queue.setdefault(delivery.queue, []).append(delivery)
         for queue, some in by_queue.items():
             queue.requeue(some)
@@ -452,7 +470,13 @@ class Channel(LaneReceiver):
     def give_back(self, message: Message, code: int, text: str) -> None:
         """basic.return with the message's content."""
         write_return(self.output.writer, self.number, code, text, message, self.frame_bytes_max)
+        self.note_answered(message)
+
+    def note_answered(self, message: Message) -> None:
+        """An answer with the content of `message` is written."""
         self.output.mark()
+        if self.output.note_answered(len(message.raw)):
+            self.host.output_full()
 
     def answer_publishes(self) -> None:
         """Write every confirm that is due, coalesced."""
@@ -527,8 +551,8 @@ class Channel(LaneReceiver):
         self.is_alive = False
 
 
-def unknown_tag(tag: i64) -> ChannelFault:
-    """RabbitMQ's answer to a delivery tag nobody waits for."""
+def unknown_tag(tag: i64, method_id: int) -> ChannelFault:
+    """RabbitMQ's answer to a delivery tag nobody waits for. method_id: of class basic."""
     shown: i64 = tag
     text = str(int(shown)) if shown >= 0 else str(int(shown) + (1 << 64))
-    return ChannelFault(406, f"unknown delivery tag {text}", 60, 80)
+    return ChannelFault(406, f"unknown delivery tag {text}", 60, method_id)

@@ -39,8 +39,10 @@ class Confirms:
             self.waiting[sequence - self.base] = int(queues)
 
     def accept(self, sequence: i64) -> None:
-        """One queue took it."""
+        """One queue took it. Nothing if another queue has refused it."""
         index: i64 = sequence - self.base
+        if index < self.head or self.waiting[index] <= 0:
+            return
         left: i64 = i64(self.waiting[index]) - 1
         self.waiting[index] = int(left)
         if left == 0:
@@ -49,20 +51,16 @@ class Confirms:
                 self.singles.append(int(sequence))
 
     def refuse(self, sequence: i64) -> None:
-        """It will never be taken: nack."""
+        """A queue will never take it: nack, once."""
         index: i64 = sequence - self.base
-        if self.waiting[index] > 0:
+        if index >= self.head and self.waiting[index] > 0:
             self.waiting[index] = ANSWERED
             self.nacked.append(int(sequence))
             self.is_dirty = True
 
-    def outstanding(self) -> int:
-        """Publishes not yet answered."""
-        count = 0
-        for index in range(int(self.head), len(self.waiting)):
-            if self.waiting[index] > 0:
-                count += 1
-        return count
+    def span(self) -> i64:
+        """Numbers from the first unanswered one to the last, answered ones between them too."""
+        return len(self.waiting) - self.head
 
     def collect_multiple(self) -> i64:
         """The highest number that can be answered with `multiple`, 0 if there is none."""

@@ -10,7 +10,7 @@ from penstock.broker.content_rules import REPLY_TO_NAME, PropertyRules
 from penstock.broker.declare import Declarations
 from penstock.broker.queue_arguments import check_consumer
 from penstock.broker.session import Session
-from penstock.broker.transactions import ACK, DROP, REQUEUE, Transaction
+from penstock.broker.transactions import ACK, DROP, REQUEUE, Settle, Transaction
 from penstock.protocol import methods as m
 from penstock.protocol.content import write_content
 from penstock.protocol.methods.codec import method_frame
@@ -120,8 +120,8 @@ class Consuming:
             tag = channel.table.skip()
         else:
             actor.get_unacked(message)
+            # Prefetch counts deliveries to consumers alone, as in RabbitMQ.
             tag = channel.table.add(message, actor.client, None, actor.messages.position)
-            channel.sink.unacked_count += 1
         _send(
             channel,
             m.BasicGetOk(
@@ -133,6 +133,7 @@ class Consuming:
             ),
         )
         write_content(channel.output.writer, message, channel.number, channel.frame_bytes_max)
+        channel.note_answered(message)
         return None
 
     def qos(self, channel: Channel, q: m.BasicQos) -> m.Method | None:
@@ -169,13 +170,19 @@ class Consuming:
     def _settle(
         self, channel: Channel, tag: int, is_multiple: bool, action: int, method_id: int
     ) -> None:
+        if tag >= 1 << 63:
+            # Compiled code counts tags in 64 bits with sign.
+            tag -= 1 << 64
         transaction = channel.transaction
-        if transaction is not None:
-            if not channel.table.is_known(tag) and not (is_multiple and tag == 0):
-                raise unknown_tag(tag)
-            transaction.settle(tag, is_multiple, action)
+        if transaction is None:
+            apply_settle(channel, tag, is_multiple, action, method_id)
             return
-        apply_settle(channel, tag, is_multiple, action)
+        if is_multiple and tag == 0:
+            # All there are now; what is delivered before the commit is not meant.
+            tag = int(channel.table.next_tag) - 1
+        elif transaction.is_settled(tag) or not channel.table.is_known(tag):
+            raise unknown_tag(tag, method_id)
+        transaction.settle(tag, is_multiple, action)
 
     def recover(self, channel: Channel, requeue: bool, method_id: int) -> m.Method | None:
         if not requeue:
@@ -202,7 +209,7 @@ class Consuming:
         for message in messages:
             publisher.publish(message, True)
         for settle in settles:
-            apply_settle(channel, settle.tag, settle.is_multiple, settle.action)
+            _settle_up_to(channel, settle)
         return m.TxCommitOk()
 
     def tx_rollback(self, channel: Channel) -> m.Method | None:
@@ -218,16 +225,31 @@ class Consuming:
         return None if q.no_wait else m.ConfirmSelectOk()
 
 
-def apply_settle(channel: Channel, tag: int, is_multiple: bool, action: int) -> None:
+def apply_settle(
+    channel: Channel, tag: int, is_multiple: bool, action: int, method_id: int
+) -> None:
     """Do what one settle says. Raises: ChannelFault 406 for a tag nobody waits for."""
-    deliveries: list[Delivery]
     if is_multiple:
-        deliveries = channel.take_many(tag)
-    else:
-        delivery = channel.table.take(tag)
-        if delivery is None:
-            raise unknown_tag(tag)
-        deliveries = [delivery]
+        _answer(channel, channel.take_many(tag, method_id), action)
+        return
+    delivery = channel.table.take(tag)
+    if delivery is None:
+        raise unknown_tag(tag, method_id)
+    _answer(channel, [delivery], action)
+
+
+def _settle_up_to(channel: Channel, settle: Settle) -> None:
+    """Do what a settle of a transaction says; its tag was checked when it came."""
+    if not settle.is_multiple:
+        delivery = channel.table.take(settle.tag)
+        # It is gone when basic.recover has put it back meanwhile.
+        if delivery is not None:
+            _answer(channel, [delivery], settle.action)
+    elif settle.tag > 0:
+        _answer(channel, channel.table.take_up_to(settle.tag), settle.action)
+
+
+def _answer(channel: Channel, deliveries: list[Delivery], action: int) -> None:
     if action == REQUEUE:
         channel.requeue_many(deliveries)
     else:

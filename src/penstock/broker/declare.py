@@ -148,23 +148,22 @@ class Declarations:
         check_queue(name, vhost.name, q.arguments)
         found = vhost.queues.get(name) if name != "" else None
         if found is not None:
-            self._not_locked(found, 10)
+            if found.owner != owner:
+                raise self._locked(name, 10)
             for field, received, current in (
                 ("durable", q.durable, found.durable),
                 ("auto_delete", q.auto_delete, found.auto_delete),
             ):
                 check_field("queue", name, vhost.name, field, received, current, 50)
-            if q.exclusive != (found.owner != ""):
-                raise self._locked(name, 10)
-                check_arguments(
-                    "queue",
-                    name,
-                    vhost.name,
-                    QUEUE_ARGUMENT_KEYS,
-                    q.arguments,
-                    found.arguments,
-                    50,
-                )
+            check_arguments(
+                "queue",
+                name,
+                vhost.name,
+                QUEUE_ARGUMENT_KEYS,
+                q.arguments,
+                found.arguments,
+                50,
+            )
             return found
         if name == "":
             name = self.session.maker.fresh_name("amq.gen-")

@@ -73,6 +73,7 @@ class ChannelSink(DeliverySink):
                 writer.write(message.raw)
         else:
             write_content(writer, message, self.number, self.frame_bytes_max)
+        output.note_delivered(len(message.raw))
         if not output.is_dirty:
             output.mark()
         if not consumer.unsent.is_listed:

@@ -28,7 +28,7 @@ from penstock.flow.hop import LAYER_CHANNEL, LAYER_CONNECTION
 from penstock.flow.profile import Profile
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
-from penstock.protocol.content import Event
+from penstock.protocol.content import EVENT_ACK, Event
 from penstock.protocol.handshake import (
     Action,
     Handshake,
@@ -51,6 +51,7 @@ from penstock.protocol.values import Table
 CHANNEL_OPEN = 0x14000A
 CHANNEL_CLOSE = 0x140028
 CHANNEL_CLOSE_OK = 0x140029
+BASIC_ACK = 0x3C0050
 
 
 class Household(QueueMaker):
@@ -140,7 +141,8 @@ class Negotiator(ConnectionVerbs):
         method = decode_method(event.payload)
         if isinstance(method, m.ConnectionClose):
             for channel in list(connection.channels.values()):
-                channel.force()
+                channel.finish_inbox()
+            self._release_channels(connection)
             self._send(connection, m.ConnectionCloseOk())
             connection.phase = PHASE_CLOSING
             connection.shell.close_after_output()
@@ -227,7 +229,8 @@ class Negotiator(ConnectionVerbs):
                 )
             return
         number = int(event.channel)
-        identity = int(event.tag)
+        # The tag of an ack is a delivery tag, which may have any value.
+        identity = BASIC_ACK if event.kind == EVENT_ACK else int(event.tag)
         is_ours = number in connection.parser.discarding
         if identity == CHANNEL_CLOSE_OK and is_ours:
             connection.parser.accept(number)

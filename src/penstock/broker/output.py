@@ -10,6 +10,9 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.base.wire import BytesWriter
 from penstock.queues.consumers import Unsent
 
+FULL_FACTOR = 4
+"""Times the high mark: what a peer that takes nothing may pile up in answers with content."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class OutputOwner:
@@ -22,6 +25,9 @@ class OutputOwner:
 
     def output_changed(self, is_open: bool) -> None:
         """The high mark was passed, or the buffer fell below it."""
+
+    def output_has_room(self) -> None:
+        """The buffer was full and is not any more: answers that carry content may go on."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -41,13 +47,16 @@ class Answering:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Output:
     """Nominal base of the socket's writer and the simulator's. `held_bytes`: sent to the shell and
-    not yet taken by the socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES."""
+    not yet taken by the socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES;
+    `written_bytes`: content written since the last send; `is_full`: FULL_FACTOR times the high mark
+    is reached, so nothing that makes more content (basic.get, basic.return) is begun."""
 
     __slots__ = (
         "answering",
         "held_bytes",
         "high_bytes",
         "is_dirty",
+        "is_full",
         "is_open",
         "line",
         "owner",
@@ -55,6 +64,7 @@ class Output:
         "takes_pieces",
         "unsent",
         "writer",
+        "written_bytes",
     )
 
     def __init__(self, line: "OutputLine", high_bytes: int) -> None:
@@ -63,7 +73,9 @@ class Output:
         self.high_bytes: i64 = high_bytes
         self.held_bytes: i64 = 0
         self.is_dirty = False
+        self.written_bytes: i64 = 0
         self.is_open = True
+        self.is_full = False
         self.owner = OutputOwner()
         self.unsent: list[Unsent] = []
         self.answering: list[Answering] = []
@@ -91,6 +103,21 @@ class Output:
             if not self.is_dirty:
                 self.mark()
 
+    def note_delivered(self, bytes_: i64) -> None:
+        """A delivery with `bytes_` of content is in the buffer: at the high mark no more follow
+        before the next send, however many deliveries the consumers have left."""
+        self.written_bytes += bytes_
+        if self.is_open and self.held_bytes + self.written_bytes >= self.high_bytes:
+            self.is_open = False
+            self.owner.output_changed(False)
+
+    def note_answered(self, bytes_: i64) -> bool:
+        """An answer with `bytes_` of content is in the buffer; True if the buffer is full now."""
+        self.written_bytes += bytes_
+        if self.held_bytes + self.written_bytes >= self.high_bytes * FULL_FACTOR:
+            self.is_full = True
+        return self.is_full
+
     def note_unsent(self, unsent: Unsent) -> None:
         """`unsent` has a delivery in the buffer."""
         if not unsent.is_listed:
@@ -107,6 +134,7 @@ class Output:
                 answering.answer()
         self.is_dirty = False
         self._send()
+        self.written_bytes = 0
         self.settle()
 
     def settle(self) -> None:
@@ -124,6 +152,9 @@ class Output:
         if is_open != self.is_open:
             self.is_open = is_open
             self.owner.output_changed(is_open)
+        if self.is_full and self.held_bytes < self.high_bytes * FULL_FACTOR:
+            self.is_full = False
+            self.owner.output_has_room()
 
     def _send(self) -> None:
         raise NotImplementedError
@@ -143,7 +174,13 @@ class OutputLine:
         self.dirty: list[Output] = []
 
     def flush_all(self) -> None:
+        """Send everything: deliveries before confirms, so that of a publisher and a consumer who
+        answer equally fast the consumer is not the one who falls behind (consumer bias, 5.2)."""
         dirty = self.dirty
         self.dirty = []
         for output in dirty:
-            output.flush()
+            if output.unsent:
+                output.flush()
+        for output in dirty:
+            if output.is_dirty:
+                output.flush()

@@ -10,7 +10,7 @@ keeps grants from the connection.
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ChannelFault, ConnectionFault
-from penstock.base.limits import ROUTE_CACHE_ENTRIES
+from penstock.base.limits import ROUTE_CACHE_ENTRIES, UNCONFIRMED_MAX
 from penstock.broker.actor import Line
 from penstock.broker.confirms import Confirms
 from penstock.broker.lane import Answerable, Lane
@@ -199,6 +199,8 @@ class Publisher(Answerable):
             message = self.rules.without_bcc(message)
         if self.is_parking and not is_forced:
             is_behind = self.parked is not None
+            if is_behind and self._is_unanswered_full():
+                return False
             for lane in lanes:
                 # A fan-out that is parked for one queue goes first at all its queues (FIFO).
                 if lane.is_closed or (is_behind and lane in self.parked_lanes):
@@ -214,6 +216,21 @@ class Publisher(Answerable):
         self._accept(message, route)
         self._hand_over(message, route, lanes)
         return True
+
+    def check(self, message: Message) -> None:
+        """Raise what `publish` would raise: a transaction hears of it before its commit."""
+        route = self.cache.get(message.method)
+        if route is None or route.epoch != self.vhost.router.epoch:
+            route = self._resolve(message.method)
+        check_properties(message.raw, 19, int(message.header_bytes) + 7)
+        self.rules.checked(message)
+        self._targets(route, message)
+
+    def _is_unanswered_full(self) -> bool:
+        """While one publish is parked those behind it are confirmed out of order, and the list of
+        numbers grows from the parked one on: at the bound the next one has to wait."""
+        confirms = self.confirms
+        return confirms is not None and confirms.span() >= UNCONFIRMED_MAX.default
 
     def retry(self, is_forced: bool) -> bool:
         """Hand over the parked publish if its hops are open again; True if none is parked now."""
@@ -266,13 +283,12 @@ class Publisher(Answerable):
 
     def _resolve(self, method: bytes) -> Route:
         """Decode the method's bytes and look the route up. Raises: see `publish`."""
-        at: i64 = 6
-        size: i64 = i64(method[at])
-        exchange_name = _text(method, at + 1, size)
-        at += size + 1
-        size = i64(method[at])
-        key = _text(method, at + 1, size)
-        at += size + 1
+        exchange_name = _text(method, 6)
+        at: i64 = 7 + i64(method[6])
+        key = _text(method, at)
+        at += 1 + i64(method[at])
+        if at + 1 != len(method):
+            raise ConnectionFault(502, "malformed arguments of basic.publish", 60, 40)
         bits: i64 = i64(method[at])
         if (bits & 2) != 0:
             raise ConnectionFault(540, "immediate=true", 60, 40)
@@ -387,8 +403,16 @@ class Publisher(Answerable):
         self.parked_route = None
 
 
-def _text(data: bytes, at: i64, size: i64) -> str:
+def _text(data: bytes, at: i64) -> str:
+    """The short string at `at`. Raises: ConnectionFault 502."""
+    end: i64 = len(data)
+    start: i64 = at + 1
+    stop: i64 = end + 1
+    if start <= end:
+        stop = start + i64(data[at])
+    if stop >= end:
+        raise ConnectionFault(502, "malformed arguments of basic.publish", 60, 40)
     try:
-        return data[at : at + size].decode()
+        return data[start:stop].decode()
     except UnicodeDecodeError:
         raise ConnectionFault(502, "short string is not valid UTF-8", 60, 40) from None

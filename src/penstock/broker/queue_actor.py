@@ -218,10 +218,11 @@ class QueueActor(LaneReceiver):
                 room: i64 = consumer.room()
                 if room > left:
                     room = left
-                left -= room
-                while room > 0:
+                sink = consumer.sink
+                while room > 0 and sink.is_output_open:
                     self._give(consumer)
                     room -= 1
+                    left -= 1
                 if consumer.room() == 0:
                     self._hold(consumer)
                 continue
@@ -280,7 +281,9 @@ class QueueActor(LaneReceiver):
     def requeue(self, deliveries: list[Delivery]) -> None:
         """Deliveries come back to their places."""
         for delivery in deliveries:
-            self.messages.put_back(delivery.position, delivery.message)
+            # A queue that was deleted takes nothing back.
+            if self.is_alive:
+                self.messages.put_back(delivery.position, delivery.message)
             self._returned(delivery)
         self.wake()
 
@@ -347,6 +350,10 @@ class QueueActor(LaneReceiver):
         if lane in self.pending:
             self.pending.remove(lane)
         self.lanes.remove(lane)
+        # A grant that is kept until the queue is less deep has nobody left to go to.
+        if lane in self.gate.deferred:
+            self.gate.deferred.remove(lane)
+        self.strategy.forget(lane, lane.origin)
         self.wake()
 
     def finish(self) -> None:
@@ -363,8 +370,10 @@ class QueueActor(LaneReceiver):
         self.pending.clear()
         self.ready.clear()
         for consumer in list(self.consumers):
+            consumer.unsent.consumers.remove(consumer)
             consumer.sink.cancelled_by_broker(consumer)
         self.consumers.clear()
+        self.exclusive_consumer = None
         self.messages.purge()
         if self.is_deep:
             self.is_deep = False

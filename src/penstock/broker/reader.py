@@ -254,8 +254,8 @@ class Connection(Actor):
             self.fail(fault)
             return
         self.is_deaf = True
-        self.parser.feed(b"")
-        self.parser.offset = len(self.parser.buffer)
+        self.parser.buffer = b""
+        self.parser.offset = 0
         self.parser.assemblies.clear()
 
     def _parse(self, budget: i64) -> bool:

@@ -25,13 +25,15 @@ class Settle:
 
 
 class Transaction:
-    """What waits, in the order it came."""
+    """What waits, in the order it came. `tags`, `tags_up_to`: what its settles have named."""
 
-    __slots__ = ("bytes", "messages", "settles")
+    __slots__ = ("bytes", "messages", "settles", "tags", "tags_up_to")
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.settles: list[Settle] = []
+        self.tags: set[int] = set()
+        self.tags_up_to = 0
         self.bytes = 0
 
     def publish(self, message: Message) -> None:
@@ -41,13 +43,23 @@ class Transaction:
         self._check()
 
     def settle(self, tag: int, is_multiple: bool, action: int) -> None:
-        """Keep a settle. Raises: ChannelFault 406 at the bound."""
+        """Keep a settle. tag: 1.., or 0 for none. Raises: ChannelFault 406 at the bound."""
         self.settles.append(Settle(tag, is_multiple, action))
+        if is_multiple:
+            self.tags_up_to = max(self.tags_up_to, tag)
+        else:
+            self.tags.add(tag)
         self._check()
+
+    def is_settled(self, tag: int) -> bool:
+        """Whether a settle that waits has named `tag`: to name it again is a fault."""
+        return tag <= self.tags_up_to or tag in self.tags
 
     def clear(self) -> None:
         self.messages = []
         self.settles = []
+        self.tags = set()
+        self.tags_up_to = 0
         self.bytes = 0
 
     def _check(self) -> None:

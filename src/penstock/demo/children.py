@@ -96,15 +96,22 @@ class Children:
         self._children: list[Child] = []
 
     async def start(
-        self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None,
+        self,
+        name: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None = None,
     ) -> Child:
         """Start this Python with `arguments`; its errors go to NAME.log."""
         log = self._log_dir / f"{name}.log"
         with log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, *arguments,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors,
-                env={**os.environ, **(environment or {})}, start_new_session=True,
+                sys.executable,
+                *arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
                 limit=LINE_BYTES_MAX,
             )
         child = Child(name, process, log)
@@ -112,7 +119,11 @@ class Children:
         return child
 
     async def until(
-        self, child: Child, is_done: Callable[[], bool], seconds_max: float, what: str,
+        self,
+        child: Child,
+        is_done: Callable[[], bool],
+        seconds_max: float,
+        what: str,
     ) -> None:
         """Wait for a state of `child`. Raises: OperatorError if it ends or takes too long."""
         deadline = asyncio.get_running_loop().time() + seconds_max

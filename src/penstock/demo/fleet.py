@@ -35,8 +35,16 @@ class Fleet:
     async def start_broker(self, port: int) -> None:
         """Start a broker and wait until it accepts connections. Raises: OperatorError."""
         arguments = (
-            "-m", "penstock.cli.main", "serve", "--memory", "--port", str(port),
-            "--events", str(self.directory), "--queue-depth", str(QUEUE_DEPTH_BYTES),
+            "-m",
+            "penstock.cli.main",
+            "serve",
+            "--memory",
+            "--port",
+            str(port),
+            "--events",
+            str(self.directory),
+            "--queue-depth",
+            str(QUEUE_DEPTH_BYTES),
         )
         broker = await self.children.start("broker", arguments)
         self.broker = broker
@@ -62,7 +70,10 @@ class Fleet:
                 fleet.append(await self.children.start(name, arguments))
         for child in self.clients():
             await self.children.until(
-                child, child.is_ready.is_set, READY_SECONDS_MAX, "connected",
+                child,
+                child.is_ready.is_set,
+                READY_SECONDS_MAX,
+                "connected",
             )
 
     def clients(self) -> list[Child]:

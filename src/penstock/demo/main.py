@@ -84,7 +84,9 @@ class _Run:
         try:
             url = await self._start_broker()
             plan = Plan(
-                url, str(self._directory), self._options.seed,
+                url,
+                str(self._directory),
+                self._options.seed,
                 phases(self._options.duration_scale),
             )
             await self._start_clients(plan)
@@ -154,8 +156,12 @@ class _Run:
     async def _analyse(self) -> int:
         started = time.monotonic()
         self._screen.say("\n analysing …")
-        arguments = ["-m", "penstock.spark.main", str(self._directory),
-                     str(self._options.report_dir)]
+        arguments = [
+            "-m",
+            "penstock.spark.main",
+            str(self._directory),
+            str(self._options.report_dir),
+        ]
         if not self._options.with_spark:
             arguments.append("--no-spark")
         child = await self._children.start("analysis", arguments)
@@ -216,14 +222,16 @@ class _Watch:
         self._last = (now_ns, published, delivered)
         seconds = max(1e-3, (now_ns - last_ns) / 1e9)
         held = self._tail.look(now_ns)
-        phase = next(
-            (phase.name for phase in self.phases(now_ns) if now_ns < phase.end_ns), DRAIN
-        )
+        phase = next((phase.name for phase in self.phases(now_ns) if now_ns < phase.end_ns), DRAIN)
         return Reading(
-            (now_ns - self._start_ns) / 1e9, phase,
-            (published - last_published) / seconds, (delivered - last_delivered) / seconds,
+            (now_ns - self._start_ns) / 1e9,
+            phase,
+            (published - last_published) / seconds,
+            (delivered - last_delivered) / seconds,
             max(child.status.get("confirm_p99_ns", 0) for child in self._fleet.publishers),
-            held.waiting, held.share, held.cause,
+            held.waiting,
+            held.share,
+            held.cause,
         )
 
 

@@ -29,8 +29,7 @@ def choose_port(port: int) -> int:
             ) from fault
         except OSError as fault:
             raise OperatorError(
-                f"port {port} is used by {owner_of(port)} → "
-                "penstock run --port 0 picks a free port"
+                f"port {port} is used by {owner_of(port)} → penstock run --port 0 picks a free port"
             ) from fault
         bound: int = probe.getsockname()[1]
         return bound
@@ -43,7 +42,8 @@ def connected_from(pid: int, port: int) -> list[str]:
     except psutil.Error:
         return []
     return sorted(
-        f"{one.laddr.ip}:{one.laddr.port}" for one in found
+        f"{one.laddr.ip}:{one.laddr.port}"
+        for one in found
         if one.status == psutil.CONN_ESTABLISHED and one.raddr and one.raddr.port == port
     )
 
@@ -52,7 +52,8 @@ def owner_of(port: int) -> str:
     """The process that listens on `port`, as a person would name it."""
     try:
         listening = [
-            found.pid for found in psutil.net_connections("tcp")
+            found.pid
+            for found in psutil.net_connections("tcp")
             if found.status == psutil.CONN_LISTEN and found.laddr and found.laddr.port == port
         ]
         for pid in listening:

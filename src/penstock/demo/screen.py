@@ -71,7 +71,8 @@ class Screen:
         last = self._phase[-1]
         causes = [reading.cause for reading in self._phase if reading.cause]
         mean = Reading(
-            last.seconds, last.phase,
+            last.seconds,
+            last.phase,
             sum(reading.published_rate for reading in self._phase) / count,
             sum(reading.delivered_rate for reading in self._phase) / count,
             max(reading.confirm_p99_ns for reading in self._phase),

@@ -75,8 +75,10 @@ class Gate:
         now_ns = self.clock.monotonic_ns()
         if not self.reasons:
             self.is_open = True
-            self.flush()
+        # On record before the grants go out, because they may open further gates upstream.
         self.observer.gate_opened(self, peer, reason, now_ns)
+        if self.is_open:
+            self.flush()
 
     def flush(self) -> None:
         """Release what was deferred, in the order of deferral."""

@@ -1,10 +1,10 @@
 """Where a publisher's time goes: every nanosecond belongs to exactly one reason.
 
-    BUSY      it is sending, or the tool itself is at work elsewhere
-    IDLE      nothing is due at the rate asked for
-    SOCKET    bytes wait because the broker does not read them         } blocked
-    ALARM     the broker said connection.blocked or channel.flow       }
-    CONFIRMS  as many publishes are unconfirmed as were allowed
+BUSY      it is sending, or the tool itself is at work elsewhere
+IDLE      nothing is due at the rate asked for
+SOCKET    bytes wait because the broker does not read them         } blocked
+ALARM     the broker said connection.blocked or channel.flow       }
+CONFIRMS  as many publishes are unconfirmed as were allowed
 """
 
 from enum import IntEnum

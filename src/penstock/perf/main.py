@@ -82,52 +82,128 @@ def _queues(
 @click.option("-x", "--producers", type=_MEMBERS, default=1, help="Publishers.")
 @click.option("-y", "--consumers", type=_MEMBERS, default=1, help="Consumers.")
 @click.option(
-    "-s", "--size", type=SizeRange(), default=str(STAMP_BYTES),
+    "-s",
+    "--size",
+    type=SizeRange(),
+    default=str(STAMP_BYTES),
     help="Body size in bytes, or a range such as 100-4k to draw from.",
 )
 @click.option(
-    "-r", "--rate", type=click.FloatRange(0), default=0.0,
+    "-r",
+    "--rate",
+    type=click.FloatRange(0),
+    default=0.0,
     help="Messages a second and publisher; 0: as fast as possible.",
 )
-@click.option("-z", "--time", "duration", type=click.FloatRange(0), default=0.0,
-              help="Seconds to run, after the warm-up; 0: no limit.")
-@click.option("-C", "--pmessages", type=_COUNT, default=0,
-              help="Messages of each publisher; then every one of them must arrive.")
+@click.option(
+    "-z",
+    "--time",
+    "duration",
+    type=click.FloatRange(0),
+    default=0.0,
+    help="Seconds to run, after the warm-up; 0: no limit.",
+)
+@click.option(
+    "-C",
+    "--pmessages",
+    type=_COUNT,
+    default=0,
+    help="Messages of each publisher; then every one of them must arrive.",
+)
 @click.option("-D", "--cmessages", type=_COUNT, default=0, help="Messages of each consumer.")
-@click.option("--warm-up", type=click.FloatRange(0), default=0.0,
-              help="Seconds at the start left out of the summary.")
-@click.option("--grace", type=click.FloatRange(0), default=10.0,
-              help="Seconds without progress at the end until what is missing counts as lost.")
-@click.option("-c", "--confirm", "confirms_max", type=_COUNT, default=0,
-              help="Publishes that may be unconfirmed; 0: no confirms.")
-@click.option("-q", "--prefetch", "--qos", type=click.IntRange(0, 65_535), default=0,
-              help="Unacknowledged deliveries a consumer may hold; 0: no bound.")
+@click.option(
+    "--warm-up",
+    type=click.FloatRange(0),
+    default=0.0,
+    help="Seconds at the start left out of the summary.",
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(0),
+    default=10.0,
+    help="Seconds without progress at the end until what is missing counts as lost.",
+)
+@click.option(
+    "-c",
+    "--confirm",
+    "confirms_max",
+    type=_COUNT,
+    default=0,
+    help="Publishes that may be unconfirmed; 0: no confirms.",
+)
+@click.option(
+    "-q",
+    "--prefetch",
+    "--qos",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    help="Unacknowledged deliveries a consumer may hold; 0: no bound.",
+)
 @click.option("-a", "--auto-ack", "--autoack", is_flag=True, help="Deliveries need no ack.")
-@click.option("-A", "--multi-ack-every", type=click.IntRange(1), default=1,
-              help="Acknowledge this many deliveries at once.")
-@click.option("-f", "--flag", "flags", multiple=True,
-              type=click.Choice(["persistent", "mandatory"]), help="How to publish; repeatable.")
+@click.option(
+    "-A",
+    "--multi-ack-every",
+    type=click.IntRange(1),
+    default=1,
+    help="Acknowledge this many deliveries at once.",
+)
+@click.option(
+    "-f",
+    "--flag",
+    "flags",
+    multiple=True,
+    type=click.Choice(["persistent", "mandatory"]),
+    help="How to publish; repeatable.",
+)
 @click.option("-u", "--queue", "queues", multiple=True, help="Queue to use; repeatable.")
 @click.option("-qp", "--queue-pattern", help="Names of queues, such as perf-%d.")
 @click.option("-qpf", "--queue-pattern-from", "first", type=_COUNT, default=1)
 @click.option("-qpt", "--queue-pattern-to", "last", type=_COUNT, default=None)
-@click.option("-qa", "--queue-argument", "pairs", multiple=True, metavar="NAME=VALUE",
-              help="Argument of the queues, such as x-max-length=1000; repeatable.")
+@click.option(
+    "-qa",
+    "--queue-argument",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Argument of the queues, such as x-max-length=1000; repeatable.",
+)
 @click.option("-e", "--exchange", help="Exchange; one that exists is used as it is.")
 @click.option("-t", "--type", "exchange_type", default="direct", help="Type of the exchange.")
 @click.option("-k", "--routing-key", help="Routing key; without it, the queues' names.")
 @click.option("-p", "--predeclared", is_flag=True, help="Declare nothing, use what is there.")
-@click.option("--durable/--no-durable", default=None,
-              help="Durable queues; without it, if publishing is persistent.")
-@click.option("-ad/-nad", "--auto-delete/--no-auto-delete", default=True,
-              help="Queues go away with their last consumer.")
-@click.option("-R", "--consumer-rate", type=click.FloatRange(0), default=0.0,
-              help="Messages a second each consumer can process; 0: no limit.")
-@click.option("-L", "--consumer-latency", type=_COUNT, default=0,
-              help="Microseconds of pretended work for each message.")
+@click.option(
+    "--durable/--no-durable",
+    default=None,
+    help="Durable queues; without it, if publishing is persistent.",
+)
+@click.option(
+    "-ad/-nad",
+    "--auto-delete/--no-auto-delete",
+    default=True,
+    help="Queues go away with their last consumer.",
+)
+@click.option(
+    "-R",
+    "--consumer-rate",
+    type=click.FloatRange(0),
+    default=0.0,
+    help="Messages a second each consumer can process; 0: no limit.",
+)
+@click.option(
+    "-L",
+    "--consumer-latency",
+    type=_COUNT,
+    default=0,
+    help="Microseconds of pretended work for each message.",
+)
 @click.option("--seed", type=int, default=1, help="Of the chance that draws sizes.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text",
-              help="Lines for people, or one JSON object a line.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Lines for people, or one JSON object a line.",
+)
 def command(
     uri: str, producers: int, consumers: int, size: tuple[int, int], rate: float,
     duration: float, pmessages: int, cmessages: int, warm_up: float, grace: float,

@@ -52,9 +52,7 @@ class Producer(Member):
         self._channel = channel
         self._is_flow_active = True
         self._pace = Pace(plan.rate_per_s, first_ns)
-        self._template = PublishTemplate(
-            channel, address[0], address[1], mode, plan.mandatory
-        )
+        self._template = PublishTemplate(channel, address[0], address[1], mode, plan.mandatory)
         self._filler = bytes(plan.size_bytes_max - STAMP_BYTES)
         self._is_one_size = plan.size_bytes_min == plan.size_bytes_max
         room = BATCH_BYTES // plan.size_bytes_max

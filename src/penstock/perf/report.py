@@ -66,8 +66,7 @@ class TextReport(Report):
             parts.append(latency)
         elif self._plan.confirms_max:
             parts.append(
-                "min/median/75th/95th/99th confirm latency: "
-                f"{_five(figures.confirm_latency)} ms"
+                f"min/median/75th/95th/99th confirm latency: {_five(figures.confirm_latency)} ms"
             )
         if self._plan.producers:
             parts.append(f"blocked: {_blocked(figures.shares)}")

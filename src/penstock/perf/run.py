@@ -273,9 +273,7 @@ class Run:
         self._marked_ns = now_ns
         while self._next_mark_ns <= now_ns:
             self._next_mark_ns += INTERVAL_NS
-        self._write(
-            self._report.interval(figures_of(self._now, since, at_s, span_s, is_warm_up))
-        )
+        self._write(self._report.interval(figures_of(self._now, since, at_s, span_s, is_warm_up)))
         if is_warm_up:
             # The warm-up ends with a whole interval, so what is measured starts and ends with one.
             self._measured_ns = max(self._measured_ns, now_ns)
@@ -296,9 +294,7 @@ class Run:
     def _measured(self, producer: Producer) -> tuple[int, ...]:
         """A producer's time per reason after the warm-up."""
         before = self._warm_spent.get(producer.name, (0,) * len(Reason))
-        return tuple(
-            new - old for new, old in zip(producer.held.snapshot(), before, strict=True)
-        )
+        return tuple(new - old for new, old in zip(producer.held.snapshot(), before, strict=True))
 
     def _outcome(self, now_ns: int) -> Outcome:
         self._total.add(self._now)

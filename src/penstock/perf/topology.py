@@ -111,9 +111,7 @@ def binding_keys(plan: Plan, queues: tuple[str, ...], exchange: str) -> tuple[st
     return queues if plan.queues else (queues[0],) * len(queues)
 
 
-def spread(
-    plan: Plan, exchange: str, queues: tuple[str, ...], keys: tuple[str, ...]
-) -> Topology:
+def spread(plan: Plan, exchange: str, queues: tuple[str, ...], keys: tuple[str, ...]) -> Topology:
     """Producers and consumers over `queues`, bound with one of `keys` each, in turn."""
     chosen: list[str] = []
     for number in range(plan.producers):

@@ -180,6 +180,8 @@ class SocketShell(Shell):
             self.close()
             return True
         self.received_bytes += len(data)
+        if len(data) == READ_BYTES:
+            self.poller.is_more_likely = True
         connection.receive(data)
         return True
 

@@ -136,7 +136,9 @@ class Laws:
         unacked = sum(int(consumer.unacked) for consumer in queue.consumers)
         check(queue.unacked_count >= unacked, f"{name}: fewer unacknowledged than its consumers")
         check(queue.messages.bytes_ready >= 0 and queue.unacked_bytes >= 0, f"{name}: bytes < 0")
-        check((queue.messages.ready_count() > 0) or queue.messages.bytes_ready == 0, f"{name}: bytes")
+        check(
+            (queue.messages.ready_count() > 0) or queue.messages.bytes_ready == 0, f"{name}: bytes"
+        )
         check(queue.is_deep == (not queue.gate.is_open), f"{name}: deep {queue.is_deep}")
         check(
             queue.ledger.is_blocked() == queue.is_deep,
@@ -220,9 +222,7 @@ def check_unconfirmed(channel: Channel) -> None:
         waiting.append(publisher.parked)
     for message in waiting:
         index = int(message.sequence - confirms.base)
-        is_open = message.sequence == 0 or (
-            index >= confirms.head and confirms.waiting[index] > 0
-        )
+        is_open = message.sequence == 0 or (index >= confirms.head and confirms.waiting[index] > 0)
         check(is_open, f"{channel.identity}: {message.sequence} is confirmed and in no queue yet")
 
 

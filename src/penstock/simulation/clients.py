@@ -6,6 +6,7 @@ writes goes to its outbox, from there into the up pipe as that has room, as in a
 """
 
 from penstock.broker.broker import Broker
+from penstock.client.errors import ClientError
 from penstock.client.events import (
     ChannelClosed,
     ClientEvent,
@@ -40,7 +41,15 @@ class WatchedSession(Session):
         before = len(events)
         super()._take(events)
         if event is not None and event.kind == EVENT_ACK and len(events) == before:
-            self.idle_confirms += 1
+            self.idle_confirms += self._is_open(int(event.channel))
+
+    def _is_open(self, channel: int) -> bool:
+        """False for a channel that is being closed, on which confirms are passed over."""
+        try:
+            self.unconfirmed(channel)
+        except ClientError:
+            return False
+        return True
 
 
 class Role:

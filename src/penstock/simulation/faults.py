@@ -22,6 +22,4 @@ class SimulationFailed(AssertionError):
 
 def replay_command(scenario: str, seed: int, profile: str) -> str:
     """The command that runs exactly this run again."""
-    return (
-        f"python -m penstock.simulation.main run {scenario} --seed {seed} --profile {profile}"
-    )
+    return f"python -m penstock.simulation.main run {scenario} --seed {seed} --profile {profile}"

@@ -161,7 +161,6 @@ class Link:
         self.output: SimulatedOutput
         self.shell: SimulatedShell
 
-
     def receive(self, dice: Dice) -> bytes:
         """Some of what the client has sent: the network cuts where it likes."""
         return self.up.take(dice.skewed(max(1, len(self.up))) if dice.happens(70) else 65_536)

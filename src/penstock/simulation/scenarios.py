@@ -143,9 +143,7 @@ def many_publishers(world: World) -> None:
 
 def kill_storm(world: World) -> None:
     """Clients vanish, close half-way, break rules; queues are deleted under everybody's feet."""
-    admin = declare(
-        world, ("q1", "q2", "q3"), ("q1", "amq.fanout", ""), ("q2", "amq.fanout", "")
-    )
+    admin = declare(world, ("q1", "q2", "q3"), ("q1", "amq.fanout", ""), ("q2", "amq.fanout", ""))
     addresses = [to_queue("q1"), Address("amq.fanout", "", ("q1", "q2")), to_queue("q3")]
     victims = []
     for number in range(8):

@@ -61,7 +61,8 @@ State = frozenset[tuple[str, str, str]]
 
 
 def sweep(
-    edges: Iterable[Edge], members: Mapping[str, Sequence[str]],
+    edges: Iterable[Edge],
+    members: Mapping[str, Sequence[str]],
 ) -> dict[BlameKey, int]:
     """Charge every nanosecond in which an actor of `edges` was held.
 
@@ -159,7 +160,11 @@ class _Graph:
         self._follow(victim, length_ns, (victim,), blame)
 
     def _follow(
-        self, actor: str, length_ns: int, path: tuple[str, ...], blame: dict[BlameKey, int],
+        self,
+        actor: str,
+        length_ns: int,
+        path: tuple[str, ...],
+        blame: dict[BlameKey, int],
     ) -> None:
         nexts = self._nexts(actor)
         if not nexts:
@@ -183,7 +188,11 @@ class _Graph:
 
 
 def _add(
-    blame: dict[BlameKey, int], path: tuple[str, ...], root: str, cause: str, length_ns: int,
+    blame: dict[BlameKey, int],
+    path: tuple[str, ...],
+    root: str,
+    cause: str,
+    length_ns: int,
 ) -> None:
     key = BlameKey(path[0], root, cause, ARROW.join(path))
     blame[key] = blame.get(key, 0) + length_ns

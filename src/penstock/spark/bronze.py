@@ -25,7 +25,8 @@ def events(spark: SparkSession, directory: Path) -> DataFrame:
     lines = _lines(spark, directory, EVENT_FILES, EVENT_SCHEMA)
     headers = (
         lines.where(F.col("format") == EVENT_FORMAT)
-        .groupBy("file").agg(F.max("boot_id").alias("boot_id"), F.max("node").alias("node"))
+        .groupBy("file")
+        .agg(F.max("boot_id").alias("boot_id"), F.max("node").alias("node"))
     )
     rest = lines.where(F.col("format").isNull()).drop("format", "boot_id", "node")
     joined = rest.join(F.broadcast(headers), "file", "left").withColumn(
@@ -33,13 +34,13 @@ def events(spark: SparkSession, directory: Path) -> DataFrame:
     )
     texts = [F.coalesce(name, F.lit("")).alias(name) for name in ("actor", "peer", "reason")]
     numbers = [
-        F.coalesce(name, F.lit(0)).alias(name)
-        for name in ("amount", *STATE_FIELDS, *SAMPLE_FIELDS)
+        F.coalesce(name, F.lit(0)).alias(name) for name in ("amount", *STATE_FIELDS, *SAMPLE_FIELDS)
     ]
     readable = (
         joined.where(F.col("kind").isNotNull())
-        .select("boot_id", "node", "seq", F.col("t").alias("t_ns"), "kind", *texts, *numbers,
-                CORRUPT)
+        .select(
+            "boot_id", "node", "seq", F.col("t").alias("t_ns"), "kind", *texts, *numbers, CORRUPT
+        )
         .dropDuplicates(["boot_id", "seq"])
     )
     broken = joined.where(F.col(CORRUPT).isNotNull()).select("boot_id", CORRUPT)
@@ -49,19 +50,28 @@ def events(spark: SparkSession, directory: Path) -> DataFrame:
 def messages(spark: SparkSession, directory: Path) -> DataFrame:
     """Every line of the trace files; lines that cannot be read stay, with `unreadable` set."""
     return _lines(spark, directory, TRACE_FILES, TRACE_SCHEMA).select(
-        F.coalesce("id", F.lit("")).alias("message_id"), "stage", F.col("t").alias("t_ns"),
-        "client", F.coalesce("queue", F.lit("")).alias("queue"),
-        F.coalesce("phase", F.lit("")).alias("phase"), CORRUPT,
+        F.coalesce("id", F.lit("")).alias("message_id"),
+        "stage",
+        F.col("t").alias("t_ns"),
+        "client",
+        F.coalesce("queue", F.lit("")).alias("queue"),
+        F.coalesce("phase", F.lit("")).alias("phase"),
+        CORRUPT,
     )
 
 
 def _lines(
-    spark: SparkSession, directory: Path, pattern: str, schema: StructType,
+    spark: SparkSession,
+    directory: Path,
+    pattern: str,
+    schema: StructType,
 ) -> DataFrame:
     paths = [str(path) for path in input_files(directory, pattern)]
     if not paths:
         return spark.createDataFrame([], schema).withColumn("file", F.lit(""))
     return (
-        spark.read.schema(schema).option("columnNameOfCorruptRecord", CORRUPT).json(paths)
+        spark.read.schema(schema)
+        .option("columnNameOfCorruptRecord", CORRUPT)
+        .json(paths)
         .withColumn("file", F.col("_metadata.file_name"))
     )

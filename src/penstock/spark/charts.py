@@ -35,11 +35,22 @@ SHARE_SHOWN_MIN: Final = 0.005
 WIDTH_INCHES: Final = 9.6
 
 _STYLE: Final[Any] = {
-    "svg.fonttype": "none", "svg.hashsalt": "penstock", "font.family": "sans-serif",
-    "font.size": 10, "axes.edgecolor": GRID, "axes.labelcolor": FAINT, "text.color": INK,
-    "xtick.color": FAINT, "ytick.color": FAINT, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.grid": True, "grid.color": GRID, "axes.axisbelow": True,
-    "legend.frameon": False, "legend.fontsize": 9,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "penstock",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": FAINT,
+    "text.color": INK,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
 }
 
 
@@ -114,12 +125,16 @@ def causes(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: int) -
     if not shares:
         return ""
     names = [
-        share.cause for share in shares[:len(CAUSE_COLOURS)] if share.share >= SHARE_SHOWN_MIN
+        share.cause for share in shares[: len(CAUSE_COLOURS)] if share.share >= SHARE_SHOWN_MIN
     ]
     buckets, values = _by_bucket(
-        tables, bucket_ns,
-        [(row.bucket_ns, row.cause, row.blamed_ns) for row in tables.root_cause
-         if actor_kind(row.victim) in HELD_KINDS],
+        tables,
+        bucket_ns,
+        [
+            (row.bucket_ns, row.cause, row.blamed_ns)
+            for row in tables.root_cause
+            if actor_kind(row.victim) in HELD_KINDS
+        ],
     )
     heights = [[values.get((bucket, name), 0) / bucket_ns for bucket in buckets] for name in names]
 
@@ -129,8 +144,14 @@ def causes(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: int) -
         bottoms = [0.0] * len(buckets)
         for name, height, colour in zip(names, heights, CAUSE_COLOURS, strict=False):
             panel.bar(
-                [(bucket - start_ns) / 1e9 for bucket in buckets], height, bucket_ns / 1e9,
-                bottoms, align="edge", color=colour, label=name, linewidth=0,
+                [(bucket - start_ns) / 1e9 for bucket in buckets],
+                height,
+                bucket_ns / 1e9,
+                bottoms,
+                align="edge",
+                color=colour,
+                label=name,
+                linewidth=0,
             )
             bottoms = [low + more for low, more in zip(bottoms, height, strict=True)]
         panel.set_ylabel("connections + channels held")
@@ -163,8 +184,14 @@ def heat_strip(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: in
         panel = figure.subplots()
         colours = LinearSegmentedColormap.from_list("held", ["#f3f6f9", "#f4c27a", RED])
         mesh = panel.pcolormesh(
-            borders, list(range(len(names) + 1)), grid, cmap=colours, vmin=0, vmax=1,
-            edgecolors="white", linewidth=0.4,
+            borders,
+            list(range(len(names) + 1)),
+            grid,
+            cmap=colours,
+            vmin=0,
+            vmax=1,
+            edgecolors="white",
+            linewidth=0.4,
         )
         panel.set_yticks([row + 0.5 for row in range(len(names))], names, color=INK, fontsize=9)
         panel.invert_yaxis()
@@ -185,8 +212,9 @@ def heat_strip(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: in
 def time_in_state(tables: Tables) -> str:
     """One bar an actor: idle, busy, blocked, waiting."""
     rows = [row for row in tables.time_in_state if row.wall_ns > 0]
-    rows.sort(key=lambda row: (-(row.blocked_ns + row.busy_ns + row.waiting_ns) / row.wall_ns,
-                               row.actor))
+    rows.sort(
+        key=lambda row: (-(row.blocked_ns + row.busy_ns + row.waiting_ns) / row.wall_ns, row.actor)
+    )
     rows = rows[:ROWS_MAX]
     if not rows:
         return ""
@@ -197,14 +225,22 @@ def time_in_state(tables: Tables) -> str:
         for index, name in enumerate(("idle", "busy", "blocked", "waiting")):
             widths = [
                 (row.idle_ns, row.busy_ns, row.blocked_ns, row.waiting_ns)[index]
-                / row.wall_ns * 100 for row in rows
+                / row.wall_ns
+                * 100
+                for row in rows
             ]
             panel.barh(
-                range(len(rows)), widths, 0.72, lefts, color=STATE_COLOURS[index], label=name,
+                range(len(rows)),
+                widths,
+                0.72,
+                lefts,
+                color=STATE_COLOURS[index],
+                label=name,
             )
             lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
-        panel.set_yticks(range(len(rows)), [short(row.actor) for row in rows], color=INK,
-                         fontsize=9)
+        panel.set_yticks(
+            range(len(rows)), [short(row.actor) for row in rows], color=INK, fontsize=9
+        )
         panel.invert_yaxis()
         panel.grid(visible=False)
         panel.tick_params(length=0)
@@ -237,14 +273,23 @@ def _latency_panel(panel: Axes, rows: Sequence[LatencyRow], phases: Sequence[str
         found = [row for row in rows if row.measure == measure]
         places = [phases.index(row.phase) + shift for row in found]
         panel.vlines(
-            places, [row.p50_ns / 1e6 for row in found], [row.p99_ns / 1e6 for row in found],
-            color=colour, lw=5, alpha=0.30,
+            places,
+            [row.p50_ns / 1e6 for row in found],
+            [row.p99_ns / 1e6 for row in found],
+            color=colour,
+            lw=5,
+            alpha=0.30,
         )
-        panel.plot(places, [row.p50_ns / 1e6 for row in found], "o", color=colour, ms=5,
-                   label=f"{measure}: median to p99")
+        panel.plot(
+            places,
+            [row.p50_ns / 1e6 for row in found],
+            "o",
+            color=colour,
+            ms=5,
+            label=f"{measure}: median to p99",
+        )
         panel.plot(places, [row.p99_ns / 1e6 for row in found], "_", color=colour, ms=9, mew=2)
-    panel.set_xticks(range(len(phases)), [name.replace(" ", "\n") for name in phases],
-                     fontsize=9)
+    panel.set_xticks(range(len(phases)), [name.replace(" ", "\n") for name in phases], fontsize=9)
     panel.set_xlim(-0.6, len(phases) - 0.4)
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: milliseconds(value)))
     panel.minorticks_off()
@@ -254,9 +299,9 @@ def _latency_panel(panel: Axes, rows: Sequence[LatencyRow], phases: Sequence[str
 def _depths(panel: Axes, tables: Tables, start_ns: int) -> None:
     # A client such as Celery makes queues of its own; the run is about those that were traced.
     traced = {row.queue for row in tables.throughput}
-    queues = sorted({
-        row.queue for row in tables.queue_depth if row.queue.rpartition("/")[2] in traced
-    })
+    queues = sorted(
+        {row.queue for row in tables.queue_depth if row.queue.rpartition("/")[2] in traced}
+    )
     peaks = {
         queue: max(row.ready + row.unacked for row in tables.queue_depth if row.queue == queue)
         for queue in queues
@@ -266,14 +311,18 @@ def _depths(panel: Axes, tables: Tables, start_ns: int) -> None:
         rows = [row for row in tables.queue_depth if row.queue == queue]
         panel.plot(
             [(row.t_ns - start_ns) / 1e9 for row in rows],
-            [row.ready + row.unacked for row in rows], color=colour, lw=1.4, label=queue,
+            [row.ready + row.unacked for row in rows],
+            color=colour,
+            lw=1.4,
+            label=queue,
         )
     panel.set_ylim(0, max([10, *peaks.values()]) * 1.35)
     if shown:
         panel.legend(loc="upper left", ncols=len(shown))
     else:
-        panel.text(0.5, 0.5, "no queue samples", transform=panel.transAxes, ha="center",
-                   color=FAINT)
+        panel.text(
+            0.5, 0.5, "no queue samples", transform=panel.transAxes, ha="center", color=FAINT
+        )
 
 
 def _bands(panel: Axes, run: RunDescription, start_ns: int, *, with_names: bool) -> None:
@@ -282,15 +331,23 @@ def _bands(panel: Axes, run: RunDescription, start_ns: int, *, with_names: bool)
         panel.axvspan(left, right, color=BANDS[index % 2], zorder=-2, lw=0)
         if with_names:
             panel.text(
-                (left + right) / 2, 1.02, phase.name, ha="center", va="bottom", fontsize=9,
-                color=FAINT, transform=panel.get_xaxis_transform(),
+                (left + right) / 2,
+                1.02,
+                phase.name,
+                ha="center",
+                va="bottom",
+                fontsize=9,
+                color=FAINT,
+                transform=panel.get_xaxis_transform(),
             )
     if run.phases:
         panel.set_xlim(0, (run.phases[-1].end_ns - start_ns) / 1e9)
 
 
 def _by_bucket(
-    tables: Tables, bucket_ns: int, cells: Sequence[tuple[int, str, int]],
+    tables: Tables,
+    bucket_ns: int,
+    cells: Sequence[tuple[int, str, int]],
 ) -> tuple[list[int], dict[tuple[int, str], int]]:
     """Sums by (bucket, name), and all buckets of the whole run, so that charts share their axis."""
     known = [row.bucket_ns - row.bucket_ns % bucket_ns for row in tables.throughput]
@@ -312,4 +369,4 @@ def _svg(height_inches: float, draw: Callable[[Figure], None]) -> str:
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
     text = buffer.getvalue()
-    return text[text.index("<svg"):]
+    return text[text.index("<svg") :]

@@ -26,7 +26,13 @@ EVENT_FORMAT: Final = "penstock-events"
 
 STATE_FIELDS: Final = ("idle_ns", "busy_ns", "blocked_ns", "waiting_ns")
 SAMPLE_FIELDS: Final = (
-    "ready", "unacked", "bytes", "published", "delivered", "acked", "consumers",
+    "ready",
+    "unacked",
+    "bytes",
+    "published",
+    "delivered",
+    "acked",
+    "consumers",
 )
 STAGES: Final = ("published", "confirmed", "nacked", "returned", "delivered", "acked")
 
@@ -155,10 +161,16 @@ def read_traces(directory: Path) -> TraceLog:
             if fields is None:
                 unreadable_count += 1
                 continue
-            lines.append(TraceLine(
-                _text(fields, "id"), _text(fields, "stage"), _number(fields, "t"),
-                _text(fields, "client"), _text(fields, "queue"), _text(fields, "phase"),
-            ))
+            lines.append(
+                TraceLine(
+                    _text(fields, "id"),
+                    _text(fields, "stage"),
+                    _number(fields, "t"),
+                    _text(fields, "client"),
+                    _text(fields, "queue"),
+                    _text(fields, "phase"),
+                )
+            )
     return TraceLog(tuple(lines), unreadable_count)
 
 
@@ -176,8 +188,10 @@ def read_run(directory: Path) -> RunDescription:
             Phase(str(name), int(start), int(end)) for name, start, end in fields["phases"]
         )
         return RunDescription(
-            phases, str(fields["unrelated_queue"]),
-            str(fields["calm_phase"]), str(fields["slow_phase"]),
+            phases,
+            str(fields["unrelated_queue"]),
+            str(fields["calm_phase"]),
+            str(fields["slow_phase"]),
             {str(address): str(name) for address, name in fields.get("names", {}).items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
@@ -189,10 +203,12 @@ def read_run(directory: Path) -> RunDescription:
 def write_run(directory: Path, run: RunDescription) -> None:
     """Write run.json, the inverse of `read_run`."""
     fields = {
-        "format": "penstock-run", "version": 1,
+        "format": "penstock-run",
+        "version": 1,
         "phases": [list(phase) for phase in run.phases],
         "unrelated_queue": run.unrelated_queue,
-        "calm_phase": run.calm_phase, "slow_phase": run.slow_phase,
+        "calm_phase": run.calm_phase,
+        "slow_phase": run.slow_phase,
         "names": dict(run.names),
     }
     (directory / RUN_FILE).write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
@@ -226,9 +242,15 @@ def _event(boot_id: str, fields: dict[str, Json]) -> FlowEvent:
         name: _number(fields, name) for name in (*STATE_FIELDS, *SAMPLE_FIELDS) if name in fields
     }
     return FlowEvent(
-        boot_id, _number(fields, "seq"), _number(fields, "t"), _text(fields, "kind"),
-        _text(fields, "actor"), _text(fields, "peer"), _text(fields, "reason"),
-        _number(fields, "amount"), numbers,
+        boot_id,
+        _number(fields, "seq"),
+        _number(fields, "t"),
+        _text(fields, "kind"),
+        _text(fields, "actor"),
+        _text(fields, "peer"),
+        _text(fields, "reason"),
+        _number(fields, "amount"),
+        numbers,
     )
 
 

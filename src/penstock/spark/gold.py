@@ -11,11 +11,13 @@ from penstock.spark.formats import STATE_FIELDS
 from penstock.spark.rows import MEASURES, PERCENTILES, THROUGHPUT_BUCKET_NS
 from penstock.spark.schemas import BLAME_SCHEMA
 
-_BLAME_ARROW = pa.schema([
-    pa.field("bucket_ns", pa.int64()),
-    *(pa.field(name, pa.string()) for name in ("victim", "root", "cause", "path")),
-    pa.field("blamed_ns", pa.int64()),
-])
+_BLAME_ARROW = pa.schema(
+    [
+        pa.field("bucket_ns", pa.int64()),
+        *(pa.field(name, pa.string()) for name in ("victim", "root", "cause", "path")),
+        pa.field("blamed_ns", pa.int64()),
+    ]
+)
 
 
 def edges(intervals: DataFrame, events: DataFrame, bucket_ns: int) -> DataFrame:
@@ -43,29 +45,36 @@ def _unattended(events: DataFrame) -> DataFrame:
         .where((F.col("consumers") == 0) & (F.col("end_ns") > F.col("t_ns")))
         .select(
             F.concat(F.lit("consumers:"), F.expr("substring(actor, 7)")).alias("actor"),
-            F.lit(NOBODY).alias("peer"), F.lit("no consumer").alias("reason"),
-            F.col("t_ns").alias("start_ns"), "end_ns",
+            F.lit(NOBODY).alias("peer"),
+            F.lit("no consumer").alias("reason"),
+            F.col("t_ns").alias("start_ns"),
+            "end_ns",
         )
     )
 
 
 def who_blocked_whom(cut: DataFrame) -> DataFrame:
     """Time per edge and bucket."""
-    return _victims(cut).groupBy("bucket_ns", "actor", "peer", "reason").agg(
-        F.sum(F.col("end_ns") - F.col("start_ns")).alias("blocked_ns")
+    return (
+        _victims(cut)
+        .groupBy("bucket_ns", "actor", "peer", "reason")
+        .agg(F.sum(F.col("end_ns") - F.col("start_ns")).alias("blocked_ns"))
     )
 
 
 def held_time(cut: DataFrame) -> DataFrame:
     """Length of the union of each actor's intervals, per bucket."""
     reached = F.max("end_ns").over(
-        Window.partitionBy("bucket_ns", "actor").orderBy("start_ns", "end_ns")
+        Window.partitionBy("bucket_ns", "actor")
+        .orderBy("start_ns", "end_ns")
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     fresh = F.col("end_ns") - F.greatest("start_ns", F.coalesce(reached, F.lit(0)))
     return (
-        _victims(cut).withColumn("fresh_ns", F.greatest(fresh, F.lit(0)))
-        .groupBy("bucket_ns", "actor").agg(F.sum("fresh_ns").alias("held_ns"))
+        _victims(cut)
+        .withColumn("fresh_ns", F.greatest(fresh, F.lit(0)))
+        .groupBy("bucket_ns", "actor")
+        .agg(F.sum("fresh_ns").alias("held_ns"))
     )
 
 
@@ -78,8 +87,10 @@ def root_cause(cut: DataFrame, members: Mapping[str, Sequence[str]]) -> DataFram
     known = dict(members)
 
     def sweep_bucket(table: pa.Table) -> pa.Table:
-        columns = [table.column(name).to_pylist() for name in
-                   ("actor", "peer", "reason", "start_ns", "end_ns")]
+        columns = [
+            table.column(name).to_pylist()
+            for name in ("actor", "peer", "reason", "start_ns", "end_ns")
+        ]
         found = sweep((Edge(*row) for row in zip(*columns, strict=True)), known)
         bucket = table.column("bucket_ns")[0].as_py()
         rows = [(bucket, *key, blamed_ns) for key, blamed_ns in sorted(found.items())]
@@ -95,40 +106,60 @@ def time_in_state(events: DataFrame) -> DataFrame:
     """Sum of the differences between an actor's samples."""
     order = Window.partitionBy("boot_id", "actor").orderBy("seq")
     steps = events.where(F.col("kind") == "time_sample").select(
-        "actor", (F.col("t_ns") - F.lag("t_ns").over(order)).alias("wall_ns"),
+        "actor",
+        (F.col("t_ns") - F.lag("t_ns").over(order)).alias("wall_ns"),
         *((F.col(name) - F.lag(name).over(order)).alias(name) for name in STATE_FIELDS),
     )
-    return steps.where(F.col("wall_ns").isNotNull()).groupBy("actor").agg(
-        *(F.sum(name).alias(name) for name in ("wall_ns", *STATE_FIELDS))
+    return (
+        steps.where(F.col("wall_ns").isNotNull())
+        .groupBy("actor")
+        .agg(*(F.sum(name).alias(name) for name in ("wall_ns", *STATE_FIELDS)))
     )
 
 
 def latency(spans: DataFrame) -> DataFrame:
     """Exact percentiles per phase, queue and measure."""
-    measured = spans.where(F.col("published_ns").isNotNull()).select(
-        "phase", "queue", F.explode(F.create_map(
-            F.lit(MEASURES[0]), F.col("confirmed_ns") - F.col("published_ns"),
-            F.lit(MEASURES[1]), F.col("delivered_ns") - F.col("published_ns"),
-        )).alias("measure", "latency_ns"),
-    ).where(F.col("latency_ns").isNotNull())
+    measured = (
+        spans.where(F.col("published_ns").isNotNull())
+        .select(
+            "phase",
+            "queue",
+            F.explode(
+                F.create_map(
+                    F.lit(MEASURES[0]),
+                    F.col("confirmed_ns") - F.col("published_ns"),
+                    F.lit(MEASURES[1]),
+                    F.col("delivered_ns") - F.col("published_ns"),
+                )
+            ).alias("measure", "latency_ns"),
+        )
+        .where(F.col("latency_ns").isNotNull())
+    )
     names = ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
-    return measured.groupBy("phase", "queue", "measure").agg(
-        F.count("*").alias("messages"),
-        F.percentile("latency_ns", list(PERCENTILES)).alias("parts"),
-    ).select(
-        "phase", "queue", "measure", "messages",
-        *(F.col("parts")[index].alias(name) for index, name in enumerate(names)),
+    return (
+        measured.groupBy("phase", "queue", "measure")
+        .agg(
+            F.count("*").alias("messages"),
+            F.percentile("latency_ns", list(PERCENTILES)).alias("parts"),
+        )
+        .select(
+            "phase",
+            "queue",
+            "measure",
+            "messages",
+            *(F.col("parts")[index].alias(name) for index, name in enumerate(names)),
+        )
     )
 
 
 def throughput(messages: DataFrame, origin_ns: int) -> DataFrame:
     """Messages that reached each stage, per queue and 250 ms; a bucket starts at `origin_ns`."""
-    bucket = F.col("t_ns") - F.pmod(
-        F.col("t_ns") - F.lit(origin_ns), F.lit(THROUGHPUT_BUCKET_NS)
-    )
+    bucket = F.col("t_ns") - F.pmod(F.col("t_ns") - F.lit(origin_ns), F.lit(THROUGHPUT_BUCKET_NS))
     return messages.groupBy(bucket.alias("bucket_ns"), "queue").agg(
-        *(F.count(F.when(F.col("stage") == stage, 1)).alias(stage)
-          for stage in ("published", "confirmed", "delivered", "acked"))
+        *(
+            F.count(F.when(F.col("stage") == stage, 1)).alias(stage)
+            for stage in ("published", "confirmed", "delivered", "acked")
+        )
     )
 
 
@@ -143,9 +174,13 @@ def integrity(spans: DataFrame) -> DataFrame:
         "delivered": F.col("deliveries") > 0,
         "lost": confirmed & (F.col("deliveries") == 0),
     }
-    return spans.where(F.col("published_ns").isNotNull()).groupBy("queue").agg(
-        *(F.count(F.when(fact, 1)).alias(name) for name, fact in facts.items()),
-        F.sum(F.greatest(F.col("deliveries") - 1, F.lit(0))).alias("duplicated"),
+    return (
+        spans.where(F.col("published_ns").isNotNull())
+        .groupBy("queue")
+        .agg(
+            *(F.count(F.when(fact, 1)).alias(name) for name, fact in facts.items()),
+            F.sum(F.greatest(F.col("deliveries") - 1, F.lit(0))).alias("duplicated"),
+        )
     )
 
 
@@ -158,6 +193,4 @@ def queue_depth(events: DataFrame) -> DataFrame:
 
 def event_kinds(events: DataFrame) -> DataFrame:
     """How often each kind of event happened."""
-    return events.groupBy("kind").agg(
-        F.count("*").alias("events"), F.sum("amount").alias("amount")
-    )
+    return events.groupBy("kind").agg(F.count("*").alias("events"), F.sum("amount").alias("amount"))

@@ -62,7 +62,10 @@ class GateTracker:
         return max(event.t_ns - max(event.amount, 0), self._ended_at.get(triple, 0))
 
     def _end(
-        self, triple: tuple[str, str, str], event: FlowEvent, start_ns: int,
+        self,
+        triple: tuple[str, str, str],
+        event: FlowEvent,
+        start_ns: int,
     ) -> BlockInterval:
         self._closed_at.pop(triple, None)
         self._ended_at[triple] = event.t_ns
@@ -100,9 +103,7 @@ def unattended_edges(events: Iterable[FlowEvent]) -> list[Edge]:
         key = (event.boot_id, event.actor)
         last = before.get(key)
         if last is not None and last.numbers.get("consumers") == 0:
-            edges.append(
-                Edge(group_of(event.actor), NOBODY, "no consumer", last.t_ns, event.t_ns)
-            )
+            edges.append(Edge(group_of(event.actor), NOBODY, "no consumer", last.t_ns, event.t_ns))
         before[key] = event
     return edges
 

@@ -47,7 +47,11 @@ class SparkJob:
     """One analysis of one input directory into one directory of tables."""
 
     def __init__(
-        self, spark: SparkSession, input_dir: Path, tables_dir: Path, bucket_ns: int,
+        self,
+        spark: SparkSession,
+        input_dir: Path,
+        tables_dir: Path,
+        bucket_ns: int,
         origin_ns: int = 0,
     ) -> None:
         self._spark = spark
@@ -115,17 +119,23 @@ class SparkJob:
         return tuple(sorted(row_type(**fields) for fields in table.to_pylist()))
 
     def _counts(self, events: DataFrame, messages: DataFrame) -> Counts:
-        per_boot = events.groupBy("boot_id").agg(
-            F.count("*").alias("count"),
-            (F.max("seq") - F.min("seq") + 1 - F.count("*")).alias("missing"),
-        ).collect()
+        per_boot = (
+            events.groupBy("boot_id")
+            .agg(
+                F.count("*").alias("count"),
+                (F.max("seq") - F.min("seq") + 1 - F.count("*")).alias("missing"),
+            )
+            .collect()
+        )
         unreadable = sum(
             self._read(name).where(F.col(CORRUPT).isNotNull()).count()
             for name in ("bronze/events", "bronze/messages")
         )
         return Counts(
-            sum(row["count"] for row in per_boot), sum(row["missing"] for row in per_boot),
-            unreadable, messages.count(),
+            sum(row["count"] for row in per_boot),
+            sum(row["missing"] for row in per_boot),
+            unreadable,
+            messages.count(),
         )
 
 
@@ -133,12 +143,11 @@ def members_of_groups(events: DataFrame) -> dict[str, tuple[str, ...]]:
     """The consumers of each queue, from every event that names a consumer and a queue."""
     pairs = (
         events.select(F.col("actor").alias("consumer"), F.col("peer").alias("other"))
-        .unionByName(
-            events.select(F.col("peer").alias("consumer"), F.col("actor").alias("other"))
-        )
+        .unionByName(events.select(F.col("peer").alias("consumer"), F.col("actor").alias("other")))
         .where(F.col("consumer").startswith("consumer:"))
         .where(F.col("other").rlike("^(queue|consumers):"))
         .select("consumer", F.regexp_replace("other", "^queue:", "consumers:").alias("group"))
-        .groupBy("group").agg(F.sort_array(F.collect_set("consumer")).alias("consumers"))
+        .groupBy("group")
+        .agg(F.sort_array(F.collect_set("consumer")).alias("consumers"))
     )
     return {row["group"]: tuple(row["consumers"]) for row in pairs.collect()}

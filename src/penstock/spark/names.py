@@ -24,15 +24,11 @@ def renamed(tables: Tables, names: Mapping[str, str]) -> Tables:
             for row in tables.who_blocked_whom
         ),
         root_cause=tuple(
-            row._replace(
-                victim=rename(row.victim), root=rename(row.root), path=rename(row.path)
-            )
+            row._replace(victim=rename(row.victim), root=rename(row.root), path=rename(row.path))
             for row in tables.root_cause
         ),
         held_time=tuple(row._replace(actor=rename(row.actor)) for row in tables.held_time),
-        time_in_state=tuple(
-            row._replace(actor=rename(row.actor)) for row in tables.time_in_state
-        ),
+        time_in_state=tuple(row._replace(actor=rename(row.actor)) for row in tables.time_in_state),
     )
 
 

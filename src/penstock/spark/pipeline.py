@@ -43,7 +43,11 @@ class Engine:
 
 
 def run(
-    input_dir: Path, output_dir: Path, *, with_spark: bool = True, bucket_ns: int = BUCKET_NS,
+    input_dir: Path,
+    output_dir: Path,
+    *,
+    with_spark: bool = True,
+    bucket_ns: int = BUCKET_NS,
 ) -> Summary:
     """Analyse `input_dir`, write tables, summary.json and index.html below `output_dir`.
 
@@ -57,11 +61,19 @@ def run(
         output_dir.mkdir(parents=True, exist_ok=True)
         if engine.java is None:
             tables, source = _run_plain(
-                input_dir, output_dir, engine.note, bucket_ns, description.origin_ns,
+                input_dir,
+                output_dir,
+                engine.note,
+                bucket_ns,
+                description.origin_ns,
             )
         else:
             tables, source = _run_spark(
-                input_dir, output_dir, engine, bucket_ns, description.origin_ns,
+                input_dir,
+                output_dir,
+                engine,
+                bucket_ns,
+                description.origin_ns,
             )
         tables = renamed(tables, description.names)
         summary = summarise(tables, description, source)
@@ -89,7 +101,11 @@ def choose_engine() -> Engine:
 
 
 def _run_spark(
-    input_dir: Path, output_dir: Path, engine: Engine, bucket_ns: int, origin_ns: int,
+    input_dir: Path,
+    output_dir: Path,
+    engine: Engine,
+    bucket_ns: int,
+    origin_ns: int,
 ) -> tuple[Tables, Source]:
     assert engine.java is not None, "the caller chose Spark only with a Java"
     # Spark is an optional, heavy dependency: whoever runs without it must not import it.
@@ -104,7 +120,11 @@ def _run_spark(
 
 
 def _run_plain(
-    input_dir: Path, output_dir: Path, note: str, bucket_ns: int, origin_ns: int,
+    input_dir: Path,
+    output_dir: Path,
+    note: str,
+    bucket_ns: int,
+    origin_ns: int,
 ) -> tuple[Tables, Source]:
     events = read_events(input_dir)
     traces = read_traces(input_dir)
@@ -114,8 +134,12 @@ def _run_plain(
     for name, rows in tables._asdict().items():
         _write_csv(gold_dir / f"{name}.csv", rows)
     return tables, Source(
-        "plain", note, len(events.events), events.missing_count,
-        events.unreadable_count + traces.unreadable_count, len(traces.lines),
+        "plain",
+        note,
+        len(events.events),
+        events.missing_count,
+        events.unreadable_count + traces.unreadable_count,
+        len(traces.lines),
     )
 
 
@@ -126,4 +150,3 @@ def _write_csv(path: Path, rows: Sequence[tuple[object, ...]]) -> None:
             fields: tuple[str, ...] = getattr(rows[0], "_fields", ())
             writer.writerow(fields)
         writer.writerows(rows)
-

@@ -51,7 +51,10 @@ class _Stages:
 
 
 def analyse(
-    events: EventLog, traces: TraceLog, bucket_ns: int, origin_ns: int = 0,
+    events: EventLog,
+    traces: TraceLog,
+    bucket_ns: int,
+    origin_ns: int = 0,
 ) -> Tables:
     """All gold tables. bucket_ns: width of the buckets of blame, > 0; origin_ns: a moment at which
     a bucket of throughput starts, so that no bucket lies in two phases."""
@@ -134,8 +137,11 @@ def throughput(lines: Iterable[TraceLine], origin_ns: int = 0) -> list[Throughpu
         counts[line.stage] = counts.get(line.stage, 0) + 1
     return [
         ThroughputRow(
-            *key, *(stages.counts.get(stage, 0)
-                    for stage in ("published", "confirmed", "delivered", "acked")),
+            *key,
+            *(
+                stages.counts.get(stage, 0)
+                for stage in ("published", "confirmed", "delivered", "acked")
+            ),
         )
         for key, stages in sorted(found.items())
     ]
@@ -150,8 +156,13 @@ def integrity(spans: Iterable[MessageSpan]) -> list[IntegrityRow]:
         sums = found.setdefault(span.queue, [0] * 7)
         confirmed = span.confirmed_ns is not None
         facts = (
-            True, confirmed, span.refused, not confirmed and not span.refused,
-            span.deliveries > 0, confirmed and span.deliveries == 0, max(0, span.deliveries - 1),
+            True,
+            confirmed,
+            span.refused,
+            not confirmed and not span.refused,
+            span.deliveries > 0,
+            confirmed and span.deliveries == 0,
+            max(0, span.deliveries - 1),
         )
         for index, fact in enumerate(facts):
             sums[index] += int(fact)
@@ -180,10 +191,14 @@ def queue_depth(events: Iterable[FlowEvent]) -> list[DepthRow]:
     """All queue samples in order of time."""
     return sorted(
         DepthRow(
-            event.t_ns, event.actor.removeprefix("queue:"), event.numbers.get("ready", 0),
-            event.numbers.get("unacked", 0), event.numbers.get("consumers", 0),
+            event.t_ns,
+            event.actor.removeprefix("queue:"),
+            event.numbers.get("ready", 0),
+            event.numbers.get("unacked", 0),
+            event.numbers.get("consumers", 0),
         )
-        for event in events if event.kind == "queue_sample"
+        for event in events
+        if event.kind == "queue_sample"
     )
 
 

@@ -26,7 +26,11 @@ class Promise(NamedTuple):
 
 
 def check(
-    tables: Tables, run: RunDescription, has_events: bool, explained_share: float, held_ns: int,
+    tables: Tables,
+    run: RunDescription,
+    has_events: bool,
+    explained_share: float,
+    held_ns: int,
 ) -> tuple[Promise, ...]:
     """Check all promises, in the order in which a reader cares."""
     return (
@@ -68,7 +72,8 @@ def _explained(has_events: bool, explained_share: float, held_ns: int) -> Promis
     if held_ns == 0:
         return Promise(name, "kept", "no publisher was held")
     return Promise(
-        name, _state(explained_share >= EXPLAINED_SHARE_MIN),
+        name,
+        _state(explained_share >= EXPLAINED_SHARE_MIN),
         f"{explained_share:.1%} of {held_ns / 1e9:.1f} s explained",
     )
 
@@ -98,7 +103,8 @@ def _time_adds_up(tables: Tables) -> Promise:
         for row in rows
     ]
     return Promise(
-        name, _state(max(off) <= STATE_SUM_TOLERANCE),
+        name,
+        _state(max(off) <= STATE_SUM_TOLERANCE),
         f"{len(rows)} actors, at most {max(off):.2%} off",
     )
 
@@ -111,7 +117,8 @@ def _bystander(tables: Tables, run: RunDescription) -> Promise:
         return Promise(name, "unknown", "no messages on an unrelated queue in both phases")
     limit_ns = max(BYSTANDER_FACTOR_MAX * calm.p99_ns, BYSTANDER_FLOOR_NS)
     return Promise(
-        name, _state(slow.p99_ns <= limit_ns),
+        name,
+        _state(slow.p99_ns <= limit_ns),
         f"p99 {calm.p99_ns / 1e6:.1f} ms in {run.calm_phase}, "
         f"{slow.p99_ns / 1e6:.1f} ms in {run.slow_phase}, limit {limit_ns / 1e6:.0f} ms",
     )

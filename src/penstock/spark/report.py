@@ -22,7 +22,11 @@ _NO_CHARTS: Final = (
 
 
 def write_report(
-    path: Path, tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int,
+    path: Path,
+    tables: Tables,
+    run: RunDescription,
+    summary: Summary,
+    bucket_ns: int,
 ) -> None:
     """Write the page. Raises: OSError."""
     path.write_text(render(tables, run, summary, bucket_ns), encoding="utf-8")
@@ -31,10 +35,16 @@ def write_report(
 def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int) -> str:
     """The whole page as text."""
     parts = [
-        _head(summary), _tiles(summary), _promises(summary), _sentences(summary),
+        _head(summary),
+        _tiles(summary),
+        _promises(summary),
+        _sentences(summary),
         *_charts(tables, run, bucket_ns),
-        _blame_table(tables), _latency_table(tables, run), _integrity_table(tables),
-        _events_table(tables), _foot(summary),
+        _blame_table(tables),
+        _latency_table(tables, run),
+        _integrity_table(tables),
+        _events_table(tables),
+        _foot(summary),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -64,10 +74,14 @@ def _tiles(summary: Summary) -> str:
         (f"{summary.held_ns / 1e9:.1f} s", "publishers held"),
         (f"{top.share:.0%}" if top else "–", top.cause if top else "nothing held anybody"),
     )
-    return '<section class="tiles">' + "".join(
-        f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
-        for value, name in tiles
-    ) + "</section>"
+    return (
+        '<section class="tiles">'
+        + "".join(
+            f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+            for value, name in tiles
+        )
+        + "</section>"
+    )
 
 
 def _promises(summary: Summary) -> str:
@@ -94,20 +108,36 @@ def _charts(tables: Tables, run: RunDescription, bucket_ns: int) -> list[str]:
 
     start_ns = charts.start_of(tables, run)
     drawn = (
-        ("Throughput and backlog", "Counted by the clients, in steps of 250 ms.",
-         charts.throughput(tables, run, start_ns)),
-        ("Latency by phase", "Dot: median. Dash: 99th percentile. By the phase of publishing.",
-         charts.latency(tables, run)),
-        ("Why publishers were held", "Connections and channels held, on average, by root cause.",
-         charts.causes(tables, run, start_ns, bucket_ns)),
-        ("Who held whom", "Left is held by right. The colour is the share of time.",
-         charts.heat_strip(tables, run, start_ns, bucket_ns)),
-        ("Where time went", "Every actor’s wall time; the four parts add up to 100 %.",
-         charts.time_in_state(tables)),
+        (
+            "Throughput and backlog",
+            "Counted by the clients, in steps of 250 ms.",
+            charts.throughput(tables, run, start_ns),
+        ),
+        (
+            "Latency by phase",
+            "Dot: median. Dash: 99th percentile. By the phase of publishing.",
+            charts.latency(tables, run),
+        ),
+        (
+            "Why publishers were held",
+            "Connections and channels held, on average, by root cause.",
+            charts.causes(tables, run, start_ns, bucket_ns),
+        ),
+        (
+            "Who held whom",
+            "Left is held by right. The colour is the share of time.",
+            charts.heat_strip(tables, run, start_ns, bucket_ns),
+        ),
+        (
+            "Where time went",
+            "Every actor’s wall time; the four parts add up to 100 %.",
+            charts.time_in_state(tables),
+        ),
     )
     return [
         _card(title, f'<p class="note">{escape(note)}</p><div class="chart">{svg}</div>')
-        for title, note, svg in drawn if svg
+        for title, note, svg in drawn
+        if svg
     ]
 
 
@@ -131,7 +161,10 @@ def _latency_table(tables: Tables, run: RunDescription) -> str:
     order = {phase.name: index for index, phase in enumerate(run.phases)}
     rows = [
         (
-            row.phase or "(none)", row.queue, row.measure, f"{row.messages:,}",
+            row.phase or "(none)",
+            row.queue,
+            row.measure,
+            f"{row.messages:,}",
             *(f"{value / 1e6:,.2f}" for value in row[4:]),
         )
         for row in sorted(
@@ -144,11 +177,17 @@ def _latency_table(tables: Tables, run: RunDescription) -> str:
 
 
 def _integrity_table(tables: Tables) -> str:
-    rows = [
-        (row.queue, *(f"{value:,}" for value in row[1:])) for row in tables.integrity
-    ]
-    heads = ("queue", "published", "confirmed", "refused", "unanswered", "delivered", "lost",
-             "duplicates")
+    rows = [(row.queue, *(f"{value:,}" for value in row[1:])) for row in tables.integrity]
+    heads = (
+        "queue",
+        "published",
+        "confirmed",
+        "refused",
+        "unanswered",
+        "delivered",
+        "lost",
+        "duplicates",
+    )
     return _table("What became of the messages", heads, rows, "")
 
 
@@ -158,7 +197,10 @@ def _events_table(tables: Tables) -> str:
 
 
 def _table(
-    title: str, heads: Sequence[str], rows: Iterable[Sequence[str]], note: str,
+    title: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    note: str,
 ) -> str:
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
@@ -169,7 +211,7 @@ def _table(
     return _card(
         title,
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        f'</div>{note}',
+        f"</div>{note}",
     )
 
 
@@ -183,13 +225,13 @@ def _left_out(count: int) -> str:
 
 
 def _card(title: str, body: str) -> str:
-    return f"<section class=\"card\"><h2>{escape(title)}</h2>{body}</section>"
+    return f'<section class="card"><h2>{escape(title)}</h2>{body}</section>'
 
 
 def _foot(summary: Summary) -> str:
     source = summary.source
     return (
-        f'<footer>penstock {escape(penstock.__version__)} · {source.event_count:,} flow events, '
+        f"<footer>penstock {escape(penstock.__version__)} · {source.event_count:,} flow events, "
         f"{source.trace_count:,} trace lines · tables beside this page in <code>tables/</code> · "
         "times are CLOCK_MONOTONIC of this machine</footer>"
     )

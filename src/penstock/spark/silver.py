@@ -20,8 +20,12 @@ def block_interval(events: DataFrame) -> DataFrame:
     before = F.lag("is_close").over(order)
     alternating = (
         changes.withColumn("is_close_before", before)
-        .withColumn("ended_ns", F.max(F.when(~F.col("is_close"), F.col("t_ns"))).over(
-            order.rowsBetween(Window.unboundedPreceding, -1)))
+        .withColumn(
+            "ended_ns",
+            F.max(F.when(~F.col("is_close"), F.col("t_ns"))).over(
+                order.rowsBetween(Window.unboundedPreceding, -1)
+            ),
+        )
         .where(
             F.col("is_close_before").isNull()
             | (F.col("is_close") != F.col("is_close_before"))
@@ -30,13 +34,13 @@ def block_interval(events: DataFrame) -> DataFrame:
         )
     )
     paired = (
-        alternating
-        .withColumn("next_ns", F.lead("t_ns").over(order))
+        alternating.withColumn("next_ns", F.lead("t_ns").over(order))
         .withColumn("next_kind", F.lead("kind").over(order))
         .join(F.broadcast(last), "boot_id")
     )
     normal = paired.where("is_close").select(
-        *TRIPLE, F.col("t_ns").alias("start_ns"),
+        *TRIPLE,
+        F.col("t_ns").alias("start_ns"),
         F.coalesce("next_ns", "last_ns").alias("end_ns"),
         F.coalesce("next_kind", F.lit("end_of_data")).alias("closed_by"),
     )
@@ -47,7 +51,8 @@ def block_interval(events: DataFrame) -> DataFrame:
         F.greatest(
             F.col("t_ns") - F.greatest("amount", F.lit(0)), F.coalesce("ended_ns", F.lit(0))
         ).alias("start_ns"),
-        F.col("t_ns").alias("end_ns"), F.col("kind").alias("closed_by"),
+        F.col("t_ns").alias("end_ns"),
+        F.col("kind").alias("closed_by"),
     )
     return normal.unionByName(recovered).where("end_ns > start_ns")
 
@@ -79,7 +84,9 @@ def alarm_interval(events: DataFrame) -> DataFrame:
         .where(F.col("kind") == "alarm_set")
         .join(F.broadcast(last), "boot_id")
         .select(
-            "boot_id", F.col("actor").alias("alarm"), F.col("t_ns").alias("start_ns"),
+            "boot_id",
+            F.col("actor").alias("alarm"),
+            F.col("t_ns").alias("start_ns"),
             F.coalesce("next_ns", "last_ns").alias("end_ns"),
             F.col("next_ns").isNull().alias("is_open"),
         )
@@ -88,6 +95,7 @@ def alarm_interval(events: DataFrame) -> DataFrame:
 
 def message_span(messages: DataFrame) -> DataFrame:
     """One row a message: when it first reached each stage, and how often it was delivered."""
+
     def stage(name: str) -> Column:
         return F.when(F.col("stage") == name, F.col("t_ns"))
 
@@ -97,7 +105,8 @@ def message_span(messages: DataFrame) -> DataFrame:
         ).alias(name)
 
     return messages.groupBy("message_id").agg(
-        at_publish("queue"), at_publish("phase"),
+        at_publish("queue"),
+        at_publish("phase"),
         F.min(stage("published")).alias("published_ns"),
         F.min(stage("confirmed")).alias("confirmed_ns"),
         F.min(stage("delivered")).alias("delivered_ns"),

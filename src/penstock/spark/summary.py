@@ -77,13 +77,25 @@ def summarise(tables: Tables, run: RunDescription, source: Source) -> Summary:
     held_ns = sum(cause.blamed_ns for cause in causes)
     unexplained_ns = sum(cause.blamed_ns for cause in causes if cause.cause in UNEXPLAINED)
     explained_share = 1.0 - unexplained_ns / held_ns if held_ns else 1.0
-    totals = [sum(column) for column in zip(
-        *(row[1:] for row in tables.integrity), strict=True,
-    )] or [0] * 7
+    totals = [
+        sum(column)
+        for column in zip(
+            *(row[1:] for row in tables.integrity),
+            strict=True,
+        )
+    ] or [0] * 7
     published, confirmed, refused, _, delivered, lost, duplicated = totals
     return Summary(
-        source, published, confirmed, refused, delivered, lost, duplicated,
-        held_ns, explained_share, causes,
+        source,
+        published,
+        confirmed,
+        refused,
+        delivered,
+        lost,
+        duplicated,
+        held_ns,
+        explained_share,
+        causes,
         check(tables, run, source.event_count > 0, explained_share, held_ns),
         tuple(_sentences(tables, run, source, causes, held_ns)),
     )
@@ -112,8 +124,11 @@ def worst_victims(tables: Tables) -> list[tuple[str, int]]:
 
 
 def _sentences(
-    tables: Tables, run: RunDescription, source: Source,
-    causes: tuple[CauseShare, ...], held_ns: int,
+    tables: Tables,
+    run: RunDescription,
+    source: Source,
+    causes: tuple[CauseShare, ...],
+    held_ns: int,
 ) -> list[str]:
     found: list[str] = []
     if not source.event_count:
@@ -124,8 +139,9 @@ def _sentences(
         victim, victim_ns = worst_victims(tables)[0]
         found.append(
             "Publishers were held because of "
-            + ", ".join(f"{cause.cause} ({cause.share:.0%})"
-                        for cause in causes[:4] if cause.share >= 0.005)
+            + ", ".join(
+                f"{cause.cause} ({cause.share:.0%})" for cause in causes[:4] if cause.share >= 0.005
+            )
             + f"; {victim} most, {victim_ns / 1e9:.1f} s."
         )
         top = max(_by_path(tables).items(), key=lambda item: (item[1], item[0]))

@@ -74,7 +74,9 @@ class PeerOutput(Output):
         self.pending += self.writer.getvalue()
         self.writer.truncate(0)
         self.pending_bytes_max = max(self.pending_bytes_max, len(self.pending))
-        count = len(self.pending) if self.room_bytes < 0 else min(self.room_bytes, len(self.pending))
+        count = (
+            len(self.pending) if self.room_bytes < 0 else min(self.room_bytes, len(self.pending))
+        )
         self.sent += self.pending[:count]
         self.pending = self.pending[count:]
         if self.room_bytes >= 0:
@@ -162,9 +164,7 @@ class Peer:
     def __init__(self, bed: Bed, name: str, host: str = "127.0.0.1") -> None:
         self.bed = bed
         broker = bed.broker
-        self.output = PeerOutput(
-            broker.scheduler.outputs, broker.config.socket_output_high_bytes
-        )
+        self.output = PeerOutput(broker.scheduler.outputs, broker.config.socket_output_high_bytes)
         self.shell = PeerShell(self.output)
         self.output.shell = self.shell
         self.connection = broker.accept(host, name, self.output, self.shell)
@@ -335,7 +335,5 @@ def publish(
 ) -> bytes:
     """The frames of a whole basic.publish."""
     method = encode_method(m.BasicPublish(exchange, key, mandatory, False))
-    whole = make_content(
-        channel, method, header(len(body), *properties), body, frame_bytes_max
-    )
+    whole = make_content(channel, method, header(len(body), *properties), body, frame_bytes_max)
     return frame(1, channel, method) + whole.raw

@@ -11,7 +11,7 @@ from penstock.demo.children import Child, Children
 
 pytestmark = pytest.mark.slow
 
-READS_INPUT = "import sys; print('{\"ready\": 1, \"n\": 5}', flush=True); sys.stdin.read()"
+READS_INPUT = 'import sys; print(\'{"ready": 1, "n": 5}\', flush=True); sys.stdin.read()'
 FAILS = "import sys; print('no good', file=sys.stderr); sys.exit(3)"
 
 

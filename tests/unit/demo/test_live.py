@@ -20,7 +20,8 @@ def test_holds_are_seen_as_they_come_and_go(tmp_path: Path) -> None:
     tail = EventTail(tmp_path)
     assert tail.look(1000) == tail.look(1000)
     text = hold(1200, "gate_closed", "chan:A/1", "queue:/q") + hold(
-        1200, "gate_closed", "queue:/q", "consumers:/q", "depth")
+        1200, "gate_closed", "queue:/q", "consumers:/q", "depth"
+    )
     with file.open("a") as events:
         events.write(text[:70])
     assert tail.look(1400).share == 0.0

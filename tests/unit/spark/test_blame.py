@@ -13,8 +13,11 @@ times = st.integers(0, 200)
 edges = st.lists(
     st.builds(
         lambda actor, peer, reason, start, length: Edge(actor, peer, reason, start, start + length),
-        st.sampled_from(ACTORS), st.sampled_from(PEERS), st.sampled_from(("credit", "depth")),
-        times, st.integers(0, 60),
+        st.sampled_from(ACTORS),
+        st.sampled_from(PEERS),
+        st.sampled_from(("credit", "depth")),
+        times,
+        st.integers(0, 60),
     ),
     max_size=14,
 )
@@ -39,7 +42,8 @@ def test_blame_is_never_zero_or_negative(found: list[Edge]) -> None:
 
 @given(edges, st.integers(1, 50))
 def test_buckets_hold_all_the_time_and_no_bucket_more_than_its_length(
-    found: list[Edge], bucket_ns: int,
+    found: list[Edge],
+    bucket_ns: int,
 ) -> None:
     whole = held_ns(found)
     sums: dict[str, int] = {}
@@ -52,9 +56,7 @@ def test_buckets_hold_all_the_time_and_no_bucket_more_than_its_length(
 
 @given(edges)
 def test_states_last_as_long_as_anything_is_held(found: list[Edge]) -> None:
-    covered = {
-        moment for edge in found for moment in range(edge.start_ns, edge.end_ns)
-    }
+    covered = {moment for edge in found for moment in range(edge.start_ns, edge.end_ns)}
     assert sum(state_lengths(found).values()) == len(covered)
 
 

@@ -14,8 +14,15 @@ from penstock.spark.intervals import (
 )
 
 
-def event(seq: int, t_ns: int, kind: str, actor: str = "a", peer: str = "b",
-          amount: int = 0, **numbers: int) -> FlowEvent:
+def event(
+    seq: int,
+    t_ns: int,
+    kind: str,
+    actor: str = "a",
+    peer: str = "b",
+    amount: int = 0,
+    **numbers: int,
+) -> FlowEvent:
     return FlowEvent("boot", seq, t_ns, kind, actor, peer, "r", amount, numbers)
 
 
@@ -31,8 +38,11 @@ def test_a_close_and_an_open_make_an_interval() -> None:
 
 def test_the_end_of_an_actor_or_of_its_peer_ends_what_it_was_in() -> None:
     for gone in ("a", "b"):
-        found = spans(event(1, 10, "gate_closed"), event(2, 25, "actor_down", gone, ""),
-                      event(3, 90, "actor_up", "x", ""))
+        found = spans(
+            event(1, 10, "gate_closed"),
+            event(2, 25, "actor_down", gone, ""),
+            event(3, 90, "actor_up", "x", ""),
+        )
         assert found == [(10, 25, "actor_down")]
 
 
@@ -43,8 +53,11 @@ def test_what_is_still_closed_ends_with_the_data() -> None:
 
 
 def test_a_repeated_close_does_not_start_again() -> None:
-    assert spans(event(1, 10, "gate_closed"), event(2, 20, "gate_closed"),
-                 event(3, 30, "gate_opened", amount=20)) == [(10, 30, "gate_opened")]
+    assert spans(
+        event(1, 10, "gate_closed"),
+        event(2, 20, "gate_closed"),
+        event(3, 30, "gate_opened", amount=20),
+    ) == [(10, 30, "gate_opened")]
 
 
 def test_an_open_whose_close_was_lost_tells_by_its_amount() -> None:
@@ -52,10 +65,11 @@ def test_an_open_whose_close_was_lost_tells_by_its_amount() -> None:
 
 
 def test_a_recovered_interval_does_not_reach_into_the_one_before() -> None:
-    assert spans(event(1, 10, "gate_closed"), event(2, 20, "gate_opened", amount=10),
-                 event(4, 30, "gate_opened", amount=25)) == [
-        (10, 20, "gate_opened"), (20, 30, "gate_opened")
-    ]
+    assert spans(
+        event(1, 10, "gate_closed"),
+        event(2, 20, "gate_opened", amount=10),
+        event(4, 30, "gate_opened", amount=25),
+    ) == [(10, 20, "gate_opened"), (20, 30, "gate_opened")]
 
 
 def test_gates_that_are_closed_can_be_read_without_opening_them() -> None:
@@ -65,10 +79,12 @@ def test_gates_that_are_closed_can_be_read_without_opening_them() -> None:
     assert [one.start_ns for one in tracker.feed(event(2, 30, "gate_opened"))] == [10]
 
 
-@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 300)), max_size=10),
-       st.integers(1, 90))
+@given(
+    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 300)), max_size=10), st.integers(1, 90)
+)
 def test_clipping_keeps_every_nanosecond_and_crosses_no_border(
-    found: list[tuple[int, int]], bucket_ns: int,
+    found: list[tuple[int, int]],
+    bucket_ns: int,
 ) -> None:
     edges = [Edge("a", "b", "r", start, start + length) for start, length in found]
     cut = clip(edges, bucket_ns)
@@ -79,20 +95,23 @@ def test_clipping_keeps_every_nanosecond_and_crosses_no_border(
 
 
 def test_a_queue_without_consumers_waits_for_nobody() -> None:
-    samples = [event(seq, seq * 10, "queue_sample", "queue:/q", "", consumers=count)
-               for seq, count in enumerate((1, 0, 0, 2), 1)]
-    assert [(one.actor, one.peer, one.start_ns, one.end_ns)
-            for one in unattended_edges(samples)] == [
-        ("consumers:/q", "nobody", 20, 30), ("consumers:/q", "nobody", 30, 40)
+    samples = [
+        event(seq, seq * 10, "queue_sample", "queue:/q", "", consumers=count)
+        for seq, count in enumerate((1, 0, 0, 2), 1)
     ]
+    assert [
+        (one.actor, one.peer, one.start_ns, one.end_ns) for one in unattended_edges(samples)
+    ] == [("consumers:/q", "nobody", 20, 30), ("consumers:/q", "nobody", 30, 40)]
 
 
 def test_consumers_are_known_from_events_that_name_them_with_their_queue() -> None:
-    found = members_of_groups([
-        event(1, 1, "actor_up", "consumer:t@conn:W", "queue:/q"),
-        event(2, 2, "gate_closed", "queue:/q", "consumer:s@conn:V"),
-        event(3, 3, "gate_closed", "conn:A", "chan:A/1"),
-    ])
+    found = members_of_groups(
+        [
+            event(1, 1, "actor_up", "consumer:t@conn:W", "queue:/q"),
+            event(2, 2, "gate_closed", "queue:/q", "consumer:s@conn:V"),
+            event(3, 3, "gate_closed", "conn:A", "chan:A/1"),
+        ]
+    )
     assert found == {"consumers:/q": ("consumer:s@conn:V", "consumer:t@conn:W")}
 
 

@@ -16,7 +16,13 @@ def test_actors_peers_and_paths_are_renamed() -> None:
     tables = Tables(
         (EdgeRow(0, "conn:h:1", "chan:h:1/1", "credit", 5),),
         (BlameRow(0, "conn:h:1", "chan:h:1/1", "broker work", "conn:h:1 → chan:h:1/1", 5),),
-        (), (), (), (), (), (), (),
+        (),
+        (),
+        (),
+        (),
+        (),
+        (),
+        (),
     )
     found = renamed(tables, {"h:1": "web"})
     assert found.who_blocked_whom[0][1:3] == ("conn:web", "chan:web/1")

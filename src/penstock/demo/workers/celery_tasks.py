@@ -26,6 +26,7 @@ def make_app(url: str) -> Any:
 
 def add_task(app: Any, done: Callable[[str], None]) -> None:
     """Register the task; `done` gets the id of each task that was carried out."""
+
     def greet(self: Any, name: str) -> None:
         done(self.request.id)
 

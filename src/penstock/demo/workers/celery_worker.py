@@ -20,7 +20,10 @@ def work(part: Part, trace: Trace) -> None:
 
     add_task(app, done)
     worker: Any = app.Worker(
-        pool="solo", concurrency=1, loglevel="WARNING", hostname=f"{part.name}@localhost",
+        pool="solo",
+        concurrency=1,
+        loglevel="WARNING",
+        hostname=f"{part.name}@localhost",
         queues=QUEUE_TASKS,
     )
     ended = threading.Event()

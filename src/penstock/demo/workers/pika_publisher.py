@@ -30,7 +30,9 @@ class Publisher:
         parameters = pika.URLParameters(part.plan.url)
         parameters.client_properties = {"connection_name": part.name}
         self._connection: Any = SelectConnection(
-            parameters, on_open_callback=self._opened, on_open_error_callback=self._failed,
+            parameters,
+            on_open_callback=self._opened,
+            on_open_error_callback=self._failed,
             on_close_callback=self._closed,
         )
 
@@ -85,7 +87,9 @@ class Publisher:
         now_ns = self._trace.note(message_id, "published", QUEUE_ORDERS, phase)
         self._unconfirmed[self._sequence] = (message_id, now_ns)
         self._channel.basic_publish(
-            "", QUEUE_ORDERS, self._body,
+            "",
+            QUEUE_ORDERS,
+            self._body,
             pika.BasicProperties(message_id=message_id, delivery_mode=2),
         )
         self._part.count("published")

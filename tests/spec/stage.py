@@ -1,0 +1,172 @@
+"""The real actors of a broker and a few hand-driven clients: the stage of the chain scenarios.
+
+Nothing is drawn here: actors run in turn with their whole budget, pipes are wide, and an actor
+that is parked is given no turn. `step` lets one actor take so many messages and no more.
+"""
+
+from penstock.base.config import Config
+from penstock.broker.actor import Actor
+from penstock.broker.channel import Channel
+from penstock.broker.lane import Lane
+from penstock.broker.queue_actor import QueueActor
+from penstock.broker.reader import Connection
+from penstock.client.events import ClientEvent, Delivery
+from penstock.flow.gate import Gate, GateObserver
+from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
+from penstock.flow.profile import Profile
+from penstock.protocol import methods as m
+from penstock.simulation.clients import Client, Role
+from penstock.simulation.dice import Dice
+from penstock.simulation.turns import SeededPicker, TurnWatcher
+from penstock.simulation.world import Setting, World
+
+BODY = b"x" * 20
+
+
+class StagePicker(SeededPicker):
+    """In turn, whole budgets; or one actor with one budget."""
+
+    def __init__(self, dice: Dice, watcher: TurnWatcher) -> None:
+        super().__init__(dice, watcher)
+        self.only = ""
+        self.count = 0
+
+    def pick(self, ready: list[Actor]) -> int:
+        self.watcher.between_turns()
+        if self.only:
+            names = [actor.identity for actor in ready]
+            if self.count == 0 or self.only not in names:
+                return -1
+            return names.index(self.only)
+        free = [at for at, actor in enumerate(ready) if actor.identity not in self.parked]
+        return free[0] if free else -1
+
+    def budget(self, budget: int) -> int:
+        if self.only:
+            count, self.count = self.count, 0
+            return count
+        return budget
+
+
+class StageSetting(Setting):
+    """A wide network and no chance."""
+
+    def __init__(self, profile: Profile, config: Config) -> None:
+        super().__init__(profile, config)
+        self.pipe_bytes = 1 << 26
+
+    def picker(self, dice: Dice, watcher: TurnWatcher) -> SeededPicker:
+        self.stage_picker = StagePicker(dice, watcher)
+        return self.stage_picker
+
+
+class Hand(Role):
+    """A channel that does what the test says. `deliveries`: what came; `acks`: answer each."""
+
+    def __init__(self, acks: bool = False) -> None:
+        super().__init__()
+        self.is_done = True
+        self.acks = acks
+        self.deliveries: list[Delivery] = []
+
+    def happened(self, event: ClientEvent) -> None:
+        if isinstance(event, Delivery):
+            self.deliveries.append(event)
+            if self.acks:
+                self.client.session.ack(self.channel, event.delivery_tag)
+
+    def say(self, method: m.Method) -> None:
+        self.client.session.request(self.channel, method)
+        self.client.flush()
+
+    def publish(self, key: str, count: int, exchange: str = "") -> None:
+        for _ in range(count):
+            self.client.session.publish(self.channel, exchange, key, BODY)
+        self.client.flush()
+
+    def publish_bodies(self, key: str, bodies: list[bytes]) -> None:
+        for body in bodies:
+            self.client.session.publish(self.channel, "", key, body)
+        self.client.flush()
+
+    def bodies(self) -> list[bytes]:
+        return [one.body for one in self.deliveries]
+
+
+class Stage:
+    """A broker under `profile` with queues q1, q2 and q3, all bound to amq.fanout."""
+
+    def __init__(self, profile: Profile) -> None:
+        setting = StageSetting(profile, Config(heartbeat_s=0, queue_depth_bytes=1 << 30))
+        self.world = World(1, setting)
+        self.broker = self.world.broker
+        self.picker = setting.stage_picker
+        self.profile = profile
+        admin = self.connect()[0]
+        for name in ("q1", "q2", "q3"):
+            admin.say(m.QueueDeclare(name))
+            admin.say(m.QueueBind(name, "amq.fanout", ""))
+        self.settle()
+
+    def connect(self, channels: int = 1, acks: bool = False) -> list[Hand]:
+        """A client with so many channels, open."""
+        hands = [Hand(acks) for _ in range(channels)]
+        self.world.connect(*hands)
+        self.settle()
+        return hands
+
+    def settle(self) -> None:
+        """Everything that can happen without time passing, the laws checked after every turn."""
+        self.world.settle()
+
+    def park(self, identity: str) -> None:
+        self.picker.parked.add(identity)
+
+    def unpark(self, identity: str) -> None:
+        self.picker.parked.discard(identity)
+
+    def step(self, identity: str, count: int) -> None:
+        """`identity` does `count` messages of work, and nobody else anything."""
+        self.picker.only, self.picker.count = identity, count
+        self.world.run_broker()
+        self.picker.only = ""
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def connection(self, client: Client) -> Connection:
+        return self.broker.connections[client.link.name]
+
+    def channel(self, hand: Hand) -> Channel:
+        return self.connection(hand.client).channels[hand.channel]
+
+    def reader_lane(self, hand: Hand) -> Lane:
+        lane = self.channel(hand).upstream
+        assert lane is not None
+        return lane
+
+    def queue_lane(self, hand: Hand, queue: str) -> Lane:
+        publisher = self.channel(hand).publisher
+        assert publisher is not None
+        return publisher.lanes[queue]
+
+    def queue(self, name: str) -> QueueActor:
+        return self.broker.vhosts["/"].queues[name]
+
+    def ready(self, name: str) -> int:
+        return int(self.queue(name).messages.ready_count())
+
+    def is_parking_one(self, hand: Hand) -> bool:
+        publisher = self.channel(hand).publisher
+        return publisher is not None and publisher.parked is not None
+
+    def store_hop(self, queue: QueueActor, initial: int, more: int) -> Hop:
+        """A parked store behind the queue's gate."""
+        gate = Gate("store:/", self.world.clock, GateObserver())
+        hop = Hop(queue.identity, LAYER_QUEUE, queue.gate, "store:/", LAYER_STORE, gate)
+        hop.set_window(initial, more, 0, 0)
+        return hop
+
+
+def numbered(count: int, start: int = 0) -> list[bytes]:
+    """Bodies that say their order."""
+    return [b"%06d" % number for number in range(start, start + count)]

@@ -1,0 +1,373 @@
+"""Scenarios 5, 8, 9, 16, 17, 21 and 26-29 of flow-semantics 19 on the real broker's actors.
+
+[R] runs under rabbitmq-3.5 and rabbitmq-4, [N] under penstock. A parked actor is given no turn.
+The store of scenarios 8 and 9 is a hop behind the queue's gate, charged by hand: in the memory-only
+broker no actor stands there.
+"""
+
+import pytest
+
+from penstock.flow.account import Account
+from penstock.flow.credit import Credit, Window
+from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
+from penstock.protocol import methods as m
+from penstock.telemetry.events import GATE_OPENED
+from tests.spec.stage import Hand, Stage, numbered
+
+EMULATED = pytest.mark.parametrize(
+    "profile", [RABBITMQ_35, RABBITMQ_4], ids=lambda profile: profile.name
+)
+ALL = pytest.mark.parametrize(
+    "profile", [RABBITMQ_35, RABBITMQ_4, PENSTOCK], ids=lambda profile: profile.name
+)
+STORE = Credit("store", Window(4000, 800, "messages"), Window(0, 0, "bytes"))
+STORE_ORIGIN = Account("conn:somebody", None, None, 0)
+
+
+def publisher(stage: Stage) -> Hand:
+    return stage.connect()[0]
+
+
+def saturate(stage: Stage, hand: Hand, queue: str) -> int:
+    """Publish to a parked `queue` until one more would stop the socket [N]; how many."""
+    initial, more = stage.profile.credit_initial, stage.profile.credit_more_after
+    # Its window, one parked, what the channel's mailbox takes behind that, and one held.
+    count = initial + 1 + (initial - (initial + 1) % more) + 1
+    hand.publish(queue, count)
+    stage.settle()
+    assert stage.channel(hand).held is not None
+    assert stage.connection(hand.client).gate.is_open
+    return count
+
+
+def test_scenario_05_overshoot_is_parked() -> None:
+    """[N]: the publish after the last credit is parked; the balance never goes below zero."""
+    stage = Stage(PENSTOCK)
+    hand = publisher(stage)
+    stage.park("queue:/q1")
+    hand.publish("q1", PENSTOCK.credit_initial + 1)
+    stage.settle()
+    assert stage.queue_lane(hand, "q1").balance == 0
+    assert stage.is_parking_one(hand)
+
+
+def in_one_turn(stage: Stage, hand: Hand, key: str, count: int, exchange: str = "") -> None:
+    """The reader forwards `count` publishes before the channel takes the first of them."""
+    identity = stage.channel(hand).identity
+    stage.park(identity)
+    hand.publish(key, count, exchange)
+    stage.settle()
+    stage.unpark(identity)
+    stage.settle()
+
+
+@EMULATED
+def test_scenario_08_chain(profile: Profile) -> None:
+    stage = Stage(profile)
+    initial = profile.credit_initial
+    hand = publisher(stage)
+    queue = stage.queue("q1")
+    store = stage.store_hop(queue, 4000, 800)
+    STORE.charge(store, STORE_ORIGIN, 4000, 0)
+    in_one_turn(stage, hand, "q1", initial)
+    channel, connection = stage.channel(hand), stage.connection(hand.client)
+    to_queue, to_channel = stage.queue_lane(hand, "q1"), stage.reader_lane(hand)
+    assert [store.balance, to_queue.balance, to_channel.balance] == [0, 0, 0]
+    assert to_queue.deferred == to_channel.deferred == initial
+    assert not (queue.gate.is_open or channel.gate.is_open or connection.gate.is_open)
+    seen = stage.broker.recorder.next_seq
+    STORE.repay(store, STORE_ORIGIN, 800, 0)
+    assert [store.balance, to_queue.balance, to_channel.balance] == [800, initial, initial]
+    assert to_queue.deferred == to_channel.deferred == 0
+    assert queue.gate.is_open
+    assert channel.gate.is_open
+    assert connection.gate.is_open
+    opened = [e.actor for e in stage.broker.recorder.since(seen) if e.kind == GATE_OPENED]
+    assert opened == [queue.identity, channel.identity, connection.identity]
+
+
+def test_scenario_08_chain_parks() -> None:
+    """[N]: the same stop, with every stage bounded by its window; release lets everything through,
+    in order."""
+    stage = Stage(PENSTOCK)
+    initial = PENSTOCK.credit_initial
+    hand = publisher(stage)
+    store = stage.store_hop(stage.queue("q1"), 4000, 800)
+    STORE.charge(store, STORE_ORIGIN, 4000, 0)
+    bodies = numbered(4 * initial)
+    hand.publish_bodies("q1", bodies)
+    stage.settle()
+    assert stage.ready("q1") == initial
+    assert stage.is_parking_one(hand)
+    to_channel = stage.reader_lane(hand)
+    assert to_channel.in_flight + to_channel.done == initial
+    assert not stage.connection(hand.client).gate.is_open
+    for _ in range(5):
+        STORE.repay(store, STORE_ORIGIN, 800, 0)
+        stage.settle()
+    assert stage.ready("q1") == 4 * initial
+    reader = stage.connect()[0]
+    reader.say(m.BasicConsume("q1", no_ack=True))
+    stage.settle()
+    assert reader.bodies() == bodies
+
+
+@EMULATED
+def test_scenario_09_partial_release(profile: Profile) -> None:
+    stage = Stage(profile)
+    initial = profile.credit_initial
+    hand = publisher(stage)
+    for name in ("q1", "q2"):
+        hand.say(m.QueueBind(name, "amq.direct", "both"))
+    stage.settle()
+    store = stage.store_hop(stage.queue("q1"), 4000, 800)
+    STORE.charge(store, STORE_ORIGIN, 4000, 0)
+    stage.park("queue:/q2")
+    in_one_turn(stage, hand, "both", initial, "amq.direct")
+    channel, connection = stage.channel(hand), stage.connection(hand.client)
+    STORE.repay(store, STORE_ORIGIN, 800, 0)
+    assert stage.queue_lane(hand, "q1").balance == initial
+    assert [peer for peer, _, _ in channel.gate.snapshot()] == ["queue:/q2"]
+    assert stage.reader_lane(hand).deferred == initial
+    assert not connection.gate.is_open
+    stage.unpark("queue:/q2")
+    stage.settle()
+    assert connection.gate.is_open
+
+
+def test_scenario_09_partial_release_parks() -> None:
+    """[N]: a publish for both queues waits for the second alone once the first grants again."""
+    stage = Stage(PENSTOCK)
+    initial = PENSTOCK.credit_initial
+    hand = publisher(stage)
+    for name in ("q1", "q2"):
+        hand.say(m.QueueBind(name, "amq.direct", "both"))
+    stage.settle()
+    store = stage.store_hop(stage.queue("q1"), 4000, 800)
+    STORE.charge(store, STORE_ORIGIN, 4000, 0)
+    stage.park("queue:/q2")
+    hand.publish("both", initial + 1, "amq.direct")
+    stage.settle()
+    STORE.repay(store, STORE_ORIGIN, 800, 0)
+    stage.settle()
+    assert stage.queue_lane(hand, "q1").balance == initial
+    assert stage.is_parking_one(hand)
+    stage.unpark("queue:/q2")
+    stage.settle()
+    assert not stage.is_parking_one(hand)
+    assert stage.ready("q1") == stage.ready("q2") == initial + 1
+
+
+@ALL
+def test_scenario_16_non_content_traffic(profile: Profile) -> None:
+    stage = Stage(profile)
+    hand = publisher(stage)
+    stage.park(stage.channel(hand).identity)
+    hand.publish("q1", profile.credit_initial - 5)
+    for tag in range(1000):
+        hand.client.session.ack(hand.channel, tag + 1)
+    for _ in range(10):
+        hand.say(m.QueueDeclare("q1"))
+    stage.settle()
+    assert stage.reader_lane(hand).balance == 5
+    assert len(stage.channel(hand).methods) == 1010, "they have arrived"
+    assert stage.connection(hand.client).gate.is_open
+
+
+@ALL
+def test_scenario_17_fan_out(profile: Profile) -> None:
+    stage = Stage(profile)
+    initial = profile.credit_initial
+    hand = publisher(stage)
+    for key in ("a.*", "a.#"):
+        hand.say(m.QueueBind("q1", "amq.topic", key))
+    stage.settle()
+    for name in ("q1", "q2", "q3"):
+        stage.park(f"queue:/{name}")
+    hand.publish("", 1, "amq.fanout")
+    stage.settle()
+    assert [stage.queue_lane(hand, name).balance for name in ("q1", "q2", "q3")] == [
+        initial - 1
+    ] * 3
+    hand.publish("a.b", 1, "amq.topic")
+    stage.settle()
+    assert stage.queue_lane(hand, "q1").balance == initial - 2, "once, though two bindings match"
+
+
+@EMULATED
+def test_scenario_21_unobedient_middle(profile: Profile) -> None:
+    stage = Stage(profile)
+    initial = profile.credit_initial
+    hand = publisher(stage)
+    stage.park("queue:/q1")
+    hand.publish("q1", 3 * initial)
+    stage.settle()
+    to_queue, to_channel = stage.queue_lane(hand, "q1"), stage.reader_lane(hand)
+    assert not stage.channel(hand).gate.is_open
+    assert not stage.connection(hand.client).gate.is_open
+    assert not to_channel.items, "the channel handled everything the reader had sent"
+    assert to_channel.in_flight == 0
+    assert 0 < to_queue.in_flight - initial <= initial + 1
+
+
+def test_scenario_21_obedient_middle() -> None:
+    """[N]: the channel obeys too, so its mailbox is not emptied; each hop stays in its window."""
+    stage = Stage(PENSTOCK)
+    initial = PENSTOCK.credit_initial
+    hand = publisher(stage)
+    stage.park("queue:/q1")
+    hand.publish("q1", 3 * initial)
+    stage.settle()
+    assert stage.queue_lane(hand, "q1").in_flight == initial
+    assert stage.is_parking_one(hand)
+    to_channel = stage.reader_lane(hand)
+    assert to_channel.in_flight + to_channel.done == initial
+
+
+def alternate(hand: Hand, count: int) -> None:
+    """q1, q2, q1, q2 ... with bodies that say their order."""
+    session = hand.client.session
+    for number, body in enumerate(numbered(count)):
+        session.publish(hand.channel, "", "q1" if number % 2 == 0 else "q2", body)
+    hand.client.flush()
+
+
+@EMULATED
+def test_scenario_26_one_slow_of_two_queues(profile: Profile) -> None:
+    stage = Stage(profile)
+    initial = profile.credit_initial
+    hand = publisher(stage)
+    stage.park("queue:/q1")
+    alternate(hand, 8 * initial)
+    stage.settle()
+    assert not stage.connection(hand.client).gate.is_open
+    assert initial <= stage.queue_lane(hand, "q1").in_flight <= 2 * initial
+    stopped_at = stage.ready("q2")
+    assert stopped_at < 4 * initial, "q2 is idle although its messages wait in the socket"
+    assert stage.queue_lane(hand, "q2").in_flight == 0
+    stage.unpark("queue:/q1")
+    stage.settle()
+    assert stage.ready("q1") == stage.ready("q2") == 4 * initial
+
+
+def test_scenario_26_one_slow_of_two_queues_parks() -> None:
+    """[N], with strict alternation: one publish for q1 is parked, the next for q2 goes on past it,
+    and the second for q1 holds the channel; its window fills, and then the socket stops. While
+    the channel's next publishes are all for q2 they go at full speed, any number of them."""
+    stage = Stage(PENSTOCK)
+    initial = PENSTOCK.credit_initial
+    hand = publisher(stage)
+    stage.park("queue:/q1")
+    hand.publish("q1", initial + 1)
+    stage.settle()
+    assert stage.is_parking_one(hand)
+    hand.publish("q2", 10 * initial)
+    stage.settle()
+    assert stage.ready("q2") == 10 * initial
+    assert stage.connection(hand.client).gate.is_open
+    alternate(hand, 4 * initial)
+    stage.settle()
+    assert stage.ready("q2") == 10 * initial, "the first of the alternation is for q1 and waits"
+    assert not stage.connection(hand.client).gate.is_open
+    stage.unpark("queue:/q1")
+    stage.settle()
+    assert stage.ready("q1") == initial + 1 + 2 * initial
+    assert stage.ready("q2") == 12 * initial
+    reader = stage.connect()[0]
+    reader.say(m.BasicConsume("q2", no_ack=True))
+    stage.settle()
+    assert reader.bodies()[10 * initial :] == numbered(4 * initial)[1::2]
+
+
+@EMULATED
+def test_scenario_27_two_channels_one_connection(profile: Profile) -> None:
+    stage = Stage(profile)
+    initial = profile.credit_initial
+    first, second = stage.connect(channels=2)
+    stage.park("queue:/q1")
+    first.publish("q1", 3 * initial)
+    stage.settle()
+    second.publish("q2", 10)
+    stage.settle()
+    assert stage.ready("q2") == 0, "the second channel stalls as well"
+
+
+def test_scenario_27_second_channel_unaffected() -> None:
+    """[N]: until the first channel sends one more than is parked and held for it."""
+    stage = Stage(PENSTOCK)
+    initial = PENSTOCK.credit_initial
+    first, second = stage.connect(channels=2)
+    stage.park("queue:/q1")
+    saturate(stage, first, "q1")
+    second.publish("q2", 10 * initial)
+    stage.settle()
+    assert stage.ready("q2") == 10 * initial
+    first.publish("q1", 1)
+    stage.settle()
+    assert not stage.connection(first.client).gate.is_open
+
+
+@ALL
+def test_scenario_28_separate_consumer_connection(profile: Profile) -> None:
+    stage = Stage(profile)
+    hand = publisher(stage)
+    hand.publish_bodies("q1", numbered(500))
+    stage.settle()
+    stage.park("queue:/q2")
+    hand.publish("q2", 3 * profile.credit_initial)
+    stage.settle()
+    assert not stage.connection(hand.client).gate.is_open
+    consumer = stage.connect(acks=True)[0]
+    consumer.say(m.BasicQos(0, 10))
+    consumer.say(m.BasicConsume("q1"))
+    stage.settle()
+    assert consumer.bodies() == numbered(500)
+    assert stage.ready("q1") == stage.queue("q1").unacked_count == 0
+    assert not stage.connection(hand.client).gate.is_open, "and the publisher still waits"
+
+
+@EMULATED
+def test_scenario_29_shared_connection(profile: Profile) -> None:
+    """The publisher is blocked first; acks of the deliveries then wait in the socket."""
+    stage = Stage(profile)
+    publishing, consuming = stage.connect(channels=2, acks=True)
+    publishing.publish("q1", 500)
+    consuming.say(m.BasicQos(0, 10))
+    stage.settle()
+    stage.park("queue:/q2")
+    stage.park("queue:/q1")
+    consuming.say(m.BasicConsume("q1"))
+    publishing.publish("q2", 3 * profile.credit_initial)
+    stage.settle()
+    assert not stage.connection(publishing.client).gate.is_open
+    stage.unpark("queue:/q1")
+    stage.settle()
+    assert len(consuming.deliveries) == 10
+    assert stage.ready("q1") == 490
+
+
+def test_scenario_29_shared_connection_goes_on() -> None:
+    """[N]: acks are handled at once while one publish is parked; when the socket had to stop, the
+    once-a-second look lets the acks through (law 6)."""
+    stage = Stage(PENSTOCK)
+    publishing, consuming = stage.connect(channels=2, acks=True)
+    publishing.publish("q1", 500)
+    consuming.say(m.BasicQos(0, 10))
+    stage.settle()
+    stage.park("queue:/q2")
+    saturate(stage, publishing, "q2")
+    consuming.say(m.BasicConsume("q1"))
+    stage.settle()
+    assert len(consuming.deliveries) == 500
+    assert stage.queue("q1").unacked_count == 0
+    stage.park("queue:/q1")
+    publishing.publish("q1", 500)
+    publishing.publish("q2", 2 * PENSTOCK.credit_initial)
+    stage.settle()
+    assert not stage.connection(publishing.client).gate.is_open
+    stage.unpark("queue:/q1")
+    for _ in range(5):
+        stage.world.tick()
+        stage.settle()
+    assert len(consuming.deliveries) == 1000
+    assert stage.queue("q1").unacked_count == 0
