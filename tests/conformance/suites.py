@@ -33,7 +33,7 @@ from tests.conformance.suite_plugin import matches
 HERE: Final = Path(__file__).parent
 OFF_FILE: Final = HERE / "switched_off.toml"
 DOWNLOAD_S_MAX: Final = 120
-TEST_S_MAX: Final = 10
+TEST_S_MAX: Final = 20
 # What the suites need beyond the clients. Kept out of the environment of our own tests: one of
 # them is a pytest plugin that changes how every test runs.
 PLUGINS: Final = (
@@ -71,8 +71,8 @@ SUITES: Final = {
     for suite in (
         Suite("py-amqp", "amqp", ("t/integration/test_rmq.py",)),
         Suite("kombu", "kombu", ("t/integration/test_py_amqp.py",)),
-        Suite("aiormq", "aiormq", ("tests",), 120, True),
-        Suite("aio-pika", "aio-pika", ("tests",), 180, True, True),
+        Suite("aiormq", "aiormq", ("tests",), 180, True),
+        Suite("aio-pika", "aio-pika", ("tests",), 220, True, True),
     )
 }
 

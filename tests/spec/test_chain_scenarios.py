@@ -28,16 +28,20 @@ def publisher(stage: Stage) -> Hand:
     return stage.connect()[0]
 
 
-def saturate(stage: Stage, hand: Hand, queue: str) -> int:
-    """Publish to a parked `queue` until one more would stop the socket [N]; how many."""
-    initial, more = stage.profile.credit_initial, stage.profile.credit_more_after
-    # Its window, one parked, what the channel's mailbox takes behind that, and one held.
-    count = initial + 1 + (initial - (initial + 1) % more) + 1
-    hand.publish(queue, count)
+def saturate(stage: Stage, hand: Hand, queue: str) -> None:
+    """Publish to a parked `queue` until one more would stop the socket [N]."""
+    channel = stage.channel(hand)
+    lane = stage.reader_lane(hand)
+    hand.publish(queue, stage.profile.credit_initial + 1)
     stage.settle()
-    assert stage.channel(hand).held is not None
+    hand.publish(queue, int(lane.balance))
+    stage.settle()
+    assert lane.is_closed
+    assert channel.held is None
+    hand.publish(queue, 1)
+    stage.settle()
+    assert channel.held is not None
     assert stage.connection(hand.client).gate.is_open
-    return count
 
 
 def test_scenario_05_overshoot_is_parked() -> None:
@@ -200,8 +204,9 @@ def test_scenario_21_unobedient_middle(profile: Profile) -> None:
     initial = profile.credit_initial
     hand = publisher(stage)
     stage.park("queue:/q1")
-    hand.publish("q1", 3 * initial)
-    stage.settle()
+    for _ in range(3 * initial // profile.credit_more_after):
+        hand.publish("q1", profile.credit_more_after)
+        stage.settle()
     to_queue, to_channel = stage.queue_lane(hand, "q1"), stage.reader_lane(hand)
     assert not stage.channel(hand).gate.is_open
     assert not stage.connection(hand.client).gate.is_open

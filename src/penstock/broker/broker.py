@@ -16,6 +16,7 @@ from penstock.broker.access import Access
 from penstock.broker.negotiate import Household, Negotiator
 from penstock.broker.output import Output
 from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_arguments import not_applied
 from penstock.broker.reader import Connection
 from penstock.broker.scheduler import Scheduler
 from penstock.broker.shell import Shell
@@ -150,6 +151,12 @@ class Broker(Household):
             self.depth_bytes,
         )
         self.recorder.record(ACTOR_UP, actor.identity, "", "", 0)
+        without_effect = not_applied(arguments)
+        if without_effect:
+            self.log.warning(
+                f"{actor.identity}: {', '.join(without_effect)} accepted but not applied in this "
+                "version: nothing expires, overflows or is dead-lettered yet"
+            )
         return actor
 
     def fresh_name(self, prefix: str) -> str:

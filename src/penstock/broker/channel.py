@@ -512,9 +512,17 @@ class Channel(LaneReceiver):
         """The count of unsent deliveries this channel shares per queue."""
         unsent = self.unsent.get(queue_name)
         if unsent is None:
+            if len(self.unsent) > 2 * len(self.consumers) + 16:
+                self._forget_unsent()
             unsent = Unsent(self.unsent_limit)
             self.unsent[queue_name] = unsent
         return unsent
+
+    def _forget_unsent(self) -> None:
+        """Drop the counts of queues that nothing is consumed from and nothing waits to be sent."""
+        for name, unsent in list(self.unsent.items()):
+            if not unsent.consumers and unsent.count == 0:
+                del self.unsent[name]
 
     def _repay_all(self) -> None:
         """Whatever still waits in the lane is dropped and repaid: the channel has failed."""

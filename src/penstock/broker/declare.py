@@ -3,7 +3,7 @@
 Reply codes and texts are RabbitMQ's (rabbit_channel). Each verb answers with the method to send.
 """
 
-from penstock.base.errors import ChannelFault, ConnectionFault
+from penstock.base.errors import ChannelFault
 from penstock.broker.content_rules import REPLY_TO_NAME
 from penstock.broker.equivalence import check_arguments, check_field, type_name
 from penstock.broker.queue_actor import QueueActor
@@ -38,7 +38,7 @@ class Declarations:
 
     def exchange_declare(self, number: int, q: m.ExchangeDeclare) -> m.Method | None:
         vhost = self.session.vhost
-        name = q.exchange
+        name = _cleaned(q.exchange)
         if q.passive:
             self._not_default(name, 40, 10)
             self._exchange(name, 40, 10)
@@ -128,7 +128,7 @@ class Declarations:
 
     def queue_declare(self, number: int, q: m.QueueDeclare) -> m.Method | None:
         vhost = self.session.vhost
-        name = q.queue
+        name = _cleaned(q.queue)
         if name == "" and q.passive:
             name = self._named(number, name)
         if name == REPLY_TO_NAME or name.startswith(REPLY_TO_NAME + "."):
@@ -279,7 +279,8 @@ class Declarations:
             raise ChannelFault(
                 403, f"{kind} name '{name}' contains reserved prefix 'amq.*'", class_id, 10
             )
-        if "\r" in name or "\n" in name or "\x00" in name:
-            raise ConnectionFault(
-                503, f"{kind} name {name!r} contains a control character", class_id, 10
-            )
+
+
+def _cleaned(name: str) -> str:
+    """The name to declare: line ends are taken out, as RabbitMQ does."""
+    return name.replace("\r", "").replace("\n", "")

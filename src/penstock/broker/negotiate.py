@@ -252,8 +252,8 @@ class Negotiator(ConnectionVerbs):
         if number > highest:
             raise ConnectionFault(
                 530,
-                f"number of channels opened ({number}) has reached the negotiated channel_max "
-                f"({highest})",
+                f"number of channels opened ({len(connection.channels)}) has reached the "
+                f"negotiated channel_max ({highest})",
                 20,
                 10,
             )

@@ -356,8 +356,9 @@ class QueueActor(LaneReceiver):
         self.strategy.forget(lane, lane.origin)
         self.wake()
 
-    def finish(self) -> None:
-        """The queue is deleted: senders are told, lanes forgotten, consumers cancelled."""
+    def finish(self, is_crash: bool) -> None:
+        """The queue is deleted, or has failed: lanes are forgotten, consumers cancelled, senders
+        told. As in RabbitMQ what was on its way counts as taken, unless the queue has failed."""
         self.is_alive = False
         for lane in self.lanes:
             items = lane.items
@@ -365,7 +366,10 @@ class QueueActor(LaneReceiver):
             self.strategy.forget(lane, lane.origin)
             lane.sender_gate.forget(self.identity)
             if items and lane.wants_answers:
-                lane.answerable.accepted(items, len(items))
+                if is_crash:
+                    lane.answerable.refused(items)
+                else:
+                    lane.answerable.accepted(items, len(items))
         self.lanes.clear()
         self.pending.clear()
         self.ready.clear()

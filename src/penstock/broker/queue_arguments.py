@@ -103,6 +103,23 @@ QUEUE_CHECKS: dict[str, Check] = {
 CONSUMER_CHECKS: dict[str, Check] = {"x-priority": _any_integer}
 
 
+NOT_APPLIED = (
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-max-priority",
+    "x-single-active-consumer",
+)
+"""Checked and kept, but without effect in this version; the log says so once a queue."""
+
+
+def not_applied(table: Table) -> list[str]:
+    """The arguments of a queue that will have no effect."""
+    return [key for key in NOT_APPLIED if key in table]
+
+
 def check_queue(name: str, vhost: str, table: Table) -> None:
     """Raise ChannelFault 406 for the first argument that makes no sense."""
     exchange = table.get("x-dead-letter-exchange")

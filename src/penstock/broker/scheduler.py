@@ -28,11 +28,22 @@ class Picker:
         return budget
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Mender:
+    """Who is told of an actor that failed in its turn. Nominal base; the broker's stops it."""
+
+    __slots__ = ()
+
+    def failed(self, actor: Actor, error: Exception) -> None:
+        """`error` left the turn of `actor`: a bug of ours. The other actors go on."""
+        raise error
+
+
 class Scheduler(Line):
     """clock: time for the accounts; turn_messages: see limits.TURN_MESSAGES;
     is_exploring: let `picker` choose order, budgets and the end of a run (simulation)."""
 
-    __slots__ = ("is_exploring", "outputs", "picker", "ready", "turn_messages", "turns")
+    __slots__ = ("is_exploring", "mender", "outputs", "picker", "ready", "turn_messages", "turns")
 
     def __init__(self, clock: Clock, recorder: Recorder, turn_messages: int) -> None:
         super().__init__(clock, recorder)
@@ -41,6 +52,7 @@ class Scheduler(Line):
         self.turn_messages: i64 = turn_messages
         self.turns: i64 = 0
         self.picker = Picker()
+        self.mender = Mender()
         self.is_exploring = False
 
     def join(self, actor: Actor) -> None:
@@ -78,7 +90,11 @@ class Scheduler(Line):
             return now_ns
         self.turns += 1
         actor.time.enter(BUSY, now_ns)
-        has_more = actor.turn(budget)
+        has_more = False
+        try:
+            has_more = actor.turn(budget)
+        except Exception as error:
+            self.mender.failed(actor, error)
         now_ns = self.clock.monotonic_ns()
         actor.time.enter(actor.rest_state(), now_ns)
         if has_more:

@@ -1,7 +1,11 @@
 """Deliveries a channel has made and the client has not answered, by delivery tag.
 
 A list indexed by `tag - base`: settling one, many, or out of order costs an index each; settled
-places are blanked and the front is cut off as it becomes blank.
+places are blanked and the front is cut off as it becomes blank. When few deliveries are left in a
+long list (one is held for hours while others come and go) they move to a dictionary, so that the
+table grows with what is unanswered and not with what was delivered since:
+
+    len(entries) <= 2 * SPARSE_PLACES + 16 * count
 """
 
 from mypy_extensions import i64
@@ -9,14 +13,19 @@ from mypy_extensions import i64
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery
 
+SPARSE_PLACES = 1024
+"""Places a list may have whatever is in it."""
+
 
 class UnackedTable:
-    """Unanswered deliveries of one channel. `next_tag`: the tag of the next delivery, 1.. ."""
+    """Unanswered deliveries of one channel. `next_tag`: the tag of the next delivery, 1.. ;
+    `old`: those whose tags are below `base`, in the order of their tags."""
 
-    __slots__ = ("base", "count", "entries", "head", "next_tag")
+    __slots__ = ("base", "count", "entries", "head", "next_tag", "old")
 
     def __init__(self) -> None:
         self.entries: list[Delivery | None] = []
+        self.old: dict[int, Delivery] = {}
         self.base: i64 = 1
         self.head: i64 = 0
         self.next_tag: i64 = 1
@@ -32,6 +41,7 @@ class UnackedTable:
             self.base = tag + 1
         else:
             self.entries.append(None)
+            self._thin_out()
         return tag
 
     def add(
@@ -42,13 +52,15 @@ class UnackedTable:
         self.next_tag = tag + 1
         self.entries.append(Delivery(tag, message, queue, consumer, position))
         self.count += 1
+        if len(self.entries) > 2 * SPARSE_PLACES:
+            self._thin_out()
         return tag
 
     def take(self, tag: i64) -> Delivery | None:
         """The delivery with `tag`, which is no longer remembered; None if there is none."""
         index: i64 = tag - self.base
         if index < self.head or index >= len(self.entries):
-            return None
+            return self._take_old(tag)
         entry = self.entries[index]
         if entry is None:
             return None
@@ -65,6 +77,10 @@ class UnackedTable:
         if tag == 0 or last >= end:
             last = end - 1
         taken: list[Delivery] = []
+        if self.old:
+            for old_tag in list(self.old):
+                if tag == 0 or old_tag <= tag:
+                    taken.append(self.old.pop(old_tag))
         index: i64 = self.head
         while index <= last:
             entry = self.entries[index]
@@ -81,7 +97,31 @@ class UnackedTable:
     def is_known(self, tag: i64) -> bool:
         """True if `tag` was delivered and is unanswered."""
         index: i64 = tag - self.base
-        return self.head <= index < len(self.entries) and self.entries[index] is not None
+        if self.head <= index < len(self.entries):
+            return self.entries[index] is not None
+        return int(tag) in self.old
+
+    def _take_old(self, tag: i64) -> Delivery | None:
+        delivery = self.old.pop(int(tag), None)
+        if delivery is not None:
+            self.count -= 1
+        return delivery
+
+    def _thin_out(self) -> None:
+        """Move what is left in a long list to the dictionary, if it is little."""
+        entries = self.entries
+        end: i64 = len(entries)
+        if end - self.head <= 2 * SPARSE_PLACES or (self.count - len(self.old)) * 16 > end:
+            return
+        index: i64 = self.head
+        while index < end:
+            entry = entries[index]
+            if entry is not None:
+                self.old[int(entry.tag)] = entry
+            index += 1
+        entries.clear()
+        self.base = self.next_tag
+        self.head = 0
 
     def _trim(self) -> None:
         entries = self.entries

@@ -94,7 +94,7 @@ class World(TurnWatcher):
         self.broker.scheduler.picker = self.picker
         self.broker.scheduler.is_exploring = True
         self.books = Books()
-        self.laws = Laws(self.broker)
+        self.laws = Laws(self.broker, self.clock)
         self.clients: list[Client] = []
         self.steps = 0
         self.turns = 0
