@@ -13,12 +13,13 @@ from penstock.base.clock import Clock
 from penstock.base.config import Config
 from penstock.base.limits import QUEUES_PER_VHOST
 from penstock.broker.access import Access
+from penstock.broker.actor import Actor
 from penstock.broker.negotiate import Household, Negotiator
 from penstock.broker.output import Output
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_arguments import not_applied
 from penstock.broker.reader import Connection
-from penstock.broker.scheduler import Scheduler
+from penstock.broker.scheduler import Mender, Scheduler
 from penstock.broker.shell import Shell
 from penstock.broker.vhost import VirtualHost
 from penstock.flow.account import Account
@@ -45,6 +46,21 @@ class Log:
         """We are wrong."""
 
 
+class QueueMender(Mender):
+    """Ends a queue whose turn failed: its senders and consumers are told, the broker lives."""
+
+    __slots__ = ("broker",)
+
+    def __init__(self, broker: "Broker") -> None:
+        self.broker = broker
+
+    def failed(self, actor: Actor, error: Exception) -> None:
+        self.broker.log.error(f"internal error in {actor.identity}, which is stopped", error)
+        actor.is_alive = False
+        if isinstance(actor, QueueActor):
+            self.broker.vhosts[actor.vhost].remove_queue(actor, True)
+
+
 class Broker(Household):
     """memory_high_bytes: for alarm texts and the default depth mark."""
 
@@ -60,6 +76,7 @@ class Broker(Household):
         self.access = Access(config.users)
         self.recorder = Recorder(clock, config.recorder_events)
         self.scheduler = Scheduler(clock, self.recorder, config.turn_messages)
+        self.scheduler.mender = QueueMender(self)
         self.memory_high_bytes = memory_high_bytes
         self.memory_used_bytes = 0
         self.depth_bytes = 0
@@ -88,7 +105,7 @@ class Broker(Household):
         """A peer has connected: the actor that talks to it."""
         self.connection_count += 1
         name = peer if peer not in self.connections else f"{peer}#{self.connection_count}"
-        negotiator = Negotiator(self, peer_host, name)
+        negotiator = Negotiator(self, peer_host, name, self.clock.monotonic_ns())
         connection = Connection(
             name,
             negotiator,

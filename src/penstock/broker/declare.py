@@ -199,21 +199,22 @@ class Declarations:
         count = self.queue(number, self._named(number, q.queue), 50, 30).purge()
         return None if q.no_wait else m.QueuePurgeOk(count)
 
-    def queue_delete(self, number: int, q: m.QueueDelete) -> m.Method | None:
+    def queue_to_delete(self, number: int, q: m.QueueDelete) -> QueueActor | None:
+        """The queue that queue.delete means, None if there is none, which is no fault in RabbitMQ.
+
+        Raises: ChannelFault 405, or 406 while a condition does not hold."""
         vhost = self.session.vhost
         name = self._named(number, q.queue)
         actor = vhost.queues.get(name)
         if actor is None:
-            return None if q.no_wait else m.QueueDeleteOk(0)
+            return None
         self._not_locked(actor, 40)
         actor.catch_up()
         if q.if_unused and actor.consumers:
             raise ChannelFault(406, f"queue '{name}' in vhost '{vhost.name}' in use", 50, 40)
-        count = int(actor.messages.ready_count())
-        if q.if_empty and count > 0:
+        if q.if_empty and actor.messages.ready_count() > 0:
             raise ChannelFault(406, f"queue '{name}' in vhost '{vhost.name}' not empty", 50, 40)
-        vhost.remove_queue(actor)
-        return None if q.no_wait else m.QueueDeleteOk(count)
+        return actor
 
     def queue(self, number: int, name: str, class_id: int, method_id: int) -> QueueActor:
         """The queue `name` ("" for the channel's last declared one), not locked by another.

@@ -102,9 +102,10 @@ class Publishers(QueueListener):
 
 class Negotiator(ConnectionVerbs):
     """One connection's cold side. `peer_host`: the address it comes from, without port;
-    `session`: set once the connection is open; `heartbeat`: once it is tuned."""
+    `session`: set once the connection is open; `heartbeat`: once it is tuned; `since_ns`: when the
+    peer connected, or when closing began: both have to come to an end (limits.HANDSHAKE_MS)."""
 
-    def __init__(self, household: Household, peer_host: str, peer: str) -> None:
+    def __init__(self, household: Household, peer_host: str, peer: str, now_ns: int) -> None:
         self.household = household
         self.peer_host = peer_host
         self.peer = peer
@@ -121,6 +122,7 @@ class Negotiator(ConnectionVerbs):
         self.listener: Publishers | None = None
         self.close_reason = ""
         self.seen_input_bytes = 0
+        self.since_ns = now_ns
 
     # -- greeting --------------------------------------------------------------------------------
 
@@ -145,6 +147,7 @@ class Negotiator(ConnectionVerbs):
             self._release_channels(connection)
             self._send(connection, m.ConnectionCloseOk())
             connection.phase = PHASE_CLOSING
+            self.since_ns = connection.line.clock.monotonic_ns()
             connection.shell.close_after_output()
             return
         if isinstance(method, m.ConnectionCloseOk):
@@ -249,7 +252,8 @@ class Negotiator(ConnectionVerbs):
 
     def _open_channel(self, connection: Connection, number: int) -> None:
         highest = self.tuning.channel_max or self.household.config.channels_max
-        if number > highest:
+        # The number itself may be larger, as in RabbitMQ: the count is what costs memory.
+        if len(connection.channels) >= highest:
             raise ConnectionFault(
                 530,
                 f"number of channels opened ({len(connection.channels)}) has reached the "
@@ -320,6 +324,7 @@ class Negotiator(ConnectionVerbs):
         self.household.note(f"{self.peer}: closing: {self.close_reason}")
         was_negotiating = connection.phase < PHASE_OPEN
         connection.phase = PHASE_CLOSING
+        self.since_ns = connection.line.clock.monotonic_ns()
         self._release_channels(connection)
         self._send(connection, connection_close(fault))
         if was_negotiating and fault.code != 403:
@@ -341,9 +346,7 @@ class Negotiator(ConnectionVerbs):
         if session is not None:
             if self.listener is not None:
                 session.vhost.unlisten(self.listener)
-            for actor in list(session.vhost.queues.values()):
-                if actor.owner == connection.identity:
-                    session.vhost.remove_queue(actor)
+            session.vhost.remove_owned(connection.identity)
         self.household.closed(connection)
 
     def release(self, connection: Connection) -> None:

@@ -383,10 +383,12 @@ class Publisher(Answerable):
         self.host.must_answer()
 
     def queue_gone(self, actor: QueueActor) -> None:
-        """A queue was deleted: its hop is forgotten; what waits for it may go on."""
-        if self.actors.get(actor.name) is actor:
-            del self.lanes[actor.name]
-            del self.actors[actor.name]
+        """A queue was deleted: its hop is forgotten; what waits for it may go on. Every channel of
+        the virtual host is told of every queue, so those without a hop to it must cost nothing."""
+        if self.actors.get(actor.name) is not actor:
+            return
+        del self.lanes[actor.name]
+        del self.actors[actor.name]
         self.cache.clear()
         self.last_route = None
         self.host.may_resume()

@@ -59,7 +59,7 @@ class ChannelVerbs(Verbs):
             m.QueueBind: lambda channel, q: d.queue_bind(channel.number, q),
             m.QueueUnbind: lambda channel, q: d.queue_unbind(channel.number, q),
             m.QueuePurge: lambda channel, q: d.queue_purge(channel.number, q),
-            m.QueueDelete: lambda channel, q: d.queue_delete(channel.number, q),
+            m.QueueDelete: self._queue_delete,
             m.BasicConsume: c.consume,
             m.BasicCancel: c.cancel,
             m.BasicCancelOk: lambda channel, q: None,
@@ -97,6 +97,17 @@ class ChannelVerbs(Verbs):
 
     def goes_past(self, event: Event) -> bool:
         return event.kind == EVENT_ACK or int(event.tag) in GOES_PAST
+
+    def _queue_delete(self, channel: Channel, q: m.QueueDelete) -> m.Method | None:
+        """delete-ok goes out before the basic.cancel of the queue's consumers."""
+        actor = self.declarations.queue_to_delete(int(channel.number), q)
+        count = 0 if actor is None else int(actor.messages.ready_count())
+        if not q.no_wait:
+            answer = method_frame(int(channel.number), m.QueueDeleteOk(count))
+            channel.output.writer.write(answer)
+        if actor is not None:
+            self.session.vhost.remove_queue(actor)
+        return None
 
     def _ack(self, channel: Channel, tag: int, is_multiple: bool) -> None:
         channel.acknowledge(tag, is_multiple)

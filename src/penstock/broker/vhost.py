@@ -31,13 +31,15 @@ class QueueListener:
 
 
 class VirtualHost:
-    """name: as clients open it; queues: by name, reply queues of direct reply-to among them."""
+    """name: as clients open it; queues: by name, reply queues of direct reply-to among them;
+    owned: the exclusive ones of each connection, by its identity."""
 
-    __slots__ = ("directory", "listeners", "name", "queues", "queues_max", "router")
+    __slots__ = ("directory", "listeners", "name", "owned", "queues", "queues_max", "router")
 
     def __init__(self, name: str, queues_max: int) -> None:
         self.name = name
         self.queues: dict[str, QueueActor] = {}
+        self.owned: dict[str, dict[str, QueueActor]] = {}
         self.queues_max = queues_max
         self.directory = QueueDirectory()
         self.router = Router(self.directory)
@@ -70,15 +72,27 @@ class VirtualHost:
             )
         self.queues[actor.name] = actor
         self.directory.add(actor.target)
+        if actor.owner != "":
+            self.owned.setdefault(actor.owner, {})[actor.name] = actor
 
-    def remove_queue(self, actor: QueueActor) -> None:
+    def remove_owned(self, owner: str) -> None:
+        """A connection is gone, and its exclusive queues with it."""
+        for actor in list(self.owned.get(owner, {}).values()):
+            self.remove_queue(actor)
+
+    def remove_queue(self, actor: QueueActor, is_crash: bool = False) -> None:
         """Unbind, tell whoever publishes to it, end its consumers, drop its messages."""
         if self.queues.get(actor.name) is not actor:
             return
         del self.queues[actor.name]
         self.directory.remove(actor.target)
         self.router.drop_destination(actor.target)
-        actor.finish()
+        mine = self.owned.get(actor.owner)
+        if mine is not None:
+            mine.pop(actor.name, None)
+            if not mine:
+                del self.owned[actor.owner]
+        actor.finish(is_crash)
         for listener in list(self.listeners):
             listener.queue_gone(actor)
 

@@ -6,7 +6,7 @@ closed the grant is deferred there. Messages and bytes are two windows; either m
 Source: flow-semantics section 2; scenarios 1-21.
 """
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import OperatorError
 from penstock.flow.account import Account
@@ -37,6 +37,7 @@ class Window:
         self.unit = unit
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Credit(Strategy):
     """Credit in messages, and in bytes when `bytes_window` is on."""
 

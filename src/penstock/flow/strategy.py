@@ -4,12 +4,13 @@ The base is the strategy `none`: costs are charged and repaid, so the ledger is 
 ever closes. Every other strategy adds its rule to these books.
 """
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.account import Account
 from penstock.flow.hop import Hop
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Strategy:
     """charge before handing over, repay on every way out, forget when the receiver is gone."""
 

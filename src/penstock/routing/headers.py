@@ -124,7 +124,11 @@ def _type_name(value: object) -> str:
     if value is None:
         return "void"
     if type(value) is int:
-        return "signedint"
+        # The width is lost in decoding; pika, whose users meet this text, sends the smallest.
+        for bits, name in ((7, "byte"), (15, "short"), (31, "signedint")):
+            if -(1 << bits) <= value < 1 << bits:
+                return name
+        return "long"
     if isinstance(value, float):
         return "double"
     if isinstance(value, (bytes, bytearray)):

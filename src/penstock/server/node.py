@@ -7,12 +7,10 @@ import sys
 import time
 from uuid import uuid4
 
-import structlog
-
 from penstock.base.config import Config
 from penstock.base.limits import WINDOW_SNAPSHOTS
 from penstock.broker.broker import Broker, Log
-from penstock.broker.reader import PHASE_OPEN, Connection
+from penstock.broker.reader import PHASE_CLOSING, PHASE_OPEN, Connection
 from penstock.broker.views import actor_snapshots
 from penstock.protocol.methods import ConnectionClose
 from penstock.protocol.methods.codec import method_frame
@@ -20,6 +18,7 @@ from penstock.server.control_client import control_path
 from penstock.server.control_socket import ControlSocket
 from penstock.server.event_files import EventFile
 from penstock.server.listener import Listener
+from penstock.server.log_lines import LineLog
 from penstock.server.machine import (
     SystemChance,
     SystemClock,
@@ -28,30 +27,16 @@ from penstock.server.machine import (
 )
 from penstock.server.poller import make_poller
 from penstock.server.questions import Questions
+from penstock.server.sockets import SocketShell
 from penstock.telemetry.window import WindowHistory
 
 TICK_S = 1.0
 EVENTS_S = 0.25
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 DRAIN_S = 2.0
+NS_PER_MS = 1_000_000
 CLEAR_SHARE = 0.9
 """The memory alarm clears below this share of the watermark, so that it cannot flap (W9)."""
-
-
-class StructLog(Log):
-    """The broker's log on standard error, one line each."""
-
-    def __init__(self) -> None:
-        self.log = structlog.get_logger("penstock")
-
-    def info(self, text: str) -> None:
-        self.log.info(text)
-
-    def warning(self, text: str) -> None:
-        self.log.warning(text)
-
-    def error(self, text: str, error: BaseException) -> None:
-        self.log.error(text, fault=type(error).__name__, detail=str(error), exc_info=error)
 
 
 class Node:
@@ -72,7 +57,6 @@ class Node:
         self.events: EventFile | None = None
         self.ticks: list[asyncio.TimerHandle] = []
         self.stopped = asyncio.Event()
-        self.accepted_at: dict[str, int] = {}
 
     async def start(self) -> None:
         """Open everything. Raises: OperatorError."""
@@ -99,8 +83,12 @@ class Node:
         slot = len(self.ticks)
 
         def again() -> None:
-            work()
+            # Armed first: a full disk must not be the end of heartbeats and alarms.
             self.ticks[slot] = self.loop.call_later(seconds, again)
+            try:
+                work()
+            except Exception as error:
+                self.log.error("periodic work failed; it is tried again", error)
 
         self.ticks.append(self.loop.call_later(seconds, again))
 
@@ -108,24 +96,35 @@ class Node:
         """Once a second: memory, heartbeats, handshakes, stuck connections, samples."""
         now_ns = self.clock.monotonic_ns()
         self._check_memory()
-        handshake_ns = self.config.handshake_ms * 1_000_000
         for connection in list(self.broker.connections.values()):
-            first_seen_ns = self.accepted_at.setdefault(connection.name, now_ns)
             if connection.phase != PHASE_OPEN:
-                if now_ns - first_seen_ns >= handshake_ns:
-                    self.broker.note(f"{connection.name}: not open in time; closed")
-                    connection.shell.close_after_output()
-                    self.broker.lost(connection)
-                continue
-            self._check_heartbeat(connection, now_ns)
-            connection.break_standstill(now_ns)
-        for name in [name for name in self.accepted_at if name not in self.broker.connections]:
-            del self.accepted_at[name]
+                self._check_patience(connection, now_ns)
+            else:
+                self._check_heartbeat(connection, now_ns)
+                connection.break_standstill(now_ns)
         snapshots = actor_snapshots(self.broker)
         self.history.push(now_ns, snapshots)
         if self.events is not None:
             self.events.sample(snapshots)
         self.poller.request()
+
+    def _check_patience(self, connection: Connection, now_ns: int) -> None:
+        """Opening and closing a connection may each take handshake_ms, and no longer."""
+        negotiator = self.broker.negotiators.get(connection.name)
+        if negotiator is None or now_ns - negotiator.since_ns < self.config.handshake_ms * NS_PER_MS:
+            return
+        if connection.phase >= PHASE_CLOSING:
+            self._cut(connection, "has not closed in time")
+        else:
+            self._cut(connection, "not open in time")
+
+    def _cut(self, connection: Connection, why: str) -> None:
+        """Close the socket at once: what is still to be sent would keep it open for a peer that
+        takes nothing."""
+        self.broker.note(f"{connection.name}: {why}; closed")
+        shell = connection.shell
+        assert isinstance(shell, SocketShell), "the listener makes these"
+        shell.close()
 
     def _check_heartbeat(self, connection: Connection, now_ns: int) -> None:
         negotiator = self.broker.negotiators.get(connection.name)
@@ -133,14 +132,12 @@ class Node:
             return
         heartbeat = negotiator.heartbeat
         shell = connection.shell
-        input_bytes = getattr(shell, "received_bytes", 0)
-        if input_bytes != negotiator.seen_input_bytes:
-            negotiator.seen_input_bytes = input_bytes
+        assert isinstance(shell, SocketShell), "the listener makes these"
+        if shell.received_bytes != negotiator.seen_input_bytes:
+            negotiator.seen_input_bytes = shell.received_bytes
             heartbeat.received(now_ns)
         if heartbeat.is_peer_dead(now_ns):
-            self.broker.note(f"{connection.name}: missed heartbeats from client; closed")
-            connection.shell.close_after_output()
-            self.broker.lost(connection)
+            self._cut(connection, "missed heartbeats from client")
             return
         if heartbeat.is_send_due(now_ns):
             connection.output.writer.write(HEARTBEAT_FRAME)
@@ -193,7 +190,7 @@ class Node:
 async def serve(config: Config, announce: object) -> None:
     """Run a broker until SIGINT or SIGTERM. `announce(node)` is called once it is ready."""
     loop = asyncio.get_running_loop()
-    node = Node(config, loop, StructLog())
+    node = Node(config, loop, LineLog(sys.stderr, SystemClock()))
     asked = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, asked.set)

@@ -13,7 +13,7 @@ from penstock.client.events import (
     ConnectionClosed,
     Opened,
 )
-from penstock.client.session import Session
+from penstock.client.session import Session, State
 from penstock.client.url import BrokerUrl
 from penstock.protocol import methods as m
 from penstock.protocol.content import EVENT_ACK
@@ -44,7 +44,9 @@ class WatchedSession(Session):
             self.idle_confirms += self._is_open(int(event.channel))
 
     def _is_open(self, channel: int) -> bool:
-        """False for a channel that is being closed, on which confirms are passed over."""
+        """False where confirms are passed over, because an end has been asked for."""
+        if self.state is not State.OPEN:
+            return False
         try:
             self.unconfirmed(channel)
         except ClientError:

@@ -153,8 +153,13 @@ def kill_storm(world: World) -> None:
         if number % 4 == 3:
             roles.append(Consuming(habit))
         victims.append(world.connect(*roles))
-    for _ in range(10):
-        world.timers.after(world.dice.between(1, 400) * MS, lambda: harm(world, admin, victims))
+    for _ in range(12):
+        world.timers.after(some_time(world), lambda: harm(world, admin, victims))
+
+
+def some_time(world: World) -> int:
+    """2 µs to half a second, every order of magnitude alike: in the rush, or long after it."""
+    return world.dice.between(1 << 11, 2 << world.dice.between(11, 28))
 
 
 def harm(world: World, admin: Declaring, victims: list[Client]) -> None:
@@ -240,14 +245,13 @@ def alarm_storm(world: World) -> None:
     world.connect(Publishing(Load([to_queue("q2")], 40)), Publishing(Load([to_queue("q1")], 40)))
     for resource in ("memory", "disk"):
         for _ in range(world.dice.between(1, 4)):
-            at = world.dice.between(0, 300) * MS
+            at = some_time(world)
             world.timers.after(at, lambda name=resource: world.broker.set_alarm(name, "low"))
             world.timers.after(
-                at + world.dice.between(1, 200) * MS,
-                lambda name=resource: world.broker.clear_alarm(name),
+                at + some_time(world), lambda name=resource: world.broker.clear_alarm(name)
             )
-    world.timers.after(600 * MS, lambda: world.broker.clear_alarm("memory"))
-    world.timers.after(600 * MS, lambda: world.broker.clear_alarm("disk"))
+    for name in ("memory", "disk"):
+        world.timers.after(2000 * MS, lambda name=name: world.broker.clear_alarm(name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,16 @@
-"""The seeded picker: which actor goes next, with which budget, and where a run is cut off."""
+"""The seeded picker: which actor goes next, with which budget, and where a run is cut off.
+
+In most runs some actors are slow: they are passed over most of the time and do one or two messages
+a turn. That is how mailboxes fill, which is where flow control has something to do.
+"""
+
+from zlib import crc32
 
 from penstock.broker.actor import Actor
 from penstock.broker.scheduler import Picker
 from penstock.simulation.dice import Dice
+
+PASSED_OVER_PERCENT = 90
 
 
 class TurnWatcher:
@@ -20,7 +28,9 @@ class SeededPicker(Picker):
         self.watcher = watcher
         self.parked: set[str] = set()
         self.turns_left = 0
-        self.budget_max = 1 << 30
+        self._slow_percent = dice.one_of((0, 20, 50))
+        self._slow_salt = dice.below(1 << 32)
+        self._is_slow = False
 
     def can_pick(self, ready: list[Actor]) -> bool:
         """Whether anybody who may run is ready."""
@@ -32,7 +42,17 @@ class SeededPicker(Picker):
             return -1
         self.turns_left -= 1
         free = [at for at, actor in enumerate(ready) if actor.identity not in self.parked]
-        return self.dice.one_of(free) if free else -1
+        if not free:
+            return -1
+        index = self.dice.one_of(free)
+        self._is_slow = self.is_slow(ready[index].identity)
+        if self._is_slow and self.dice.happens(PASSED_OVER_PERCENT):
+            return -1
+        return index
 
     def budget(self, budget: int) -> int:
-        return self.dice.skewed(min(budget, self.budget_max))
+        return self.dice.between(1, 2) if self._is_slow else self.dice.skewed(budget)
+
+    def is_slow(self, identity: str) -> bool:
+        """Whether `identity` is a slow one in this run."""
+        return (crc32(identity.encode()) ^ self._slow_salt) % 100 < self._slow_percent

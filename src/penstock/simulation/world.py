@@ -86,7 +86,7 @@ class World(TurnWatcher):
     def __init__(self, seed: int, setting: Setting) -> None:
         self.setting = setting
         self.dice = Dice(seed)
-        self.clock = VirtualClock(self.dice.between(0, 200))
+        self.clock = VirtualClock(self.dice.between(1, 200))
         self.timers = Timers(self.clock)
         self.log = FaultLog()
         self.broker = setting.broker(self.clock, self.dice, self.log)

@@ -14,6 +14,9 @@ from penstock.telemetry.words import amount, called, duration, kind_of, percent,
 DEBT: Final = "debt:"
 """Prefix, in ActorSnapshot.numbers, of the messages an account has outstanding at the actor."""
 
+SHORT_NS: Final = 2_000_000
+"""Mean hold below which an idle root means that the loop was busy elsewhere."""
+
 _DISK_KINDS: Final = frozenset({"disk", "store", "wal", "writer"})
 _OF_UNKNOWN_ROOT: Final = {
     "memory": "alarm:memory",
@@ -42,7 +45,8 @@ def name_cause(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[str, str
         return "consumer", consumer_detail(window)
     if kind == "queue" and (gate == "depth" or _waits_for_consumers(window)):
         return "consumer", queue_detail(window)
-    return _by_state(window, kind, gate)
+    stops, held_ns = _stops_of(stay, windows)
+    return _by_state(window, kind, gate, stops, held_ns)
 
 
 def dominant_state(window: ActorWindow) -> str:
@@ -140,13 +144,38 @@ def _waits_for_consumers(window: ActorWindow) -> bool:
     return state == "idle" and window.numbers.get("ready", 0) > 0 and consumer_trouble(window) != ""
 
 
-def _by_state(window: ActorWindow, kind: str, gate: str) -> tuple[str, str]:
+def _stops_of(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[int, int]:
+    """How often, and for how long in all, the last actor of the path was held by the root."""
+    who = stay.path[-2].peer if len(stay.path) > 1 else ""
+    holders = [windows[who]] if who in windows else list(windows.values())
+    stops = 0
+    held_ns = 0
+    for window in holders:
+        for block in window.blocks:
+            if block.peer == stay.root:
+                stops += block.stops
+                held_ns += block.ns
+    return stops, held_ns
+
+
+def _is_short(stops: int, held_ns: int) -> bool:
+    """Whether the holds are so short that they are turns of the scheduler: the one loop works for
+    somebody else, which makes the processor the cause although the root itself was idle."""
+    return stops > 0 and held_ns // stops < SHORT_NS
+
+
+def _by_state(
+    window: ActorWindow, kind: str, gate: str, stops: int, held_ns: int
+) -> tuple[str, str]:
     state = dominant_state(window)
     times = window.times
     busy = state_share(window, times.busy_ns)
     waiting = state_share(window, times.waiting_ns)
     if state == "busy":
         return "cpu", f"busy {busy}"
+    if state == "idle" and _is_short(stops, held_ns):
+        each = duration(held_ns // stops)
+        return "cpu", f"{amount(stops)} stops of {each}: the broker is at work on other turns"
     if state == "idle":
         idle = state_share(window, times.idle_ns)
         return ("credit" if gate in ("", "credit") else gate), f"idle {idle}"

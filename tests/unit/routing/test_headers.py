@@ -60,7 +60,7 @@ def test_modes(arguments: Table, headers: Table | None, expected: bool) -> None:
             'Invalid x-match field value <<"one">>; expected all, any, all-with-x, or any-with-x',
         ),
         ("", 'Invalid x-match field value <<"">>; expected all, any, all-with-x, or any-with-x'),
-        (1, "Invalid x-match field type signedint (value 1); expected longstr"),
+        (1, "Invalid x-match field type byte (value 1); expected longstr"),
         (True, "Invalid x-match field type bool (value true); expected longstr"),
         (None, "Invalid x-match field type void (value undefined); expected longstr"),
         (0.5, "Invalid x-match field type double (value 0.5); expected longstr"),

@@ -1,0 +1,277 @@
+"""Bugs that were made on purpose, each in the place where it could really be made.
+
+Every one is a strategy, an output, a shell, a picker or a broker with one thing wrong, brought in
+through the factories of `Setting`.
+"""
+
+from penstock.base.wire import read_i32_be
+from penstock.broker.actor import Actor
+from penstock.broker.broker import Broker, Log
+from penstock.broker.output import OutputLine
+from penstock.flow.account import Account
+from penstock.flow.credit import Credit, Window
+from penstock.flow.hop import Hop
+from penstock.flow.profile import Profile
+from penstock.simulation.clock import VirtualClock
+from penstock.simulation.dice import Dice
+from penstock.simulation.network import Link, Pipe, SimulatedOutput, SimulatedShell
+from penstock.simulation.turns import SeededPicker, TurnWatcher
+from penstock.simulation.world import Setting, SimulatedBroker
+
+DELIVER = 0x3C003C
+CONFIRM = 0x3C0050
+
+
+class Planted(Setting):
+    """`base` with a bug in it. Nominal base."""
+
+    def __init__(self, base: Setting) -> None:
+        super().__init__(base.profile, base.config, base.check_every)
+        self.steps_max = 60_000
+
+
+# -- strategies ------------------------------------------------------------------------------------
+
+
+class Faulty(Credit):
+    """Credit with the profile's windows. Nominal base."""
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(
+            "faulty",
+            Window(profile.credit_initial, profile.credit_more_after, "messages"),
+            Window(profile.credit_bytes_initial, profile.credit_bytes_more_after, "bytes"),
+        )
+        self.count = 0
+
+
+class GrantsTwice(Faulty):
+    def repay(self, hop: Hop, origin: Account, messages: int, bytes_: int) -> None:
+        before = int(hop.balance)
+        super().repay(hop, origin, messages, bytes_)
+        granted = int(hop.balance) - before
+        if granted > 0:
+            hop.grant(granted, 0, hop.epoch)
+
+
+class ForgetsToRepay(Faulty):
+    def repay(self, hop: Hop, origin: Account, messages: int, bytes_: int) -> None:
+        self.count += 1
+        if self.count % 20:
+            super().repay(hop, origin, messages, bytes_)
+
+
+class LosesDeferredGrants(Faulty):
+    def repay(self, hop: Hop, origin: Account, messages: int, bytes_: int) -> None:
+        super().repay(hop, origin, messages, bytes_)
+        if hop.deferred > 0 and hop in hop.receiver_gate.deferred:
+            hop.receiver_gate.deferred.remove(hop)
+
+
+class DoesNotDefer(Faulty):
+    def repay(self, hop: Hop, origin: Account, messages: int, bytes_: int) -> None:
+        super().repay(hop, origin, messages, bytes_)
+        hop.release()
+
+
+class ChargesSomebodyElse(Faulty):
+    def charge(self, hop: Hop, origin: Account, messages: int, bytes_: int) -> None:
+        self.count += 1
+        payer = origin.parent if self.count % 30 == 0 else origin
+        super().charge(hop, payer or origin, messages, bytes_)
+
+
+class ChargesNoBytes(Faulty):
+    def charge(self, hop: Hop, origin: Account, messages: int, bytes_: int) -> None:
+        super().charge(hop, origin, messages, 0)
+
+
+class BlocksLate(Faulty):
+    """Closes at one below zero instead of at zero."""
+
+    def charge(self, hop: Hop, origin: Account, messages: int, bytes_: int) -> None:
+        hop.balance += 1
+        super().charge(hop, origin, messages, bytes_)
+        hop.balance -= 1
+
+
+class NeverBlocks(Faulty):
+    def charge(self, hop: Hop, origin: Account, messages: int, bytes_: int) -> None:
+        hop.is_closed = True
+        super().charge(hop, origin, messages, bytes_)
+        hop.is_closed = False
+
+
+class ForgetsTheDebtOfTheDead(Faulty):
+    def forget(self, hop: Hop, origin: Account) -> None:
+        messages, bytes_ = int(hop.in_flight), int(hop.in_flight_bytes)
+        super().forget(hop, origin)
+        origin.charge(messages, bytes_)
+
+
+class StrategyBug(Planted):
+    """The broker works by a faulty strategy."""
+
+    def __init__(self, base: Setting, kind: type[Faulty]) -> None:
+        super().__init__(base)
+        self.kind = kind
+
+    def broker(self, clock: VirtualClock, dice: Dice, log: Log) -> SimulatedBroker:
+        broker = super().broker(clock, dice, log)
+        broker.strategy = self.kind(self.profile)
+        return broker
+
+
+# -- outputs ---------------------------------------------------------------------------------------
+
+
+def frames(data: bytes) -> list[bytes]:
+    """The frames of one send, which are always whole."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(data):
+        size = int(read_i32_be(data, at + 3)) + 8
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+def is_method(frame: bytes, identity: int) -> bool:
+    return frame[0] == 1 and int(read_i32_be(frame, 7)) == identity
+
+
+class FaultyOutput(SimulatedOutput):
+    """An output that spoils frames. Nominal base."""
+
+    def __init__(self, line: OutputLine, high_bytes: int, pipe: Pipe) -> None:
+        super().__init__(line, high_bytes, pipe)
+        self.count = 0
+
+    def filtered(self, data: bytes) -> bytes:
+        return b"".join(self.spoiled(frames(data))) if data.find(b"AMQP", 0, 4) else data
+
+    def spoiled(self, sent: list[bytes]) -> list[bytes]:
+        raise NotImplementedError
+
+
+class LosesAConfirm(FaultyOutput):
+    def spoiled(self, sent: list[bytes]) -> list[bytes]:
+        kept = []
+        for frame in sent:
+            self.count += is_method(frame, CONFIRM)
+            if not (is_method(frame, CONFIRM) and self.count >= 3):
+                kept.append(frame)
+        return kept
+
+
+class RepeatsAConfirm(FaultyOutput):
+    def spoiled(self, sent: list[bytes]) -> list[bytes]:
+        return [frame for one in sent for frame in ([one] * (2 if is_method(one, CONFIRM) else 1))]
+
+
+def first_content(sent: list[bytes]) -> tuple[int, int] | None:
+    """Where the first delivery of a send begins and ends."""
+    for start, frame in enumerate(sent):
+        if is_method(frame, DELIVER):
+            stop = start + 1
+            while stop < len(sent) and sent[stop][0] in (2, 3):
+                stop += 1
+            return start, stop
+    return None
+
+
+class LosesADelivery(FaultyOutput):
+    def spoiled(self, sent: list[bytes]) -> list[bytes]:
+        found = first_content(sent)
+        self.count += found is not None
+        if found is None or self.count != 5:
+            return sent
+        return sent[: found[0]] + sent[found[1] :]
+
+
+class SwapsTwoContents(FaultyOutput):
+    """The method frames stay, their contents change places."""
+
+    def spoiled(self, sent: list[bytes]) -> list[bytes]:
+        first = first_content(sent)
+        if first is None:
+            return sent
+        second = first_content(sent[first[1] :])
+        if second is None or second[0] != 0:
+            return sent
+        start, middle, stop = first[0], first[1], first[1] + second[1]
+        return [
+            *sent[: start + 1],
+            *sent[middle + 1 : stop],
+            sent[middle],
+            *sent[start + 1 : middle],
+            *sent[stop:],
+        ]
+
+
+class OutputBug(Planted):
+    """Connections write to a faulty output."""
+
+    def __init__(self, base: Setting, kind: type[FaultyOutput]) -> None:
+        super().__init__(base)
+        self.kind = kind
+
+    def output(self, broker: Broker, link: Link) -> SimulatedOutput:
+        return self.kind(
+            broker.scheduler.outputs, broker.config.socket_output_high_bytes, link.down
+        )
+
+
+# -- shells, pickers, brokers ----------------------------------------------------------------------
+
+
+class DeafShell(SimulatedShell):
+    """Never reads again once it has paused."""
+
+    def resume(self) -> None:
+        pass
+
+
+class CarelessShell(SimulatedShell):
+    """Does not tell the broker that its peer has vanished."""
+
+    def lost(self) -> None:
+        self.is_closed = True
+
+
+class ShellBug(Planted):
+    def __init__(self, base: Setting, kind: type[SimulatedShell]) -> None:
+        super().__init__(base)
+        self.kind = kind
+
+    def shell(self, broker: Broker, link: Link) -> SimulatedShell:
+        return self.kind(broker, link)
+
+
+class UnfairPicker(SeededPicker):
+    """Gives one queue no turn as soon as somebody else is ready, and none at all in the end."""
+
+    def can_pick(self, ready: list[Actor]) -> bool:
+        self.parked = {"queue:/q1"}
+        return super().can_pick(ready)
+
+
+class PickerBug(Planted):
+    def picker(self, dice: Dice, watcher: TurnWatcher) -> SeededPicker:
+        return UnfairPicker(dice, watcher)
+
+
+class ForgetfulBroker(SimulatedBroker):
+    """Tells one connection too few that an alarm is over."""
+
+    def clear_alarm(self, resource: str) -> None:
+        names = list(self.connections)
+        kept = self.connections.pop(names[-1]) if names else None
+        super().clear_alarm(resource)
+        if kept is not None:
+            self.connections[kept.name] = kept
+
+
+class BrokerBug(Planted):
+    def broker(self, clock: VirtualClock, dice: Dice, log: Log) -> SimulatedBroker:
+        return ForgetfulBroker(self.config, clock, dice, log, self.profile)
