@@ -126,6 +126,10 @@ class Client:
         """Nothing more will come of it."""
         return self.is_vanished or self.session.is_closed()
 
+    def is_open(self) -> bool:
+        """The handshake is done, and no end has been asked for."""
+        return self.session.state is State.OPEN and not self.is_vanished
+
     def can_read(self) -> bool:
         down = self.link.down
         return self.is_reading and not self.is_over() and (len(down) > 0 or down.is_ended)
@@ -168,6 +172,9 @@ class Client:
     def end(self) -> None:
         """Close everything in order."""
         if self.is_over() or self.is_ending:
+            return
+        if not self.is_open():
+            self.vanish(False)
             return
         self.is_ending = True
         for role in self.roles:

@@ -167,7 +167,7 @@ def harm(world: World, admin: Declaring, victims: list[Client]) -> None:
     dice = world.dice
     client = dice.one_of(victims)
     kind = dice.below(6)
-    if client.is_over() or client.is_ending or client.session.agreed is None:
+    if not client.is_open():
         return
     if kind == 0:
         client.vanish(dice.happens(50))

@@ -7,7 +7,7 @@ time). Nothing is sampled or estimated except `longest_ns`, which is exact to on
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.telemetry.rates import NS_PER_S, per_second
@@ -96,23 +96,38 @@ class ActorWindow:
 class WindowHistory:
     """The last `snapshots_max` periodic snapshots, 2..; the oldest is dropped.
 
-    With one snapshot a second, 61 of them answer for windows of up to 60 s.
+    With one snapshot a second, 61 of them answer for windows of up to 60 s. An actor that has done
+    nothing since costs no more with every snapshot: only what changed is kept, so thousands of idle
+    connections have one snapshot each and not 61.
     """
 
-    __slots__ = ("_history",)
+    __slots__ = ("_at_ns", "_trails")
 
     def __init__(self, snapshots_max: int) -> None:
         assert snapshots_max >= 2, "a window needs a start and an end"
-        self._history: deque[tuple[int, dict[str, ActorSnapshot]]] = deque(maxlen=snapshots_max)
+        self._at_ns: deque[int] = deque(maxlen=snapshots_max)
+        self._trails: dict[str, list[_Change]] = {}
 
     def push(self, now_ns: int, snapshots: Mapping[str, ActorSnapshot]) -> None:
         """All actors as they stood at `now_ns`, by actor id.
 
         Raises: AssertionError unless time went forward.
         """
-        if self._history:
-            assert now_ns > self._history[-1][0], "time goes forward between snapshots"
-        self._history.append((now_ns, dict(snapshots)))
+        if self._at_ns:
+            assert now_ns > self._at_ns[-1], "time goes forward between snapshots"
+        self._at_ns.append(now_ns)
+        trails = self._trails
+        for actor, snapshot in snapshots.items():
+            trail = trails.get(actor)
+            if trail is None:
+                trails[actor] = [_Change(now_ns, snapshot)]
+            elif not _is_still(trail[-1].snapshot, snapshot):
+                while len(trail) > 1 and trail[1].at_ns <= self._at_ns[0]:
+                    del trail[0]
+                trail.append(_Change(now_ns, snapshot))
+        if len(trails) > len(snapshots):
+            for actor in [actor for actor in trails if actor not in snapshots]:
+                del trails[actor]
 
     def over(self, window_s: float) -> dict[str, ActorWindow]:
         """Every actor of the newest snapshot, during the last `window_s` seconds before it.
@@ -121,26 +136,63 @@ class WindowHistory:
         than the window, at the oldest one. Empty before the first push. An actor that was not
         there at the start (or was another life of the same name) counts from its own start.
         """
-        if not self._history:
+        if not self._at_ns:
             return {}
-        newest_ns, newest = self._history[-1]
+        newest_ns = self._at_ns[-1]
         oldest_ns = newest_ns - round(window_s * NS_PER_S)
-        start = 0
-        for index, (at_ns, _) in enumerate(self._history):
+        start_ns = self._at_ns[0]
+        for at_ns in self._at_ns:
             if at_ns <= oldest_ns:
-                start = index
-        base = self._history[start][1] if len(self._history) > 1 else {}
-        later = [self._history[index][1] for index in range(start + 1, len(self._history))]
-        return {
-            actor: _difference(base.get(actor), snapshot, later)
-            for actor, snapshot in newest.items()
-        }
+                start_ns = at_ns
+        answer: dict[str, ActorWindow] = {}
+        for actor, trail in self._trails.items():
+            base: ActorSnapshot | None = None
+            later: list[ActorSnapshot] = []
+            for change in trail:
+                if change.at_ns > start_ns:
+                    later.append(change.snapshot)
+                elif len(self._at_ns) > 1:
+                    base = change.until(start_ns)
+            answer[actor] = _difference(base, trail[-1].until(newest_ns), later)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """An actor as it stood at `at_ns` and, but for its idle time, until its next change."""
+
+    at_ns: int
+    snapshot: ActorSnapshot
+
+    def until(self, now_ns: int) -> ActorSnapshot:
+        """The snapshot as of `now_ns`, which is not before `at_ns`."""
+        if now_ns == self.at_ns:
+            return self.snapshot
+        times = self.snapshot.times
+        return replace(
+            self.snapshot, times=replace(times, idle_ns=times.idle_ns + now_ns - self.at_ns)
+        )
+
+
+def _is_still(old: ActorSnapshot, new: ActorSnapshot) -> bool:
+    """Whether `new` says nothing but that the actor of `old` has been idle since."""
+    return (
+        old.times.busy_ns == new.times.busy_ns
+        and old.times.blocked_ns == new.times.blocked_ns
+        and old.times.waiting_ns == new.times.waiting_ns
+        and old.times.idle_ns < new.times.idle_ns
+        and old.started_ns == new.started_ns
+        and old.state == new.state
+        and old.blocked == new.blocked
+        and old.numbers == new.numbers
+        and old.labels == new.labels
+    )
 
 
 def _difference(
-    old: ActorSnapshot | None, new: ActorSnapshot, later: list[dict[str, ActorSnapshot]]
+    old: ActorSnapshot | None, new: ActorSnapshot, later: list[ActorSnapshot]
 ) -> ActorWindow:
-    """`new` minus `old`; `later`: all snapshots after `old`, for the longest holds among them."""
+    """`new` minus `old`; `later`: its changes after `old`, for the longest holds among them."""
     if old is None or old.started_ns != new.started_ns:
         old = ActorSnapshot(new.actor, new.kind, started_ns=new.started_ns)
     times = Times(
@@ -155,8 +207,7 @@ def _difference(
     longest_ns = 0
     blocks: list[BlockWindow] = []
     if blocked_ns > 0 or stops > 0:
-        lives = [s[new.actor] for s in later if new.actor in s]
-        lives = [s for s in lives if s.started_ns == new.started_ns]
+        lives = [one for one in later if one.started_ns == new.started_ns]
         longest_ns = max((s.blocked.longest_ns for s in lives), default=0)
         blocks = _block_differences(old.blocked, new.blocked, _longest(lives))
     rates = {

@@ -149,3 +149,18 @@ def test_a_consumer_by_littles_law() -> None:
     )
     stuck = actor("consumer:c@conn:a", numbers={"socket_blocked": 1.0})
     assert consumer_detail(stuck) == "its socket is full 100 %"
+
+
+@pytest.mark.parametrize(
+    ("ms", "stops", "label"),
+    [(1_000, 10_000, "cpu"), (1_000, 501, "cpu"), (1_000, 500, "credit"), (1_000, 1, "credit")],
+)
+def test_an_idle_root_of_short_holds_waits_for_the_processor(
+    ms: int, stops: int, label: str
+) -> None:
+    """Holds of less than 2 ms are turns of the scheduler: the loop works for somebody else."""
+    victim = actor("conn:a", (0, 0, ms, 0), held("chan:a/1", ms, stops=stops))
+    root = actor("chan:a/1", IDLE)
+    path = (Step("conn:a", "chan:a/1", "credit", ms),)
+    found, _ = name_cause(Stay("chan:a/1", ms, path, False), scene(victim, root))
+    assert found == label
