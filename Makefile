@@ -5,6 +5,7 @@
 #     make test      test-compiled  the same suite, interpreted and compiled
 #     make lint      types  format  ruff, mypy
 #     make bench     sim    fuzz    measure, simulate, feed garbage
+#     make bench-smoke              every benchmark briefly: does anything get lost?
 #     make docs                     rewrite the pages that are printed from tables
 #     make lock                     choose the exact versions of all dependencies again
 #     make clean                    remove everything these targets have made
@@ -19,7 +20,7 @@ SHELL := /bin/sh
 PYTHON ?=
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
-SIM_ARGS ?=
+SIM_ARGS ?= --seconds 60
 FUZZ_ARGS ?=
 export PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -36,7 +37,8 @@ SOURCES := $(shell find src/penstock -type f -not -name '*.pyc')
 DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv
 BUILD := $(DEPENDENCIES) compile_list.txt $(SOURCES)
 
-.PHONY: help install run test test-compiled lint types format bench sim fuzz docs lock clean
+.PHONY: help install run test test-compiled lint types format bench bench-smoke sim fuzz docs
+.PHONY: lock clean
 
 help:
 	@sed -n 's/^# \{4,\}//p' Makefile
@@ -50,6 +52,7 @@ run: $(RUN)/.stamp
 $(RUN)/.stamp: $(BUILD) requirements/run.lock
 	@rm -rf build
 	@scripts/prepare_venv $(RUN) requirements/run.lock '.[$(EXTRAS)]'
+	@cat build/not-compiled.txt 2>/dev/null || true
 	@$(RUN)/bin/python scripts/show_build.py
 	@touch $@
 
@@ -86,8 +89,12 @@ format: $(TEST)/.stamp
 bench: $(RUN)/.stamp
 	$(RUN)/bin/python bench/run.py $(BENCH_ARGS)
 
+bench-smoke: $(RUN)/.stamp
+	$(RUN)/bin/python bench/run.py --smoke $(BENCH_ARGS)
+
+# Many seeds for a minute; one of them again:  python -m penstock.simulation run SCENARIO --seed N
 sim: $(RUN)/.stamp
-	$(RUN)/bin/python -m penstock.simulation $(SIM_ARGS)
+	$(RUN)/bin/python -m penstock.simulation sweep $(SIM_ARGS)
 
 fuzz: $(TEST)/.stamp
 	$(TEST)/bin/python fuzz/codec.py $(FUZZ_ARGS)

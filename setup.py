@@ -19,6 +19,8 @@ from setuptools.command.build_ext import build_ext
 COMPILE_LIST = Path("compile_list.txt")
 PACKAGE = Path("src", "penstock")
 GROUP = "penstock"
+# pip hides what a build prints; `make install` shows the reason from here.
+REASON = Path("build", "not-compiled.txt")
 # The build environment holds none of the packages that Penstock uses when it runs.
 MYPY_OPTIONS = ["--ignore-missing-imports", "--no-warn-unused-ignores"]
 
@@ -62,10 +64,13 @@ def first_line(error: BaseException) -> str:
 
 
 def report_fallback(reason: str) -> None:
-    sys.stderr.write(
+    text = (
         f"penstock: not compiled, installing plain Python: {reason} "
         "(PENSTOCK_COMPILE=require makes this an error)\n"
     )
+    sys.stderr.write(text)
+    REASON.parent.mkdir(exist_ok=True)
+    REASON.write_text(text, encoding="utf-8")
 
 
 def sources() -> list[str]:

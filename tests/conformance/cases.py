@@ -35,10 +35,23 @@ Expected = tuple[int, str]
 
 # Where Penstock answers otherwise on purpose, and why. Everything else is RabbitMQ's answer.
 DELIBERATE: Final[dict[str, tuple[Expected, str]]] = {
+    "queue-ttl-huge": (FINE, "a time to live may be up to 2**64 - 1 ms, not only 2**32 - 1"),
+    "exchange-type-unknown": (
+        (406, "unknown exchange type 'magic'"),
+        "only the channel pays for a typo; RabbitMQ's code since does the same",
+    ),
+    "exchange-type-empty": (
+        (406, "unknown exchange type ''"),
+        "only the channel pays for a typo; RabbitMQ's code since does the same",
+    ),
     "flow-off": (FINE, "a client may pause its deliveries; RabbitMQ gave that up in 3.3"),
     "frame-too-large": ((501, ANY_TEXT), "the code the specification has for a frame's size"),
     "method-truncated": ((502, ANY_TEXT), "the code the specification has for illegal values"),
     "method-trailing-bytes": ((502, ANY_TEXT), "the code the specification has for illegal values"),
+    "publish-table-garbage": (
+        FINE,
+        "headers nobody looks into are passed on unread; RabbitMQ's connection crashes",
+    ),
 }
 
 

@@ -5,6 +5,9 @@ example RabbitMQ as the oracle; nothing is started or stopped then. RabbitMQ nee
 `max_message_size = 16777216` in its configuration, which is Penstock's limit. Otherwise a Penstock
 process is started on a free loopback port and must, at the end, exit cleanly on SIGTERM and have
 written no traceback.
+
+A test marked `next_milestone` is expected to fail on Penstock, and the run fails once it passes.
+At the end the run prints what was off, in the clients' own suites too, and why.
 """
 
 from __future__ import annotations
@@ -16,14 +19,46 @@ import pytest
 from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 
+from tests.conformance.cases import DELIBERATE
 from tests.conformance.live import Broker, from_url, penstock_process
 from tests.conformance.through_pika import connect
 
 URL_VARIABLE = "PENSTOCK_CONFORMANCE_URL"
+NEXT_MILESTONE = "expiry/limits/dead letters/priorities come with the next milestone"
+SUITE_SUMMARIES = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "suites: runs a client's own tests, from the package index")
+    config.addinivalue_line("markers", f"next_milestone: fails on Penstock, {NEXT_MILESTONE}")
+    config.stash[SUITE_SUMMARIES] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get(URL_VARIABLE):
+        return
+    for item in items:
+        if item.get_closest_marker("next_milestone"):
+            item.add_marker(pytest.mark.xfail(reason=NEXT_MILESTONE, strict=True))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    summaries = config.stash[SUITE_SUMMARIES]
+    if not summaries:
+        return
+    terminalreporter.section("conformance: what is off, and why")
+    for case, (_expected, reason) in sorted(DELIBERATE.items()):
+        terminalreporter.line(f"answer on purpose unlike RabbitMQ 3.10.8: {case}: {reason}")
+    for line in summaries:
+        terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session")
+def suite_summaries(request: pytest.FixtureRequest) -> list[str]:
+    """Lines the run prints at its end about the clients' own suites."""
+    return request.config.stash[SUITE_SUMMARIES]
 
 
 @pytest.fixture(scope="session")

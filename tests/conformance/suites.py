@@ -10,6 +10,7 @@ By hand: `python -m tests.conformance.suites <suite> <amqp url>` prints what doe
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -17,8 +18,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import threading
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -32,7 +33,9 @@ from tests.conformance.suite_plugin import matches
 
 HERE: Final = Path(__file__).parent
 OFF_FILE: Final = HERE / "switched_off.toml"
-DOWNLOAD_S_MAX: Final = 120
+# One archive, or all plugins together. pip itself would try six times, for minutes.
+DOWNLOAD_S_MAX: Final = 60
+PATIENCE: Final = ("--retries", "1", "--timeout", "10")
 TEST_S_MAX: Final = 20
 # What the suites need beyond the clients. Kept out of the environment of our own tests: one of
 # them is a pytest plugin that changes how every test runs.
@@ -46,10 +49,6 @@ PLUGINS: Final = (
 )
 
 
-# Suites run side by side, but only one of them fills the cache.
-FILLING: Final = threading.Lock()
-
-
 class Unreachable(Exception):
     """The package index did not deliver; the text says what pip said."""
 
@@ -61,7 +60,7 @@ class Suite:
     name: str
     distribution: str
     targets: tuple[str, ...]
-    run_s_max: int = 120
+    run_s_max: int = 60
     wants_plugins: bool = False
     wants_docker: bool = False
 
@@ -71,8 +70,8 @@ SUITES: Final = {
     for suite in (
         Suite("py-amqp", "amqp", ("t/integration/test_rmq.py",)),
         Suite("kombu", "kombu", ("t/integration/test_py_amqp.py",)),
-        Suite("aiormq", "aiormq", ("tests",), 180, True),
-        Suite("aio-pika", "aio-pika", ("tests",), 220, True, True),
+        Suite("aiormq", "aiormq", ("tests",), 150, True),
+        Suite("aio-pika", "aio-pika", ("tests",), 200, True, True),
     )
 }
 
@@ -103,68 +102,95 @@ def switched_off(suite: str) -> list[Off]:
     ]
 
 
-def cache() -> Path:
-    """Where archives and plugins are kept between runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(base) / "penstock-conformance"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+class Shelf:
+    """The archives and plugins, kept between runs in a folder that runs side by side may share.
 
+    Once the package index did not deliver, nothing more is asked of it: what is not on the shelf
+    stays out of reach for this run.
+    """
 
-def pip(*arguments: str) -> None:
-    """Run pip of this interpreter. Raises: Unreachable with the end of its output."""
-    command = [sys.executable, "-m", "pip", *arguments, "--quiet", "--disable-pip-version-check"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_S_MAX)
-    except subprocess.TimeoutExpired as error:
-        raise Unreachable(f"no answer within {DOWNLOAD_S_MAX} s") from error
-    if done.returncode:
-        raise Unreachable(done.stderr[-600:])
+    def __init__(self) -> None:
+        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+        self.folder = Path(base) / "penstock-conformance"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._refusal = ""
+
+    def sources(self, suite: Suite) -> Path:
+        """The unpacked archive of the installed version. Raises: Unreachable."""
+        number = version(suite.distribution)
+        target = self.folder / f"{suite.name}-{number}"
+        if not target.exists():
+            with staging(target) as folder, tempfile.TemporaryDirectory() as archives:
+                only = ("--no-deps", "--no-binary", suite.distribution, "--dest", archives)
+                self._pip("download", *only, f"{suite.distribution}=={number}")
+                (archive,) = Path(archives).iterdir()
+                with tarfile.open(archive) as packed:
+                    packed.extractall(folder, filter="data")
+        (root,) = target.iterdir()
+        return root
+
+    def plugins(self) -> Path:
+        """A folder with the packages only the suites need. Raises: Unreachable."""
+        digest = hashlib.sha256(" ".join(PLUGINS).encode()).hexdigest()[:12]
+        target = self.folder / f"plugins-{digest}"
+        if not target.exists():
+            with staging(target) as folder:
+                self._pip("install", "--no-deps", "--target", str(folder), *PLUGINS)
+        return target
+
+    def _pip(self, verb: str, *arguments: str) -> None:
+        """Run pip of this interpreter. Raises: Unreachable with the end of its output."""
+        if not self._refusal:
+            quiet = ("--quiet", "--disable-pip-version-check")
+            command = [sys.executable, "-m", "pip", verb, *PATIENCE, *quiet, *arguments]
+            try:
+                done = subprocess.run(
+                    command, capture_output=True, text=True, timeout=DOWNLOAD_S_MAX
+                )
+                self._refusal = done.stderr[-600:] if done.returncode else ""
+            except subprocess.TimeoutExpired:
+                self._refusal = f"no answer within {DOWNLOAD_S_MAX} s"
+        if self._refusal:
+            raise Unreachable(self._refusal)
 
 
 @contextmanager
 def staging(target: Path) -> Iterator[Path]:
-    """A fresh folder that becomes `target` once the block succeeded: no half-filled cache."""
+    """A fresh folder that becomes `target` once the block succeeded: no half-filled shelf.
+
+    If another run was first, its folder stays.
+    """
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder) / "made"
         made.mkdir()
         yield made
-        made.rename(target)
+        try:
+            made.rename(target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
 
 
-def sources(suite: Suite) -> Path:
-    """The unpacked archive of the installed version. Raises: Unreachable."""
-    number = version(suite.distribution)
-    target = cache() / f"{suite.name}-{number}"
-    if not target.exists():
-        with staging(target) as folder, tempfile.TemporaryDirectory() as archives:
-            only = ("--no-deps", "--no-binary", suite.distribution, "--dest", archives)
-            pip("download", *only, f"{suite.distribution}=={number}")
-            (archive,) = Path(archives).iterdir()
-            with tarfile.open(archive) as packed:
-                packed.extractall(folder, filter="data")
-    (root,) = target.iterdir()
-    return root
+class Prepared(NamedTuple):
+    """A suite ready to run: the folder with its tests, and those of the packages it needs."""
+
+    suite: Suite
+    root: Path
+    extra: tuple[str, ...]
 
 
-def plugins() -> Path:
-    """A folder with the packages only the suites need. Raises: Unreachable."""
-    digest = hashlib.sha256(" ".join(PLUGINS).encode()).hexdigest()[:12]
-    target = cache() / f"plugins-{digest}"
-    if not target.exists():
-        with staging(target) as folder:
-            pip("install", "--no-deps", "--target", str(folder), *PLUGINS)
-    return target
+def prepare(suite: Suite, shelf: Shelf) -> Prepared:
+    """Get what a suite needs. Raises: Unreachable without the package index."""
+    extra = (str(shelf.plugins()),) if suite.wants_plugins else ()
+    return Prepared(suite, shelf.sources(suite), extra)
 
 
-def run(suite: Suite, broker: Broker, folder: Path) -> list[Result]:
+def run(prepared: Prepared, broker: Broker, folder: Path) -> list[Result]:
     """Run a suite against a broker; its output goes to `folder`.
 
-    Raises: Unreachable without the package index; AssertionError if pytest itself did not work.
+    Raises: AssertionError if pytest itself did not work or took longer than the suite may.
     """
-    with FILLING:
-        root = sources(suite)
-        extra = [str(plugins())] if suite.wants_plugins else []
+    suite, root, extra = prepared
     report = folder / f"{suite.name}.jsonl"
     report.write_text("")
     skip = [off.test for off in switched_off(suite.name) if not off.runs]
@@ -177,6 +203,8 @@ def run(suite: Suite, broker: Broker, folder: Path) -> list[Result]:
             **os.environ,
             "DOCKER_HOST": docker_host,
             "PYTHONPATH": os.pathsep.join((str(HERE), *extra)),
+            # Ours are debugged by asyncio, which slows the clients' own suites down by half.
+            "PYTHONASYNCIODEBUG": "",
             "PYTHONDONTWRITEBYTECODE": "1",
             "RABBITMQ_HOST": broker.host,
             "RABBITMQ_5672_TCP": str(broker.port),
@@ -230,15 +258,26 @@ def complaints(results: list[Result], off: list[Off]) -> list[str]:
     return found
 
 
+def summary(suite: Suite, results: list[Result], off: list[Off]) -> list[str]:
+    """How many tests ended how, and for each reason how many were off."""
+    ended = Counter(result.outcome for result in results)
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(ended.items()))
+    lines = [f"{suite.name} {version(suite.distribution)}: {counts}"]
+    why: Counter[str] = Counter()
+    for result in results:
+        reasons = [entry.reason for entry in off if matches(result.test, entry.test)]
+        why.update(reasons[:1])
+    lines += [f"  {count} off: {reason}" for reason, count in why.items()]
+    return lines
+
+
 def main() -> None:
     """Run one suite against a broker named on the command line."""
     suite, broker = SUITES[sys.argv[1]], from_url(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
-        results = run(suite, broker, Path(folder))
-    for complaint in complaints(results, switched_off(suite.name)):
-        print(complaint)
-    outcomes = [result.outcome for result in results]
-    print({outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))})
+        results = run(prepare(suite, Shelf()), broker, Path(folder))
+    off = switched_off(suite.name)
+    print("\n".join([*complaints(results, off), *summary(suite, results, off)]))
 
 
 if __name__ == "__main__":

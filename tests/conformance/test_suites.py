@@ -12,27 +12,47 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from tests.conformance.live import Broker
-from tests.conformance.suites import SUITES, Result, Unreachable, complaints, run, switched_off
+from tests.conformance.suites import (
+    SUITES,
+    Result,
+    Shelf,
+    Unreachable,
+    complaints,
+    prepare,
+    run,
+    summary,
+    switched_off,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.suites]
+
+Running = Future[list[Result]] | Unreachable
 
 
 @pytest.fixture(scope="module")
 def running(
     broker: Broker, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[list[Result]]]]:
-    """All suites, started at once."""
+) -> Iterator[dict[str, Running]]:
+    """All suites that can be had, started at once."""
     folder = tmp_path_factory.mktemp("suites")
+    shelf = Shelf()
+    started: dict[str, Running] = {}
     with ThreadPoolExecutor(len(SUITES)) as pool:
-        yield {name: pool.submit(run, suite, broker, folder) for name, suite in SUITES.items()}
+        for name, suite in SUITES.items():
+            try:
+                started[name] = pool.submit(run, prepare(suite, shelf), broker, folder)
+            except Unreachable as error:
+                started[name] = error
+        yield started
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_suite(running: dict[str, Future[list[Result]]], name: str) -> None:
-    try:
-        results = running[name].result()
-    except Unreachable as error:
-        pytest.skip(f"the package index did not deliver {name}: {error}")
+def test_suite(running: dict[str, Running], suite_summaries: list[str], name: str) -> None:
+    started = running[name]
+    if isinstance(started, Unreachable):
+        pytest.skip(f"the package index did not deliver {name}: {started}")
+    results = started.result()
+    suite_summaries += summary(SUITES[name], results, switched_off(name))
     assert any(result.outcome == "passed" for result in results)
     told = complaints(results, switched_off(name))
     assert not told, "\n".join(told)

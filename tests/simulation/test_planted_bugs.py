@@ -39,7 +39,7 @@ BUGS: dict[str, tuple[str, str, Plant, str]] = {
         "are kept by nobody",
     ),
     "does not defer": (
-        "many_publishers",
+        "slow_consumer",
         RABBITMQ,
         partial(planted.StrategyBug, kind=planted.DoesNotDefer),
         "the window is",
@@ -69,7 +69,7 @@ BUGS: dict[str, tuple[str, str, Plant, str]] = {
         "the window is|closed False, spent True",
     ),
     "forgets the debt of the dead": (
-        "kill_storm",
+        "vanishing_queue",
         PENSTOCK,
         partial(planted.StrategyBug, kind=planted.ForgetsTheDebtOfTheDead),
         "owes|debt is left behind",

@@ -88,6 +88,7 @@ class Broker(Household):
         self.negotiators: dict[str, Negotiator] = {}
         self.alarms: dict[str, str] = {}
         self.connection_count = 0
+        self.ended_count = 0
         self._properties = server_properties(
             ServerIdentity(
                 config.product,
@@ -136,6 +137,7 @@ class Broker(Household):
 
     def closed(self, connection: Connection) -> None:
         self.recorder.record(ACTOR_DOWN, connection.identity, "", "", 0)
+        self.ended_count += 1
         self.connections.pop(connection.name, None)
         self.negotiators.pop(connection.name, None)
 

@@ -20,6 +20,8 @@ from penstock.queues.consumers import Consumer, Delivery
 class Consuming:
     """The verbs on consumers for one session."""
 
+    __slots__ = ("declarations", "session")
+
     def __init__(self, session: Session, declarations: Declarations) -> None:
         self.session = session
         self.declarations = declarations

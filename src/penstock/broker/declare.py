@@ -30,6 +30,8 @@ QUEUE_ARGUMENT_KEYS = (
 class Declarations:
     """The verbs on topology for one session. `last_queue` lives in the channel's own record."""
 
+    __slots__ = ("last_queue", "session")
+
     def __init__(self, session: Session) -> None:
         self.session = session
         self.last_queue: dict[int, str] = {}

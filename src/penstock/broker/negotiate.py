@@ -52,6 +52,9 @@ CHANNEL_OPEN = 0x14000A
 CHANNEL_CLOSE = 0x140028
 CHANNEL_CLOSE_OK = 0x140029
 BASIC_ACK = 0x3C0050
+CAPABILITIES_ASKED = frozenset(
+    ("authentication_failure_close", "connection.blocked", "consumer_cancel_notify")
+)
 
 
 class Household(QueueMaker):
@@ -104,6 +107,26 @@ class Negotiator(ConnectionVerbs):
     """One connection's cold side. `peer_host`: the address it comes from, without port;
     `session`: set once the connection is open; `heartbeat`: once it is tuned; `since_ns`: when the
     peer connected, or when closing began: both have to come to an end (limits.HANDSHAKE_MS)."""
+
+    __slots__ = (
+        "capabilities",
+        "client_properties",
+        "close_reason",
+        "credentials",
+        "handshake",
+        "heartbeat",
+        "household",
+        "listener",
+        "mechanism",
+        "peer",
+        "peer_host",
+        "response",
+        "seen_input_bytes",
+        "session",
+        "since_ns",
+        "tuning",
+        "verbs",
+    )
 
     def __init__(self, household: Household, peer_host: str, peer: str, now_ns: int) -> None:
         self.household = household
@@ -173,7 +196,8 @@ class Negotiator(ConnectionVerbs):
             self.mechanism = method.mechanism
             self.response = method.response
             self.client_properties = method.client_properties
-            self.capabilities = client_capabilities(method.client_properties)
+            # What is asked for nowhere is not kept for every connection.
+            self.capabilities = CAPABILITIES_ASKED & client_capabilities(method.client_properties)
         elif isinstance(method, m.ConnectionSecureOk):
             self.response = method.response
         credentials = parse(self.mechanism, self.response)
@@ -212,6 +236,7 @@ class Negotiator(ConnectionVerbs):
         if vhost is None:
             raise ConnectionFault(530, f"vhost {method.virtual_host} not found", 10, 40)
         self.session = Session(connection, credentials.user, vhost, household, self.capabilities)
+        self.credentials = None
         self.verbs = ChannelVerbs(self.session)
         self.listener = Publishers(connection)
         vhost.listen(self.listener)

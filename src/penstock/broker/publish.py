@@ -394,15 +394,14 @@ class Publisher(Answerable):
         self.host.may_resume()
 
     def close(self) -> None:
-        """The channel ends: queues take what they were handed, hops are unwired."""
+        """The channel ends: queues take what they were handed or was parked, hops are unwired."""
+        self.retry(True)
         for name, lane in self.lanes.items():
             self.actors[name].detach(lane)
         self.lanes.clear()
         self.actors.clear()
         self.cache.clear()
         self.last_route = None
-        self.parked = None
-        self.parked_route = None
 
 
 def _text(data: bytes, at: i64) -> str:

@@ -278,6 +278,10 @@ class Connection(Actor):
             if not parser.next(received):
                 if parser.assemblies:
                     self._check_assemblies()
+                if parser.offset >= len(parser.buffer):
+                    # The last read is not kept while the connection is idle.
+                    parser.buffer = b""
+                    parser.offset = 0
                 return False
             budget -= 1
             message = received.message
@@ -465,8 +469,9 @@ class Connection(Actor):
     def break_standstill(self, now_ns: int) -> None:
         """Liveness (law 6): a socket that is not read may hold the very acks that would let the
         queue drain. A connection that has unanswered deliveries and has been stopped for a whole
-        period lets its waiting publishes through, one lane's window per period, and is counted."""
-        if self.gate.is_open or self.alarms or self.stopped_on is None:
+        period lets its waiting publishes through, one lane's window per period and channel, and is
+        counted. A full hop is one channel's matter; debt is owed by all that are stalled."""
+        if self.gate.is_open or self.alarms:
             return
         if now_ns - self.gate.blocked_at_ns < STANDSTILL_NS:
             return
@@ -475,10 +480,10 @@ class Connection(Actor):
                 break
         else:
             return
+        holder = "" if self.stopped_on is None else self.stopped_on[0]
         for channel in list(self.channels.values()):
-            if channel.identity == self.stopped_on[0]:
+            if channel.identity == holder or (holder == "" and channel.is_stalled):
                 channel.force_now()
-                return
 
     # -- state -----------------------------------------------------------------------------------
 

@@ -3,8 +3,9 @@
 One table: method identity (class << 16 | method) to handler; what is absent is 503 or 540.
 """
 
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 from penstock.base.errors import ConnectionFault
 from penstock.broker.channel import Channel, Verbs
@@ -15,7 +16,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.content import EVENT_ACK, Event
 from penstock.protocol.methods.codec import decode_method, method_frame
 
-Handler = Callable[[Channel, Any], m.Method | None]
+Handler = Callable[["ChannelVerbs", Channel, Any], m.Method | None]
 
 GOES_PAST = frozenset(
     (kind.CLASS_ID << 16) | kind.METHOD_ID
@@ -41,56 +42,24 @@ GOES_PAST = frozenset(
 class ChannelVerbs(Verbs):
     """The verbs of every channel of one session."""
 
+    __slots__ = ("consuming", "declarations", "session")
+
     def __init__(self, session: Session) -> None:
         self.session = session
         self.declarations = Declarations(session)
         self.consuming = Consuming(session, self.declarations)
-        self.handlers: dict[type[m.Method], Handler] = self._table()
-
-    def _table(self) -> dict[type[m.Method], Handler]:
-        d = self.declarations
-        c = self.consuming
-        table: dict[type[m.Method], Handler] = {
-            m.ExchangeDeclare: lambda channel, q: d.exchange_declare(channel.number, q),
-            m.ExchangeDelete: lambda channel, q: d.exchange_delete(channel.number, q),
-            m.ExchangeBind: lambda channel, q: d.exchange_bind(channel.number, q),
-            m.ExchangeUnbind: lambda channel, q: d.exchange_unbind(channel.number, q),
-            m.QueueDeclare: lambda channel, q: d.queue_declare(channel.number, q),
-            m.QueueBind: lambda channel, q: d.queue_bind(channel.number, q),
-            m.QueueUnbind: lambda channel, q: d.queue_unbind(channel.number, q),
-            m.QueuePurge: lambda channel, q: d.queue_purge(channel.number, q),
-            m.QueueDelete: self._queue_delete,
-            m.BasicConsume: c.consume,
-            m.BasicCancel: c.cancel,
-            m.BasicCancelOk: lambda channel, q: None,
-            m.BasicGet: c.get,
-            m.BasicQos: c.qos,
-            m.BasicAck: lambda channel, q: self._ack(channel, q.delivery_tag, q.multiple),
-            m.BasicReject: c.reject,
-            m.BasicNack: c.nack,
-            m.BasicRecover: lambda channel, q: c.recover(channel, q.requeue, 110),
-            m.BasicRecoverAsync: lambda channel, q: c.recover(channel, q.requeue, 100),
-            m.ChannelFlow: c.flow,
-            m.ChannelFlowOk: lambda channel, q: None,
-            m.ChannelClose: self._close,
-            m.ConfirmSelect: c.confirm_select,
-            m.TxSelect: lambda channel, q: c.tx_select(channel),
-            m.TxCommit: lambda channel, q: c.tx_commit(channel),
-            m.TxRollback: lambda channel, q: c.tx_rollback(channel),
-        }
-        return table
 
     def perform(self, channel: Channel, event: Event) -> None:
         if event.kind == EVENT_ACK:
             self.consuming.acknowledge(channel, int(event.tag), event.flag)
             return
         method = decode_method(event.payload)
-        handler = self.handlers.get(type(method))
+        handler = HANDLERS.get(type(method))
         if handler is None:
             if isinstance(method, m.ChannelOpen):
                 raise ConnectionFault(504, "second 'channel.open' seen", 20, 10)
             raise ConnectionFault(503, "unimplemented method", method.CLASS_ID, method.METHOD_ID)
-        answer = handler(channel, method)
+        answer = handler(self, channel, method)
         if answer is not None:
             channel.output.writer.write(method_frame(int(channel.number), answer))
         channel.output.mark()
@@ -98,7 +67,7 @@ class ChannelVerbs(Verbs):
     def goes_past(self, event: Event) -> bool:
         return event.kind == EVENT_ACK or int(event.tag) in GOES_PAST
 
-    def _queue_delete(self, channel: Channel, q: m.QueueDelete) -> m.Method | None:
+    def queue_delete(self, channel: Channel, q: m.QueueDelete) -> m.Method | None:
         """delete-ok goes out before the basic.cancel of the queue's consumers."""
         actor = self.declarations.queue_to_delete(int(channel.number), q)
         count = 0 if actor is None else int(actor.messages.ready_count())
@@ -109,10 +78,7 @@ class ChannelVerbs(Verbs):
             self.session.vhost.remove_queue(actor)
         return None
 
-    def _ack(self, channel: Channel, tag: int, is_multiple: bool) -> None:
-        channel.acknowledge(tag, is_multiple)
-
-    def _close(self, channel: Channel, q: m.ChannelClose) -> m.Method | None:
+    def close(self, channel: Channel, q: m.ChannelClose) -> m.Method | None:
         self.release(channel)
         self.session.connection.remove_channel(channel)
         return cast(m.Method, m.ChannelCloseOk())
@@ -122,3 +88,44 @@ class ChannelVerbs(Verbs):
         for tag in list(channel.consumers):
             self.consuming.remove(channel, tag)
         self.declarations.last_queue.pop(int(channel.number), None)
+
+
+def _nothing(verbs: ChannelVerbs, channel: Channel, q: m.Method) -> None:
+    """An answer to us that changes nothing."""
+
+
+def _acknowledge(verbs: ChannelVerbs, channel: Channel, q: m.BasicAck) -> None:
+    channel.acknowledge(q.delivery_tag, q.multiple)
+
+
+# One table for all channels: thousands of connections share it.
+HANDLERS: Final[Mapping[type[m.Method], Handler]] = MappingProxyType(
+    {
+        m.ExchangeDeclare: lambda v, c, q: v.declarations.exchange_declare(c.number, q),
+        m.ExchangeDelete: lambda v, c, q: v.declarations.exchange_delete(c.number, q),
+        m.ExchangeBind: lambda v, c, q: v.declarations.exchange_bind(c.number, q),
+        m.ExchangeUnbind: lambda v, c, q: v.declarations.exchange_unbind(c.number, q),
+        m.QueueDeclare: lambda v, c, q: v.declarations.queue_declare(c.number, q),
+        m.QueueBind: lambda v, c, q: v.declarations.queue_bind(c.number, q),
+        m.QueueUnbind: lambda v, c, q: v.declarations.queue_unbind(c.number, q),
+        m.QueuePurge: lambda v, c, q: v.declarations.queue_purge(c.number, q),
+        m.QueueDelete: ChannelVerbs.queue_delete,
+        m.BasicConsume: lambda v, c, q: v.consuming.consume(c, q),
+        m.BasicCancel: lambda v, c, q: v.consuming.cancel(c, q),
+        m.BasicCancelOk: _nothing,
+        m.BasicGet: lambda v, c, q: v.consuming.get(c, q),
+        m.BasicQos: lambda v, c, q: v.consuming.qos(c, q),
+        m.BasicAck: _acknowledge,
+        m.BasicReject: lambda v, c, q: v.consuming.reject(c, q),
+        m.BasicNack: lambda v, c, q: v.consuming.nack(c, q),
+        m.BasicRecover: lambda v, c, q: v.consuming.recover(c, q.requeue, 110),
+        m.BasicRecoverAsync: lambda v, c, q: v.consuming.recover(c, q.requeue, 100),
+        m.ChannelFlow: lambda v, c, q: v.consuming.flow(c, q),
+        m.ChannelFlowOk: _nothing,
+        m.ChannelClose: ChannelVerbs.close,
+        m.ConfirmSelect: lambda v, c, q: v.consuming.confirm_select(c, q),
+        m.TxSelect: lambda v, c, q: v.consuming.tx_select(c),
+        m.TxCommit: lambda v, c, q: v.consuming.tx_commit(c),
+        m.TxRollback: lambda v, c, q: v.consuming.tx_rollback(c),
+    }
+)

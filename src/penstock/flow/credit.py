@@ -75,24 +75,6 @@ class Credit(Strategy):
         assert hop.in_flight >= 0 and hop.in_flight_bytes >= 0, "repaid more than was charged"
         hop.done += messages
         hop.done_bytes += bytes_
-        granted: i64 = 0
-        granted_bytes: i64 = 0
-        if hop.window == 0:
-            granted = hop.done
-        elif hop.done >= hop.more_after:
-            granted = hop.done - hop.done % hop.more_after
-        if hop.window_bytes == 0:
-            granted_bytes = hop.done_bytes
-        elif hop.done_bytes >= hop.more_after_bytes:
-            granted_bytes = hop.done_bytes - hop.done_bytes % hop.more_after_bytes
-        if granted > 0 or granted_bytes > 0:
-            hop.done -= granted
-            hop.done_bytes -= granted_bytes
-            if hop.receiver_gate.is_open:
-                hop.grant(granted, granted_bytes, hop.epoch)
-            else:
-                if hop.deferred == 0 and hop.deferred_bytes == 0:
-                    hop.receiver_gate.defer(hop, hop.sender, granted)
-                hop.deferred += granted
-                hop.deferred_bytes += granted_bytes
+        if hop.done >= hop.more_after or hop.done_bytes >= hop.more_after_bytes:
+            hop.grant_due()
         origin.repay(messages, bytes_)

@@ -92,6 +92,8 @@ class Hop(Deferred):
         self.more_after = more_after
         self.window_bytes = window_bytes
         self.more_after_bytes = more_bytes
+        # What is due by a smaller `more_after` cannot wait for a repay that may never come.
+        self.grant_due()
         self.settle()
 
     def settle(self) -> None:
@@ -106,6 +108,30 @@ class Hop(Deferred):
         elif self.is_closed and not spent:
             self.is_closed = False
             self.sender_gate.open(self.receiver, "credit")
+
+    def grant_due(self) -> None:
+        """The receiver grants what it has repaid, in whole quanta; keeps it while it is held."""
+        granted: i64 = 0
+        granted_bytes: i64 = 0
+        if self.window == 0:
+            granted = self.done
+        elif self.done >= self.more_after:
+            granted = self.done - self.done % self.more_after
+        if self.window_bytes == 0:
+            granted_bytes = self.done_bytes
+        elif self.done_bytes >= self.more_after_bytes:
+            granted_bytes = self.done_bytes - self.done_bytes % self.more_after_bytes
+        if granted == 0 and granted_bytes == 0:
+            return
+        self.done -= granted
+        self.done_bytes -= granted_bytes
+        if self.receiver_gate.is_open:
+            self.grant(granted, granted_bytes, self.epoch)
+            return
+        if self.deferred == 0 and self.deferred_bytes == 0:
+            self.receiver_gate.defer(self, self.sender, int(granted))
+        self.deferred += granted
+        self.deferred_bytes += granted_bytes
 
     def grant(self, messages: i64, bytes_: i64, epoch: i64) -> None:
         """A grant arrives at the sender. One from an earlier `epoch` is ignored (scenario 12)."""

@@ -5,7 +5,7 @@ places are blanked and the front is cut off as it becomes blank. When few delive
 long list (one is held for hours while others come and go) they move to a dictionary, so that the
 table grows with what is unanswered and not with what was delivered since:
 
-    len(entries) <= 2 * SPARSE_PLACES + 16 * count
+    len(entries) <= 2 * SPARSE_PLACES + 16 * count          whenever the list grows
 """
 
 from mypy_extensions import i64

@@ -72,6 +72,9 @@ class ControlSocket:
             return msgspec.json.encode(self.answer(request)) + b"\n"
         except OperatorError as error:
             return msgspec.json.encode({"error": str(error)}) + b"\n"
+        except Exception as error:
+            text = f"internal error while answering: {type(error).__name__}: {error}"
+            return msgspec.json.encode({"error": text}) + b"\n"
 
     async def close(self) -> None:
         if self.server is not None:

@@ -60,16 +60,14 @@ class Listener:
 
     def _serve(self, sock: socket.socket, host: str, port: int) -> None:
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # A host that vanished is noticed although nothing is read from it just now.
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, VANISHED_MS)
+        try:
+            set_up(sock)
+        except OSError:
+            # The peer has gone again already.
+            sock.close()
+            return
         shown = f"[{host}]" if ":" in host else host
-        shell = SocketShell(self.broker, self.poller, sock, host, f"{shown}:{port}")
-        self.shells.add(shell)
-        if len(self.shells) > 2 * len(self.broker.connections) + 64:
-            self.shells = {one for one in self.shells if not one.is_closed}
+        SocketShell(self.broker, self.poller, sock, host, f"{shown}:{port}", self.shells)
 
     def stop_accepting(self) -> None:
         if self.sock.fileno() >= 0:
@@ -82,6 +80,15 @@ class Listener:
         for shell in list(self.shells):
             shell.close()
         self.shells.clear()
+
+
+def set_up(sock: socket.socket) -> None:
+    """The options of a client's socket. Raises: OSError."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # A host that vanished is noticed although nothing is read from it just now.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, VANISHED_MS)
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -101,6 +108,9 @@ def open_socket(host: str, port: int) -> socket.socket:
                 "port with --port (0 picks a free one)"
             ) from error
         raise OperatorError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    except OverflowError as error:
+        sock.close()
+        raise OperatorError(f"port {port} does not exist; choose one of 0..65535") from error
     return sock
 
 

@@ -8,6 +8,7 @@ import time
 from uuid import uuid4
 
 from penstock.base.config import Config
+from penstock.base.errors import OperatorError
 from penstock.base.limits import WINDOW_SNAPSHOTS
 from penstock.broker.broker import Broker, Log
 from penstock.broker.reader import PHASE_CLOSING, PHASE_OPEN, Connection
@@ -35,6 +36,8 @@ EVENTS_S = 0.25
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 DRAIN_S = 2.0
 NS_PER_MS = 1_000_000
+COLLECT_AFTER = 2_000
+"""Ended connections, about 20 MB of them, that are worth one full collection."""
 CLEAR_SHARE = 0.9
 """The memory alarm clears below this share of the watermark, so that it cannot flap (W9)."""
 
@@ -57,6 +60,7 @@ class Node:
         self.events: EventFile | None = None
         self.ticks: list[asyncio.TimerHandle] = []
         self.stopped = asyncio.Event()
+        self.collected_count = 0
 
     async def start(self) -> None:
         """Open everything. Raises: OperatorError."""
@@ -72,11 +76,7 @@ class Node:
         self._every(TICK_S, self.tick)
         if self.events is not None:
             self._every(EVENTS_S, self.events.write)
-        # What is alive now stays: collections need not look at it again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 1000)
-        sys.setswitchinterval(0.0005)
+
 
     def _every(self, seconds: float, work: object) -> None:
         assert callable(work), "periodic work is a function"
@@ -102,16 +102,26 @@ class Node:
             else:
                 self._check_heartbeat(connection, now_ns)
                 connection.break_standstill(now_ns)
+            connection.output.rest()
+        self._collect_garbage()
         snapshots = actor_snapshots(self.broker)
         self.history.push(now_ns, snapshots)
         if self.events is not None:
             self.events.sample(snapshots)
         self.poller.request()
 
+    def _collect_garbage(self) -> None:
+        """A connection is a cycle of objects, and the collector looks at old objects almost never:
+        it is told when enough connections have ended."""
+        if self.broker.ended_count - self.collected_count >= COLLECT_AFTER:
+            self.collected_count = self.broker.ended_count
+            gc.collect()
+
     def _check_patience(self, connection: Connection, now_ns: int) -> None:
         """Opening and closing a connection may each take handshake_ms, and no longer."""
         negotiator = self.broker.negotiators.get(connection.name)
-        if negotiator is None or now_ns - negotiator.since_ns < self.config.handshake_ms * NS_PER_MS:
+        patience_ns = self.config.handshake_ms * NS_PER_MS
+        if negotiator is None or now_ns - negotiator.since_ns < patience_ns:
             return
         if connection.phase >= PHASE_CLOSING:
             self._cut(connection, "has not closed in time")
@@ -154,7 +164,10 @@ class Node:
             self.broker.clear_alarm("memory")
 
     async def stop(self) -> None:
-        """Tell every client, let outputs drain for a moment, close everything."""
+        """Tell every client, let outputs drain for a moment, close everything; once."""
+        if self.stopped.is_set():
+            return
+        self.stopped.set()
         for handle in self.ticks:
             handle.cancel()
         if self.listener is not None:
@@ -184,7 +197,6 @@ class Node:
         if self.events is not None:
             self.events.sample(actor_snapshots(self.broker))
             self.events.close()
-        self.stopped.set()
 
 
 async def serve(config: Config, announce: object) -> None:
@@ -194,7 +206,17 @@ async def serve(config: Config, announce: object) -> None:
     asked = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, asked.set)
-    await node.start()
+    try:
+        await node.start()
+    except OperatorError:
+        await node.stop()
+        raise
+    # Of this process alone, and not of a node that lives in somebody else's. What is alive now
+    # stays: collections need not look at it again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 1000)
+    sys.setswitchinterval(0.0005)
     assert callable(announce), "the caller says how it is announced"
     announce(node)
     await asked.wait()

@@ -133,7 +133,7 @@ class SocketOutput(Output):
 
 
 class SocketShell(Shell):
-    """Owns one accepted socket until it is closed."""
+    """Owns one accepted socket until it is closed; `shells`: where it is listed until then."""
 
     __slots__ = (
         "broker",
@@ -143,12 +143,19 @@ class SocketShell(Shell):
         "output",
         "poller",
         "received_bytes",
+        "shells",
         "sock",
         "watched",
     )
 
     def __init__(
-        self, broker: Broker, poller: Poller, sock: socket.socket, peer_host: str, peer: str
+        self,
+        broker: Broker,
+        poller: Poller,
+        sock: socket.socket,
+        peer_host: str,
+        peer: str,
+        shells: "set[SocketShell]",
     ) -> None:
         self.broker = broker
         self.poller = poller
@@ -163,6 +170,8 @@ class SocketShell(Shell):
         self.watched = SocketWatch(self)
         self.connection: Connection = broker.accept(peer_host, peer, self.output, self)
         poller.watch(sock, self.watched, READ)
+        self.shells = shells
+        shells.add(self)
 
     def readable(self) -> bool:
         """There is input; False if the connection cannot take it now."""
@@ -219,6 +228,7 @@ class SocketShell(Shell):
         if self.is_closed:
             return
         self.is_closed = True
+        self.shells.discard(self)
         self.poller.unwatch(self.sock)
         self.output.close()
         self.sock.close()

@@ -85,9 +85,9 @@ class SimulatedOutput(Output):
         """The peer has read: the pipe takes more."""
         self.pending = self._offer(self.pending)
         self.held_bytes = len(self.pending)
-        if not self.pending and self.is_closing and self.shell is not None:
-            if len(self.writer) == 0:
-                self.shell.close()
+        has_sent_all = not self.pending and len(self.writer) == 0
+        if has_sent_all and self.is_closing and self.shell is not None:
+            self.shell.close()
         self.settle()
 
 

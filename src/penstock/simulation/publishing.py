@@ -134,7 +134,14 @@ class Publishing(Role):
             self.publishes.is_certain = True
 
     def fault(self) -> None:
-        """Publish to an exchange that does not exist: the broker closes the channel."""
-        if self.channel > 0 and not self.client.is_over():
+        """Publish to an exchange that does not exist: the broker closes the channel, but what was
+        said before that counts."""
+        if self.channel > 0 and self.publishes is not None and not self.client.is_over():
             self.is_done = True
+            self.publishes.is_certain = True
             self.client.session.publish(self.channel, "no such exchange", "", b"12345678")
+
+    def lost(self) -> None:
+        super().lost()
+        if self.client.is_vanished and self.publishes is not None:
+            self.publishes.is_certain = False

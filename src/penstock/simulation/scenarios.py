@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from penstock.base.config import Config
 from penstock.client.events import ClientEvent, Replied
-from penstock.flow.profile import Profile, profile_named
+from penstock.flow.profile import profile_named
 from penstock.protocol import methods as m
 from penstock.simulation.clients import Client, Role
 from penstock.simulation.consuming import Consuming, Habit
@@ -46,6 +47,41 @@ class Declaring(Role):
         if isinstance(event, Replied):
             self.is_answered += 1
             self.is_done = self.is_answered > len(self.queues) + len(self.bindings)
+
+
+class Renewing(Role):
+    """Ends a queue bound to amq.fanout and declares it anew, `count` times, at full speed.
+
+    is_auto_delete: it ends with its only consumer, otherwise it is deleted."""
+
+    def __init__(self, queue: str, count: int, is_auto_delete: bool) -> None:
+        super().__init__()
+        self.queue = queue
+        self.left = count
+        self.is_auto_delete = is_auto_delete
+
+    def opened(self) -> None:
+        super().opened()
+        self.renew()
+
+    def renew(self) -> None:
+        """Once; the answer to what is said last brings the next time."""
+        self.left -= 1
+        say = self.client.session.request
+        say(self.channel, m.QueueDeclare(self.queue, auto_delete=self.is_auto_delete))
+        say(self.channel, m.QueueBind(self.queue, "amq.fanout", ""))
+        if self.is_auto_delete:
+            say(self.channel, m.BasicConsume(self.queue, "tag", no_ack=True))
+            say(self.channel, m.BasicCancel("tag"))
+        else:
+            say(self.channel, m.QueueDelete(self.queue))
+
+    def happened(self, event: ClientEvent) -> None:
+        if isinstance(event, Replied) and isinstance(event.request, m.QueueDelete | m.BasicCancel):
+            if self.left:
+                self.renew()
+            else:
+                self.is_done = True
 
 
 def declare(world: World, queues: tuple[str, ...], *bindings: tuple[str, str, str]) -> Declaring:
@@ -131,6 +167,14 @@ def shared_connection(world: World) -> None:
         world.connect(*roles)
 
 
+def own_backlog(world: World) -> None:
+    """A connection that fills its own queue: its publishes wait for acks that stand behind them."""
+    declare(world, ("q1",))
+    load = Load([to_queue("q1")], 50, body_bytes_max=900, burst=40, pause_percent=0)
+    roles: list[Role] = [Publishing(load) for _ in range(4)]
+    world.connect(*roles, Consuming(Habit("q1", prefetch=2, think_ns=5 * MS)))
+
+
 def many_publishers(world: World) -> None:
     """A dozen publishers with small windows against two consumers."""
     declare(world, ("q1", "q2"))
@@ -209,6 +253,20 @@ def hang_up(client: Client) -> None:
     client.flush()
 
 
+def vanishing_queue(world: World) -> None:
+    """Two queues come and go, again and again, while everybody publishes to them."""
+    declare(world, ("q2",), ("q2", "amq.fanout", ""))
+    addresses = [
+        to_queue("q1"), to_queue("q3"), Address("amq.fanout", "", ("q1", "q2", "q3"))
+    ]  # fmt: skip
+    world.connect(Consuming(Habit("q2", prefetch=5)))
+    for _ in range(4):
+        world.connect(Publishing(Load(addresses, 100, is_confirming=world.dice.happens(60))))
+    world.books.destroyed.update(("q1", "q3"))
+    world.connect(Renewing("q1", 60, is_auto_delete=False))
+    world.connect(Renewing("q3", 60, is_auto_delete=True))
+
+
 def short_lives(world: World) -> None:
     """Publishers say what they have and close at once, with or without closing their channels."""
     declare(world, ("q1", "q2"), ("q1", "amq.fanout", ""), ("q2", "amq.fanout", ""))
@@ -222,11 +280,11 @@ def short_lives(world: World) -> None:
 
 def leave(world: World, client: Client) -> None:
     """`client` closes as soon as it has said everything."""
-    way = world.dice.one_of((client.end, lambda: hang_up(client)))
+    way = world.dice.one_of((Client.end, hang_up))
 
     def look() -> None:
         if client.is_done():
-            way()
+            way(client)
         else:
             world.timers.after(MS, look)
 
@@ -246,12 +304,10 @@ def alarm_storm(world: World) -> None:
     for resource in ("memory", "disk"):
         for _ in range(world.dice.between(1, 4)):
             at = some_time(world)
-            world.timers.after(at, lambda name=resource: world.broker.set_alarm(name, "low"))
-            world.timers.after(
-                at + some_time(world), lambda name=resource: world.broker.clear_alarm(name)
-            )
+            world.timers.after(at, partial(world.broker.set_alarm, resource, "low"))
+            world.timers.after(at + some_time(world), partial(world.broker.clear_alarm, resource))
     for name in ("memory", "disk"):
-        world.timers.after(2000 * MS, lambda name=name: world.broker.clear_alarm(name))
+        world.timers.after(2000 * MS, partial(world.broker.clear_alarm, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +328,10 @@ SCENARIOS: Final[Mapping[str, Callable[[World], None]]] = MappingProxyType(
         "fan_out": fan_out,
         "slow_consumer": slow_consumer,
         "shared_connection": shared_connection,
+        "own_backlog": own_backlog,
         "many_publishers": many_publishers,
         "kill_storm": kill_storm,
+        "vanishing_queue": vanishing_queue,
         "short_lives": short_lives,
         "alarm_storm": alarm_storm,
     }

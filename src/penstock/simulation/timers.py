@@ -1,4 +1,4 @@
-"""What is to happen later, by the virtual clock; the world jumps there when nothing else is ready."""
+"""What is to happen later, by the virtual clock; the world jumps there when nothing is ready."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush

@@ -10,7 +10,7 @@ from penstock.broker.actor import Actor
 from penstock.broker.scheduler import Picker
 from penstock.simulation.dice import Dice
 
-PASSED_OVER_PERCENT = 90
+PASSED_OVER_PERCENT = 75
 
 
 class TurnWatcher:

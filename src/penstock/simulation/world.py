@@ -10,6 +10,7 @@ clients hardly read and in another they do nothing else.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from penstock.base.config import Config
 from penstock.broker.broker import Broker, Log
@@ -198,7 +199,7 @@ class World(TurnWatcher):
         for client in self.clients:
             shell = client.link.shell
             if shell.is_readable():
-                ready.append((weights[1], lambda shell=shell: shell.readable(self.dice)))
+                ready.append((weights[1], partial(shell.readable, self.dice)))
             if not shell.is_closed and shell.output.is_writable():
                 ready.append((weights[2], shell.output.writable))
             if client.can_read():

@@ -1,4 +1,4 @@
-"""A whole broker in memory and scripted AMQP peers: real protocol bytes, no socket, no real time."""
+"""A broker in memory and scripted AMQP peers: real protocol bytes, no socket, no real time."""
 
 import random
 from collections.abc import Sequence

@@ -204,7 +204,7 @@ def test_deliveries_of_a_deleted_queue_are_settled_in_peace(settle: m.Method) ->
     assert len(consume(peer)) == 2
     actor = queue_of(bed)
     peer.say(1, m.QueueDelete("q"))
-    assert [one.method for one in peer.heard()] == [m.BasicCancel("t", True), m.QueueDeleteOk(1)]
+    assert [one.method for one in peer.heard()] == [m.QueueDeleteOk(1), m.BasicCancel("t", True)]
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     peer.say(1, settle)
     assert not [one for one in peer.heard() if isinstance(one.method, m.ChannelClose)]

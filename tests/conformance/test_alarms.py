@@ -1,0 +1,149 @@
+"""pika and aio-pika hear of the memory alarm, and only publishing waits for its end.
+
+The broker runs with a watermark low enough to fill. Publishing passes it; purging the queue frees
+the memory, and the broker looks once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+import aio_pika
+import pytest
+from aio_pika.abc import AbstractChannel
+from pika import BlockingConnection
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.conformance.live import Broker, penstock_process
+from tests.conformance.through_pika import connect, counts, wait
+
+pytestmark = pytest.mark.slow
+
+MIB = 2**20
+# A fresh broker resides in well under half of this, so purging always ends the alarm.
+MEMORY_HIGH_BYTES = 160 * MIB
+FILL_BYTES = MEMORY_HIGH_BYTES + 32 * MIB
+BODY = bytes(256 * 1024)
+CONSUMED = 20
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker whose alarm is within reach; no queue is throttled on the way there."""
+    folder = tmp_path_factory.mktemp("alarm")
+    config = folder / "penstock.toml"
+    config.write_text(
+        f"memory_high_bytes = {MEMORY_HIGH_BYTES}\nqueue_depth_bytes = {4 * FILL_BYTES}\n"
+    )
+    with penstock_process(folder, "--config", str(config)) as running:
+        yield running
+
+
+def consume_some(broker: Broker, queue: str) -> None:
+    """On a connection of its own: deliveries arrive and acks count while the alarm is on."""
+    with connect(broker) as connection:
+        channel = connection.channel()
+        before, _ = counts(channel, queue)
+        channel.basic_qos(prefetch_count=CONSUMED // 4)
+        seen = 0
+        for method, _, _ in channel.consume(queue, inactivity_timeout=10):
+            assert method is not None, "nothing was delivered"
+            channel.basic_ack(method.delivery_tag)
+            seen += 1
+            if seen == CONSUMED:
+                break
+        channel.cancel()
+        assert counts(channel, queue) == (before - CONSUMED, 0)
+
+
+def purge(broker: Broker, queue: str) -> None:
+    """Free the memory, on a connection of its own."""
+    with connect(broker) as connection:
+        connection.channel().queue_purge(queue)
+
+
+def fill_until(connection: BlockingConnection, channel: BlockingChannel, queue: str) -> list[str]:
+    """Publish past the watermark, then a little now and then; the reasons told until now."""
+    reasons: list[str] = []
+    connection.add_on_connection_blocked_callback(
+        lambda _connection, frame: reasons.append(frame.method.reason)
+    )
+    for _ in range(FILL_BYTES // len(BODY)):
+        if not reasons:
+            channel.basic_publish("", queue, BODY)
+            connection.process_data_events(time_limit=0)
+
+    def is_told() -> bool:
+        if not reasons:
+            channel.basic_publish("", queue, b"is it on?")
+        return bool(reasons)
+
+    wait(channel, is_told)
+    return reasons
+
+
+def test_pika_is_told_why_it_waits_and_when_it_goes_on(small: Broker, name: str) -> None:
+    with connect(small) as connection:
+        channel = connection.channel()
+        channel.queue_declare(name)
+        ended: list[object] = []
+        connection.add_on_connection_unblocked_callback(lambda *told: ended.append(told))
+        reasons = fill_until(connection, channel, name)
+        assert len(reasons) == 1
+        assert reasons[0].startswith("low on memory"), reasons
+        assert name in reasons[0], "the biggest queue is named"
+        consume_some(small, name)
+        connection.process_data_events(time_limit=0.2)
+        assert not ended
+        purge(small, name)
+        wait(channel, lambda: ended)
+        assert len(ended) == 1
+        channel.confirm_delivery()
+        channel.queue_purge(name)
+        channel.basic_publish("", name, b"goes on")
+        assert channel.basic_get(name, auto_ack=True)[2] == b"goes on"
+        channel.queue_delete(name)
+
+
+async def said(caplog: pytest.LogCaptureFixture, text: str) -> str:
+    """The line with `text` that aiormq writes about the connection, once it is there."""
+    async with asyncio.timeout(10):
+        while True:
+            for record in caplog.records:
+                if record.name.startswith("aiormq") and text in record.getMessage():
+                    return record.getMessage()
+            await asyncio.sleep(0.02)
+
+
+async def publish(channel: AbstractChannel, queue: str, body: bytes) -> None:
+    await channel.default_exchange.publish(aio_pika.Message(body), routing_key=queue)
+
+
+def test_aio_pika_waits_and_goes_on(
+    small: Broker, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "aiormq")
+
+    async def play() -> None:
+        async with asyncio.timeout(60), await aio_pika.connect(small.url) as connection:
+            channel = await connection.channel()
+            queue = await channel.declare_queue(name)
+            with connect(small) as filler:
+                fill_until(filler, filler.channel(), name)
+                held = asyncio.create_task(publish(channel, name, b"held"))
+                assert "low on memory" in await said(caplog, "was blocked by")
+                assert not held.done(), "its confirm waits for the end of the alarm"
+                consume_some(small, name)
+                purge(small, name)
+                await said(caplog, "was unblocked")
+                async with asyncio.timeout(10):
+                    await held
+            await queue.purge()
+            await publish(channel, name, b"goes on")
+            message = await queue.get(timeout=5, no_ack=True)
+            assert message is not None and message.body == b"goes on"
+            await queue.delete(if_unused=False, if_empty=False)
+
+    asyncio.run(play())

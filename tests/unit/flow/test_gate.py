@@ -1,0 +1,102 @@
+"""flow/gate: reasons, observers, deferred grants, the reported state."""
+
+from penstock.base.clock import ManualClock
+from penstock.flow.gate import STATE_WINDOW_NS, Deferred, Gate, GateObserver
+
+
+class Witness(GateObserver):
+    """Writes down what it hears, and whether the gate was open then."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str, str, bool]] = []
+
+    def gate_closed(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
+        self.heard.append(("closed", peer, reason, gate.is_open))
+
+    def gate_opened(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
+        self.heard.append(("opened", peer, reason, gate.is_open))
+
+    def grant_deferred(self, gate: Gate, sender: str, messages: int) -> None:
+        self.heard.append(("deferred", sender, str(messages), gate.is_open))
+
+
+class Kept(Deferred):
+    """A grant that notes when it is released."""
+
+    def __init__(self, witness: Witness, name: str) -> None:
+        self.witness = witness
+        self.name = name
+
+    def release(self) -> None:
+        self.witness.heard.append(("released", self.name, "", True))
+
+
+def new() -> tuple[Gate, Witness, ManualClock]:
+    witness = Witness()
+    clock = ManualClock()
+    return Gate("chan:a/1", clock, witness), witness, clock
+
+
+def test_closing_twice_for_one_reason_is_closing_once() -> None:
+    gate, witness, _ = new()
+    gate.close("q1", "credit")
+    gate.close("q1", "credit")
+    assert witness.heard == [("closed", "q1", "credit", False)]
+    gate.open("q1", "credit")
+    assert gate.is_open
+
+
+def test_opening_for_a_reason_nobody_gave_is_nothing() -> None:
+    gate, witness, _ = new()
+    gate.open("q1", "credit")
+    gate.close("q1", "credit")
+    gate.open("q1", "depth")
+    gate.open("q2", "credit")
+    assert not gate.is_open
+    assert len(witness.heard) == 1
+
+
+def test_the_last_reason_opens_and_is_on_record_before_grants_go_out() -> None:
+    """Grants may open further gates upstream, whose records have to come after this one."""
+    gate, witness, _ = new()
+    gate.close("q1", "credit")
+    gate.close("q2", "credit")
+    gate.defer(Kept(witness, "first"), "conn:a", 5)
+    gate.defer(Kept(witness, "second"), "conn:b", 6)
+    gate.open("q1", "credit")
+    assert [entry[0] for entry in witness.heard].count("released") == 0
+    gate.open("q2", "credit")
+    assert witness.heard[-3:] == [
+        ("opened", "q2", "credit", True),
+        ("released", "first", "", True),
+        ("released", "second", "", True),
+    ]
+    assert gate.deferred == []
+
+
+def test_a_peer_that_is_gone_takes_its_reasons_along() -> None:
+    gate, _, _ = new()
+    gate.close("q1", "credit")
+    gate.close("q1", "depth")
+    gate.close("q2", "credit")
+    gate.forget("q1")
+    assert [(peer, reason) for peer, reason, _ in gate.snapshot()] == [("q2", "credit")]
+
+
+def test_a_snapshot_says_since_when() -> None:
+    gate, _, clock = new()
+    clock.advance(5)
+    since_ns = clock.monotonic_ns()
+    gate.close("q1", "credit")
+    clock.advance(7)
+    assert gate.snapshot() == (("q1", "credit", since_ns),)
+
+
+def test_flow_is_reported_until_a_second_after_the_block_began() -> None:
+    gate, _, clock = new()
+    assert gate.state(clock.monotonic_ns()) == "running"
+    gate.close("q1", "credit")
+    began_ns = clock.monotonic_ns()
+    gate.open("q1", "credit")
+    assert gate.state(began_ns + STATE_WINDOW_NS - 1) == "flow"
+    assert gate.state(began_ns + STATE_WINDOW_NS) == "running"
