@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from itertools import islice
 
 import aio_pika
 import pytest
@@ -47,13 +48,10 @@ def consume_some(broker: Broker, queue: str) -> None:
         channel = connection.channel()
         before, _ = counts(channel, queue)
         channel.basic_qos(prefetch_count=CONSUMED // 4)
-        seen = 0
-        for method, _, _ in channel.consume(queue, inactivity_timeout=10):
+        messages = channel.consume(queue, inactivity_timeout=10)
+        for method, _, _ in islice(messages, CONSUMED):
             assert method is not None, "nothing was delivered"
             channel.basic_ack(method.delivery_tag)
-            seen += 1
-            if seen == CONSUMED:
-                break
         channel.cancel()
         assert counts(channel, queue) == (before - CONSUMED, 0)
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner, Result
 
 from penstock.client.io_blocking import connect
 from penstock.perf.main import command
-from tests.conformance.live import Broker
+from tests.conformance.live import Broker, penstock_process
+
+
+@pytest.fixture(scope="module")
+def broker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Penstock of their own: the tool leaves a durable exchange `direct` behind, and a client's
+    own suite declares one that is not durable."""
+    if not broker.pid:
+        yield broker
+        return
+    with penstock_process(tmp_path_factory.mktemp("perf")) as own:
+        yield own
 
 
 def run(broker: Broker, *options: str) -> Result:

@@ -1,17 +1,19 @@
 """The client projects' own test suites pass against the broker, but for the list of exceptions.
 
-They run side by side, because most of them mostly wait. Without the package index they cannot be
-had, and the tests are skipped with what pip said.
+They run side by side, because most of them mostly wait, and each on a broker of its own, because
+they share names. Without the package index they cannot be had, and the tests are skipped with what
+pip said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
-from tests.conformance.live import Broker
+from tests.conformance.live import Broker, penstock_process
 from tests.conformance.suites import (
     SUITES,
     Result,
@@ -33,16 +35,19 @@ Running = Future[list[Result]] | Unreachable
 def running(
     broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Running]]:
-    """All suites that can be had, started at once."""
-    folder = tmp_path_factory.mktemp("suites")
+    """All suites that can be had, started at once; on a broker from outside they share it."""
     shelf = Shelf()
     started: dict[str, Running] = {}
-    with ThreadPoolExecutor(len(SUITES)) as pool:
+    with ExitStack() as brokers, ThreadPoolExecutor(len(SUITES)) as pool:
         for name, suite in SUITES.items():
+            folder = tmp_path_factory.mktemp(name)
             try:
-                started[name] = pool.submit(run, prepare(suite, shelf), broker, folder)
+                prepared = prepare(suite, shelf)
             except Unreachable as error:
                 started[name] = error
+                continue
+            own = brokers.enter_context(penstock_process(folder)) if broker.pid else broker
+            started[name] = pool.submit(run, prepared, own, folder)
         yield started
 
 

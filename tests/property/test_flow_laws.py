@@ -1,4 +1,7 @@
-"""Laws 1-8 of flow control, over random interleavings on random acyclic graphs.
+"""Laws 1, 2, 3 and 8 of flow control, over random interleavings on random acyclic graphs.
+
+Law 4 is asserted by simulation/checks, law 6 by tests/simulation/test_liveness, the refusal of
+cycles in scenario 19; of law 5 only the marks of one account are tested here.
 
 Machine: nodes in layers, hops only downstream, an obedient source in layer 0 and middlemen that do
 not obey (they go on while their gate is closed), as in RabbitMQ. Steps: hand over, repay some,
@@ -180,7 +183,7 @@ def test_a_gate_is_open_exactly_while_nobody_gives_a_reason(
     st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=80),
 )
 def test_an_account_holds_between_its_marks_only(high: int, script: list[tuple[int, bool]]) -> None:
-    """Law 5 and property 13: held above `high`, free at half of it, unchanged in between."""
+    """Property 13: held above `high`, free at half of it, unchanged in between."""
     gate = Gate("conn:a", ManualClock(), GateObserver())
     account = Account("conn:a", None, gate, high)
     owed: list[int] = []

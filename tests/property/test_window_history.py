@@ -11,7 +11,9 @@ STATES = ("idle", "busy", "blocked", "waiting", "gone")
 
 
 @given(
-    lives=st.lists(st.lists(st.sampled_from(STATES), min_size=1, max_size=30), min_size=1, max_size=4),
+    lives=st.lists(
+        st.lists(st.sampled_from(STATES), min_size=1, max_size=30), min_size=1, max_size=4
+    ),
     snapshots_max=st.integers(2, 12),
     window_s=st.integers(1, 15),
 )

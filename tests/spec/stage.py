@@ -10,7 +10,7 @@ from penstock.broker.channel import Channel
 from penstock.broker.lane import Lane
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import Connection
-from penstock.client.events import ClientEvent, Delivery
+from penstock.client.events import ClientEvent, Delivery, Replied
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
 from penstock.flow.profile import Profile
@@ -61,19 +61,23 @@ class StageSetting(Setting):
 
 
 class Hand(Role):
-    """A channel that does what the test says. `deliveries`: what came; `acks`: answer each."""
+    """A channel that does what the test says. `deliveries`: what came; `acks`: answer each;
+    `replies`: the broker's answers to methods."""
 
     def __init__(self, acks: bool = False) -> None:
         super().__init__()
         self.is_done = True
         self.acks = acks
         self.deliveries: list[Delivery] = []
+        self.replies: list[m.Method] = []
 
     def happened(self, event: ClientEvent) -> None:
         if isinstance(event, Delivery):
             self.deliveries.append(event)
             if self.acks:
                 self.client.session.ack(self.channel, event.delivery_tag)
+        elif isinstance(event, Replied):
+            self.replies.append(event.reply)
 
     def say(self, method: m.Method) -> None:
         self.client.session.request(self.channel, method)

@@ -45,7 +45,9 @@ class BytesWriter:
 
 
 def _unpack(form: struct.Struct, data: bytes, index: int) -> tuple[int | float, ...]:
-    if index < 0 or index + form.size > len(data):
+    if index < 0:
+        raise ValueError("index must be non-negative")
+    if index + form.size > len(data):
         raise IndexError("index out of range")
     return form.unpack_from(data, index)
 

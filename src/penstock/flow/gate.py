@@ -93,6 +93,11 @@ class Gate:
         self.deferred.append(item)
         self.observer.grant_deferred(self, sender, messages)
 
+    def drop(self, item: Deferred) -> None:
+        """`item` is gone: a grant kept for it would only keep it alive (law 8)."""
+        if item in self.deferred:
+            self.deferred.remove(item)
+
     def forget(self, peer: str) -> None:
         """`peer` is gone: every reason it gave goes with it."""
         for key in [key for key in self.reasons if key[0] == peer]:

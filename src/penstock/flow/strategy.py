@@ -39,6 +39,8 @@ class Strategy:
         """The receiver is gone: what it held is repaid, the balance starts anew, the epoch ends."""
         if hop.in_flight > 0 or hop.in_flight_bytes > 0:
             origin.repay(hop.in_flight, hop.in_flight_bytes)
+        if hop.deferred > 0 or hop.deferred_bytes > 0:
+            hop.receiver_gate.drop(hop)
         hop.in_flight = 0
         hop.in_flight_bytes = 0
         hop.done = 0

@@ -5,7 +5,12 @@ from penstock.base.errors import ChannelFault, ConnectionFault, OperatorError, P
 
 def test_a_peers_fault_carries_its_reply() -> None:
     fault = ChannelFault(404, "no queue 'q'", 50, 10)
-    assert (fault.code, fault.text, fault.class_id, fault.method_id) == (404, "no queue 'q'", 50, 10)
+    assert (fault.code, fault.text, fault.class_id, fault.method_id) == (
+        404,
+        "no queue 'q'",
+        50,
+        10,
+    )
     assert str(fault) == "no queue 'q'"
 
 

@@ -35,7 +35,9 @@ def test_the_handshake_may_come_byte_by_byte() -> None:
     bed.settle()
 
 
-@pytest.mark.parametrize("header", [b"GET / HT", b"AMQP\x00\x01\x00\x00", b"\x16\x03\x01\x00\x05\x01ab"])
+@pytest.mark.parametrize(
+    "header", [b"GET / HT", b"AMQP\x00\x01\x00\x00", b"\x16\x03\x01\x00\x05\x01ab"]
+)
 def test_another_protocol_hears_the_header_and_is_closed(header: bytes) -> None:
     bed = Bed()
     peer = Peer(bed, "peer")
@@ -74,7 +76,7 @@ def test_the_password_is_forgotten_once_it_was_right() -> None:
     peer = greeted(bed, "192.0.2.7")
     peer.say(0, start_ok(user="app", password="secret"))
     peer.one(m.ConnectionTune)
-    peer.say(0, m.ConnectionTuneOk(0 or 2047, 131_072, 0), m.ConnectionOpen("/"))
+    peer.say(0, m.ConnectionTuneOk(2047, 131_072, 0), m.ConnectionOpen("/"))
     peer.one(m.ConnectionOpenOk)
     negotiator = bed.broker.negotiators["peer"]
     assert negotiator.credentials is None and negotiator.response == b""

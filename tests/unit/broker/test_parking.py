@@ -97,16 +97,14 @@ def test_no_ending_loses_a_parked_publish(ending: object) -> None:
     assert stage.ready("q1") == PARKED + 1
 
 
-def test_what_is_bound_later_is_not_reached_by_what_was_parked_before() -> None:
+def test_a_barrier_method_finds_what_was_parked_before_it() -> None:
     """Every method that does not go past waiting publishes first sends the parked one on."""
     stage = Stage(PENSTOCK)
     hand = with_one_parked(stage)
-    hand.say(m.QueueBind("q1", "amq.direct", "key"))
+    hand.publish("q1", 1)
     stage.settle()
-    hand.publish("key", 1, "amq.direct")
-    hand.say(m.QueueBind("q2", "amq.direct", "key"))
+    assert stage.is_parking_one(hand)
+    hand.say(m.QueueDelete("q1"))
     stage.settle()
-    stage.unpark("queue:/q1")
-    stage.settle()
-    assert stage.ready("q1") == PARKED + 1
-    assert stage.ready("q2") == 0
+    assert hand.replies[-1] == m.QueueDeleteOk(PARKED + 1)
+    assert stage.channel(hand).escapes == 1, "and it is counted"

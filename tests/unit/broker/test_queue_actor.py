@@ -24,9 +24,7 @@ def test_a_queue_that_fails_is_stopped_and_everybody_else_goes_on() -> None:
     assert [one.method for one in heard if one.channel == 2] == [m.BasicCancel("t", True)]
     assert [one.method.delivery_tag for one in heard if one.channel == 1] == [2]  # type: ignore[attr-defined]
     assert not actor.is_alive and list(bed.broker.vhosts["/"].queues) == ["r"]
-    assert [text for text, _ in bed.log.errors] == [
-        "internal error in queue:/q, which is stopped"
-    ]
+    assert [text for text, _ in bed.log.errors] == ["internal error in queue:/q, which is stopped"]
     peer.say(2, m.BasicAck(1, False))
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     bed.log.errors.clear()

@@ -1,7 +1,10 @@
 """flow/gate: reasons, observers, deferred grants, the reported state."""
 
 from penstock.base.clock import ManualClock
-from penstock.flow.gate import STATE_WINDOW_NS, Deferred, Gate, GateObserver
+from penstock.flow.account import Account
+from penstock.flow.credit import Credit, Window
+from penstock.flow.gate import STATE_WINDOW_NS, Gate, GateObserver
+from penstock.flow.hop import Hop
 
 
 class Witness(GateObserver):
@@ -18,17 +21,6 @@ class Witness(GateObserver):
 
     def grant_deferred(self, gate: Gate, sender: str, messages: int) -> None:
         self.heard.append(("deferred", sender, str(messages), gate.is_open))
-
-
-class Kept(Deferred):
-    """A grant that notes when it is released."""
-
-    def __init__(self, witness: Witness, name: str) -> None:
-        self.witness = witness
-        self.name = name
-
-    def release(self) -> None:
-        self.witness.heard.append(("released", self.name, "", True))
 
 
 def new() -> tuple[Gate, Witness, ManualClock]:
@@ -56,20 +48,35 @@ def test_opening_for_a_reason_nobody_gave_is_nothing() -> None:
     assert len(witness.heard) == 1
 
 
+def held_sender(gate: Gate, name: str, witness: Witness, clock: ManualClock) -> Gate:
+    """A sender that waits for the one grant which `gate` keeps for it."""
+    sender = Gate(name, clock, witness)
+    hop = Hop(name, 0, sender, gate.name, 1, gate)
+    hop.set_window(1, 1, 0, 0)
+    strategy = Credit("credit", Window(1, 1, "messages"), Window(0, 0, "bytes"))
+    strategy.charge(hop, Account(name, None, None, 0), 1, 0)
+    hop.in_flight, hop.done = 0, 1
+    hop.grant_due()
+    return sender
+
+
 def test_the_last_reason_opens_and_is_on_record_before_grants_go_out() -> None:
-    """Grants may open further gates upstream, whose records have to come after this one."""
-    gate, witness, _ = new()
+    """Grants open further gates upstream, whose records have to come after this one."""
+    gate, witness, clock = new()
     gate.close("q1", "credit")
     gate.close("q2", "credit")
-    gate.defer(Kept(witness, "first"), "conn:a", 5)
-    gate.defer(Kept(witness, "second"), "conn:b", 6)
+    first = held_sender(gate, "conn:a", witness, clock)
+    second = held_sender(gate, "conn:b", witness, clock)
+    assert ("deferred", "conn:a", "1", False) in witness.heard
     gate.open("q1", "credit")
-    assert [entry[0] for entry in witness.heard].count("released") == 0
+    assert not first.is_open
     gate.open("q2", "credit")
+    assert first.is_open
+    assert second.is_open
     assert witness.heard[-3:] == [
         ("opened", "q2", "credit", True),
-        ("released", "first", "", True),
-        ("released", "second", "", True),
+        ("opened", "chan:a/1", "credit", True),
+        ("opened", "chan:a/1", "credit", True),
     ]
     assert gate.deferred == []
 

@@ -84,6 +84,18 @@ def test_bytes_alone_close_the_gate() -> None:
     assert hop.blocks == 1
 
 
+def test_the_dead_leave_nothing_in_the_receivers_gate() -> None:
+    """A queue that stays deep would otherwise keep every short-lived publisher alive."""
+    hop, account, strategy = new(4, 2), Account("conn:a", None, None, 0), credit()
+    hop.receiver_gate.close("consumers:/q", "depth")
+    strategy.charge(hop, account, 2, 2)
+    strategy.repay(hop, account, 2, 2)
+    assert hop.receiver_gate.deferred == [hop]
+    strategy.forget(hop, account)
+    assert hop.receiver_gate.deferred == []
+    assert hop.balance == 4
+
+
 def test_a_grant_of_an_earlier_life_is_ignored() -> None:
     hop, account, strategy = new(4, 2), Account("conn:a", None, None, 0), credit()
     life = int(hop.epoch)

@@ -12,9 +12,7 @@ from penstock.queues.consumers import (
 
 
 def consumer(prefetch: int = 0, no_ack: bool = False) -> Consumer:
-    return Consumer(
-        "t", ConsumerQueue(), DeliverySink(), Unsent(200), no_ack, False, prefetch, {}
-    )
+    return Consumer("t", ConsumerQueue(), DeliverySink(), Unsent(200), no_ack, False, prefetch, {})
 
 
 def test_the_smallest_window_counts() -> None:

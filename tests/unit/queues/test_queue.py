@@ -1,4 +1,4 @@
-"""The messages of a queue: order, position, redelivered. The laws are in property/test_queue_model."""
+"""The messages of a queue. The laws are in property/test_queue_model."""
 
 import pytest
 
