@@ -65,44 +65,16 @@ class Suite:
     wants_docker: bool = False
 
 
-RECONNECTING: Final = ("tests/test_amqp_robust_proxy.py", "tests/test_robust_recovery.py")
-NO_RECONNECTING: Final = tuple(f"--ignore={path}" for path in RECONNECTING)
+RECONNECTING: Final = "tests/test_amqp_robust_proxy.py"
 SUITES: Final = {
     suite.name: suite
     for suite in (
         Suite("py-amqp", "amqp", ("t/integration/test_rmq.py",)),
         Suite("kombu", "kombu", ("t/integration/test_py_amqp.py",)),
         Suite("aiormq", "aiormq", ("tests",), 150, True),
-        Suite("aio-pika", "aio-pika", ("tests", *NO_RECONNECTING), 120, True, True),
+        Suite("aio-pika", "aio-pika", ("tests", f"--ignore={RECONNECTING}"), 150, True, True),
         # A suite of its own, because it mostly waits: for cut and stuck connections.
-        Suite("aio-pika-reconnecting", "aio-pika", RECONNECTING, 180, True, True),
-    )
-}
-
-
-class Unreachable(Exception):
-    """The package index did not deliver; the text says what pip said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suite:
-    """One project's tests: distribution, what to run inside its archive, and what it needs."""
-
-    name: str
-    distribution: str
-    targets: tuple[str, ...]
-    run_s_max: int = 60
-    wants_plugins: bool = False
-    wants_docker: bool = False
-
-
-SUITES: Final = {
-    suite.name: suite
-    for suite in (
-        Suite("py-amqp", "amqp", ("t/integration/test_rmq.py",)),
-        Suite("kombu", "kombu", ("t/integration/test_py_amqp.py",)),
-        Suite("aiormq", "aiormq", ("tests",), 150, True),
-        Suite("aio-pika", "aio-pika", ("tests",), 200, True, True),
+        Suite("aio-pika-reconnecting", "aio-pika", (RECONNECTING,), 200, True, True),
     )
 }
 

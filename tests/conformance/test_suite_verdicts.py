@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pytest
+
+from tests.conformance.live import Broker
 from tests.conformance.suite_plugin import matches
-from tests.conformance.suites import Off, Result, complaints, merged
+from tests.conformance.suites import (
+    Off,
+    Prepared,
+    Result,
+    Suite,
+    complaints,
+    merged,
+    run,
+    staging,
+)
 
 
 def line(test: str, outcome: str) -> str:
@@ -45,3 +58,22 @@ def test_only_the_star_is_special_in_a_name() -> None:
     assert matches("t::x[a-b]", "t::x[a-*")
     assert matches("t::x[a-b]", "*[a-b]")
     assert not matches("t::xa", "t::x[a]")
+
+
+@pytest.mark.slow
+def test_a_suite_that_does_not_end_is_cut_and_that_is_a_failure(tmp_path: Path) -> None:
+    hanging = "import threading\n\ndef test_hangs():\n    threading.Event().wait()\n"
+    (tmp_path / "test_hanging.py").write_text(hanging)
+    prepared = Prepared(Suite("cut", "pytest", ("test_hanging.py",), 3), tmp_path, ())
+    with pytest.raises(AssertionError, match="cut: longer than 3 s"):
+        run(prepared, Broker("127.0.0.1", 1), tmp_path)
+
+
+def test_of_two_runs_that_fill_the_shelf_at_once_the_first_stays(tmp_path: Path) -> None:
+    target = tmp_path / "archive"
+    with staging(target) as late:
+        (late / "text").write_text("late")
+        with staging(target) as early:
+            (early / "text").write_text("early")
+    assert (target / "text").read_text() == "early"
+    assert list(tmp_path.iterdir()) == [target]

@@ -174,7 +174,7 @@ def test_scenario_16_non_content_traffic(profile: Profile) -> None:
         hand.say(m.QueueDeclare("q1"))
     stage.settle()
     assert stage.reader_lane(hand).balance == 5
-    assert len(stage.channel(hand).methods) == 1010, "they have arrived"
+    assert len(stage.channel(hand).inbox.methods) == 1010, "they have arrived"
     assert stage.connection(hand.client).gate.is_open
 
 

@@ -1,8 +1,7 @@
 """The actor of one channel: publishes and methods in their order, deliveries out, answers back.
 
-Inbox: the lane from the connection holds publishes, `methods` holds everything else, each with the
-number of publishes that came before it, so order is kept without one common queue. When a publish
-must wait (parking profiles), methods do not wait behind it:
+The lane from the connection holds publishes, the inbox all other methods, and the order between
+them is kept. When a publish must wait (parking profiles), methods do not wait behind it:
 
     settles, qos, flow, consume, cancel, get, purge, queue.declare   go past waiting publishes
     every other method (bind, delete, confirm, tx, close ...)        first forces them through
@@ -14,26 +13,19 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.actor import BLOCKED, IDLE, Line
-from penstock.broker.deliver import (
-    ChannelSink,
-    SinkOwner,
-    write_answer,
-    write_cancel,
-    write_return,
-)
-from penstock.broker.lane import Lane, LaneReceiver
+from penstock.broker.deliver import write_confirms, write_return
+from penstock.broker.deliveries import DeliveringChannel
+from penstock.broker.inbox import Inbox
+from penstock.broker.lane import Lane
 from penstock.broker.output import Answering, Output
-from penstock.broker.publish import Publisher, PublisherHost
-from penstock.broker.queue_actor import QueueActor
+from penstock.broker.publish import Publisher
+from penstock.broker.route import PublisherHost
 from penstock.broker.transactions import Transaction
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import EVENT_ACK, Event, Message
-from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
-from penstock.queues.unacked import UnackedTable
 from penstock.telemetry.events import ESCAPE
 
-CHANNEL_CLOSE = 0x140028
-"""The one barrier method that goes through under an alarm."""
+CHANNEL_CLOSE = 0x140028  # The one barrier method that goes through under an alarm.
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -83,18 +75,6 @@ class ChannelHost:
         raise NotImplementedError
 
 
-class ChannelSinkOwner(SinkOwner):
-    """The channel as its deliveries see it."""
-
-    __slots__ = ("channel",)
-
-    def __init__(self, channel: "Channel") -> None:
-        self.channel = channel
-
-    def consumer_gone(self, consumer: Consumer) -> None:
-        self.channel.consumer_gone(consumer)
-
-
 class ChannelPublisherHost(PublisherHost):
     """The channel as its publisher sees it."""
 
@@ -126,37 +106,22 @@ class ChannelAnswering(Answering):
         self.channel.answer_publishes()
 
 
-class Channel(LaneReceiver):
-    """number: 1..channels_max; upstream: the lane from the connection; table: unanswered
-    deliveries; publisher: the publishing side, None until the connection has set it."""
+class Channel(DeliveringChannel):
+    """upstream: the lane from the connection; publisher: the publishing side, None until the
+    connection has set it; the consuming side is the base class."""
 
     __slots__ = (
         "answering",
-        "arrived",
-        "cancel_notify",
-        "consumers",
         "escapes",
-        "frame_bytes_max",
         "held",
         "host",
+        "inbox",
         "is_answered",
-        "is_closed",
         "is_stalled",
-        "method_head",
-        "methods",
-        "number",
-        "output",
-        "prefetch",
         "publisher",
-        "queues_of",
-        "sink",
         "stalled_by",
         "strategy",
-        "table",
-        "taken",
         "transaction",
-        "unsent",
-        "unsent_limit",
         "upstream",
         "verbs",
     )
@@ -173,36 +138,19 @@ class Channel(LaneReceiver):
         unsent_limit: int,
         line: Line,
     ) -> None:
-        super().__init__(identity, line)
-        self.number: i64 = number
+        super().__init__(identity, number, output, frame_bytes_max, unsent_limit, line)
         self.host = host
-        self.output = output
         self.verbs = verbs
         self.strategy = strategy
-        self.frame_bytes_max: i64 = frame_bytes_max
-        self.unsent_limit = unsent_limit
         self.publisher: Publisher | None = None
         self.upstream: Lane | None = None
         self.held: Message | None = None
         self.answering = ChannelAnswering(self)
         self.is_answered = False
-        self.methods: list[Event] = []
-        self.method_head: i64 = 0
-        self.arrived: i64 = 0
-        self.taken: i64 = 0
-        self.table = UnackedTable()
-        self.sink = ChannelSink(
-            self.number, self.table, output, self.frame_bytes_max, ChannelSinkOwner(self)
-        )
-        self.consumers: dict[str, Consumer] = {}
-        self.unsent: dict[str, Unsent] = {}
-        self.prefetch = 0
-        self.cancel_notify = False
+        self.inbox = Inbox()
         self.transaction: Transaction | None = None
-        self.queues_of: dict[str, QueueActor] = {}
         self.is_stalled = False
         self.stalled_by = ""
-        self.is_closed = False
         self.escapes: i64 = 0
 
     # -- inbox -----------------------------------------------------------------------------------
@@ -213,8 +161,7 @@ class Channel(LaneReceiver):
 
     def told(self, event: Event) -> None:
         """A method arrives behind everything that has arrived so far."""
-        event.after = self.arrived
-        self.methods.append(event)
+        self.inbox.add(event)
         self.wake()
 
     def turn(self, budget: i64) -> bool:
@@ -247,11 +194,11 @@ class Channel(LaneReceiver):
             self._stall(publisher.waits_for)
         else:
             self._unstall()
-        if self._has_method() and (is_waiting or self._is_behind_held(upstream)):
+        if self.inbox.has_method() and (is_waiting or self._is_behind_held(upstream)):
             self._past_waiting()
         if is_waiting or self.output.is_full or self._is_behind_held(upstream):
             return False
-        return len(upstream.items) > upstream.head or self._has_method()
+        return len(upstream.items) > upstream.head or self.inbox.has_method()
 
     def _in_order(self, publisher: Publisher, upstream: Lane, budget: i64) -> bool:
         """Publishes and methods in the order they came; True if the next publish has to wait."""
@@ -260,14 +207,14 @@ class Channel(LaneReceiver):
         bytes_: i64 = 0
         try:
             while budget > 0 and not self.is_closed and not self.output.is_full:
-                if self._has_method() and self.methods[self.method_head].after <= self.taken:
+                if self.inbox.has_method() and self.inbox.first().after <= self.inbox.taken:
                     if done > 0:
                         self._repay(upstream, done, bytes_)
                         done = 0
                         bytes_ = 0
                     if publisher.parked is not None:
-                        self._unpark_before(self.methods[self.method_head], publisher)
-                    self._perform(self._next_method())
+                        self._unpark_before(self.inbox.first(), publisher)
+                    self._perform(self.inbox.next())
                     budget -= 1
                     continue
                 items = upstream.items
@@ -284,7 +231,7 @@ class Channel(LaneReceiver):
                     is_waiting = True
                     break
                 upstream.head = at + 1
-                self.taken += 1
+                self.inbox.taken += 1
                 done += 1
                 bytes_ += size
                 budget -= 1
@@ -300,50 +247,27 @@ class Channel(LaneReceiver):
             self.escapes += 1
             self.line.recorder.record(ESCAPE, self.identity, publisher.waits_for, "", 1)
 
-    def _has_method(self) -> bool:
-        return self.method_head < len(self.methods)
-
     def _is_behind_held(self, upstream: Lane) -> bool:
         """Whether the next method stands behind a publish that the connection still holds."""
-        if upstream.head < len(upstream.items) or not self._has_method():
-            return False
-        return self.methods[self.method_head].after > self.taken
-
-    def _next_method(self) -> Event:
-        """Take the oldest method; the list is emptied when the last one is taken."""
-        event = self.methods[self.method_head]
-        self.method_head += 1
-        if self.method_head == len(self.methods):
-            self.methods.clear()
-            self.method_head = 0
-        elif self.method_head >= 512:
-            del self.methods[: self.method_head]
-            self.method_head = 0
-        return event
+        inbox = self.inbox
+        is_lane_empty = upstream.head >= len(upstream.items)
+        return is_lane_empty and inbox.has_method() and inbox.first().after > inbox.taken
 
     def _repay(self, upstream: Lane, done: i64, bytes_: i64) -> None:
-        head: i64 = upstream.head
-        if head >= len(upstream.items):
-            # Here too, because a budget that ends with the last publish leaves the loop early.
-            upstream.is_listed = False
-            upstream.items = []
-            upstream.head = 0
-        elif head >= 256:
-            del upstream.items[:head]
-            upstream.head = 0
+        upstream.trim()
         self.strategy.repay(upstream, upstream.origin, done, bytes_)
 
     def _past_waiting(self) -> None:
         """Methods that arrived behind waiting publishes."""
-        while self._has_method() and not self.is_closed and not self.output.is_full:
-            event = self.methods[self.method_head]
+        while self.inbox.has_method() and not self.is_closed and not self.output.is_full:
+            event = self.inbox.first()
             if not self.verbs.goes_past(event):
                 if event.tag != CHANNEL_CLOSE and self.host.is_alarmed(self):
                     return
                 self.force()
                 if self.is_closed:
                     return
-            self._perform(self._next_method())
+            self._perform(self.inbox.next())
 
     def force(self) -> None:
         """Hand over every waiting publish of this channel, closed hops or not."""
@@ -359,7 +283,7 @@ class Channel(LaneReceiver):
         while upstream.head < len(items):
             message = items[upstream.head]
             upstream.head += 1
-            self.taken += 1
+            self.inbox.taken += 1
             count += 1
             bytes_ += len(message.raw)
             if self.transaction is not None:
@@ -376,12 +300,11 @@ class Channel(LaneReceiver):
 
     def finish_inbox(self) -> None:
         """Do all that has arrived, in its order and past closed hops: an end stands behind it."""
-        while not self.is_closed and self.turn(1 << 30):
-            pass
-        if not self.is_closed:
-            self.force_now()
-        while not self.is_closed and self.turn(1 << 30):
-            pass
+        for is_forced in (False, True):
+            if is_forced and not self.is_closed:
+                self.force_now()
+            while not self.is_closed and self.turn(1 << 30):
+                pass
 
     def force_now(self) -> None:
         """`force`, from outside a turn: a fault closes the channel as it would within one."""
@@ -405,9 +328,7 @@ class Channel(LaneReceiver):
             self.note_freed(self.stalled_by, "credit", self.line.clock.monotonic_ns())
 
     def rest_state(self) -> int:
-        if self.is_stalled or not self.gate.is_open:
-            return BLOCKED
-        return IDLE
+        return BLOCKED if self.is_stalled or not self.gate.is_open else IDLE
 
     # -- methods ---------------------------------------------------------------------------------
 
@@ -424,48 +345,8 @@ class Channel(LaneReceiver):
             return
         if is_multiple:
             self.settle_many(self.take_many(tag, 80))
-            return
-        delivery = self.table.take(tag)
-        if delivery is None:
-            raise unknown_tag(tag, 80)
-        if delivery.consumer is not None:
-            self.sink.unacked_count -= 1
-        delivery.queue.settle(delivery)
-        if self.sink.prefetch > 0:
-            self.offer_consumers()
-
-    def take_many(self, tag: i64, method_id: int) -> list[Delivery]:
-        """Deliveries up to `tag` (0: all), no longer remembered. Raises: ChannelFault 406."""
-        if tag != 0 and not self.table.is_known(tag):
-            raise unknown_tag(tag, method_id)
-        return self.table.take_up_to(tag)
-
-    def settle_many(self, deliveries: list[Delivery]) -> None:
-        for delivery in deliveries:
-            if delivery.consumer is not None:
-                self.sink.unacked_count -= 1
-            delivery.queue.settle(delivery)
-        if self.sink.prefetch > 0:
-            self.offer_consumers()
-
-    def requeue_many(self, deliveries: list[Delivery]) -> None:
-        """Put deliveries back into their queues, each queue told once."""
-        by_queue: dict[ConsumerQueue, list[Delivery]] = {}
-        for delivery in deliveries:
-            if delivery.consumer is not None:
-                self.sink.unacked_count -= 1
-            by_queue.setdefault(delivery.queue, []).append(delivery)
-        for queue, some in by_queue.items():
-            queue.requeue(some)
-        if self.sink.prefetch > 0:
-            self.offer_consumers()
-
-    def offer_consumers(self) -> None:
-        """Something all consumers of the channel share has changed."""
-        for consumer in list(self.consumers.values()):
-            consumer.queue.consumer_changed(consumer)
-
-    # -- deliveries ------------------------------------------------------------------------------
+        else:
+            self.settle_one(tag)
 
     def give_back(self, message: Message, code: int, text: str) -> None:
         """basic.return with the message's content."""
@@ -473,7 +354,6 @@ class Channel(LaneReceiver):
         self.note_answered(message)
 
     def note_answered(self, message: Message) -> None:
-        """An answer with the content of `message` is written."""
         self.output.mark()
         if self.output.note_answered(len(message.raw)):
             self.host.output_full()
@@ -484,55 +364,17 @@ class Channel(LaneReceiver):
         confirms = None if publisher is None else publisher.confirms
         if confirms is None or not confirms.is_dirty or self.is_answered:
             return
-        confirms.is_dirty = False
-        writer = self.output.writer
-        number: i64 = self.number
-        for sequence in confirms.collect_nacks():
-            write_answer(writer, number, 0x3C0078, sequence, False)
-        last: i64 = confirms.collect_multiple()
-        if last > 0:
-            write_answer(writer, number, 0x3C0050, last, True)
-        for sequence in confirms.collect_singles():
-            write_answer(writer, number, 0x3C0050, sequence, False)
+        write_confirms(self.output.writer, self.number, confirms)
         self.output.mark()
 
     # -- life ------------------------------------------------------------------------------------
-
-    def consumer_gone(self, consumer: Consumer) -> None:
-        """The queue of `consumer` was deleted: basic.cancel to clients that want to know."""
-        if self.consumers.get(consumer.tag) is not consumer:
-            return
-        del self.consumers[consumer.tag]
-        self.queues_of.pop(consumer.tag, None)
-        if self.cancel_notify and not self.is_closed:
-            write_cancel(self.output.writer, self.number, consumer.tag)
-            self.output.mark()
-
-    def unsent_of(self, queue_name: str) -> Unsent:
-        """The count of unsent deliveries this channel shares per queue."""
-        unsent = self.unsent.get(queue_name)
-        if unsent is None:
-            if len(self.unsent) > 2 * len(self.consumers) + 16:
-                self._forget_unsent()
-            unsent = Unsent(self.unsent_limit)
-            self.unsent[queue_name] = unsent
-        return unsent
-
-    def _forget_unsent(self) -> None:
-        """Drop the counts of queues that nothing is consumed from and nothing waits to be sent."""
-        for name, unsent in list(self.unsent.items()):
-            if not unsent.consumers and unsent.count == 0:
-                del self.unsent[name]
 
     def _repay_all(self) -> None:
         """Whatever still waits in the lane is dropped and repaid: the channel has failed."""
         upstream = self.upstream
         if upstream is None:
             return
-        left = upstream.items[upstream.head :]
-        upstream.items = []
-        upstream.head = 0
-        upstream.is_listed = False
+        left = upstream.take_rest()
         bytes_: i64 = 0
         for message in left:
             bytes_ += len(message.raw)
@@ -551,16 +393,8 @@ class Channel(LaneReceiver):
             publisher.close()
             self.answer_publishes()
         self.is_answered = True
-        self.methods.clear()
-        self.method_head = 0
+        self.inbox.clear()
         self.held = None
         self.sink.is_flow_active = False
         self.requeue_many(self.table.take_up_to(0))
         self.is_alive = False
-
-
-def unknown_tag(tag: i64, method_id: int) -> ChannelFault:
-    """RabbitMQ's answer to a delivery tag nobody waits for. method_id: of class basic."""
-    shown: i64 = tag
-    text = str(int(shown)) if shown >= 0 else str(int(shown) + (1 << 64))
-    return ChannelFault(406, f"unknown delivery tag {text}", 60, method_id)

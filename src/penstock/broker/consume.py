@@ -5,9 +5,10 @@ Reply codes and texts are RabbitMQ's (rabbit_channel).
 
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import CONSUMERS_PER_CHANNEL
-from penstock.broker.channel import Channel, unknown_tag
+from penstock.broker.channel import Channel
 from penstock.broker.content_rules import REPLY_TO_NAME, PropertyRules
 from penstock.broker.declare import Declarations
+from penstock.broker.deliveries import unknown_tag
 from penstock.broker.queue_arguments import check_consumer
 from penstock.broker.session import Session
 from penstock.broker.transactions import ACK, DROP, REQUEUE, Settle, Transaction

@@ -7,7 +7,7 @@ distribution) and rabbit_direct_reply_to.
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.equivalence import type_name
-from penstock.broker.publish import ContentRules
+from penstock.broker.route import ContentRules
 from penstock.protocol.content import Message, make_content
 from penstock.protocol.property_lookup import (
     HEADERS,

@@ -7,6 +7,7 @@ delivery tag is the same for every message of one consumer and address, so it is
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.wire import BytesWriter, write_i16_be, write_i32_be, write_i64_be
+from penstock.broker.confirms import Confirms
 from penstock.broker.output import Output
 from penstock.protocol.content import Message, as_i16, write_content
 from penstock.queues.consumers import Consumer, DeliverySink
@@ -106,6 +107,18 @@ def write_return(
     writer.write(note)
     writer.write(suffix)
     write_content(writer, message, number, frame_bytes_max)
+
+
+def write_confirms(writer: BytesWriter, number: i64, confirms: Confirms) -> None:
+    """Everything `confirms` can answer now: nacks, one ack for all below, single acks above."""
+    confirms.is_dirty = False
+    for sequence in confirms.collect_nacks():
+        write_answer(writer, number, 0x3C0078, sequence, False)
+    last: i64 = confirms.collect_multiple()
+    if last > 0:
+        write_answer(writer, number, 0x3C0050, last, True)
+    for sequence in confirms.collect_singles():
+        write_answer(writer, number, 0x3C0050, sequence, False)
 
 
 def write_answer(

@@ -66,6 +66,26 @@ class Lane(Hop):
         self.origin = origin
         self.answerable = answerable
 
+    def trim(self) -> None:
+        """Drop the places of messages that were taken from the head."""
+        head: i64 = self.head
+        if head >= len(self.items):
+            # Here too, because a budget that ends with the last message leaves the loop early.
+            self.is_listed = False
+            self.items = []
+            self.head = 0
+        elif head >= 256:
+            del self.items[:head]
+            self.head = 0
+
+    def take_rest(self) -> list[Message]:
+        """Take everything that is left."""
+        rest = self.items[self.head :]
+        self.items = []
+        self.head = 0
+        self.is_listed = False
+        return rest
+
 
 class LaneReceiver(Actor):
     """An actor with lanes: channels and queues. Nominal base."""

@@ -9,6 +9,7 @@ from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.access import Access
 from penstock.broker.channel import Channel, ChannelPublisherHost
 from penstock.broker.content_rules import PropertyRules
+from penstock.broker.holding import HopGateObserver
 from penstock.broker.lane import Answerable, Lane
 from penstock.broker.publish import Publisher
 from penstock.broker.queue_actor import QueueActor
@@ -18,7 +19,6 @@ from penstock.broker.reader import (
     PHASE_OPEN,
     Connection,
     ConnectionVerbs,
-    HopGateObserver,
 )
 from penstock.broker.session import QueueMaker, Session
 from penstock.broker.verbs import ChannelVerbs

@@ -7,7 +7,7 @@ next one for a closed hop stalls the channel. Elsewhere the channel overshoots a
 keeps grants from the connection.
 """
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import ROUTE_CACHE_ENTRIES, UNCONFIRMED_MAX
@@ -15,6 +15,7 @@ from penstock.broker.actor import Line
 from penstock.broker.confirms import Confirms
 from penstock.broker.lane import Answerable, Lane
 from penstock.broker.queue_actor import QueueActor, QueueTarget
+from penstock.broker.route import ContentRules, PublisherHost, Route
 from penstock.broker.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate, GateObserver
@@ -23,78 +24,11 @@ from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Address, Message
 from penstock.protocol.property_lookup import check_properties
 from penstock.protocol.values import Table
-from penstock.routing.exchange import Exchange
 
 FLAG_HEADERS = 0x20
 FLAG_REPLY_TO = 0x02
 FLAG_EXPIRATION = 0x01
 FLAG_USER_ID = 0x10
-
-
-class Route:
-    """Where publishes with one method payload go, while the router's epoch is `epoch`."""
-
-    __slots__ = (
-        "address",
-        "epoch",
-        "exchange",
-        "is_mandatory",
-        "lanes",
-        "method",
-        "needs_headers",
-    )
-
-    def __init__(self, method: bytes, address: Address, exchange: Exchange) -> None:
-        self.method = method
-        self.address = address
-        self.exchange = exchange
-        self.lanes: list[Lane] = []
-        self.epoch: i64 = -1
-        self.is_mandatory = False
-        self.needs_headers = False
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class ContentRules:
-    """What a publish's properties ask for beyond routing; see broker/content_rules."""
-
-    __slots__ = ()
-
-    def routing_keys(self, message: Message, key: str) -> list[str]:
-        """`key` and the keys of CC and BCC. Raises: ChannelFault 406 on malformed ones."""
-        raise NotImplementedError
-
-    def headers(self, message: Message) -> Table:
-        """The headers table, empty when there is none. Raises: ConnectionFault 502."""
-        raise NotImplementedError
-
-    def checked(self, message: Message) -> Message:
-        """`message`, or the one to publish in its stead (direct reply-to).
-        Raises: ChannelFault 406 on a bad user-id or expiration."""
-        raise NotImplementedError
-
-    def without_bcc(self, message: Message) -> Message:
-        """`message` with the BCC header cut out, itself if it has none."""
-        raise NotImplementedError
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class PublisherHost:
-    """What a publisher asks of its channel. Nominal base."""
-
-    __slots__ = ()
-
-    def returned(self, message: Message, code: int, text: str) -> None:
-        """Give an unroutable mandatory message back."""
-        raise NotImplementedError
-
-    def must_answer(self) -> None:
-        """Some publishes can be confirmed."""
-        raise NotImplementedError
-
-    def may_resume(self) -> None:
-        """A hop opened that something waits for."""
-        raise NotImplementedError
 
 
 class LaneGateObserver(GateObserver):

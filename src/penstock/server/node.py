@@ -32,6 +32,7 @@ from penstock.server.sockets import SocketShell
 from penstock.telemetry.window import WindowHistory
 
 TICK_S = 1.0
+RELIEF_S = 0.1
 EVENTS_S = 0.25
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 DRAIN_S = 2.0
@@ -74,9 +75,9 @@ class Node:
         self.control = ControlSocket(path, Questions(self.broker, self.history).answer)
         await self.control.start()
         self._every(TICK_S, self.tick)
+        self._every(RELIEF_S, self.relieve)
         if self.events is not None:
             self._every(EVENTS_S, self.events.write)
-
 
     def _every(self, seconds: float, work: object) -> None:
         assert callable(work), "periodic work is a function"
@@ -92,6 +93,15 @@ class Node:
 
         self.ticks.append(self.loop.call_later(seconds, again))
 
+    def relieve(self) -> None:
+        """Ten times a second: let connections on whose own acks may stand behind their publishes
+        (scenario 29)."""
+        now_ns = self.clock.monotonic_ns()
+        for connection in list(self.broker.connections.values()):
+            if not connection.gate.is_open and connection.phase == PHASE_OPEN:
+                connection.break_standstill(now_ns)
+                self.poller.request()
+
     def tick(self) -> None:
         """Once a second: memory, heartbeats, handshakes, stuck connections, samples."""
         now_ns = self.clock.monotonic_ns()
@@ -101,7 +111,6 @@ class Node:
                 self._check_patience(connection, now_ns)
             else:
                 self._check_heartbeat(connection, now_ns)
-                connection.break_standstill(now_ns)
             connection.output.rest()
         self._collect_garbage()
         snapshots = actor_snapshots(self.broker)

@@ -253,7 +253,7 @@ def check_channel_awake(channel: Channel) -> None:
     upstream = channel.upstream
     if publisher is None or upstream is None:
         return
-    has_work = len(upstream.items) > upstream.head or len(channel.methods) > 0
+    has_work = len(upstream.items) > upstream.head or channel.inbox.has_method()
     check(
         not has_work or channel.is_stalled or channel.held is not None,
         f"{channel.identity} sleeps on work",

@@ -1,0 +1,49 @@
+"""The methods a channel still has to do, each with the publishes that came before it.
+
+    a method is due  <=>  method.after <= taken
+`arrived` counts publishes as the connection sees them, `taken` as the channel has dealt with them.
+"""
+
+from mypy_extensions import i64
+
+from penstock.protocol.content import Event
+
+
+class Inbox:
+    """Methods in order, taken from a moving head; owner: the channel."""
+
+    __slots__ = ("arrived", "head", "methods", "taken")
+
+    def __init__(self) -> None:
+        self.methods: list[Event] = []
+        self.head: i64 = 0
+        self.arrived: i64 = 0
+        self.taken: i64 = 0
+
+    def add(self, event: Event) -> None:
+        """A method arrives behind everything that has arrived so far."""
+        event.after = self.arrived
+        self.methods.append(event)
+
+    def has_method(self) -> bool:
+        return self.head < len(self.methods)
+
+    def first(self) -> Event:
+        """The oldest method. Raises: IndexError when there is none."""
+        return self.methods[self.head]
+
+    def next(self) -> Event:
+        """Take the oldest method; the list is emptied when the last one is taken."""
+        event = self.methods[self.head]
+        self.head += 1
+        if self.head == len(self.methods):
+            self.clear()
+        elif self.head >= 512:
+            del self.methods[: self.head]
+            self.head = 0
+        return event
+
+    def clear(self) -> None:
+        """Forget the methods."""
+        self.methods.clear()
+        self.head = 0
