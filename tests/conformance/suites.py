@@ -71,8 +71,8 @@ SUITES: Final = {
     for suite in (
         Suite("py-amqp", "amqp", ("t/integration/test_rmq.py",)),
         Suite("kombu", "kombu", ("t/integration/test_py_amqp.py",)),
-        Suite("aiormq", "aiormq", ("tests",), 150, True),
-        Suite("aio-pika", "aio-pika", ("tests", f"--ignore={RECONNECTING}"), 150, True, True),
+        Suite("aiormq", "aiormq", ("tests",), 200, True),
+        Suite("aio-pika", "aio-pika", ("tests", f"--ignore={RECONNECTING}"), 200, True, True),
         # A suite of its own, because it mostly waits: for cut and stuck connections.
         Suite("aio-pika-reconnecting", "aio-pika", (RECONNECTING,), 200, True, True),
     )
@@ -142,7 +142,7 @@ class Shelf:
         return target
 
     def _pip(self, verb: str, *arguments: str) -> None:
-        """Run pip of this interpreter. Raises: Unreachable with the end of its output."""
+        """Run pip of this interpreter. Raises: Unreachable with the last line it said."""
         if not self._refusal:
             quiet = ("--quiet", "--disable-pip-version-check")
             command = [sys.executable, "-m", "pip", verb, *PATIENCE, *quiet, *arguments]
@@ -150,7 +150,8 @@ class Shelf:
                 done = subprocess.run(
                     command, capture_output=True, text=True, timeout=DOWNLOAD_S_MAX
                 )
-                self._refusal = done.stderr[-600:] if done.returncode else ""
+                if done.returncode:
+                    self._refusal = (done.stderr.splitlines() or ["it said nothing"])[-1]
             except subprocess.TimeoutExpired:
                 self._refusal = f"no answer within {DOWNLOAD_S_MAX} s"
         if self._refusal:

@@ -135,7 +135,9 @@ def test_kombu_simple_queue(broker: Broker, name: str) -> None:
 
 
 def test_kombu_pool_from_many_threads(broker: Broker, name: str) -> None:
-    pool = kombu.Connection(broker.url).Pool(4)
+    # Confirms make the count exact: other connections' publishes may still be on their way.
+    options = {"confirm_publish": True}
+    pool = kombu.Connection(broker.url, transport_options=options).Pool(4)
     failures: list[BaseException] = []
 
     def publish(number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.conformance.live import Broker
 from tests.conformance.suite_plugin import matches
 from tests.conformance.suites import (
+    SUITES,
     Off,
     Prepared,
     Result,
@@ -18,6 +20,7 @@ from tests.conformance.suites import (
     merged,
     run,
     staging,
+    switched_off,
 )
 
 
@@ -77,3 +80,11 @@ def test_of_two_runs_that_fill_the_shelf_at_once_the_first_stays(tmp_path: Path)
             (early / "text").write_text("early")
     assert (target / "text").read_text() == "early"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_the_documentation_gives_every_reason_for_what_is_off() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
+    for suite in SUITES.values():
+        for entry in switched_off(suite.name):
+            assert entry.reason in page, entry
+        assert f"| {version(suite.distribution)} |" in page, "its counts are of another version"
