@@ -109,7 +109,8 @@ class Declarations:
         self._not_default(q.destination, 40, 30)
         self._not_default(q.source, 40, 30)
         source = self._exchange(q.source, 40, 30)
-        source.bind(self._exchange(q.destination, 40, 30), q.routing_key, q.arguments)
+        destination = self._exchange(q.destination, 40, 30)
+        self.session.vhost.bind(source, destination, q.routing_key, q.arguments, 40)
         return None if q.no_wait else m.ExchangeBindOk()
 
     def exchange_unbind(self, number: int, q: m.ExchangeUnbind) -> m.Method | None:
@@ -182,7 +183,8 @@ class Declarations:
         key = name if q.routing_key == "" and q.queue == "" else q.routing_key
         self._not_default(q.exchange, 50, 20)
         exchange = self._exchange(q.exchange, 50, 20)
-        exchange.bind(self.queue(number, name, 50, 20).target, key, q.arguments)
+        target = self.queue(number, name, 50, 20).target
+        self.session.vhost.bind(exchange, target, key, q.arguments, 50)
         return None if q.no_wait else m.QueueBindOk()
 
     def queue_unbind(self, number: int, q: m.QueueUnbind) -> m.Method | None:

@@ -3,8 +3,10 @@
 from mypy_extensions import mypyc_attr
 
 from penstock.base.errors import ChannelFault
+from penstock.base.limits import BINDINGS_PER_VHOST
 from penstock.broker.queue_actor import QueueActor, QueueTarget
 from penstock.protocol.values import Table
+from penstock.routing.destination import Destination
 from penstock.routing.directory import QueueDirectory
 from penstock.routing.exchange import Exchange
 from penstock.routing.factory import make_exchange
@@ -34,10 +36,22 @@ class VirtualHost:
     """name: as clients open it; queues: by name, reply queues of direct reply-to among them;
     owned: the exclusive ones of each connection, by its identity."""
 
-    __slots__ = ("directory", "listeners", "name", "owned", "queues", "queues_max", "router")
+    __slots__ = (
+        "bindings_max",
+        "directory",
+        "listeners",
+        "name",
+        "owned",
+        "queues",
+        "queues_max",
+        "router",
+    )
 
-    def __init__(self, name: str, queues_max: int) -> None:
+    def __init__(
+        self, name: str, queues_max: int, bindings_max: int = BINDINGS_PER_VHOST.default
+    ) -> None:
         self.name = name
+        self.bindings_max = bindings_max
         self.queues: dict[str, QueueActor] = {}
         self.owned: dict[str, dict[str, QueueActor]] = {}
         self.queues_max = queues_max
@@ -59,6 +73,28 @@ class VirtualHost:
             assert isinstance(destination, QueueTarget), "a route ends in queues"
             found.append(destination)
         return found
+
+    def bind(
+        self,
+        source: Exchange,
+        destination: Destination,
+        routing_key: str,
+        arguments: Table,
+        class_id: int,
+    ) -> None:
+        """Bind, unless it is a new binding and there are `bindings_max` already.
+
+        Raises: ChannelFault 406 at the bound, or what the exchange refuses. class_id: 40 or 50."""
+        is_new = source.bind(destination, routing_key, arguments)
+        if is_new and self.router.binding_count > self.bindings_max:
+            source.unbind(destination, routing_key, arguments)
+            raise ChannelFault(
+                406,
+                f"cannot bind '{destination.name}' to exchange '{source.name}' in vhost "
+                f"'{self.name}': binding limit ({self.bindings_max}) is reached",
+                class_id,
+                20 if class_id == 50 else 30,
+            )
 
     def add_queue(self, actor: QueueActor) -> None:
         """Raises: ChannelFault 406 when there are `queues_max` queues already."""

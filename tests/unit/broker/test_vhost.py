@@ -41,6 +41,20 @@ def test_queues_are_bounded() -> None:
     assert caught.value.code == 406
 
 
+def test_bindings_are_bounded_and_an_equal_one_is_not_a_new_one() -> None:
+    bed = Bed()
+    vhost = VirtualHost("/", 10, bindings_max=1)
+    target = queue(bed, vhost, "a").target
+    source = vhost.find_exchange("amq.direct")
+    assert source is not None
+    for _ in range(2):
+        vhost.bind(source, target, "k", {}, 50)
+    with pytest.raises(ChannelFault, match=r"binding limit \(1\) is reached") as caught:
+        vhost.bind(source, target, "other", {}, 50)
+    assert caught.value.code == 406 and vhost.router.binding_count == 1
+    assert vhost.route(source, ["other"], {}) == [], "nothing of the refused one is left"
+
+
 def test_a_queue_is_removed_once_and_listeners_hear_of_it() -> None:
     bed = Bed()
     vhost = VirtualHost("/", 10)
