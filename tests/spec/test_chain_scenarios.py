@@ -367,7 +367,7 @@ def test_scenario_29_shared_connection_goes_on() -> None:
 
 
 def test_scenario_29_stopped_socket_is_let_on() -> None:
-    """[N]: when the socket had to stop, acks wait in it; the once-a-second look finds unanswered
+    """[N]: when the socket had to stop, acks wait in it; the periodic look finds unanswered
     deliveries behind a stopped socket and lets it on, past the closed hop (law 6)."""
     stage = Stage(PENSTOCK)
     publishing, consuming = stage.connect(channels=2, acks=True)

@@ -69,7 +69,6 @@ class QueueActor(LaneReceiver):
         "exclusive_consumer",
         "had_consumers",
         "is_deep",
-        "is_over",
         "lanes",
         "messages",
         "name",
@@ -113,7 +112,6 @@ class QueueActor(LaneReceiver):
         self.exclusive_consumer: Consumer | None = None
         self.had_consumers = False
         self.is_deep = False
-        self.is_over = False
         self.unacked_count: i64 = 0
         self.unacked_bytes: i64 = 0
         self.target = QueueTarget(name, self)

@@ -17,8 +17,8 @@ MIB: Final = 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class Profile:
     """credit_*: messages; credit_bytes_*: bytes, 0 switches the byte window off;
-    is_parking: a publish for a blocked queue waits beside its connection, which reads on;
-    is_deferring: a blocked channel keeps its grants back, so one slow queue holds its connection;
+    is_parking: a publish for a blocked queue waits beside its connection, which reads on; without
+    it a blocked channel keeps its grants back, so one slow queue holds its connection;
     is_depth_aware: a queue above its depth mark keeps its grants back;
     account_high_bytes: debt of one connection above which it is not read, 0 for no limit;
     unsent_deliveries: per queue and channel, not yet taken by the socket."""
@@ -29,7 +29,6 @@ class Profile:
     credit_bytes_initial: int
     credit_bytes_more_after: int
     is_parking: bool
-    is_deferring: bool
     is_depth_aware: bool
     account_high_bytes: int
     unsent_deliveries: int
@@ -45,10 +44,10 @@ class Profile:
         )
 
 
-PENSTOCK: Final = Profile("penstock", 400, 200, 4 * MIB, 2 * MIB, True, False, True, 32 * MIB, 200)
-RABBITMQ_4: Final = Profile("rabbitmq-4", 400, 200, 0, 0, False, True, False, 0, 200)
-RABBITMQ_35: Final = Profile("rabbitmq-3.5", 200, 50, 0, 0, False, True, False, 0, 200)
-NONE: Final = Profile("none", 0, 0, 0, 0, False, False, False, 0, 65_535)
+PENSTOCK: Final = Profile("penstock", 400, 200, 4 * MIB, 2 * MIB, True, True, 32 * MIB, 200)
+RABBITMQ_4: Final = Profile("rabbitmq-4", 400, 200, 0, 0, False, False, 0, 200)
+RABBITMQ_35: Final = Profile("rabbitmq-3.5", 200, 50, 0, 0, False, False, 0, 200)
+NONE: Final = Profile("none", 0, 0, 0, 0, False, False, 0, 65_535)
 
 PROFILES: Final = {profile.name: profile for profile in (PENSTOCK, RABBITMQ_4, RABBITMQ_35, NONE)}
 

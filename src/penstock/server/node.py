@@ -103,7 +103,7 @@ class Node:
                 self.poller.request()
 
     def tick(self) -> None:
-        """Once a second: memory, heartbeats, handshakes, stuck connections, samples."""
+        """Once a second: memory, heartbeats, handshakes, samples."""
         now_ns = self.clock.monotonic_ns()
         self._check_memory()
         for connection in list(self.broker.connections.values()):

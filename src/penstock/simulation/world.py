@@ -161,7 +161,7 @@ class World(TurnWatcher):
         self.books.check_end(self._left())
 
     def tick(self) -> None:
-        """What the server does once a second."""
+        """What the server does from time to time."""
         self.clock.jump(self.clock.now_ns + TICK_NS)
         now_ns = self.clock.monotonic_ns()
         for connection in list(self.broker.connections.values()):
