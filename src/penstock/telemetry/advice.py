@@ -71,7 +71,10 @@ def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
     compared = f": {rate(taken)} are acked" if taken > 0 else ""
     if taken > 0 and coming > 0:
         compared += f", {rate(coming)} come in"
-    beside = f"beside {who}" if window.kind == "consumer" else f"on {who}"
+    if window.actor.startswith("consumers:"):
+        beside = f"on queue {window.actor.partition(':')[2]}"
+    else:
+        beside = f"beside {who}" if window.kind == "consumer" else f"on {who}"
     first = f"add consumers {beside}{compared}"
     prefetch = window.numbers.get("prefetch", 0.0)
     answer_ns = ack_time_ns(window)

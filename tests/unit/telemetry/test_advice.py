@@ -42,6 +42,7 @@ QUEUE = "queue:/q"
             ["beside consumer c: 4.0/s are acked", "each is acked after 500 ms"],
         ),
         ("consumer", actor(QUEUE), ["add consumers on queue /q"]),
+        ("consumer", actor("consumers:/q"), ["add consumers on queue /q"]),
         ("credit", actor(QUEUE, (9, 1, 0, 0)), ["raise the credit", "idle 90 %"]),
         ("socket", actor("conn:a"), ["behind a"]),
         ("circle", actor(QUEUE), ["bug: conn:a → queue:/q"]),
