@@ -7,7 +7,12 @@ distribution) and rabbit_direct_reply_to.
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.equivalence import type_name
-from penstock.broker.route import ContentRules
+from penstock.broker.route import (
+    FLAG_EXPIRATION,
+    FLAG_REPLY_TO,
+    FLAG_USER_ID,
+    ContentRules,
+)
 from penstock.protocol.content import Message, make_content
 from penstock.protocol.property_lookup import (
     HEADERS,
@@ -20,6 +25,9 @@ from penstock.protocol.property_lookup import (
     user_id,
 )
 from penstock.protocol.values import Table, decode_table, remove_field
+
+RAW_OFFSET = PROPERTIES_OFFSET + 7
+"""Of the property flags in `Message.raw`, behind the envelope of the header frame."""
 
 REPLY_TO_NAME = "amq.rabbitmq.reply-to"
 EXPIRATION_MS_MAX = (1 << 64) - 1
@@ -59,27 +67,30 @@ class PropertyRules(ContentRules):
         return keys
 
     def checked(self, message: Message) -> Message:
-        header = message.header()
-        claimed = user_id(header, PROPERTIES_OFFSET)
-        if claimed is not None and claimed != self.user:
-            raise ChannelFault(
-                406,
-                f"user_id property set to '{claimed}' but authenticated user was '{self.user}'",
-                60,
-                40,
-            )
-        lifetime = expiration(header, PROPERTIES_OFFSET)
-        if lifetime is not None:
+        # Only what the flags name is looked up, and in place: most publishes that come here have
+        # one of the three.
+        raw = message.raw
+        end = int(message.header_bytes) + 7
+        if raw[20] & FLAG_USER_ID:
+            claimed = user_id(raw, RAW_OFFSET, end)
+            if claimed != self.user:
+                raise ChannelFault(
+                    406,
+                    f"user_id property set to '{claimed}' but authenticated user was '{self.user}'",
+                    60,
+                    40,
+                )
+        if raw[19] & FLAG_EXPIRATION:
+            lifetime = expiration(raw, RAW_OFFSET, end) or ""
             fault = _lifetime_fault(lifetime)
             if fault != "":
                 raise ChannelFault(406, f"invalid expiration '{lifetime}': {fault}", 60, 40)
-        if reply_to(header, PROPERTIES_OFFSET) == REPLY_TO_NAME:
+        if raw[19] & FLAG_REPLY_TO and reply_to(raw, RAW_OFFSET, end) == REPLY_TO_NAME:
             if self.reply_queue == "":
                 raise ChannelFault(406, "fast reply consumer does not exist", 60, 40)
             name = self.reply_queue.encode()
-            return self._with_header(
-                message, replace_property(header, REPLY_TO, bytes([len(name)]) + name)
-            )
+            header = replace_property(message.header(), REPLY_TO, bytes([len(name)]) + name)
+            return self._with_header(message, header)
         return message
 
     def without_bcc(self, message: Message) -> Message:

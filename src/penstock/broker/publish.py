@@ -15,7 +15,13 @@ from penstock.broker.actor import Line
 from penstock.broker.confirms import Confirms
 from penstock.broker.lane import Answerable, Lane
 from penstock.broker.queue_actor import QueueActor, QueueTarget
-from penstock.broker.route import ContentRules, PublisherHost, Route
+from penstock.broker.route import (
+    FLAG_HEADERS,
+    FLAG_USER_ID,
+    ContentRules,
+    PublisherHost,
+    Route,
+)
 from penstock.broker.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate, GateObserver
@@ -24,11 +30,6 @@ from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Address, Message
 from penstock.protocol.property_lookup import check_properties
 from penstock.protocol.values import Table
-
-FLAG_HEADERS = 0x20
-FLAG_REPLY_TO = 0x02
-FLAG_EXPIRATION = 0x01
-FLAG_USER_ID = 0x10
 
 
 class LaneGateObserver(GateObserver):

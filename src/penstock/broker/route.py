@@ -7,6 +7,12 @@ from penstock.protocol.content import Address, Message
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 
+FLAG_HEADERS = 0x20
+FLAG_REPLY_TO = 0x02
+FLAG_EXPIRATION = 0x01
+FLAG_USER_ID = 0x10
+"""Property flags in the octets 19 (the first three) and 20 of `Message.raw`."""
+
 
 class Route:
     """Where publishes with one method payload go, while the router's epoch is `epoch`."""
