@@ -20,6 +20,7 @@ from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_arguments import not_applied
 from penstock.broker.reader import Connection
 from penstock.broker.scheduler import Mender, Scheduler
+from penstock.broker.settings import Settings
 from penstock.broker.shell import Shell
 from penstock.broker.vhost import VirtualHost
 from penstock.flow.account import Account
@@ -77,6 +78,7 @@ class Broker(Household):
         self.recorder = Recorder(clock, config.recorder_events)
         self.scheduler = Scheduler(clock, self.recorder, config.turn_messages)
         self.scheduler.mender = QueueMender(self)
+        self.settings = Settings()
         self.memory_high_bytes = memory_high_bytes
         self.memory_used_bytes = 0
         self.depth_bytes = 0

@@ -1,0 +1,51 @@
+"""Settings are found by key, changed whole or not at all, and refuse by name."""
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.base.quantities import parse_bytes, show_bytes
+from penstock.broker.settings import Setting, Settings
+
+
+class Size(Setting):
+    __slots__ = ("bytes_",)
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key, "bytes", "a size")
+        self.bytes_ = 1024
+
+    def read(self) -> str:
+        return show_bytes(self.bytes_)
+
+    def write(self, text: str) -> None:
+        self.bytes_ = parse_bytes(text)
+
+
+def test_a_change_tells_before_and_after() -> None:
+    settings = Settings()
+    settings.add(Size("b.size"))
+    settings.add(Size("a.size"))
+    assert settings.write("a.size", "2MiB") == ("1KiB", "2MiB")
+    assert [setting.key for setting in settings.all()] == ["a.size", "b.size"]
+
+
+def test_a_bad_value_changes_nothing() -> None:
+    settings = Settings()
+    settings.add(Size("a.size"))
+    with pytest.raises(OperatorError, match="'lots' is not a size"):
+        settings.write("a.size", "lots")
+    assert settings.get("a.size").read() == "1KiB"
+
+
+def test_an_unknown_key_names_the_known() -> None:
+    settings = Settings()
+    settings.add(Size("a.size"))
+    with pytest.raises(OperatorError, match=r"unknown setting 'b\.size'; one of: a\.size"):
+        settings.write("b.size", "1")
+
+
+def test_two_owners_of_one_key_are_a_bug() -> None:
+    settings = Settings()
+    settings.add(Size("a.size"))
+    with pytest.raises(AssertionError):
+        settings.add(Size("a.size"))
