@@ -92,7 +92,8 @@ bench: $(RUN)/.stamp
 bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/run.py --smoke $(BENCH_ARGS)
 
-# Many seeds for a minute; one of them again:  python -m penstock.simulation run SCENARIO --seed N
+# At least 1,000 random graphs with deaths, however long that takes, and every scenario in between,
+# for a minute or more; one of them again:  python -m penstock.simulation run SCENARIO --seed N
 sim: $(RUN)/.stamp
 	$(RUN)/bin/python -m penstock.simulation sweep $(SIM_ARGS)
 

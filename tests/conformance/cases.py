@@ -44,6 +44,7 @@ DELIBERATE: Final[dict[str, tuple[Expected, str]]] = {
         (406, "unknown exchange type ''"),
         "only the channel pays for a typo; RabbitMQ's code since does the same",
     ),
+    "qos-prefetch-size": (FINE, "byte prefetch is honoured; RabbitMQ never implemented it"),
     "flow-off": (FINE, "a client may pause its deliveries; RabbitMQ gave that up in 3.3"),
     "frame-too-large": ((501, ANY_TEXT), "the code the specification has for a frame's size"),
     "method-truncated": ((502, ANY_TEXT), "the code the specification has for illegal values"),

@@ -212,7 +212,7 @@ def test_channel_close_in_the_middle_of_a_publish(broker: Broker, name: str) -> 
 def test_a_hard_error_ends_all_channels(broker: Broker) -> None:
     with Peer(broker) as peer:
         peer.open(channels=3)
-        peer.send(2, Basic.Qos(prefetch_size=1))
+        peer.send(2, Basic.Recover(requeue=False))
         with pytest.raises(Closed, match="540"):
             peer.receive()
         assert peer.is_gone()

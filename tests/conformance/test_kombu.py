@@ -72,7 +72,6 @@ def test_line_ends_are_taken_out_of_names(connection: Any, name: str) -> None:
             amqp.AMQPNotImplementedError,
             "requeue",
         ),
-        (lambda c, n: c.basic_qos(7, 0, False), amqp.AMQPNotImplementedError, "prefetch_size"),
     ],
 )
 def test_amqp_raises_what_the_code_means(

@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from penstock.protocol.content import Message
 from penstock.queues.consumers import ConsumerQueue
-from penstock.queues.unacked import SPARSE_PLACES, UnackedTable
+from penstock.queues.unacked import SPARSE_PLACES, Stamp, UnackedTable
 
 MESSAGE = Message(1, b"", b"", 14, 0)
 QUEUE = ConsumerQueue()
@@ -17,7 +17,7 @@ class UnackedTwin(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = UnackedTable()
+        self.table = UnackedTable(Stamp(0))
         self.known: dict[int, int] = {}
         self.next_tag = 1
 
@@ -77,7 +77,7 @@ TestUnackedTwin.settings = settings(max_examples=30, stateful_step_count=20)
 
 
 def test_one_delivery_held_for_ever_costs_no_more_with_time() -> None:
-    table = UnackedTable()
+    table = UnackedTable(Stamp(0))
     first = table.add(MESSAGE, QUEUE, None, 0)
     for _ in range(50_000):
         table.take(table.add(MESSAGE, QUEUE, None, 0))

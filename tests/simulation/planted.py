@@ -8,6 +8,7 @@ from penstock.base.wire import read_i32_be
 from penstock.broker.actor import Actor
 from penstock.broker.broker import Broker, Log
 from penstock.broker.output import OutputLine
+from penstock.broker.reader import Connection
 from penstock.flow.account import Account
 from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import Hop
@@ -18,6 +19,7 @@ from penstock.simulation.network import Link, Pipe, SimulatedOutput, SimulatedSh
 from penstock.simulation.turns import SeededPicker, TurnWatcher
 from penstock.simulation.world import Setting, SimulatedBroker
 
+BLOCKED, UNBLOCKED = 0x0A003C, 0x0A003D
 DELIVER = 0x3C003C
 CONFIRM = 0x3C0050
 
@@ -97,9 +99,9 @@ class BlocksLate(Faulty):
 
 class NeverBlocks(Faulty):
     def charge(self, hop: Hop, origin: Account, messages: int, bytes_: int) -> None:
-        hop.is_closed = True
+        hop.is_spent = True
         super().charge(hop, origin, messages, bytes_)
-        hop.is_closed = False
+        hop.is_spent = False
 
 
 class ForgetsTheDebtOfTheDead(Faulty):
@@ -107,6 +109,13 @@ class ForgetsTheDebtOfTheDead(Faulty):
         messages, bytes_ = int(hop.in_flight), int(hop.in_flight_bytes)
         super().forget(hop, origin)
         origin.charge(messages, bytes_)
+
+
+class RepaysTheDeadTwice(Faulty):
+    def forget(self, hop: Hop, origin: Account) -> None:
+        messages, bytes_ = int(hop.in_flight), int(hop.in_flight_bytes)
+        super().forget(hop, origin)
+        origin.repay(messages, bytes_)
 
 
 class StrategyBug(Planted):
@@ -167,6 +176,22 @@ class LosesAConfirm(FaultyOutput):
 class RepeatsAConfirm(FaultyOutput):
     def spoiled(self, sent: list[bytes]) -> list[bytes]:
         return [frame for one in sent for frame in ([one] * (2 if is_method(one, CONFIRM) else 1))]
+
+
+class RepeatsBlocked(FaultyOutput):
+    def spoiled(self, sent: list[bytes]) -> list[bytes]:
+        return [frame for one in sent for frame in ([one] * (2 if is_method(one, BLOCKED) else 1))]
+
+
+class ForgetsUnblocked(FaultyOutput):
+    def spoiled(self, sent: list[bytes]) -> list[bytes]:
+        return [frame for frame in sent if not is_method(frame, UNBLOCKED)]
+
+
+class ConfirmsBeforeReturns(FaultyOutput):
+    def spoiled(self, sent: list[bytes]) -> list[bytes]:
+        confirms = [frame for frame in sent if is_method(frame, CONFIRM)]
+        return confirms + [frame for frame in sent if not is_method(frame, CONFIRM)]
 
 
 def first_content(sent: list[bytes]) -> tuple[int, int] | None:
@@ -272,6 +297,26 @@ class ForgetfulBroker(SimulatedBroker):
             self.connections[kept.name] = kept
 
 
+class HastyBroker(SimulatedBroker):
+    """Takes the end of one alarm for the end of all."""
+
+    def clear_alarm(self, resource: str) -> None:
+        for source in list(self.alarms):
+            super().clear_alarm(source.removeprefix("alarm:"))
+
+
+class SilentBroker(SimulatedBroker):
+    """Does not tell a connection that opens of the alarms there are."""
+
+    def opened(self, connection: Connection) -> None:
+        super().opened(connection)
+        connection.alarms.clear()
+
+
 class BrokerBug(Planted):
+    def __init__(self, base: Setting, kind: type[SimulatedBroker]) -> None:
+        super().__init__(base)
+        self.kind = kind
+
     def broker(self, clock: VirtualClock, dice: Dice, log: Log) -> SimulatedBroker:
-        return ForgetfulBroker(self.config, clock, dice, log, self.profile)
+        return self.kind(self.config, clock, dice, log, self.profile)

@@ -14,14 +14,8 @@ from penstock.simulation.world import Setting
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_a_connection_in_debt_to_its_own_deep_queue_goes_on(seed: int, high_bytes: int) -> None:
     """The debt gate and the parked publish stop the socket for the same reason, and both let go."""
-    profile = replace(
-        PENSTOCK,
-        credit_initial=20,
-        credit_more_after=10,
-        credit_bytes_initial=8000,
-        credit_bytes_more_after=4000,
-        account_high_bytes=high_bytes,
-    )
+    profile = PENSTOCK.with_messages(20, 10).with_bytes(8000, 4000)
+    profile = replace(profile, account_high_bytes=high_bytes)
     config = Config(queue_depth_bytes=3000, heartbeat_s=0)
     report = simulate("own_backlog", seed, "penstock", setting=Setting(profile, config, 3))
     assert report.delivered == 200

@@ -16,12 +16,50 @@ class UserConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AlarmAction:
+    """What an alarm does to publishes of `user` in `vhost`, "" for any: block, nack or close."""
+
+    action: str
+    vhost: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RateRow:
+    """Messages and bytes a second, 0 for no limit, of every `scope` (user, vhost or queue) whose
+    name is matched by `pattern`, with * and ?; a queue's name is VHOST/QUEUE, /QUEUE in vhost /."""
+
+    scope: str
+    pattern: str
+    messages: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Units are in the names; 0 for port means any free port.
 
     profile: flow profile name; queue_depth_bytes: depth mark of one queue, 0 for a fifth of
-    memory_high_bytes; memory_high_bytes: memory alarm above it, 0 for 40 % of the machine or its
-    cgroup; events_dir: where flow event files are written, "" for nowhere.
+    memory_high_bytes; queue_max_length, queue_max_bytes: ready messages, and bytes of their bodies,
+    in a queue that has no limit of its own, 0 for none; queue_overflow: what it does there, see
+    queues/rules; memory_high_bytes: memory alarm above it, 0 for memory_high;
+    memory_high: the same as text, a share (40%) of the machine or its cgroup, or a size (1.5GB),
+    "" for 40%;
+    disk_dir: whose file system must have room, "" for the current directory, as long as nothing is
+    stored anywhere; disk_free_min: disk alarm below it, a size or mem:1.0, 0 for never;
+    disk_reserve_bytes: room kept by a file in disk_dir for the broker itself, 0 for none;
+    alarm_mode: targeted (those above their fair share of memory first) or all, "" as the profile
+    has it; alarm_action, alarm_actions: block, nack or close, and other ones by vhost and user;
+    events_dir: where flow event files are written, "" for nowhere;
+    recorder_events: events the flight recorder keeps, 0 for none; time_accounting: whether actors
+    keep books of their time and of who held them, without which `why` knows nothing;
+    channel_flow: which clients are sent channel.flow, off, capability (those that ask for it) or
+    known (and those known to obey); notify_blocked_ms, watchdog_ms: see limits;
+    rate_connection_*: messages and bytes a second of each connection, 0 for no limit; rates: the
+    same by user, vhost and queue; rate_burst_ms: see limits;
+    credit_*: windows by kind of hop as INITIAL/MORE_AFTER or off, "" for the profile's own;
+    account_*_high, account_*_high_messages: debt above which a connection, user, vhost or the node
+    is held, as HIGH, HIGH/LOW or off, "" for the profile's own.
     """
 
     host: str = "127.0.0.1"
@@ -40,7 +78,40 @@ class Config:
     socket_output_high_bytes: int = limits.SOCKET_OUTPUT_HIGH_BYTES.default
     turn_messages: int = limits.TURN_MESSAGES.default
     recorder_events: int = limits.RECORDER_EVENTS.default
+    time_accounting: bool = True
     queue_depth_bytes: int = 0
+    queue_max_length: int = 0
+    queue_max_bytes: int = 0
+    queue_overflow: str = "backpressure"
     memory_high_bytes: int = 0
+    memory_high: str = ""
+    disk_dir: str = ""
+    disk_free_min: str = "50MB"
+    disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES.default
+    alarm_mode: str = ""
+    alarm_action: str = "block"
+    alarm_actions: tuple[AlarmAction, ...] = ()
+    channel_flow: str = "capability"
+    notify_blocked_ms: int = limits.NOTIFY_BLOCKED_MS.default
+    consumer_timeout_ms: int = limits.CONSUMER_TIMEOUT_MS.default
+    watchdog_ms: int = limits.WATCHDOG_MS.default
+    credit_connection_channel: str = ""
+    credit_connection_channel_bytes: str = ""
+    credit_channel_queue: str = ""
+    credit_channel_queue_bytes: str = ""
+    credit_queue_store: str = ""
+    credit_queue_store_bytes: str = ""
+    account_connection_high: str = ""
+    account_connection_high_messages: str = ""
+    account_user_high: str = ""
+    account_user_high_messages: str = ""
+    account_vhost_high: str = ""
+    account_vhost_high_messages: str = ""
+    account_node_high: str = ""
+    account_node_high_messages: str = ""
+    rate_connection_messages: int = limits.RATE_CONNECTION_MESSAGES.default
+    rate_connection_bytes: int = limits.RATE_CONNECTION_BYTES.default
+    rate_burst_ms: int = limits.RATE_BURST_MS.default
+    rates: tuple[RateRow, ...] = ()
     events_dir: str = ""
     control_socket: str = ""

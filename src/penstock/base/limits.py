@@ -3,22 +3,20 @@
 No bound, no merge. `docs/limits.md` is printed from this table.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """One bound. `unit`: what is counted; `at_bound`: the one thing that happens there."""
-
-    name: str
-    unit: str
-    default: int
-    lowest: int
-    highest: int
-    owner: str
-    at_bound: str
-
+from penstock.base.flow_limits import ADAPTIVE_BYTES_MAX as ADAPTIVE_BYTES_MAX
+from penstock.base.flow_limits import ADAPTIVE_BYTES_MIN as ADAPTIVE_BYTES_MIN
+from penstock.base.flow_limits import ADAPTIVE_MESSAGES_MAX as ADAPTIVE_MESSAGES_MAX
+from penstock.base.flow_limits import ADAPTIVE_MESSAGES_MIN as ADAPTIVE_MESSAGES_MIN
+from penstock.base.flow_limits import RATE_BURST_MS as RATE_BURST_MS
+from penstock.base.flow_limits import RATE_CONNECTION_BYTES as RATE_CONNECTION_BYTES
+from penstock.base.flow_limits import RATE_CONNECTION_MESSAGES as RATE_CONNECTION_MESSAGES
+from penstock.base.flow_limits import RATE_LIMITS as RATE_LIMITS
+from penstock.base.flow_limits import SETTING_REVERTS as SETTING_REVERTS
+from penstock.base.flow_limits import WATCHDOG_HOPS as WATCHDOG_HOPS
+from penstock.base.flow_limits import WATCHDOG_MS as WATCHDOG_MS
+from penstock.base.limit import Limit as Limit
 
 FRAME_BYTES_MAX: Final = Limit(
     "frame_bytes_max",
@@ -141,10 +139,28 @@ RECORDER_EVENTS: Final = Limit(
     "recorder_events",
     "events",
     65_536,
-    16,
+    0,
     16_777_216,
     "telemetry/recorder",
-    "the oldest event is dropped and counted",
+    "the oldest event is dropped and counted; 0 records nothing",
+)
+RECORD_BYTES: Final = Limit(
+    "record_bytes",
+    "bytes of one saved flight record, compressed",
+    67_108_864,
+    1_048_576,
+    1_073_741_824,
+    "server/record_writer",
+    "what does not fit is left out, the oldest events first, and counted in the record",
+)
+INCIDENTS_KEPT: Final = Limit(
+    "incidents_kept",
+    "flight records frozen by an alarm or by throttling",
+    2,
+    0,
+    16,
+    "server/flight_deck",
+    "the oldest is dropped",
 )
 QUEUES_PER_VHOST: Final = Limit(
     "queues_per_vhost",
@@ -207,8 +223,17 @@ WINDOW_SNAPSHOTS: Final = Limit(
     61,
     2,
     3601,
-    "telemetry/window",
+    "telemetry/flight",
     "the oldest snapshot is dropped",
+)
+HISTORY_CHANGES: Final = Limit(
+    "history_changes",
+    "snapshots of single actors per history",
+    100_000,
+    1000,
+    10_000_000,
+    "telemetry/window",
+    "the oldest quarter of the history is dropped",
 )
 PARKED_BYTES: Final = Limit(
     "parked_bytes",
@@ -237,6 +262,70 @@ CONTROL_CLIENTS: Final = Limit(
     "server/control_socket",
     "the socket is closed at once",
 )
+CHANNEL_FLOW_REPLY_MS: Final = Limit(
+    "channel_flow_reply_ms",
+    "milliseconds",
+    10_000,
+    100,
+    600_000,
+    "broker/notices",
+    "the missing flow-ok is taken as read, and logged once a connection",
+)
+CHANNEL_FLOW_GRACE_MS: Final = Limit(
+    "channel_flow_grace_ms",
+    "milliseconds",
+    60_000,
+    1000,
+    3_600_000,
+    "broker/notices",
+    "503 COMMAND_INVALID closes a connection that published after its flow-ok(false)",
+)
+CHANNEL_FLOW_STALL_MS: Final = Limit(
+    "channel_flow_stall_ms",
+    "milliseconds",
+    2000,
+    100,
+    600_000,
+    "broker/notices",
+    "channel.flow tells a client that has opted in",
+)
+NOTIFY_BLOCKED_MS: Final = Limit(
+    "notify_blocked_ms",
+    "milliseconds",
+    0,
+    0,
+    86_400_000,
+    "broker/notices",
+    "connection.blocked names the queue; 0 never does",
+)
+CONSUMER_TIMEOUT_MS: Final = Limit(
+    "consumer_timeout_ms",
+    "milliseconds",
+    1_800_000,
+    0,
+    31_536_000_000,
+    "broker/care",
+    "406 PRECONDITION_FAILED closes the channel, its deliveries are requeued; 0 never does",
+)
+OUTPUT_STALL_INTERVALS: Final = Limit(
+    "output_stall_intervals",
+    "heartbeat intervals in which a socket takes nothing of what waits for it",
+    2,
+    1,
+    1000,
+    "server/patience",
+    "the socket is closed",
+)
+
+DISK_RESERVE_BYTES: Final = Limit(
+    "disk_reserve_bytes",
+    "bytes",
+    0,
+    0,
+    1_099_511_627_776,
+    "server/reserve_file",
+    "the disk alarm is set and the reserve given up, so that the broker itself can still write",
+)
 
 LIMITS: Final[tuple[Limit, ...]] = (
     FRAME_BYTES_MAX,
@@ -253,6 +342,8 @@ LIMITS: Final[tuple[Limit, ...]] = (
     SOCKET_OUTPUT_HIGH_BYTES,
     TURN_MESSAGES,
     RECORDER_EVENTS,
+    RECORD_BYTES,
+    INCIDENTS_KEPT,
     QUEUES_PER_VHOST,
     BINDINGS_PER_VHOST,
     EXCHANGE_HOPS_MAX,
@@ -260,7 +351,26 @@ LIMITS: Final[tuple[Limit, ...]] = (
     TX_MESSAGES_MAX,
     BLOCK_ENTRIES,
     WINDOW_SNAPSHOTS,
+    HISTORY_CHANGES,
     PARKED_BYTES,
     TX_BYTES_MAX,
     CONTROL_CLIENTS,
+    DISK_RESERVE_BYTES,
+    CHANNEL_FLOW_REPLY_MS,
+    CHANNEL_FLOW_GRACE_MS,
+    CHANNEL_FLOW_STALL_MS,
+    NOTIFY_BLOCKED_MS,
+    CONSUMER_TIMEOUT_MS,
+    OUTPUT_STALL_INTERVALS,
+    WATCHDOG_MS,
+    WATCHDOG_HOPS,
+    ADAPTIVE_BYTES_MIN,
+    ADAPTIVE_BYTES_MAX,
+    ADAPTIVE_MESSAGES_MIN,
+    ADAPTIVE_MESSAGES_MAX,
+    RATE_CONNECTION_MESSAGES,
+    RATE_CONNECTION_BYTES,
+    RATE_BURST_MS,
+    RATE_LIMITS,
+    SETTING_REVERTS,
 )

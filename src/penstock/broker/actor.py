@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from penstock.base.clock import Clock
 from penstock.flow.gate import Gate, GateObserver
+from penstock.queues.unacked import Stamp
 from penstock.telemetry.accounting import BLOCKED, BUSY, IDLE, WAITING, BlockLedger, TimeAccount
 from penstock.telemetry.events import GATE_CLOSED, GATE_OPENED, GRANT_DEFERRED
 from penstock.telemetry.recorder import Recorder
@@ -19,16 +20,23 @@ __all__ = ["BLOCKED", "BUSY", "IDLE", "WAITING", "Actor", "Line"]
 class Line:
     """What an actor joins when it has work: the scheduler. Nominal base.
 
-    clock, recorder: shared by every actor of the broker."""
+    clock, recorder, stamp: shared by every actor of the broker; is_accounting: actors keep books
+    of their time and of who holds them; accepted_bytes: of content, taken into queues so far."""
 
-    __slots__ = ("clock", "recorder")
+    __slots__ = ("accepted_bytes", "clock", "is_accounting", "recorder", "stamp")
 
     def __init__(self, clock: Clock, recorder: Recorder) -> None:
         self.clock = clock
         self.recorder = recorder
+        self.is_accounting = True
+        self.stamp = Stamp(clock.monotonic_ns())
+        self.accepted_bytes: i64 = 0
 
     def join(self, actor: "Actor") -> None:
         raise NotImplementedError
+
+    def charge_outputs(self) -> None:
+        """Charge whoever caused the deliveries written since the last time."""
 
 
 class Actor(GateObserver):
@@ -73,10 +81,11 @@ class Actor(GateObserver):
 
     def note_held(self, peer: str, reason: str, now_ns: int) -> None:
         """Put it on record that `peer` holds this actor."""
-        self.ledger.close(peer, reason, now_ns)
+        if self.line.is_accounting:
+            self.ledger.close(peer, reason, now_ns)
         self.line.recorder.record_at(now_ns, GATE_CLOSED, self.identity, peer, reason, 0)
 
     def note_freed(self, peer: str, reason: str, now_ns: int) -> None:
         """Put it on record that `peer` no longer does."""
-        ns = self.ledger.open(peer, reason, now_ns)
+        ns = self.ledger.open(peer, reason, now_ns) if self.line.is_accounting else 0
         self.line.recorder.record_at(now_ns, GATE_OPENED, self.identity, peer, reason, ns)

@@ -14,37 +14,40 @@ from penstock.base.config import Config
 from penstock.base.limits import QUEUES_PER_VHOST
 from penstock.broker.access import Access
 from penstock.broker.actor import Actor
+from penstock.broker.adaptive_settings import add_adaptive_settings
+from penstock.broker.alarm_actions import AlarmActions
+from penstock.broker.alarm_desk import AlarmDesk
+from penstock.broker.care import Care
+from penstock.broker.cleanup import Cleanup
+from penstock.broker.client_settings import add_client_settings
+from penstock.broker.credit_settings import add_credit_settings
+from penstock.broker.hop_watch import HopWatch, WatchdogSetting
+from penstock.broker.ledger import Ledger
+from penstock.broker.ledger_settings import add_ledger_settings
+from penstock.broker.log import Log as Log
 from penstock.broker.negotiate import Household, Negotiator
+from penstock.broker.notices import NoticeBook
 from penstock.broker.output import Output
 from penstock.broker.queue_actor import QueueActor
-from penstock.broker.queue_arguments import not_applied
+from penstock.broker.rate_settings import add_rate_settings
+from penstock.broker.rates import Rates
 from penstock.broker.reader import Connection
+from penstock.broker.rulebook import RuleBook
 from penstock.broker.scheduler import Mender, Scheduler
+from penstock.broker.setting_changes import SettingChanges
 from penstock.broker.settings import Settings
 from penstock.broker.shell import Shell
 from penstock.broker.vhost import VirtualHost
-from penstock.flow.account import Account
+from penstock.flow.due import DueLine
+from penstock.flow.overrides import configured
 from penstock.flow.profile import profile_named
 from penstock.protocol.frames import FrameParser
 from penstock.protocol.handshake import ServerIdentity, server_properties
 from penstock.protocol.values import Table
-from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP, ALARM_CLEARED, ALARM_SET
+from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP
 from penstock.telemetry.recorder import Recorder
 
 FRAME_BYTES_BEFORE_OPEN = 8192
-
-
-class Log:
-    """Where lines for people go. Nominal base; the server's writes them, tests collect them."""
-
-    def info(self, text: str) -> None:
-        """One step of life."""
-
-    def warning(self, text: str) -> None:
-        """An operator should look."""
-
-    def error(self, text: str, error: BaseException) -> None:
-        """We are wrong."""
 
 
 class QueueMender(Mender):
@@ -70,14 +73,17 @@ class Broker(Household):
     ) -> None:
         self.config = config
         self.clock = clock
+        self.started_ns = clock.monotonic_ns()
         self.chance = chance
         self.log = log
-        self.profile = profile_named(config.profile)
+        self.profile = configured(profile_named(config.profile), config)
         self.strategy = self.profile.strategy()
         self.access = Access(config.users)
         self.recorder = Recorder(clock, config.recorder_events)
         self.scheduler = Scheduler(clock, self.recorder, config.turn_messages)
+        self.scheduler.is_accounting = config.time_accounting
         self.scheduler.mender = QueueMender(self)
+        self.cleanup = Cleanup(self.scheduler)
         self.settings = Settings()
         self.memory_high_bytes = memory_high_bytes
         self.memory_used_bytes = 0
@@ -85,10 +91,42 @@ class Broker(Household):
         if self.profile.is_depth_aware:
             self.depth_bytes = config.queue_depth_bytes or memory_high_bytes // 5
         self.vhosts = {name: VirtualHost(name, QUEUES_PER_VHOST.default) for name in config.vhosts}
-        self.node_account = Account("node", None, None, 0)
+        self.ledger = Ledger(config, self.access, list(config.vhosts))
+        self.ledger.adopt(self.profile, self.strategy)
+        self.node_account = self.ledger.node
+        add_ledger_settings(self.settings, self.ledger)
         self.connections: dict[str, Connection] = {}
         self.negotiators: dict[str, Negotiator] = {}
-        self.alarms: dict[str, str] = {}
+        self.hop_watch = HopWatch(
+            self.connections, self.vhosts, self.recorder, config.watchdog_ms * 1_000_000
+        )
+        self.settings.add(WatchdogSetting(self.hop_watch))
+        self.notices = NoticeBook(config.channel_flow, config.notify_blocked_ms * 1_000_000)
+        self.care = Care(
+            self.connections,
+            self.notices,
+            self.scheduler.stamp,
+            config.consumer_timeout_ms,
+            self.note,
+        )
+        add_client_settings(self.settings, self.care, clock)
+        add_credit_settings(self.settings, self.connections, lambda: self.strategy)
+        add_adaptive_settings(self.settings, lambda: self.strategy)
+        self.desk = AlarmDesk(
+            self.connections,
+            self.negotiators,
+            self.vhosts,
+            self.recorder,
+            clock,
+            log,
+            AlarmActions(config.alarm_action, config.alarm_actions),
+        )
+        self.alarms = self.desk.texts
+        self.dues = DueLine()
+        self.changes = SettingChanges(self.settings, clock, self.dues, self.recorder, log)
+        self.rates = Rates(config, clock, self.dues, self.vhosts)
+        add_rate_settings(self.settings, self.rates)
+        self.rulebook = RuleBook(config, self.vhosts, self.dues)
         self.connection_count = 0
         self.ended_count = 0
         self._properties = server_properties(
@@ -114,7 +152,6 @@ class Broker(Household):
             negotiator,
             self.strategy,
             self.profile.is_parking,
-            self.profile.account_high_bytes,
             self.node_account,
             FrameParser(FRAME_BYTES_BEFORE_OPEN, self.config.body_bytes_max),
             output,
@@ -122,6 +159,7 @@ class Broker(Household):
             negotiator,
             self.scheduler,
         )
+        self.ledger.admit(connection.account)
         self.connections[name] = connection
         self.negotiators[name] = negotiator
         return connection
@@ -134,12 +172,17 @@ class Broker(Household):
 
     def opened(self, connection: Connection) -> None:
         self.recorder.record(ACTOR_UP, connection.identity, "", "", 0)
-        for source, reason in self.alarms.items():
-            connection.set_alarm(source, reason)
+        session = self.negotiators[connection.name].session
+        assert session is not None, "it opens with one"
+        self.ledger.enter(connection.account, session.user, session.vhost.name)
+        self.rates.opened(connection, session.user, session.vhost.name)
+        self.desk.opened(connection)
 
     def closed(self, connection: Connection) -> None:
         self.recorder.record(ACTOR_DOWN, connection.identity, "", "", 0)
         self.ended_count += 1
+        self.rates.closed(connection)
+        self.ledger.left(connection.account)
         self.connections.pop(connection.name, None)
         self.negotiators.pop(connection.name, None)
 
@@ -171,13 +214,10 @@ class Broker(Household):
             self.strategy,
             self.depth_bytes,
         )
+        actor.fair_bytes = self.profile.fair_bytes
+        self.rates.queue_made(actor)
+        self.rulebook.made(actor)
         self.recorder.record(ACTOR_UP, actor.identity, "", "", 0)
-        without_effect = not_applied(arguments)
-        if without_effect:
-            self.log.warning(
-                f"{actor.identity}: {', '.join(without_effect)} accepted but not applied in this "
-                "version: nothing expires, overflows or is dead-lettered yet"
-            )
         return actor
 
     def fresh_name(self, prefix: str) -> str:
@@ -186,38 +226,21 @@ class Broker(Household):
     # -- alarms ----------------------------------------------------------------------------------
 
     def set_alarm(self, resource: str, text: str) -> None:
-        """`resource`: memory or disk. Setting it twice changes nothing (property 9)."""
-        source = f"alarm:{resource}"
-        if source in self.alarms:
-            return
-        self.alarms[source] = text
-        self.recorder.record(ALARM_SET, source, "", text, 0)
-        self.log.warning(f"{resource} alarm: {text}; publishing is held, consumers continue")
-        for connection in list(self.connections.values()):
-            connection.set_alarm(source, text)
+        """This node is short of `resource`, memory or disk: every publisher stops (property 9)."""
+        self.desk.set(resource, text)
 
     def clear_alarm(self, resource: str) -> None:
-        source = f"alarm:{resource}"
-        if self.alarms.pop(source, None) is None:
-            return
-        self.recorder.record(ALARM_CLEARED, source, "", "", 0)
-        self.log.info(f"{resource} alarm is over; publishing goes on")
-        for connection in list(self.connections.values()):
-            connection.clear_alarm(source)
+        self.desk.clear(resource)
 
     def alarm_reason(self) -> str:
-        resources = sorted(source.removeprefix("alarm:") for source in self.alarms)
-        biggest = ""
-        size = 0
-        for vhost in self.vhosts.values():
-            for actor in vhost.queues.values():
-                held = int(actor.messages.bytes_ready + actor.unacked_bytes)
-                if held > size:
-                    size, biggest = held, actor.identity
-        text = f"low on {' & '.join(resources)}"
-        if biggest != "":
-            text += f"; biggest: {biggest[:120]} ({size} bytes)"
-        return text
+        return self.desk.reason()
+
+    # -- watching --------------------------------------------------------------------------------
+
+    def watch_hops(self, now_ns: int) -> None:
+        """Once a second: report hops that wait without end, mend those whose grant was lost."""
+        for line in self.hop_watch.tick(now_ns):
+            self.log.warning(line)
 
     # -- log -------------------------------------------------------------------------------------
 

@@ -150,7 +150,7 @@ class Channel(DeliveringChannel):
         self.inbox = Inbox()
         self.transaction: Transaction | None = None
         self.is_stalled = False
-        self.stalled_by = ""
+        self.stalled_by = ("", "")
         self.escapes: i64 = 0
 
     # -- inbox -----------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Channel(DeliveringChannel):
         if self.is_closed:
             return False
         if is_waiting:
-            self._stall(publisher.waits_for)
+            self._stall((publisher.waits_for, publisher.waits_on))
         else:
             self._unstall()
         if self.inbox.has_method() and (is_waiting or self._is_behind_held(upstream)):
@@ -316,16 +316,16 @@ class Channel(DeliveringChannel):
         except PeerError as fault:
             self.host.fail(fault)
 
-    def _stall(self, by: str) -> None:
+    def _stall(self, by: tuple[str, str]) -> None:
         if not self.is_stalled:
             self.is_stalled = True
             self.stalled_by = by
-            self.note_held(by, "credit", self.line.clock.monotonic_ns())
+            self.note_held(by[0], by[1], self.line.clock.monotonic_ns())
 
     def _unstall(self) -> None:
         if self.is_stalled:
             self.is_stalled = False
-            self.note_freed(self.stalled_by, "credit", self.line.clock.monotonic_ns())
+            self.note_freed(self.stalled_by[0], self.stalled_by[1], self.line.clock.monotonic_ns())
 
     def rest_state(self) -> int:
         return BLOCKED if self.is_stalled or not self.gate.is_open else IDLE
@@ -355,7 +355,7 @@ class Channel(DeliveringChannel):
 
     def note_answered(self, message: Message) -> None:
         self.output.mark()
-        if self.output.note_answered(len(message.raw)):
+        if self.output.note_answered(message.origin, len(message.raw)):
             self.host.output_full()
 
     def answer_publishes(self) -> None:

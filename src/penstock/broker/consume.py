@@ -17,6 +17,9 @@ from penstock.protocol.content import write_content
 from penstock.protocol.methods.codec import method_frame
 from penstock.queues.consumers import Consumer, Delivery
 
+PRIORITY_MAX = (1 << 62) - 1
+"""Of a consumer, either way: compiled code counts in 64 bits."""
+
 
 class Consuming:
     """The verbs on consumers for one session."""
@@ -45,7 +48,8 @@ class Consuming:
             name = self._reply_queue(channel, q)
         actor = self.declarations.queue(int(channel.number), name, 60, 20)
         check_consumer(actor.name, actor.vhost, q.arguments)
-        if actor.exclusive_consumer is not None or (q.exclusive and actor.consumers):
+        is_single = actor.choice is not None and actor.choice.is_single
+        if actor.exclusive_consumer is not None or (q.exclusive and (is_single or actor.consumers)):
             raise ChannelFault(
                 403,
                 f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use",
@@ -62,6 +66,10 @@ class Consuming:
             channel.prefetch,
             dict(q.arguments),
         )
+        consumer.prefetch_bytes = channel.prefetch_bytes
+        priority = q.arguments.get("x-priority", 0)
+        assert isinstance(priority, int), "because check_consumer has looked at it"
+        consumer.priority = max(-PRIORITY_MAX, min(PRIORITY_MAX, priority))
         consumer.holder = self.session.connection.identity
         consumer.started_ns = channel.line.clock.monotonic_ns()
         channel.consumers[tag] = consumer
@@ -119,7 +127,7 @@ class Consuming:
             return m.BasicGetEmpty()
         redelivered = actor.messages.redelivered
         if q.no_ack:
-            actor.get_done()
+            actor.get_done(message)
             tag = channel.table.skip()
         else:
             actor.get_unacked(message)
@@ -140,17 +148,25 @@ class Consuming:
         return None
 
     def qos(self, channel: Channel, q: m.BasicQos) -> m.Method | None:
-        if q.prefetch_size != 0:
+        """Windows for the channel (global=true), or for its consumers started from now on (89)."""
+        if q.prefetch_size != 0 and self.session.is_emulating:
             raise ConnectionFault(540, f"prefetch_size!=0 ({q.prefetch_size})", 60, 10)
         if q.global_:
             channel.sink.prefetch = q.prefetch_count
+            channel.sink.prefetch_bytes = q.prefetch_size
             channel.offer_consumers()
         else:
             channel.prefetch = q.prefetch_count
+            channel.prefetch_bytes = q.prefetch_size
         return m.BasicQosOk()
 
     def flow(self, channel: Channel, q: m.ChannelFlow) -> m.Method | None:
-        """The client pauses or resumes its deliveries, as the specification says."""
+        """The client pauses or resumes its deliveries, as the specification says (61), or means
+        by it the flow-ok that it owes us (59)."""
+        if self.session.connection.notices.takes_as_reply(channel, q.active):
+            return None
+        if not q.active and self.session.is_emulating:
+            raise ConnectionFault(540, "active=false", 20, 20)
         channel.sink.is_flow_active = q.active
         if q.active:
             channel.offer_consumers()

@@ -18,6 +18,9 @@ QUEUE_ARGUMENT_KEYS = (
     "x-message-ttl",
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
+    "x-dead-letter-strategy",
+    "x-delivery-limit",
+    "x-last-value-key",
     "x-max-length",
     "x-max-length-bytes",
     "x-overflow",
@@ -140,6 +143,8 @@ class Declarations:
             return None if q.no_wait else m.QueueDeclareOk(name, 0, 1)
         actor = self.queue(number, name, 50, 10) if q.passive else self._declare(name, q)
         actor.catch_up()
+        if actor.ruling is not None:
+            actor.ruling.used()
         self.last_queue[number] = actor.name
         if q.no_wait:
             return None

@@ -4,6 +4,8 @@ Frames go straight into the connection's output buffer. The part of basic.delive
 delivery tag is the same for every message of one consumer and address, so it is kept.
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.wire import BytesWriter, write_i16_be, write_i32_be, write_i64_be
@@ -13,7 +15,7 @@ from penstock.protocol.content import Message, as_i16, write_content
 from penstock.queues.consumers import Consumer, DeliverySink
 from penstock.queues.unacked import UnackedTable
 
-PIECE_BYTES = 8192
+PIECE_BYTES: Final = 8192
 """From here on content goes out as a piece of its own; below, copying is cheaper."""
 
 
@@ -56,6 +58,7 @@ class ChannelSink(DeliverySink):
         else:
             tag = self.table.add(message, consumer.queue, consumer, position)
             self.unacked_count += 1
+            self.unacked_bytes += message.body_bytes
         address = message.address
         suffix_bytes: i64 = len(address.suffix)
         if consumer.head_bytes != suffix_bytes:
@@ -74,7 +77,7 @@ class ChannelSink(DeliverySink):
                 writer.write(message.raw)
         else:
             write_content(writer, message, self.number, self.frame_bytes_max)
-        output.note_delivered(len(message.raw))
+        output.note_delivered(message.origin, len(message.raw))
         if not output.is_dirty:
             output.mark()
         if not consumer.unsent.is_listed:

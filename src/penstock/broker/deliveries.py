@@ -30,7 +30,7 @@ class ChannelSinkOwner(SinkOwner):
 
 class DeliveringChannel(LaneReceiver):
     """number: 1..65535; table: unanswered deliveries; consumers, queues_of: by consumer tag;
-    prefetch: deliveries, for consumers started from now on; unsent: counts by queue name."""
+    prefetch, prefetch_bytes: for consumers started from now on; unsent: counts by queue name."""
 
     __slots__ = (
         "cancel_notify",
@@ -40,6 +40,7 @@ class DeliveringChannel(LaneReceiver):
         "number",
         "output",
         "prefetch",
+        "prefetch_bytes",
         "queues_of",
         "sink",
         "table",
@@ -61,7 +62,7 @@ class DeliveringChannel(LaneReceiver):
         self.output = output
         self.frame_bytes_max: i64 = frame_bytes_max
         self.unsent_limit = unsent_limit
-        self.table = UnackedTable()
+        self.table = UnackedTable(line.stamp)
         self.sink = ChannelSink(
             self.number, self.table, output, self.frame_bytes_max, ChannelSinkOwner(self)
         )
@@ -69,6 +70,7 @@ class DeliveringChannel(LaneReceiver):
         self.queues_of: dict[str, QueueActor] = {}
         self.unsent: dict[str, Unsent] = {}
         self.prefetch = 0
+        self.prefetch_bytes = 0
         self.cancel_notify = False
         self.is_closed = False
 
@@ -77,10 +79,12 @@ class DeliveringChannel(LaneReceiver):
         delivery = self.table.take(tag)
         if delivery is None:
             raise unknown_tag(tag, 80)
+        sink = self.sink
         if delivery.consumer is not None:
-            self.sink.unacked_count -= 1
+            sink.unacked_count -= 1
+            sink.unacked_bytes -= delivery.message.body_bytes
         delivery.queue.settle(delivery)
-        if self.sink.prefetch > 0:
+        if sink.prefetch > 0 or sink.prefetch_bytes > 0:
             self.offer_consumers()
 
     def take_many(self, tag: i64, method_id: int) -> list[Delivery]:
@@ -90,23 +94,27 @@ class DeliveringChannel(LaneReceiver):
         return self.table.take_up_to(tag)
 
     def settle_many(self, deliveries: list[Delivery]) -> None:
+        sink = self.sink
         for delivery in deliveries:
             if delivery.consumer is not None:
-                self.sink.unacked_count -= 1
+                sink.unacked_count -= 1
+                sink.unacked_bytes -= delivery.message.body_bytes
             delivery.queue.settle(delivery)
-        if self.sink.prefetch > 0:
+        if sink.prefetch > 0 or sink.prefetch_bytes > 0:
             self.offer_consumers()
 
     def requeue_many(self, deliveries: list[Delivery]) -> None:
         """Put deliveries back into their queues, each queue told once."""
+        sink = self.sink
         by_queue: dict[ConsumerQueue, list[Delivery]] = {}
         for delivery in deliveries:
             if delivery.consumer is not None:
-                self.sink.unacked_count -= 1
+                sink.unacked_count -= 1
+                sink.unacked_bytes -= delivery.message.body_bytes
             by_queue.setdefault(delivery.queue, []).append(delivery)
         for queue, some in by_queue.items():
             queue.requeue(some)
-        if self.sink.prefetch > 0:
+        if sink.prefetch > 0 or sink.prefetch_bytes > 0:
             self.offer_consumers()
 
     def offer_consumers(self) -> None:

@@ -2,19 +2,35 @@
 
 A publish that meets a closed hop or an alarm is kept beside its channel, one per channel and
 PARKED_BYTES in all; the one that would be the second stops the reading of the socket. See the
-table at the top of broker/reader.
+table at the top of broker/reader. What an alarm does to a publish is the connection's alarm_action:
+
+    block   hold it, tell connection.blocked (the default)
+    nack    on a confirming channel answer basic.nack, in the publish's place; otherwise block
+    close   connection.close 320 with the alarm's reason
+
+Without parking (RabbitMQ's profiles) block stops the whole socket at the first content frame, so a
+publish without a body, which is complete with that frame, still gets in (scenario 69).
 """
 
 from mypy_extensions import i64
 
+from penstock.base.errors import ConnectionFault
 from penstock.base.limits import PARKED_BYTES
 from penstock.broker.actor import Actor, Line
 from penstock.broker.channel import Channel
 from penstock.broker.lane import Lane
+from penstock.broker.told import Told
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate, GateObserver
+from penstock.flow.rate import RatePayer
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
+
+ACTION_BLOCK = "block"
+ACTION_NACK = "nack"
+ACTION_CLOSE = "close"
+REFUSED = -1
+"""In place of a publish sequence: the channel answers it with basic.nack."""
 
 STANDSTILL_NS = 100_000_000
 """How long a stopped connection with unanswered deliveries waits before it is let on."""
@@ -40,6 +56,7 @@ class HoldingConnection(Actor):
 
     __slots__ = (
         "account",
+        "alarm_action",
         "alarms",
         "blocked_by",
         "channels",
@@ -47,7 +64,9 @@ class HoldingConnection(Actor):
         "is_told_blocked",
         "last_channel",
         "name",
+        "notices",
         "parked_bytes",
+        "rated",
         "stopped",
         "stopped_on",
         "strategy",
@@ -58,7 +77,6 @@ class HoldingConnection(Actor):
         name: str,
         strategy: Strategy,
         is_parking: bool,
-        account_high_bytes: int,
         parent: Account | None,
         line: Line,
     ) -> None:
@@ -66,22 +84,29 @@ class HoldingConnection(Actor):
         self.name = name
         self.strategy = strategy
         self.is_parking = is_parking
-        self.account = Account(self.identity, parent, self.gate, account_high_bytes)
+        self.account = Account(self.identity, parent, self.gate, 0)
         self.channels: dict[int, Channel] = {}
         self.last_channel: Channel | None = None
         self.alarms: dict[str, str] = {}
+        self.alarm_action = ACTION_BLOCK
         self.is_told_blocked = False
+        self.notices = Told()
         self.blocked_by = ""
         self.stopped: Message | None = None
         self.stopped_on: tuple[str, str] | None = None
         self.parked_bytes: i64 = 0
+        self.rated: RatePayer | None = None
 
-    def tell_blocked(self) -> None:
-        """An alarm holds a publish: connection.blocked if the client knows it."""
+    def is_above_rate(self, channel: Channel, lane: Lane, message: Message) -> bool:
+        """Whether a rate limit holds `message`, which is then kept; False if it is paid for."""
         raise NotImplementedError
 
-    def tell_unblocked(self) -> None:
-        """The last alarm cleared after `tell_blocked`."""
+    def pays_rate(self, channel: Channel, held: Message, is_forced: bool) -> bool:
+        """Whether `held` is paid for and may leave; with `is_forced` it is, and goes into debt."""
+        raise NotImplementedError
+
+    def alarm_reason(self) -> str:
+        """Why publishing is held, as clients are told."""
         raise NotImplementedError
 
     def _content(self, message: Message) -> None:
@@ -95,8 +120,10 @@ class HoldingConnection(Actor):
         lane = channel.upstream
         if lane is None:
             return
-        if self.alarms:
-            self._hold_for_alarm(channel, message)
+        if self.alarms and not self._is_refused(channel, message):
+            self._hold_for_alarm(channel, lane, message)
+        elif self.rated is not None and self.is_above_rate(channel, lane, message):
+            return
         elif self.is_parking and (lane.is_closed or channel.held is not None):
             self._hold(channel, message, channel.identity, "credit")
         else:
@@ -111,6 +138,7 @@ class HoldingConnection(Actor):
 
     def _hold(self, channel: Channel, message: Message, peer: str, reason: str) -> None:
         """Keep the publish beside its channel, or stop reading when one is kept there already."""
+        self.notices.publish_held(channel)
         size: i64 = len(message.raw)
         if channel.held is None and self.parked_bytes + size <= PARKED_BYTES.default:
             channel.held = message
@@ -122,12 +150,16 @@ class HoldingConnection(Actor):
 
     def hop_opened(self, channel: Channel) -> None:
         """A channel takes publishes again: first the one that is held, then reading goes on."""
-        if self.alarms:
+        held = channel.held
+        if self.alarms and held is not None and not self._can_refuse(channel, held):
             return
         self._release(channel, False)
         lane = channel.upstream
         is_waited_for = self.stopped_on is not None and self.stopped_on[0] == channel.identity
-        if is_waited_for and lane is not None and not lane.is_closed:
+        # With its place free the publish that stopped the reading can be held as well: whatever is
+        # behind it, acknowledgements above all, need not wait for another grant.
+        has_place = channel.held is None
+        if is_waited_for and lane is not None and (has_place or not lane.is_closed):
             self._go_on()
 
     def release_held(self, channel: Channel) -> None:
@@ -138,6 +170,8 @@ class HoldingConnection(Actor):
             self.stopped = None
             lane = channel.upstream
             if lane is not None:
+                if self.rated is not None:
+                    self.pays_rate(channel, kept, True)
                 self._hand_over(channel, lane, kept)
             self._go_on()
 
@@ -145,6 +179,8 @@ class HoldingConnection(Actor):
         held = channel.held
         lane = channel.upstream
         if held is None or lane is None or (lane.is_closed and not is_forced):
+            return
+        if self.rated is not None and not self.pays_rate(channel, held, is_forced):
             return
         channel.held = None
         self.parked_bytes -= len(held.raw)
@@ -155,12 +191,16 @@ class HoldingConnection(Actor):
         if stopped_on is not None:
             self.stopped_on = None
             self.gate.open(stopped_on[0], stopped_on[1])
+            if self.is_told_blocked and stopped_on == (self.blocked_by, "alarm"):
+                # The channel that stopped the reading has ended, and the alarm still holds the rest.
+                self.note_held(stopped_on[0], "alarm", self.line.clock.monotonic_ns())
 
     # -- alarms ----------------------------------------------------------------------------------
 
     def set_alarm(self, source: str, reason: str) -> None:
         """`source`, for example alarm:memory, stops this connection's publishes from now on."""
         self.alarms[source] = reason
+        self.notices.alarms_changed()
 
     def clear_alarm(self, source: str) -> None:
         """`source` is over; when it was the last, publishes go on."""
@@ -171,7 +211,8 @@ class HoldingConnection(Actor):
             return
         if self.is_told_blocked:
             self.is_told_blocked = False
-            self.tell_unblocked()
+            self.notices.unblocked_by_alarm()
+        self.notices.alarms_changed()
         for channel in list(self.channels.values()):
             self._release(channel, False)
             channel.wake()
@@ -192,19 +233,49 @@ class HoldingConnection(Actor):
                 self.gate.close(source, "alarm")
                 self.gate.open(before, "alarm")
 
-    def _hold_for_alarm(self, channel: Channel, message: Message) -> None:
+    def _is_refused(self, channel: Channel, message: Message) -> bool:
+        """Whether the publish goes on to be answered basic.nack. Raises: ConnectionFault 320, when
+        that is the action: what clients that reconnect by themselves take for a passing trouble."""
+        if self.alarm_action == ACTION_BLOCK:
+            return False
+        if self.alarm_action == ACTION_CLOSE:
+            raise ConnectionFault(
+                320, f"broker forced connection closure with reason '{self.alarm_reason()}'"
+            )
+        return self._can_refuse(channel, message)
+
+    def _can_refuse(self, channel: Channel, message: Message) -> bool:
+        """Mark `message` to be answered basic.nack, if that is the action and the channel confirms;
+        also one that was held for credit before the alarm."""
+        publisher = channel.publisher
+        if self.alarm_action != ACTION_NACK or publisher is None or publisher.confirms is None:
+            return False
+        message.sequence = REFUSED
+        return True
+
+    def _hold_for_alarm(self, channel: Channel, lane: Lane, message: Message) -> None:
         source = next(iter(self.alarms))
-        if not self.is_told_blocked:
+        is_first = not self.is_told_blocked
+        if is_first:
             self.is_told_blocked = True
-            self.tell_blocked()
+            self.notices.blocked_by_alarm(self.alarm_reason())
             self.blocked_by = source
             self.note_held(source, "alarm", self.line.clock.monotonic_ns())
-        self._hold(channel, message, source, "alarm")
+        if self.is_parking:
+            self._hold(channel, message, source, "alarm")
+            return
+        if is_first and message.body_bytes == 0:
+            self._hand_over(channel, lane, message)
+        else:
+            self.stopped = message
+        self.stopped_on = (source, "alarm")
+        self.gate.close(source, "alarm")
 
     def stop_behind_alarm(self, channel: Channel) -> bool:
         """A method that no publish may be overtaken by has arrived: if an alarm holds a publish of
         `channel` read nothing more until it is over, and say True."""
-        if not self.alarms or channel.held is None:
+        held = channel.held
+        if not self.alarms or held is None or self._can_refuse(channel, held):
             return False
         if self.stopped_on is None:
             source = next(iter(self.alarms))

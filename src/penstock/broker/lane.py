@@ -6,7 +6,7 @@ one account pays for everything in it.
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.broker.actor import Actor
+from penstock.broker.actor import Actor, Line
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import Hop
@@ -26,9 +26,30 @@ class Answerable:
         """`messages` will never be in the queue: it is gone or it crashed."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Toll:
+    """What every message into a queue with a rate limit pays; see broker/queue_rate. Nominal
+    base."""
+
+    __slots__ = ()
+
+    def joined(self, lane: "Lane") -> None:
+        """`lane` leads to the queue from now on."""
+        raise NotImplementedError
+
+    def spend(self, size: int) -> None:
+        """A message of `size` bytes is handed over."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """The queue is gone."""
+        raise NotImplementedError
+
+
 class Lane(Hop):
-    """items: the mailbox, oldest first, from `head`; receiving: whose it is;
-    origin: who pays for what is in it; wants_answers: the sender confirms."""
+    """items: the mailbox, oldest first, from `head`; receiving: whose it is; toll: its rate limit;
+    origin: who pays for what is in it; wants_answers: the sender confirms; taken, taken_bytes: what
+    the receiver has taken and not repaid yet, within a turn only; saved_bytes: see fair_take."""
 
     __slots__ = (
         "answerable",
@@ -37,6 +58,10 @@ class Lane(Hop):
         "items",
         "origin",
         "receiving",
+        "saved_bytes",
+        "taken",
+        "taken_bytes",
+        "toll",
         "wants_answers",
     )
 
@@ -61,9 +86,13 @@ class Lane(Hop):
         self.receiving = receiving
         self.items: list[Message] = []
         self.head: i64 = 0
+        self.taken: i64 = 0
+        self.taken_bytes: i64 = 0
         self.is_listed = False
         self.wants_answers = False
+        self.saved_bytes: i64 = 0
         self.origin = origin
+        self.toll: Toll | None = None
         self.answerable = answerable
 
     def trim(self) -> None:
@@ -88,10 +117,18 @@ class Lane(Hop):
 
 
 class LaneReceiver(Actor):
-    """An actor with lanes: channels and queues. Nominal base."""
+    """An actor with lanes: channels and queues. toll: its rate limit, None for most. Nominal
+    base."""
 
-    __slots__ = ()
+    __slots__ = ("toll",)
+
+    def __init__(self, identity: str, line: Line) -> None:
+        super().__init__(identity, line)
+        self.toll: Toll | None = None
 
     def offered(self, lane: Lane) -> None:
         """`lane` got its first message: see to it."""
         raise NotImplementedError
+
+    def expects_lifetimes(self) -> None:
+        """A message with a lifetime of its own is about to be handed over."""

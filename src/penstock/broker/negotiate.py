@@ -4,13 +4,18 @@ Decides with protocol/handshake what comes next; every answer goes through the o
 Source: AMQP 0-9-1 section 2.2.4; RabbitMQ's rabbit_reader.
 """
 
+from collections.abc import Callable
+
 from penstock.base.config import Config
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.access import Access
 from penstock.broker.channel import Channel, ChannelPublisherHost
+from penstock.broker.cleanup import Cleanup
 from penstock.broker.content_rules import PropertyRules
 from penstock.broker.holding import HopGateObserver
 from penstock.broker.lane import Answerable, Lane
+from penstock.broker.leaving import Leaving
+from penstock.broker.notices import FLOW_CAPABILITIES, NoticeBook, Notices
 from penstock.broker.publish import Publisher
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import (
@@ -54,7 +59,7 @@ CHANNEL_CLOSE_OK = 0x140029
 BASIC_ACK = 0x3C0050
 CAPABILITIES_ASKED = frozenset(
     ("authentication_failure_close", "connection.blocked", "consumer_cancel_notify")
-)
+).union(FLOW_CAPABILITIES)
 
 
 class Household(QueueMaker):
@@ -63,6 +68,8 @@ class Household(QueueMaker):
     config: Config
     profile: Profile
     access: Access
+    cleanup: Cleanup
+    notices: NoticeBook
 
     def find_vhost(self, name: str) -> VirtualHost | None:
         raise NotImplementedError
@@ -167,11 +174,9 @@ class Negotiator(ConnectionVerbs):
         if isinstance(method, m.ConnectionClose):
             for channel in list(connection.channels.values()):
                 channel.finish_inbox()
-            self._release_channels(connection)
-            self._send(connection, m.ConnectionCloseOk())
             connection.phase = PHASE_CLOSING
             self.since_ns = connection.line.clock.monotonic_ns()
-            connection.shell.close_after_output()
+            self._leave(connection, lambda: self._say_last(connection, m.ConnectionCloseOk(), True))
             return
         if isinstance(method, m.ConnectionCloseOk):
             connection.shell.close_after_output()
@@ -227,6 +232,7 @@ class Negotiator(ConnectionVerbs):
             tuning_of(method),
         )
         self.heartbeat = Heartbeat(self.tuning.heartbeat_s, connection.line.clock.monotonic_ns())
+        connection.shell.tuned(self.tuning.heartbeat_s)
 
     def _enter(self, connection: Connection, method: m.ConnectionOpen) -> None:
         household = self.household
@@ -235,7 +241,14 @@ class Negotiator(ConnectionVerbs):
         vhost = household.find_vhost(method.virtual_host)
         if vhost is None:
             raise ConnectionFault(530, f"vhost {method.virtual_host} not found", 10, 40)
-        self.session = Session(connection, credentials.user, vhost, household, self.capabilities)
+        is_emulating = household.profile.name.startswith("rabbitmq-")
+        self.session = Session(
+            connection, credentials.user, vhost, household, self.capabilities, is_emulating
+        )
+        properties = self.client_properties
+        connection.notices = Notices(
+            connection, household.notices, self.capabilities, properties, is_emulating
+        )
         self.credentials = None
         self.verbs = ChannelVerbs(self.session)
         self.listener = Publishers(connection)
@@ -332,6 +345,7 @@ class Negotiator(ConnectionVerbs):
         connection.add_channel(channel, lane)
         connection.output.writer.write(method_frame(number, m.ChannelOpenOk()))
         connection.output.mark()
+        connection.notices.channel_opened(channel)
 
     def close_channel(self, connection: Connection, channel: Channel, fault: ChannelFault) -> None:
         number = int(channel.number)
@@ -347,26 +361,19 @@ class Negotiator(ConnectionVerbs):
     def close(self, connection: Connection, fault: PeerError) -> None:
         self.close_reason = f"{fault.code} {fault.text}"
         self.household.note(f"{self.peer}: closing: {self.close_reason}")
-        was_negotiating = connection.phase < PHASE_OPEN
+        is_cut = connection.phase < PHASE_OPEN and fault.code != 403
         connection.phase = PHASE_CLOSING
         self.since_ns = connection.line.clock.monotonic_ns()
-        self._release_channels(connection)
-        self._send(connection, connection_close(fault))
-        if was_negotiating and fault.code != 403:
-            connection.shell.close_after_output()
+        self._leave(connection, lambda: self._say_last(connection, connection_close(fault), is_cut))
 
-    def blocked(self, connection: Connection) -> None:
-        if "connection.blocked" in self.capabilities:
-            self._send(connection, m.ConnectionBlocked(self.household.alarm_reason()))
-
-    def unblocked(self, connection: Connection) -> None:
-        if "connection.blocked" in self.capabilities:
-            self._send(connection, m.ConnectionUnblocked())
+    def alarm_reason(self) -> str:
+        return self.household.alarm_reason()
 
     def report(self, error: BaseException, where: str) -> None:
         self.household.report(error, where)
 
     def ended(self, connection: Connection) -> None:
+        connection.notices.ended()
         session = self.session
         if session is not None:
             if self.listener is not None:
@@ -376,14 +383,17 @@ class Negotiator(ConnectionVerbs):
 
     def release(self, connection: Connection) -> None:
         """The socket is gone: consumers first, then everything else."""
-        self._release_channels(connection)
-        connection.finish()
+        vhost = None if self.session is None else self.session.vhost
+        self.household.cleanup.begin(Leaving(connection, self.verbs, vhost, connection.finish))
 
-    def _release_channels(self, connection: Connection) -> None:
-        for channel in list(connection.channels.values()):
-            if self.verbs is not None:
-                self.verbs.release(channel)
-            connection.remove_channel(channel)
+    def _leave(self, connection: Connection, done: Callable[[], None]) -> None:
+        self.household.cleanup.begin(Leaving(connection, self.verbs, None, done))
+
+    def _say_last(self, connection: Connection, method: m.Method, is_cut: bool) -> None:
+        if connection.is_alive:
+            self._send(connection, method)
+            if is_cut:
+                connection.shell.close_after_output()
 
     def _send(self, connection: Connection, method: m.Method) -> None:
         connection.output.writer.write(method_frame(0, method))

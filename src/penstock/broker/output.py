@@ -7,7 +7,9 @@ connection's consumers are given nothing more.
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.base.cause import Cause
 from penstock.base.wire import BytesWriter
+from penstock.broker.owed import Owed, OwingLine
 from penstock.queues.consumers import Unsent
 
 FULL_FACTOR = 4
@@ -48,8 +50,9 @@ class Answering:
 class Output:
     """Nominal base of the socket's writer and the simulator's. `held_bytes`: sent to the shell and
     not yet taken by the socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES;
-    `written_bytes`: content written since the last send; `is_full`: FULL_FACTOR times the high mark
-    is reached, so nothing that makes more content (basic.get, basic.return) is begun."""
+    `written_bytes`: content written since the last send; `owed`: who pays for it; `is_full`:
+    FULL_FACTOR times the high mark is reached, so nothing that makes more content (basic.get,
+    basic.return) is begun."""
 
     __slots__ = (
         "answering",
@@ -60,6 +63,7 @@ class Output:
         "is_idle",
         "is_open",
         "line",
+        "owed",
         "owner",
         "pieces",
         "takes_pieces",
@@ -79,6 +83,7 @@ class Output:
         self.is_open = True
         self.is_full = False
         self.owner = OutputOwner()
+        self.owed = Owed(line.owing)
         self.unsent: list[Unsent] = []
         self.answering: list[Answering] = []
         self.pieces: list[bytes] = []
@@ -105,16 +110,27 @@ class Output:
             if not self.is_dirty:
                 self.mark()
 
-    def note_delivered(self, bytes_: i64) -> None:
+    def note_delivered(self, origin: Cause, bytes_: i64) -> None:
         """A delivery with `bytes_` of content is in the buffer: at the high mark no more follow
-        before the next send, however many deliveries the consumers have left."""
+        before the next send, however many deliveries the consumers have left. `origin` is charged
+        when `OutputLine.charge_all` is called, which is before it is repaid for the delivery."""
+        owed = self.owed
+        if origin is not owed.origin:
+            owed.begin(origin)
+        owed.messages += 1
+        owed.bytes_ += bytes_
         self.written_bytes += bytes_
         if self.is_open and self.held_bytes + self.written_bytes >= self.high_bytes:
             self.is_open = False
             self.owner.output_changed(False)
 
-    def note_answered(self, bytes_: i64) -> bool:
-        """An answer with `bytes_` of content is in the buffer; True if the buffer is full now."""
+    def note_answered(self, origin: Cause, bytes_: i64) -> bool:
+        """An answer with `bytes_` of content is in the buffer, and `origin` is charged for it; True
+        if the buffer is full now."""
+        self.owed.begin(origin)
+        self.owed.messages += 1
+        self.owed.bytes_ += bytes_
+        self.owed.charge()
         self.written_bytes += bytes_
         if self.held_bytes + self.written_bytes >= self.high_bytes * FULL_FACTOR:
             self.is_full = True
@@ -137,6 +153,7 @@ class Output:
         self.is_dirty = False
         self._send()
         self.is_idle = False
+        self.line.delivered_bytes += self.written_bytes
         self.written_bytes = 0
         self.settle()
 
@@ -148,7 +165,9 @@ class Output:
         self.is_idle = True
 
     def settle(self) -> None:
-        """Tell the owner what the last send changed."""
+        """Tell the owner what the last send changed, and repay who paid for what was sent."""
+        if self.owed.runs:
+            self.owed.repay_down_to(self.held_bytes + self.written_bytes)
         if self.held_bytes == 0 and self.unsent:
             listed = self.unsent
             self.unsent = []
@@ -171,21 +190,28 @@ class Output:
 
     def close(self) -> None:
         """Nothing more will be sent."""
+        self.owed.repay_all()
         self.unsent.clear()
         self.answering.clear()
 
 
 class OutputLine:
-    """The outputs with something to send this turn; owner: the scheduler."""
+    """The outputs with something to send this turn; owner: the scheduler. `owing`: where those
+    stand that have deliveries nobody was charged for yet; delivered_bytes: of content, handed to
+    sockets so far."""
 
-    __slots__ = ("dirty",)
+    __slots__ = ("delivered_bytes", "dirty", "owing")
 
     def __init__(self) -> None:
+        self.delivered_bytes: i64 = 0
         self.dirty: list[Output] = []
+        self.owing = OwingLine()
 
     def flush_all(self) -> None:
         """Send everything: deliveries before confirms, so that of a publisher and a consumer who
         answer equally fast the consumer is not the one who falls behind (consumer bias, 5.2)."""
+        # A turn that failed has charged nobody for what it wrote, and it is sent all the same.
+        self.owing.charge_all()
         dirty = self.dirty
         self.dirty = []
         for output in dirty:

@@ -16,6 +16,7 @@ from penstock.broker.confirms import Confirms
 from penstock.broker.lane import Answerable, Lane
 from penstock.broker.queue_actor import QueueActor, QueueTarget
 from penstock.broker.route import (
+    FLAG_EXPIRATION,
     FLAG_HEADERS,
     FLAG_USER_ID,
     ContentRules,
@@ -70,6 +71,7 @@ class Publisher(Answerable):
         "unroutable_count",
         "vhost",
         "waits_for",
+        "waits_on",
     )
 
     def __init__(
@@ -102,6 +104,7 @@ class Publisher(Answerable):
         self.parked_route: Route | None = None
         self.parked_lanes: list[Lane] = []
         self.waits_for = ""
+        self.waits_on = "credit"
         self.publish_count: i64 = 0
         self.return_count: i64 = 0
         self.unroutable_count: i64 = 0
@@ -112,6 +115,8 @@ class Publisher(Answerable):
         is_forced: hand over past closed hops (a barrier method or a close stands behind it).
         Raises: ChannelFault, ConnectionFault: the publish broke a rule.
         """
+        if message.sequence < 0:
+            return self._refuse(is_forced)
         route = self.last_route
         if route is None or route.method != message.method:
             route = self.cache.get(message.method)
@@ -132,6 +137,9 @@ class Publisher(Answerable):
         ):
             lanes = self._lanes_of(self._targets(route, message))
             message = self.rules.without_bcc(message)
+        if (flags & FLAG_EXPIRATION) != 0:
+            for lane in lanes:
+                lane.receiving.expects_lifetimes()
         if self.is_parking and not is_forced:
             is_behind = self.parked is not None
             if is_behind and self._is_unanswered_full():
@@ -140,7 +148,7 @@ class Publisher(Answerable):
                 # A fan-out that is parked for one queue goes first at all its queues (FIFO).
                 if lane.is_closed or (is_behind and lane in self.parked_lanes):
                     if lane.is_closed:
-                        self.waits_for = lane.receiver
+                        self._note_waiting(lane)
                     if is_behind:
                         return False
                     self._accept(message, route)
@@ -150,6 +158,18 @@ class Publisher(Answerable):
                     return True
         self._accept(message, route)
         self._hand_over(message, route, lanes)
+        return True
+
+    def _refuse(self, is_forced: bool) -> bool:
+        """An alarm refuses the publish in its place among the others: it gets its number, and a
+        nack, and is not looked at any further. False if it has to wait."""
+        confirms = self.confirms
+        assert confirms is not None, "because only confirming channels are refused publishes"
+        if self.parked is not None and not is_forced and self._is_unanswered_full():
+            return False
+        self.publish_count += 1
+        confirms.refuse(confirms.begin())
+        self.host.must_answer()
         return True
 
     def check(self, message: Message) -> None:
@@ -178,13 +198,20 @@ class Publisher(Answerable):
             if lane.receiving.is_alive:
                 lanes.append(lane)
                 if lane.is_closed and not is_forced:
-                    self.waits_for = lane.receiver
+                    self._note_waiting(lane)
                     return False
         self.parked = None
         self.parked_route = None
         self.parked_lanes = []
         self._hand_over(message, route, lanes)
         return True
+
+    def _note_waiting(self, lane: Lane) -> None:
+        """`waits_for`, `waits_on`: who keeps `lane` closed, and the gate's reason for it."""
+        for peer, reason in lane.sender_gate.reasons:
+            self.waits_for = peer
+            self.waits_on = reason
+            return
 
     def _accept(self, message: Message, route: Route) -> None:
         """The publish is taken: it gets its number and its address."""
@@ -213,6 +240,9 @@ class Publisher(Answerable):
         for lane in lanes:
             lane.items.append(message)
             strategy.charge(lane, account, 1, size)
+            toll = lane.toll
+            if toll is not None:
+                toll.spend(size)
             if not lane.is_listed:
                 lane.receiving.offered(lane)
 

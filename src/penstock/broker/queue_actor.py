@@ -1,17 +1,21 @@
 """The actor of one classic queue: takes messages out of its lanes, gives them to its consumers.
 
 One turn: take from each sender's lane in rotation, answer the senders, deliver while a consumer is
-ready, then repay the lanes. While the queue holds more bytes than its depth mark its gate is
-closed for "depth": grants are deferred, so publishers wait before anything is paged or any alarm
-rings; consumers go on, and the gate opens again a little below the mark.
+ready, then repay the lanes, so that a cause is charged for a delivery before it is repaid for the
+publish. What rests here is charged to its cause as stored, until it leaves, however. While the
+queue holds more bytes than its depth mark its gate is closed for "depth": grants are deferred, so
+publishers wait before anything is paged or any alarm rings; consumers go on, and the gate opens
+again a little below the mark.
 """
 
 from mypy_extensions import i64
 
 from penstock.broker.actor import IDLE, WAITING, Line
-from penstock.broker.lane import Lane, LaneReceiver
+from penstock.broker.intake import LaneIntake
+from penstock.broker.queue_ruling import RuleDesk
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
+from penstock.queues.choice import Choice
 from penstock.queues.consumers import (
     REASON_NAMES,
     REASON_NONE,
@@ -20,7 +24,7 @@ from penstock.queues.consumers import (
     ConsumerQueue,
     Delivery,
 )
-from penstock.queues.queue import ClassicQueue
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.routing.destination import Destination
 
 DEPTH_BAND_BYTES = 1_048_576
@@ -54,13 +58,15 @@ class QueueClient(ConsumerQueue):
         self.actor.requeue(deliveries)
 
 
-class QueueActor(LaneReceiver):
+class QueueActor(LaneIntake):
     """depth_bytes: the depth mark, 0 for none; consumers: in order of arrival; ready: those that
-    can be given a message, served in rotation."""
+    can be given a message, served in rotation; choice: which of them are, None for all; rule_desk:
+    gives it rules when a message comes that asks for them."""
 
     __slots__ = (
         "arguments",
         "auto_delete",
+        "choice",
         "client",
         "consumers",
         "cursor",
@@ -69,13 +75,10 @@ class QueueActor(LaneReceiver):
         "exclusive_consumer",
         "had_consumers",
         "is_deep",
-        "lanes",
-        "messages",
         "name",
         "owner",
-        "pending",
         "ready",
-        "strategy",
+        "rule_desk",
         "target",
         "unacked_bytes",
         "unacked_count",
@@ -94,102 +97,59 @@ class QueueActor(LaneReceiver):
         strategy: Strategy,
         depth_bytes: int,
     ) -> None:
-        super().__init__(f"queue:{vhost}{'' if vhost == '/' else '/'}{name}", line)
+        super().__init__(f"queue:{vhost}{'' if vhost == '/' else '/'}{name}", strategy, line)
         self.vhost = vhost
         self.name = name
         self.durable = durable
         self.auto_delete = auto_delete
         self.owner = owner
         self.arguments = arguments
-        self.strategy = strategy
         self.depth_bytes: i64 = depth_bytes
-        self.messages = ClassicQueue()
         self.consumers: list[Consumer] = []
         self.ready: list[Consumer] = []
         self.cursor: i64 = 0
-        self.lanes: list[Lane] = []
-        self.pending: list[Lane] = []
         self.exclusive_consumer: Consumer | None = None
         self.had_consumers = False
         self.is_deep = False
         self.unacked_count: i64 = 0
         self.unacked_bytes: i64 = 0
+        self.choice: Choice | None = None
+        self.rule_desk: RuleDesk | None = None
         self.target = QueueTarget(name, self)
         self.client = QueueClient(self)
 
     # -- publishing ------------------------------------------------------------------------------
 
-    def attach(self, lane: Lane) -> None:
-        """A channel begins to publish here."""
-        self.lanes.append(lane)
-
-    def offered(self, lane: Lane) -> None:
-        """`lane` got its first message: see to it."""
-        lane.is_listed = True
-        self.pending.append(lane)
-        self.wake()
-
     def turn(self, budget: i64) -> bool:
+        if self.ruling is not None:
+            return self.ruling.turn(budget)
         pending = self.pending
         if pending:
-            self.pending = []
-            for index in range(len(pending)):
-                lane = pending[index]
-                if self._take_lane(lane, budget):
-                    self.pending.append(lane)
-                else:
-                    lane.is_listed = False
+            self.take_round(budget)
         if self.ready:
-            self._pump(budget)
+            self.pump(budget)
+            self.line.charge_outputs()
+        if pending:
+            for lane in pending:
+                self.repay_taken(lane)
         if self.depth_bytes > 0:
-            self._measure_depth()
+            self.measure_depth()
         return len(self.pending) > 0 or (len(self.ready) > 0 and self.messages.ready_count() > 0)
 
-    def _take_lane(self, lane: Lane, budget: i64) -> bool:
-        """Take up to `budget` messages out of `lane`; True if it holds more."""
-        items = lane.items
-        count: i64 = len(items)
-        if count == 0:
-            return False
-        if count > budget:
-            lane.items = items[budget:]
-            items = items[:budget]
-            count = budget
-        else:
-            lane.items = []
-        bytes_: i64 = 0
-        messages = self.messages
-        index: i64 = 0
-        while index < count:
-            message = items[index]
-            messages.add(message)
-            bytes_ += len(message.raw)
-            index += 1
-        if lane.wants_answers:
-            lane.answerable.accepted(items, count)
-        self.strategy.repay(lane, lane.origin, count, bytes_)
-        return len(lane.items) > 0
+    def expects_lifetimes(self) -> None:
+        if self.rule_desk is not None and not self.messages.is_ruled:
+            self.rule_desk.keep_records(self)
 
-    def catch_up(self) -> None:
-        """Take everything out of the lanes now; at most their windows."""
-        pending = self.pending
-        self.pending = []
-        for lane in pending:
-            while self._take_lane(lane, len(lane.items)):
-                pass
-            lane.is_listed = False
-        if pending:
-            self.wake()
-
-    def _measure_depth(self) -> None:
+    def measure_depth(self) -> None:
+        """Close or open the gate for the depth mark."""
         held: i64 = self.messages.bytes_ready + self.unacked_bytes
         if self.is_deep:
             if held <= self._depth_low():
                 self.is_deep = False
-                self.gate.open(self._consumers_id(), "depth")
+                self.gate.open(self.consumers_id(), "depth")
         elif held > self.depth_bytes:
             self.is_deep = True
-            self.gate.close(self._consumers_id(), "depth")
+            self.gate.close(self.consumers_id(), "depth")
 
     def _depth_low(self) -> i64:
         """Where a deep queue takes publishes again: a quarter, or DEPTH_BAND_BYTES, below its mark.
@@ -199,13 +159,14 @@ class QueueActor(LaneReceiver):
         band: i64 = self.depth_bytes // 4
         return self.depth_bytes - (band if band < DEPTH_BAND_BYTES else DEPTH_BAND_BYTES)
 
-    def _consumers_id(self) -> str:
+    def consumers_id(self) -> str:
+        """Who holds a queue that has too much in it: all its consumers together."""
         return "consumers:" + self.identity[6:]
 
     # -- delivering ------------------------------------------------------------------------------
 
-    def _pump(self, budget: i64) -> None:
-        """Give ready messages to ready consumers, one to each in turn."""
+    def pump(self, budget: i64) -> None:
+        """Give up to `budget` ready messages to ready consumers, one to each in turn."""
         messages = self.messages
         left: i64 = messages.ready_count()
         if left > budget:
@@ -216,18 +177,20 @@ class QueueActor(LaneReceiver):
                 room: i64 = consumer.room()
                 if room > left:
                     room = left
+                if not consumer.fits(messages):
+                    room = 0
                 sink = consumer.sink
                 while room > 0 and sink.is_output_open:
                     self._give(consumer)
                     room -= 1
                     left -= 1
-                if consumer.room() == 0:
+                if consumer.room() == 0 or not consumer.fits(messages):
                     self._hold(consumer)
                 continue
             if self.cursor >= len(self.ready):
                 self.cursor = 0
             consumer = self.ready[self.cursor]
-            if consumer.room() == 0:
+            if consumer.room() == 0 or not consumer.fits(messages):
                 self._hold(consumer)
                 continue
             self._give(consumer)
@@ -240,8 +203,13 @@ class QueueActor(LaneReceiver):
         consumer.unsent.count += 1
         if consumer.is_no_ack:
             self.messages.ack_count += 1
+            size: i64 = len(message.raw)
+            message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
+            if self.ruling is not None:
+                self.messages.settled(self.messages.position)
         else:
             consumer.unacked += 1
+            consumer.unacked_bytes += message.body_bytes
             self.unacked_count += 1
             self.unacked_bytes += len(message.raw)
         consumer.sink.deliver(consumer, message, self.messages.position, self.messages.redelivered)
@@ -253,6 +221,17 @@ class QueueActor(LaneReceiver):
         if consumer.reason != REASON_UNSENT and consumer.reason != REASON_NONE:
             consumer.is_held = True
             consumer.held_since_ns = self.line.clock.monotonic_ns()
+        if self.choice is not None and not self.ready:
+            self._promote(self.choice)
+
+    def _promote(self, choice: Choice) -> None:
+        """Nobody of the ring is left: those who stand by are asked, the highest priority first."""
+        while not self.ready:
+            chosen = choice.next_up()
+            if not chosen:
+                return
+            for consumer in chosen:
+                self.offer(consumer)
 
     def offer(self, consumer: Consumer) -> None:
         """`consumer` may have room again: put it back into the ring if so."""
@@ -266,6 +245,8 @@ class QueueActor(LaneReceiver):
         if consumer.is_held:
             consumer.is_held = False
             consumer.full_ns += self.line.clock.monotonic_ns() - consumer.held_since_ns
+        if self.choice is not None and not self.choice.admits(consumer, self.ready):
+            return
         consumer.is_ready = True
         self.ready.append(consumer)
         if self.messages.ready_count() > 0:
@@ -274,14 +255,22 @@ class QueueActor(LaneReceiver):
     def settled(self, delivery: Delivery) -> None:
         """The client acknowledged or rejected for good."""
         self.messages.ack_count += 1
+        message = delivery.message
+        size: i64 = len(message.raw)
+        message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
+        if self.ruling is not None:
+            self.messages.settled(delivery.position)
         self._returned(delivery)
 
     def requeue(self, deliveries: list[Delivery]) -> None:
         """Deliveries come back to their places."""
         for delivery in deliveries:
             # A queue that was deleted takes nothing back.
+            message = delivery.message
             if self.is_alive:
-                self.messages.put_back(delivery.position, delivery.message)
+                self.messages.put_back(delivery.position, message)
+            else:
+                message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
             self._returned(delivery)
         self.wake()
 
@@ -291,6 +280,7 @@ class QueueActor(LaneReceiver):
         consumer = delivery.consumer
         if consumer is not None:
             consumer.unacked -= 1
+            consumer.unacked_bytes -= delivery.message.body_bytes
             if not consumer.is_ready:
                 self.offer(consumer)
         if self.is_deep:
@@ -298,9 +288,13 @@ class QueueActor(LaneReceiver):
 
     def get(self) -> Message | None:
         """The first ready message for basic.get; see `messages.position`, `.redelivered`."""
+        if self.ruling is not None and not self.ruling.may_get():
+            return None
         if self.messages.ready_count() == 0:
             return None
         message = self.messages.take()
+        if self.ruling is not None:
+            self.ruling.freed()
         if self.is_deep:
             self.wake()
         return message
@@ -310,9 +304,12 @@ class QueueActor(LaneReceiver):
         self.unacked_count += 1
         self.unacked_bytes += len(message.raw)
 
-    def get_done(self) -> None:
+    def get_done(self, message: Message) -> None:
         """The message just got needs no answer."""
         self.messages.ack_count += 1
+        if self.ruling is not None:
+            self.messages.settled(self.messages.position)
+        message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -322,6 +319,10 @@ class QueueActor(LaneReceiver):
         self.had_consumers = True
         if consumer.is_exclusive:
             self.exclusive_consumer = consumer
+        if self.choice is None and consumer.priority != 0:
+            self.choice = Choice(False)
+        if self.choice is not None:
+            self.choice.joined(consumer)
         self.offer(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
@@ -333,31 +334,29 @@ class QueueActor(LaneReceiver):
             self.ready.remove(consumer)
         if self.exclusive_consumer is consumer:
             self.exclusive_consumer = None
+        if self.choice is not None:
+            heir = self.choice.left(consumer, self.consumers)
+            if heir is not None:
+                self.offer(heir)
+            self._promote(self.choice)
+        if self.ruling is not None and not self.consumers:
+            self.ruling.used()
 
     def purge(self) -> int:
         """Drop what is ready; how many there were."""
         count = self.messages.purge()
+        if self.ruling is not None:
+            self.ruling.freed()
         if self.is_deep:
             self.wake()
         return count
-
-    def detach(self, lane: Lane) -> None:
-        """The sender of `lane` is gone: what it had handed over is still taken."""
-        while self._take_lane(lane, 1 << 40):
-            pass
-        if lane in self.pending:
-            self.pending.remove(lane)
-        self.lanes.remove(lane)
-        # A grant that is kept until the queue is less deep has nobody left to go to.
-        if lane in self.gate.deferred:
-            self.gate.deferred.remove(lane)
-        self.strategy.forget(lane, lane.origin)
-        self.wake()
 
     def finish(self, is_crash: bool) -> None:
         """The queue is deleted, or has failed: lanes are forgotten, consumers cancelled, senders
         told. As in RabbitMQ what was on its way counts as taken, unless the queue has failed."""
         self.is_alive = False
+        if self.toll is not None:
+            self.toll.end()
         for lane in self.lanes:
             items = lane.items
             lane.items = []
@@ -377,9 +376,11 @@ class QueueActor(LaneReceiver):
         self.consumers.clear()
         self.exclusive_consumer = None
         self.messages.purge()
+        if self.ruling is not None:
+            self.ruling.finished()
         if self.is_deep:
             self.is_deep = False
-            self.gate.open(self._consumers_id(), "depth")
+            self.gate.open(self.consumers_id(), "depth")
 
     def rest_state(self) -> int:
         """Idle when empty; waiting when messages rest and no consumer can take them."""

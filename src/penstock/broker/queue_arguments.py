@@ -9,13 +9,16 @@ from collections.abc import Callable
 from penstock.base.errors import ChannelFault
 from penstock.broker.equivalence import type_name
 from penstock.protocol.values import Table, Value
+from penstock.queues.rules import OVERFLOW_NAMES
 
 Check = Callable[[Value, Table], str]
 
 LIFETIME_MS_MAX = (1 << 64) - 1
 """Longer than RabbitMQ's 2**32 - 1, because native delayed delivery of Celery needs 2**27 s."""
 
-OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx")
+OVERFLOWS = OVERFLOW_NAMES
+STRATEGIES = ("at-most-once", "at-least-once")
+VERSIONS = (1, 2)
 MODES = ("default", "lazy")
 TYPES = ("classic",)
 
@@ -72,6 +75,21 @@ def _type(value: Value, table: Table) -> str:
     return fault or ("" if value in TYPES else f"\"unsupported queue type '{value!s}'\"")
 
 
+def _version(value: Value, table: Table) -> str:
+    fault = _not_negative(value, table)
+    return fault or ("" if value in VERSIONS else f"\"unsupported queue version '{value!s}'\"")
+
+
+def _strategy(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value in STRATEGIES else "invalid_dlx_strategy")
+
+
+def _key(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value else '"expected a header\'s name or routing-key, got nothing"')
+
+
 def _dead_letter_key(value: Value, table: Table) -> str:
     fault = _text(value, table)
     if fault == "" and "x-dead-letter-exchange" not in table:
@@ -88,36 +106,28 @@ def _any_integer(value: Value, table: Table) -> str:
 
 
 QUEUE_CHECKS: dict[str, Check] = {
+    "x-consumer-timeout": _lifetime,
     "x-expires": _positive_lifetime,
     "x-message-ttl": _lifetime,
     "x-dead-letter-routing-key": _dead_letter_key,
+    "x-dead-letter-strategy": _strategy,
+    "x-delivery-limit": _not_negative,
+    "x-last-value-key": _key,
     "x-max-length": _not_negative,
     "x-max-length-bytes": _not_negative,
     "x-max-priority": _priority_levels,
     "x-overflow": _overflow,
     "x-queue-mode": _mode,
     "x-queue-type": _type,
+    "x-queue-version": _version,
     "x-single-active-consumer": _bool,
 }
 
 CONSUMER_CHECKS: dict[str, Check] = {"x-priority": _any_integer}
 
-
-NOT_APPLIED = (
-    "x-expires",
-    "x-message-ttl",
-    "x-dead-letter-exchange",
-    "x-max-length",
-    "x-max-length-bytes",
-    "x-max-priority",
-    "x-single-active-consumer",
-)
-"""Checked and kept, but without effect in this version; the log says so once a queue."""
-
-
-def not_applied(table: Table) -> list[str]:
-    """The arguments of a queue that will have no effect."""
-    return [key for key in NOT_APPLIED if key in table]
+OF_STREAMS = ("x-max-age",)
+STREAM_PREFIX = "x-stream-"
+"""Arguments of a kind of queue that is not here; RabbitMQ refuses them for any other kind."""
 
 
 def check_queue(name: str, vhost: str, table: Table) -> None:
@@ -132,11 +142,13 @@ def check_queue(name: str, vhost: str, table: Table) -> None:
             10,
         )
     _check(QUEUE_CHECKS, name, vhost, table, 50, 10)
+    _refuse_streams(name, vhost, table, 50, 10)
 
 
 def check_consumer(name: str, vhost: str, table: Table) -> None:
     """Raise ChannelFault 406 for the first argument that makes no sense."""
     _check(CONSUMER_CHECKS, name, vhost, table, 60, 20)
+    _refuse_streams(name, vhost, table, 60, 20)
 
 
 def _check(
@@ -152,3 +164,15 @@ def _check(
                     class_id,
                     method_id,
                 )
+
+
+def _refuse_streams(name: str, vhost: str, table: Table, class_id: int, method_id: int) -> None:
+    for key in table:
+        if key in OF_STREAMS or key.startswith(STREAM_PREFIX):
+            raise ChannelFault(
+                406,
+                f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}' of queue type "
+                "rabbit_classic_queue",
+                class_id,
+                method_id,
+            )

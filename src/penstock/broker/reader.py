@@ -2,7 +2,8 @@
 
 Only here does anything wait (law 9). What a content event meets:
 
-    alarm set              the publish is held; connection.blocked goes out; reading continues
+    alarm set              the publish is held; connection.blocked goes out; reading continues, with
+                           parking; other actions than holding: see broker/holding
     hop closed, parking    the publish is held beside its channel, one each; reading continues
     otherwise held already the event that would be the second is kept, the gate closes, and the
                            socket is not read until the hop opens or the alarm clears
@@ -16,9 +17,9 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.actor import BLOCKED, IDLE, Line
 from penstock.broker.channel import Channel, ChannelHost
-from penstock.broker.holding import HoldingConnection
 from penstock.broker.lane import Lane
 from penstock.broker.output import Output, OutputOwner
+from penstock.broker.rated import RatedConnection
 from penstock.broker.shell import Shell
 from penstock.flow.account import Account
 from penstock.flow.strategy import Strategy
@@ -61,12 +62,8 @@ class ConnectionVerbs:
         """The connection failed: tell the peer and wait for its answer."""
         raise NotImplementedError
 
-    def blocked(self, connection: "Connection") -> None:
-        """An alarm holds a publish: connection.blocked if the client knows it."""
-        raise NotImplementedError
-
-    def unblocked(self, connection: "Connection") -> None:
-        """The last alarm cleared after `blocked`."""
+    def alarm_reason(self) -> str:
+        """Why publishing is held, as clients are told."""
         raise NotImplementedError
 
     def report(self, error: BaseException, where: str) -> None:
@@ -99,7 +96,8 @@ class ReaderHost(ChannelHost):
         self.connection.verbs.report(error, where)
 
     def is_alarmed(self, channel: Channel) -> bool:
-        return self.connection.stop_behind_alarm(channel)
+        connection = self.connection
+        return connection.stop_behind_alarm(channel) or connection.stop_behind_rate(channel)
 
     def output_full(self) -> None:
         self.connection.stop_for_output()
@@ -123,7 +121,7 @@ class ReaderOutputOwner(OutputOwner):
         self.connection.go_on_with_output()
 
 
-class Connection(HoldingConnection):
+class Connection(RatedConnection):
     """name: unique, readable; channels: open ones by number; parser, output: the two directions."""
 
     __slots__ = (
@@ -146,7 +144,6 @@ class Connection(HoldingConnection):
         verbs: ConnectionVerbs,
         strategy: Strategy,
         is_parking: bool,
-        account_high_bytes: int,
         parent: Account | None,
         parser: FrameParser,
         output: Output,
@@ -154,7 +151,7 @@ class Connection(HoldingConnection):
         cold: object,
         line: Line,
     ) -> None:
-        super().__init__(name, strategy, is_parking, account_high_bytes, parent, line)
+        super().__init__(name, strategy, is_parking, parent, line)
         self.verbs = verbs
         self.parser = parser
         self.output = output
@@ -180,7 +177,10 @@ class Connection(HoldingConnection):
         """False while the gate is closed or fed bytes still wait to be parsed."""
         if self.phase == PHASE_CLOSED:
             return False
-        return self.gate.is_open and not self.is_ready
+        if not self.gate.is_open or self.is_ready:
+            return False
+        self.strategy.before_read(self.account)
+        return self.gate.is_open
 
     def turn(self, budget: i64) -> bool:
         if self.phase == PHASE_CLOSED:
@@ -285,16 +285,13 @@ class Connection(HoldingConnection):
         channel.inbox.arrived += 1
         self._content(message)
 
-    def tell_blocked(self) -> None:
-        self.verbs.blocked(self)
-
-    def tell_unblocked(self) -> None:
-        self.verbs.unblocked(self)
+    def alarm_reason(self) -> str:
+        return self.verbs.alarm_reason()
 
     # -- state -----------------------------------------------------------------------------------
 
     def rest_state(self) -> int:
-        if not self.gate.is_open or self.is_told_blocked:
+        if not self.gate.is_open or self.is_told_blocked or self.is_held_by_rate():
             return BLOCKED
         return IDLE
 
@@ -308,7 +305,7 @@ class Connection(HoldingConnection):
             return "starting"
         if self.alarms:
             return "blocked" if self.is_told_blocked else "blocking"
-        return self.gate.state(now_ns)
+        return "flow" if self.is_held_by_rate() else self.gate.state(now_ns)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -325,6 +322,7 @@ class Connection(HoldingConnection):
         held = channel.held
         if held is not None:
             self.parked_bytes -= len(held.raw)
+            self.leave_rate(channel)
         channel.close()
         lane = channel.upstream
         if lane is not None:
@@ -351,6 +349,7 @@ class Connection(HoldingConnection):
             self.remove_channel(channel)
         self.stopped = None
         self._go_on()
+        self.end_rate()
         self.output.close()
         self.account.close()
         # Messages outlive their connection in queues; they must not keep all of it alive.

@@ -13,6 +13,9 @@ from penstock.broker.output import OutputLine
 from penstock.telemetry.recorder import Recorder
 
 
+NO_STOP = 1 << 62
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Picker:
     """Which ready actor goes next, and for how long. Nominal base; the simulator's is seeded."""
@@ -43,7 +46,16 @@ class Scheduler(Line):
     """clock: time for the accounts; turn_messages: see limits.TURN_MESSAGES;
     is_exploring: let `picker` choose order, budgets and the end of a run (simulation)."""
 
-    __slots__ = ("is_exploring", "mender", "outputs", "picker", "ready", "turn_messages", "turns")
+    __slots__ = (
+        "is_exploring",
+        "mender",
+        "outputs",
+        "picker",
+        "ready",
+        "stop_at_bytes",
+        "turn_messages",
+        "turns",
+    )
 
     def __init__(self, clock: Clock, recorder: Recorder, turn_messages: int) -> None:
         super().__init__(clock, recorder)
@@ -51,6 +63,7 @@ class Scheduler(Line):
         self.outputs = OutputLine()
         self.turn_messages: i64 = turn_messages
         self.turns: i64 = 0
+        self.stop_at_bytes: i64 = NO_STOP
         self.picker = Picker()
         self.mender = Mender()
         self.is_exploring = False
@@ -58,8 +71,12 @@ class Scheduler(Line):
     def join(self, actor: Actor) -> None:
         self.ready.append(actor)
 
+    def charge_outputs(self) -> None:
+        self.outputs.owing.charge_all()
+
     def run(self, slice_ns: int) -> bool:
-        """Serve the line for about `slice_ns` nanoseconds; True if work is left."""
+        """Serve the line for about `slice_ns` nanoseconds, or until `stop_at_bytes` of content have
+        been delivered in all; True if work is left."""
         if self.is_exploring:
             return self._explore()
         end_ns = self.clock.monotonic_ns() + slice_ns
@@ -68,7 +85,7 @@ class Scheduler(Line):
             self.outputs.flush_all()
             if not self.ready:
                 return False
-            if now_ns >= end_ns:
+            if now_ns >= end_ns or self.outputs.delivered_bytes >= self.stop_at_bytes:
                 return True
 
     def run_actors(self, end_ns: int) -> int:
@@ -81,22 +98,28 @@ class Scheduler(Line):
             self.ready = []
             for index in range(len(round_)):
                 now_ns = self._serve(round_[index], self.turn_messages, now_ns)
+            if not self.is_accounting:
+                now_ns = self.clock.monotonic_ns()
         return now_ns
 
     def _serve(self, actor: Actor, budget: i64, now_ns: int) -> int:
-        """One turn, which begins at `now_ns`; when it ended. One reading of the clock a turn."""
+        """One turn, which begins at `now_ns`; when it ended. One reading of the clock a turn, and
+        none without accounting."""
         actor.is_ready = False
         if not actor.is_alive:
             return now_ns
         self.turns += 1
-        actor.time.enter(BUSY, now_ns)
+        is_accounting = self.is_accounting
+        if is_accounting:
+            actor.time.enter(BUSY, now_ns)
         has_more = False
         try:
             has_more = actor.turn(budget)
         except Exception as error:
             self.mender.failed(actor, error)
-        now_ns = self.clock.monotonic_ns()
-        actor.time.enter(actor.rest_state(), now_ns)
+        if is_accounting:
+            now_ns = self.clock.monotonic_ns()
+            actor.time.enter(actor.rest_state(), now_ns)
         if has_more:
             actor.wake()
         return now_ns

@@ -28,9 +28,10 @@ class QueueMaker:
 
 
 class Session:
-    """One authenticated user's connection to one virtual host."""
+    """One authenticated user's connection to one virtual host. is_emulating: what RabbitMQ does
+    not implement is refused, as it refuses it."""
 
-    __slots__ = ("capabilities", "connection", "maker", "user", "vhost")
+    __slots__ = ("capabilities", "connection", "is_emulating", "maker", "user", "vhost")
 
     def __init__(
         self,
@@ -39,12 +40,14 @@ class Session:
         vhost: VirtualHost,
         maker: QueueMaker,
         capabilities: frozenset[str],
+        is_emulating: bool,
     ) -> None:
         self.connection = connection
         self.user = user
         self.vhost = vhost
         self.maker = maker
         self.capabilities = capabilities
+        self.is_emulating = is_emulating
 
     @property
     def owner(self) -> str:

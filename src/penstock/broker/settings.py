@@ -4,6 +4,8 @@ A setting belongs to whoever owns the value; this room only finds it by its key.
 recorded by whoever asked for it, and lasts until the broker stops.
 """
 
+from difflib import get_close_matches
+
 from penstock.base.errors import OperatorError
 
 
@@ -26,6 +28,14 @@ class Setting:
         """Put `text` in force at once. Raises: OperatorError; then nothing has changed."""
         raise NotImplementedError
 
+    def of(self, name: str) -> "Setting":
+        """The same for one named thing: `key:name`. Raises: OperatorError if there is no such."""
+        raise OperatorError(f"{self.key} cannot be set for '{name}' alone; set {self.key}")
+
+    def named(self) -> list[str]:
+        """The names that have a value of their own; see `of`."""
+        return []
+
 
 class Settings:
     """All settings of one broker, by key."""
@@ -39,21 +49,50 @@ class Settings:
         self._by_key[setting.key] = setting
 
     def all(self) -> list[Setting]:
-        """Every setting, by key."""
-        return [self._by_key[key] for key in sorted(self._by_key)]
+        """Every setting, by key, each followed by those of names with a value of their own."""
+        found: list[Setting] = []
+        for key in sorted(self._by_key):
+            setting = self._by_key[key]
+            found.append(setting)
+            found.extend(setting.of(name) for name in sorted(setting.named()))
+        return found
 
     def get(self, key: str) -> Setting:
         """The setting called `key`. Raises: OperatorError naming those that there are."""
-        setting = self._by_key.get(key)
+        family, colon, name = key.partition(":")
+        setting = self._by_key.get(family)
+        if setting is not None and colon != "":
+            return setting.of(name)
         if setting is None:
-            raise OperatorError(
-                f"unknown setting '{key}'; one of: {', '.join(sorted(self._by_key))}"
-            )
+            known = sorted(self._by_key)
+            close = get_close_matches(key, known, 3, 0.6)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"one of: {', '.join(known)}"
+            raise OperatorError(f"unknown setting '{key}'; {hint}")
         return setting
 
     def write(self, key: str, text: str) -> tuple[str, str]:
         """Change `key` to `text`: (value before, value after). Raises: OperatorError."""
         setting = self.get(key)
         before = setting.read()
-        setting.write(text)
+        try:
+            setting.write(text)
+        except OperatorError as error:
+            if str(error).startswith(key):
+                raise
+            raise OperatorError(f"{key}={text}: {error}") from error
         return before, setting.read()
+
+    def write_all(self, wanted: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
+        """Change all of `wanted`, (key, text), or none: (key, before, after) of each.
+
+        Raises: OperatorError; then what had been changed already has its old value again."""
+        done: list[tuple[str, str, str]] = []
+        for key, text in wanted:
+            try:
+                before, after = self.write(key, text)
+            except OperatorError:
+                for changed, old, _ in reversed(done):
+                    self.write(changed, old)
+                raise
+            done.append((key, before, after))
+        return done

@@ -12,5 +12,8 @@ class Shell:
     def resume(self) -> None:
         """Input may be read again."""
 
+    def tuned(self, heartbeat_s: int) -> None:
+        """The heartbeat is agreed, seconds, 0 for none: it says how long to wait for a peer."""
+
     def close_after_output(self) -> None:
         """Close the socket once everything written has been sent."""

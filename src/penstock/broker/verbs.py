@@ -98,6 +98,11 @@ def _acknowledge(verbs: ChannelVerbs, channel: Channel, q: m.BasicAck) -> None:
     channel.acknowledge(q.delivery_tag, q.multiple)
 
 
+def _flow_answered(verbs: ChannelVerbs, channel: Channel, q: m.ChannelFlowOk) -> None:
+    """What it says is not looked at: a client may echo the bit wrong, and it has answered."""
+    verbs.session.connection.notices.flow_answered(channel)
+
+
 # One table for all channels: thousands of connections share it.
 HANDLERS: Final[Mapping[type[m.Method], Handler]] = MappingProxyType(
     {
@@ -121,7 +126,7 @@ HANDLERS: Final[Mapping[type[m.Method], Handler]] = MappingProxyType(
         m.BasicRecover: lambda v, c, q: v.consuming.recover(c, q.requeue, 110),
         m.BasicRecoverAsync: lambda v, c, q: v.consuming.recover(c, q.requeue, 100),
         m.ChannelFlow: lambda v, c, q: v.consuming.flow(c, q),
-        m.ChannelFlowOk: _nothing,
+        m.ChannelFlowOk: _flow_answered,
         m.ChannelClose: ChannelVerbs.close,
         m.ConfirmSelect: lambda v, c, q: v.consuming.confirm_select(c, q),
         m.TxSelect: lambda v, c, q: v.consuming.tx_select(c),

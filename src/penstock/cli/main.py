@@ -16,7 +16,11 @@ COMMANDS: Final = {
     "serve": "penstock.cli.serve:serve",
     "run": "penstock.cli.run:run",
     "why": "penstock.cli.status:why",
+    "flow": "penstock.cli.flow:flow",
+    "record": "penstock.cli.record:record",
+    "replay": "penstock.cli.replay:replay",
     "perf": "penstock.perf.main:command",
+    "lab": "penstock.cli.lab.command:command",
     "version": "penstock.cli.version:version",
 }
 

@@ -5,28 +5,41 @@ import sys
 import click
 import msgspec
 
+from penstock.base.quantities import parse_duration_ns
 from penstock.server.control_client import ask, control_path
+from penstock.telemetry.asking import WHY_KINDS
 
-KINDS = ("connection", "channel", "queue", "consumer", "publish", "memory", "not")
+NS_PER_S = 1_000_000_000
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(KINDS), default="publish")
+@click.argument("kind", type=click.Choice(WHY_KINDS), default="publish")
 @click.argument("name", default="")
 @click.option("--port", default=5672, show_default=True, help="Port of the broker to ask.")
 @click.option("--control", default="", help="Its control socket, if not at the usual place.")
 @click.option("--window", default=10.0, show_default=True, help="Look back this many seconds.")
+@click.option("--ago", default="0s", show_default=True, help="End so long ago, up to 10m.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
-def why(kind: str, name: str, port: int, control: str, window: float, form: str) -> None:
-    """Why did this connection, channel, queue or consumer wait? Exit status 3: throttled."""
+def why(kind: str, name: str, port: int, control: str, window: float, ago: str, form: str) -> None:
+    """Why did this connection, channel, queue or consumer wait?
+
+    NAME is what the client calls itself, or its address: web-7, web-7/1 for a channel, TAG or
+    TAG@web-7 for a consumer. `publish` is the worst publisher, `memory` who holds it.
+
+    Exit status: 0 not throttled, 2 nobody of that name, 3 throttled (blocked 5 % or more).
+    """
     answer = ask(
         control or control_path(port),
-        {"op": "why", "kind": kind, "name": name, "window_s": window},
+        {
+            "op": "why",
+            "kind": kind,
+            "name": name,
+            "window_s": window,
+            "ago_s": parse_duration_ns(ago) / NS_PER_S,
+        },
     )
     if form == "json":
         click.echo(msgspec.json.encode(answer["explanation"]).decode())
     else:
         click.echo(str(answer["text"]))
-    explanation = answer["explanation"]
-    if isinstance(explanation, dict) and float(explanation.get("blocked_share", 0.0)) >= 0.05:
-        sys.exit(3)
+    sys.exit(int(str(answer["exit_status"])))

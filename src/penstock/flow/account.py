@@ -1,63 +1,275 @@
-"""The ledger page of one first cause: how much work it has outstanding, and who pays with it.
+"""The ledger page of one first cause: how much work it has outstanding, and who waits for that.
 
 Seed S4: every piece of work is charged to the account that started it and repaid when it is done.
-    debt >= 0            debt = cost of everything of this cause in mailboxes and pending tables
-Accounts nest (connection within user within vhost within node); a parent's debt is the sum of its
-children's and is added up when somebody asks, so a charge touches one page only.
+    debt    cost of everything of this cause in mailboxes, and of its bytes that wait for sockets
+    stored  cost of what of this cause rests in queues; counted apart, and never a reason to wait
+Accounts nest: connection within user within virtual host within node, each with its own marks.
+    held  <=>  debt of the page and everything below it rose above `high`, and has not come down
+               to `low` since
+A held page closes the gates of the pages below it that owe something, and opens them all together
+when it is no longer held. A page that owes nothing is let on: it cannot make the debt smaller by
+waiting, and what it reads may be the answers that do (a consumer of the same user).
+Unlimited pages cost a charge nothing: each page knows its nearest limited ancestor, and only those
+keep a sum. Source: flow-semantics section 13, W19; scenarios 92-111.
 """
+
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.base.cause import Cause
+from penstock.base.errors import OperatorError
 from penstock.flow.gate import Gate
+
+NO_MARK: Final = 1 << 62
+REASON: Final = "debt"
 
 
 class Account(Cause):
-    """One page. `high_bytes`: debt above it closes `gate` for "debt", 0 for no limit;
-    it opens again at `low_bytes` (half of high). `gate` is None for pages nobody waits on."""
+    """One page. `high_messages`, `high_bytes`: 0 for no limit; `gate`: of the connection, None for
+    pages that are nobody's own and for those whose connection has ended.
+
+    is_lenient: a charge never closes the gate, only `ask` does (a read is admitted as a whole);
+    below_*: debt of all pages below, kept while this page has a limit; held_since_ns: while held;
+    attached_count: pages that were ever put below this one."""
 
     __slots__ = (
+        "attached_count",
+        "below_bytes",
+        "below_messages",
         "children",
         "debt_bytes",
         "debt_messages",
         "gate",
+        "held_since_ns",
         "high_bytes",
+        "high_messages",
+        "is_closed",
         "is_held",
+        "is_lenient",
+        "is_limited",
+        "is_listed",
+        "key",
+        "limited",
         "low_bytes",
+        "low_messages",
+        "mark_bytes",
+        "mark_messages",
         "parent",
+        "stored_bytes",
+        "stored_messages",
     )
 
     def __init__(self, name: str, parent: "Account | None", gate: Gate | None, high_bytes: int):
+        """high_bytes: as `set_limits` would, with a low mark of half of it."""
         super().__init__(name)
-        self.parent = parent
         self.gate = gate
-        self.high_bytes: i64 = high_bytes
-        self.low_bytes: i64 = high_bytes // 2
         self.debt_messages: i64 = 0
         self.debt_bytes: i64 = 0
+        self.stored_messages: i64 = 0
+        self.stored_bytes: i64 = 0
+        self.below_messages: i64 = 0
+        self.below_bytes: i64 = 0
+        self.high_messages: i64 = 0
+        self.low_messages: i64 = 0
+        self.high_bytes: i64 = 0
+        self.low_bytes: i64 = 0
+        self.mark_messages: i64 = NO_MARK
+        self.mark_bytes: i64 = NO_MARK
+        self.is_limited = False
+        self.is_lenient = False
         self.is_held = False
+        self.held_since_ns: int = 0
+        self.is_closed = False
+        self.is_listed = False
+        self.attached_count: i64 = 0
+        self.key = name
         self.children: dict[str, Account] = {}
+        self.parent: Account | None = parent
+        self.limited: Account | None = None
         if parent is not None:
-            parent.children[name] = self
+            parent._attach(self)
+        if high_bytes > 0:
+            self.set_limits(0, 0, high_bytes, high_bytes // 2)
+
+    # -- debt ------------------------------------------------------------------------------------
 
     def charge(self, messages: i64, bytes_: i64) -> None:
         """More work of this cause: `messages`, `bytes_` 0.. ; may pass the limit by one message."""
+        if self.is_closed and not self.is_listed:
+            self._relist()
         self.debt_messages += messages
         self.debt_bytes += bytes_
-        if self.high_bytes > 0 and self.debt_bytes > self.high_bytes and not self.is_held:
-            self.is_held = True
-            if self.gate is not None:
-                self.gate.close(self.name, "debt")
+        if not self.is_held and (
+            self.debt_messages + self.below_messages > self.mark_messages
+            or self.debt_bytes + self.below_bytes > self.mark_bytes
+        ):
+            self._hold()
+        if self.limited is not None:
+            self._charge_above(messages, bytes_)
 
     def repay(self, messages: i64, bytes_: i64) -> None:
         """Work done. Raises: AssertionError if more is repaid than was charged."""
         self.debt_messages -= messages
         self.debt_bytes -= bytes_
         assert self.debt_messages >= 0 and self.debt_bytes >= 0, "repaid more than was charged"
-        if self.is_held and self.debt_bytes <= self.low_bytes:
-            self.is_held = False
-            if self.gate is not None:
-                self.gate.open(self.name, "debt")
+        if self.is_held and self._is_low():
+            self._let_go()
+        if self.limited is not None:
+            self._repay_above(messages, bytes_)
+        if self.is_closed:
+            self._vanish_if_done()
+
+    def ask(self) -> None:
+        """Somebody is about to read new work of this cause: a page above its mark is held now."""
+        if not self.is_held and self.is_limited and self._is_high():
+            self._hold()
+
+    def _charge_above(self, messages: i64, bytes_: i64) -> None:
+        page = self.limited
+        while page is not None:
+            page.below_messages += messages
+            page.below_bytes += bytes_
+            if page.is_held:
+                # Again for the same pair changes nothing, and this is not the usual case.
+                if self.gate is not None:
+                    self.gate.close(page.name, REASON)
+            elif (
+                page.debt_messages + page.below_messages > page.mark_messages
+                or page.debt_bytes + page.below_bytes > page.mark_bytes
+            ):
+                page._hold()
+            page = page.limited
+
+    def _repay_above(self, messages: i64, bytes_: i64) -> None:
+        page = self.limited
+        while page is not None:
+            page.below_messages -= messages
+            page.below_bytes -= bytes_
+            if page.is_held:
+                if page._is_low():
+                    page._let_go()
+                elif self.gate is not None and self.owes_nothing():
+                    self.gate.open(page.name, REASON)
+            page = page.limited
+
+    def owes_nothing(self) -> bool:
+        """No debt on this very page."""
+        return self.debt_messages == 0 and self.debt_bytes == 0
+
+    def _is_high(self) -> bool:
+        return (
+            self.high_messages > 0 and self.debt_messages + self.below_messages > self.high_messages
+        ) or (self.high_bytes > 0 and self.debt_bytes + self.below_bytes > self.high_bytes)
+
+    def _is_low(self) -> bool:
+        return (
+            self.high_messages == 0 or self.debt_messages + self.below_messages <= self.low_messages
+        ) and (self.high_bytes == 0 or self.debt_bytes + self.below_bytes <= self.low_bytes)
+
+    # -- holding ---------------------------------------------------------------------------------
+
+    def _hold(self) -> None:
+        self.is_held = True
+        self.held_since_ns = 0
+        self._close_gates(self)
+
+    def _close_gates(self, holder: "Account") -> None:
+        """Close the gates from here down, for `holder`; it remembers when the first one closed."""
+        gate = self.gate
+        if gate is not None and (self is holder or not self.owes_nothing()):
+            gate.close(holder.name, REASON)
+            if holder.held_since_ns == 0:
+                holder.held_since_ns = gate.reasons[(holder.name, REASON)]
+        for child in list(self.children.values()):
+            child._close_gates(holder)
+
+    def _let_go(self) -> None:
+        """Everybody below goes on, and not one of them only (scenario 107)."""
+        self.is_held = False
+        self._open_gates(self.name)
+
+    def _open_gates(self, holder: str) -> None:
+        if self.gate is not None:
+            self.gate.open(holder, REASON)
+        for child in list(self.children.values()):
+            child._open_gates(holder)
+
+    # -- limits ----------------------------------------------------------------------------------
+
+    def set_limits(
+        self, high_messages: int, low_messages: int, high_bytes: int, low_bytes: int
+    ) -> None:
+        """Give the page its marks, or change them live; `high_*` 0: no limit in that dimension.
+        A limit set while there is debt starts from the true sums. Raises: OperatorError when a low
+        mark is negative or above its high mark."""
+        for high, low, unit in (
+            (high_messages, low_messages, "messages"),
+            (high_bytes, low_bytes, "bytes"),
+        ):
+            if high < 0 or low < 0 or low > high:
+                raise OperatorError(
+                    f"limit of {self.name}: high {high} and low {low} {unit}: low must be 0.. and "
+                    "at most high; high 0 switches the limit off"
+                )
+        self.high_messages = high_messages
+        self.low_messages = low_messages
+        self.high_bytes = high_bytes
+        self.low_bytes = low_bytes
+        self.is_limited = high_messages > 0 or high_bytes > 0
+        self.below_messages = 0
+        self.below_bytes = 0
+        if self.is_limited:
+            self.below_messages = self.total_messages() - self.debt_messages
+            self.below_bytes = self.total_bytes() - self.debt_bytes
+        self._set_marks()
+        for child in self.children.values():
+            child._relink()
+        if self.is_held and (not self.is_limited or self._is_low()):
+            self._let_go()
+        elif not self.is_lenient:
+            self.ask()
+
+    def be_lenient(self) -> None:
+        """From now on a charge never closes the gate; whoever reads has to `ask`."""
+        self.is_lenient = True
+        self._set_marks()
+
+    def _set_marks(self) -> None:
+        self.mark_messages = NO_MARK
+        self.mark_bytes = NO_MARK
+        if not self.is_lenient:
+            if self.high_messages > 0:
+                self.mark_messages = self.high_messages
+            if self.high_bytes > 0:
+                self.mark_bytes = self.high_bytes
+
+    def _relink(self) -> None:
+        """Find the nearest limited ancestor anew, from here down to the next limited page."""
+        parent = self.parent
+        self.limited = None
+        if parent is not None:
+            self.limited = parent if parent.is_limited else parent.limited
+        for child in self.children.values():
+            child._relink()
+
+    # -- stored messages -------------------------------------------------------------------------
+
+    def store(self, messages: i64, bytes_: i64) -> None:
+        if self.is_closed and not self.is_listed:
+            self._relist()
+        self.stored_messages += messages
+        self.stored_bytes += bytes_
+
+    def unstore(self, messages: i64, bytes_: i64) -> None:
+        """Raises: AssertionError if more leaves the queues than came into them."""
+        self.stored_messages -= messages
+        self.stored_bytes -= bytes_
+        assert self.stored_messages >= 0 and self.stored_bytes >= 0, "more left than was stored"
+        if self.is_closed:
+            self._vanish_if_done()
+
+    # -- sums ------------------------------------------------------------------------------------
 
     def total_messages(self) -> int:
         """Debt in messages with everything nested below."""
@@ -73,12 +285,87 @@ class Account(Cause):
             total += child.total_bytes()
         return total
 
+    def total_stored_messages(self) -> int:
+        """Messages in queues, with everything nested below."""
+        total = int(self.stored_messages)
+        for child in self.children.values():
+            total += child.total_stored_messages()
+        return total
+
+    def total_stored_bytes(self) -> int:
+        """Bytes in queues, with everything nested below."""
+        total = int(self.stored_bytes)
+        for child in self.children.values():
+            total += child.total_stored_bytes()
+        return total
+
+    def memory_bytes(self) -> int:
+        """What this page and everything below it keeps in memory: debt and stored."""
+        return self.total_bytes() + self.total_stored_bytes()
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def _attach(self, child: "Account") -> None:
+        """Put `child` below. A name may be taken by a page that is closed and not yet empty."""
+        self.attached_count += 1
+        child.key = child.name
+        if child.key in self.children:
+            child.key = f"{child.name}#{self.attached_count}"
+        self.children[child.key] = child
+        child.parent = self
+        child.is_listed = True
+        child._relink()
+
+    def move(self, parent: "Account") -> None:
+        """Put this page, with its debt and what is below it, under another parent."""
+        before = self.parent
+        messages: i64 = self.total_messages()
+        bytes_: i64 = self.total_bytes()
+        if before is not None:
+            before.children.pop(self.key, None)
+            page = self.limited
+            while page is not None:
+                page.below_messages -= messages
+                page.below_bytes -= bytes_
+                if page.is_held:
+                    self._open_gates(page.name)
+                    if page._is_low():
+                        page._let_go()
+                page = page.limited
+        parent._attach(self)
+        page = self.limited
+        while page is not None:
+            page.below_messages += messages
+            page.below_bytes += bytes_
+            if page.is_held:
+                self._close_gates(page)
+            elif not page.is_lenient:
+                page.ask()
+            page = page.limited
+
     def close(self) -> None:
-        """The cause is gone: its page leaves the ledger, what it still owes moves to its parent."""
-        parent = self.parent
-        if parent is not None:
-            parent.children.pop(self.name, None)
-            for child in list(self.children.values()):
-                child.parent = parent
-                parent.children[child.name] = child
-            self.children.clear()
+        """Nobody adds to this page on his own account any more: nobody waits on it either, and it
+        leaves the ledger when its debt, its stored messages and the pages below it are gone."""
+        self.is_closed = True
+        self.gate = None
+        self._vanish_if_done()
+
+    def _vanish_if_done(self) -> None:
+        if (
+            self.owes_nothing()
+            and self.stored_messages == 0
+            and not self.children
+            and self.is_listed
+            and self.parent is not None
+        ):
+            self.is_listed = False
+            self.parent.children.pop(self.key, None)
+            if self.parent.is_closed:
+                self.parent._vanish_if_done()
+
+    def _relist(self) -> None:
+        """Late work of a cause that had left the ledger: something it had scheduled has come."""
+        if self.parent is not None:
+            if self.parent.is_closed and not self.parent.is_listed:
+                self.parent._relist()
+            self.parent._attach(self)

@@ -10,7 +10,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import OperatorError
 from penstock.flow.account import Account
-from penstock.flow.hop import Hop
+from penstock.flow.hop import KIND_NAMES, Hop
 from penstock.flow.strategy import Strategy
 
 
@@ -39,21 +39,30 @@ class Window:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Credit(Strategy):
-    """Credit in messages, and in bytes when `bytes_window` is on."""
+    """Credit in messages, and in bytes where a byte window is on; by kind of hop."""
 
-    __slots__ = ("bytes_window", "window")
+    __slots__ = ("bytes_windows", "windows")
 
     def __init__(self, name: str, window: Window, bytes_window: Window) -> None:
+        """The same windows for every kind of hop, until `set_windows`."""
         super().__init__(name)
-        self.window = window
-        self.bytes_window = bytes_window
+        self.windows = [window] * len(KIND_NAMES)
+        self.bytes_windows = [bytes_window] * len(KIND_NAMES)
+
+    def set_windows(self, kind: int, window: Window, bytes_window: Window) -> None:
+        """From now on hops of `kind` are wired with these; `resize` gives them to one that is."""
+        self.windows[kind] = window
+        self.bytes_windows[kind] = bytes_window
 
     def wire(self, hop: Hop) -> None:
+        self.resize(hop)
+
+    def resize(self, hop: Hop) -> None:
+        """Give `hop` the window of its kind, whatever is under way (scenario 120)."""
+        window = self.windows[hop.kind]
+        bytes_window = self.bytes_windows[hop.kind]
         hop.set_window(
-            self.window.initial,
-            self.window.more_after,
-            self.bytes_window.initial,
-            self.bytes_window.more_after,
+            window.initial, window.more_after, bytes_window.initial, bytes_window.more_after
         )
 
     def charge(self, hop: Hop, origin: Account, messages: i64, bytes_: i64) -> None:
@@ -62,7 +71,7 @@ class Credit(Strategy):
         hop.balance -= messages
         hop.balance_bytes -= bytes_
         # The edge is tested here, and not in settle(), because this runs for every message.
-        if not hop.is_closed and (
+        if not hop.is_spent and (
             (hop.balance <= 0 and hop.window > 0)
             or (hop.balance_bytes <= 0 and hop.window_bytes > 0)
         ):

@@ -42,10 +42,20 @@ class Deferred:
 class Gate:
     """Named reasons why one sender is held.
 
-    name: the owner's actor id. Owner: one actor; not shared between threads.
+    name: the owner's actor id; held_ns: how long it was closed, without the hold that runs now.
+    Owner: one actor; not shared between threads.
     """
 
-    __slots__ = ("blocked_at_ns", "clock", "deferred", "is_open", "name", "observer", "reasons")
+    __slots__ = (
+        "blocked_at_ns",
+        "clock",
+        "deferred",
+        "held_ns",
+        "is_open",
+        "name",
+        "observer",
+        "reasons",
+    )
 
     def __init__(self, name: str, clock: Clock, observer: GateObserver) -> None:
         self.name = name
@@ -55,6 +65,7 @@ class Gate:
         self.reasons: dict[tuple[str, str], int] = {}
         self.deferred: list[Deferred] = []
         self.blocked_at_ns: int = -STATE_WINDOW_NS
+        self.held_ns: int = 0
 
     def close(self, peer: str, reason: str) -> None:
         """Hold the owner for (`peer`, `reason`); again for the same pair changes nothing."""
@@ -75,6 +86,7 @@ class Gate:
         now_ns = self.clock.monotonic_ns()
         if not self.reasons:
             self.is_open = True
+            self.held_ns += now_ns - self.blocked_at_ns
         # On record before the grants go out, because they may open further gates upstream.
         self.observer.gate_opened(self, peer, reason, now_ns)
         if self.is_open:

@@ -6,6 +6,8 @@
     in_flight  charged and not yet repaid
     done       repaid and not yet granted (always below more_after)
     deferred   granted by the receiver but kept while its own gate is closed
+`granted` counts every message of credit ever given back in this epoch, so that
+    sent so far = granted + deferred + done + in_flight
 An epoch counts the receiver's lives; a grant from an earlier life is ignored (law 8).
 Wiring: a hop leads to a higher layer, so hops can never form a cycle (law 7, scenario 19).
 """
@@ -20,10 +22,30 @@ LAYER_CHANNEL = 1
 LAYER_QUEUE = 3
 LAYER_STORE = 4
 
+KIND_CONNECTION_CHANNEL = 0
+KIND_CHANNEL_QUEUE = 1
+KIND_QUEUE_STORE = 2
+KIND_NAMES = ("connection_channel", "channel_queue", "queue_store")
+
+
+def kind_of(receiver_layer: int) -> int:
+    """Which kind of hop leads to `receiver_layer`: windows are set by kind."""
+    if receiver_layer >= LAYER_STORE:
+        return KIND_QUEUE_STORE
+    return KIND_CHANNEL_QUEUE if receiver_layer > LAYER_CHANNEL else KIND_CONNECTION_CHANNEL
+
+
+class HopNotes:
+    """What a strategy keeps about one hop, and nobody else looks at. Nominal base."""
+
+    __slots__ = ()
+
 
 class Hop(Deferred):
-    """sender_gate: closed for "credit" while the balance is used up; receiver_gate: while it is
-    closed, grants are deferred; `window_*` and `more_*`: see credit.Window, 0 for unlimited."""
+    """kind: KIND_*, by where it leads; sender_gate: closed for "credit" while the balance is used
+    up; receiver_gate: while it is closed, grants are deferred; `window_*` and `more_*`: see
+    credit.Window, 0 for unlimited. is_spent: closed for want of credit; is_held: by a rate limit of
+    the receiver; is_closed: by either, nothing is handed over."""
 
     __slots__ = (
         "balance",
@@ -34,12 +56,18 @@ class Hop(Deferred):
         "done",
         "done_bytes",
         "epoch",
+        "granted",
+        "grants_rest",
         "in_flight",
         "in_flight_bytes",
         "is_closed",
+        "is_held",
+        "is_spent",
+        "kind",
         "more_after",
         "more_after_bytes",
         "name",
+        "notes",
         "receiver",
         "receiver_gate",
         "sender",
@@ -63,6 +91,7 @@ class Hop(Deferred):
                 f"{receiver_layer}, and hops must lead downstream so that they cannot form a cycle"
             )
         self.name = f"{sender} -> {receiver}"
+        self.kind: i64 = kind_of(receiver_layer)
         self.sender = sender
         self.receiver = receiver
         self.sender_gate = sender_gate
@@ -80,8 +109,13 @@ class Hop(Deferred):
         self.deferred: i64 = 0
         self.deferred_bytes: i64 = 0
         self.epoch: i64 = 0
+        self.granted: i64 = 0
         self.blocks: i64 = 0
         self.is_closed = False
+        self.is_held = False
+        self.is_spent = False
+        self.notes: HopNotes | None = None
+        self.grants_rest = False
 
     def set_window(self, window: int, more_after: int, window_bytes: int, more_bytes: int) -> None:
         """Give the hop its window, or change it live: the balance moves by the difference and may
@@ -101,13 +135,29 @@ class Hop(Deferred):
         spent = (self.window > 0 and self.balance <= 0) or (
             self.window_bytes > 0 and self.balance_bytes <= 0
         )
-        if spent and not self.is_closed:
+        if spent and not self.is_spent:
+            self.is_spent = True
             self.is_closed = True
             self.blocks += 1
             self.sender_gate.close(self.receiver, "credit")
-        elif self.is_closed and not spent:
-            self.is_closed = False
+        elif self.is_spent and not spent:
+            self.is_spent = False
+            self.is_closed = self.is_held
             self.sender_gate.open(self.receiver, "credit")
+
+    def hold(self, peer: str) -> None:
+        """Nothing more may be handed over, because the receiver's rate limit `peer` is used up."""
+        if not self.is_held:
+            self.is_held = True
+            self.is_closed = True
+            self.sender_gate.close(peer, "rate")
+
+    def let_on(self, peer: str) -> None:
+        """`peer` has tokens again; want of credit may still keep the hop closed."""
+        if self.is_held:
+            self.is_held = False
+            self.is_closed = self.is_spent
+            self.sender_gate.open(peer, "rate")
 
     def grant_due(self) -> None:
         """The receiver grants what it has repaid, in whole quanta; keeps it while it is held."""
@@ -137,18 +187,28 @@ class Hop(Deferred):
         """A grant arrives at the sender. One from an earlier `epoch` is ignored (scenario 12)."""
         if epoch != self.epoch:
             return
+        self.granted += messages
         self.balance += messages
         self.balance_bytes += bytes_
-        if self.is_closed:
+        if self.is_spent:
             self.settle()
 
     def release(self) -> None:
         """The receiver's gate opened: send what was deferred."""
         messages = self.deferred
         bytes_ = self.deferred_bytes
+        if self.grants_rest:
+            messages += self.done
+            bytes_ += self.done_bytes
+            self.done = 0
+            self.done_bytes = 0
         self.deferred = 0
         self.deferred_bytes = 0
         self.grant(messages, bytes_, self.epoch)
+
+    def repaid(self) -> int:
+        """Messages the receiver has finished in this epoch; it stands still while it does not."""
+        return int(self.granted + self.deferred + self.done)
 
     def check(self) -> None:
         """Assert law 1 in both dimensions. Raises: AssertionError naming the hop."""

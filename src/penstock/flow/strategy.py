@@ -19,6 +19,16 @@ class Strategy:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def join(self, account: Account) -> None:
+        """The page of a connection begins its life under this strategy."""
+
+    def before_read(self, account: Account) -> None:
+        """Somebody is about to read work of `account`; its gate says afterwards whether he may."""
+
+    def low_of(self, high: int) -> int:
+        """The debt at which a page that was held above `high` goes on, unless told otherwise."""
+        return high // 2
+
     def wire(self, hop: Hop) -> None:
         """A hop begins its life under this strategy."""
 
@@ -35,6 +45,11 @@ class Strategy:
         assert hop.in_flight >= 0 and hop.in_flight_bytes >= 0, "repaid more than was charged"
         origin.repay(messages, bytes_)
 
+    def repair(self, hop: Hop, origin: Account) -> None:
+        """The books of `hop` are wrong, which is a bug of ours: begin anew, with a whole window."""
+        self.forget(hop, origin)
+        self.wire(hop)
+
     def forget(self, hop: Hop, origin: Account) -> None:
         """The receiver is gone: what it held is repaid, the balance starts anew, the epoch ends."""
         if hop.in_flight > 0 or hop.in_flight_bytes > 0:
@@ -47,6 +62,7 @@ class Strategy:
         hop.done_bytes = 0
         hop.deferred = 0
         hop.deferred_bytes = 0
+        hop.granted = 0
         hop.balance = hop.window
         hop.balance_bytes = hop.window_bytes
         hop.epoch += 1

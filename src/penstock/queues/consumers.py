@@ -7,6 +7,7 @@ The queue keeps ready consumers in a ring and serves one message to each in turn
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
+from penstock.queues.queue import ClassicQueue
 
 REASON_NONE = 0
 REASON_PREFETCH = 1
@@ -14,22 +15,33 @@ REASON_UNSENT = 2
 REASON_SOCKET = 3
 REASON_CHANNEL_FLOW = 4
 REASON_CHANNEL_PREFETCH = 5
-REASON_NAMES = ("", "prefetch", "unsent", "socket", "client_flow", "channel prefetch")
+REASON_STANDBY = 6
+REASON_NAMES = ("", "prefetch", "unsent", "socket", "client_flow", "channel prefetch", "standby")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DeliverySink:
     """Where deliveries go: the consumer's channel. Nominal base.
 
-    `prefetch`, `unacked`: the channel-wide window of basic.qos global=true, 0 for none."""
+    `prefetch`, `prefetch_bytes`: the channel-wide windows of basic.qos global=true, 0 for none;
+    `unacked_*`: unanswered deliveries to all its consumers, and the bytes of their bodies."""
 
-    __slots__ = ("is_flow_active", "is_output_open", "prefetch", "unacked_count")
+    __slots__ = (
+        "is_flow_active",
+        "is_output_open",
+        "prefetch",
+        "prefetch_bytes",
+        "unacked_bytes",
+        "unacked_count",
+    )
 
     def __init__(self) -> None:
         self.is_flow_active = True
         self.is_output_open = True
         self.prefetch: i64 = 0
+        self.prefetch_bytes: i64 = 0
         self.unacked_count: i64 = 0
+        self.unacked_bytes: i64 = 0
 
     def deliver(
         self, consumer: "Consumer", message: Message, position: i64, redelivered: bool
@@ -74,7 +86,8 @@ class ConsumerQueue:
 
 
 class Consumer:
-    """One basic.consume. prefetch: deliveries, 0 for unlimited; holder: its connection's id."""
+    """One basic.consume. prefetch: deliveries, 0 for unlimited; prefetch_bytes: of bodies, 0 for
+    unlimited; priority: those of a higher one are served before it; holder: its connection's id."""
 
     __slots__ = (
         "arguments",
@@ -89,12 +102,15 @@ class Consumer:
         "is_no_ack",
         "is_ready",
         "prefetch",
+        "prefetch_bytes",
+        "priority",
         "queue",
         "reason",
         "sink",
         "started_ns",
         "tag",
         "unacked",
+        "unacked_bytes",
         "unsent",
     )
 
@@ -118,6 +134,9 @@ class Consumer:
         self.prefetch: i64 = prefetch
         self.arguments = arguments
         self.unacked: i64 = 0
+        self.prefetch_bytes: i64 = 0
+        self.priority: i64 = 0
+        self.unacked_bytes: i64 = 0
         self.delivered: i64 = 0
         self.is_ready = False
         self.is_held = False
@@ -157,15 +176,50 @@ class Consumer:
                 return 0
             if mine < room:
                 room = mine
+        if self.prefetch_bytes > 0 or sink.prefetch_bytes > 0:
+            return self._room_in_bytes(room)
         self.reason = REASON_NONE
         return room
+
+    def _room_in_bytes(self, room: i64) -> i64:
+        """With a window in bytes the next message's size decides, so one at a time; see `fits`."""
+        sink = self.sink
+        if sink.prefetch_bytes > 0 and sink.unacked_bytes >= sink.prefetch_bytes:
+            self.reason = REASON_CHANNEL_PREFETCH
+            return 0
+        limit: i64 = self.prefetch_bytes
+        if limit > 0 and not self.is_no_ack and self.unacked_bytes >= limit:
+            self.reason = REASON_PREFETCH
+            return 0
+        self.reason = REASON_NONE
+        return 1
+
+    def fits(self, messages: ClassicQueue) -> bool:
+        """Whether the first of `messages` may be given now by its size; sets `reason` if not. One
+        always may when nothing is unanswered (AMQP 0-9-1 basic.qos prefetch-size), so whoever is
+        held here has something to answer, which brings it back."""
+        sink = self.sink
+        limit: i64 = sink.prefetch_bytes
+        if self.is_no_ack or (limit == 0 and self.prefetch_bytes == 0):
+            return True
+        if messages.ready_count() == 0:
+            return True
+        bytes_: i64 = messages.first_bytes()
+        if limit > 0 and sink.unacked_count > 0 and sink.unacked_bytes + bytes_ > limit:
+            self.reason = REASON_CHANNEL_PREFETCH
+            return False
+        limit = self.prefetch_bytes
+        if limit > 0 and self.unacked > 0 and self.unacked_bytes + bytes_ > limit:
+            self.reason = REASON_PREFETCH
+            return False
+        return True
 
 
 class Delivery:
     """One unanswered delivery. `position`: its place in the queue; `consumer` is None for
-    basic.get."""
+    basic.get; `given_ns`: when it was given, to the second, see unacked.Stamp."""
 
-    __slots__ = ("consumer", "message", "position", "queue", "tag")
+    __slots__ = ("consumer", "given_ns", "message", "position", "queue", "tag")
 
     def __init__(
         self,
@@ -174,8 +228,10 @@ class Delivery:
         queue: ConsumerQueue,
         consumer: Consumer | None,
         position: i64,
+        given_ns: i64,
     ) -> None:
         self.tag: i64 = tag
+        self.given_ns: i64 = given_ns
         self.message = message
         self.queue = queue
         self.consumer = consumer

@@ -7,13 +7,14 @@ come back keep the position they had, so they are served before the ring and in 
 """
 
 from heapq import heappop, heappush
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.protocol.content import Message
 from penstock.queues.ring import MessageRing
 
-MESSAGE_OVERHEAD_BYTES = 130
+MESSAGE_OVERHEAD_BYTES: Final = 130
 """What a queued message costs beside its frames: object, byte string header, place in the ring."""
 
 
@@ -31,7 +32,8 @@ class Returned:
 
 
 class ClassicQueue:
-    """Messages at rest. `taken`: messages ever taken from the ring = position of its head.
+    """Messages at rest. `taken`: messages ever taken from the ring = position of its head;
+    is_ruled: each has a record of its own, see queues/ruled.
 
     After `take`, `position` and `redelivered` describe the message just taken."""
 
@@ -39,6 +41,7 @@ class ClassicQueue:
         "ack_count",
         "bytes_ready",
         "deliver_count",
+        "is_ruled",
         "position",
         "publish_count",
         "redelivered",
@@ -54,6 +57,7 @@ class ClassicQueue:
         self.taken: i64 = 0
         self.bytes_ready: i64 = 0
         self.position: i64 = 0
+        self.is_ruled = False
         self.redelivered = False
         self.publish_count: i64 = 0
         self.deliver_count: i64 = 0
@@ -65,9 +69,10 @@ class ClassicQueue:
 
     def add(self, message: Message) -> None:
         """A new message, behind all others."""
+        size: i64 = len(message.raw)
+        self.bytes_ready += size + MESSAGE_OVERHEAD_BYTES
         self.ring.items.append(message)
         self.publish_count += 1
-        self.bytes_ready += len(message.raw) + MESSAGE_OVERHEAD_BYTES
 
     def take(self) -> Message:
         """The first ready message. Raises: IndexError when there is none."""
@@ -81,9 +86,17 @@ class ClassicQueue:
             self.position = self.taken
             self.taken += 1
             self.redelivered = False
-        self.bytes_ready -= len(message.raw) + MESSAGE_OVERHEAD_BYTES
+        size: i64 = len(message.raw)
+        self.bytes_ready -= size + MESSAGE_OVERHEAD_BYTES
         self.deliver_count += 1
         return message
+
+    def first_bytes(self) -> i64:
+        """Bytes in the body of the first ready message. Raises: IndexError when there is none."""
+        if self.returned:
+            return self.returned[0].message.body_bytes
+        ring = self.ring
+        return ring.items[ring.head].body_bytes
 
     def put_back(self, position: i64, message: Message) -> None:
         """A delivered message comes back to where it was."""
@@ -91,9 +104,37 @@ class ClassicQueue:
         self.bytes_ready += len(message.raw) + MESSAGE_OVERHEAD_BYTES
         self.requeue_count += 1
 
+    def settled(self, position: i64) -> None:
+        """What was taken at `position` will not come back; a plain queue keeps no record of it."""
+
+    def shed(self) -> Message:
+        """Give up the first ready message, which nobody gets. Raises: IndexError when there is
+        none."""
+        message = self.take()
+        self.deliver_count -= 1
+        return message
+
+    def copy_counts(self, other: "ClassicQueue") -> None:
+        """Count on from where `other` is, which this queue takes the place of."""
+        self.publish_count = other.publish_count
+        self.deliver_count = other.deliver_count
+        self.ack_count = other.ack_count
+        self.requeue_count = other.requeue_count
+
+    def ready_messages(self, step: int = 1) -> list[Message]:
+        """Every `step`th message that is ready, for whoever counts them."""
+        found = [entry.message for entry in self.returned[::step]]
+        found.extend(self.ring.items[int(self.ring.head) :: step])
+        return found
+
     def purge(self) -> int:
-        """Drop everything that is ready; how many there were."""
+        """Drop everything that is ready; how many there were. Each is repaid to its cause."""
         count = int(self.ready_count())
+        for message in self.ring.items[self.ring.head :]:
+            message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+        for entry in self.returned:
+            message = entry.message
+            message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
         self.taken += len(self.ring)
         self.ring.clear()
         self.returned.clear()

@@ -17,13 +17,27 @@ SPARSE_PLACES = 1024
 """Places a list may have whatever is in it."""
 
 
+class Stamp:
+    """A time that is good to a second, set by the broker's once-a-second work: a delivery is dated
+    without reading a clock. `now_ns`: monotonic nanoseconds, at most about STAMP_NS ago."""
+
+    __slots__ = ("now_ns",)
+
+    def __init__(self, now_ns: int) -> None:
+        self.now_ns: i64 = now_ns
+
+
+STAMP_NS = 1_000_000_000
+
+
 class UnackedTable:
     """Unanswered deliveries of one channel. `next_tag`: the tag of the next delivery, 1.. ;
     `old`: those whose tags are below `base`, in the order of their tags."""
 
-    __slots__ = ("base", "count", "entries", "head", "next_tag", "old")
+    __slots__ = ("base", "count", "entries", "head", "next_tag", "old", "stamp")
 
-    def __init__(self) -> None:
+    def __init__(self, stamp: Stamp) -> None:
+        self.stamp = stamp
         self.entries: list[Delivery | None] = []
         self.old: dict[int, Delivery] = {}
         self.base: i64 = 1
@@ -50,7 +64,9 @@ class UnackedTable:
         """Remember a delivery; its tag."""
         tag: i64 = self.next_tag
         self.next_tag = tag + 1
-        self.entries.append(Delivery(tag, message, queue, consumer, position))
+        self.entries.append(
+            Delivery(tag, message, queue, consumer, position, self.stamp.now_ns)
+        )
         self.count += 1
         if len(self.entries) > 2 * SPARSE_PLACES:
             self._thin_out()
@@ -93,6 +109,18 @@ class UnackedTable:
             self.head = last + 1
         self._trim()
         return taken
+
+    def oldest(self) -> Delivery | None:
+        """The delivery with the lowest tag; None when nothing is unanswered."""
+        for delivery in self.old.values():
+            return delivery
+        index: i64 = self.head
+        while index < len(self.entries):
+            entry = self.entries[index]
+            if entry is not None:
+                return entry
+            index += 1
+        return None
 
     def is_known(self, tag: i64) -> bool:
         """True if `tag` was delivered and is unanswered."""

@@ -2,15 +2,16 @@
 
 host = "127.0.0.1"        port = 5672        profile = "penstock"
 [[users]]                 name = "app"       password = "..."
+[[rates]]                 user = "app"       messages = 500      bytes = 1000000
 """
 
 import tomllib
 from dataclasses import fields
 from pathlib import Path
 
-from penstock.base.config import Config, UserConfig
+from penstock.base.config import AlarmAction, Config, RateRow, UserConfig
 from penstock.base.errors import OperatorError
-from penstock.base.limits import LIMITS
+from penstock.base.limits import LIMITS, RATE_CONNECTION_MESSAGES
 
 _BOUNDS = {limit.name: limit for limit in LIMITS}
 
@@ -31,6 +32,10 @@ def read_config(path: str) -> Config:
             raise OperatorError(f"{path}: unknown key '{key}'; known: {', '.join(sorted(known))}")
         if key == "users":
             values[key] = _users(path, value)
+        elif key == "alarm_actions":
+            values[key] = _alarm_actions(path, value)
+        elif key == "rates":
+            values[key] = _rates(path, value)
         elif key == "vhosts":
             values[key] = _names(path, key, value)
         else:
@@ -56,6 +61,50 @@ def _names(path: str, key: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise OperatorError(f"{path}: {key} must be a list of strings")
     return tuple(value)
+
+
+def _alarm_actions(path: str, value: object) -> tuple[AlarmAction, ...]:
+    """Whether an action is one is said by broker/alarm_actions, of every way to give it."""
+    if not isinstance(value, list):
+        raise OperatorError(f"{path}: alarm_actions must be written as [[alarm_actions]] tables")
+    rows = []
+    for one in value:
+        if not isinstance(one, dict) or not all(isinstance(text, str) for text in one.values()):
+            raise OperatorError(f"{path}: an [[alarm_actions]] table holds strings only")
+        unknown = set(one) - {"action", "vhost", "user"}
+        if unknown or "action" not in one:
+            wrong = f"unknown key '{sorted(unknown)[0]}'" if unknown else "no action"
+            raise OperatorError(f"{path}: an [[alarm_actions]] table has {wrong}")
+        rows.append(AlarmAction(one["action"], one.get("vhost", ""), one.get("user", "")))
+    return tuple(rows)
+
+
+def _rates(path: str, value: object) -> tuple[RateRow, ...]:
+    """Each table names one of user, vhost or queue, and messages, bytes or both."""
+    if not isinstance(value, list):
+        raise OperatorError(f"{path}: rates must be written as [[rates]] tables")
+    rows = []
+    for one in value:
+        table = one if isinstance(one, dict) else {}
+        scopes = [scope for scope in ("user", "vhost", "queue") if scope in table]
+        unknown = set(table) - {"user", "vhost", "queue", "messages", "bytes"}
+        if unknown:
+            raise OperatorError(f"{path}: a [[rates]] table has unknown key '{sorted(unknown)[0]}'")
+        if len(scopes) != 1 or not isinstance(table[scopes[0]], str):
+            raise OperatorError(
+                f"{path}: a [[rates]] table names one of user, vhost or queue (a string), "
+                "for example queue = '/orders' or user = '*'"
+            )
+        limits = [table[unit] for unit in ("messages", "bytes") if unit in table]
+        highest = RATE_CONNECTION_MESSAGES.highest
+        if not limits or not all(type(one) is int and 1 <= one <= highest for one in limits):
+            raise OperatorError(
+                f"{path}: the [[rates]] table of {scopes[0]} '{table[scopes[0]]}' needs messages, "
+                f"bytes or both, 1..{highest} a second"
+            )
+        pattern = table[scopes[0]]
+        rows.append(RateRow(scopes[0], pattern, table.get("messages", 0), table.get("bytes", 0)))
+    return tuple(rows)
 
 
 def _users(path: str, value: object) -> tuple[UserConfig, ...]:

@@ -15,6 +15,8 @@ from penstock.telemetry.recorder import Recorder, RecorderReader
 from penstock.telemetry.snapshots import ActorSnapshot
 from penstock.telemetry.trace import TraceHeader, encode_events, encode_header
 
+SAMPLED = frozenset({"conn", "chan", "queue", "consumer", "alarm"})
+
 
 class EventFile:
     """An open event file. Raises: OperatorError when it cannot be made."""
@@ -43,25 +45,31 @@ class EventFile:
 
     def sample(self, snapshots: dict[str, ActorSnapshot]) -> None:
         """Put the actors' cumulative numbers on record."""
-        record = self.recorder
         for one in snapshots.values():
-            times = one.times
-            record.record_times(
-                one.actor, times.idle_ns, times.busy_ns, times.blocked_ns, times.waiting_ns
+            self.sample_one(one)
+
+    def sample_one(self, one: ActorSnapshot) -> None:
+        """Put one actor's cumulative numbers on record; accounts and the node have no time."""
+        if one.kind not in SAMPLED:
+            return
+        record = self.recorder
+        times = one.times
+        record.record_times(
+            one.actor, times.idle_ns, times.busy_ns, times.blocked_ns, times.waiting_ns
+        )
+        if one.kind in ("queue", "conn"):
+            number = one.numbers
+            record.record_counts(
+                QUEUE_SAMPLE if one.kind == "queue" else CONNECTION_SAMPLE,
+                one.actor,
+                int(number.get("ready", 0)),
+                int(number.get("unacked", 0)),
+                int(number.get("bytes", 0)),
+                int(number.get("published", 0)),
+                int(number.get("delivered", 0)),
+                int(number.get("acked", 0)),
+                int(number.get("consumers", 0)),
             )
-            if one.kind in ("queue", "conn"):
-                number = one.numbers
-                record.record_counts(
-                    QUEUE_SAMPLE if one.kind == "queue" else CONNECTION_SAMPLE,
-                    one.actor,
-                    int(number.get("ready", 0)),
-                    int(number.get("unacked", 0)),
-                    int(number.get("bytes", 0)),
-                    int(number.get("published", 0)),
-                    int(number.get("delivered", 0)),
-                    int(number.get("acked", 0)),
-                    int(number.get("consumers", 0)),
-                )
 
     def write(self) -> None:
         """Everything recorded since the last call."""

@@ -8,13 +8,12 @@ import psutil
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
+from penstock.server.patience import watch_host
 from penstock.server.poller import Poller
 from penstock.server.sockets import SocketShell
 
 ACCEPTS_PER_EVENT = 64
 BACK_OFF_S = 0.1
-VANISHED_MS = 30_000
-"""Unacknowledged output for this long means the peer's host is gone."""
 
 
 class Listener:
@@ -85,10 +84,8 @@ class Listener:
 def set_up(sock: socket.socket) -> None:
     """The options of a client's socket. Raises: OSError."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        # A host that vanished is noticed although nothing is read from it just now.
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, VANISHED_MS)
+    # Until the heartbeat is known, as if it were the shortest.
+    watch_host(sock, 1)
 
 
 def open_socket(host: str, port: int) -> socket.socket:

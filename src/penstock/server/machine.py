@@ -3,15 +3,11 @@
 import os
 import secrets
 import time
-from pathlib import Path
 
 import psutil
 
 from penstock.base.chance import Chance
 from penstock.base.clock import Clock
-
-WATERMARK_SHARE = 0.4
-"""Of the machine's or the cgroup's memory, when no absolute watermark is configured."""
 
 
 class SystemClock(Clock):
@@ -27,22 +23,10 @@ class SystemChance(Chance):
         return secrets.token_bytes(size)
 
 
-def memory_total_bytes() -> int:
-    """What this process may use: its cgroup's limit, or all of the machine's memory."""
+def memory_total_bytes(group_limit_bytes: int) -> int:
+    """What this process may use: its control group's limit, 0 for none, or all there is."""
     total = int(psutil.virtual_memory().total)
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            text = Path(path).read_text(encoding="ascii").strip()
-        except OSError:
-            continue
-        if text.isdigit() and 0 < int(text) < total:
-            return int(text)
-    return total
-
-
-def memory_high_bytes(configured: int) -> int:
-    """The memory watermark: `configured`, or the default share of what there is."""
-    return configured or int(memory_total_bytes() * WATERMARK_SHARE)
+    return min(total, group_limit_bytes) if group_limit_bytes > 0 else total
 
 
 def resident_bytes() -> int:

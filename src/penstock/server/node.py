@@ -9,27 +9,27 @@ from uuid import uuid4
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.base.limits import WINDOW_SNAPSHOTS
+from penstock.broker.alarm_settings import offer as offer_alarm_settings
+from penstock.broker.alarm_watch import AlarmWatch, memory_mark_bytes
 from penstock.broker.broker import Broker, Log
 from penstock.broker.reader import PHASE_CLOSING, PHASE_OPEN, Connection
 from penstock.broker.views import actor_snapshots
+from penstock.flow.disk_polling import POLL_MS_MAX
 from penstock.protocol.methods import ConnectionClose
 from penstock.protocol.methods.codec import method_frame
 from penstock.server.control_client import control_path
 from penstock.server.control_socket import ControlSocket
+from penstock.server.due_timer import DueTimer
 from penstock.server.event_files import EventFile
+from penstock.server.flight_deck import FlightDeck
 from penstock.server.listener import Listener
 from penstock.server.log_lines import LineLog
-from penstock.server.machine import (
-    SystemChance,
-    SystemClock,
-    memory_high_bytes,
-    resident_bytes,
-)
+from penstock.server.machine import SystemChance, SystemClock
+from penstock.server.patience import OutputPatience
 from penstock.server.poller import make_poller
 from penstock.server.questions import Questions
 from penstock.server.sockets import SocketShell
-from penstock.telemetry.window import WindowHistory
+from penstock.server.surroundings import MachineSurroundings
 
 TICK_S = 1.0
 RELIEF_S = 0.1
@@ -39,8 +39,6 @@ DRAIN_S = 2.0
 NS_PER_MS = 1_000_000
 COLLECT_AFTER = 2_000
 """Ended connections, about 20 MB of them, that are worth one full collection."""
-CLEAR_SHARE = 0.9
-"""The memory alarm clears below this share of the watermark, so that it cannot flap (W9)."""
 
 
 class Node:
@@ -51,29 +49,39 @@ class Node:
         self.loop = loop
         self.log = log
         self.clock = SystemClock()
-        self.broker = Broker(
-            config, self.clock, SystemChance(), log, memory_high_bytes(config.memory_high_bytes)
-        )
+        around = MachineSurroundings(config, log, self._run_soon)
+        mark_bytes = memory_mark_bytes(config, around.memory_total_bytes())
+        self.broker = Broker(config, self.clock, SystemChance(), log, mark_bytes)
+        self.watch = AlarmWatch(self.broker, around)
+        offer_alarm_settings(self.broker.settings, self.watch)
         self.poller = make_poller(loop, self.broker.scheduler)
-        self.history = WindowHistory(WINDOW_SNAPSHOTS.default)
+        self.due_timer = DueTimer(loop, self.clock, self.broker.dues, log, self._run_soon)
+        self.boot_id = uuid4().hex[:12]
+        self.flight = FlightDeck(self.broker, loop, self.boot_id)
+        self.history = self.flight.history
         self.listener: Listener | None = None
         self.control: ControlSocket | None = None
         self.events: EventFile | None = None
         self.ticks: list[asyncio.TimerHandle] = []
+        self.disk_look: asyncio.TimerHandle | None = None
         self.stopped = asyncio.Event()
         self.collected_count = 0
+        self.patience = OutputPatience()
 
     async def start(self) -> None:
         """Open everything. Raises: OperatorError."""
         config = self.config
         if config.events_dir != "":
             self.events = EventFile(
-                config.events_dir, uuid4().hex[:12], self.clock, self.broker.recorder
+                config.events_dir, self.boot_id, self.clock, self.broker.recorder
             )
         self.listener = Listener(self.broker, self.poller, self.loop, config.host, config.port)
         path = config.control_socket or control_path(self.listener.port)
-        self.control = ControlSocket(path, Questions(self.broker, self.history).answer)
+        questions = Questions(self.broker, self.flight, self._run_soon)
+        self.control = ControlSocket(path, questions.answer)
         await self.control.start()
+        self.watch.check_memory()
+        self._look_at_disk()
         self._every(TICK_S, self.tick)
         self._every(RELIEF_S, self.relieve)
         if self.events is not None:
@@ -93,6 +101,10 @@ class Node:
 
         self.ticks.append(self.loop.call_later(seconds, again))
 
+    def _run_soon(self) -> None:
+        """Somebody has work that no socket has brought."""
+        self.poller.request()
+
     def relieve(self) -> None:
         """Ten times a second: let connections on whose own acks may stand behind their publishes
         (scenario 29)."""
@@ -101,22 +113,24 @@ class Node:
             if not connection.gate.is_open and connection.phase == PHASE_OPEN:
                 connection.break_standstill(now_ns)
                 self.poller.request()
+        if self.broker.care.often(now_ns):
+            self.poller.request()
 
     def tick(self) -> None:
         """Once a second: memory, heartbeats, handshakes, samples."""
         now_ns = self.clock.monotonic_ns()
-        self._check_memory()
+        self.watch.check_memory()
         for connection in list(self.broker.connections.values()):
             if connection.phase != PHASE_OPEN:
                 self._check_patience(connection, now_ns)
             else:
                 self._check_heartbeat(connection, now_ns)
             connection.output.rest()
+        self.broker.watch_hops(now_ns)
+        self.broker.care.tick(now_ns)
+        self.patience.forget_gone(self.broker.connections)
         self._collect_garbage()
-        snapshots = actor_snapshots(self.broker)
-        self.history.push(now_ns, snapshots)
-        if self.events is not None:
-            self.events.sample(snapshots)
+        self.flight.tick(None if self.events is None else self.events.sample_one)
         self.poller.request()
 
     def _collect_garbage(self) -> None:
@@ -158,19 +172,27 @@ class Node:
         if heartbeat.is_peer_dead(now_ns):
             self._cut(connection, "missed heartbeats from client")
             return
+        held = int(connection.output.held_bytes)
+        taken = shell.taken_bytes() if held > 0 else 0
+        if self.patience.is_over(
+            connection.name, held, taken, negotiator.tuning.heartbeat_s, now_ns
+        ):
+            self._cut(connection, f"took nothing of {held} bytes for too many heartbeats")
+            return
         if heartbeat.is_send_due(now_ns):
             connection.output.writer.write(HEARTBEAT_FRAME)
             connection.output.mark()
             heartbeat.sent(now_ns)
 
-    def _check_memory(self) -> None:
-        used = resident_bytes()
-        self.broker.memory_used_bytes = used
-        high = self.broker.memory_high_bytes
-        if used > high:
-            self.broker.set_alarm("memory", f"{used} bytes of {high} are used")
-        elif used < high * CLEAR_SHARE:
-            self.broker.clear_alarm("memory")
+    def _look_at_disk(self) -> None:
+        """As often as the room that is left asks for."""
+        wait_ms = POLL_MS_MAX
+        try:
+            wait_ms = self.watch.check_disk()
+            self.poller.request()
+        except Exception as error:
+            self.log.error("cannot look at the disk; it is tried again", error)
+        self.disk_look = self.loop.call_later(wait_ms / 1000, self._look_at_disk)
 
     async def stop(self) -> None:
         """Tell every client, let outputs drain for a moment, close everything; once."""
@@ -179,6 +201,11 @@ class Node:
         self.stopped.set()
         for handle in self.ticks:
             handle.cancel()
+        if self.disk_look is not None:
+            self.disk_look.cancel()
+        self.due_timer.stop()
+        self.watch.around.give_up_reserve()
+        self.flight.close()
         if self.listener is not None:
             self.listener.stop_accepting()
         farewell = method_frame(

@@ -1,22 +1,23 @@
-"""What the control socket answers: why, flow, status."""
+"""What the control socket answers: why, status, flow, the flight recorder."""
 
-import msgspec
+from collections.abc import Callable
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
-from penstock.telemetry.explain import KINDS, explain
-from penstock.telemetry.render import render
-from penstock.telemetry.window import WindowHistory
-
-WINDOW_S_MAX = 60.0
+from penstock.server.flight_deck import FlightDeck
+from penstock.server.questions_flow import FlowQuestions
+from penstock.server.questions_record import RecordQuestions
+from penstock.telemetry.asking import Question, ask_why
 
 
 class Questions:
     """Answers from the broker's present and the history of its last seconds."""
 
-    def __init__(self, broker: Broker, history: WindowHistory) -> None:
+    def __init__(self, broker: Broker, deck: FlightDeck, run_soon: Callable[[], None]) -> None:
         self.broker = broker
-        self.history = history
+        self.history = deck.history
+        self.records = RecordQuestions(deck)
+        self.flow = FlowQuestions(broker, self.history.over, run_soon)
 
     def answer(self, request: dict[str, object]) -> dict[str, object]:
         """Raises: OperatorError for a question it does not know."""
@@ -25,70 +26,29 @@ class Questions:
             return self._why(request)
         if op == "status":
             return self._status()
-        raise OperatorError(f"unknown question {op!r}; one of: why, status")
+        if op == "flow":
+            return self.flow.answer(request)
+        if op == "record":
+            return self.records.record(request)
+        if op == "events":
+            return self.records.events(request)
+        raise OperatorError(f"unknown question {op!r}; one of: why, status, flow, record, events")
 
     def _why(self, request: dict[str, object]) -> dict[str, object]:
-        kind = str(request.get("kind", "publish"))
-        name = str(request.get("name", ""))
-        window = request.get("window_s", 10.0)
-        if not isinstance(window, int | float) or not 0 < window <= WINDOW_S_MAX:
-            raise OperatorError(f"window of {window} s: must be above 0 and at most {WINDOW_S_MAX}")
-        if kind == "memory":
-            return self._why_memory()
-        if kind not in KINDS and kind not in ("publish", "not"):
-            raise OperatorError(f"unknown kind '{kind}'; one of: {', '.join(KINDS)}, publish, not")
-        windows = self.history.over(float(window))
-        answer = explain(
-            kind,
-            self._by_given_name(kind, name),
-            windows,
-            self.broker.clock.monotonic_ns(),
-            float(window),
+        answer = ask_why(
+            self.history,
+            Question(
+                str(request.get("kind", "publish")),
+                str(request.get("name", "")),
+                _seconds(request, "window_s", 10.0),
+                _seconds(request, "ago_s", 0.0),
+            ),
         )
         return {
-            "explanation": msgspec.to_builtins(answer),
-            "text": render(answer),
+            "explanation": answer.explanation,
+            "text": answer.text,
+            "exit_status": answer.exit_status,
         }
-
-    def _why_memory(self) -> dict[str, object]:
-        """Who holds the memory: use, watermark, and the five biggest queues."""
-        broker = self.broker
-        held = {
-            actor.identity: int(actor.messages.bytes_ready + actor.unacked_bytes)
-            for vhost in broker.vhosts.values()
-            for actor in vhost.queues.values()
-        }
-        biggest = sorted(held.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
-        used, high = broker.memory_used_bytes, broker.memory_high_bytes
-        is_held = "alarm:memory" in broker.alarms
-        lines = [
-            f"memory: {used / 1e6:,.1f} MB of {high / 1e6:,.1f} MB used "
-            f"({100 * used / max(1, high):.1f} %); "
-            + (
-                "publishing is held for every connection, consumers continue"
-                if is_held
-                else "nothing is held for memory"
-            )
-        ]
-        lines += [f"  {name}  {size / 1e6:,.1f} MB" for name, size in biggest if size > 0]
-        return {
-            "explanation": {
-                "used_bytes": used,
-                "limit_bytes": high,
-                "is_held": is_held,
-                "queues": dict(biggest),
-                "blocked_share": 1.0 if is_held else 0.0,
-            },
-            "text": "\n".join(lines),
-        }
-
-    def _by_given_name(self, kind: str, name: str) -> str:
-        """A connection's own name for itself, where the client gave one, leads to its peer name."""
-        if kind == "connection":
-            for one in self.broker.negotiators.values():
-                if one.client_properties.get("connection_name") == name:
-                    return one.peer
-        return name
 
     def _status(self) -> dict[str, object]:
         broker = self.broker
@@ -112,3 +72,10 @@ class Questions:
             "turns": int(broker.scheduler.turns),
             "events_dropped": broker.recorder.dropped,
         }
+
+
+def _seconds(request: dict[str, object], key: str, default: float) -> float:
+    value = request.get(key, default)
+    if isinstance(value, int | float):
+        return float(value)
+    raise OperatorError(f"{key} = {value!r} is not a number of seconds")

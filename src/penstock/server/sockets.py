@@ -11,6 +11,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.output import Output, OutputLine
 from penstock.broker.reader import PHASE_CLOSED, PHASE_CLOSING, Connection
 from penstock.broker.shell import Shell
+from penstock.server.patience import unsent_bytes, watch_host
 from penstock.server.poller import READ, WRITE, Poller, Watched
 
 READ_BYTES = 65_536
@@ -191,6 +192,7 @@ class SocketShell(Shell):
         self.received_bytes += len(data)
         if len(data) == READ_BYTES:
             self.poller.is_more_likely = True
+            self.poller.has_backlog = True
         connection.receive(data)
         return True
 
@@ -217,6 +219,17 @@ class SocketShell(Shell):
         if not self.is_closed:
             interest = (READ if self.is_reading else 0) | (WRITE if self.output.is_writing else 0)
             self.poller.change(self.sock, self.watched, interest)
+
+    def tuned(self, heartbeat_s: int) -> None:
+        try:
+            watch_host(self.sock, heartbeat_s)
+        except OSError:
+            # The peer has gone again already, which the next read says.
+            return
+
+    def taken_bytes(self) -> int:
+        """Bytes that the peer's kernel has taken."""
+        return self.output.sent_bytes - unsent_bytes(self.sock)
 
     def close_after_output(self) -> None:
         self.output.is_closing = True

@@ -62,6 +62,17 @@ class Books:
         channel.confirmed.add(number)
         self.confirmed_count += 1
 
+    def refused(self, channel: Publishes, number: int) -> None:
+        """Raises: LawBroken unless one of its queues has failed, and if it was confirmed before."""
+        if number in channel.confirmed:
+            raise LawBroken(f"publish {number} of channel {channel.key} is confirmed and refused")
+        if self.is_lasting(channel.queues[number]):
+            raise LawBroken(f"publish {number} of channel {channel.key} was refused")
+
+    def is_lasting(self, queues: tuple[str, ...]) -> bool:
+        """Whether a publish to `queues` has somewhere to go, and nothing has happened to it."""
+        return len(queues) > 0 and self.destroyed.isdisjoint(queues)
+
     # -- consumers -------------------------------------------------------------------------------
 
     def delivered(self, queue: str, consumer: int, identity: Identity, redelivered: bool) -> None:

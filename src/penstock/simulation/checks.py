@@ -2,27 +2,39 @@
 
     conservation   every hop's books add up, in both dimensions             (law 1)
     mailboxes      in flight = what lies in the mailbox, message by message (law 2)
-    double entry   an account's debt = what its lanes hold                  (law 2)
+    the ledger     see simulation/ledger_checks                             (laws 2, 5)
     bounds         messages in flight within the window, plus what upstream admits (laws 3, 4);
-                   looser on a channel that was ever forced; bytes and accounts are not bounded here
+                   looser on a channel that was ever forced; bytes are not bounded here
     levels         a hop is closed exactly while its balance is spent; a gate is open exactly
                    while nobody gave a reason; grants are kept only in closed gates
     deliveries     unacknowledged counts agree everywhere; nobody is above a prefetch
     time           idle + busy + blocked + waiting = time since the actor came up; whoever is held
                    has it on record                                         (law 10)
+Which is which of the nine invariants of flow control in the design's reliability page:
+
+    C1 conservation  check_lane, at every look: no grant is ever on its way, all is quiescent
+    C2 bounded       check_lane: `bound`        C3 deferral  watch._edge; check_lane: `keeps`
+    C4 peer death    watch; check_rest          C5 acked once  check_lane: mailbox = in flight;
+                                                    watch.check_taken_in_order; books: once
+    C6 liveness      watch: HELD_NS_MAX; check_wakeups; World.run: nothing ready, nothing scheduled
+    C7 nothing hidden  hidden; ledger_checks    C8 independence  watch._held; books; clients
+    C9 alarms        _check_alarms; watch._alarmed; clients: blocked and unblocked alternate
 The functions only read. Raises: LawBroken naming the actor and the numbers.
 """
 
 from penstock.broker.actor import Actor
+from penstock.broker.alarm_desk import MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel import Channel
 from penstock.broker.lane import Lane
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import PHASE_OPEN, Connection
-from penstock.flow.account import Account
 from penstock.flow.gate import Gate
+from penstock.queues.consumers import Consumer
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.faults import LawBroken
+from penstock.simulation.ledger_checks import LedgerLaws
+from penstock.simulation.watch import Watch
 
 
 def check(condition: bool, text: str) -> None:
@@ -34,37 +46,32 @@ def check(condition: bool, text: str) -> None:
 class Laws:
     """The laws over one broker. Keeps only when each actor came up, to check its time.
 
+    ringing: the alarms that the world has set and not cleared, as the broker names them; None
+    until deeds are told of the first;
+
     clock: looked at without a tick, so that how often is checked changes nothing in a run."""
 
     def __init__(self, broker: Broker, clock: VirtualClock) -> None:
         self.broker = broker
         self.clock = clock
         self._up_at_ns: dict[str, tuple[Actor, int]] = {}
+        self._ledger = LedgerLaws(broker)
+        self.ringing: set[str] | None = None
+        self._watch = Watch(broker)
+        self._bounds: dict[Lane, int] = {}
 
     def check_step(self) -> None:
         """Everything that holds between any two turns. Raises: LawBroken."""
         broker = self.broker
         now_ns = self.clock.now_ns
-        debts: dict[Account, list[int]] = {}
-        messages = bytes_ = 0
         for connection in list(broker.connections.values()):
-            self._check_connection(connection, debts, now_ns)
-            messages += int(connection.account.debt_messages)
-            bytes_ += int(connection.account.debt_bytes)
+            self._check_connection(connection, now_ns)
         for vhost in broker.vhosts.values():
             for queue in vhost.queues.values():
                 self._check_queue(queue, now_ns)
-        for account, held in debts.items():
-            check(
-                [int(account.debt_messages), int(account.debt_bytes)] == held,
-                f"{account.name} owes {account.debt_messages} messages, {account.debt_bytes} "
-                f"bytes, but its lanes hold {held[0]} and {held[1]}",
-            )
-        node = broker.node_account
-        check(
-            node.total_messages() == messages and node.total_bytes() == bytes_,
-            f"the ledger says {node.total_messages()} messages, the connections {messages}",
-        )
+        self._ledger.check_step()
+        self._watch.look(now_ns)
+        self._check_alarms()
 
     def check_rest(self) -> None:
         """Nobody is connected and nothing is under way: nothing may be left behind (law 8)."""
@@ -72,7 +79,7 @@ class Laws:
         check(not broker.connections and not broker.negotiators, "connections are left behind")
         check(not broker.scheduler.ready, "actors are left in the line")
         check(broker.node_account.total_messages() == 0, "debt is left behind")
-        check(not broker.node_account.children, "pages of the ledger are left behind")
+        self._ledger.check_origins()
         for vhost in broker.vhosts.values():
             check(not vhost.listeners, "listeners are left behind")
             for queue in vhost.queues.values():
@@ -97,70 +104,98 @@ class Laws:
             for channel in connection.channels.values():
                 check_channel_awake(channel)
 
+    def _check_alarms(self) -> None:
+        """C9: the alarms are those that ring, and everybody who is open knows them."""
+        texts = self.broker.desk.texts
+        if self.ringing is not None and texts.keys() != self.ringing:
+            raise LawBroken(f"C9: {sorted(self.ringing)} ring, the broker knows {sorted(texts)}")
+        if self.broker.desk.mode != MODE_ALL:
+            return
+        for connection in self.broker.connections.values():
+            if connection.phase == PHASE_OPEN and connection.alarms.keys() != texts.keys():
+                raise LawBroken(f"C9: {connection.identity} knows {sorted(connection.alarms)}")
+
     # -- actors ----------------------------------------------------------------------------------
 
-    def _check_connection(
-        self, connection: Connection, debts: dict[Account, list[int]], now_ns: int
-    ) -> None:
+    def _check_connection(self, connection: Connection, now_ns: int) -> None:
         self._check_time(connection, now_ns)
         check_gate(connection.gate)
-        held = debts.setdefault(connection.account, [0, 0])
         parked = 0
         for channel in connection.channels.values():
             upstream = channel.upstream
-            check(upstream is not None, f"{channel.identity} has no lane")
-            assert upstream is not None, "checked just now"
+            if upstream is None:
+                raise LawBroken(f"{channel.identity} has no lane")
             self._check_time(channel, now_ns)
             check_gate(channel.gate)
             forced = 2 + int(upstream.window) if channel.escapes > 0 else 0
-            check_lane(upstream, forced)
-            add(held, upstream)
+            bound = self._bound(upstream, forced)
+            check_lane(upstream, bound)
             if channel.held is not None:
                 parked += len(channel.held.raw)
             publisher = channel.publisher
             assert publisher is not None, "an open channel has a publisher"
             for name, lane in publisher.lanes.items():
-                admitted = 0 if connection.is_parking and not forced else int(upstream.window) + 3
-                check_lane(lane, admitted if channel.transaction is None else 1 << 40)
-                check(lane in publisher.actors[name].lanes, f"{lane.name} is not wired")
-                add(held, lane)
+                admitted = 0 if connection.is_parking and not forced else bound + 3
+                if channel.transaction is not None:
+                    admitted = 1 << 40
+                check_lane(lane, self._bound(lane, admitted))
+                if lane not in publisher.actors[name].lanes:
+                    raise LawBroken(f"{lane.name} is not wired")
             check_unconfirmed(channel)
             check_deliveries(channel)
-        check(connection.parked_bytes == parked, f"{connection.identity}: parked bytes are off")
-        is_held = not connection.gate.is_open or connection.is_told_blocked
-        if connection.phase == PHASE_OPEN:
-            check(
-                connection.ledger.is_blocked() == is_held,
-                f"{connection.identity}: held {is_held}, its record says otherwise",
-            )
+        if connection.parked_bytes != parked:
+            raise LawBroken(f"{connection.identity}: parked bytes are off")
+        # A rate limit that holds is on record as long as it has a name, read on or not.
+        payer = connection.rated
+        limit = "" if payer is None else payer.holder
+        reasons = connection.gate.reasons
+        is_held = connection.is_told_blocked or limit != ""
+        is_held = is_held or any(reason != "rate" for _, reason in reasons)
+        if limit == "" and any(reason == "rate" for _, reason in reasons):
+            raise LawBroken(f"{connection.identity}: not read for a rate limit without a name")
+        if connection.phase == PHASE_OPEN and connection.ledger.is_blocked() != is_held:
+            raise LawBroken(f"{connection.identity}: held {is_held}, its record says otherwise")
 
     def _check_queue(self, queue: QueueActor, now_ns: int) -> None:
         self._check_time(queue, now_ns)
         check_gate(queue.gate)
         name = queue.identity
-        unacked = sum(int(consumer.unacked) for consumer in queue.consumers)
-        check(queue.unacked_count >= unacked, f"{name}: fewer unacknowledged than its consumers")
-        check(queue.messages.bytes_ready >= 0 and queue.unacked_bytes >= 0, f"{name}: bytes < 0")
-        check(
-            (queue.messages.ready_count() > 0) or queue.messages.bytes_ready == 0, f"{name}: bytes"
-        )
-        is_on_record = any(reason == "depth" for _, reason, _ in queue.gate.snapshot())
-        check(queue.is_deep == is_on_record, f"{name}: deep {queue.is_deep}")
-        check(
-            queue.ledger.is_blocked() == (not queue.gate.is_open),
-            f"{name}: held {not queue.gate.is_open}, its record says otherwise",
-        )
+        messages = queue.messages
+        unacked = 0
         for consumer in queue.consumers:
-            check(consumer.is_ready == (consumer in queue.ready), f"{name}: ring of consumers")
-            if consumer.prefetch > 0:
-                check(
-                    consumer.unacked <= consumer.prefetch,
-                    f"{name}: {consumer.unacked} unacknowledged, prefetch {consumer.prefetch}",
+            unacked += int(consumer.unacked)
+            if consumer.is_ready != (consumer in queue.ready):
+                raise LawBroken(f"{name}: ring of consumers")
+            if 0 < consumer.prefetch < consumer.unacked:
+                raise LawBroken(
+                    f"{name}: {consumer.unacked} unacknowledged, prefetch {consumer.prefetch}"
                 )
+        if queue.unacked_count < unacked:
+            raise LawBroken(f"{name}: fewer unacknowledged than its consumers")
+        if messages.bytes_ready < 0 or queue.unacked_bytes < 0:
+            raise LawBroken(f"{name}: bytes < 0")
+        if messages.ready_count() == 0 and messages.bytes_ready != 0:
+            raise LawBroken(f"{name}: bytes of nothing")
+        is_on_record = any(reason == "depth" for _, reason in queue.gate.reasons)
+        if queue.is_deep != is_on_record:
+            raise LawBroken(f"{name}: deep {queue.is_deep}")
+        if queue.ledger.is_blocked() == queue.gate.is_open:
+            raise LawBroken(f"{name}: held {not queue.gate.is_open}, its record says otherwise")
         for kept in queue.gate.deferred:
-            check(kept in queue.lanes, f"{name}: a grant to somebody who is gone is kept")
+            if kept not in queue.lanes:
+                raise LawBroken(f"{name}: a grant to somebody who is gone is kept")
         for lane in queue.lanes:
-            check(lane.is_listed or not lane.items, f"{name}: {lane.name} is not in its list")
+            if lane.items and not lane.is_listed:
+                raise LawBroken(f"{name}: {lane.name} is not in its list")
+
+    def _bound(self, lane: Lane, admitted: int) -> int:
+        """The window and what is `admitted` beyond it, or as much more as that was when what is
+        still under way was handed over: a window that is narrowed takes nothing back."""
+        bound = int(lane.window) + admitted
+        if lane.in_flight > bound:
+            bound = max(bound, self._bounds.get(lane, 0))
+        self._bounds[lane] = bound
+        return bound
 
     def _check_time(self, actor: Actor, now_ns: int) -> None:
         spent_ns = sum(actor.time.totals(now_ns))
@@ -168,55 +203,53 @@ class Laws:
         if known is None or known[0] is not actor:
             self._up_at_ns[actor.identity] = (actor, now_ns - spent_ns)
             return
-        check(
-            now_ns - spent_ns == known[1],
-            f"{actor.identity}: {now_ns - spent_ns - known[1]} ns are on no account",
-        )
+        if now_ns - spent_ns != known[1]:
+            raise LawBroken(
+                f"{actor.identity}: {now_ns - spent_ns - known[1]} ns are on no account"
+            )
 
 
-def add(held: list[int], lane: Lane) -> None:
-    """Add what `lane` holds to a sum of [messages, bytes]."""
-    held[0] += int(lane.in_flight)
-    held[1] += int(lane.in_flight_bytes)
-
-
-def check_lane(lane: Lane, admitted: int) -> None:
-    """One hop. `admitted`: messages that may be in flight beyond the window."""
+def check_lane(lane: Lane, bound: int) -> None:
+    """One hop. `bound`: messages that may be in flight, if it has a window."""
     try:
         lane.check()
     except AssertionError as error:
         raise LawBroken(str(error)) from error
-    waiting = lane.items[lane.head :]
-    size = sum(len(message.raw) for message in waiting)
-    check(
-        lane.in_flight == len(waiting) and lane.in_flight_bytes == size,
-        f"{lane.name}: {lane.in_flight} messages, {lane.in_flight_bytes} bytes are in flight, but "
-        f"{len(waiting)} and {size} lie in the mailbox",
-    )
-    if lane.window > 0:
-        check(
-            lane.in_flight <= lane.window + admitted,
-            f"{lane.name}: {lane.in_flight} in flight, the window is {lane.window}",
+    count = size = 0
+    if lane.items:
+        waiting = lane.items[lane.head :]
+        count = len(waiting)
+        for message in waiting:
+            size += len(message.raw)
+    in_flight, window, balance = int(lane.in_flight), int(lane.window), int(lane.balance)
+    if in_flight != count or lane.in_flight_bytes != size:
+        raise LawBroken(
+            f"{lane.name}: {in_flight} messages, {lane.in_flight_bytes} bytes are in flight, but "
+            f"{count} and {size} lie in the mailbox"
         )
-    spent = (lane.window > 0 and lane.balance <= 0) or (
-        lane.window_bytes > 0 and lane.balance_bytes <= 0
-    )
-    check(lane.is_closed == spent, f"{lane.name}: closed {lane.is_closed}, spent {spent}")
-    check(
-        lane.is_closed == ((lane.receiver, "credit") in lane.sender_gate.reasons),
-        f"{lane.name}: its sender's gate does not know that it is closed {lane.is_closed}",
-    )
-    check(
-        (lane.deferred == 0 and lane.deferred_bytes == 0) or lane in lane.receiver_gate.deferred,
-        f"{lane.name}: {lane.deferred} messages of grants are kept by nobody",
-    )
-    check(lane.done <= lane.more_after or lane.window == 0, f"{lane.name}: {lane.done} ungranted")
+    if window > 0 and in_flight > bound:
+        raise LawBroken(
+            f"{lane.name}: {in_flight} in flight, the window is {window}, the bound {bound}"
+        )
+    spent = (window > 0 and balance <= 0) or (lane.window_bytes > 0 and lane.balance_bytes <= 0)
+    is_closed = lane.is_spent
+    if is_closed != spent:
+        raise LawBroken(f"{lane.name}: closed {is_closed}, spent {spent}")
+    if is_closed != ((lane.receiver, "credit") in lane.sender_gate.reasons):
+        raise LawBroken(f"{lane.name}: its sender's gate does not know: closed {is_closed}")
+    keeps = lane.deferred != 0 or lane.deferred_bytes != 0
+    if keeps and lane not in lane.receiver_gate.deferred:
+        raise LawBroken(f"{lane.name}: {lane.deferred} messages of grants are kept by nobody")
+    if window > 0 and lane.done > lane.more_after:
+        raise LawBroken(f"{lane.name}: {lane.done} ungranted")
 
 
 def check_gate(gate: Gate) -> None:
     """Open exactly while nobody gave a reason; nothing is kept in an open gate."""
-    check(gate.is_open == (not gate.reasons), f"{gate.name}: open {gate.is_open}")
-    check(not gate.is_open or not gate.deferred, f"{gate.name}: open, and keeps grants")
+    if gate.is_open == bool(gate.reasons):
+        raise LawBroken(f"{gate.name}: open {gate.is_open}")
+    if gate.is_open and gate.deferred:
+        raise LawBroken(f"{gate.name}: open, and keeps grants")
 
 
 def check_unconfirmed(channel: Channel) -> None:
@@ -230,21 +263,46 @@ def check_unconfirmed(channel: Channel) -> None:
         waiting.append(publisher.parked)
     for message in waiting:
         index = int(message.sequence - confirms.base)
-        is_open = message.sequence == 0 or (index >= confirms.head and confirms.waiting[index] > 0)
-        check(is_open, f"{channel.identity}: {message.sequence} is confirmed and in no queue yet")
+        if message.sequence and (index < confirms.head or confirms.waiting[index] <= 0):
+            raise LawBroken(
+                f"{channel.identity}: {message.sequence} is confirmed and in no queue yet"
+            )
 
 
 def check_deliveries(channel: Channel) -> None:
     """The channel's counts of unanswered deliveries agree."""
     table = channel.table
-    known = sum(1 for entry in table.entries[int(table.head) :] if entry is not None)
-    check(
-        known == table.count == channel.sink.unacked_count,
-        f"{channel.identity}: {known} unanswered, counted as {table.count} and "
-        f"{channel.sink.unacked_count}",
-    )
-    limit = channel.sink.prefetch
-    check(limit == 0 or channel.sink.unacked_count <= limit, f"{channel.identity}: over its limit")
+    known = len(table.old)
+    consumed = sum(1 for entry in table.old.values() if entry.consumer is not None)
+    for entry in table.entries:
+        if entry is not None:
+            known += 1
+            consumed += entry.consumer is not None
+    sink = channel.sink
+    if known != table.count or consumed != sink.unacked_count:
+        raise LawBroken(
+            f"{channel.identity}: {known} unanswered, counted as {table.count} and "
+            f"{sink.unacked_count}"
+        )
+    for consumer in channel.consumers.values():
+        check_unacked(consumer, channel)
+    if 0 < sink.prefetch < sink.unacked_count:
+        raise LawBroken(f"{channel.identity}: over its limit")
+
+
+def check_unacked(consumer: Consumer, channel: Channel) -> None:
+    """A consumer's window holds its unanswered deliveries, in messages and in bytes."""
+    count = size = 0
+    for entries in (channel.table.entries, channel.table.old.values()):
+        for entry in entries:
+            if entry is not None and entry.consumer is consumer:
+                count += 1
+                size += int(entry.message.body_bytes)
+    if count != consumer.unacked or size != consumer.unacked_bytes:
+        raise LawBroken(
+            f"{channel.identity}: {consumer.tag} has {count} unanswered of {size} bytes, its "
+            f"window holds {consumer.unacked} of {consumer.unacked_bytes}"
+        )
 
 
 def check_channel_awake(channel: Channel) -> None:

@@ -8,10 +8,12 @@ writes goes to its outbox, from there into the up pipe as that has room, as in a
 from penstock.broker.broker import Broker
 from penstock.client.errors import ClientError
 from penstock.client.events import (
+    Blocked,
     ChannelClosed,
     ClientEvent,
     ConnectionClosed,
     Opened,
+    Unblocked,
 )
 from penstock.client.session import Session, State
 from penstock.client.url import BrokerUrl
@@ -57,12 +59,14 @@ class WatchedSession(Session):
 class Role:
     """One thing a client does, on a channel of its own. Nominal base.
 
-    `channel`: its number, 0 while it is not open; `is_done`: it asks for nothing more."""
+    `channel`: its number, 0 while it is not open; `is_done`: it asks for nothing more; `is_killed`:
+    the simulator has made its channel fail."""
 
     def __init__(self) -> None:
         self.client: Client
         self.channel = 0
         self.is_done = False
+        self.is_killed = False
 
     def opened(self) -> None:
         """The connection is open: open the channel and say what comes first."""
@@ -92,7 +96,7 @@ class Role:
 
 class Client:
     """One connection. `key`: unique number; `roles`: what it does; `is_reading`: False while it
-    leaves its socket alone."""
+    leaves its socket alone; is_told_blocked, told_count: by connection.blocked and unblocked."""
 
     def __init__(
         self,
@@ -116,6 +120,8 @@ class Client:
         self.is_reading = True
         self.is_vanished = False
         self.is_ending = False
+        self.is_told_blocked = False
+        self.told_count = 0
         for role in roles:
             role.client = self
         self.flush()
@@ -130,9 +136,14 @@ class Client:
         """The handshake is done, and no end has been asked for."""
         return self.session.state is State.OPEN and not self.is_vanished
 
+    def is_at_rest(self) -> bool:
+        """Neither end of its link will ever do anything again."""
+        return self.is_over() and self.link.shell.is_closed
+
     def can_read(self) -> bool:
+        """Whether something waits to be read; asked only while it is not over."""
         down = self.link.down
-        return self.is_reading and not self.is_over() and (len(down) > 0 or down.is_ended)
+        return self.is_reading and (len(down) > 0 or down.is_ended)
 
     def read(self) -> None:
         """Take some of what has arrived. Raises: LawBroken."""
@@ -149,9 +160,8 @@ class Client:
         self.flush()
 
     def can_act(self) -> bool:
-        if self.is_over() or len(self.outbox) > OUTBOX_BYTES:
-            return False
-        return any(role.can_act() for role in self.roles)
+        """Whether a role would do something now; asked only while it is not over."""
+        return len(self.outbox) <= OUTBOX_BYTES and any(role.can_act() for role in self.roles)
 
     def act(self) -> None:
         """One role does something."""
@@ -200,6 +210,8 @@ class Client:
                 role.opened()
         elif isinstance(event, ConnectionClosed):
             self._closed(event)
+        elif isinstance(event, Blocked | Unblocked):
+            self._told(isinstance(event, Blocked))
         else:
             number = getattr(event, "channel", 0)
             for role in self.roles:
@@ -208,6 +220,13 @@ class Client:
                     if isinstance(event, ChannelClosed):
                         role.channel = 0
                         role.lost()
+
+    def _told(self, is_blocked: bool) -> None:
+        """connection.blocked or unblocked. Raises: LawBroken unless they alternate (property 8)."""
+        if is_blocked == self.is_told_blocked:
+            raise LawBroken(f"{self.link.name}: told twice that it is blocked: {is_blocked}")
+        self.is_told_blocked = is_blocked
+        self.told_count += 1
 
     def _closed(self, event: ConnectionClosed) -> None:
         if self.is_ending and event.code == 200:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, Delivery
+from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, Delivery, Replied
 from penstock.protocol import methods as m
 from penstock.simulation.books import Identity
 from penstock.simulation.clients import Role
@@ -33,6 +33,8 @@ class Consuming(Role):
         self.habit = habit
         self.is_done = True
         self.is_cancelled = False
+        self.tag = ""
+        self.started_after = 0
         self.waiting: dict[int, Identity] = {}
         self.delivered = 0
 
@@ -42,17 +44,39 @@ class Consuming(Role):
         session = self.client.session
         if habit.prefetch:
             session.request(self.channel, m.BasicQos(0, habit.prefetch, habit.is_global))
-        session.request(
+        self.consume()
+
+    def consume(self) -> None:
+        """Start the consumer."""
+        habit = self.habit
+        self.client.session.request(
             self.channel,
             m.BasicConsume(habit.queue, "", no_ack=habit.is_auto_ack),
         )
 
+    def cancel(self) -> None:
+        """End the consumer and keep the channel; what it was given is still to be answered."""
+        self.client.session.request(self.channel, m.BasicCancel(self.tag))
+        self.tag = ""
+        self.client.flush()
+
+    def consume_again(self) -> None:
+        """After `cancel`."""
+        if self.channel and not self.tag and self.client.is_open():
+            self.consume()
+            self.client.flush()
+
     def happened(self, event: ClientEvent) -> None:
         if isinstance(event, Delivery):
-            self._delivered(event)
+            # What was on its way when the channel failed has gone back, perhaps to somebody else.
+            if not self.is_killed:
+                self._delivered(event)
         elif isinstance(event, Cancelled):
             self.is_cancelled = True
-        elif isinstance(event, ChannelClosed) and event.code != 404:
+        elif isinstance(event, Replied) and isinstance(event.reply, m.BasicConsumeOk):
+            self.tag = event.reply.consumer_tag
+            self.started_after = max(self.waiting, default=0)
+        elif isinstance(event, ChannelClosed) and event.code != 404 and not self.is_killed:
             raise LawBroken(f"{self.client.link.name}: {event.code} {event.text}")
 
     def _delivered(self, event: Delivery) -> None:
@@ -66,8 +90,11 @@ class Consuming(Role):
             client.books.acknowledged(habit.queue, identity, -1)
             return
         self.waiting[tag] = identity
-        if habit.prefetch and len(self.waiting) > habit.prefetch:
-            raise LawBroken(f"{client.link.name}: {len(self.waiting)} > prefetch {habit.prefetch}")
+        if habit.prefetch:
+            # A new consumer has a window of its own, unless it is the whole channel's.
+            mine = sum(habit.is_global or one > self.started_after for one in self.waiting)
+            if mine > habit.prefetch:
+                raise LawBroken(f"{client.link.name}: {mine} > prefetch {habit.prefetch}")
         if habit.think_ns:
             client.timers.after(client.dice.between(1, habit.think_ns), lambda: self._answer(tag))
         else:
@@ -85,7 +112,8 @@ class Consuming(Role):
             tags = [one for one in self.waiting if one <= tag] if is_multiple else [tag]
             for one in tags:
                 identity = self.waiting.pop(one)
-                client.books.acknowledged(self.habit.queue, identity, client.key)
+                if not self.is_killed:
+                    client.books.acknowledged(self.habit.queue, identity, client.key)
             client.session.ack(self.channel, tag, is_multiple)
         client.flush()
 

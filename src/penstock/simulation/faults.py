@@ -6,20 +6,35 @@ class LawBroken(Exception):
 
 
 class SimulationFailed(AssertionError):
-    """One run has failed. `scenario`, `seed`: what replays it; `step`: where; `fault`: why."""
+    """One run has failed. `scenario`, `seed`: what replays it; `step`: where; `fault`: why;
+    `without`: parts of a random world that were left out."""
 
-    def __init__(self, scenario: str, seed: int, profile: str, step: int, fault: str) -> None:
+    def __init__(
+        self,
+        scenario: str,
+        seed: int,
+        profile: str,
+        step: int,
+        fault: str,
+        without: frozenset[int] = frozenset(),
+    ) -> None:
         self.scenario = scenario
         self.seed = seed
         self.profile = profile
         self.step = step
         self.fault = fault
+        self.without = without
         super().__init__(
             f"{scenario}, profile {profile}, seed {seed}, step {step}: {fault}\n"
-            f"replay: {replay_command(scenario, seed, profile)}"
+            f"replay: {replay_command(scenario, seed, profile, without)}"
         )
 
 
-def replay_command(scenario: str, seed: int, profile: str) -> str:
+def replay_command(
+    scenario: str, seed: int, profile: str, without: frozenset[int] = frozenset()
+) -> str:
     """The command that runs exactly this run again."""
-    return f"python -m penstock.simulation.main run {scenario} --seed {seed} --profile {profile}"
+    command = f"python -m penstock.simulation run {scenario} --seed {seed} --profile {profile}"
+    if without:
+        command += f" --without {','.join(str(number) for number in sorted(without))}"
+    return command

@@ -2,11 +2,81 @@
 
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import click
 
 from penstock.simulation.faults import SimulationFailed
 from penstock.simulation.scenarios import PROFILES, SCENARIOS, simulate
+from penstock.simulation.shrink import shrunk
+
+RANDOM = "random_graph"
+GRAPHS_PER_SCRIPT = 12
+"""Random graphs run between two runs of scripted scenarios."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run."""
+
+    scenario: str
+    seed: int
+    profile: str
+    check_every: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of it. fault: what to print, "" if all is well."""
+
+    job: Job
+    steps: int
+    fault: str
+
+
+def carry_out(job: Job) -> Outcome:
+    """Run; a random world that fails is made as small as it will go."""
+    try:
+        report = simulate(job.scenario, job.seed, job.profile, job.check_every)
+    except SimulationFailed as failure:
+        return Outcome(job, failure.step, explained(failure, job.check_every))
+    return Outcome(job, report.steps, "")
+
+
+def explained(failure: SimulationFailed, check_every: int) -> str:
+    """The failure, and for a random world the smallest one that fails."""
+    if failure.scenario != RANDOM or failure.without:
+        return str(failure)
+
+    def fails(without: frozenset[int]) -> SimulationFailed | None:
+        try:
+            simulate(RANDOM, failure.seed, failure.profile, check_every, None, without)
+        except SimulationFailed as found:
+            return found
+        return None
+
+    return f"{failure}\n{shrunk(failure, fails)}"
+
+
+def jobs_from(first_seed: int, check_every: int, scenario: str | None) -> Iterator[Job]:
+    """Without end: random graphs under each profile in turn, and scripted scenarios in between."""
+    scripts = [
+        (name, profile)
+        for name in ([scenario] if scenario is not None else SCENARIOS)
+        for profile in PROFILES
+        if name != RANDOM
+    ]
+    seed = first_seed
+    rounds = 0
+    while True:
+        if scenario in (None, RANDOM):
+            yield Job(RANDOM, seed, PROFILES[seed % len(PROFILES)], check_every)
+        if scenario != RANDOM and (scenario is not None or seed % GRAPHS_PER_SCRIPT == 0):
+            name, profile = scripts[rounds % len(scripts)]
+            yield Job(name, first_seed + rounds // len(scripts), profile, check_every)
+            rounds += 1
+        seed += 1
 
 
 @click.group()
@@ -19,45 +89,54 @@ def main() -> None:
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--profile", type=click.Choice(PROFILES), default=PROFILES[0], show_default=True)
 @click.option("--check-every", type=int, default=1, show_default=True, help="turns per check")
-def run(scenario: str, seed: int, profile: str, check_every: int) -> None:
+@click.option("--without", default="", help="parts of a random graph to leave out: 3,8,11")
+def run(scenario: str, seed: int, profile: str, check_every: int, without: str) -> None:
     """Run one SCENARIO with one seed."""
+    left_out = frozenset(int(number) for number in without.split(",") if number)
     try:
-        click.echo(str(simulate(scenario, seed, profile, check_every)))
+        click.echo(str(simulate(scenario, seed, profile, check_every, None, left_out)))
     except SimulationFailed as failure:
-        click.echo(str(failure), err=True)
+        click.echo(explained(failure, check_every), err=True)
         sys.exit(1)
 
 
 @main.command()
 @click.option("--seconds", type=float, default=60.0, show_default=True)
+@click.option(
+    "--graphs", type=int, default=1000, show_default=True,
+    help="random graphs to run at least, however long it takes",
+)  # fmt: skip
 @click.option("--first-seed", type=int, default=1, show_default=True)
 @click.option("--check-every", type=int, default=3, show_default=True, help="turns per check")
 @click.option("--scenario", type=click.Choice(list(SCENARIOS)), default=None)
 @click.option("--keep-going", is_flag=True, help="do not stop at the first failure")
 def sweep(
-    seconds: float, first_seed: int, check_every: int, scenario: str | None, keep_going: bool
+    seconds: float,
+    graphs: int,
+    first_seed: int,
+    check_every: int,
+    scenario: str | None,
+    keep_going: bool,
 ) -> None:
-    """Run every scenario and profile with seed after seed for some time."""
+    """Run random graphs and every scenario with seed after seed for some time."""
     began = time.monotonic()
-    runs = steps = failures = 0
-    seed = first_seed
-    names = [scenario] if scenario is not None else list(SCENARIOS)
-    while time.monotonic() - began < seconds:
-        for name in names:
-            for profile in PROFILES:
-                try:
-                    steps += simulate(name, seed, profile, check_every).steps
-                except SimulationFailed as failure:
-                    click.echo(str(failure), err=True)
-                    failures += 1
-                    if not keep_going:
-                        sys.exit(1)
-                runs += 1
-        seed += 1
+    least = graphs if scenario in (None, RANDOM) else 0
+    runs = steps = failures = seeds = 0
+    for outcome in map(carry_out, jobs_from(first_seed, check_every, scenario)):
+        runs += 1
+        seeds += outcome.job.scenario == RANDOM
+        steps += outcome.steps
+        if outcome.fault:
+            click.echo(outcome.fault, err=True)
+            failures += 1
+        if failures and not keep_going:
+            break
+        if time.monotonic() - began >= seconds and seeds >= least:
+            break
     took = time.monotonic() - began
     click.echo(
-        f"{runs} runs, seeds {first_seed}..{seed - 1}, {steps} steps, {steps / took:.0f} steps/s, "
-        f"{failures} failures"
+        f"{runs} runs, {seeds} of them random graphs, in {took:.0f} s; {steps} steps, "
+        f"{steps / took:.0f} steps/s, {failures} failures"
     )
     if failures:
         sys.exit(1)

@@ -7,7 +7,7 @@ books knows it again.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.client.events import ChannelClosed, ClientEvent, Confirmed
+from penstock.client.events import ChannelClosed, ClientEvent, Confirmed, Returned
 from penstock.protocol import methods as m
 from penstock.simulation.books import Identity, Publishes
 from penstock.simulation.clients import Role
@@ -41,7 +41,8 @@ def to_queue(name: str) -> Address:
 class Load:
     """What one publisher does. count: messages; body_bytes_max: 8..; is_confirming; window: most
     unconfirmed at a time; burst: most in one act; pause_percent: how often it rests after an act,
-    for up to pause_ns; is_alternating: addresses in turn, otherwise drawn."""
+    for up to pause_ns; is_alternating: addresses in turn, otherwise drawn; mandatory_percent:
+    publishes that want to come back when they reach no queue."""
 
     addresses: Sequence[Address]
     count: int
@@ -52,6 +53,7 @@ class Load:
     pause_percent: int = 5
     pause_ns: int = 50_000_000
     is_alternating: bool = False
+    mandatory_percent: int = 0
 
 
 class Publishing(Role):
@@ -64,6 +66,8 @@ class Publishing(Role):
         self.unanswered = 0
         self.is_resting = False
         self.publishes: Publishes | None = None
+        self.mandatory: set[int] = set()
+        self.returned: set[int] = set()
 
     def opened(self) -> None:
         super().opened()
@@ -103,7 +107,12 @@ class Publishing(Role):
         key, number = self.client.books.published(publishes, address.queues)
         body = key.to_bytes(4, "big") + number.to_bytes(4, "big")
         body += b"." * (dice.skewed(load.body_bytes_max - BODY_HEAD_BYTES + 1) - 1)
-        self.client.session.publish(self.channel, address.exchange, address.routing_key, body)
+        is_mandatory = load.mandatory_percent > 0 and dice.happens(load.mandatory_percent)
+        if is_mandatory and not address.queues:
+            self.mandatory.add(number)
+        self.client.session.publish(
+            self.channel, address.exchange, address.routing_key, body, mandatory=is_mandatory
+        )
         self.said += 1
         if load.is_confirming:
             self.unanswered += 1
@@ -114,14 +123,29 @@ class Publishing(Role):
     def happened(self, event: ClientEvent) -> None:
         publishes = self.publishes
         if isinstance(event, Confirmed) and publishes is not None:
-            if not event.is_accepted:
-                raise LawBroken(f"publish {event.sequences[0]} was refused")
             for sequence in event.sequences:
-                self.client.books.confirmed(publishes, sequence - 1)
+                if event.is_accepted:
+                    self.client.books.confirmed(publishes, sequence - 1)
+                else:
+                    self.client.books.refused(publishes, sequence - 1)
+                if sequence - 1 in self.mandatory and sequence - 1 not in self.returned:
+                    raise LawBroken(f"publish {sequence} is confirmed before it comes back")
             self.unanswered -= len(event.sequences)
             self._see_to_end()
-        elif isinstance(event, ChannelClosed) and event.code != 404:
+        elif isinstance(event, Returned):
+            self._returned(identity_of(event.message.body()))
+        elif isinstance(event, ChannelClosed) and event.code != 404 and not self.is_killed:
             raise LawBroken(f"{self.client.link.name}: {event.code} {event.text}")
+
+    def _returned(self, identity: Identity) -> None:
+        publishes = self.publishes
+        assert publishes is not None, "a role that is told of something is open"
+        key, number = identity
+        if key != publishes.key or number in self.returned:
+            raise LawBroken(f"{identity} came back, and not for the first time or to its publisher")
+        self.returned.add(number)
+        if self.client.books.is_lasting(publishes.queues[number]):
+            raise LawBroken(f"publish {number + 1} came back although its queues are there")
 
     def _see_to_end(self) -> None:
         if self.said >= self.load.count and self.unanswered == 0:

@@ -7,89 +7,32 @@ from types import MappingProxyType
 from typing import Final
 
 from penstock.base.config import Config
-from penstock.client.events import ClientEvent, Replied
+from penstock.flow import profile as profiles
 from penstock.flow.profile import profile_named
 from penstock.protocol import methods as m
 from penstock.simulation.clients import Client, Role
 from penstock.simulation.consuming import Consuming, Habit
+from penstock.simulation.deeds import (
+    MS,
+    Declaring,
+    Renewing,
+    clear_alarm,
+    declare,
+    hang_up,
+    leave,
+    nap,
+    set_alarm,
+    some_time,
+    stop,
+)
 from penstock.simulation.dice import Dice
+from penstock.simulation.fan_out import fan_out_nine
 from penstock.simulation.faults import LawBroken, SimulationFailed
 from penstock.simulation.publishing import Address, Load, Publishing, to_queue
+from penstock.simulation.random_graph import random_graph
 from penstock.simulation.world import Setting, World
 
-PROFILES: Final = ("penstock", "rabbitmq-4", "rabbitmq-3.5", "none")
-MS: Final = 1_000_000
-
-
-class Declaring(Role):
-    """Declares queues and bindings, then is done. bindings: (queue, exchange, key)."""
-
-    def __init__(self, queues: tuple[str, ...], bindings: tuple[tuple[str, str, str], ...]) -> None:
-        super().__init__()
-        self.queues = queues
-        self.bindings = bindings
-        self.is_answered = 0
-
-    def opened(self) -> None:
-        super().opened()
-        for name in self.queues:
-            self.say(m.QueueDeclare(name))
-        for queue, exchange, key in self.bindings:
-            self.say(m.QueueBind(queue, exchange, key))
-
-    def say(self, method: m.Method) -> None:
-        """Ask for something now."""
-        if self.channel and not self.client.is_over():
-            self.client.session.request(self.channel, method)
-            self.client.flush()
-
-    def happened(self, event: ClientEvent) -> None:
-        if isinstance(event, Replied):
-            self.is_answered += 1
-            self.is_done = self.is_answered > len(self.queues) + len(self.bindings)
-
-
-class Renewing(Role):
-    """Ends a queue bound to amq.fanout and declares it anew, `count` times, at full speed.
-
-    is_auto_delete: it ends with its only consumer, otherwise it is deleted."""
-
-    def __init__(self, queue: str, count: int, is_auto_delete: bool) -> None:
-        super().__init__()
-        self.queue = queue
-        self.left = count
-        self.is_auto_delete = is_auto_delete
-
-    def opened(self) -> None:
-        super().opened()
-        self.renew()
-
-    def renew(self) -> None:
-        """Once; the answer to what is said last brings the next time."""
-        self.left -= 1
-        say = self.client.session.request
-        say(self.channel, m.QueueDeclare(self.queue, auto_delete=self.is_auto_delete))
-        say(self.channel, m.QueueBind(self.queue, "amq.fanout", ""))
-        if self.is_auto_delete:
-            say(self.channel, m.BasicConsume(self.queue, "tag", no_ack=True))
-            say(self.channel, m.BasicCancel("tag"))
-        else:
-            say(self.channel, m.QueueDelete(self.queue))
-
-    def happened(self, event: ClientEvent) -> None:
-        if isinstance(event, Replied) and isinstance(event.request, m.QueueDelete | m.BasicCancel):
-            if self.left:
-                self.renew()
-            else:
-                self.is_done = True
-
-
-def declare(world: World, queues: tuple[str, ...], *bindings: tuple[str, str, str]) -> Declaring:
-    """Queues and bindings, in place when this returns."""
-    role = Declaring(queues, bindings)
-    world.connect(role)
-    world.run(lambda: role.is_done)
-    return role
+PROFILES: Final = tuple(profiles.PROFILES)
 
 
 # -- scenarios -------------------------------------------------------------------------------------
@@ -139,21 +82,6 @@ def slow_consumer(world: World) -> None:
         world.connect(Publishing(replace(load, is_alternating=world.dice.happens(50))))
 
 
-def nap(world: World, client: Client) -> None:
-    """`client` leaves its socket alone for a while, again and again."""
-
-    def sleep() -> None:
-        client.is_reading = False
-        world.timers.after(world.dice.between(1, 300) * MS, wake)
-
-    def wake() -> None:
-        client.is_reading = True
-        if not all(one.is_done() for one in world.clients):
-            world.timers.after(world.dice.between(1, 100) * MS, sleep)
-
-    sleep()
-
-
 def shared_connection(world: World) -> None:
     """Publishing and consuming over one connection, on several channels."""
     declare(world, ("q1", "q2"))
@@ -201,11 +129,6 @@ def kill_storm(world: World) -> None:
         world.timers.after(some_time(world), lambda: harm(world, admin, victims))
 
 
-def some_time(world: World) -> int:
-    """2 µs to half a second, every order of magnitude alike: in the rush, or long after it."""
-    return world.dice.between(1 << 11, 2 << world.dice.between(11, 28))
-
-
 def harm(world: World, admin: Declaring, victims: list[Client]) -> None:
     """One thing goes wrong."""
     dice = world.dice
@@ -235,24 +158,6 @@ def harm(world: World, admin: Declaring, victims: list[Client]) -> None:
         admin.say(m.QueueDeclare("q3"))
 
 
-def stop(client: Client) -> None:
-    """Publishers say nothing more."""
-    for role in client.roles:
-        if isinstance(role, Publishing):
-            role.is_done = True
-
-
-def hang_up(client: Client) -> None:
-    """connection.close without closing channels: everything said before it still counts."""
-    stop(client)
-    for role in client.roles:
-        if isinstance(role, Publishing) and role.channel and role.publishes is not None:
-            role.publishes.is_certain = True
-    client.is_ending = True
-    client.session.close()
-    client.flush()
-
-
 def vanishing_queue(world: World) -> None:
     """Two queues come and go, again and again, while everybody publishes to them."""
     declare(world, ("q2",), ("q2", "amq.fanout", ""))
@@ -278,19 +183,6 @@ def short_lives(world: World) -> None:
         leave(world, world.connect(Publishing(load), Publishing(load)))
 
 
-def leave(world: World, client: Client) -> None:
-    """`client` closes as soon as it has said everything."""
-    way = world.dice.one_of((Client.end, hang_up))
-
-    def look() -> None:
-        if client.is_done():
-            way(client)
-        else:
-            world.timers.after(MS, look)
-
-    look()
-
-
 def alarm_storm(world: World) -> None:
     """Alarms come and go while everybody works; publishers are held, consumers go on."""
     declare(world, ("q1", "q2"))
@@ -304,10 +196,33 @@ def alarm_storm(world: World) -> None:
     for resource in ("memory", "disk"):
         for _ in range(world.dice.between(1, 4)):
             at = some_time(world)
-            world.timers.after(at, partial(world.broker.set_alarm, resource, "low"))
-            world.timers.after(at + some_time(world), partial(world.broker.clear_alarm, resource))
+            world.timers.after(at, partial(set_alarm, world, resource))
+            world.timers.after(at + some_time(world), partial(clear_alarm, world, resource))
     for name in ("memory", "disk"):
-        world.timers.after(2000 * MS, partial(world.broker.clear_alarm, name))
+        world.timers.after(2000 * MS, partial(clear_alarm, world, name))
+
+
+def rate_limits(world: World) -> None:
+    """Limits on connections, the user and a queue, small enough to hold everybody again and again;
+    one of them is taken away under way."""
+    declare(world, ("q1", "q2"))
+    write = world.broker.settings.write
+    for key, value in (
+        ("rate.burst", "10ms"),
+        ("rate.connection.messages", "400"),
+        ("rate.user.bytes", "60KB"),
+        ("rate.queue.messages", "300"),
+    ):
+        write(key, value)
+    world.connect(Consuming(Habit("q1", prefetch=4)))
+    for _ in range(3):
+        load = Load([to_queue("q1"), to_queue("q2")], 60, is_confirming=world.dice.happens(60))
+        world.connect(Publishing(load), Consuming(Habit("q2", prefetch=3)))
+
+    def take_away() -> None:
+        write("rate.queue.messages", "off")
+
+    world.timers.after(some_time(world), take_away)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +241,7 @@ SCENARIOS: Final[Mapping[str, Callable[[World], None]]] = MappingProxyType(
     {
         "chain": chain,
         "fan_out": fan_out,
+        "fan_out_nine": fan_out_nine,
         "slow_consumer": slow_consumer,
         "shared_connection": shared_connection,
         "own_backlog": own_backlog,
@@ -334,6 +250,8 @@ SCENARIOS: Final[Mapping[str, Callable[[World], None]]] = MappingProxyType(
         "vanishing_queue": vanishing_queue,
         "short_lives": short_lives,
         "alarm_storm": alarm_storm,
+        "rate_limits": rate_limits,
+        "random_graph": random_graph,
     }
 )
 
@@ -344,37 +262,53 @@ def small_setting(profile_name: str, seed: int, check_every: int) -> Setting:
     profile = profile_named(profile_name)
     if profile.credit_initial:
         more = dice.between(1, 8)
-        profile = replace(
-            profile, credit_initial=more + dice.below(12), credit_more_after=more,
-            unsent_deliveries=dice.between(1, 30),
-        )  # fmt: skip
+        profile = profile.with_messages(more + dice.below(12), more)
+        profile = replace(profile, unsent_deliveries=dice.between(1, 30))
     if profile.credit_bytes_initial:
         more = dice.one_of((400, 2000, 20_000))
+        profile = profile.with_bytes(more * dice.between(1, 3), more)
+    if profile.fair_bytes:
         profile = replace(
-            profile, credit_bytes_initial=more * dice.between(1, 3), credit_bytes_more_after=more
-        )
+            profile, fair_bytes=dice.one_of((60, 700, 16_384)),
+            target_ns=dice.one_of((1000, 5_000_000)), interval_ns=dice.one_of((2000, 100_000_000)),
+        )  # fmt: skip
     if profile.account_high_bytes:
         profile = replace(profile, account_high_bytes=dice.one_of((3000, 30_000, 1 << 25)))
+    accounts = Dice(seed ^ 0xACC0)
+    if profile.account_high_messages:
+        profile = replace(profile, account_high_messages=accounts.one_of((3, 20, 100, 100_000)))
     config = Config(
         queue_depth_bytes=dice.one_of((3000, 20_000, 1 << 25)),
         socket_output_high_bytes=dice.one_of((600, 5000, 262_144)),
         heartbeat_s=0,
         recorder_events=4096,
+        account_user_high_messages=accounts.one_of(("", "", "12", "60/20")),
+        account_node_high=accounts.one_of(("", "", "4KB/1KB", "40KB")),
     )
     return Setting(profile, config, check_every)
 
 
 def simulate(
-    scenario: str, seed: int, profile: str, check_every: int = 1, setting: Setting | None = None
+    scenario: str,
+    seed: int,
+    profile: str,
+    check_every: int = 1,
+    setting: Setting | None = None,
+    without: frozenset[int] = frozenset(),
 ) -> Report:
-    """One run from beginning to end. Raises: SimulationFailed."""
-    world = World(seed, setting or small_setting(profile, seed, check_every))
+    """One run from beginning to end; of a random graph `without` some parts.
+
+    Raises: SimulationFailed."""
+    setting = setting or small_setting(profile, seed, check_every)
+    setting.without = without
+    world = World(seed, setting)
     try:
         SCENARIOS[scenario](world)
         world.run(world.is_drained)
         world.finish()
     except (LawBroken, AssertionError) as error:
-        raise SimulationFailed(scenario, seed, profile, world.steps, str(error)) from error
+        fault = str(error)
+        raise SimulationFailed(scenario, seed, profile, world.steps, fault, without) from error
     return Report(
         world.steps,
         world.turns,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from heapq import heappop, heappush
 
+from penstock.flow.due import NEVER, DueLine, Waker
 from penstock.simulation.clock import VirtualClock
 
 
@@ -22,6 +23,10 @@ class Timers:
         self._count += 1
         heappush(self._heap, (self.clock.now_ns + delay_ns, self._count, deed))
 
+    def next_ns(self) -> int:
+        """When the next deed is to be done. Raises: IndexError when there is none."""
+        return self._heap[0][0]
+
     def is_due(self) -> bool:
         """Whether the next deed's time has come."""
         return len(self._heap) > 0 and self._heap[0][0] <= self.clock.now_ns
@@ -31,3 +36,24 @@ class Timers:
         at_ns, _, deed = heappop(self._heap)
         self.clock.jump(at_ns)
         deed()
+
+
+class WorldWaker(Waker):
+    """Lets what is due in the broker fall due in virtual time."""
+
+    def __init__(self, timers: Timers, line: DueLine) -> None:
+        self.timers = timers
+        self.line = line
+        self._armed_ns = NEVER
+
+    def wake_at(self, due_ns: int) -> None:
+        if self._armed_ns != NEVER and self._armed_ns <= due_ns:
+            return
+        self._armed_ns = due_ns
+        delay_ns = max(0, due_ns - self.timers.clock.now_ns)
+        self.timers.after(delay_ns, lambda: self._fire(due_ns))
+
+    def _fire(self, armed_ns: int) -> None:
+        if armed_ns == self._armed_ns:
+            self._armed_ns = NEVER
+            self.line.fire(self.timers.clock.now_ns)

@@ -25,11 +25,12 @@ from penstock.simulation.dice import Dice
 from penstock.simulation.faults import LawBroken
 from penstock.simulation.network import Link, SimulatedOutput, SimulatedShell
 from penstock.simulation.publishing import identity_of
-from penstock.simulation.timers import Timers
+from penstock.simulation.timers import Timers, WorldWaker
 from penstock.simulation.turns import SeededPicker, TurnWatcher
 
 TICK_NS = 1_000_000_000
 QUIET_TICKS_MAX = 4
+LONGEST_NS = 3600 * TICK_NS
 Deed = Callable[[], None]
 
 
@@ -52,12 +53,14 @@ class SimulatedBroker(Broker):
         super().__init__(config, clock, dice, log, 1 << 30)
         self.profile = profile
         self.strategy = profile.strategy()
+        self.ledger.adopt(profile, self.strategy)
         self.depth_bytes = config.queue_depth_bytes if profile.is_depth_aware else 0
 
 
 class Setting:
     """How a world is built. check_every: turns between two checks of the laws, 1.. ;
-    pipe_bytes: of each direction, 0 to draw it; the factories are where planted bugs come in."""
+    pipe_bytes: of each direction, 0 to draw it; without: parts of a random plan to leave out; the
+    factories are where planted bugs come in."""
 
     def __init__(self, profile: Profile, config: Config, check_every: int = 1) -> None:
         self.profile = profile
@@ -65,6 +68,7 @@ class Setting:
         self.check_every = check_every
         self.pipe_bytes = 0
         self.steps_max = 400_000
+        self.without: frozenset[int] = frozenset()
 
     def broker(self, clock: VirtualClock, dice: Dice, log: Log) -> SimulatedBroker:
         return SimulatedBroker(self.config, clock, dice, log, self.profile)
@@ -85,20 +89,24 @@ class World(TurnWatcher):
     """One run. `steps`: things done so far; `clients`: everybody who ever connected."""
 
     def __init__(self, seed: int, setting: Setting) -> None:
+        self.seed = seed
         self.setting = setting
         self.dice = Dice(seed)
         self.clock = VirtualClock(self.dice.between(1, 200))
         self.timers = Timers(self.clock)
         self.log = FaultLog()
         self.broker = setting.broker(self.clock, self.dice, self.log)
+        self.broker.dues.waker = WorldWaker(self.timers, self.broker.dues)
         self.picker = setting.picker(self.dice, self)
         self.broker.scheduler.picker = self.picker
         self.broker.scheduler.is_exploring = True
         self.books = Books()
         self.laws = Laws(self.broker, self.clock)
         self.clients: list[Client] = []
+        self.lively: list[Client] = []
         self.steps = 0
         self.turns = 0
+        self._tick_at_ns = self.clock.now_ns + TICK_NS
         self.weights = [self.dice.one_of((1, 1, 3, 10)) for _ in range(5)]
 
     # -- building --------------------------------------------------------------------------------
@@ -113,6 +121,7 @@ class World(TurnWatcher):
         link.shell = self.setting.shell(self.broker, link)
         client = Client(key, link, self.broker, self.books, self.dice, self.timers, list(roles))
         self.clients.append(client)
+        self.lively.append(client)
         return client
 
     def _pipe_bytes(self) -> int:
@@ -139,8 +148,14 @@ class World(TurnWatcher):
                 self._do(ready)
                 continue
             self.laws.check_wakeups()
+            if self.clock.now_ns > LONGEST_NS:
+                raise LawBroken(f"not over after an hour\n{self._who_is_stuck()}")
             if len(self.timers) > 0:
-                self.timers.run_next()
+                if self.timers.next_ns() > self._tick_at_ns:
+                    self.tick()
+                    self._drain_lonely()
+                else:
+                    self.timers.run_next()
                 continue
             if is_finished():
                 return
@@ -153,6 +168,9 @@ class World(TurnWatcher):
 
     def finish(self) -> None:
         """Everybody closes in order; then nothing may be left. Raises: LawBroken."""
+        for client in self.lively:
+            if client.is_told_blocked and client.is_open() and not self.broker.alarms:
+                raise LawBroken(f"{client.link.name} is never told that it is not blocked any more")
         for client in self.clients:
             client.end()
         self.run(self._is_everybody_over)
@@ -162,11 +180,15 @@ class World(TurnWatcher):
 
     def tick(self) -> None:
         """What the server does from time to time."""
-        self.clock.jump(self.clock.now_ns + TICK_NS)
+        self.clock.jump(max(self._tick_at_ns, self.clock.now_ns))
         now_ns = self.clock.monotonic_ns()
+        self._tick_at_ns = now_ns + TICK_NS
         for connection in list(self.broker.connections.values()):
             if connection.phase == PHASE_OPEN:
                 connection.break_standstill(now_ns)
+        self.broker.watch_hops(now_ns)
+        self.broker.care.often(now_ns)
+        self.broker.care.tick(now_ns)
 
     def between_turns(self) -> None:
         self.turns += 1
@@ -196,18 +218,25 @@ class World(TurnWatcher):
         scheduler = self.broker.scheduler
         if scheduler.outputs.dirty or self.picker.can_pick(scheduler.ready):
             ready.append((weights[0] * 2, self.run_broker))
-        for client in self.clients:
+        has_ended = False
+        for client in self.lively:
             shell = client.link.shell
-            if shell.is_readable():
-                ready.append((weights[1], partial(shell.readable, self.dice)))
-            if not shell.is_closed and shell.output.is_writable():
-                ready.append((weights[2], shell.output.writable))
+            if not shell.is_closed:
+                if shell.is_readable():
+                    ready.append((weights[1], partial(shell.readable, self.dice)))
+                if shell.output.pending and shell.output.is_writable():
+                    ready.append((weights[2], shell.output.writable))
+            if client.is_over():
+                has_ended = has_ended or shell.is_closed
+                continue
             if client.can_read():
                 ready.append((weights[3], client.read))
-            if client.outbox and not client.is_over() and client.link.up.room() > 0:
+            if client.outbox and client.link.up.room() > 0:
                 ready.append((weights[4], client.flush))
             if client.can_act():
                 ready.append((weights[4], client.act))
+        if has_ended:
+            self.lively = [one for one in self.lively if not one.is_at_rest()]
         return ready
 
     def run_broker(self) -> None:
@@ -244,9 +273,7 @@ class World(TurnWatcher):
         left: dict[str, list[Identity]] = {}
         for vhost in self.broker.vhosts.values():
             for queue in vhost.queues.values():
-                messages = queue.messages
-                held = [entry.message for entry in messages.returned]
-                held += messages.ring.items[int(messages.ring.head) :]
+                held = queue.messages.ready_messages()
                 left[queue.name] = [identity_of(message.body()) for message in held]
         return left
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from penstock.telemetry.explanation import Cause
+from penstock.telemetry.actor_window import ActorWindow
+from penstock.telemetry.explanation import Cause, Part
+from penstock.telemetry.neighbours import consumers_on
 from penstock.telemetry.roots import ack_time_ns, consumer_trouble, debt_of, state_share
-from penstock.telemetry.window import ActorWindow
 from penstock.telemetry.words import amount, called, duration, percent, rate, size
 
 
@@ -18,6 +19,10 @@ def advise(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
         return (f"report this as a bug: {' → '.join(cause.path)} wait for one another",)
     if cause.reason == "socket":
         return (f"look at the network and the reading thread behind {who}: {cause.detail}",)
+    if cause.reason == "flow":
+        return _about_flow(who, window)
+    if cause.reason == "rate":
+        return _about_rate(cause)
     if cause.reason == "debt":
         return _about_debt(cause, windows)
     if cause.reason == "consumer":
@@ -32,6 +37,43 @@ def advise(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
         idle = state_share(window, window.times.idle_ns)
         return (f"raise the credit of the hop to {who}: it was idle {idle} of the window",)
     return ()
+
+
+def part_company(
+    subject: str, shared: tuple[Part, ...], windows: Mapping[str, ActorWindow]
+) -> tuple[str, ...]:
+    """Isolation: who should not share the connection `subject`, and what that costs now."""
+    if shared:
+        names = ", ".join(called(part.name) for part in shared)
+        lost = percent(shared[0].share)
+        return (
+            f"give {names} a connection of its own: nothing but the shared socket held it, for "
+            f"{lost} of the time",
+        )
+    consuming = consumers_on(subject, windows)
+    if consuming:
+        return (
+            f"consume over another connection than the one that publishes: the acks of "
+            f"{called(consuming[0])} wait behind held publishes",
+        )
+    return ()
+
+
+def _about_flow(who: str, window: ActorWindow | None) -> tuple[str, ...]:
+    if window is not None and window.kind in ("conn", "chan"):
+        return (f"let the client of {who} stop publishing while channel.flow says so",)
+    return (f"let the client of {who} send channel.flow(active=true): it asked for a pause itself",)
+
+
+def _about_rate(cause: Cause) -> tuple[str, ...]:
+    scope, _, name = cause.root.removeprefix("rate:").partition(":")
+    of_one = "connection" if scope == "conn" else f"{scope}.messages:{name}"
+    key = f"rate.{of_one}.messages" if scope == "conn" else f"rate.{of_one}"
+    detail = f" ({cause.detail})" if cause.detail else ""
+    return (
+        f"raise the limit if this load is meant to pass{detail}: penstock flow set {key}=1000/s",
+        "spread the publishing over time: what comes in bursts waits, and nothing is lost",
+    )
 
 
 def _about_cpu(who: str, window: ActorWindow) -> tuple[str, ...]:
@@ -55,17 +97,22 @@ def _about_disk(who: str, window: ActorWindow) -> tuple[str, ...]:
 
 
 def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
+    if window is None and who.startswith("the consumers of "):
+        queue = who.removeprefix("the consumers of ")
+        return (
+            f"start a consumer on {queue}: nobody takes its messages",
+            f"bound {queue} by a policy (max-length or message-ttl) if its messages may be lost",
+        )
     if window is None:
         return (f"let {who} ack sooner, or add consumers beside it",)
     trouble = consumer_trouble(window)
     ready = amount(window.numbers.get("ready", 0.0))
     if trouble == "none":
+        who = who.removeprefix("the consumers of ")
         return (
             f"start a consumer on {who}: {ready} messages are ready and nobody takes them",
             f"bound {who} by a policy (max-length or message-ttl) if its messages may be lost",
         )
-    if trouble == "socket":
-        return (f"look at the network and the clients of {who}: they do not read what is written",)
     taken = window.rates.get("acked", 0.0)
     coming = window.rates.get("published", 0.0)
     compared = f": {rate(taken)} are acked" if taken > 0 else ""
@@ -80,7 +127,7 @@ def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
     answer_ns = ack_time_ns(window)
     if prefetch <= 0:
         return (first,)
-    each = f", each is acked after {duration(answer_ns)}" if answer_ns > 0 else ""
+    each = f"; now an ack takes {duration(answer_ns)}" if answer_ns > 0 else ""
     return (
         first,
         f"raise the prefetch from {amount(prefetch)} only if the client works on several "
@@ -111,12 +158,15 @@ def _about_alarm(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str,
 
 
 def _about_debt(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+    who = called(cause.root)
+    wait = f"let {who} wait for confirms before it publishes more"
+    if not cause.root.startswith("conn:"):
+        wait = f"raise the limit of {who} if its load is meant to be outstanding at once"
     found = debt_of(cause.root, windows)
     if not found:
-        return (f"let {called(cause.root)} wait for confirms before it publishes more",)
+        return (wait,)
     most, actor = found[0]
     return (
-        f"see why {called(actor)} is slow: {amount(most)} messages of {called(cause.root)} are "
-        "outstanding there",
-        f"let {called(cause.root)} wait for confirms before it publishes more",
+        f"see why {called(actor)} is slow: {amount(most)} messages of {who} are outstanding there",
+        wait,
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.telemetry.window import ActorWindow
+from penstock.telemetry.actor_window import ActorWindow
 
 PATH_ACTORS_MAX: Final = 16
 """Actors on one path; at the bound the last one is the root."""

@@ -29,6 +29,8 @@ DROPPED: Final = 12
 """Events the reader will never see, because the ring overtook its cursor."""
 PARKED: Final = 13
 UNPARKED: Final = 14
+SETTING_CHANGED: Final = 15
+"""A setting was changed while the broker ran; the reason is `BEFORE -> AFTER`."""
 
 KIND_NAMES: Final = (
     "gate_closed",
@@ -46,6 +48,7 @@ KIND_NAMES: Final = (
     "dropped",
     "parked",
     "unparked",
+    "setting_changed",
 )
 """The name of each kind, indexed by kind; the names are what event files carry."""
 

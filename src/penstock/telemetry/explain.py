@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from penstock.telemetry.advice import advise
+from penstock.telemetry.actor_window import ActorWindow
+from penstock.telemetry.advice import advise, part_company
 from penstock.telemetry.blame import Stay, follow, upstream
 from penstock.telemetry.explanation import (
     FREE,
@@ -19,25 +20,26 @@ from penstock.telemetry.explanation import (
     Link,
     Part,
 )
+from penstock.telemetry.neighbours import loads, sharing
 from penstock.telemetry.render import render
 from penstock.telemetry.roots import (
-    DEBT,
+    connection_of,
     consumer_detail,
     consumer_trouble,
     dominant_state,
+    held_share,
     name_cause,
     queue_detail,
     state_share,
 )
 from penstock.telemetry.subjects import KINDS, find, nobody_called
-from penstock.telemetry.window import ActorWindow
-from penstock.telemetry.words import amount, called, kind_of, name_of, percent, rate
+from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 
 __all__ = ["KINDS", "explain", "render"]
 
 VICTIMS_SHOWN: Final = 5
 VICTIMS_FOLLOWED_MAX: Final = 50
-OWNERS_SHOWN: Final = 5
+SUGGESTIONS_MAX: Final = 3
 
 
 def explain(
@@ -88,7 +90,7 @@ def _explain_actor(
     stays = follow(window.actor, windows)
     causes = _merge(stays, windows)
     if window.kind == "consumer" and blocked_ns == 0:
-        share, causes = _consumer_cause(window)
+        share, causes = _consumer_cause(window, windows)
         blocked_ns = sum(cause.ns for cause in causes)
     is_throttled = share >= THROTTLED_SHARE
     held_ns = None if window.since_ns is None else max(0, now_ns - window.since_ns)
@@ -114,9 +116,15 @@ def _with_surroundings(
     plain: Explanation, first: Cause, stays: list[Stay], windows: Mapping[str, ActorWindow]
 ) -> Explanation:
     """What the first cause adds: its chain, who else it hits, who loads it, what helps."""
-    victims = _victims(plain.subject, first.root, windows)
+    root = first.root
+    queue = windows[root].labels.get("queue") if root in windows else None
+    if queue is not None:
+        # Whoever waits for one consumer waits for all of its queue's.
+        root = f"consumers:{name_of(queue)}"
+    victims = _victims(plain.subject, root, windows)
     hit = {part.name for part in victims}
-    loaded, owners = _owners(first, windows)
+    loaded, owners, owned = loads(first, windows)
+    shared = sharing(plain.subject, windows)
     return replace(
         plain,
         chain=_chain(first, stays, windows),
@@ -128,7 +136,11 @@ def _with_surroundings(
         ),
         loaded=loaded,
         owners=owners,
-        suggestions=advise(first, windows),
+        owned=owned,
+        shared=shared,
+        suggestions=(*advise(first, windows), *part_company(plain.subject, shared, windows))[
+            :SUGGESTIONS_MAX
+        ],
     )
 
 
@@ -150,18 +162,19 @@ def _merge(stays: list[Stay], windows: Mapping[str, ActorWindow]) -> list[Cause]
     return sorted(merged.values(), key=lambda cause: (-cause.ns, cause.root, cause.reason))
 
 
-def _consumer_cause(window: ActorWindow) -> tuple[float, list[Cause]]:
-    """A consumer held by nobody's gate may still be held by its own window or socket."""
+def _consumer_cause(
+    window: ActorWindow, windows: Mapping[str, ActorWindow]
+) -> tuple[float, list[Cause]]:
+    """A consumer is held by nobody's gate, but by its own window, its socket or its client."""
     trouble = consumer_trouble(window)
-    if trouble == "":
+    share = held_share(window)
+    if trouble in ("", "none") or share == 0.0:
         return 0.0, []
-    name = "socket_blocked" if trouble == "socket" else "prefetch_full_share"
-    share = min(1.0, window.numbers[name])
-    reason = "socket" if trouble == "socket" else "consumer"
+    reason = trouble if trouble in ("socket", "flow") else "consumer"
     cause = Cause(
         window.actor,
         reason,
-        consumer_detail(window),
+        consumer_detail(window, windows),
         round(share * window.window_ns),
         1.0,
         (window.actor,),
@@ -196,7 +209,7 @@ def _victims(subject: str, root: str, windows: Mapping[str, ActorWindow]) -> lis
 
     Bound: the VICTIMS_FOLLOWED_MAX most blocked ones are followed.
     """
-    own = _connection_of(subject)
+    own = connection_of(subject)
     reached = [windows[actor] for actor in upstream(root, windows) if actor in windows]
     held = [w for w in reached if w.kind == "conn" and w.actor != own and w.window_ns > 0]
     held.sort(key=lambda w: (-w.blocked_ns, w.actor))
@@ -210,37 +223,15 @@ def _victims(subject: str, root: str, windows: Mapping[str, ActorWindow]) -> lis
     return victims
 
 
-def _owners(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, tuple[Part, ...]]:
-    """Whose messages are outstanding at the actor nearest to the root that keeps such books."""
-    for actor in reversed(cause.path):
-        window = windows.get(actor)
-        if window is None:
-            continue
-        debts = {
-            name.removeprefix(DEBT): count
-            for name, count in window.numbers.items()
-            if name.startswith(DEBT) and count > 0
-        }
-        total = sum(debts.values())
-        if total > 0:
-            largest = sorted(debts.items(), key=lambda item: (-item[1], item[0]))
-            return actor, tuple(Part(n, c / total) for n, c in largest[:OWNERS_SHOWN])
-    return "", ()
-
-
 def _verdict(subject: str, share: float, window_s: float, causes: list[Cause]) -> str:
-    text = f"{called(subject)} was blocked {percent(share)} of the last {window_s:g} s"
+    text = f"{called(subject)} {was_held(subject)} {percent(share)} of the last {window_s:g} s"
     if not causes:
         return text
     cause = causes[0]
     detail = f" ({cause.detail})" if cause.detail else ""
     if cause.root == subject:
         return f"{text}: {cause.detail or cause.reason}"
-    if cause.reason == cause.root:
-        return f"{text}, {percent(cause.share)} of that by {called(cause.root)}{detail}"
-    return (
-        f"{text}, {percent(cause.share)} of that by {cause.reason} at {called(cause.root)}{detail}"
-    )
+    return f"{text}, {percent(cause.share)} of that by {blamed(cause.root, cause.reason)}{detail}"
 
 
 def _at_ease(window: ActorWindow) -> str:
@@ -256,19 +247,19 @@ def _at_ease(window: ActorWindow) -> str:
         return f"{held}: busy {state_share(window, times.busy_ns)}{detail}"
     if window.kind == "consumer":
         taken = window.rates.get("acked", 0.0)
-        return (
-            f"{held}: it acks {rate(taken)}, {amount(window.numbers.get('unacked', 0))} in flight"
-        )
+        flying = amount(window.numbers.get("unacked", 0))
+        return f"{held}: it acks {rate(taken)}, {flying} in flight"
     state = dominant_state(window)
+    sends = ""
+    if window.kind in ("conn", "chan") and "published" in window.rates:
+        sent = window.rates["published"]
+        sends = f", it simply sends {rate(sent)}" if sent > 0 else ", it publishes nothing"
     if state == "idle":
-        text = f"{held}: idle {state_share(window, times.idle_ns)}"
-        if window.kind in ("conn", "chan") and "published" in window.rates:
-            return f"{text}, it simply sends {rate(window.rates['published'])}"
-        return text
+        return f"{held}: idle {state_share(window, times.idle_ns)}{sends}"
     if state == "":
         return held
     ns = times.busy_ns if state == "busy" else times.waiting_ns
-    return f"{held}: {state} {state_share(window, ns)}"
+    return f"{held}: {state} {state_share(window, ns)}{sends}"
 
 
 def _about(window: ActorWindow) -> str:
@@ -281,11 +272,3 @@ def _about(window: ActorWindow) -> str:
         parts.append(f"vhost {labels['vhost']}")
     parts.append(labels.get("client", "").strip())
     return ", ".join(part for part in parts if part)
-
-
-def _connection_of(actor: str) -> str:
-    if kind_of(actor) == "chan":
-        return f"conn:{name_of(actor).rpartition('/')[0]}"
-    if kind_of(actor) == "consumer":
-        return actor.partition("@")[2]
-    return actor

@@ -14,6 +14,11 @@ FREE: Final = "free"
 UNKNOWN: Final = "unknown"
 
 
+OUTSTANDING: Final = "messages outstanding"
+SENT_NOW: Final = "messages handed to it in this time"
+SENT_EVER: Final = "messages handed to it by who is connected now"
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """`who` waited for `waits_for` because of `reason`; `ns` of the subject's blocked time.
@@ -33,9 +38,9 @@ class Cause:
     """One root of the subject's blocked time.
 
     root: actor that nobody holds; reason: `cpu`, `consumer`, `disk`, `socket`, `credit`, `debt`,
-    `alarm:memory`, `alarm:disk`, `waiting`, `circle`, or the gate's own word where nothing is
-    known of the root; detail: the root's numbers in words; ns, share: of the subject's blocked
-    time (0..1); path: actors from the subject to the root.
+    `rate`, `flow`, `alarm:memory`, `alarm:disk`, `waiting`, `circle`, or the gate's own word where
+    nothing is known of the root; detail: the root's numbers in words; ns, share: of the subject's
+    blocked time (0..1); path: actors from the subject to the root.
     """
 
     root: str
@@ -62,11 +67,14 @@ class Explanation:
     FREE or UNKNOWN (no such actor: see close_names); window_s: seconds looked at; blocked_share:
     0..1 of it; blocked_ns, stops, longest_ns; held_ns: how long it is being held right now
     without a break, None when it is not.
+    shared: channels of the same connection that publish and were held by nobody else, with the
+    share of the window they lost because the socket was not read (U11);
     chain: links from the subject to the first cause's root; causes: largest first, they sum to
     blocked_ns; victims: other connections held by the first cause's root, with the share of
     their window it took; victims_more: how many beside those; unaffected: connections that were
-    not throttled; loaded: the actor whose outstanding work `owners` share, or "".
-    suggestions: at most two, best first; text: the verdict in a sentence.
+    not throttled; loaded: the actor whose load `owners` share, or ""; owned: what is shared:
+    OUTSTANDING, SENT_NOW or SENT_EVER.
+    suggestions: at most three, best first; text: the verdict in a sentence.
     """
 
     subject: str
@@ -86,6 +94,8 @@ class Explanation:
     unaffected: int = 0
     loaded: str = ""
     owners: tuple[Part, ...] = ()
+    owned: str = ""
+    shared: tuple[Part, ...] = ()
     suggestions: tuple[str, ...] = ()
     close_names: tuple[str, ...] = ()
 

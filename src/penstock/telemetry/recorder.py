@@ -12,7 +12,8 @@ from penstock.telemetry.events import DROPPED, CountSample, Event, TimeSample
 class Recorder:
     """The last `capacity` events of one broker.
 
-    clock: gives each event its monotonic time; capacity: events, 1.. (limit `recorder_events`).
+    clock: gives each event its monotonic time; capacity: events, 0.. (limit `recorder_events`);
+    with 0 nothing is recorded or counted.
     next_seq: the sequence the next event will get, which is also how many were ever recorded;
     dropped: how many of those have left the ring. Both are for reading only.
     """
@@ -20,7 +21,7 @@ class Recorder:
     __slots__ = ("_capacity", "_clock", "_position", "_ring", "dropped", "next_seq")
 
     def __init__(self, clock: Clock, capacity: int) -> None:
-        assert capacity >= 1, "a recorder holds at least one event"
+        assert capacity >= 0, "a recorder holds events or none"
         blank = Event(0, 0, DROPPED, "", "", "", 0)
         self._clock = clock
         self._ring: list[Event] = [blank] * capacity
@@ -31,6 +32,8 @@ class Recorder:
 
     def record(self, kind: int, actor: str, peer: str, reason: str, amount: int) -> None:
         """Keep one event, stamped with the clock's time now. Fields as in Event."""
+        if self._capacity == 0:
+            return
         self._keep(
             Event(self.next_seq, self._clock.monotonic_ns(), kind, actor, peer, reason, amount)
         )
@@ -43,12 +46,15 @@ class Recorder:
         For a caller that has just given the same time to a BlockLedger: what is summed from the
         events then equals the ledger to the nanosecond, and the clock is not asked twice.
         """
-        self._keep(Event(self.next_seq, t_ns, kind, actor, peer, reason, amount))
+        if self._capacity > 0:
+            self._keep(Event(self.next_seq, t_ns, kind, actor, peer, reason, amount))
 
     def record_times(
         self, actor: str, idle_ns: int, busy_ns: int, blocked_ns: int, waiting_ns: int
     ) -> None:
         """Keep one TIME_SAMPLE of `actor`; cumulative nanoseconds, as TimeAccount.totals."""
+        if self._capacity == 0:
+            return
         t_ns = self._clock.monotonic_ns()
         self._keep(TimeSample(self.next_seq, t_ns, actor, idle_ns, busy_ns, blocked_ns, waiting_ns))
 
@@ -68,6 +74,8 @@ class Recorder:
 
         Raises: AssertionError if `kind` is neither.
         """
+        if self._capacity == 0:
+            return
         t_ns = self._clock.monotonic_ns()
         self._keep(
             CountSample(
@@ -84,6 +92,11 @@ class Recorder:
                 consumers,
             )
         )
+
+    @property
+    def capacity(self) -> int:
+        """Events it keeps at most; 0 if it is switched off."""
+        return self._capacity
 
     def since(self, seq: int, events_max: int = 0) -> list[Event]:
         """The events from sequence `seq` on, oldest first; at most `events_max` unless that is 0.

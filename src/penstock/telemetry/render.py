@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.telemetry.explanation import THROTTLED, Cause, Explanation, Part
-from penstock.telemetry.words import called, duration, kind_of, percent, waits_for
+from penstock.telemetry.words import blamed, called, duration, kind_of, percent, waits_for, was_held
 
 CAUSES_SHOWN: Final = 4
 """Causes named beside the first; the rest are summed up."""
@@ -17,6 +17,8 @@ _AT_ROOT: Final = {
     "socket": "waits for its peer to read",
     "credit": "has little to do, its credit is too small",
     "debt": "has too much outstanding",
+    "rate": "is reached",
+    "flow": "is paused by channel.flow",
     "waiting": "waits",
     "circle": "closes a circle",
     "others": "held it a little each",
@@ -29,7 +31,7 @@ def render(explanation: Explanation) -> str:
     Plain characters only, so that it reads the same in a terminal, a log and an issue.
     """
     if explanation.state != THROTTLED:
-        return _label(explanation, explanation.text)
+        return plain(_label(explanation, explanation.text))
     lines = [_headline(explanation), ""]
     lines += _because(explanation)
     others = _others(explanation.causes[1:])
@@ -41,7 +43,15 @@ def render(explanation: Explanation) -> str:
     if explanation.suggestions:
         lines.append("")
         lines += [f" try       {suggestion}" for suggestion in explanation.suggestions]
-    return "\n".join(lines)
+    return plain("\n".join(lines))
+
+
+def plain(text: str) -> str:
+    """`text` without anything that is not printable but line ends: names come from strangers, and
+    none of them may move the cursor of a terminal."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(one if one.isprintable() or one == "\n" else "?" for one in text)
 
 
 def _label(explanation: Explanation, text: str) -> str:
@@ -57,40 +67,42 @@ def _headline(explanation: Explanation) -> str:
     if explanation.held_ns is not None:
         facts += f"; held now for {duration(explanation.held_ns)}"
     return (
-        f"{called(explanation.subject)}{about} was blocked {percent(explanation.blocked_share)}"
-        f" of the last {explanation.window_s:g} s  ({facts})"
+        f"{called(explanation.subject)}{about} {was_held(explanation.subject)} "
+        f"{percent(explanation.blocked_share)} of the last {explanation.window_s:g} s  ({facts})"
     )
 
 
 def _because(explanation: Explanation) -> list[str]:
-    """One line per link, in columns, and one for the root."""
-    rows = [
-        (called(link.who), waits_for(link.reason), called(link.waits_for))
-        for link in explanation.chain
-        if link.who != link.waits_for
-    ]
-    tails = [
-        f"{duration(link.ns):>7}   {link.detail}".rstrip()
-        for link in explanation.chain
-        if link.who != link.waits_for
-    ]
-    if explanation.causes:
-        first = explanation.causes[0]
-        rows.append((called(first.root), _at_root(first), first.detail))
-        share = percent(first.share)
-        tails.append(f"{duration(first.ns):>7}   ◀ root cause ({share} of the blocked time)")
+    """One line per link, in columns, one for the root, and its numbers in words below that."""
+    links = [link for link in explanation.chain if link.who != link.waits_for]
+    rows = [(called(link.who), waits_for(link.reason), called(link.waits_for)) for link in links]
+    tails = [f"{duration(link.ns):>7}   {link.detail}".rstrip() for link in links]
     who, verb, whom = (max((len(row[i]) for row in rows), default=0) for i in range(3))
-    return [
+    if explanation.causes:
+        who = max(who, len(called(explanation.causes[0].root)))
+    lines = [
         f" because   {row[0]:<{who}}   {row[1]:<{verb}}   {row[2]:<{whom}}   {tail}"
         for row, tail in zip(rows, tails, strict=True)
     ]
+    if explanation.causes:
+        first = explanation.causes[0]
+        share = percent(first.share)
+        lines.append(
+            f" because   {called(first.root):<{who}}   {_at_root(first)}   ◀ root cause, {share} "
+            f"of the blocked time ({duration(first.ns)})"
+        )
+        if first.detail:
+            lines.append(f"{'':<{11 + who}}   {first.detail}")
+    return lines
 
 
 def _at_root(cause: Cause) -> str:
     if cause.reason.startswith("alarm:"):
         return "is set"
-    if cause.reason == "consumer" and kind_of(cause.root) == "consumer":
-        return "acks too slowly"
+    if cause.reason == "consumer" and kind_of(cause.root) in ("consumer", "consumers"):
+        if cause.detail.startswith("no consumer"):
+            return "are missing"
+        return "acks too slowly" if kind_of(cause.root) == "consumer" else "ack too slowly"
     return _AT_ROOT.get(cause.reason, f"holds it back ({cause.reason})")
 
 
@@ -107,9 +119,7 @@ def _others(causes: Sequence[Cause]) -> str:
 
 
 def _cause_name(cause: Cause) -> str:
-    if cause.reason == cause.root:
-        return called(cause.root)
-    return f"{cause.reason} at {called(cause.root)}"
+    return blamed(cause.root, cause.reason)
 
 
 def _around(explanation: Explanation) -> list[str]:
@@ -121,12 +131,14 @@ def _around(explanation: Explanation) -> list[str]:
     if explanation.unaffected:
         plural = "" if explanation.unaffected == 1 else "s"
         lines.append(f" not affected      {explanation.unaffected} connection{plural}")
+    if explanation.shared:
+        lines.append(f" suffers with it   {_parts(explanation.shared)}   (same socket, not held)")
     if explanation.owners:
         rest = 1.0 - sum(part.share for part in explanation.owners)
         others = f", others {percent(rest)}" if rest >= 0.005 else ""
         lines.append(
             f" who loads {called(explanation.loaded)}   {_parts(explanation.owners)}{others}"
-            "   (messages outstanding)"
+            f"   ({explanation.owned})"
         )
     return lines
 

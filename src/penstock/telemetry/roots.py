@@ -7,12 +7,34 @@ outside world it waits for, and idle means that the hop in front of it is too na
 from collections.abc import Mapping
 from typing import Final
 
+from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.blame import Stay
-from penstock.telemetry.window import ActorWindow
-from penstock.telemetry.words import amount, called, duration, kind_of, percent, rate, size
+from penstock.telemetry.explanation import THROTTLED_SHARE
+from penstock.telemetry.rates import NS_PER_S
+from penstock.telemetry.words import (
+    amount,
+    called,
+    duration,
+    kind_of,
+    name_of,
+    percent,
+    rate,
+    size,
+)
 
 DEBT: Final = "debt:"
 """Prefix, in ActorSnapshot.numbers, of the messages an account has outstanding at the actor."""
+
+HELD_NS: Final = "held_ns"
+"""In numbers and rates: nanoseconds in which a consumer, or each of a queue's, was held."""
+
+_SHARES: Final = {
+    "socket": "socket_blocked",
+    "flow": "flow_paused",
+    "prefetch": "prefetch_full_share",
+}
+
+ACCOUNT_KINDS: Final = frozenset({"conn", "chan", "user", "vhost", "node"})
 
 SHORT_NS: Final = 2_000_000
 """Mean hold below which an idle root means that the loop was busy elsewhere."""
@@ -34,17 +56,23 @@ def name_cause(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[str, str
     if stay.is_circle:
         return "circle", f"{called(stay.root)} waits for itself"
     if kind == "alarm":
-        return stay.root, "" if window is None else _used(window)
+        return stay.root, alarm_detail(connection_of(stay.path[0].who), window, windows)
     if kind == "socket":
         return "socket", "the peer does not read what is written to it"
+    if gate == "rate":
+        return "rate", "" if window is None else _limit(window)
+    if gate == "flow":
+        return "flow", "it publishes although it was told channel.flow(active=false)"
     if window is None:
+        if kind == "consumers":
+            return "consumer", "no consumer"
         return _OF_UNKNOWN_ROOT.get(gate, gate or "unknown"), ""
-    if gate == "debt" and kind in ("conn", "chan"):
-        return "debt", _outstanding(stay.root, windows)
-    if kind == "consumer":
-        return "consumer", consumer_detail(window)
+    if gate == "debt" and kind in ACCOUNT_KINDS:
+        return "debt", debt_detail(window, windows)
+    if kind in ("consumer", "consumers"):
+        return _consumer_label(window), consumer_detail(window, windows)
     if kind == "queue" and (gate == "depth" or _waits_for_consumers(window)):
-        return "consumer", queue_detail(window)
+        return _consumer_label(window), queue_detail(window)
     stops, held_ns = _stops_of(stay, windows)
     return _by_state(window, kind, gate, stops, held_ns)
 
@@ -78,55 +106,110 @@ def queue_detail(window: ActorWindow) -> str:
     ready = numbers.get("ready", 0.0)
     backlog = f"; {amount(ready)} ready" if ready > 0 else ""
     trouble = consumer_trouble(window)
+    share = percent(held_share(window))
+    count = numbers.get("consumers", 0.0)
+    whose = "its consumer" if count == 1 else f"its {amount(count)} consumers"
+    if count == 0:
+        whose = "its consumers"
     if trouble == "none":
         return f"no consumer{backlog}"
     if trouble == "socket":
-        share = percent(numbers["socket_blocked"])
-        return f"the sockets of {share} of its consumers are full{backlog}"
+        return f"the socket of {whose} was full {share} of the time{backlog}"
+    if trouble == "flow":
+        return f"{whose} paused by channel.flow {share} of the time{backlog}"
+    taken = f": {rate(window.rates['acked'])} acked" if "acked" in window.rates else ""
     if trouble == "prefetch":
-        share = percent(numbers["prefetch_full_share"])
-        return f"prefetch window full at {share} of its consumers{backlog}"
+        return f"prefetch window of {whose} full {share} of the time{taken}{backlog}"
     if "acked" in window.rates:
         return f"consumers take {rate(window.rates['acked'])}{backlog}"
     return f"its consumers are slower than its publishers{backlog}"
 
 
-def consumer_trouble(window: ActorWindow) -> str:
-    """What keeps a queue's or consumer's messages back: `none` (no consumer), `socket`,
-    `prefetch`, or "" if the numbers do not say."""
+def held_share(window: ActorWindow) -> float:
+    """Share of the window in which a consumer, or those of a queue on average, could be given
+    nothing; 0..1. Without a count of the time, the share of them held at the end stands in."""
     numbers = window.numbers
-    if window.kind == "queue" and numbers.get("consumers", 1.0) == 0.0:
+    held_ns = window.rates.get(HELD_NS, 0.0)
+    if held_ns > 0.0:
+        return min(1.0, held_ns / NS_PER_S / max(1.0, numbers.get("consumers", 1.0)))
+    return min(1.0, max(numbers.get(name, 0.0) for name in _SHARES.values()))
+
+
+def consumer_trouble(window: ActorWindow) -> str:
+    """What keeps a queue's or consumer's messages back: `none` (no consumer), `socket`, `flow`
+    (paused by channel.flow), `prefetch`, or "" if nothing does for long."""
+    numbers = window.numbers
+    is_of_many = "consumers" in numbers
+    if is_of_many and numbers["consumers"] == 0.0:
         return "none"
-    socket = numbers.get("socket_blocked", 0.0)
-    prefetch = numbers.get("prefetch_full_share", 0.0)
-    if socket > 0.0 and socket >= prefetch:
-        return "socket"
-    return "prefetch" if prefetch > 0.0 else ""
+    now = {name: numbers.get(key, 0.0) for name, key in _SHARES.items()}
+    most = max(now, key=lambda name: now[name])
+    if now[most] > 0.0:
+        return most
+    # None is held at this moment, but it was: a window that opens and closes all the time.
+    has_window = numbers.get("prefetch", 0.0) > 0.0
+    return "prefetch" if has_window and held_share(window) >= THROTTLED_SHARE else ""
 
 
-def consumer_detail(window: ActorWindow) -> str:
-    """How fast a consumer answers, by Little's law: in flight = rate × time to ack."""
+def consumer_detail(window: ActorWindow, windows: Mapping[str, ActorWindow] | None = None) -> str:
+    """How fast a consumer answers, by Little's law: in flight = rate × time to ack.
+
+    windows: where the consumers that stand behind a window of several are looked for."""
     numbers = window.numbers
     trouble = consumer_trouble(window)
+    share = percent(held_share(window))
+    if trouble == "none":
+        return queue_detail(window)
     if trouble == "socket":
-        return f"its socket is full {percent(numbers['socket_blocked'])}"
-    text = "prefetch window full"
-    if trouble == "prefetch":
-        text = f"prefetch window full {percent(numbers['prefetch_full_share'])}"
+        text = f"socket full {share}: the client does not read what is written to it"
+    elif trouble == "flow":
+        text = f"paused by channel.flow {share} of the time"
+    elif trouble == "prefetch":
+        text = f"prefetch window full {share}{_by_little(window)}"
+    else:
+        taken = window.rates.get("acked", 0.0)
+        text = f"took {rate(taken)}, {amount(numbers.get('unacked', 0.0))} in flight"
+    slowest = "" if windows is None else _slowest(window, windows)
+    ready = numbers.get("ready", 0.0)
+    return text + slowest + (f"; {amount(ready)} ready" if ready > 0 else "")
+
+
+def _by_little(window: ActorWindow) -> str:
     answer_ns = ack_time_ns(window)
     if answer_ns == 0:
-        return text
+        return "" if window.rates.get("acked", 0.0) > 0 else ": it acks nothing"
     return (
-        f"{text}: it acks after {duration(answer_ns)} each; {amount(numbers['unacked'])} in flight"
-        f" ÷ {duration(answer_ns)} = {rate(window.rates['acked'])}"
+        f": an ack comes {duration(answer_ns)} after its delivery; "
+        f"{amount(window.numbers['unacked'])} in flight ÷ {duration(answer_ns)} = "
+        f"{rate(window.rates['acked'])}"
     )
+
+
+def _slowest(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> str:
+    """The one consumer of a queue that is held most, where `window` is of all of them."""
+    queue = window.labels.get("queue")
+    if queue is None or not window.actor.startswith("consumers:"):
+        return ""
+    found = [one for one in windows.values() if one.labels.get("queue") == queue]
+    each = [one for one in found if one.kind == "consumer" and one.actor != window.actor]
+    if not each:
+        return ""
+    worst = max(each, key=lambda one: (held_share(one), ack_time_ns(one), one.actor))
+    which = "" if len(each) == 1 else f"slowest of {len(each)}: "
+    return f" ({which}{called(worst.actor)})"
+
+
+def _consumer_label(window: ActorWindow) -> str:
+    """A socket nobody reads and a pause are the client's doing, but not slow work."""
+    trouble = consumer_trouble(window)
+    return trouble if trouble in ("socket", "flow") else "consumer"
 
 
 def ack_time_ns(window: ActorWindow) -> int:
     """Mean nanoseconds from delivery to ack, by Little's law; 0 if nothing is known of it."""
     unacked = window.numbers.get("unacked", 0.0)
     acked = window.rates.get("acked", 0.0)
-    return round(unacked / acked * 1e9) if unacked > 0 and acked > 0 else 0
+    return round(unacked / acked * NS_PER_S) if unacked > 0 and acked > 0 else 0
 
 
 def debt_of(account: str, windows: Mapping[str, ActorWindow]) -> list[tuple[float, str]]:
@@ -188,19 +271,62 @@ def _by_state(
     return ("socket" if kind == "conn" else "waiting"), f"waiting {waiting}"
 
 
-def _used(window: ActorWindow) -> str:
+def connection_of(actor: str) -> str:
+    """The connection an actor belongs to; the actor itself where there is none."""
+    if kind_of(actor) == "chan":
+        return f"conn:{name_of(actor).rpartition('/')[0]}"
+    if kind_of(actor) == "consumer" and "@conn:" in actor:
+        return f"conn:{actor.rpartition('@conn:')[2]}"
+    return actor
+
+
+def alarm_detail(
+    subject: str, window: ActorWindow | None, windows: Mapping[str, ActorWindow]
+) -> str:
+    """What is used of what, and what `subject` has to do with it."""
+    if window is None:
+        return ""
     used = window.numbers.get("used_bytes")
     limit = window.numbers.get("limit_bytes")
-    if used is None or limit is None:
-        return ""
-    word = "free" if window.actor == "alarm:disk" else "used"
-    return f"{size(used)} {word}, limit {size(limit)}"
+    parts = []
+    if used is not None and limit is not None:
+        word = "free" if window.actor == "alarm:disk" else "used"
+        parts.append(f"{size(used)} {word}, limit {size(limit)}")
+    mine = windows.get(subject)
+    held = 0.0 if mine is None else mine.numbers.get("memory_bytes", 0.0)
+    if window.labels.get("mode") == "targeted" and held > 0:
+        node = windows.get("node")
+        total = held if node is None else node.numbers.get("memory_bytes", held)
+        parts.append(f"{called(subject)} holds {size(held)} of {size(max(held, total))} in queues")
+    return "; ".join(parts)
 
 
-def _outstanding(account: str, windows: Mapping[str, ActorWindow]) -> str:
-    found = debt_of(account, windows)
-    if not found:
-        return ""
-    total = sum(messages for messages, _ in found)
-    most, actor = found[0]
-    return f"{amount(total)} messages outstanding, {amount(most)} of them in {called(actor)}"
+def debt_detail(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> str:
+    """How much an account has outstanding, its limit, and where most of it is."""
+    numbers = window.numbers
+    parts = []
+    for unit, shown in (("bytes", size), ("messages", amount)):
+        high = numbers.get(f"high_{unit}", 0.0)
+        if high > 0:
+            word = "" if unit == "bytes" else " messages"
+            parts.append(f"{shown(numbers.get(f'debt_{unit}', 0.0))}{word} outstanding, limit "
+                         f"{shown(high)}{word}")  # fmt: skip
+    found = debt_of(window.actor, windows)
+    if found:
+        total = sum(messages for messages, _ in found)
+        most, actor = found[0]
+        parts.append(
+            f"{amount(total)} messages outstanding, {amount(most)} of them in {called(actor)}"
+        )
+    return "; ".join(parts)
+
+
+def _limit(window: ActorWindow) -> str:
+    """A rate limit in words."""
+    numbers = window.numbers
+    parts = []
+    if numbers.get("messages_per_s", 0.0) > 0:
+        parts.append(rate(numbers["messages_per_s"]))
+    if numbers.get("bytes_per_s", 0.0) > 0:
+        parts.append(f"{size(numbers['bytes_per_s'])}/s")
+    return f"limit {' and '.join(parts)}" if parts else ""

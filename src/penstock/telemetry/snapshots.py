@@ -10,6 +10,9 @@ from typing import Final
 OTHERS: Final = "others"
 """Peer and reason of the one entry that sums up the pairs that were folded away."""
 
+NOT_TAKEN: Final = -1
+"""A snapshot's moment when it is that of its round."""
+
 
 @dataclass(frozen=True, slots=True)
 class Times:
@@ -75,6 +78,7 @@ class ActorSnapshot:
     `alarm`, `socket`; state: the word RabbitMQ would use, `running`, `flow`, `blocked`;
     started_ns: monotonic time it came up (TimeAccount.start_ns), which tells two lives of one name
     apart;
+    taken_ns: monotonic time its numbers were read, NOT_TAKEN for that of its round;
     times: by state; blocked: by who held it. `times.blocked_ns` may be less than
     `blocked.blocked_ns`, because an actor held by one peer may work for another meanwhile.
 
@@ -95,3 +99,4 @@ class ActorSnapshot:
     blocked: BlockedTotals = NEVER_BLOCKED
     numbers: dict[str, float] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    taken_ns: int = NOT_TAKEN

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.telemetry.window import ActorWindow
+from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import kind_of, name_of
 
 KINDS: Final[Mapping[str, str]] = {
@@ -32,13 +32,33 @@ def find(kind: str, name: str, windows: Mapping[str, ActorWindow]) -> str | None
         if actor in windows and kind_of(actor) == prefix:
             return actor
     if prefix == "consumer":
-        found = [a for a in windows if a.startswith(f"consumer:{name}@")]
+        found = with_tag(name, windows)
+        if len(found) > 1:
+            return None
     elif prefix == "conn":
-        found = [a for a, w in windows.items() if w.kind == "conn" and name in _other_names(w)]
+        wanted = name.removeprefix("conn:")
+        found = [a for a, w in windows.items() if w.kind == "conn" and wanted in _other_names(w)]
     else:
         found = []
     # Several bear the name: the one that is worse off is the one somebody asks about.
     return max(found, key=lambda a: (windows[a].blocked_ns, a)) if found else None
+
+
+def with_tag(name: str, windows: Mapping[str, ActorWindow]) -> list[str]:
+    """The consumers that TAG, TAG@CONNECTION or TAG@ADDRESS means."""
+    found = [a for a in windows if a.startswith(f"consumer:{name}@conn:")]
+    tag, at, holder = name.rpartition("@")
+    if at and not found:
+        holder = holder.removeprefix("conn:")
+        found = [a for a in windows if a == f"consumer:{tag}@conn:{holder}"]
+    if at and not found:
+        by_peer = {a for a, w in windows.items() if w.kind == "conn" and holder in _other_names(w)}
+        found = [
+            a
+            for a in windows
+            if a.startswith(f"consumer:{tag}@conn:") and a.rpartition("@")[2] in by_peer
+        ]
+    return sorted(found)
 
 
 def _other_names(window: ActorWindow) -> tuple[str | None, str | None]:
@@ -54,7 +74,18 @@ def nobody_called(
         text = f"{kind!r} cannot be asked for; ask for {', '.join(KINDS)} or publish"
         return text, tuple(difflib.get_close_matches(kind, every))
     prefix = KINDS[kind]
-    names = sorted(name_of(actor) for actor in windows if kind_of(actor) == prefix)
+    if kind == "consumer":
+        several = with_tag(name, windows)
+        if len(several) > 1:
+            shown = tuple(name_of(actor).replace("@conn:", "@") for actor in several)
+            more = len(shown) - CLOSE_NAMES_MAX
+            text = f"{len(shown)} consumers are called {name!r}; which one? " + ", ".join(
+                shown[:CLOSE_NAMES_MAX]
+            )
+            return text + (f" and {more} more" if more > 0 else ""), shown[:CLOSE_NAMES_MAX]
+    names = sorted(
+        name_of(actor).replace("@conn:", "@") for actor in windows if kind_of(actor) == prefix
+    )
     wanted = name.removeprefix(f"{prefix}:").lower()
     close = [n for n in names if wanted and wanted in n.lower()][:CLOSE_NAMES_MAX]
     if not close:

@@ -1,19 +1,23 @@
-"""The last seconds of every actor, as differences between periodic snapshots.
+"""The last seconds of every actor, as differences between periodic rounds of snapshots.
 
 Shares of a window are exact: cumulative nanoseconds at its end minus those at its start, so the
 laws of the accounts hold in every window (the states sum to the window, the blocks to the blocked
 time). Nothing is sampled or estimated except `longest_ns`, which is exact to one period.
+
+A round may be taken in slices: each actor's snapshot then carries the moment it was taken, which is
+not before the round began. An actor's own numbers stay exact; those of two actors in one window are
+shifted against each other by at most the time a round takes.
 """
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from penstock.telemetry.rates import NS_PER_S, per_second
+from penstock.base.limits import HISTORY_CHANGES
+from penstock.telemetry.actor_window import COUNTER_NAMES, ActorWindow, BlockWindow, difference
+from penstock.telemetry.rates import NS_PER_S
 from penstock.telemetry.snapshots import (
-    NO_TIME,
-    OTHERS,
+    NOT_TAKEN,
     ActorSnapshot,
     BlockedTotals,
     BlockTotals,
@@ -28,150 +32,221 @@ __all__ = [
     "BlockWindow",
     "BlockedTotals",
     "Times",
+    "Trail",
     "WindowHistory",
 ]
 
-COUNTER_NAMES: Final = frozenset(
-    {
-        "published",
-        "routed",
-        "delivered",
-        "acked",
-        "confirmed",
-        "redelivered",
-        "returned",
-        "expired",
-        "bytes_in",
-        "bytes_out",
-        "syncs",
-    }
-)
-"""The names in ActorSnapshot.numbers that are cumulative; all others are values of the moment."""
 
+class Trail:
+    """What is kept of one actor. changes: (start of its round, snapshot), oldest first; between two
+    of them it was idle. seen_ns: the last round that met it; gone_ns: the first that did not, None
+    while it is there."""
 
-@dataclass(frozen=True, slots=True)
-class BlockWindow:
-    """How one (peer, reason) held one actor during a window. Fields as in BlockTotals."""
+    __slots__ = ("changes", "gone_ns", "seen_ns")
 
-    peer: str
-    reason: str
-    ns: int
-    closed_ns: int = 0
-    stops: int = 0
-    longest_ns: int = 0
-    since_ns: int | None = None
+    def __init__(self, changes: list[tuple[int, ActorSnapshot]], gone_ns: int | None) -> None:
+        self.changes = changes
+        self.gone_ns = gone_ns
+        self.seen_ns = changes[-1][0]
 
+    def copy(self) -> "Trail":
+        """A trail of the same frozen snapshots."""
+        return Trail(list(self.changes), self.gone_ns)
 
-@dataclass(frozen=True, slots=True)
-class ActorWindow:
-    """One actor during a window.
-
-    window_ns: its length for this actor, shorter if it came up meanwhile; equals the sum of
-    `times`. blocked_ns, stops, longest_ns, since_ns: the union of its blocks, as BlockedTotals;
-    the `ns` of `blocks` sum to blocked_ns, largest first. numbers, labels: as they stood at the
-    end. rates: per second, for those of COUNTER_NAMES that are in numbers.
-    """
-
-    actor: str
-    kind: str
-    state: str = ""
-    window_ns: int = 0
-    times: Times = NO_TIME
-    blocked_ns: int = 0
-    stops: int = 0
-    longest_ns: int = 0
-    since_ns: int | None = None
-    blocks: tuple[BlockWindow, ...] = ()
-    numbers: dict[str, float] = field(default_factory=dict)
-    rates: dict[str, float] = field(default_factory=dict)
-    labels: dict[str, str] = field(default_factory=dict)
-
-    def blocked_share(self) -> float:
-        """Share of the window in which somebody held this actor, 0..1."""
-        if self.window_ns <= 0:
-            return 0.0
-        return min(1.0, self.blocked_ns / self.window_ns)
+    def trim(self, oldest_ns: int) -> int:
+        """Drop what lies before the oldest round; how many changes."""
+        changes = self.changes
+        count = 0
+        while count + 1 < len(changes) and changes[count + 1][0] <= oldest_ns:
+            count += 1
+        del changes[:count]
+        return count
 
 
 class WindowHistory:
-    """The last `snapshots_max` periodic snapshots, 2..; the oldest is dropped.
+    """The last `snapshots_max` rounds, 2..; the oldest is dropped.
 
-    With one snapshot a second, 61 of them answer for windows of up to 60 s. An actor that has done
-    nothing since costs no more with every snapshot: only what changed is kept, so thousands of idle
-    connections have one snapshot each and not 61.
+    With one a second, 61 of them answer for windows of up to 60 s. An actor that has done nothing
+    since costs no more with every round: only what changed is kept, so thousands of idle
+    connections have one snapshot each and not 61. One that is gone is kept as long as a window may
+    still look back at it. changes_max: snapshots of all actors together; above it the oldest
+    quarter of the rounds goes, so that windows become shorter before memory becomes larger.
     """
 
-    __slots__ = ("_at_ns", "_trails")
+    __slots__ = ("_at_ns", "_changes_max", "_count", "_gone", "_met", "_round_ns", "_trails")
 
-    def __init__(self, snapshots_max: int) -> None:
+    def __init__(self, snapshots_max: int, changes_max: int = HISTORY_CHANGES.default) -> None:
         assert snapshots_max >= 2, "a window needs a start and an end"
         self._at_ns: deque[int] = deque(maxlen=snapshots_max)
-        self._trails: dict[str, list[_Change]] = {}
+        self._changes_max = changes_max
+        self._trails: dict[str, Trail] = {}
+        # In the order in which they went, so that the first is the first to be forgotten.
+        self._gone: dict[str, Trail] = {}
+        self._round_ns = 0
+        self._met = 0
+        self._count = 0
+
+    # -- taking ----------------------------------------------------------------------------------
 
     def push(self, now_ns: int, snapshots: Mapping[str, ActorSnapshot]) -> None:
-        """All actors as they stood at `now_ns`, by actor id.
+        """A whole round at once: all actors as they stood at `now_ns`, by actor id.
 
         Raises: AssertionError unless time went forward.
         """
+        self.begin(now_ns)
+        for snapshot in snapshots.values():
+            self.take(snapshot)
+        self.end()
+
+    def begin(self, now_ns: int) -> None:
+        """A round begins. Raises: AssertionError unless time went forward."""
         if self._at_ns:
             assert now_ns > self._at_ns[-1], "time goes forward between snapshots"
-        self._at_ns.append(now_ns)
-        trails = self._trails
-        for actor, snapshot in snapshots.items():
-            trail = trails.get(actor)
-            if trail is None:
-                trails[actor] = [_Change(now_ns, snapshot)]
-            elif not _is_still(trail[-1].snapshot, snapshot):
-                while len(trail) > 1 and trail[1].at_ns <= self._at_ns[0]:
-                    del trail[0]
-                trail.append(_Change(now_ns, snapshot))
-        if len(trails) > len(snapshots):
-            for actor in [actor for actor in trails if actor not in snapshots]:
-                del trails[actor]
+        self._round_ns = now_ns
+        self._met = 0
 
-    def over(self, window_s: float) -> dict[str, ActorWindow]:
-        """Every actor of the newest snapshot, during the last `window_s` seconds before it.
+    def take(self, snapshot: ActorSnapshot) -> None:
+        """One actor of the round that has begun."""
+        trail = self._trails.get(snapshot.actor)
+        if trail is None:
+            self._trails[snapshot.actor] = Trail([(self._round_ns, snapshot)], None)
+            self._count += 1
+            self._met += 1
+            return
+        if trail.seen_ns != self._round_ns:
+            trail.seen_ns = self._round_ns
+            self._met += 1
+        if trail.gone_ns is not None:
+            trail.gone_ns = None
+            del self._gone[snapshot.actor]
+        elif _is_still(trail.changes[-1][1], snapshot):
+            return
+        if self._at_ns:
+            self._count -= trail.trim(self._at_ns[0])
+        trail.changes.append((self._round_ns, snapshot))
+        self._count += 1
 
-        The window starts at the newest snapshot that is old enough; where the history is shorter
-        than the window, at the oldest one. Empty before the first push. An actor that was not
-        there at the start (or was another life of the same name) counts from its own start.
+    def end(self) -> None:
+        """The round is complete: windows may end at it, and who was not met is gone."""
+        self._at_ns.append(self._round_ns)
+        if self._met < len(self._trails) - len(self._gone):
+            for actor, trail in self._trails.items():
+                if trail.seen_ns != self._round_ns and trail.gone_ns is None:
+                    trail.gone_ns = self._round_ns
+                    self._gone[actor] = trail
+        self._forget_gone()
+        while self._count > self._changes_max and len(self._at_ns) > 2:
+            self._shrink()
+
+    def _forget_gone(self) -> None:
+        oldest_ns = self._at_ns[0]
+        while self._gone:
+            actor, trail = next(iter(self._gone.items()))
+            if trail.gone_ns is not None and trail.gone_ns > oldest_ns:
+                break
+            del self._gone[actor]
+            del self._trails[actor]
+            self._count -= len(trail.changes)
+
+    def _shrink(self) -> None:
+        """Drop the oldest quarter of the rounds; the two newest stay, or there is no window."""
+        for _ in range(max(1, len(self._at_ns) // 4)):
+            if len(self._at_ns) > 2:
+                self._at_ns.popleft()
+        self._forget_gone()
+        for trail in self._trails.values():
+            self._count -= trail.trim(self._at_ns[0])
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def oldest_ns(self) -> int | None:
+        """Start of the oldest round kept, None before the first has ended."""
+        return self._at_ns[0] if self._at_ns else None
+
+    def newest_ns(self, until_ns: int | None = None) -> int | None:
+        """Start of the newest complete round, not after `until_ns`; None when there is none."""
+        for at_ns in reversed(self._at_ns):
+            if until_ns is None or at_ns <= until_ns:
+                return at_ns
+        return None
+
+    def over(self, window_s: float, until_ns: int | None = None) -> dict[str, ActorWindow]:
+        """Every actor of the newest round (not after `until_ns`) in the `window_s` seconds before.
+
+        The window starts at the newest round that is old enough; where the history is shorter than
+        the window, at the oldest one. Empty before the first round. An actor that was not there at
+        the start (or was another life of the same name) counts from its own start.
         """
-        if not self._at_ns:
+        newest_ns = self.newest_ns(until_ns)
+        if newest_ns is None:
             return {}
-        newest_ns = self._at_ns[-1]
-        oldest_ns = newest_ns - round(window_s * NS_PER_S)
-        start_ns = self._at_ns[0]
-        for at_ns in self._at_ns:
-            if at_ns <= oldest_ns:
-                start_ns = at_ns
+        start_ns = self.newest_ns(newest_ns - round(window_s * NS_PER_S))
+        if start_ns is None:
+            start_ns = self._at_ns[0]
+        # In the very first round nothing came before: whole lives are all there is.
+        has_start = newest_ns > self._at_ns[0]
         answer: dict[str, ActorWindow] = {}
         for actor, trail in self._trails.items():
+            if trail.gone_ns is not None and trail.gone_ns <= newest_ns:
+                continue
             base: ActorSnapshot | None = None
+            last: ActorSnapshot | None = None
             later: list[ActorSnapshot] = []
-            for change in trail:
-                if change.at_ns > start_ns:
-                    later.append(change.snapshot)
-                elif len(self._at_ns) > 1:
-                    base = change.until(start_ns)
-            answer[actor] = _difference(base, trail[-1].until(newest_ns), later)
+            for at_ns, snapshot in trail.changes:
+                if at_ns > newest_ns:
+                    break
+                last = snapshot
+                if at_ns > start_ns:
+                    later.append(snapshot)
+                elif has_start:
+                    base = _until(at_ns, snapshot, start_ns)
+                last_ns = at_ns
+            if last is not None:
+                answer[actor] = difference(base, _until(last_ns, last, newest_ns), later)
         return answer
 
+    # -- keeping ---------------------------------------------------------------------------------
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """An actor as it stood at `at_ns` and, but for its idle time, until its next change."""
+    def rounds(self) -> list[int]:
+        """Start of every round kept, oldest first."""
+        return list(self._at_ns)
 
-    at_ns: int
-    snapshot: ActorSnapshot
+    def trails(self) -> Iterator[tuple[str, Trail]]:
+        """What is kept of every actor; not to be changed, and not to be read across a round."""
+        return iter(self._trails.items())
 
-    def until(self, now_ns: int) -> ActorSnapshot:
-        """The snapshot as of `now_ns`, which is not before `at_ns`."""
-        if now_ns == self.at_ns:
-            return self.snapshot
-        times = self.snapshot.times
-        return replace(
-            self.snapshot, times=replace(times, idle_ns=times.idle_ns + now_ns - self.at_ns)
-        )
+    def copy(self) -> "WindowHistory":
+        """The complete rounds as they stand; what goes on being taken here does not reach it."""
+        twin = WindowHistory(self._at_ns.maxlen or 2, self._changes_max)
+        if not self._at_ns:
+            return twin
+        newest_ns = self._at_ns[-1]
+        trails = {}
+        for actor, trail in self._trails.items():
+            kept = trail.copy()
+            while kept.changes and kept.changes[-1][0] > newest_ns:
+                kept.changes.pop()
+            if kept.changes:
+                trails[actor] = kept
+        twin.restore(self.rounds(), trails)
+        return twin
+
+    def restore(self, rounds: list[int], trails: dict[str, Trail]) -> None:
+        """Stand as a history of these rounds and trails does; what was there before is gone."""
+        self._at_ns = deque(rounds, maxlen=self._at_ns.maxlen)
+        self._trails = trails
+        self._count = sum(len(trail.changes) for trail in trails.values())
+        gone = [(actor, trail) for actor, trail in trails.items() if trail.gone_ns is not None]
+        self._gone = dict(sorted(gone, key=lambda pair: pair[1].gone_ns or 0))
+
+
+def _until(at_ns: int, snapshot: ActorSnapshot, now_ns: int) -> ActorSnapshot:
+    """`snapshot`, taken in the round that began at `at_ns`, as of `now_ns`: idle since."""
+    taken_ns = at_ns if snapshot.taken_ns == NOT_TAKEN else snapshot.taken_ns
+    if now_ns <= taken_ns:
+        return snapshot
+    times = snapshot.times
+    return replace(snapshot, times=replace(times, idle_ns=times.idle_ns + now_ns - taken_ns))
 
 
 def _is_still(old: ActorSnapshot, new: ActorSnapshot) -> bool:
@@ -187,95 +262,3 @@ def _is_still(old: ActorSnapshot, new: ActorSnapshot) -> bool:
         and old.numbers == new.numbers
         and old.labels == new.labels
     )
-
-
-def _difference(
-    old: ActorSnapshot | None, new: ActorSnapshot, later: list[ActorSnapshot]
-) -> ActorWindow:
-    """`new` minus `old`; `later`: its changes after `old`, for the longest holds among them."""
-    if old is None or old.started_ns != new.started_ns:
-        old = ActorSnapshot(new.actor, new.kind, started_ns=new.started_ns)
-    times = Times(
-        new.times.idle_ns - old.times.idle_ns,
-        new.times.busy_ns - old.times.busy_ns,
-        new.times.blocked_ns - old.times.blocked_ns,
-        new.times.waiting_ns - old.times.waiting_ns,
-    )
-    window_ns = times.total_ns()
-    stops = new.blocked.stops - old.blocked.stops
-    blocked_ns = new.blocked.blocked_ns - old.blocked.blocked_ns
-    longest_ns = 0
-    blocks: list[BlockWindow] = []
-    if blocked_ns > 0 or stops > 0:
-        lives = [one for one in later if one.started_ns == new.started_ns]
-        longest_ns = max((s.blocked.longest_ns for s in lives), default=0)
-        blocks = _block_differences(old.blocked, new.blocked, _longest(lives))
-    rates = {
-        name: per_second(value - old.numbers.get(name, 0.0), window_ns)
-        for name, value in new.numbers.items()
-        if name in COUNTER_NAMES
-    }
-    return ActorWindow(
-        new.actor,
-        new.kind,
-        new.state,
-        window_ns,
-        times,
-        blocked_ns,
-        stops,
-        longest_ns,
-        new.blocked.since_ns,
-        tuple(blocks),
-        new.numbers,
-        rates,
-        new.labels,
-    )
-
-
-def _block_differences(
-    old: BlockedTotals, new: BlockedTotals, longest: Mapping[tuple[str, str], int]
-) -> list[BlockWindow]:
-    """The blocks of a window, largest first; those that held nobody in it are left out.
-
-    A pair of `old` that is gone, or has a later first hold, was folded into OTHERS meanwhile: what
-    it had brought along from before the window is taken off again there.
-    """
-    before = {(b.peer, b.reason): b for b in old.blocks}
-    kept = {(b.peer, b.reason, b.first_ns) for b in new.blocks}
-    folded = [b for b in old.blocks if (b.peer, b.reason, b.first_ns) not in kept]
-    answer: list[BlockWindow] = []
-    for block in new.blocks:
-        key = (block.peer, block.reason)
-        ns, closed_ns, stops = block.ns, block.closed_ns, block.stops
-        was = before.get(key)
-        parts = [was] if was is not None and was.first_ns == block.first_ns else []
-        if key == (OTHERS, OTHERS):
-            parts += folded
-        for part in parts:
-            ns -= part.ns
-            closed_ns -= part.closed_ns
-            stops -= part.stops
-        if ns > 0 or stops > 0:
-            answer.append(
-                BlockWindow(
-                    block.peer,
-                    block.reason,
-                    ns,
-                    closed_ns,
-                    stops,
-                    longest.get(key, 0),
-                    block.since_ns,
-                )
-            )
-    answer.sort(key=lambda b: (-b.ns, b.peer, b.reason))
-    return answer
-
-
-def _longest(lives: list[ActorSnapshot]) -> dict[tuple[str, str], int]:
-    """The longest hold of each pair in these snapshots of one actor, nanoseconds."""
-    answer: dict[tuple[str, str], int] = {}
-    for life in lives:
-        for block in life.blocked.blocks:
-            key = (block.peer, block.reason)
-            answer[key] = max(answer.get(key, 0), block.longest_ns)
-    return answer

@@ -17,7 +17,9 @@ _WAITS_FOR: Final = {
     "alarm": "is stopped by",
     "memory": "is stopped by",
     "disk": "is stopped by",
-    "debt": "has too much outstanding in",
+    "debt": "has used up the limit of",
+    "rate": "is held by",
+    "flow": "did not heed channel.flow of",
 }
 
 
@@ -92,14 +94,35 @@ def called(actor: str) -> str:
     if kind in ("conn", "chan"):
         return name
     if kind == "consumer":
-        return f"consumer {name.partition('@conn:')[0]}"
+        tag, _, holder = name.rpartition("@conn:")
+        return f"consumer {tag}@{holder}" if tag else f"consumer {name}"
     if kind == "alarm":
         return f"the {name} alarm"
     if kind == "socket":
         return f"the socket of {name}"
+    if kind == "rate":
+        return f"the rate limit of {called(name)}"
+    if kind == "consumers":
+        return f"the consumers of queue {name}"
+    if kind == "user":
+        return f"user {name.removesuffix('@/')}"
+    if actor == "node":
+        return "the whole node"
     if ":" not in actor:
         return actor
     return f"{kind} {name}"
+
+
+def blamed(root: str, reason: str) -> str:
+    """A cause as a sentence names it: `cpu at queue /orders`, `the memory alarm`."""
+    if reason == root or kind_of(root) in ("consumers", "rate"):
+        return called(root)
+    return f"{reason} at {called(root)}"
+
+
+def was_held(actor: str) -> str:
+    """What happened to an actor that was blocked: a consumer has no gate, it is given nothing."""
+    return "could be given nothing" if kind_of(actor) == "consumer" else "was blocked"
 
 
 def waits_for(reason: str) -> str:

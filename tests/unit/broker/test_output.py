@@ -2,6 +2,7 @@
 
 from penstock.base.wire import BytesWriter
 from penstock.broker.output import FULL_FACTOR, OutputLine, OutputOwner
+from penstock.protocol.content import NO_CAUSE
 from penstock.queues.consumers import Unsent
 from tests.unit.broker.peer import PeerOutput
 
@@ -56,10 +57,10 @@ def test_deliveries_are_unsent_until_the_socket_has_taken_all() -> None:
 
 def test_the_high_mark_closes_between_two_sends() -> None:
     one, ears = output(100)
-    one.note_delivered(60)
+    one.note_delivered(NO_CAUSE, 60)
     assert ears.heard == []
-    one.note_delivered(60)
-    one.note_delivered(60)
+    one.note_delivered(NO_CAUSE, 60)
+    one.note_delivered(NO_CAUSE, 60)
     assert ears.heard == ["closed"] and not one.is_open
     one.flush()
     assert ears.heard == ["closed", "open"]
@@ -80,8 +81,8 @@ def test_a_full_buffer_is_told_of_when_it_has_room_again() -> None:
     one, ears = output(100)
     one.room_bytes = 0
     one.writer.write(b"x" * 100 * FULL_FACTOR)
-    assert not one.note_answered(100 * FULL_FACTOR - 1)
-    assert one.note_answered(1)
+    assert not one.note_answered(NO_CAUSE, 100 * FULL_FACTOR - 1)
+    assert one.note_answered(NO_CAUSE, 1)
     one.flush()
     assert one.is_full
     one.room_bytes = 1

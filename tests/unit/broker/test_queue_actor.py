@@ -129,6 +129,6 @@ def test_many_short_connections_leave_nothing() -> None:
     vhost = bed.broker.vhosts["/"]
     assert vhost.queues == {} and vhost.owned == {} and vhost.listeners == {}
     assert bed.broker.connections == {} and bed.broker.negotiators == {}
-    assert bed.broker.node_account.children == {}
+    assert [page.name for page in bed.broker.ledger.pages()] == ["node", "vhost:/", "user:guest@/"]
     assert vhost.router.snapshot().binding_count == 0
     bed.settle()

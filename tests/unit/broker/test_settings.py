@@ -40,8 +40,23 @@ def test_a_bad_value_changes_nothing() -> None:
 def test_an_unknown_key_names_the_known() -> None:
     settings = Settings()
     settings.add(Size("a.size"))
-    with pytest.raises(OperatorError, match=r"unknown setting 'b\.size'; one of: a\.size"):
+    with pytest.raises(OperatorError, match=r"unknown setting 'other'; one of: a\.size"):
+        settings.write("other", "1")
+    with pytest.raises(OperatorError, match=r"unknown setting 'b\.size'; did you mean a\.size\?"):
         settings.write("b.size", "1")
+
+
+def test_several_changes_are_all_made_or_none() -> None:
+    settings = Settings()
+    settings.add(Size("a.size"))
+    settings.add(Size("b.size"))
+    assert settings.write_all([("a.size", "2MiB"), ("b.size", "3MiB")]) == [
+        ("a.size", "1KiB", "2MiB"),
+        ("b.size", "1KiB", "3MiB"),
+    ]
+    with pytest.raises(OperatorError, match=r"b\.size=lots: 'lots' is not a size"):
+        settings.write_all([("a.size", "4MiB"), ("b.size", "lots")])
+    assert [setting.read() for setting in settings.all()] == ["2MiB", "3MiB"]
 
 
 def test_two_owners_of_one_key_are_a_bug() -> None:

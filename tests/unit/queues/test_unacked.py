@@ -2,14 +2,14 @@
 
 from penstock.protocol.content import Message
 from penstock.queues.consumers import ConsumerQueue
-from penstock.queues.unacked import SPARSE_PLACES, UnackedTable
+from penstock.queues.unacked import SPARSE_PLACES, Stamp, UnackedTable
 
 MESSAGE = Message(1, b"", b"", 14, 0)
 QUEUE = ConsumerQueue()
 
 
 def table_of(count: int) -> UnackedTable:
-    table = UnackedTable()
+    table = UnackedTable(Stamp(0))
     for _ in range(count):
         table.add(MESSAGE, QUEUE, None, 0)
     return table
@@ -26,7 +26,7 @@ def test_tags_count_from_one_and_are_taken_once() -> None:
 
 
 def test_deliveries_that_need_no_answer_use_up_tags() -> None:
-    table = UnackedTable()
+    table = UnackedTable(Stamp(0))
     assert table.skip() == 1
     assert table.add(MESSAGE, QUEUE, None, 0) == 2
     assert table.skip() == 3

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.base.config import Config, UserConfig
+from penstock.base.config import AlarmAction, Config, RateRow, UserConfig
 from penstock.base.errors import OperatorError
 from penstock.base.limits import LIMITS, Limit
 from penstock.server.config_file import read_config
@@ -62,3 +62,56 @@ def test_defaults_keep_to_their_limits(limit: Limit) -> None:
     value = getattr(Config(), limit.name, None)
     if value is not None:
         assert limit.lowest <= value <= limit.highest
+
+
+def test_alarm_actions_are_tables_of_strings(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text('[[alarm_actions]]\naction = "nack"\nvhost = "web"\n')
+    assert read_config(str(path)).alarm_actions == (AlarmAction("nack", "web"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("alarm_actions = 1", "must be written as"),
+        ('[[alarm_actions]]\nvhost = "web"', "has no action"),
+        ('[[alarm_actions]]\naction = "nack"\nqueue = "q"', "unknown key 'queue'"),
+        ("[[alarm_actions]]\naction = 1", "strings only"),
+    ],
+)
+def test_other_alarm_actions_are_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text(text)
+    with pytest.raises(OperatorError, match=complaint):
+        read_config(str(path))
+
+
+def test_rate_limits_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text(
+        "rate_connection_messages = 100\n"
+        '[[rates]]\nuser = "app"\nmessages = 500\n'
+        '[[rates]]\nqueue = "/slow*"\nbytes = 1000\n'
+    )
+    config = read_config(str(path))
+    assert config.rate_connection_messages == 100
+    assert config.rates == (RateRow("user", "app", 500), RateRow("queue", "/slow*", 0, 1000))
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('rates = "x"', "must be written as"),
+        ("[[rates]]\nmessages = 5", "names one of user, vhost or queue"),
+        ('[[rates]]\nuser = "a"\nvhost = "/"\nmessages = 5', "names one of user, vhost or queue"),
+        ('[[rates]]\nuser = "a"', "user 'a' needs messages"),
+        ('[[rates]]\nuser = "a"\nmessages = 0', "user 'a' needs messages"),
+        ('[[rates]]\nuser = "a"\nmessages = true', "user 'a' needs messages"),
+        ('[[rates]]\nuser = "a"\nmesages = 5', "unknown key 'mesages'"),
+    ],
+)
+def test_a_bad_rate_limit_is_refused(tmp_path: Path, text: str, wrong: str) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text(text)
+    with pytest.raises(OperatorError, match=wrong):
+        read_config(str(path))

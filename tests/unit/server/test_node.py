@@ -167,8 +167,7 @@ def test_memory_alarm_comes_and_goes_with_the_watermark(tmp_path: Path) -> None:
             await wire.open()
             wire.writer.write(publish(1, "", "q", b"x"))
             assert (await wire.expect(m.ConnectionBlocked)).reason.startswith("low on memory")
-            node.broker.memory_high_bytes = 1 << 40
-            node.tick()
+            node.broker.settings.write("memory.high", "95%")
             await wire.expect(m.ConnectionUnblocked)
             await wire.close()
 

@@ -30,7 +30,20 @@ QUEUE = "queue:/q"
             actor(QUEUE, numbers={"consumers": 0, "ready": 1200}),
             ["start a consumer on queue /q: 1 200 messages", "max-length"],
         ),
-        ("consumer", actor(QUEUE, numbers={"socket_blocked": 1.0}), ["do not read"]),
+        ("socket", actor(QUEUE, numbers={"socket_blocked": 1.0}), ["the reading thread behind"]),
+        ("flow", actor("chan:a/1"), ["let the client of a/1 stop publishing"]),
+        ("flow", actor("consumers:/q"), ["send channel.flow(active=true)"]),
+        (
+            "rate",
+            actor("rate:queue:/q"),
+            ["penstock flow set rate.queue.messages:/q=1000/s", "spread the publishing"],
+        ),
+        ("rate", actor("rate:conn:a"), ["penstock flow set rate.connection.messages=1000/s"]),
+        (
+            "consumer",
+            actor("consumers:/q", numbers={"consumers": 0, "ready": 12}),
+            ["start a consumer on queue /q: 12 messages", "max-length"],
+        ),
         (
             "consumer",
             actor(QUEUE, numbers={"prefetch": 20}, rates={"acked": 14, "published": 90}),
@@ -39,7 +52,7 @@ QUEUE = "queue:/q"
         (
             "consumer",
             actor("consumer:c@conn:a", numbers={"prefetch": 2, "unacked": 2}, rates={"acked": 4}),
-            ["beside consumer c: 4.0/s are acked", "each is acked after 500 ms"],
+            ["beside consumer c@a: 4.0/s are acked", "now an ack takes 500 ms"],
         ),
         ("consumer", actor(QUEUE), ["add consumers on queue /q"]),
         ("consumer", actor("consumers:/q"), ["add consumers on queue /q"]),
@@ -82,6 +95,9 @@ def test_debt_points_at_the_queue_that_holds_it() -> None:
 def test_nothing_is_advised_where_nothing_is_known() -> None:
     assert advise(cause("gone", "cpu"), {}) == ()
     assert advise(cause(QUEUE, "pending"), scene(actor(QUEUE))) == ()
+    assert advise(cause("consumers:/q", "consumer"), {})[0] == (
+        "start a consumer on queue /q: nobody takes its messages"
+    )
     assert advise(cause("client", "consumer"), {}) == (
         "let client ack sooner, or add consumers beside it",
     )

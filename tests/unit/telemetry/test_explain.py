@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.telemetry.explain import explain
+from penstock.telemetry.explain import SUGGESTIONS_MAX, explain
 from penstock.telemetry.explanation import FREE, THROTTLED, UNKNOWN, Link, Part
 from penstock.telemetry.render import render
 from tests.unit.telemetry.scene import MS, S, actor, held, scene, slow_consumer, slow_disk
@@ -70,7 +70,7 @@ def test_a_slow_consumer_behind_a_queue() -> None:
         ("queue:/events", "consumer")
     ]
     assert answer.causes[0].detail == (
-        "prefetch window full at 92 % of its consumers; 402 000 ready"
+        "prefetch window of its consumer full 92 % of the time: 1.9k/s acked; 402 000 ready"
     )
 
 
@@ -79,8 +79,8 @@ def test_a_consumer_whose_window_is_full() -> None:
     assert (answer.state, answer.blocked_share) == (THROTTLED, 0.92)
     assert sum(cause.ns for cause in answer.causes) == answer.blocked_ns
     assert answer.text == (
-        "consumer spark was blocked 92 % of the last 10 s: prefetch window full 92 %: "
-        "it acks after 1.4 s each; 20 in flight ÷ 1.4 s = 14/s"
+        "consumer spark@sp could be given nothing 92 % of the last 10 s: prefetch window full "
+        "92 %: an ack comes 1.4 s after its delivery; 20 in flight ÷ 1.4 s = 14/s"
     )
 
 
@@ -90,7 +90,7 @@ def test_a_consumer_at_ease() -> None:
     )
     answer = explain("consumer", "w", windows, 0)
     assert answer.state == FREE
-    assert answer.text == "consumer w is not blocked: it acks 220/s, 3 in flight"
+    assert answer.text == "consumer w@a is not blocked: it acks 220/s, 3 in flight"
 
 
 def test_below_five_percent_nobody_is_throttled() -> None:
@@ -106,8 +106,8 @@ def test_below_five_percent_nobody_is_throttled() -> None:
     [
         (
             "/events",
-            "queue /events is not blocked: busy 5 %; prefetch window full at 92 % of its "
-            "consumers; 402 000 ready",
+            "queue /events is not blocked: busy 5 %; prefetch window of its consumer full 92 % of "
+            "the time: 1.9k/s acked; 402 000 ready",
         ),
     ],
 )
@@ -238,6 +238,6 @@ def test_any_world_is_explained_and_can_be_sent_as_json(kind: str, data: st.Data
     assert answer.subject == by_kind[kind]
     assert sum(cause.ns for cause in answer.causes) == answer.blocked_ns
     assert 0.0 <= answer.blocked_share <= 1.0
-    assert len(answer.suggestions) <= 2
+    assert len(answer.suggestions) <= SUGGESTIONS_MAX
     assert json.loads(json.dumps(dataclasses.asdict(answer)))["text"] == answer.text
     assert render(answer)

@@ -110,6 +110,13 @@ def test_an_event_keeps_its_time_and_fields() -> None:
     assert events[4].plain()["kind"] == "connection_sample"
 
 
-def test_a_recorder_holds_something() -> None:
-    with pytest.raises(AssertionError, match="at least one"):
-        Recorder(ManualClock(), 0)
+def test_a_recorder_that_is_switched_off_keeps_and_counts_nothing() -> None:
+    recorder = Recorder(ManualClock(), 0)
+    recorder.record(GATE_CLOSED, "conn:a", "queue:/q", "credit", 0)
+    recorder.record_at(5, GATE_OPENED, "conn:a", "queue:/q", "credit", 5)
+    recorder.record_times("conn:a", 1, 2, 3, 4)
+    recorder.record_counts(QUEUE_SAMPLE, "queue:/q", 1, 2, 3, 4, 5, 6, 7)
+    assert (recorder.capacity, recorder.next_seq, recorder.dropped) == (0, 0, 0)
+    assert recorder.since(0) == [] and RecorderReader(recorder).read() == []
+    with pytest.raises(AssertionError, match="or none"):
+        Recorder(ManualClock(), -1)

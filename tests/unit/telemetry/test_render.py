@@ -1,7 +1,7 @@
 """The answer on a terminal, as transcripts."""
 
 from penstock.telemetry.explain import explain
-from penstock.telemetry.explanation import THROTTLED, Cause, Explanation, Part
+from penstock.telemetry.explanation import OUTSTANDING, THROTTLED, Cause, Explanation, Part
 from penstock.telemetry.render import render
 from tests.unit.telemetry.scene import S, actor, held, scene, slow_disk
 
@@ -9,14 +9,11 @@ SLOW_DISK = """\
 web-7 (10.0.5.31:51544, user shop, pika 1.4.4) was blocked 61 % of the last 10 s\
   (6.1 s; 183 stops, longest 150 ms)
 
- because   web-7           waits for credit from   web-7/1                                   \
-  6.0 s
- because   web-7/1         waits for credit from   queue /orders                             \
-  5.9 s   400 of 400 used
- because   queue /orders   waits for credit from   store /                                   \
-  5.8 s   4000 of 4000 used
- because   store /         waits for the disk      one sync 8.1 ms, busy 3 %, waiting 96 %   \
-  5.8 s   ◀ root cause (95 % of the blocked time)
+ because   web-7           waits for credit from   web-7/1           6.0 s
+ because   web-7/1         waits for credit from   queue /orders     5.9 s   400 of 400 used
+ because   queue /orders   waits for credit from   store /           5.8 s   4000 of 4000 used
+ because   store /         waits for the disk   ◀ root cause, 95 % of the blocked time (5.8 s)
+                           one sync 8.1 ms, busy 3 %, waiting 96 %
  other     the memory alarm 150 ms (2 %) · cpu at queue /orders 100 ms (2 %) · \
 cpu at web-7/1 50 ms (<1 %)
 
@@ -41,8 +38,7 @@ def test_an_alarm_that_holds_now() -> None:
         "a was blocked 100 % of the last 10 s  (10.0 s; 1 stop, longest 10.0 s; "
         "held now for 82.0 s)\n\n"
         " because   a                  is stopped by   the memory alarm    10.0 s\n"
-        " because   the memory alarm   is set                              10.0 s"
-        "   ◀ root cause (100 % of the blocked time)"
+        " because   the memory alarm   is set   ◀ root cause, 100 % of the blocked time (10.0 s)"
     )
 
 
@@ -51,6 +47,12 @@ def test_a_free_actor_is_one_sentence_with_its_labels_below() -> None:
     assert render(explain("connection", "a", windows, 0)) == (
         "a is not blocked: idle 100 %, it simply sends 12/s\n (user shop)"
     )
+
+
+def test_a_name_cannot_move_the_cursor() -> None:
+    windows = scene(actor("conn:a\x1b[2J", labels={"user": "\x07bell"}))
+    text = render(explain("connection", "a\x1b[2J", windows, 0))
+    assert text == "a?[2J is not blocked: idle 100 %\n (user ?bell)"
 
 
 def test_many_causes_are_summed_up() -> None:
@@ -74,17 +76,31 @@ def test_more_victims_and_owners_than_are_shown() -> None:
         unaffected=38,
         loaded="queue:/q",
         owners=(Part("conn:a", 0.9),),
+        owned=OUTSTANDING,
+        shared=(Part("chan:a/2", 0.4),),
     )
     assert render(answer).splitlines()[2:] == [
         "",
         " same cause hits   b 50 % and 3 more",
         " not affected      38 connections",
+        " suffers with it   a/2 40 %   (same socket, not held)",
         " who loads queue /q   a 90 %, others 10 %   (messages outstanding)",
     ]
 
 
 def test_every_label_has_words() -> None:
-    for reason in ("cpu", "consumer", "disk", "socket", "credit", "debt", "waiting", "circle"):
+    for reason in (
+        "cpu",
+        "consumer",
+        "disk",
+        "socket",
+        "credit",
+        "debt",
+        "rate",
+        "flow",
+        "waiting",
+        "circle",
+    ):
         cause = Cause("queue:/q", reason, "", S, 1.0, ("conn:a",))
         text = render(Explanation("conn:a", "", THROTTLED, 10, "", causes=(cause,)))
         assert "holds it back" not in text

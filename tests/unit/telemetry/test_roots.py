@@ -30,14 +30,14 @@ WAITING = (10, 10, 0, 100)
         (
             actor("queue:/q", WAITING, numbers={"consumers": 2, "socket_blocked": 0.5}),
             "credit",
-            "consumer",
-            "the sockets of 50 % of its consumers are full",
+            "socket",
+            "the socket of its 2 consumers was full 50 % of the time",
         ),
         (
             actor("queue:/q", WAITING, numbers={"consumers": 2, "prefetch_full_share": 1.0}),
             "credit",
             "consumer",
-            "prefetch window full at 100 % of its consumers",
+            "prefetch window of its 2 consumers full 100 % of the time",
         ),
         (
             actor("queue:/q", WAITING, numbers={"ready": 5}, rates={"acked": 14.0}),
@@ -89,7 +89,48 @@ WAITING = (10, 10, 0, 100)
             "40.0 MB free, limit 50.0 MB",
         ),
         (actor("alarm:memory"), "memory", "alarm:memory", ""),
-        (actor("consumer:c@conn:a", WAITING), "prefetch", "consumer", "prefetch window full"),
+        (
+            actor("consumer:c@conn:a", WAITING, numbers={"prefetch_full_share": 1.0}),
+            "prefetch",
+            "consumer",
+            "prefetch window full 100 %: it acks nothing",
+        ),
+        (
+            actor("consumers:/q", WAITING, numbers={"consumers": 2, "flow_paused": 0.5}),
+            "depth",
+            "flow",
+            "paused by channel.flow 50 % of the time",
+        ),
+        (
+            actor("consumers:/q", WAITING, numbers={"consumers": 0, "ready": 7}),
+            "depth",
+            "consumer",
+            "no consumer; 7 ready",
+        ),
+        (
+            actor("user:shop@/", numbers={"debt_bytes": 3e7, "high_bytes": 2.5e7}),
+            "debt",
+            "debt",
+            "30.0 MB outstanding, limit 25.0 MB",
+        ),
+        (
+            actor("node", numbers={"debt_messages": 120, "high_messages": 100}),
+            "debt",
+            "debt",
+            "120 messages outstanding, limit 100 messages",
+        ),
+        (
+            actor("rate:/q", numbers={"messages_per_s": 500, "bytes_per_s": 1e6}),
+            "rate",
+            "rate",
+            "limit 500/s and 1.0 MB/s",
+        ),
+        (
+            actor("chan:a/1"),
+            "flow",
+            "flow",
+            "it publishes although it was told channel.flow(active=false)",
+        ),
     ],
 )
 def test_the_cause_at_a_root(window: ActorWindow, reason: str, label: str, detail: str) -> None:
@@ -104,6 +145,8 @@ def test_the_cause_at_a_root(window: ActorWindow, reason: str, label: str, detai
         ("node", "memory", "alarm:memory"),
         ("client", "prefetch", "consumer"),
         ("others", "others", "others"),
+        ("consumers:/q", "depth", "consumer"),
+        ("rate:conn:a", "rate", "rate"),
         ("gone", "", "unknown"),
         ("gone", "pending:raft", "pending"),
     ],
@@ -144,11 +187,11 @@ def test_a_held_actor_is_idle_for_that_reason() -> None:
 def test_a_consumer_by_littles_law() -> None:
     window = actor("consumer:c@conn:a", numbers={"unacked": 20}, rates={"acked": 10.0})
     assert ack_time_ns(window) == 2_000_000_000
-    assert consumer_detail(window) == (
-        "prefetch window full: it acks after 2.0 s each; 20 in flight ÷ 2.0 s = 10/s"
-    )
+    assert consumer_detail(window) == ("took 10/s, 20 in flight")
     stuck = actor("consumer:c@conn:a", numbers={"socket_blocked": 1.0})
-    assert consumer_detail(stuck) == "its socket is full 100 %"
+    assert consumer_detail(stuck) == (
+        "socket full 100 %: the client does not read what is written to it"
+    )
 
 
 @pytest.mark.parametrize(

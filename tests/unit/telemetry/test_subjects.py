@@ -13,6 +13,7 @@ WINDOWS = scene(
     actor("store:/"),
     actor("consumer:w@conn:a", (0, 0, 5, 0), held("socket:a", 5, "socket")),
     actor("consumer:w@conn:b", (0, 0, 9, 0), held("socket:b", 9, "socket")),
+    actor("consumer:u@conn:web-7"),
 )
 
 
@@ -30,7 +31,10 @@ WINDOWS = scene(
         ("queue", "prod/orders", "queue:prod/orders"),
         ("queue", "missing", None),
         ("consumer", "w@conn:a", "consumer:w@conn:a"),
-        ("consumer", "w", "consumer:w@conn:b"),
+        ("consumer", "w", None),
+        ("consumer", "w@a", "consumer:w@conn:a"),
+        ("consumer", "u@10.0.0.1:5000", "consumer:u@conn:web-7"),
+        ("consumer", "u", "consumer:u@conn:web-7"),
         ("consumer", "v", None),
         ("store", "/", "store:/"),
         ("vhost", "/", None),

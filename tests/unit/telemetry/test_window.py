@@ -118,3 +118,64 @@ def test_a_window_without_length_has_no_share() -> None:
     history = WindowHistory(2)
     history.push(0, {"conn:a": snapshot(0)})
     assert history.over(10)["conn:a"].blocked_share() == 0.0
+
+
+def changing(second: int, actor: str = "conn:a") -> ActorSnapshot:
+    return ActorSnapshot(actor, "conn", times=Times(0, second * S))
+
+
+def test_who_is_gone_can_be_asked_about_as_long_as_the_history_reaches_back() -> None:
+    history = WindowHistory(5)
+    for second in range(1, 4):
+        history.push(second * S, {"conn:a": changing(second), "conn:b": changing(second, "conn:b")})
+    history.push(4 * S, {"conn:b": changing(4, "conn:b")})
+    assert set(history.over(1)) == {"conn:b"}
+    assert history.over(2, 3 * S)["conn:a"].times.busy_ns == 2 * S
+    for second in range(5, 12):
+        history.push(second * S, {"conn:b": changing(second, "conn:b")})
+    assert [actor for actor, _ in history.trails()] == ["conn:b"]
+
+
+def test_who_comes_back_is_there_again() -> None:
+    history = WindowHistory(5)
+    history.push(1 * S, {"conn:a": changing(1)})
+    history.push(2 * S, {})
+    assert history.over(1) == {}
+    history.push(3 * S, {"conn:a": changing(3)})
+    assert history.over(1)["conn:a"].times.busy_ns == 2 * S
+
+
+def test_a_round_taken_in_slices_is_exact_for_each_actor() -> None:
+    """Taken 40 ms late in the first round and at once in the third, idle until the second."""
+    ms = S // 1000
+    history = WindowHistory(5)
+    for start_s, taken_ms, idle_ms, busy_ms in (
+        (1, 1040, 1040, 0),
+        (2, 2005, 2005, 0),
+        (3, 3001, 2010, 991),
+    ):
+        history.begin(start_s * S)
+        history.take(
+            ActorSnapshot(
+                "conn:a", "conn", times=Times(idle_ms * ms, busy_ms * ms), taken_ns=taken_ms * ms
+            )
+        )
+        assert len(history.rounds()) == start_s - 1, "a round counts when it is complete"
+        history.end()
+    window = history.over(1)["conn:a"]
+    assert (window.times.idle_ns, window.times.busy_ns) == (10 * ms, 991 * ms)
+    assert window.window_ns == 1001 * ms
+    assert history.over(2)["conn:a"].times.busy_ns == 991 * ms
+
+
+def test_changes_are_bounded_by_a_shorter_history() -> None:
+    history = WindowHistory(61, changes_max=400)
+    for second in range(1, 200):
+        history.push(second * S, {f"conn:{n}": changing(second, f"conn:{n}") for n in range(20)})
+        assert sum(len(trail.changes) for _, trail in history.trails()) <= 400 + 20
+    assert 10 <= len(history.rounds()) <= 21
+    assert history.over(5)["conn:3"].times.busy_ns == 5 * S
+    for second in range(200, 204):
+        history.push(second * S, {f"c{n}": changing(second, f"c{n}") for n in range(1000)})
+    assert len(history.rounds()) == 2, "two rounds are kept whatever they cost"
+    assert history.over(9)["c7"].times.busy_ns == S

@@ -1,0 +1,72 @@
+"""The rules of one queue as its actor sees them: what happens in a turn instead of the plain thing.
+
+A queue without rules has none, and pays one comparison a turn for it. See broker/ruling.
+"""
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.broker.lane import Lane
+from penstock.queues.records import DropSink
+from penstock.queues.rules import DROP_NAMES, QueueRules
+
+FORCED = 1 << 40
+"""A budget that says: take everything, whatever the limits are, because the sender is gone."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueRuling(DropSink):
+    """Nominal base. rules: in force; drops: messages given up by rules.REASON_*; dead_letters: who
+    gets what is dropped for the reasons of RabbitMQ, None for nobody; is_paused: consumers are
+    given nothing; is_full: the queue takes nothing (overflow backpressure)."""
+
+    __slots__ = ("dead_letters", "drops", "is_full", "is_paused", "rules")
+
+    def __init__(self) -> None:
+        self.rules = QueueRules()
+        self.drops: list[int] = [0] * len(DROP_NAMES)
+        self.dead_letters: DropSink | None = None
+        self.is_paused = False
+        self.is_full = False
+
+    def turn(self, budget: i64) -> bool:
+        """The queue's turn; True if there is more to do."""
+        raise NotImplementedError
+
+    def take_lane(self, lane: Lane, budget: i64) -> bool:
+        """Take up to `budget` messages out of `lane` as the limits have it; True if it holds
+        more."""
+        raise NotImplementedError
+
+    def catch_up(self) -> None:
+        """Somebody is about to look: take what the lanes hold, drop what is dead."""
+        raise NotImplementedError
+
+    def may_get(self) -> bool:
+        """basic.get: whether there is a message it may have; the first one, then."""
+        raise NotImplementedError
+
+    def freed(self) -> None:
+        """Messages have left outside a turn."""
+        raise NotImplementedError
+
+    def used(self) -> None:
+        """Somebody has declared the queue, asked it for a message, or stopped consuming."""
+        raise NotImplementedError
+
+    def finished(self) -> None:
+        """The queue is gone."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RuleDesk:
+    """Who gives queues their rules; see broker/rulebook. Nominal base."""
+
+    __slots__ = ()
+
+    def keep_records(self, receiver: object) -> None:
+        """A message with a lifetime of its own is about to come into the queue actor `receiver`,
+        which has no records."""
+
+    def unused(self, receiver: object) -> None:
+        """The queue actor `receiver` has been unused for its x-expires: it goes."""

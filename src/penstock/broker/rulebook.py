@@ -1,0 +1,82 @@
+"""Who gives queues their rules: at declaration, when rules change, when a message asks for some."""
+
+from typing import Final
+
+from penstock.base.config import Config
+from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_ruling import RuleDesk
+from penstock.broker.ruling import Ruling
+from penstock.broker.vhost import VirtualHost
+from penstock.flow.due import DueLine
+from penstock.queues.choice import Choice
+from penstock.queues.rules import NEVER, OVERFLOW_NAMES, QueueRules
+from penstock.queues.rules_of import rules_from
+
+OVERFLOW_KEYS: Final = ("x-overflow", "overflow")
+
+
+class RuleBook(RuleDesk):
+    """vhosts: of the broker, live; dues: where timers of queues stand. Owner: the broker."""
+
+    def __init__(self, config: Config, vhosts: dict[str, VirtualHost], dues: DueLine) -> None:
+        self.vhosts = vhosts
+        self.dues = dues
+        self.max_length = config.queue_max_length or NEVER
+        self.max_bytes = config.queue_max_bytes or NEVER
+        self.overflow = OVERFLOW_NAMES.index(config.queue_overflow)
+        self.unused_count = 0
+
+    # -- giving ----------------------------------------------------------------------------------
+
+    def made(self, actor: QueueActor) -> None:
+        """A queue is declared: it gets what its arguments and the node's defaults ask for."""
+        actor.rule_desk = self
+        rules = self.rules_of(actor)
+        if rules.is_single_active:
+            actor.choice = Choice(True)
+        self.apply(actor, rules)
+
+    def rules_of(self, actor: QueueActor) -> QueueRules:
+        """What `actor` is to go by."""
+        return self.with_defaults(rules_from(actor.arguments), actor.arguments)
+
+    def with_defaults(self, rules: QueueRules, said: dict[str, object]) -> QueueRules:
+        """`rules` with the node's default depth where they say none; the node's overflow belongs
+        to its own depth, and stands back behind what is `said`."""
+        if not rules.is_limited() and (self.max_length != NEVER or self.max_bytes != NEVER):
+            rules.max_length = self.max_length
+            rules.max_bytes = self.max_bytes
+            if not any(key in said for key in OVERFLOW_KEYS):
+                rules.overflow = self.overflow
+        return rules
+
+    def apply(self, actor: QueueActor, rules: QueueRules) -> None:
+        """`actor` goes by `rules` from now on, whatever it had before."""
+        if isinstance(actor.ruling, Ruling):
+            actor.ruling.change(rules)
+        elif not rules.is_plain():
+            self._ruling(actor).change(rules)
+
+    def _ruling(self, actor: QueueActor) -> Ruling:
+        ruling = actor.ruling
+        if not isinstance(ruling, Ruling):
+            ruling = Ruling(actor, self.dues, self)
+            actor.ruling = ruling
+        return ruling
+
+    def keep_records(self, receiver: object) -> None:
+        assert isinstance(receiver, QueueActor), "only queues have a rule desk"
+        self._ruling(receiver).keep_records()
+
+    # -- ending and pausing ----------------------------------------------------------------------
+
+    def unused(self, receiver: object) -> None:
+        assert isinstance(receiver, QueueActor), "only queues have a rule desk"
+        self.unused_count += 1
+        self.vhosts[receiver.vhost].remove_queue(receiver)
+
+    def pause(self, actor: QueueActor, is_paused: bool) -> None:
+        """Consumers of `actor` are given nothing until it is resumed, and basic.get finds it empty;
+        publishes are taken as ever."""
+        if is_paused or actor.ruling is not None:
+            self._ruling(actor).pause(is_paused)

@@ -1,0 +1,279 @@
+"""What the rules of a queue do in its turn: expiry, limits, pausing, and the end of an unused one.
+
+A ruled turn, all at one instant `now`:
+    expire   take lanes   give to consumers   drop over the limit   expire   charge   repay
+What has a lifetime of 0 is therefore delivered to a consumer that is ready in this very turn, or
+dropped. The head that is over the limit is dropped after consumers were asked to take it. Dropping
+is done in slices: a million dead messages are a million/DROPS_PER_TURN turns, and other queues
+have theirs in between.
+"""
+
+from mypy_extensions import i64
+
+from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_ruling import RuleDesk
+from penstock.broker.ruled_intake import EVERYTHING, RuledIntake
+from penstock.flow.due import NEVER as NOT_DUE
+from penstock.flow.due import Due, DueLine
+from penstock.queues.ruled import RuledMessages
+from penstock.queues.rules import (
+    BACKPRESSURE,
+    DROP_HEAD,
+    NEVER,
+    NS_PER_MS,
+    REASON_MAXLEN,
+    QueueRules,
+)
+
+DROPS_PER_TURN = 2048
+
+
+class ExpiryTimer(Due):
+    """Wakes a queue when the first of its messages dies."""
+
+    __slots__ = ("actor",)
+
+    def __init__(self, actor: QueueActor) -> None:
+        super().__init__()
+        self.actor = actor
+
+    def fall_due(self, now_ns: int) -> None:
+        self.actor.wake()
+
+
+class UnusedTimer(Due):
+    """Looks whether a queue has been unused for too long."""
+
+    __slots__ = ("ruling",)
+
+    def __init__(self, ruling: "Ruling") -> None:
+        super().__init__()
+        self.ruling = ruling
+
+    def fall_due(self, now_ns: int) -> None:
+        self.ruling.look_unused(now_ns)
+
+
+class Ruling(RuledIntake):
+    """The rules of `actor`. is_keeping: messages with lifetimes of their own have come, so they
+    need records whatever the rules are; used_ns: when the queue was used last, as x-expires means
+    it."""
+
+    __slots__ = ("desk", "dues", "expiry", "is_keeping", "unused_timer", "used_ns")
+
+    def __init__(self, actor: QueueActor, dues: DueLine, desk: RuleDesk) -> None:
+        super().__init__(actor)
+        self.desk = desk
+        self.dues = dues
+        self.is_keeping = False
+        self.used_ns: i64 = 0
+        self.expiry = ExpiryTimer(actor)
+        self.unused_timer = UnusedTimer(self)
+
+    # -- rules -----------------------------------------------------------------------------------
+
+    def change(self, rules: QueueRules) -> None:
+        """Go by `rules` from now on; what is in the queue is moved as they need it."""
+        actor = self.actor
+        now_ns = actor.line.clock.monotonic_ns()
+        self.rules = rules
+        records = self.records
+        if rules.keeps_records() or self.is_keeping:
+            if records is None:
+                records = RuledMessages(rules, self)
+                records.adopt(actor.messages, now_ns)
+                actor.messages = records
+                self.records = records
+            else:
+                records.change_rules(rules, now_ns)
+        elif records is not None:
+            actor.messages = records.release()
+            self.records = None
+        if rules.expires_ms == NEVER:
+            self.dues.take_off(self.unused_timer)
+        else:
+            self.used()
+        actor.wake()
+
+    def keep_records(self) -> None:
+        """A message with a lifetime of its own comes."""
+        if not self.is_keeping:
+            self.is_keeping = True
+            if self.records is None:
+                self.change(self.rules)
+
+    def pause(self, is_paused: bool) -> None:
+        """Stop or go on giving messages away; publishes are taken either way."""
+        self.is_paused = is_paused
+        self.actor.wake()
+
+    # -- the turn --------------------------------------------------------------------------------
+
+    def turn(self, budget: i64) -> bool:
+        return self._round(budget, budget)
+
+    def catch_up(self) -> None:
+        if self._round(EVERYTHING, EVERYTHING):
+            self.actor.wake()
+
+    def _round(self, taking: i64, giving: i64) -> bool:
+        actor = self.actor
+        self.look_at_clock()
+        has_more = self._expire()
+        if self.is_full:
+            self.measure_full()
+        pending = actor.pending
+        is_taking = len(pending) > 0 and not self.is_full
+        if is_taking:
+            self._take_lanes(taking)
+        self.give(giving)
+        if self._drop_over():
+            has_more = True
+        if self._expire():
+            has_more = True
+        actor.line.charge_outputs()
+        if is_taking:
+            for lane in pending:
+                actor.repay_taken(lane)
+        if actor.depth_bytes > 0:
+            actor.measure_depth()
+        self.measure_full()
+        self._arm()
+        if has_more or (len(actor.pending) > 0 and not self.is_full):
+            return True
+        if self.is_paused or not actor.ready or actor.messages.ready_count() == 0:
+            return False
+        # A dead head that the dead letters have no room for waits until they wake the queue.
+        return self.records is None or self.records.find_live(self.now_ns, 0)
+
+    def _expire(self) -> bool:
+        """Drop a slice of what is dead; True if it was a whole one."""
+        records = self.records
+        if records is None:
+            return False
+        return records.expire(self.now_ns, DROPS_PER_TURN) >= DROPS_PER_TURN
+
+    def give(self, budget: i64) -> None:
+        """Give to ready consumers, and more than `budget` while what would die now is first."""
+        if self.is_paused:
+            return
+        actor = self.actor
+        self._pump(budget)
+        records = self.records
+        if records is None:
+            return
+        while actor.ready and records.is_due(self.now_ns):
+            before: i64 = records.count
+            self._pump(budget)
+            if records.count == before:
+                return
+
+    def _pump(self, budget: i64) -> None:
+        actor = self.actor
+        records = self.records
+        if records is None or records.uneven_count == 0:
+            actor.pump(budget)
+            return
+        # A dead message may stand behind a living one, so each is looked at as it gets there.
+        while budget > 0 and actor.ready:
+            if not records.find_live(self.now_ns, DROPS_PER_TURN):
+                return
+            actor.pump(1)
+            budget -= 1
+
+    def _drop_over(self) -> bool:
+        """overflow drop-head; True if there is more to drop."""
+        rules = self.rules
+        if rules.overflow != DROP_HEAD or not rules.is_limited():
+            return False
+        actor = self.actor
+        left: i64 = DROPS_PER_TURN
+        while rules.is_over(actor.messages.ready_count(), self.body_bytes()):
+            if actor.ready and not self.is_paused:
+                before: i64 = actor.messages.ready_count()
+                self._pump(1)
+                if actor.messages.ready_count() < before:
+                    continue
+            if left == 0:
+                return True
+            left -= 1
+            self.dropped(actor.messages.shed(), REASON_MAXLEN)
+        return False
+
+    # -- taking ----------------------------------------------------------------------------------
+
+    def _take_lanes(self, budget: i64) -> None:
+        """As the plain queue does; what is left of a limit is shared by the lanes that wait."""
+        actor = self.actor
+        self.is_stopped = False
+        rules = self.rules
+        count: i64 = len(actor.pending)
+        if count > 1 and rules.overflow == BACKPRESSURE and rules.max_length != NEVER:
+            share: i64 = (rules.max_length - actor.messages.ready_count()) // count
+            if share < 1:
+                share = 1
+            if share < budget:
+                budget = share
+        actor.take_round(budget)
+        while budget == EVERYTHING and actor.pending and not self.is_stopped:
+            # Fair shares are for turns; whoever looks wants all of it.
+            actor.take_round(budget)
+        if self.is_stopped and len(actor.pending) > 1:
+            actor.pending.append(actor.pending.pop(0))
+
+    # -- what others do --------------------------------------------------------------------------
+
+    def may_get(self) -> bool:
+        self.used()
+        if self.is_paused:
+            return False
+        if self.records is None:
+            return True
+        self.look_at_clock()
+        self._expire()
+        return self.records.find_live(self.now_ns, DROPS_PER_TURN)
+
+    def freed(self) -> None:
+        if self.is_full:
+            self.actor.wake()
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Be woken when the next message dies; an earlier waking that is set already will do."""
+        records = self.records
+        if records is None:
+            return
+        next_ns: i64 = records.next_expiry_ns()
+        if next_ns <= self.now_ns:
+            # None, or one that the dead letters have no room for, and they wake the queue.
+            return
+        due_ns: i64 = self.expiry.due_ns
+        if due_ns == NOT_DUE or next_ns < due_ns:
+            self.dues.put(self.expiry, int(next_ns))
+
+    def used(self) -> None:
+        expires_ms: i64 = self.rules.expires_ms
+        if expires_ms == NEVER:
+            return
+        self.used_ns = self.actor.line.clock.monotonic_ns()
+        if self.unused_timer.due_ns == NOT_DUE:
+            self.dues.put(self.unused_timer, int(self.used_ns + expires_ms * NS_PER_MS))
+
+    def look_unused(self, now_ns: int) -> None:
+        """The queue may have been unused for x-expires: it goes then."""
+        actor = self.actor
+        if not actor.is_alive or actor.consumers or self.rules.expires_ms == NEVER:
+            # The last consumer to leave begins it anew.
+            return
+        due_ns: i64 = self.used_ns + self.rules.expires_ms * NS_PER_MS
+        if now_ns < due_ns:
+            self.dues.put(self.unused_timer, int(due_ns))
+        else:
+            self.desk.unused(actor)
+
+    def finished(self) -> None:
+        self.dues.take_off(self.expiry)
+        self.dues.take_off(self.unused_timer)
+        if self.is_full:
+            self.open_gate()

@@ -1,0 +1,86 @@
+"""`penstock replay FILE`: asks a saved flight record what a running broker would have answered."""
+
+import shutil
+import sys
+import zlib
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from penstock.base.errors import OperatorError
+from penstock.base.limits import RECORD_BYTES
+from penstock.base.quantities import parse_duration_ns
+from penstock.telemetry.asking import WHY_KINDS, Question, ask_why
+from penstock.telemetry.event_lines import event_line
+from penstock.telemetry.naming import Names
+from penstock.telemetry.record_file import Record, RecordError, decode_record
+from penstock.telemetry.summary import summary, whole_windows
+
+GZIP: Final = 31
+UNPACKED_FACTOR: Final = 64
+"""Times RECORD_BYTES that a file may unpack to: more is no record of ours, but a trap."""
+NS_PER_S: Final = 1_000_000_000
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("what", type=click.Choice(("summary", "why", "events")), default="summary")
+@click.argument("kind", type=click.Choice(WHY_KINDS), default="publish")
+@click.argument("name", default="")
+@click.option("--window", default=10.0, show_default=True, help="Look at this many seconds.")
+@click.option("--ago", default="0s", show_default=True, help="End so long before the record's end.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
+def replay(file: Path, what: str, kind: str, name: str, window: float, ago: str, form: str) -> None:
+    """Look at a flight record offline: a summary, `why KIND NAME`, or its `events`.
+
+    Exit status of why: 0 fine, 2 nobody of that name, 3 throttled.
+    """
+    record = read_record(file)
+    if what == "why":
+        ago_s = parse_duration_ns(ago) / NS_PER_S
+        answer = ask_why(record.history, Question(kind, name, window, ago_s))
+        shown = msgspec.json.encode(answer.explanation).decode() if form == "json" else answer.text
+        click.echo(shown)
+        sys.exit(answer.exit_status)
+    if what == "events":
+        names = Names(whole_windows(record))
+        for event in record.events:
+            if form == "json":
+                click.echo(msgspec.json.encode(event.plain()).decode())
+            else:
+                click.echo(event_line(event, record.wall_at(event.t_ns), names))
+        return
+    if form == "json":
+        head = record.header
+        plain = {key: getattr(head, key) for key in head.__slots__}
+        plain["events"] = len(record.events)
+        click.echo(msgspec.json.encode(plain).decode())
+        return
+    click.echo(f"{file}\n{summary(record, shutil.get_terminal_size((100, 24)).columns)}")
+
+
+def read_record(path: Path) -> Record:
+    """The record in this file. Raises: OperatorError naming the file and what is wrong with it."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise OperatorError(f"cannot read {path}: {error.strerror}") from error
+    try:
+        return decode_record(_unpacked(data).splitlines())
+    except OperatorError as error:
+        raise OperatorError(f"{path}: {error}") from error
+
+
+def _unpacked(data: bytes) -> bytes:
+    if data[:1] == b"{":
+        return data
+    opener = zlib.decompressobj(GZIP)
+    try:
+        plain = opener.decompress(data, RECORD_BYTES.default * UNPACKED_FACTOR)
+    except zlib.error as error:
+        raise RecordError(f"not a flight record, which is a gzip file: {error}") from error
+    if not opener.eof:
+        raise RecordError("the file ends too early, or unpacks to more than any record does")
+    return plain

@@ -1,0 +1,147 @@
+"""What a client has been told to do with its publishes on one channel, and what it has answered.
+
+channel.flow is on or off, not a window, and each one asks for a flow-ok. The broker's wish may
+change faster than a client answers; one frame is outstanding at most, and what is wished by then
+decides what follows (scenarios 51-54):
+
+                 stop wished              reply
+    FREE  ---------------------> STOPPING -----> STOPPED        (publishes there are violations)
+      ^                           |  ^              |
+      | reply        send wished  v  | stop wished  | send wished
+    RESUMING <--------------- STOP_REVOKED          v
+      |  ^                        reply          RESUMING
+      v  | send wished
+    RESUME_REVOKED --reply--> STOPPING
+
+Replies that clients get wrong are tolerated (flow-semantics 11.3): none at all is waited for so
+long and then taken as read; a channel.flow of the same polarity is the reply; one nobody asked for
+is counted. Nothing here enforces anything: a publish is held whether the client has heard or not.
+Pure; the connection's notices send and measure time.
+Source: AMQP 0-9-1 section 1.5 (channel.flow); flow-semantics 11.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+
+class Told(Enum):
+    """What the client knows. IGNORED: it was told to stop and has not answered in time."""
+
+    FREE = "free"
+    STOPPING = "stopping"
+    STOP_REVOKED = "stopping, to go on again"
+    STOPPED = "stopped"
+    IGNORED = "told to stop, no answer"
+    RESUMING = "resuming"
+    RESUME_REVOKED = "resuming, to stop again"
+
+
+class Input(Enum):
+    """What moves it: our wish, the client's answer, or its silence."""
+
+    STOP = "publishes shall stop"
+    SEND = "publishes may go on"
+    REPLY = "flow-ok, or what this client sends for one"
+    OVERDUE = "no reply in time"
+    PUBLISH = "a publish arrives that has to be held"
+
+
+class Action(Enum):
+    """What the caller does next."""
+
+    NOTHING = "nothing"
+    SEND_STOP = "send channel.flow active=false"
+    SEND_GO = "send channel.flow active=true"
+    COUNT_UNASKED = "count a reply nobody asked for"
+    COUNT_VIOLATION = "count it, and stop reading this connection"
+    NOTE_SILENCE = "put the missing reply on record"
+    NOTE_SILENCE_SEND_GO = "put the missing reply on record, and send channel.flow active=true"
+    NOTE_SILENCE_SEND_STOP = "put the missing reply on record, and send channel.flow active=false"
+
+
+_NOTHING: Final = Action.NOTHING
+
+TRANSITIONS: Final[Mapping[tuple[Told, Input], tuple[Told, Action]]] = MappingProxyType(
+    {
+        (Told.FREE, Input.STOP): (Told.STOPPING, Action.SEND_STOP),
+        (Told.FREE, Input.SEND): (Told.FREE, _NOTHING),
+        (Told.FREE, Input.REPLY): (Told.FREE, Action.COUNT_UNASKED),
+        (Told.FREE, Input.PUBLISH): (Told.FREE, _NOTHING),
+        (Told.STOPPING, Input.STOP): (Told.STOPPING, _NOTHING),
+        (Told.STOPPING, Input.SEND): (Told.STOP_REVOKED, _NOTHING),
+        (Told.STOPPING, Input.REPLY): (Told.STOPPED, _NOTHING),
+        (Told.STOPPING, Input.OVERDUE): (Told.IGNORED, Action.NOTE_SILENCE),
+        (Told.STOPPING, Input.PUBLISH): (Told.STOPPING, _NOTHING),
+        (Told.STOP_REVOKED, Input.STOP): (Told.STOPPING, _NOTHING),
+        (Told.STOP_REVOKED, Input.SEND): (Told.STOP_REVOKED, _NOTHING),
+        (Told.STOP_REVOKED, Input.REPLY): (Told.RESUMING, Action.SEND_GO),
+        (Told.STOP_REVOKED, Input.OVERDUE): (Told.RESUMING, Action.NOTE_SILENCE_SEND_GO),
+        (Told.STOP_REVOKED, Input.PUBLISH): (Told.STOP_REVOKED, _NOTHING),
+        (Told.STOPPED, Input.STOP): (Told.STOPPED, _NOTHING),
+        (Told.STOPPED, Input.SEND): (Told.RESUMING, Action.SEND_GO),
+        (Told.STOPPED, Input.REPLY): (Told.STOPPED, Action.COUNT_UNASKED),
+        (Told.STOPPED, Input.PUBLISH): (Told.STOPPED, Action.COUNT_VIOLATION),
+        # A late flow-ok is still one: from then on the client is taken at its word.
+        (Told.IGNORED, Input.STOP): (Told.IGNORED, _NOTHING),
+        (Told.IGNORED, Input.SEND): (Told.RESUMING, Action.SEND_GO),
+        (Told.IGNORED, Input.REPLY): (Told.STOPPED, _NOTHING),
+        (Told.IGNORED, Input.PUBLISH): (Told.IGNORED, _NOTHING),
+        (Told.RESUMING, Input.STOP): (Told.RESUME_REVOKED, _NOTHING),
+        (Told.RESUMING, Input.SEND): (Told.RESUMING, _NOTHING),
+        (Told.RESUMING, Input.REPLY): (Told.FREE, _NOTHING),
+        (Told.RESUMING, Input.OVERDUE): (Told.FREE, Action.NOTE_SILENCE),
+        (Told.RESUMING, Input.PUBLISH): (Told.RESUMING, _NOTHING),
+        (Told.RESUME_REVOKED, Input.STOP): (Told.RESUME_REVOKED, _NOTHING),
+        (Told.RESUME_REVOKED, Input.SEND): (Told.RESUMING, _NOTHING),
+        (Told.RESUME_REVOKED, Input.REPLY): (Told.STOPPING, Action.SEND_STOP),
+        (Told.RESUME_REVOKED, Input.OVERDUE): (Told.STOPPING, Action.NOTE_SILENCE_SEND_STOP),
+        (Told.RESUME_REVOKED, Input.PUBLISH): (Told.RESUME_REVOKED, _NOTHING),
+    }
+)
+
+OUTSTANDING: Final[Mapping[Told, bool]] = MappingProxyType(
+    {
+        Told.STOPPING: False,
+        Told.STOP_REVOKED: False,
+        Told.RESUMING: True,
+        Told.RESUME_REVOKED: True,
+    }
+)
+"""States in which a frame waits for its reply, and the `active` bit of that frame."""
+
+SENDS_STOP: Final = frozenset((Action.SEND_STOP, Action.NOTE_SILENCE_SEND_STOP))
+SENDS_GO: Final = frozenset((Action.SEND_GO, Action.NOTE_SILENCE_SEND_GO))
+NOTES_SILENCE: Final = frozenset(
+    (Action.NOTE_SILENCE, Action.NOTE_SILENCE_SEND_GO, Action.NOTE_SILENCE_SEND_STOP)
+)
+
+
+class ChannelFlow:
+    """One channel's machine. `since_ns`: when the last frame went out, monotonic nanoseconds.
+    Owner: the connection's notices."""
+
+    __slots__ = ("since_ns", "told")
+
+    def __init__(self) -> None:
+        self.told = Told.FREE
+        self.since_ns = 0
+
+    def take(self, given: Input, now_ns: int) -> Action:
+        """Move on and say what to do. Raises: AssertionError for silence nobody waits in."""
+        found = TRANSITIONS.get((self.told, given))
+        assert found is not None, f"{given} in {self.told}: nothing was outstanding"
+        self.told, action = found
+        if action in SENDS_STOP or action in SENDS_GO:
+            self.since_ns = now_ns
+        return action
+
+    def is_outstanding(self) -> bool:
+        """Whether a frame of ours waits for its reply."""
+        return self.told in OUTSTANDING
+
+    def is_reply(self, is_active: bool) -> bool:
+        """Whether a channel.flow from the client stands for a flow-ok: php-amqplib answers with
+        the wrong method and the polarity it was told (scenario 59)."""
+        return OUTSTANDING.get(self.told) is is_active

@@ -1,0 +1,101 @@
+"""A mark on a resource: when an alarm is set, and when it may end again.
+
+    ceiling (memory)   set  <=>  used > limit         ends below  0.9 * limit
+    floor   (disk)     set  <=>  free < limit         ends above  limit / 0.9
+Between the two marks nothing changes, so a value that swings inside the band sets at most one alarm
+(property 13, scenario 74). RabbitMQ has no band: its alarm ends as soon as the limit is met again
+(flow-semantics 10.2, 10.3); `has_band` False does the same.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.base.errors import OperatorError
+from penstock.base.quantities import parse_bytes, parse_share
+
+BAND: Final = (9, 10)
+"""The end of an alarm as a fraction of its limit. Integers, because a mark is an exact number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """A limit on what is used, in bytes. A limit of 0 is always passed (scenario 64)."""
+
+    limit_bytes: int
+    has_band: bool
+
+    @property
+    def clear_bytes(self) -> int:
+        """An alarm that is set ends below this; without a band at the limit itself."""
+        return self.limit_bytes * BAND[0] // BAND[1] if self.has_band else self.limit_bytes
+
+    def is_set(self, was_set: bool, used_bytes: int) -> bool:
+        """Whether the alarm is set at `used_bytes`, after it was or was not."""
+        if self.limit_bytes == 0 or used_bytes > self.limit_bytes:
+            return True
+        if not self.has_band:
+            return False
+        return was_set and used_bytes >= self.clear_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """A limit on what is free, in bytes. A limit of 0 is never passed: the check is off."""
+
+    limit_bytes: int
+    has_band: bool
+
+    @property
+    def clear_bytes(self) -> int:
+        """An alarm that is set ends above this; without a band at the limit itself."""
+        if not self.has_band:
+            return self.limit_bytes
+        return -(-self.limit_bytes * BAND[1] // BAND[0])
+
+    def is_set(self, was_set: bool, free_bytes: int) -> bool:
+        """Whether the alarm is set at `free_bytes`, after it was or was not."""
+        if self.limit_bytes == 0:
+            return False
+        if free_bytes < self.limit_bytes:
+            return True
+        if not self.has_band:
+            return False
+        return was_set and free_bytes <= self.clear_bytes
+
+
+def parse_ceiling(text: str, total_bytes: int) -> int:
+    """`40%` or `0.4` of `total_bytes`, or a size: `1.5GB`, `0`. Raises: OperatorError."""
+    stripped = text.strip()
+    if _is_share(stripped):
+        return int(parse_share(stripped) * total_bytes)
+    try:
+        return parse_bytes(stripped)
+    except OperatorError as error:
+        raise OperatorError(
+            f"'{text}' is no memory mark; write a share of memory (40% or 0.4) or a size (1.5GB)"
+        ) from error
+
+
+def parse_floor(text: str, total_bytes: int) -> int:
+    """A size, or `mem:1.0` for that many times `total_bytes` of memory. Raises: OperatorError."""
+    stripped = text.strip()
+    head, colon, factor = stripped.partition(":")
+    try:
+        if colon == "":
+            return parse_bytes(stripped)
+        times = float(factor)
+        if head != "mem" or not 0 <= times <= 1000:
+            raise OperatorError("not a factor of memory")
+        return int(times * total_bytes)
+    except (OperatorError, ValueError) as error:
+        raise OperatorError(
+            f"'{text}' is no disk mark; write a size (50MB) or a factor of memory (mem:1.0)"
+        ) from error
+
+
+def _is_share(text: str) -> bool:
+    """A percentage, or a bare fraction as `0.4`; `1.5GB` and `0` are sizes."""
+    if text.endswith("%"):
+        return True
+    whole, point, fraction = text.partition(".")
+    return point == "." and whole.isdigit() and fraction.isdigit()

@@ -1,0 +1,71 @@
+"""Which of the consumers that have room are served: by priority, or one alone.
+
+    single active    the active one; when it goes the next by priority, then by age
+    else             those of the highest priority among the ones with room
+The others stand by until nobody of the ring is left. A queue whose consumers are all alike has none
+of this. Source: RabbitMQ's rabbit_queue_consumers; features.md 1.3.
+"""
+
+from penstock.queues.consumers import REASON_STANDBY, Consumer
+
+
+class Choice:
+    """is_single: one consumer at a time; active: that one; standby: those with room that are not
+    served for now. Owner: the queue's actor."""
+
+    __slots__ = ("active", "is_single", "standby")
+
+    def __init__(self, is_single: bool) -> None:
+        self.is_single = is_single
+        self.active: Consumer | None = None
+        self.standby: list[Consumer] = []
+
+    def admits(self, consumer: Consumer, ring: list[Consumer]) -> bool:
+        """Whether `consumer`, which has room, joins `ring`; those it is preferred to leave it."""
+        if self.is_single:
+            if self.active is not consumer:
+                consumer.reason = REASON_STANDBY
+            return self.active is consumer
+        if ring and ring[0].priority > consumer.priority:
+            self._stand_by(consumer)
+            return False
+        if ring and ring[0].priority < consumer.priority:
+            for other in ring:
+                other.is_ready = False
+                self._stand_by(other)
+            ring.clear()
+        if consumer in self.standby:
+            self.standby.remove(consumer)
+        return True
+
+    def _stand_by(self, consumer: Consumer) -> None:
+        consumer.reason = REASON_STANDBY
+        if consumer not in self.standby:
+            self.standby.append(consumer)
+
+    def next_up(self) -> list[Consumer]:
+        """Those to be asked now that the ring is empty: the ones of the highest priority, in the
+        order in which they came to stand by. They stand by no more."""
+        if not self.standby:
+            return []
+        highest = max(int(consumer.priority) for consumer in self.standby)
+        chosen = [consumer for consumer in self.standby if consumer.priority == highest]
+        self.standby = [consumer for consumer in self.standby if consumer.priority != highest]
+        return chosen
+
+    def joined(self, consumer: Consumer) -> None:
+        """A new consumer."""
+        if self.is_single and self.active is None:
+            self.active = consumer
+
+    def left(self, consumer: Consumer, others: list[Consumer]) -> Consumer | None:
+        """`consumer` is gone; who takes over from it, None if nobody has to or can."""
+        if consumer in self.standby:
+            self.standby.remove(consumer)
+        if self.active is not consumer:
+            return None
+        self.active = None
+        for other in others:
+            if self.active is None or other.priority > self.active.priority:
+                self.active = other
+        return self.active

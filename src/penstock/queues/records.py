@@ -1,0 +1,120 @@
+"""What a queue with rules remembers of each message, and the levels of priority they stand in."""
+
+from heapq import heappop
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.protocol.content import Message
+from penstock.protocol.property_lookup import headers_table_span
+from penstock.protocol.values import decode_table
+from penstock.queues.rules import BY_ROUTING_KEY, NEVER
+
+FLAG_EXPIRATION = 0x01
+FLAG_PRIORITY = 0x08
+FLAG_HEADERS = 0x20
+FLAGS_AT = 19
+VALUES_AT = 19
+TRIM_PLACES = 512
+NO_BOUND = 1 << 60
+
+
+class Record:
+    """One message in the queue, or out with a consumer. expires_ns: monotonic, NEVER for none;
+    is_fleeting: its lifetime is 0; is_uneven: its lifetime is not the queue's, so it may end
+    before that of a message ahead; deliveries: how often it has come back; key: of last value, ""
+    for none."""
+
+    __slots__ = (
+        "deliveries",
+        "expires_ns",
+        "is_fleeting",
+        "is_uneven",
+        "key",
+        "level",
+        "message",
+        "position",
+    )
+
+    def __init__(self, position: i64, message: Message) -> None:
+        self.position: i64 = position
+        self.message = message
+        self.level: i64 = 0
+        self.expires_ns: i64 = NEVER
+        self.is_fleeting = False
+        self.is_uneven = False
+        self.deliveries: i64 = 0
+        self.key = ""
+
+    def is_dead(self, now_ns: i64) -> bool:
+        """Whether it must not be delivered any more."""
+        if self.expires_ns == NEVER or self.expires_ns > now_ns:
+            return False
+        return not self.is_fleeting or self.expires_ns < now_ns
+
+    def __lt__(self, other: "Record") -> bool:
+        return self.position < other.position
+
+
+class Level:
+    """Ready messages of one priority. `head`: index of the next one in `line`."""
+
+    __slots__ = ("head", "line", "returned")
+
+    def __init__(self) -> None:
+        self.line: list[Record] = []
+        self.head: i64 = 0
+        self.returned: list[Record] = []
+
+    def count(self) -> i64:
+        return len(self.line) - self.head + len(self.returned)
+
+    def first(self) -> Record | None:
+        if self.returned:
+            return self.returned[0]
+        if self.head < len(self.line):
+            return self.line[self.head]
+        return None
+
+    def take(self) -> Record:
+        """The first one. Raises: IndexError when there is none."""
+        if self.returned:
+            return heappop(self.returned)
+        line = self.line
+        head: i64 = self.head
+        record = line[head]
+        head += 1
+        if head >= TRIM_PLACES and head * 2 >= len(line):
+            del line[:head]
+            head = 0
+        self.head = head
+        return record
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DropSink:
+    """Who gets the messages that a queue gives up. Nominal base."""
+
+    __slots__ = ()
+
+    def dropped(self, message: Message, reason: i64) -> None:
+        """`message` has left the queue for `reason` (rules.REASON_*)."""
+        raise NotImplementedError
+
+    def room(self, reason: i64) -> i64:
+        """How many messages it takes for `reason` just now, 0.. ; those that only expire stay in
+        the queue while there is none, and the queue is woken when there is some again."""
+        return NO_BOUND
+
+
+def last_value_key(message: Message, name: str) -> str:
+    """What `message` supersedes others by; "" when it has no such value."""
+    if name == BY_ROUTING_KEY:
+        return message.address.routing_key
+    if (i64(message.raw[FLAGS_AT]) & FLAG_HEADERS) == 0:
+        return ""
+    header = message.header()
+    span = headers_table_span(header, 12)
+    if span is None:
+        return ""
+    value = decode_table(header, span[0], span[1])[0].get(name)
+    return "" if value is None else f"{type(value).__name__}:{value!r}"

@@ -1,0 +1,110 @@
+"""What a queue does with messages beyond keeping them in order: one value, never changed.
+
+It is made from a queue's arguments and the policies that apply to it; a queue without any rule has
+none of this and pays nothing for it. Source: features.md 1.3; RabbitMQ's classic queue.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+DROP_HEAD: Final = 0
+REJECT_PUBLISH: Final = 1
+REJECT_PUBLISH_DLX: Final = 2
+BACKPRESSURE: Final = 3
+OVERFLOW_NAMES: Final = ("drop-head", "reject-publish", "reject-publish-dlx", "backpressure")
+
+REASON_EXPIRED: Final = 0
+REASON_MAXLEN: Final = 1
+REASON_REJECTED: Final = 2
+REASON_DELIVERY_LIMIT: Final = 3
+REASON_SUPERSEDED: Final = 4
+REASON_DUPLICATE: Final = 5
+REASON_REFUSED: Final = 6
+DROP_NAMES: Final = (
+    "expired",
+    "maxlen",
+    "rejected",
+    "delivery_limit",
+    "superseded",
+    "duplicate",
+    "refused",
+)
+"""Why a message left a queue other than to a consumer, or never came into it (refused: the queue
+was full and says so to its publisher); the first four are RabbitMQ's words in x-death, and lead to
+a dead-letter exchange where there is one."""
+
+NEVER: Final = -1
+NS_PER_MS: Final = 1_000_000
+LIFETIME_MS_MAX: Final = 9_000_000_000_000
+"""About 285 years: longer lifetimes are held to be for ever, because nanoseconds are counted in 63
+bits."""
+
+BY_ROUTING_KEY: Final = "routing-key"
+
+
+class QueueRules:
+    """ttl_ms, expires_ms: milliseconds, NEVER for none; max_length: ready messages, max_bytes: of
+    their bodies, NEVER for none; overflow: what happens at either; max_priority: 0..255, 0 for
+    none; delivery_limit: redeliveries, NEVER for none; last_value_key: a header's name,
+    BY_ROUTING_KEY, or "" for none; dead_letter_exchange: None for none, "" is the default one;
+    dead_letter_key: None keeps the message's own keys; is_at_least_once: dead letters wait for
+    their confirm; is_single_active: one consumer at a time."""
+
+    __slots__ = (
+        "dead_letter_exchange",
+        "dead_letter_key",
+        "delivery_limit",
+        "expires_ms",
+        "is_at_least_once",
+        "is_single_active",
+        "last_value_key",
+        "max_bytes",
+        "max_length",
+        "max_priority",
+        "overflow",
+        "ttl_ms",
+    )
+
+    def __init__(self) -> None:
+        self.ttl_ms: i64 = NEVER
+        self.expires_ms: i64 = NEVER
+        self.max_length: i64 = NEVER
+        self.max_bytes: i64 = NEVER
+        self.overflow: i64 = DROP_HEAD
+        self.max_priority: i64 = 0
+        self.delivery_limit: i64 = NEVER
+        self.last_value_key = ""
+        self.dead_letter_exchange: str | None = None
+        self.dead_letter_key: str | None = None
+        self.is_at_least_once = False
+        self.is_single_active = False
+
+    def keeps_records(self) -> bool:
+        """Whether messages need a record of their own (RuledMessages), not the plain ring."""
+        return (
+            self.ttl_ms != NEVER
+            or self.max_bytes != NEVER
+            or self.max_priority > 0
+            or self.delivery_limit != NEVER
+            or self.last_value_key != ""
+        )
+
+    def is_plain(self) -> bool:
+        """Whether none of them is in force, so that a queue needs no ruling."""
+        return (
+            not self.keeps_records()
+            and not self.is_limited()
+            and self.expires_ms == NEVER
+            and self.dead_letter_exchange is None
+        )
+
+    def is_limited(self) -> bool:
+        """Whether length or bytes are bounded."""
+        return self.max_length != NEVER or self.max_bytes != NEVER
+
+    def is_over(self, count: i64, body_bytes: i64) -> bool:
+        """Whether `count` ready messages with `body_bytes` break a limit."""
+        if self.max_length != NEVER and count > self.max_length:
+            return True
+        return self.max_bytes != NEVER and body_bytes > self.max_bytes

@@ -1,0 +1,172 @@
+"""What one actor did during a window: the exact difference of two of its snapshots."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.telemetry.rates import per_second
+from penstock.telemetry.snapshots import (
+    NO_TIME,
+    OTHERS,
+    ActorSnapshot,
+    BlockedTotals,
+    Times,
+)
+
+COUNTER_NAMES: Final = frozenset(
+    {
+        "published",
+        "routed",
+        "delivered",
+        "acked",
+        "confirmed",
+        "redelivered",
+        "returned",
+        "expired",
+        "bytes_in",
+        "bytes_out",
+        "syncs",
+        "held_ns",
+    }
+)
+"""The names in ActorSnapshot.numbers that are cumulative; all others are values of the moment."""
+
+
+SENT: Final = "sent:"
+"""Prefix of the messages an account has handed to an actor, cumulative too."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockWindow:
+    """How one (peer, reason) held one actor during a window. Fields as in BlockTotals."""
+
+    peer: str
+    reason: str
+    ns: int
+    closed_ns: int = 0
+    stops: int = 0
+    longest_ns: int = 0
+    since_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ActorWindow:
+    """One actor during a window.
+
+    window_ns: its length for this actor, shorter if it came up meanwhile; equals the sum of
+    `times`. blocked_ns, stops, longest_ns, since_ns: the union of its blocks, as BlockedTotals;
+    the `ns` of `blocks` sum to blocked_ns, largest first. numbers, labels: as they stood at the
+    end. rates: per second, for those of COUNTER_NAMES that are in numbers.
+    """
+
+    actor: str
+    kind: str
+    state: str = ""
+    window_ns: int = 0
+    times: Times = NO_TIME
+    blocked_ns: int = 0
+    stops: int = 0
+    longest_ns: int = 0
+    since_ns: int | None = None
+    blocks: tuple[BlockWindow, ...] = ()
+    numbers: dict[str, float] = field(default_factory=dict)
+    rates: dict[str, float] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def blocked_share(self) -> float:
+        """Share of the window in which somebody held this actor, 0..1."""
+        if self.window_ns <= 0:
+            return 0.0
+        return min(1.0, self.blocked_ns / self.window_ns)
+
+
+def difference(
+    old: ActorSnapshot | None, new: ActorSnapshot, later: list[ActorSnapshot]
+) -> ActorWindow:
+    """`new` minus `old`; `later`: its changes after `old`, for the longest holds among them."""
+    if old is None or old.started_ns != new.started_ns:
+        old = ActorSnapshot(new.actor, new.kind, started_ns=new.started_ns)
+    times = Times(
+        new.times.idle_ns - old.times.idle_ns,
+        new.times.busy_ns - old.times.busy_ns,
+        new.times.blocked_ns - old.times.blocked_ns,
+        new.times.waiting_ns - old.times.waiting_ns,
+    )
+    window_ns = times.total_ns()
+    stops = new.blocked.stops - old.blocked.stops
+    blocked_ns = new.blocked.blocked_ns - old.blocked.blocked_ns
+    longest_ns = 0
+    blocks: list[BlockWindow] = []
+    if blocked_ns > 0 or stops > 0:
+        lives = [one for one in later if one.started_ns == new.started_ns]
+        longest_ns = max((s.blocked.longest_ns for s in lives), default=0)
+        blocks = _block_differences(old.blocked, new.blocked, _longest(lives))
+    rates = {
+        name: per_second(value - old.numbers.get(name, 0.0), window_ns)
+        for name, value in new.numbers.items()
+        if name in COUNTER_NAMES or name.startswith(SENT)
+    }
+    return ActorWindow(
+        new.actor,
+        new.kind,
+        new.state,
+        window_ns,
+        times,
+        blocked_ns,
+        stops,
+        longest_ns,
+        new.blocked.since_ns,
+        tuple(blocks),
+        new.numbers,
+        rates,
+        new.labels,
+    )
+
+
+def _block_differences(
+    old: BlockedTotals, new: BlockedTotals, longest: Mapping[tuple[str, str], int]
+) -> list[BlockWindow]:
+    """The blocks of a window, largest first; those that held nobody in it are left out.
+
+    A pair of `old` that is gone, or has a later first hold, was folded into OTHERS meanwhile: what
+    it had brought along from before the window is taken off again there.
+    """
+    before = {(b.peer, b.reason): b for b in old.blocks}
+    kept = {(b.peer, b.reason, b.first_ns) for b in new.blocks}
+    folded = [b for b in old.blocks if (b.peer, b.reason, b.first_ns) not in kept]
+    answer: list[BlockWindow] = []
+    for block in new.blocks:
+        key = (block.peer, block.reason)
+        ns, closed_ns, stops = block.ns, block.closed_ns, block.stops
+        was = before.get(key)
+        parts = [was] if was is not None and was.first_ns == block.first_ns else []
+        if key == (OTHERS, OTHERS):
+            parts += folded
+        for part in parts:
+            ns -= part.ns
+            closed_ns -= part.closed_ns
+            stops -= part.stops
+        if ns > 0 or stops > 0:
+            answer.append(
+                BlockWindow(
+                    block.peer,
+                    block.reason,
+                    ns,
+                    closed_ns,
+                    stops,
+                    longest.get(key, 0),
+                    block.since_ns,
+                )
+            )
+    answer.sort(key=lambda b: (-b.ns, b.peer, b.reason))
+    return answer
+
+
+def _longest(lives: list[ActorSnapshot]) -> dict[tuple[str, str], int]:
+    """The longest hold of each pair in these snapshots of one actor, nanoseconds."""
+    answer: dict[tuple[str, str], int] = {}
+    for life in lives:
+        for block in life.blocked.blocks:
+            key = (block.peer, block.reason)
+            answer[key] = max(answer.get(key, 0), block.longest_ns)
+    return answer

@@ -1,0 +1,62 @@
+"""The benchmark of what explaining costs: its arithmetic, and that it runs."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.flow_cost import compare, line, parsed, targets_of
+
+PROGRAM = Path(__file__).resolve().parents[2] / "bench" / "flow_cost.py"
+# The same for the broker with and without; it changes only when a row or its count is changed.
+COUNTS_HASH = "5a119ec095419816"
+
+
+def test_the_cost_is_that_of_the_pairs() -> None:
+    """The machine was twice as fast in the second repeat, and 4 % were lost in each."""
+    found = compare([96.0, 192.0, 96.0], [100.0, 200.0, 100.0])
+    assert found["cost"] == pytest.approx(0.04)
+    assert (found["on"], found["on_max"], found["off_min"]) == (96.0, 192.0, 100.0)
+    assert "cost   4.0 % (4.0 to 4.0), within 5 %" in line("a16", found)
+    assert "ABOVE 5 %" in line("a16", compare([90.0], [100.0]))
+
+
+def test_one_is_switched_off_and_the_other_is_as_it_comes(tmp_path: Path) -> None:
+    on, off = targets_of("", tmp_path)
+    assert on.arguments == ()
+    settings = Path(off.arguments[1]).read_text(encoding="utf-8")
+    assert "recorder_events = 0" in settings and "time_accounting = false" in settings
+
+
+@pytest.mark.parametrize("words", [["--only", "nonsense"], ["--repeats", "0"], ["--rounds", "-1"]])
+def test_a_call_that_makes_no_sense_ends_with_2(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed(words)
+    assert ended.value.code == 2
+
+
+def test_a_round_is_measured() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(PROGRAM), "--rounds", "20"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert ran.stdout.startswith("20 connections, ")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="the load generator needs gcc")
+def test_both_deliver_every_message() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(PROGRAM), "--smoke"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert f"counts {COUNTS_HASH}" in ran.stdout

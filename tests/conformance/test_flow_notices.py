@@ -1,0 +1,137 @@
+"""pika and py-amqp hear that one queue holds them: connection.blocked with its name, and
+channel.flow where they have asked for it, with the replies each of them gives or does not give."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+import amqp  # type: ignore[import-untyped]  # it has neither stubs nor py.typed
+import pika
+import pytest
+from pika.spec import Channel as PikaChannel
+
+from tests.conformance.live import Broker, penstock_process
+
+pytestmark = pytest.mark.slow
+
+DEPTH_BYTES = 1_000_000
+BODY = b"x" * 20_000
+
+
+@pytest.fixture(scope="module")
+def shallow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker whose queues are soon full, and which tells its clients."""
+    folder = tmp_path_factory.mktemp("notices")
+    config = folder / "penstock.toml"
+    config.write_text(f"queue_depth_bytes = {DEPTH_BYTES}\nnotify_blocked_ms = 300\n")
+    with penstock_process(folder, "--config", str(config)) as running:
+        yield running
+
+
+def pika_connection(broker: Broker, **capabilities: bool) -> pika.BlockingConnection:
+    credentials = pika.PlainCredentials(broker.user, broker.password)
+    properties = {"capabilities": {"connection.blocked": True, **capabilities}}
+    return pika.BlockingConnection(
+        pika.ConnectionParameters(
+            broker.host, broker.port, credentials=credentials, client_properties=properties
+        )
+    )
+
+
+def until(
+    is_done: Callable[[], object], step: Callable[[], object], patience_s: float = 10
+) -> None:
+    end = time.monotonic() + patience_s
+    while not is_done():
+        assert time.monotonic() < end, f"it has not happened in {patience_s} s"
+        step()
+
+
+def purge(broker: Broker, queue: str) -> None:
+    with pika_connection(broker) as other:
+        other.channel().queue_purge(queue)
+
+
+def test_pika_is_told_which_queue_holds_it(shallow: Broker, name: str) -> None:
+    with pika_connection(shallow) as connection:
+        told: list[str] = []
+        connection.add_on_connection_blocked_callback(
+            lambda _connection, frame: told.append(frame.method.reason)
+        )
+        connection.add_on_connection_unblocked_callback(lambda *_: told.append("unblocked"))
+        channel = connection.channel()
+        channel.queue_declare(name)
+        for _ in range(600):
+            if not told:
+                channel.basic_publish("", name, BODY)
+                connection.process_data_events(time_limit=0)
+        until(lambda: told, lambda: connection.process_data_events(time_limit=0.05))
+        assert told[0].startswith(f"held for room in queue /{name} since ")
+        assert "penstock why connection" in told[0]
+
+        def relieve() -> None:
+            purge(shallow, name)
+            connection.process_data_events(time_limit=0.1)
+
+        until(lambda: len(told) > 1, relieve)
+        assert told[1] == "unblocked"
+        channel.queue_delete(name)
+
+
+def test_pika_never_answers_channel_flow_and_stays(shallow: Broker, name: str) -> None:
+    """It has a callback for it and no reply: nothing depends on one."""
+    with pika_connection(shallow, **{"channel.flow": True}) as connection:
+        channel = connection.channel()
+        flows: list[bool] = []
+        channel._impl.add_callback(
+            lambda frame: flows.append(frame.method.active), [PikaChannel.Flow], one_shot=False
+        )
+        channel.queue_declare(name)
+        for _ in range(600):
+            if not flows:
+                channel.basic_publish("", name, BODY)
+                connection.process_data_events(time_limit=0)
+        until(lambda: flows, lambda: connection.process_data_events(time_limit=0.05))
+        assert flows == [False]
+
+        def relieve() -> None:
+            purge(shallow, name)
+            connection.process_data_events(time_limit=0.1)
+
+        # The broker waits 10 s for the reply that never comes, and then goes on without it.
+        until(lambda: len(flows) > 1, relieve, patience_s=20)
+        assert flows == [False, True]
+        purge(shallow, name)
+        channel.basic_publish("", name, b"it is still open")
+        assert channel.basic_get(name, auto_ack=True)[2] == b"it is still open"
+        channel.queue_delete(name)
+
+
+def test_py_amqp_answers_and_is_let_on(shallow: Broker, name: str) -> None:
+    properties = {"capabilities": {"connection.blocked": True, "channel.flow": True}}
+    address = f"{shallow.host}:{shallow.port}"
+    with amqp.Connection(
+        address, shallow.user, shallow.password, client_properties=properties
+    ) as connection:
+        channel = connection.channel()
+        channel.queue_declare(name, auto_delete=False)
+
+        def listen() -> None:
+            with contextlib.suppress(TimeoutError):
+                connection.drain_events(timeout=0.05)
+
+        for number in range(600):
+            if channel.active:
+                channel.basic_publish(amqp.Message(BODY), routing_key=name)
+                if number % 20 == 19:
+                    listen()
+        until(lambda: not channel.active, listen)
+
+        def relieve() -> None:
+            purge(shallow, name)
+            listen()
+
+        until(lambda: channel.active, relieve)
+        channel.queue_delete(name)

@@ -1,0 +1,309 @@
+"""Bugs in places that no factory reaches, made from outside: between two turns the state of real
+actors is changed into what the bug would have left behind.
+
+A gremlin looks at the broker before every turn and remembers what it saw. It works the same on the
+interpreted and on the compiled build, because it only reads and writes attributes.
+"""
+
+from penstock.broker.actor import Actor
+from penstock.broker.broker import Broker
+from penstock.broker.channel import Channel
+from penstock.broker.hops import hops_of
+from penstock.broker.lane import Lane
+from penstock.broker.publish import Publisher
+from penstock.broker.queue_actor import QueueActor
+from penstock.flow.account import Account
+from penstock.flow.due import Waker
+from penstock.protocol.content import Message
+from penstock.simulation.dice import Dice
+from penstock.simulation.turns import SeededPicker, TurnWatcher
+from penstock.simulation.world import Setting, World
+from tests.simulation.planted import Planted
+
+
+class Gremlin:
+    """Nominal base."""
+
+    def act(self, broker: Broker) -> None:
+        raise NotImplementedError
+
+
+class GremlinPicker(SeededPicker):
+    """Lets its gremlin act before anybody looks at the laws."""
+
+    def __init__(self, dice: Dice, watcher: TurnWatcher, gremlin: Gremlin) -> None:
+        super().__init__(dice, watcher)
+        assert isinstance(watcher, World), "the only watcher there is"
+        self.world = watcher
+        self.gremlin = gremlin
+
+    def pick(self, ready: list[Actor]) -> int:
+        self.gremlin.act(self.world.broker)
+        return super().pick(ready)
+
+
+class GremlinBug(Planted):
+    """A broker with a gremlin in it."""
+
+    def __init__(self, base: Setting, kind: type[Gremlin]) -> None:
+        super().__init__(base)
+        self.kind = kind
+
+    def picker(self, dice: Dice, watcher: TurnWatcher) -> SeededPicker:
+        return GremlinPicker(dice, watcher, self.kind())
+
+
+def channels(broker: Broker) -> list[Channel]:
+    return [one for link in broker.connections.values() for one in link.channels.values()]
+
+
+def publishers(broker: Broker) -> list[Publisher]:
+    return [one.publisher for one in channels(broker) if one.publisher is not None]
+
+
+def queues(broker: Broker) -> list[QueueActor]:
+    return [one for vhost in broker.vhosts.values() for one in vhost.queues.values()]
+
+
+# -- credit ----------------------------------------------------------------------------------------
+
+
+class LosesAGrantOnRelease(Gremlin):
+    """What was deferred goes nowhere when the gate opens."""
+
+    def __init__(self) -> None:
+        self.deferred: dict[Lane, int] = {}
+
+    def act(self, broker: Broker) -> None:
+        lanes = hops_of(broker.connections)
+        for lane in lanes:
+            kept = self.deferred.get(lane, 0)
+            if kept > 0 and lane.deferred == 0 and lane.receiver_gate.is_open:
+                lane.balance -= kept
+                lane.settle()
+        self.deferred = {lane: int(lane.deferred) for lane in lanes}
+
+
+class GrantsBehindAClosedGate(Gremlin):
+    """A receiver that is held gives its sender what it should keep."""
+
+    def act(self, broker: Broker) -> None:
+        for lane in hops_of(broker.connections):
+            if lane.deferred > 0 and not lane.receiver_gate.is_open:
+                lane.receiver_gate.drop(lane)
+                lane.release()
+
+
+class ChangesAWindowOnly(Gremlin):
+    """A live change of a window that leaves the balance as it was."""
+
+    def __init__(self) -> None:
+        self.windows: dict[Lane, int] = {}
+
+    def act(self, broker: Broker) -> None:
+        lanes = hops_of(broker.connections)
+        for lane in lanes:
+            before = self.windows.get(lane, int(lane.window))
+            lane.balance -= int(lane.window) - before
+        self.windows = {lane: int(lane.window) for lane in lanes}
+
+
+class KeepsAGrantForTheDead(Gremlin):
+    """A hop that is gone stays among those that a closed gate will release."""
+
+    def __init__(self) -> None:
+        self.kept: dict[QueueActor, list[Lane]] = {}
+
+    def act(self, broker: Broker) -> None:
+        for queue in queues(broker):
+            for lane in self.kept.get(queue, []):
+                if lane not in queue.lanes and not queue.gate.is_open:
+                    queue.gate.deferred.append(lane)
+        self.kept = {
+            queue: [lane for lane in queue.lanes if lane.deferred > 0] for queue in queues(broker)
+        }
+
+
+class IsHeldByTheDead(Gremlin):
+    """A queue's end does not take its reason out of the gates of those who published to it."""
+
+    def __init__(self) -> None:
+        self.known: dict[Channel, set[str]] = {}
+
+    def act(self, broker: Broker) -> None:
+        known: dict[Channel, set[str]] = {}
+        for channel in channels(broker):
+            publisher = channel.publisher
+            now = set() if publisher is None else {one.receiver for one in publisher.lanes.values()}
+            for gone in self.known.get(channel, set()) - now:
+                channel.gate.close(gone, "credit")
+            known[channel] = now
+        self.known = known
+
+
+class TakesTheSecondFirst(Gremlin):
+    """A mailbox is emptied from somewhere else than its head."""
+
+    def act(self, broker: Broker) -> None:
+        for lane in hops_of(broker.connections):
+            at = int(lane.head)
+            if len(lane.items) > at + 2:
+                lane.items[at], lane.items[at + 1] = lane.items[at + 1], lane.items[at]
+
+
+# -- parking ---------------------------------------------------------------------------------------
+
+
+class DropsTheParked(Gremlin):
+    """A publish that is parked is forgotten, once in a while."""
+
+    def __init__(self) -> None:
+        self.met: list[Message] = []
+
+    def act(self, broker: Broker) -> None:
+        for publisher in publishers(broker):
+            parked = publisher.parked
+            if parked is not None and parked not in self.met:
+                self.met.append(parked)
+                if len(self.met) % 4 == 0:
+                    publisher.parked = None
+                    publisher.parked_route = None
+                    publisher.host.may_resume()
+
+
+class OvertakesTheParked(Gremlin):
+    """The publish behind the parked one is handed over first."""
+
+    def __init__(self) -> None:
+        self.met: list[Message] = []
+
+    def act(self, broker: Broker) -> None:
+        for channel in channels(broker):
+            publisher, lane = channel.publisher, channel.upstream
+            if publisher is None or lane is None or publisher.parked is None:
+                continue
+            for behind in lane.items[int(lane.head) : int(lane.head) + 1]:
+                parked = publisher.parked
+                route = publisher.parked_route
+                is_alike = route is not None and behind.method == route.method
+                if is_alike and behind.body_bytes == parked.body_bytes and parked not in self.met:
+                    self.met.append(parked)
+                    behind.raw, parked.raw = parked.raw, behind.raw
+
+
+class EscapesWithoutCount(Gremlin):
+    """Publishes that are forced past closed hops are not counted."""
+
+    def act(self, broker: Broker) -> None:
+        for channel in channels(broker):
+            channel.escapes = 0
+
+
+class ForgetsWhoIsParked(Gremlin):
+    """Nobody is told that the hop of a parked publish is open again."""
+
+    def act(self, broker: Broker) -> None:
+        for channel in channels(broker):
+            publisher = channel.publisher
+            if publisher is None or publisher.parked is None or not channel.is_ready:
+                continue
+            if not any(lane.is_closed for lane in publisher.parked_lanes):
+                channel.is_ready = False
+                broker.scheduler.ready.remove(channel)
+
+
+# -- accounts --------------------------------------------------------------------------------------
+
+
+class RepaysThePageOnly(Gremlin):
+    """A page that is limited is not told of what the pages below it repay."""
+
+    def __init__(self) -> None:
+        self.below: dict[Account, int] = {}
+
+    def act(self, broker: Broker) -> None:
+        page = broker.node_account
+        if page.is_limited:
+            page.below_messages = max(self.below.get(page, 0), int(page.below_messages))
+            self.below[page] = int(page.below_messages)
+
+
+class KeepsWhatWasPurged(Gremlin):
+    """Messages that are purged stay on the page of who published them."""
+
+    def __init__(self) -> None:
+        self.stored: dict[QueueActor, tuple[int, int]] = {}
+
+    def act(self, broker: Broker) -> None:
+        now: dict[QueueActor, tuple[int, int]] = {}
+        pages = [one.account for one in broker.connections.values()]
+        for queue in queues(broker):
+            messages = queue.messages
+            now[queue] = (int(messages.ready_count()), int(messages.deliver_count))
+            ready, delivered = self.stored.get(queue, (0, 0))
+            is_purged = ready > 0 and now[queue] == (0, delivered)
+            if is_purged and pages:
+                pages[0].store(ready, 100 * ready)
+        self.stored = now
+
+
+class KeepsTheDebtOfASocket(Gremlin):
+    """What waited for a consumer's socket is still owed when the socket has taken it or is gone."""
+
+    def __init__(self) -> None:
+        self.owed: dict[str, tuple[Account, int]] = {}
+
+    def act(self, broker: Broker) -> None:
+        now: dict[str, tuple[Account, int]] = {}
+        for name, connection in broker.connections.items():
+            for run in connection.output.owed.runs:
+                if isinstance(run.origin, Account) and run.bytes_ > 0:
+                    now[name] = (run.origin, int(run.bytes_))
+        for name, (page, size) in self.owed.items():
+            if name not in now:
+                page.charge(0, size)
+        self.owed = now
+
+
+# -- consumers -------------------------------------------------------------------------------------
+
+
+class LeaksPrefetchOnRequeue(Gremlin):
+    """The bytes of a delivery that comes back stay in its consumer's window."""
+
+    def __init__(self) -> None:
+        self.requeued: dict[QueueActor, int] = {}
+
+    def act(self, broker: Broker) -> None:
+        for queue in queues(broker):
+            count = int(queue.messages.requeue_count)
+            if count > self.requeued.get(queue, count) and queue.consumers:
+                queue.consumers[0].unacked_bytes += 100
+            self.requeued[queue] = count
+
+
+class ForgetsAReadyConsumer(Gremlin):
+    """A consumer that has room again is not put back into the ring."""
+
+    def act(self, broker: Broker) -> None:
+        for queue in queues(broker):
+            for consumer in queue.consumers:
+                if consumer.delivered >= 3 and consumer.is_ready:
+                    consumer.is_ready = False
+                    queue.ready.remove(consumer)
+
+
+class HidesMessages(Gremlin):
+    """Somebody keeps what passes through, and nobody counts it (C7)."""
+
+    def act(self, broker: Broker) -> None:
+        hidden = broker.__dict__.setdefault("hidden", [])
+        for lane in hops_of(broker.connections):
+            hidden += lane.items[int(lane.head) :]
+
+
+class NeverWakes(Gremlin):
+    """Nobody is woken when a rate limit has tokens again."""
+
+    def act(self, broker: Broker) -> None:
+        broker.dues.waker = Waker()

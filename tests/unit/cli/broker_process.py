@@ -1,0 +1,86 @@
+"""A real broker in a process of its own, and the `penstock` command asked about it."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from click.testing import CliRunner
+
+from penstock.base.errors import OperatorError
+from penstock.cli.flow import flow
+
+START_S = 20.0
+
+
+class Said(NamedTuple):
+    """What a command printed, and its exit status."""
+
+    out: str
+    error: str
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerProcess:
+    """port: where it listens; control: its control socket."""
+
+    port: int
+    control: str
+
+    def flow(self, *words: str) -> Said:
+        """`penstock flow WORDS`, in this process: a new one takes longer than all it does."""
+        words = (words[0], "--control", self.control, *words[1:])
+        done = CliRunner().invoke(flow, words)
+        if isinstance(done.exception, OperatorError):
+            return Said(done.stdout, str(done.exception), 2)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return Said(done.stdout, done.stderr, done.exit_code)
+
+    def json(self, *words: str) -> dict[str, object]:
+        """The same with --format json."""
+        said = self.flow(*words, "--format", "json")
+        return msgspec.json.decode(said.out, type=dict[str, object])
+
+
+PENSTOCK = (sys.executable, "-W", "error", "-m", "penstock.cli.main")
+ENVIRONMENT = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+
+
+@contextmanager
+def broker_process(directory: Path, config: str = "") -> Iterator[BrokerProcess]:
+    """A broker on a free port, until the block ends."""
+    control = str(directory / "control.sock")
+    words = ["serve", "--memory", "--port", "0", "--control", control]
+    if config:
+        path = directory / "penstock.toml"
+        path.write_text(config, encoding="utf-8")
+        words += ["--config", str(path)]
+    with subprocess.Popen(
+        [*PENSTOCK, *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env=ENVIRONMENT,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            port = 0
+            end = time.monotonic() + START_S
+            while port == 0 and time.monotonic() < end:
+                line = process.stdout.readline()
+                _, found, rest = line.partition("amqp://127.0.0.1:")
+                port = int(rest.split()[0]) if found else 0
+            while not os.path.exists(control) and time.monotonic() < end:
+                time.sleep(0.01)
+            yield BrokerProcess(port, control)
+        finally:
+            process.terminate()
+            process.wait(20)

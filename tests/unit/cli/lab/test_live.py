@@ -1,0 +1,64 @@
+"""A run of the lab against a broker it starts itself: everything is measured, nothing is left."""
+
+import multiprocessing
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.cli.lab.live import Child, measure, measure_alone
+from penstock.simulation.lab.result import LIVE
+from penstock.simulation.lab.workload import (
+    ALARM,
+    KIB,
+    Consumers,
+    Event,
+    Publishers,
+    QueueSpec,
+    Target,
+    Workload,
+)
+
+SMALL = Workload(
+    "small",
+    "a slow queue and innocent traffic beside it",
+    (QueueSpec("slow", service_us=2000), QueueSpec("innocent")),
+    (
+        Publishers("pressing", (Target("", "slow"),), 1500, confirms_max=100_000),
+        Publishers("innocent", (Target("", "innocent", is_innocent=True),), 200, is_paced=True),
+    ),
+    (Consumers("slow"), Consumers("innocent", is_innocent=True)),
+    (Event(0.3, ALARM, limit_bytes=16 * KIB), Event(0.7, ALARM)),
+    seconds=1.0,
+    warm_up_s=0.3,
+)
+
+
+@pytest.mark.slow
+def test_a_live_run_measures_what_the_simulator_measures() -> None:
+    alone = measure_alone(SMALL, 1)
+    assert alone is not None
+    assert alone.innocent_per_s == pytest.approx(200, rel=0.2)
+    found = measure(SMALL, "penstock", 1, alone)
+    assert found.where == LIVE
+    # The queue cannot be faster than its service time; how much slower is up to the machine.
+    assert 0 < found.throughput_per_s - found.innocent_per_s < 520
+    assert found.innocent_per_s > 0
+    assert found.confirm.p99_ms >= found.confirm.p50_ms > 0
+    assert found.memory_bytes_max > 16 * KIB
+    assert found.alarm_s > 0.1
+    assert max(found.lines["memory"]) == found.memory_bytes_max
+    assert multiprocessing.active_children() == []
+
+
+def fail(pipe: object) -> None:
+    raise SystemExit(3)
+
+
+def test_a_process_that_ends_early_is_reported_by_its_name() -> None:
+    child = Child("the broker", fail)
+    try:
+        with pytest.raises(OperatorError, match="lab: the broker ended unexpectedly"):
+            child.answer(0.0)
+    finally:
+        child.end()
+    assert not child.process.is_alive()

@@ -1,0 +1,36 @@
+"""flow/overrides: credit windows from the configuration."""
+
+import pytest
+
+from penstock.base.config import Config
+from penstock.base.errors import OperatorError
+from penstock.flow.overrides import configured
+from penstock.flow.profile import NONE, PENSTOCK, RABBITMQ_4, HopWindow
+
+
+def test_nothing_configured_changes_nothing() -> None:
+    assert configured(PENSTOCK, Config()) == PENSTOCK
+    assert configured(NONE, Config()) == NONE
+
+
+def test_each_kind_and_dimension_has_its_key() -> None:
+    config = Config(
+        credit_connection_channel="30/10",
+        credit_channel_queue_bytes="2MiB/1MiB",
+        credit_queue_store="off",
+    )
+    profile = configured(RABBITMQ_4, config)
+    assert profile.connection_channel == HopWindow(30, 10)
+    assert profile.channel_queue == HopWindow(400, 200, 2 << 20, 1 << 20)
+    assert profile.queue_store == HopWindow(0, 0)
+
+
+@pytest.mark.parametrize("text", ["10/50", "12", "0/5", "many/few"])
+def test_a_bad_window_names_its_key(text: str) -> None:
+    with pytest.raises(OperatorError, match=r"^credit_channel_queue: "):
+        configured(PENSTOCK, Config(credit_channel_queue=text))
+
+
+def test_a_window_for_a_profile_without_credit_is_refused() -> None:
+    with pytest.raises(OperatorError, match="profile 'none' has no credit"):
+        configured(NONE, Config(credit_channel_queue="30/10"))

@@ -1,0 +1,71 @@
+"""Marks are strict, have a band that ends them, and are read as people write them."""
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.flow.watermark import Ceiling, Floor, parse_ceiling, parse_floor
+
+
+def test_a_ceiling_is_strict_and_ends_below_nine_tenths() -> None:
+    mark = Ceiling(1000, True)
+    assert mark.clear_bytes == 900
+    assert not mark.is_set(False, 1000) and mark.is_set(False, 1001)
+    assert mark.is_set(True, 1000) and mark.is_set(True, 900) and not mark.is_set(True, 899)
+    assert not mark.is_set(False, 950)
+
+
+def test_without_a_band_a_ceiling_ends_at_its_limit() -> None:
+    mark = Ceiling(1000, False)
+    assert mark.is_set(True, 1001) and not mark.is_set(True, 1000)
+    assert mark.clear_bytes == 1000
+
+
+@pytest.mark.parametrize("has_band", [True, False])
+def test_a_ceiling_of_zero_is_always_passed(has_band: bool) -> None:
+    mark = Ceiling(0, has_band)
+    assert mark.is_set(False, 0) and mark.is_set(True, 0) and mark.is_set(True, 5)
+
+
+def test_a_floor_is_strict_and_ends_above_ten_ninths() -> None:
+    mark = Floor(900, True)
+    assert mark.clear_bytes == 1000
+    assert not mark.is_set(False, 900) and mark.is_set(False, 899)
+    assert mark.is_set(True, 1000) and not mark.is_set(True, 1001)
+    assert Floor(50_000_000, True).clear_bytes == 55_555_556
+
+
+def test_without_a_band_a_floor_ends_at_its_limit() -> None:
+    mark = Floor(900, False)
+    assert mark.is_set(True, 899) and not mark.is_set(True, 900)
+    assert mark.clear_bytes == 900
+
+
+def test_a_floor_of_zero_is_off() -> None:
+    assert not Floor(0, True).is_set(True, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"),
+    [("40%", 400), (" 0.4 ", 400), ("0", 0), ("1.5kB", 1500), ("2MiB", 2 << 20), ("1.0", 1000)],
+)
+def test_a_ceiling_is_a_share_or_a_size(text: str, bytes_: int) -> None:
+    assert parse_ceiling(text, 1000) == bytes_
+
+
+@pytest.mark.parametrize("text", ["lots", "140%", "1.5", "-1", ""])
+def test_what_is_neither_is_refused_by_name(text: str) -> None:
+    with pytest.raises(OperatorError, match=f"'{text}' is"):
+        parse_ceiling(text, 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"), [("50MB", 50_000_000), ("mem:1.0", 1000), ("mem:0.5", 500), ("0", 0)]
+)
+def test_a_floor_is_a_size_or_a_factor_of_memory(text: str, bytes_: int) -> None:
+    assert parse_floor(text, 1000) == bytes_
+
+
+@pytest.mark.parametrize("text", ["mem:x", "mem:-1", "ram:1", "mem:nan", "40%"])
+def test_another_floor_is_refused_by_name(text: str) -> None:
+    with pytest.raises(OperatorError, match=f"'{text}' is no disk mark"):
+        parse_floor(text, 1000)

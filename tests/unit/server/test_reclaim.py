@@ -1,0 +1,31 @@
+"""Reclaiming collects cycles, and does not run again before its share of the time is over."""
+
+import time
+import weakref
+
+from penstock.server.reclaim import COLLECT_SHARE, Reclaimer
+
+
+class Knot:
+    """Refers to itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_cycles_are_collected() -> None:
+    knot = Knot()
+    alive = weakref.ref(knot)
+    del knot
+    assert Reclaimer().run()
+    assert alive() is None
+
+
+def test_it_takes_its_share_of_the_time_at_most() -> None:
+    reclaimer = Reclaimer()
+    begin_ns = time.monotonic_ns()
+    assert reclaimer.run()
+    took_ns = time.monotonic_ns() - begin_ns
+    assert not reclaimer.run()
+    assert 0 < reclaimer.collect_after_ns - begin_ns <= took_ns * (COLLECT_SHARE + 1)
+    assert not reclaimer.is_trimming or begin_ns < reclaimer.trim_after_ns
