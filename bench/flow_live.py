@@ -31,7 +31,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-from bench.brokers import Broker, Target, penstock_target  # noqa: E402
+from bench.brokers import Broker, penstock_target  # noqa: E402
 from bench.flow_peers import (  # noqa: E402
     Peer,
     acknowledge,
@@ -47,6 +47,8 @@ from penstock.server.control_client import ask, control_path  # noqa: E402
 
 MIB: Final = 1024 * 1024
 DEPTH_BYTES: Final = 4 * MIB
+BACKLOG_BYTES: Final = 128 * MIB
+"""Of the alarm row, whose consumer must have enough to do while nothing comes in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +206,12 @@ def measure_memory(broker: Broker, scale: Scale) -> list[Figure]:
 
 def set_now(broker: Broker, key: str, text: str) -> None:
     """Change a setting of the running broker."""
-    ask(control_path(broker.port), {"op": "set", "changes": {key: text}})
+    ask(control_path(broker.port), {"op": "flow", "do": "set", "changes": {key: text}})
 
 
 def measure_alarm(broker: Broker, scale: Scale) -> list[Figure]:
-    """A watermark of 0 is an alarm at once; the consumer's backlog lasts through it."""
+    """A watermark of 0 is an alarm at once. The consumer is given a backlog that lasts through it:
+    seconds of its work, so that it never idles."""
     declare(broker, "work")
     url = url_of(broker)
     shares, resumed = [], []
@@ -218,13 +221,11 @@ def measure_alarm(broker: Broker, scale: Scale) -> list[Figure]:
         Peer(trickle, url, "work", 1.0) as publisher,
     ):
         for _ in range(scale.repeats):
-            time.sleep(scale.seconds / 5)
-            before = rate_of(consumer, "messages", scale.seconds / 3)
+            time.sleep(scale.seconds)
+            before = rate_of(consumer, "messages", scale.seconds / 6)
             set_now(broker, "memory.high", "0")
-            # The backlog is a queue's depth mark: long enough for a third of a second.
-            during = rate_of(consumer, "messages", min(0.1, scale.seconds / 10))
+            during = rate_of(consumer, "messages", scale.seconds / 6)
             shares.append(100 * during / before)
-            time.sleep(0.5)
             cleared = time.monotonic()
             set_now(broker, "memory.high", "40%")
             count = publisher.ask()["confirmed"]
@@ -241,10 +242,10 @@ def measure_alarm(broker: Broker, scale: Scale) -> list[Figure]:
 
 def flips_so_far(broker: Broker) -> float:
     """How often hops of this broker have closed, summed over the hops there are."""
-    found = ask(control_path(broker.port), {"op": "edges", "limit": 0})
+    found = ask(control_path(broker.port), {"op": "flow", "do": "edges", "limit": 10_000})
     edges = found["edges"]
     assert isinstance(edges, list), "edges come as a list"
-    return float(sum(edge["blocks"] for edge in edges))
+    return float(sum(edge["stops"] for edge in edges))
 
 
 def measure_flips(broker: Broker, scale: Scale) -> list[Figure]:
@@ -304,9 +305,10 @@ def scale_of(options: argparse.Namespace) -> Scale:
     )
 
 
-def run_row(name: str, target: Target, scale: Scale) -> list[Figure]:
+def run_row(name: str, python: str, scale: Scale) -> list[Figure]:
     """One row on a broker of its own."""
-    broker = target.start()
+    depth_bytes = BACKLOG_BYTES if name == "alarm" else DEPTH_BYTES
+    broker = penstock_target(python, ("--queue-depth", str(depth_bytes))).start()
     try:
         return ROWS[name](broker, scale)
     finally:
@@ -316,14 +318,14 @@ def run_row(name: str, target: Target, scale: Scale) -> list[Figure]:
 def main(words: Sequence[str]) -> int:
     options = parse_arguments(words)
     scale = scale_of(options)
-    target = penstock_target(options.python, ("--queue-depth", str(DEPTH_BYTES)))
+    target = penstock_target(options.python)
     machine = describe()
     print(f"{target.name} {target.version}\n{json.dumps(machine)}\n")
     figures: list[Figure] = []
     failed = 0
     for name in options.rows:
         try:
-            found = run_row(name, target, scale)
+            found = run_row(name, options.python, scale)
         except (RuntimeError, OSError) as error:
             failed += 1
             print(f"  {name:<10} FAILED: {error}")
