@@ -1,6 +1,7 @@
 """What a round of snapshots costs: so many connections of one channel, half of them publishing.
 
-In one process and without sockets, because only the walk and the history are asked about.
+In one process and without sockets, because only the walk and the history are asked about; in CPU
+time of its thread, so that what else the machine does is not in it.
 """
 
 import gc
@@ -9,12 +10,14 @@ import time
 from typing import Final
 
 from penstock.base.config import Config
+from penstock.broker.view_memory import ViewMemory
 from penstock.broker.views import each_snapshot
 from penstock.flow.profile import profile_named
 from penstock.simulation.deeds import declare
 from penstock.simulation.publishing import Load, Publishing, to_queue
 from penstock.simulation.world import Setting, World
 from penstock.telemetry.flight import FlightHistory
+from penstock.telemetry.freezing import Freezer
 
 ROUNDS: Final = 12
 BATCH: Final = 20
@@ -46,32 +49,53 @@ def settle(world: World) -> None:
 
 
 def report(connections: int) -> str:
-    """The cost of a whole round, of the history's part in it, and of its longest single actor."""
+    """What a round costs when nobody has worked since the one before, as in most of thousands of
+    connections, and when every actor has to be looked at again."""
     world = busy_world(connections)
     # As a broker does at its start: what is alive stays, and is not walked through again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 1000)
-    history = FlightHistory()
-    walks, wholes, longest = [], [], 0.0
+    lines = [_measured(world, "all at rest", ViewMemory())]
+    lines.append(_measured(world, "all at work", None))
+    return "\n".join(lines)
+
+
+def _measured(world: World, title: str, memory: ViewMemory | None) -> str:
+    """ROUNDS rounds, with a `memory` of the one before or without, as if nothing ever rested."""
+    history, freezer = FlightHistory(), Freezer()
+    walks, wholes = [], []
+    longest = {"of a snapshot": 0.0, "of the history": 0.0, "at the end": 0.0}
     actors = 0
     for number in range(1, ROUNDS + 1):
-        began = time.perf_counter()
-        snapshots = list(each_snapshot(world.broker))
-        walks.append(time.perf_counter() - began)
-        began = time.perf_counter()
         history.begin(number * NS_PER_S)
-        for snapshot in snapshots:
-            one = time.perf_counter()
+        walk = each_snapshot(world.broker, memory)
+        whole_s = walk_s = 0.0
+        actors = 0
+        while True:
+            began = time.thread_time()
+            snapshot = next(walk, None)
+            made = time.thread_time()
+            walk_s += made - began
+            longest["of a snapshot"] = max(longest["of a snapshot"], made - began)
+            if snapshot is None:
+                break
             history.take(snapshot)
-            longest = max(longest, time.perf_counter() - one)
+            freezer.take(snapshot)
+            taken = time.thread_time() - made
+            longest["of the history"] = max(longest["of the history"], taken)
+            whole_s += taken
+            actors += 1
+        began = time.thread_time()
         history.end()
-        wholes.append(walks[-1] + time.perf_counter() - began)
-        actors = len(snapshots)
-    whole_ms = 1000 * statistics.median(wholes)
-    walk_ms = 1000 * statistics.median(walks)
+        freezer.end(number * NS_PER_S)
+        ended = time.thread_time() - began
+        longest["at the end"] = max(longest["at the end"], ended)
+        walks.append(walk_s)
+        wholes.append(whole_s + walk_s + ended)
+    steps = ", ".join(f"{1000 * seconds:.2f} ms {what}" for what, seconds in longest.items())
     return (
-        f"{connections} connections, {actors} actors: a round takes {whole_ms:.1f} ms "
-        f"({walk_ms:.1f} ms of it the snapshots), longest step of the history "
-        f"{1000 * longest:.2f} ms"
+        f"{len(world.broker.connections)} connections, {actors} actors, {title}: a round takes "
+        f"{1000 * statistics.median(wholes):.1f} ms ({1000 * statistics.median(walks):.1f} ms of "
+        f"it the snapshots); longest steps {steps}"
     )

@@ -1,4 +1,4 @@
-"""The live flow rows in smoke mode: each runs to its end, and what is not a matter of speed holds."""
+"""The live flow rows in smoke mode: each runs to its end, and what must hold at any speed holds."""
 
 import json
 import subprocess

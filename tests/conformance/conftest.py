@@ -6,7 +6,6 @@ example RabbitMQ as the oracle; nothing is started or stopped then. RabbitMQ nee
 process is started on a free loopback port and must, at the end, exit cleanly on SIGTERM and have
 written no traceback.
 
-A test marked `next_milestone` is expected to fail on Penstock, and the run fails once it passes.
 At the end the run prints what was off, in the clients' own suites too, and why.
 """
 
@@ -24,22 +23,12 @@ from tests.conformance.live import Broker, from_url, penstock_process
 from tests.conformance.through_pika import connect
 
 URL_VARIABLE = "PENSTOCK_CONFORMANCE_URL"
-NEXT_MILESTONE = "expiry/limits/dead letters/priorities come with the next milestone"
 SUITE_SUMMARIES = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "suites: runs a client's own tests, from the package index")
-    config.addinivalue_line("markers", f"next_milestone: fails on Penstock, {NEXT_MILESTONE}")
     config.stash[SUITE_SUMMARIES] = []
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if os.environ.get(URL_VARIABLE):
-        return
-    for item in items:
-        if item.get_closest_marker("next_milestone"):
-            item.add_marker(pytest.mark.xfail(reason=NEXT_MILESTONE, strict=True))
 
 
 def pytest_terminal_summary(

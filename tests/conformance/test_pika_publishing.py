@@ -28,7 +28,6 @@ def test_an_unroutable_mandatory_message_comes_back(channel: BlockingChannel, na
     assert returned.body == b"m"
 
 
-@pytest.mark.next_milestone
 def test_a_full_queue_refuses_by_nack(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(
         name, exclusive=True, arguments={"x-max-length": 1, "x-overflow": "reject-publish"}

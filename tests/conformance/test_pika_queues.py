@@ -118,7 +118,6 @@ def test_deleting_a_queue_tells_its_consumers(
     channel.basic_qos(prefetch_count=1)
 
 
-@pytest.mark.next_milestone
 @pytest.mark.parametrize(
     ("arguments", "published", "left"),
     [
@@ -142,7 +141,6 @@ def test_a_bounded_queue_keeps_what_its_rule_says(
     assert take(channel, name) == left
 
 
-@pytest.mark.next_milestone
 def test_dead_letters_say_where_they_come_from(channel: BlockingChannel, name: str) -> None:
     dead = name + ".dead"
     channel.queue_declare(dead)
@@ -176,7 +174,6 @@ def test_dead_letters_say_where_they_come_from(channel: BlockingChannel, name: s
     assert reasons == ["maxlen", "rejected", "expired"]
 
 
-@pytest.mark.next_milestone
 def test_priorities_are_served_highest_first(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name, arguments={"x-max-priority": 5})
     for body, priority in (("low", 1), ("none", None), ("high", 5), ("over", 9), ("low again", 1)):

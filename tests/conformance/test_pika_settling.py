@@ -154,7 +154,6 @@ def test_messages_go_round_the_consumers(channel: BlockingChannel, name: str) ->
     assert sorted(seen.values()) == [["0", "3", "6"], ["1", "4", "7"], ["2", "5", "8"]]
 
 
-@pytest.mark.next_milestone
 def test_the_higher_consumer_priority_is_served_first(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name)
     seen: list[str] = []

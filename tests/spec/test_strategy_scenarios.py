@@ -22,6 +22,7 @@ from penstock.flow.profile import (
     HopWindow,
     Profile,
 )
+from penstock.protocol import methods as m
 from penstock.simulation.replicated import Leader, ReplicatedClient
 from tests.spec.stage import Hand, Stage
 
@@ -349,6 +350,53 @@ def test_scenario_116_fair_share(profile: Profile) -> None:
     shares = [one.accepted_bytes() for one in publishers]
     equal = sum(shares) / len(shares)
     assert shares[-1] >= 4 * KIB * KIB, "enough large messages to tell"
+    assert all(abs(share - equal) <= 0.2 * equal for share in shares), shares
+
+
+class Draining(Hand):
+    """A consumer that answers as many bytes as it is allowed, oldest first."""
+
+    def drain(self, bytes_: int) -> None:
+        session = self.client.session
+        while self.deliveries and bytes_ > 0:
+            bytes_ -= len(self.deliveries[0].body)
+            session.ack(self.channel, self.deliveries.pop(0).delivery_tag)
+        self.owed = bytes_
+        self.client.flush()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", [PENSTOCK, ADAPTIVE], ids=lambda profile: profile.name)
+def test_scenario_116_fair_share_at_the_depth_mark(profile: Profile) -> None:
+    """The same eleven, held by the depth mark because the consumer is slow: what is drained is
+    shared out among them in bytes, and not in windows."""
+    stage = Stage(profile)
+    stage.world.setting.check_every = 100_000
+    stage.world.setting.pipe_bytes = 65_536
+    queue = stage.queue("q1")
+    queue.depth_bytes = 4 * KIB * KIB
+    publishers = [Pressing(stage, KIB) for _ in range(10)] + [Pressing(stage, KIB * KIB)]
+    consumer = Draining()
+    stage.world.connect(consumer)
+    stage.settle()
+    consumer.say(m.BasicQos(prefetch_count=2000))
+    consumer.say(m.BasicConsume("q1"))
+    clock = stage.world.clock
+    before = [0] * len(publishers)
+    left = 0
+    for turn in range(900):
+        if turn == 200:
+            before = [one.accepted_bytes() for one in publishers]
+        for publisher in publishers:
+            publisher.press()
+        stage.settle()
+        consumer.drain(128 * KIB + left)
+        left = consumer.owed
+        stage.settle()
+        clock.jump(clock.now_ns + MS_NS)
+    shares = [one.accepted_bytes() - was for one, was in zip(publishers, before, strict=True)]
+    equal = sum(shares) / len(shares)
+    assert shares[-1] >= 5 * KIB * KIB, "enough large messages to tell"
     assert all(abs(share - equal) <= 0.2 * equal for share in shares), shares
 
 

@@ -54,7 +54,8 @@ class Config:
     recorder_events: events the flight recorder keeps, 0 for none; time_accounting: whether actors
     keep books of their time and of who held them, without which `why` knows nothing;
     channel_flow: which clients are sent channel.flow, off, capability (those that ask for it) or
-    known (and those known to obey); notify_blocked_ms, watchdog_ms: see limits;
+    known (and those known to obey); immediate_publish: whether basic.publish may ask for
+    `immediate`, 540 closes the connection otherwise; notify_blocked_ms, watchdog_ms: see limits;
     rate_connection_*: messages and bytes a second of each connection, 0 for no limit; rates: the
     same by user, vhost and queue; rate_burst_ms: see limits;
     credit_*: windows by kind of hop as INITIAL/MORE_AFTER or off, "" for the profile's own;
@@ -92,6 +93,7 @@ class Config:
     alarm_action: str = "block"
     alarm_actions: tuple[AlarmAction, ...] = ()
     channel_flow: str = "capability"
+    immediate_publish: bool = False
     notify_blocked_ms: int = limits.NOTIFY_BLOCKED_MS.default
     consumer_timeout_ms: int = limits.CONSUMER_TIMEOUT_MS.default
     watchdog_ms: int = limits.WATCHDOG_MS.default

@@ -17,6 +17,11 @@ from penstock.base.flow_limits import SETTING_REVERTS as SETTING_REVERTS
 from penstock.base.flow_limits import WATCHDOG_HOPS as WATCHDOG_HOPS
 from penstock.base.flow_limits import WATCHDOG_MS as WATCHDOG_MS
 from penstock.base.limit import Limit as Limit
+from penstock.base.queue_limits import DEAD_LETTER_BACKLOG as DEAD_LETTER_BACKLOG
+from penstock.base.queue_limits import DEAD_LETTER_BACKLOG_BYTES as DEAD_LETTER_BACKLOG_BYTES
+from penstock.base.queue_limits import DEAD_LETTER_RETRY_MS as DEAD_LETTER_RETRY_MS
+from penstock.base.queue_limits import DEAD_LETTER_WINDOW as DEAD_LETTER_WINDOW
+from penstock.base.queue_limits import DEAD_LETTER_WINDOW_BYTES as DEAD_LETTER_WINDOW_BYTES
 
 FRAME_BYTES_MAX: Final = Limit(
     "frame_bytes_max",
@@ -373,4 +378,9 @@ LIMITS: Final[tuple[Limit, ...]] = (
     RATE_BURST_MS,
     RATE_LIMITS,
     SETTING_REVERTS,
+    DEAD_LETTER_WINDOW,
+    DEAD_LETTER_WINDOW_BYTES,
+    DEAD_LETTER_BACKLOG,
+    DEAD_LETTER_BACKLOG_BYTES,
+    DEAD_LETTER_RETRY_MS,
 )

@@ -24,6 +24,7 @@ from penstock.broker.credit_settings import add_credit_settings
 from penstock.broker.hop_watch import HopWatch, WatchdogSetting
 from penstock.broker.ledger import Ledger
 from penstock.broker.ledger_settings import add_ledger_settings
+from penstock.broker.letter_desk import LetterDesk
 from penstock.broker.log import Log as Log
 from penstock.broker.negotiate import Household, Negotiator
 from penstock.broker.notices import NoticeBook
@@ -90,7 +91,7 @@ class Broker(Household):
         self.depth_bytes = 0
         if self.profile.is_depth_aware:
             self.depth_bytes = config.queue_depth_bytes or memory_high_bytes // 5
-        self.vhosts = {name: VirtualHost(name, QUEUES_PER_VHOST.default) for name in config.vhosts}
+        self.vhosts = _make_vhosts(config)
         self.ledger = Ledger(config, self.access, list(config.vhosts))
         self.ledger.adopt(self.profile, self.strategy)
         self.node_account = self.ledger.node
@@ -126,9 +127,8 @@ class Broker(Household):
         self.changes = SettingChanges(self.settings, clock, self.dues, self.recorder, log)
         self.rates = Rates(config, clock, self.dues, self.vhosts)
         add_rate_settings(self.settings, self.rates)
-        self.rulebook = RuleBook(config, self.vhosts, self.dues)
-        self.connection_count = 0
-        self.ended_count = 0
+        self.rulebook = self._make_rulebook()
+        self.connection_count = self.ended_count = 0
         self._properties = server_properties(
             ServerIdentity(
                 config.product,
@@ -139,6 +139,11 @@ class Broker(Household):
                 "penstock@localhost",
             )
         )
+
+    def _make_rulebook(self) -> RuleBook:
+        book = RuleBook(self.config, self.vhosts, self.dues)
+        book.letters = LetterDesk(self.vhosts, self.dues, self.log, self.profile.is_parking)
+        return book
 
     # -- connections -----------------------------------------------------------------------------
 
@@ -249,3 +254,10 @@ class Broker(Household):
 
     def note(self, text: str) -> None:
         self.log.info(text)
+
+
+def _make_vhosts(config: Config) -> dict[str, VirtualHost]:
+    vhosts = {name: VirtualHost(name, QUEUES_PER_VHOST.default) for name in config.vhosts}
+    for vhost in vhosts.values():
+        vhost.allows_immediate = config.immediate_publish
+    return vhosts

@@ -272,7 +272,7 @@ def _answer(channel: Channel, deliveries: list[Delivery], action: int) -> None:
     if action == REQUEUE:
         channel.requeue_many(deliveries)
     else:
-        channel.settle_many(deliveries)
+        channel.settle_many(deliveries, action == DROP)
 
 
 def _transaction(channel: Channel, method_id: int) -> Transaction:

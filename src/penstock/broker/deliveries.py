@@ -93,13 +93,17 @@ class DeliveringChannel(LaneReceiver):
             raise unknown_tag(tag, method_id)
         return self.table.take_up_to(tag)
 
-    def settle_many(self, deliveries: list[Delivery]) -> None:
+    def settle_many(self, deliveries: list[Delivery], is_discard: bool = False) -> None:
+        """Forget deliveries: acknowledged, or with `is_discard` rejected for good."""
         sink = self.sink
         for delivery in deliveries:
             if delivery.consumer is not None:
                 sink.unacked_count -= 1
                 sink.unacked_bytes -= delivery.message.body_bytes
-            delivery.queue.settle(delivery)
+            if is_discard:
+                delivery.queue.discard(delivery)
+            else:
+                delivery.queue.settle(delivery)
         if sink.prefetch > 0 or sink.prefetch_bytes > 0:
             self.offer_consumers()
 

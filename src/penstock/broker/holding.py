@@ -152,6 +152,7 @@ class HoldingConnection(Actor):
         """A channel takes publishes again: first the one that is held, then reading goes on."""
         held = channel.held
         if self.alarms and held is not None and not self._can_refuse(channel, held):
+            self._pass_to_alarm(channel)
             return
         self._release(channel, False)
         lane = channel.upstream
@@ -253,14 +254,28 @@ class HoldingConnection(Actor):
         message.sequence = REFUSED
         return True
 
+    def _pass_to_alarm(self, channel: Channel) -> None:
+        """The hop of `channel` has opened, and from now on it is an alarm that holds its publish."""
+        source = next(iter(self.alarms))
+        self._note_alarm(source)
+        if self.stopped_on == (channel.identity, "credit"):
+            self.stopped_on = (source, "alarm")
+            self.gate.close(source, "alarm")
+            self.gate.open(channel.identity, "credit")
+
+    def _note_alarm(self, source: str) -> bool:
+        """The alarm `source` holds a publish; True, and the client is told, if it is the first."""
+        if self.is_told_blocked:
+            return False
+        self.is_told_blocked = True
+        self.notices.blocked_by_alarm(self.alarm_reason())
+        self.blocked_by = source
+        self.note_held(source, "alarm", self.line.clock.monotonic_ns())
+        return True
+
     def _hold_for_alarm(self, channel: Channel, lane: Lane, message: Message) -> None:
         source = next(iter(self.alarms))
-        is_first = not self.is_told_blocked
-        if is_first:
-            self.is_told_blocked = True
-            self.notices.blocked_by_alarm(self.alarm_reason())
-            self.blocked_by = source
-            self.note_held(source, "alarm", self.line.clock.monotonic_ns())
+        is_first = self._note_alarm(source)
         if self.is_parking:
             self._hold(channel, message, source, "alarm")
             return

@@ -35,10 +35,10 @@ def channel_hold(channel: Channel) -> Hold | None:
             if lane.is_closed:
                 held = _longest(lane.sender_gate)
                 receiving = lane.receiving
-                # A queue above its depth mark keeps its grants back: credit is only how it is felt.
-                is_deep = isinstance(receiving, QueueActor) and receiving.is_deep
-                if held is not None and is_deep:
-                    held = Hold(held.peer, "depth", held.since_ns)
+                # A queue that takes no more keeps its grants back: credit is only how it is felt.
+                reason = receiving.stop_reason() if isinstance(receiving, QueueActor) else ""
+                if held is not None and reason != "":
+                    held = Hold(held.peer, reason, held.since_ns)
                 found = _older(found, held)
     upstream = channel.upstream
     if upstream is not None and upstream.is_closed:

@@ -53,7 +53,12 @@ KNOWN_GOOD: Mapping[tuple[str, str], int] = {("RabbitMQ", "Java"): 3, ("RabbitMQ
 """Clients that wait in publish when told to and answer, by product and platform, from this major
 version on (flow-semantics 11.3)."""
 
-_WORDS: Mapping[str, str] = {"depth": "room in", "credit": "credit of", "rate": ""}
+_WORDS: Mapping[str, str] = {
+    "depth": "room in",
+    "full": "room in",
+    "credit": "credit of",
+    "rate": "",
+}
 
 
 def wants_channel_flow(mode: str, capabilities: frozenset[str], properties: Table) -> bool:

@@ -13,6 +13,8 @@ from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import ROUTE_CACHE_ENTRIES, UNCONFIRMED_MAX
 from penstock.broker.actor import Line
 from penstock.broker.confirms import Confirms
+from penstock.broker.hashed_properties import with_properties
+from penstock.broker.immediate import NO_CONSUMERS, with_consumers
 from penstock.broker.lane import Answerable, Lane
 from penstock.broker.queue_actor import QueueActor, QueueTarget
 from penstock.broker.route import (
@@ -136,6 +138,8 @@ class Publisher(Answerable):
             and message.raw.find(b"CC", 21, message.header_bytes + 7) > 0
         ):
             lanes = self._lanes_of(self._targets(route, message))
+            if route.is_immediate:
+                lanes = with_consumers(lanes)
             message = self.rules.without_bcc(message)
         if (flags & FLAG_EXPIRATION) != 0:
             for lane in lanes:
@@ -203,7 +207,7 @@ class Publisher(Answerable):
         self.parked = None
         self.parked_route = None
         self.parked_lanes = []
-        self._hand_over(message, route, lanes)
+        self._hand_over(message, route, with_consumers(lanes) if route.is_immediate else lanes)
         return True
 
     def _note_waiting(self, lane: Lane) -> None:
@@ -227,9 +231,8 @@ class Publisher(Answerable):
         confirms = self.confirms
         if count == 0:
             self.unroutable_count += 1
-            if route.is_mandatory:
-                self.return_count += 1
-                self.host.returned(message, 312, "NO_ROUTE")
+            if route.is_mandatory or route.is_immediate:
+                self._give_back(message, route)
         if message.sequence > 0 and confirms is not None:
             confirms.expect(message.sequence, count)
             if count == 0:
@@ -246,6 +249,13 @@ class Publisher(Answerable):
             if not lane.is_listed:
                 lane.receiving.offered(lane)
 
+    def _give_back(self, message: Message, route: Route) -> None:
+        self.return_count += 1
+        if route.is_immediate and (not route.is_mandatory or self._targets(route, message)):
+            self.host.returned(message, NO_CONSUMERS, "NO_CONSUMERS")
+        else:
+            self.host.returned(message, 312, "NO_ROUTE")
+
     def _resolve(self, method: bytes) -> Route:
         """Decode the method's bytes and look the route up. Raises: see `publish`."""
         exchange_name = _text(method, 6)
@@ -255,7 +265,7 @@ class Publisher(Answerable):
         if at + 1 != len(method):
             raise ConnectionFault(502, "malformed arguments of basic.publish", 60, 40)
         bits: i64 = i64(method[at])
-        if (bits & 2) != 0:
+        if (bits & 2) != 0 and not self.vhost.allows_immediate:
             raise ConnectionFault(540, "immediate=true", 60, 40)
         exchange = self.vhost.find_exchange(exchange_name)
         if exchange is None:
@@ -276,7 +286,8 @@ class Publisher(Answerable):
         route = Route(method, Address(exchange_name, key), exchange)
         route.is_mandatory = (bits & 1) != 0
         route.epoch = self.vhost.router.epoch
-        route.needs_headers = self.vhost.router.needs_headers(exchange)
+        route.is_immediate = (bits & 2) != 0
+        route.needs_headers = route.is_immediate or self.vhost.router.needs_headers(exchange)
         if not route.needs_headers:
             route.lanes = self._lanes_of(self.vhost.route(exchange, [key], {}))
         self.cache[method] = route
@@ -289,6 +300,8 @@ class Publisher(Answerable):
         if (message.raw[19] & FLAG_HEADERS) != 0:
             keys = self.rules.routing_keys(message, route.address.routing_key)
             headers = self.rules.headers(message)
+        if self.vhost.router.property_exchanges > 0:
+            headers = with_properties(message.header(), headers)
         return self.vhost.route(route.exchange, keys, headers)
 
     def _lanes_of(self, targets: list[QueueTarget]) -> list[Lane]:

@@ -10,14 +10,13 @@ again a little below the mark.
 
 from mypy_extensions import i64
 
-from penstock.broker.actor import IDLE, WAITING, Line
-from penstock.broker.intake import LaneIntake
+from penstock.broker.actor import BLOCKED, IDLE, WAITING, Line
+from penstock.broker.depth import DepthMark
 from penstock.broker.queue_ruling import RuleDesk
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.choice import Choice
 from penstock.queues.consumers import (
-    REASON_NAMES,
     REASON_NONE,
     REASON_UNSENT,
     Consumer,
@@ -26,8 +25,6 @@ from penstock.queues.consumers import (
 )
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.routing.destination import Destination
-
-DEPTH_BAND_BYTES = 1_048_576
 
 
 class QueueTarget(Destination):
@@ -54,14 +51,19 @@ class QueueClient(ConsumerQueue):
     def settle(self, delivery: Delivery) -> None:
         self.actor.settled(delivery)
 
+    def discard(self, delivery: Delivery) -> None:
+        if self.actor.ruling is not None and self.actor.is_alive:
+            self.actor.ruling.rejected(delivery.message)
+        self.actor.settled(delivery)
+
     def requeue(self, deliveries: list[Delivery]) -> None:
         self.actor.requeue(deliveries)
 
 
-class QueueActor(LaneIntake):
-    """depth_bytes: the depth mark, 0 for none; consumers: in order of arrival; ready: those that
-    can be given a message, served in rotation; choice: which of them are, None for all; rule_desk:
-    gives it rules when a message comes that asks for them."""
+class QueueActor(DepthMark):
+    """consumers: in order of arrival; ready: those that can be given a message, served in rotation;
+    choice: which of them are, None for all; rule_desk: gives it rules when a message comes that
+    asks for them."""
 
     __slots__ = (
         "arguments",
@@ -70,18 +72,14 @@ class QueueActor(LaneIntake):
         "client",
         "consumers",
         "cursor",
-        "depth_bytes",
         "durable",
         "exclusive_consumer",
         "had_consumers",
-        "is_deep",
         "name",
         "owner",
         "ready",
         "rule_desk",
         "target",
-        "unacked_bytes",
-        "unacked_count",
         "vhost",
     )
 
@@ -97,22 +95,19 @@ class QueueActor(LaneIntake):
         strategy: Strategy,
         depth_bytes: int,
     ) -> None:
-        super().__init__(f"queue:{vhost}{'' if vhost == '/' else '/'}{name}", strategy, line)
+        identity = f"queue:{vhost}{'' if vhost == '/' else '/'}{name}"
+        super().__init__(identity, strategy, line, depth_bytes)
         self.vhost = vhost
         self.name = name
         self.durable = durable
         self.auto_delete = auto_delete
         self.owner = owner
         self.arguments = arguments
-        self.depth_bytes: i64 = depth_bytes
         self.consumers: list[Consumer] = []
         self.ready: list[Consumer] = []
         self.cursor: i64 = 0
         self.exclusive_consumer: Consumer | None = None
         self.had_consumers = False
-        self.is_deep = False
-        self.unacked_count: i64 = 0
-        self.unacked_bytes: i64 = 0
         self.choice: Choice | None = None
         self.rule_desk: RuleDesk | None = None
         self.target = QueueTarget(name, self)
@@ -140,28 +135,11 @@ class QueueActor(LaneIntake):
         if self.rule_desk is not None and not self.messages.is_ruled:
             self.rule_desk.keep_records(self)
 
-    def measure_depth(self) -> None:
-        """Close or open the gate for the depth mark."""
-        held: i64 = self.messages.bytes_ready + self.unacked_bytes
-        if self.is_deep:
-            if held <= self._depth_low():
-                self.is_deep = False
-                self.gate.open(self.consumers_id(), "depth")
-        elif held > self.depth_bytes:
-            self.is_deep = True
-            self.gate.close(self.consumers_id(), "depth")
-
-    def _depth_low(self) -> i64:
-        """Where a deep queue takes publishes again: a quarter, or DEPTH_BAND_BYTES, below its mark.
-
-        The band keeps the gate from flapping with every message; a wider one would make publishers
-        of a large queue stop for as long as consumers need to drain it."""
-        band: i64 = self.depth_bytes // 4
-        return self.depth_bytes - (band if band < DEPTH_BAND_BYTES else DEPTH_BAND_BYTES)
-
-    def consumers_id(self) -> str:
-        """Who holds a queue that has too much in it: all its consumers together."""
-        return "consumers:" + self.identity[6:]
+    def stop_reason(self) -> str:
+        """Why it takes nothing, "" while it does: full, or above its depth mark."""
+        if self.ruling is not None and self.ruling.is_full:
+            return "full"
+        return "depth" if self.is_deep else ""
 
     # -- delivering ------------------------------------------------------------------------------
 
@@ -379,13 +357,10 @@ class QueueActor(LaneIntake):
         if self.ruling is not None:
             self.ruling.finished()
         if self.is_deep:
-            self.is_deep = False
-            self.gate.open(self.consumers_id(), "depth")
+            self.end_depth()
 
     def rest_state(self) -> int:
-        """Idle when empty; waiting when messages rest and no consumer can take them."""
+        """Blocked while held; else waiting while messages rest that no consumer can take."""
+        if not self.gate.is_open:
+            return BLOCKED
         return WAITING if self.messages.ready_count() > 0 else IDLE
-
-    def consumer_state(self, consumer: Consumer) -> str:
-        """Why `consumer` is given nothing, "" if it is ready."""
-        return "" if consumer.is_ready else REASON_NAMES[consumer.reason]

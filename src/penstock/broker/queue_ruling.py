@@ -6,11 +6,32 @@ A queue without rules has none, and pays one comparison a turn for it. See broke
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.lane import Lane
+from penstock.protocol.content import Message
 from penstock.queues.records import DropSink
-from penstock.queues.rules import DROP_NAMES, QueueRules
+from penstock.queues.rules import DROP_NAMES, REASON_REJECTED, QueueRules
 
 FORCED = 1 << 40
 """A budget that says: take everything, whatever the limits are, because the sender is gone."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LetterSink(DropSink):
+    """Where a queue's dead letters go; see broker/dead_letters. Nominal base.
+
+    held_bytes: of dead letters that still wait here, and count as the queue's."""
+
+    __slots__ = ("held_bytes",)
+
+    def __init__(self) -> None:
+        self.held_bytes: i64 = 0
+
+    def finished(self) -> None:
+        """The queue is gone."""
+        raise NotImplementedError
+
+    def numbers(self) -> dict[str, float]:
+        """Counts by name, those that are 0 left out."""
+        raise NotImplementedError
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -24,9 +45,19 @@ class QueueRuling(DropSink):
     def __init__(self) -> None:
         self.rules = QueueRules()
         self.drops: list[int] = [0] * len(DROP_NAMES)
-        self.dead_letters: DropSink | None = None
+        self.dead_letters: LetterSink | None = None
         self.is_paused = False
         self.is_full = False
+
+    def rejected(self, message: Message) -> None:
+        """A consumer has rejected `message` for good; its cause is repaid by whoever forgets it."""
+        self.drops[REASON_REJECTED] += 1
+        if self.dead_letters is not None:
+            self.dead_letters.dropped(message, REASON_REJECTED)
+
+    def held_bytes(self) -> i64:
+        """Of dead letters that rest in this queue, beside its messages."""
+        return 0 if self.dead_letters is None else self.dead_letters.held_bytes
 
     def turn(self, budget: i64) -> bool:
         """The queue's turn; True if there is more to do."""

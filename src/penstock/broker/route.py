@@ -15,12 +15,15 @@ FLAG_USER_ID = 0x10
 
 
 class Route:
-    """Where publishes with one method payload go, while the router's epoch is `epoch`."""
+    """Where publishes with one method payload go, while the router's epoch is `epoch`.
+
+    needs_headers: each publish is routed for itself, by its headers or by who consumes."""
 
     __slots__ = (
         "address",
         "epoch",
         "exchange",
+        "is_immediate",
         "is_mandatory",
         "lanes",
         "method",
@@ -33,6 +36,7 @@ class Route:
         self.exchange = exchange
         self.lanes: list[Lane] = []
         self.epoch: i64 = -1
+        self.is_immediate = False
         self.is_mandatory = False
         self.needs_headers = False
 

@@ -3,6 +3,8 @@
 from typing import Final
 
 from penstock.base.config import Config
+from penstock.broker.letter_address import address_letters
+from penstock.broker.letter_desk import LetterDesk
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_ruling import RuleDesk
 from penstock.broker.ruling import Ruling
@@ -25,6 +27,7 @@ class RuleBook(RuleDesk):
         self.max_bytes = config.queue_max_bytes or NEVER
         self.overflow = OVERFLOW_NAMES.index(config.queue_overflow)
         self.unused_count = 0
+        self.letters: LetterDesk | None = None
 
     # -- giving ----------------------------------------------------------------------------------
 
@@ -56,6 +59,9 @@ class RuleBook(RuleDesk):
             actor.ruling.change(rules)
         elif not rules.is_plain():
             self._ruling(actor).change(rules)
+        ruling = actor.ruling
+        if ruling is not None and self.letters is not None:
+            address_letters(self.letters, actor, ruling, rules)
 
     def _ruling(self, actor: QueueActor) -> Ruling:
         ruling = actor.ruling

@@ -34,20 +34,21 @@ EVERYTHING = 1 << 30
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RuledIntake(QueueRuling):
     """The way into `actor` under its rules. records: its messages while each has a record, else
-    None; is_stopped: a message was left in its lane, because it would break a limit; now_ns: of
-    this turn."""
+    None; is_stopped: in this turn a message was left in its lane, because it would break a limit
+    with `stopped_count` others ready; now_ns: of this turn."""
 
-    __slots__ = ("actor", "is_stopped", "now_ns", "records")
+    __slots__ = ("actor", "is_stopped", "now_ns", "records", "stopped_count")
 
     def __init__(self, actor: QueueActor) -> None:
         super().__init__()
         self.actor = actor
         self.records: RuledMessages | None = None
         self.is_stopped = False
+        self.stopped_count: i64 = 0
         self.now_ns: i64 = 0
 
-    def give(self, budget: i64) -> None:
-        """Give ready messages to ready consumers."""
+    def give_one(self) -> None:
+        """Give the first ready message to a ready consumer, if there are both."""
         raise NotImplementedError
 
     def look_at_clock(self) -> None:
@@ -79,10 +80,11 @@ class RuledIntake(QueueRuling):
             size: i64 = len(message.raw)
             if is_bounded and self._is_beyond(message, is_holding):
                 if budget != FORCED:
-                    self.give(1)
+                    self.give_one()
                 if budget == FORCED or self._is_beyond(message, is_holding):
                     if is_holding:
                         self.is_stopped = True
+                        self.stopped_count = self.actor.messages.ready_count()
                         break
                     self._refuse(message)
                     refused.append(message)
@@ -150,7 +152,9 @@ class RuledIntake(QueueRuling):
             ):
                 self.open_gate()
         elif (
-            self.is_stopped
+            # If some have left since, the next turn tries again; if none has, one is ready whose
+            # leaving brings a turn.
+            (self.is_stopped and count >= self.stopped_count)
             or (limit != NEVER and count >= limit)
             or (rules.max_bytes != NEVER and count > 0 and bytes_ >= rules.max_bytes)
         ):

@@ -8,7 +8,7 @@ is done in slices: a million dead messages are a million/DROPS_PER_TURN turns, a
 have theirs in between.
 """
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_ruling import RuleDesk
@@ -54,6 +54,7 @@ class UnusedTimer(Due):
         self.ruling.look_unused(now_ns)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Ruling(RuledIntake):
     """The rules of `actor`. is_keeping: messages with lifetimes of their own have come, so they
     need records whatever the rules are; used_ns: when the queue was used last, as x-expires means
@@ -80,12 +81,16 @@ class Ruling(RuledIntake):
         records = self.records
         if rules.keeps_records() or self.is_keeping:
             if records is None:
-                records = RuledMessages(rules, self)
+                records = self.make_records()
                 records.adopt(actor.messages, now_ns)
                 actor.messages = records
                 self.records = records
             else:
                 records.change_rules(rules, now_ns)
+        elif records is not None and records.has_lifetimes():
+            # Lifetimes that have begun go on, so the records stay.
+            self.is_keeping = True
+            records.change_rules(rules, now_ns)
         elif records is not None:
             actor.messages = records.release()
             self.records = None
@@ -94,6 +99,10 @@ class Ruling(RuledIntake):
         else:
             self.used()
         actor.wake()
+
+    def make_records(self) -> RuledMessages:
+        """The messages of a queue that begins to need records."""
+        return RuledMessages(self.rules, self)
 
     def keep_records(self) -> None:
         """A message with a lifetime of its own comes."""
@@ -119,6 +128,7 @@ class Ruling(RuledIntake):
     def _round(self, taking: i64, giving: i64) -> bool:
         actor = self.actor
         self.look_at_clock()
+        self.is_stopped = False
         has_more = self._expire()
         if self.is_full:
             self.measure_full()
@@ -126,7 +136,7 @@ class Ruling(RuledIntake):
         is_taking = len(pending) > 0 and not self.is_full
         if is_taking:
             self._take_lanes(taking)
-        self.give(giving)
+        self._give(giving)
         if self._drop_over():
             has_more = True
         if self._expire():
@@ -153,7 +163,7 @@ class Ruling(RuledIntake):
             return False
         return records.expire(self.now_ns, DROPS_PER_TURN) >= DROPS_PER_TURN
 
-    def give(self, budget: i64) -> None:
+    def _give(self, budget: i64) -> None:
         """Give to ready consumers, and more than `budget` while what would die now is first."""
         if self.is_paused:
             return
@@ -167,6 +177,10 @@ class Ruling(RuledIntake):
             self._pump(budget)
             if records.count == before:
                 return
+
+    def give_one(self) -> None:
+        if not self.is_paused:
+            self._pump(1)
 
     def _pump(self, budget: i64) -> None:
         actor = self.actor
@@ -205,7 +219,6 @@ class Ruling(RuledIntake):
     def _take_lanes(self, budget: i64) -> None:
         """As the plain queue does; what is left of a limit is shared by the lanes that wait."""
         actor = self.actor
-        self.is_stopped = False
         rules = self.rules
         count: i64 = len(actor.pending)
         if count > 1 and rules.overflow == BACKPRESSURE and rules.max_length != NEVER:
@@ -234,7 +247,8 @@ class Ruling(RuledIntake):
         return self.records.find_live(self.now_ns, DROPS_PER_TURN)
 
     def freed(self) -> None:
-        if self.is_full:
+        # The new head may be dead, or have a lifetime that no timer knows of yet.
+        if self.is_full or self.records is not None:
             self.actor.wake()
 
     # -- time ------------------------------------------------------------------------------------
@@ -277,3 +291,5 @@ class Ruling(RuledIntake):
         self.dues.take_off(self.unused_timer)
         if self.is_full:
             self.open_gate()
+        if self.dead_letters is not None:
+            self.dead_letters.finished()

@@ -34,9 +34,11 @@ class QueueListener:
 
 class VirtualHost:
     """name: as clients open it; queues: by name, reply queues of direct reply-to among them;
-    owned: the exclusive ones of each connection, by its identity."""
+    owned: the exclusive ones of each connection, by its identity; allows_immediate: whether its
+    publishers may ask for `immediate`."""
 
     __slots__ = (
+        "allows_immediate",
         "bindings_max",
         "directory",
         "listeners",
@@ -52,6 +54,7 @@ class VirtualHost:
     ) -> None:
         self.name = name
         self.bindings_max = bindings_max
+        self.allows_immediate = False
         self.queues: dict[str, QueueActor] = {}
         self.owned: dict[str, dict[str, QueueActor]] = {}
         self.queues_max = queues_max

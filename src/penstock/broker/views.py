@@ -1,43 +1,21 @@
 """Snapshots of the broker for whoever asks: actors with their time, blocks and numbers."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from penstock.broker.alarm_desk import MEMORY, MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel import Channel
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import Connection
+from penstock.broker.view_loads import output_loads
+from penstock.broker.view_memory import PARTS_MAX, ViewMemory, connection_stamp, queue_stamp
+from penstock.broker.view_queues import blocked, queue_and_consumers, times
+from penstock.broker.view_sums import PageSums, Sum
 from penstock.flow.account import Account
 from penstock.flow.hop import Hop
 from penstock.flow.rate import Meter
-from penstock.queues.consumers import (
-    REASON_CHANNEL_FLOW,
-    REASON_CHANNEL_PREFETCH,
-    REASON_NAMES,
-    REASON_PREFETCH,
-    REASON_SOCKET,
-    REASON_UNSENT,
-    Consumer,
-)
 from penstock.telemetry.asking import ACCOUNTING
-from penstock.telemetry.snapshots import OTHERS, ActorSnapshot, BlockedTotals, Times
-
-LOADS_MAX: Final = 64
-"""Accounts a queue names in a snapshot."""
-
-OF_ALL_CONSUMERS: Final = (
-    "unacked",
-    "delivered",
-    "acked",
-    "prefetch_full_share",
-    "socket_blocked",
-    "flow_paused",
-    "held_ns",
-    "consumers",
-    "ready",
-)
-"""Numbers of a queue that are those of its consumers together."""
+from penstock.telemetry.snapshots import ActorSnapshot, Times
 
 
 def actor_snapshots(broker: Broker) -> dict[str, ActorSnapshot]:
@@ -45,24 +23,33 @@ def actor_snapshots(broker: Broker) -> dict[str, ActorSnapshot]:
     return {snapshot.actor: snapshot for snapshot in each_snapshot(broker)}
 
 
-def each_snapshot(broker: Broker) -> Iterator[ActorSnapshot]:
+def each_snapshot(broker: Broker, memory: ViewMemory | None = None) -> Iterator[ActorSnapshot]:
     """Every connection, channel, queue, consumer, alarm and account, and the node, one by one.
 
     The broker may work between two of them. Guaranteed: each snapshot is of one moment, which it
     carries; whoever was there when the walk began and still is comes exactly once; who comes up
     meanwhile may be missing until the next walk. A connection comes with its channels.
+    memory: of the walk before; actors that have rested since come as they were then, dated so.
     """
-    yield _node(broker)
+    if memory is not None:
+        memory.begin_round()
+    sums = PageSums()
     for connection in list(broker.connections.values()):
         if connection.is_alive:
+            sums.met(connection.account)
+            if memory is not None and len(connection.channels) <= PARTS_MAX:
+                yield from _remembered(broker, connection, memory)
+                continue
             yield _connection(broker, connection)
             for channel in list(connection.channels.values()):
                 if channel.is_alive:
                     yield _channel(broker, channel)
     for vhost in list(broker.vhosts.values()):
         for queue in list(vhost.queues.values()):
-            if queue.is_alive:
-                yield from _queue_and_consumers(broker, queue)
+            if queue.is_alive and memory is not None and len(queue.consumers) <= PARTS_MAX:
+                yield from _remembered_queue(broker, queue, memory)
+            elif queue.is_alive:
+                yield from queue_and_consumers(broker, queue)
     for source in list(broker.alarms):
         yield _alarm(broker, source)
     for meter in broker.rates.meters():
@@ -70,31 +57,42 @@ def each_snapshot(broker: Broker) -> Iterator[ActorSnapshot]:
             yield _rate(broker, meter)
     for page in list(broker.node_account.children.values()):
         if not page.name.startswith("conn:"):
-            yield _account(broker, page)
             for below in list(page.children.values()):
                 if not below.name.startswith("conn:"):
-                    yield _account(broker, below)
+                    yield _account(broker, below, sums.of(below))
+            yield _account(broker, page, sums.of(page))
+    yield _node(broker, sums.of(broker.node_account))
 
 
-def _queue_and_consumers(broker: Broker, queue: QueueActor) -> Iterator[ActorSnapshot]:
-    consumers = list(queue.consumers)
+def _remembered(broker: Broker, connection: Connection, memory: ViewMemory) -> list[ActorSnapshot]:
     now_ns = broker.clock.monotonic_ns()
-    snapshot = _queue(queue, now_ns)
-    yield snapshot
-    if consumers or queue.is_deep:
-        yield _consumers(queue, snapshot, now_ns)
-    for consumer in consumers:
-        yield _consumer(queue, consumer, broker.clock.monotonic_ns())
+    known = memory.recall(connection.identity, connection_stamp(connection, now_ns))
+    if known is not None:
+        return known
+    made = [_connection(broker, connection)]
+    made += [_channel(broker, one) for one in connection.channels.values() if one.is_alive]
+    memory.keep(connection.identity, connection_stamp(connection, now_ns), made)
+    return made
 
 
-def _node(broker: Broker) -> ActorSnapshot:
+def _remembered_queue(broker: Broker, queue: QueueActor, memory: ViewMemory) -> list[ActorSnapshot]:
+    now_ns = broker.clock.monotonic_ns()
+    known = memory.recall(queue.identity, queue_stamp(queue, now_ns))
+    if known is not None:
+        return known
+    made = list(queue_and_consumers(broker, queue))
+    memory.keep(queue.identity, queue_stamp(queue, now_ns), made)
+    return made
+
+
+def _node(broker: Broker, total: Sum) -> ActorSnapshot:
     """The broker as a whole: its memory, and what its records have lost."""
     now_ns = broker.clock.monotonic_ns()
     numbers = _level(broker, "memory") or {
         "used_bytes": float(broker.memory_used_bytes),
         "limit_bytes": float(broker.memory_high_bytes),
     }
-    _page(numbers, broker.node_account)
+    _page(numbers, broker.node_account, total)
     numbers["events"] = float(broker.recorder.next_seq)
     numbers["events_dropped"] = float(broker.recorder.dropped)
     return ActorSnapshot(
@@ -150,16 +148,6 @@ def _level(broker: Broker, resource: str) -> dict[str, float]:
     }
 
 
-def _times(totals: tuple[int, int, int, int]) -> Times:
-    return Times(totals[0], totals[1], totals[2], totals[3])
-
-
-def _blocked(actor: Connection | Channel | QueueActor, now_ns: int) -> BlockedTotals:
-    blocked = actor.ledger.snapshot(now_ns)
-    actor.ledger.begin_period()
-    return blocked
-
-
 def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
     now_ns = broker.clock.monotonic_ns()
     negotiator = broker.negotiators.get(connection.name)
@@ -189,47 +177,43 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
         "confirmed": float(confirmed),
         "channels": float(len(connection.channels)),
     }
-    _page(numbers, connection.account)
+    own = Sum()
+    own.add_own(connection.account)
+    _page(numbers, connection.account, own)
     for channel in connection.channels.values():
         if channel.upstream is not None:
             _credit(numbers, channel.upstream)
+    output_loads(connection, numbers)
     return ActorSnapshot(
         connection.identity,
         "conn",
         connection.state(now_ns),
         started_ns=connection.time.start_ns,
-        times=_times(connection.time.totals(now_ns)),
-        blocked=_blocked(connection, now_ns),
+        times=times(connection.time.totals(now_ns)),
+        blocked=blocked(connection, now_ns),
         numbers=numbers,
         labels=labels,
         taken_ns=now_ns,
     )
 
 
-def _page(numbers: dict[str, float], account: Account) -> None:
+def _page(numbers: dict[str, float], account: Account, total: Sum) -> None:
     """What one page of the ledger says, with everything below it."""
-    if account.children:
-        numbers["debt_messages"] = float(account.total_messages())
-        numbers["debt_bytes"] = float(account.total_bytes())
-        numbers["stored_messages"] = float(account.total_stored_messages())
-        numbers["stored_bytes"] = float(account.total_stored_bytes())
-    else:
-        numbers["debt_messages"] = float(int(account.debt_messages))
-        numbers["debt_bytes"] = float(int(account.debt_bytes))
-        numbers["stored_messages"] = float(int(account.stored_messages))
-        numbers["stored_bytes"] = float(int(account.stored_bytes))
+    numbers["debt_messages"] = float(total.debt_messages)
+    numbers["debt_bytes"] = float(total.debt_bytes)
+    numbers["stored_messages"] = float(total.stored_messages)
+    numbers["stored_bytes"] = float(total.stored_bytes)
     numbers["memory_bytes"] = numbers["debt_bytes"] + numbers["stored_bytes"]
     if account.is_limited:
         numbers["high_messages"] = float(int(account.high_messages))
         numbers["high_bytes"] = float(int(account.high_bytes))
 
 
-def _account(broker: Broker, account: Account) -> ActorSnapshot:
+def _account(broker: Broker, account: Account, total: Sum) -> ActorSnapshot:
     """A user's or virtual host's page: who is held by a limit of one of these asks about it."""
     numbers: dict[str, float] = {}
-    _page(numbers, account)
-    ended = [child for child in account.children.values() if child.is_closed]
-    numbers["ended_bytes"] = float(sum(child.memory_bytes() for child in ended))
+    _page(numbers, account, total)
+    numbers["ended_bytes"] = float(total.ended_bytes)
     return ActorSnapshot(
         account.name,
         account.name.partition(":")[0],
@@ -260,8 +244,8 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
         "chan",
         state,
         started_ns=channel.time.start_ns,
-        times=_times(channel.time.totals(now_ns)),
-        blocked=_blocked(channel, now_ns),
+        times=times(channel.time.totals(now_ns)),
+        blocked=blocked(channel, now_ns),
         numbers=numbers,
         taken_ns=now_ns,
     )
@@ -270,121 +254,3 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
 def _credit(numbers: dict[str, float], hop: Hop) -> None:
     numbers[f"credit_now:{hop.receiver}"] = float(int(hop.balance))
     numbers[f"credit_initial:{hop.receiver}"] = float(int(hop.window))
-
-
-def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
-    messages = queue.messages
-    consumers = queue.consumers
-    full = 0
-    stuck = 0
-    paused = 0
-    for consumer in consumers:
-        if not consumer.is_ready:
-            if consumer.reason in (REASON_PREFETCH, REASON_CHANNEL_PREFETCH):
-                full += 1
-            elif consumer.reason in (REASON_SOCKET, REASON_UNSENT):
-                stuck += 1
-            elif consumer.reason == REASON_CHANNEL_FLOW:
-                paused += 1
-    count = max(1, len(consumers))
-    numbers = {
-        "ready": float(int(messages.ready_count())),
-        "unacked": float(int(queue.unacked_count)),
-        "bytes": float(int(messages.bytes_ready + queue.unacked_bytes)),
-        "consumers": float(len(consumers)),
-        "published": float(int(messages.publish_count)),
-        "delivered": float(int(messages.deliver_count)),
-        "acked": float(int(messages.ack_count)),
-        "redelivered": float(int(messages.requeue_count)),
-        "prefetch_full_share": full / count,
-        "socket_blocked": stuck / count,
-        "flow_paused": paused / count,
-        "held_ns": float(sum(_held_ns(consumer, now_ns) for consumer in consumers)),
-        "depth_bytes": float(int(queue.depth_bytes)),
-    }
-    _loads(queue, numbers)
-    labels = {"vhost": queue.vhost}
-    return ActorSnapshot(
-        queue.identity,
-        "queue",
-        queue.gate.state(now_ns),
-        started_ns=queue.time.start_ns,
-        times=_times(queue.time.totals(now_ns)),
-        blocked=_blocked(queue, now_ns),
-        numbers=numbers,
-        labels=labels,
-        taken_ns=now_ns,
-    )
-
-
-def _loads(queue: QueueActor, numbers: dict[str, float]) -> None:
-    """Who loads the queue, by account: `debt:` messages in its mailboxes, and `sent:` all that was
-    handed over since. The LOADS_MAX accounts that sent most stand by name, the rest together."""
-    debts: dict[str, int] = {}
-    sent: dict[str, int] = {}
-    for lane in queue.lanes:
-        name = lane.origin.name
-        waiting = int(lane.in_flight)
-        debts[name] = debts.get(name, 0) + waiting
-        passed = int(lane.granted + lane.deferred + lane.done) + waiting
-        sent[name] = sent.get(name, 0) + passed
-    names = sorted(sent, key=lambda name: (-sent[name], name))
-    for index, name in enumerate(names):
-        shown = name if index < LOADS_MAX else OTHERS
-        for prefix, counts in (("debt:", debts), ("sent:", sent)):
-            if counts[name] > 0:
-                key = prefix + shown
-                numbers[key] = numbers.get(key, 0.0) + float(counts[name])
-
-
-def _consumer(queue: QueueActor, consumer: Consumer, now_ns: int) -> ActorSnapshot:
-    """A consumer waits while it is held by its prefetch window or its socket; else it is idle."""
-    held_ns = _held_ns(consumer, now_ns)
-    age_ns = now_ns - int(consumer.started_ns)
-    is_full = consumer.is_held and consumer.reason in (REASON_PREFETCH, REASON_CHANNEL_PREFETCH)
-    is_stuck = consumer.is_held and consumer.reason == REASON_SOCKET
-    is_paused = consumer.is_held and consumer.reason == REASON_CHANNEL_FLOW
-    labels = {"queue": queue.identity, "vhost": queue.vhost}
-    if consumer.is_held:
-        labels["held_by"] = REASON_NAMES[int(consumer.reason)]
-    return ActorSnapshot(
-        f"consumer:{consumer.tag}@{consumer.holder}",
-        "consumer",
-        "flow" if consumer.is_held else "running",
-        started_ns=int(consumer.started_ns),
-        times=Times(idle_ns=max(0, age_ns - held_ns), waiting_ns=held_ns),
-        numbers={
-            "prefetch": float(int(consumer.prefetch)),
-            "unacked": float(int(consumer.unacked)),
-            "delivered": float(int(consumer.delivered)),
-            "acked": float(int(consumer.delivered - consumer.unacked)),
-            "prefetch_full_share": 1.0 if is_full else 0.0,
-            "socket_blocked": 1.0 if is_stuck else 0.0,
-            "flow_paused": 1.0 if is_paused else 0.0,
-            "held_ns": float(held_ns),
-        },
-        labels=labels,
-        taken_ns=now_ns,
-    )
-
-
-def _held_ns(consumer: Consumer, now_ns: int) -> int:
-    """How long it could be given nothing, since it came: prefetch, socket or channel.flow."""
-    running_ns = now_ns - int(consumer.held_since_ns) if consumer.is_held else 0
-    return int(consumer.full_ns) + running_ns
-
-
-def _consumers(queue: QueueActor, snapshot: ActorSnapshot, now_ns: int) -> ActorSnapshot:
-    """All consumers of a queue together: what a queue above its depth mark waits for."""
-    prefetch = sum(float(int(consumer.prefetch)) for consumer in queue.consumers)
-    numbers = {name: snapshot.numbers[name] for name in OF_ALL_CONSUMERS}
-    numbers["prefetch"] = prefetch
-    return ActorSnapshot(
-        "consumers:" + queue.identity[6:],
-        "consumer",
-        started_ns=snapshot.started_ns,
-        times=Times(waiting_ns=snapshot.times.total_ns()),
-        numbers=numbers,
-        labels={**snapshot.labels, "queue": queue.identity},
-        taken_ns=now_ns,
-    )

@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "run": "penstock.cli.run:run",
     "why": "penstock.cli.status:why",
     "flow": "penstock.cli.flow:flow",
+    "queues": "penstock.cli.queues:queues",
     "record": "penstock.cli.record:record",
     "replay": "penstock.cli.replay:replay",
     "perf": "penstock.perf.main:command",

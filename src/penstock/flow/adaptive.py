@@ -66,7 +66,8 @@ PERIOD_NS: Final = 10_000_000_000
 class Pool:
     """The hops that lead to one receiver. bytes_: repaid since edge_ns; rate_bytes: a second, over
     the interval before; used_up: hops whose window was used up, now and in the interval before;
-    large: largest mean size of the messages that were repaid together, base_ns: shortest delay,
+    good_bytes: the last window that was found to be drained in time, 0 for none, which others that
+    are still new begin with; large: largest mean size of the messages that were repaid together, base_ns: shortest delay,
     both of this period and the one before."""
 
     __slots__ = (
@@ -75,6 +76,7 @@ class Pool:
         "base_ns",
         "bytes_",
         "edge_ns",
+        "good_bytes",
         "hops",
         "large",
         "large_before",
@@ -85,6 +87,7 @@ class Pool:
 
     def __init__(self, now_ns: int) -> None:
         self.hops: i64 = 0
+        self.good_bytes: i64 = 0
         self.edge_ns: i64 = now_ns
         self.bytes_: i64 = 0
         self.rate_bytes: i64 = 0
@@ -113,6 +116,7 @@ class Pool:
             self.base_ns = BASE_MAX_NS
             self.large_before = self.large
             self.large = 0
+            self.good_bytes = 0
 
     def base(self) -> i64:
         """What even a small window takes, 0..BASE_MAX_NS."""
@@ -214,7 +218,7 @@ class Adaptive(Credit):
         pool.hops += 1
         hop.notes = Gauge(pool, now_ns)
         # Everybody begins with a whole window when a held receiver goes on, or shares are unequal.
-        hop.grants_rest = True
+        hop.is_fair = True
 
     def repay(self, hop: Hop, origin: Account, messages: i64, bytes_: i64) -> None:
         gauge = hop.notes
@@ -295,11 +299,21 @@ class Adaptive(Credit):
             limit_ns: i64 = pool.base() + self.target_ns
             # Whoever is held itself does not drain, though its mailbox may be empty.
             is_standing = gauge.least_ns > limit_ns or gauge.deferred_ns > limit_ns
+            if is_standing and now_ns - gauge.edge_ns < self.interval_ns:
+                # A burst that drains within an interval is no reason to cut, or it has to be
+                # learnt anew at every burst what the receiver can do.
+                pool.used_up -= 1
+                return
             if is_standing:
                 gauge.is_probing = False
+                pool.good_bytes = 0
                 wanted = cut(hop.window_bytes, pool.share(limit_ns))
             else:
                 wanted = raised(hop.window_bytes, gauge.is_probing, gauge.least_ns == 0)
+                if gauge.is_probing and wanted < pool.good_bytes:
+                    wanted = pool.good_bytes
+                if gauge.least_ns == 0 and hop.window_bytes > pool.good_bytes:
+                    pool.good_bytes = hop.window_bytes
             highest: i64 = ADAPTIVE_BYTES_MAX.default
             if hop.kind == KIND_CONNECTION_CHANNEL:
                 highest = TWO_READS_BYTES
@@ -328,7 +342,7 @@ def cut(window: i64, share: i64) -> i64:
 def raised(window: i64, is_probing: bool, is_emptied: bool) -> i64:
     """A window that was used up and in which no delay stands."""
     if is_probing:
-        return 2 * window
+        return 4 * window if is_emptied else 2 * window
     step = window // 4 if is_emptied and window // 4 > STEP_BYTES else STEP_BYTES
     return window + step
 

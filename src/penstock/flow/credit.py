@@ -39,15 +39,17 @@ class Window:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Credit(Strategy):
-    """Credit in messages, and in bytes where a byte window is on; by kind of hop."""
+    """Credit in messages, and in bytes where a byte window is on; by kind of hop. is_fair: what
+    receivers keep back is released in equal shares of bytes."""
 
-    __slots__ = ("bytes_windows", "windows")
+    __slots__ = ("bytes_windows", "is_fair", "windows")
 
     def __init__(self, name: str, window: Window, bytes_window: Window) -> None:
         """The same windows for every kind of hop, until `set_windows`."""
         super().__init__(name)
         self.windows = [window] * len(KIND_NAMES)
         self.bytes_windows = [bytes_window] * len(KIND_NAMES)
+        self.is_fair = False
 
     def set_windows(self, kind: int, window: Window, bytes_window: Window) -> None:
         """From now on hops of `kind` are wired with these; `resize` gives them to one that is."""
@@ -55,6 +57,7 @@ class Credit(Strategy):
         self.bytes_windows[kind] = bytes_window
 
     def wire(self, hop: Hop) -> None:
+        hop.is_fair = self.is_fair
         self.resize(hop)
 
     def resize(self, hop: Hop) -> None:

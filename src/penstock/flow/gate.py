@@ -6,7 +6,7 @@ A gate knows who holds it (`peer`), why (`reason`) and since when; its observer 
 change, once. Source: docs/flow.md; architecture section 5.
 """
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.clock import Clock
 
@@ -36,6 +36,14 @@ class Deferred:
     __slots__ = ()
 
     def release(self) -> None:
+        raise NotImplementedError
+
+    def kept_bytes(self) -> i64:
+        """How much waits for the gate and can be released in parts; 0 if it cannot."""
+        raise NotImplementedError
+
+    def release_part(self, bytes_: i64) -> None:
+        """Release `bytes_` of what is kept, which is more than that."""
         raise NotImplementedError
 
 
@@ -81,16 +89,20 @@ class Gate:
 
     def open(self, peer: str, reason: str) -> None:
         """Take (`peer`, `reason`) away; when it was the last, release every deferred grant."""
+        if self._lift(peer, reason):
+            self.flush()
+
+    def _lift(self, peer: str, reason: str) -> bool:
+        """Take (`peer`, `reason`) away; True if it was the last."""
         if self.reasons.pop((peer, reason), None) is None:
-            return
+            return False
         now_ns = self.clock.monotonic_ns()
         if not self.reasons:
             self.is_open = True
             self.held_ns += now_ns - self.blocked_at_ns
         # On record before the grants go out, because they may open further gates upstream.
         self.observer.gate_opened(self, peer, reason, now_ns)
-        if self.is_open:
-            self.flush()
+        return self.is_open
 
     def flush(self) -> None:
         """Release what was deferred, in the order of deferral."""
@@ -99,6 +111,38 @@ class Gate:
             self.deferred = []
             for item in deferred:
                 item.release()
+
+    def ration(self, peer: str, reason: str, bytes_: i64, quantum: i64) -> bool:
+        """Open for (`peer`, `reason`), for a moment only if `bytes_` of grants do not empty what
+        was deferred; True if the pair does not hold it any more.
+
+        Deficit round robin: each of the deferred is released a `quantum` in turn, and goes to the
+        end of the line while it is owed more. Who handed over a message larger than his quantum is
+        below zero for as many rounds as it was worth, so everybody who presses gets the same bytes
+        (scenario 116). The gate is closed again before anybody could hand over to it.
+        """
+        if not self._lift(peer, reason):
+            return True
+        deferred = self.deferred
+        self.deferred = []
+        at: i64 = 0
+        left: i64 = bytes_
+        while at < len(deferred) and left > 0:
+            item = deferred[at]
+            at += 1
+            kept: i64 = item.kept_bytes()
+            if kept > quantum:
+                item.release_part(quantum)
+                deferred.append(item)
+                kept = quantum
+            else:
+                item.release()
+            left -= kept
+        if at < len(deferred):
+            self.deferred = deferred[at:]
+            self.close(peer, reason)
+            return False
+        return True
 
     def defer(self, item: Deferred, sender: str, messages: int) -> None:
         """Keep `item`'s grant until the gate opens."""

@@ -19,6 +19,8 @@ from penstock.flow.gate import Deferred, Gate
 
 LAYER_CONNECTION = 0
 LAYER_CHANNEL = 1
+LAYER_DEAD_LETTERS = 2
+"""Of a queue, towards other queues: never wired, so it has no window and can hold nobody."""
 LAYER_QUEUE = 3
 LAYER_STORE = 4
 
@@ -45,7 +47,8 @@ class Hop(Deferred):
     """kind: KIND_*, by where it leads; sender_gate: closed for "credit" while the balance is used
     up; receiver_gate: while it is closed, grants are deferred; `window_*` and `more_*`: see
     credit.Window, 0 for unlimited. is_spent: closed for want of credit; is_held: by a rate limit of
-    the receiver; is_closed: by either, nothing is handed over."""
+    the receiver; is_closed: by either, nothing is handed over; is_fair: the receiver gives each of
+    its senders as many bytes."""
 
     __slots__ = (
         "balance",
@@ -57,10 +60,10 @@ class Hop(Deferred):
         "done_bytes",
         "epoch",
         "granted",
-        "grants_rest",
         "in_flight",
         "in_flight_bytes",
         "is_closed",
+        "is_fair",
         "is_held",
         "is_spent",
         "kind",
@@ -115,7 +118,7 @@ class Hop(Deferred):
         self.is_held = False
         self.is_spent = False
         self.notes: HopNotes | None = None
-        self.grants_rest = False
+        self.is_fair = False
 
     def set_window(self, window: int, more_after: int, window_bytes: int, more_bytes: int) -> None:
         """Give the hop its window, or change it live: the balance moves by the difference and may
@@ -173,6 +176,15 @@ class Hop(Deferred):
             granted_bytes = self.done_bytes - self.done_bytes % self.more_after_bytes
         if granted == 0 and granted_bytes == 0:
             return
+        if self.is_fair:
+            # Or what is kept would have bytes of messages that were granted long ago.
+            along = self.done_bytes * granted // self.done if granted > 0 else 0
+            if along > granted_bytes:
+                granted_bytes = along
+            elif self.done_bytes > 0:
+                along = self.done * granted_bytes // self.done_bytes
+                if along > granted:
+                    granted = along
         self.done -= granted
         self.done_bytes -= granted_bytes
         if self.receiver_gate.is_open:
@@ -197,7 +209,7 @@ class Hop(Deferred):
         """The receiver's gate opened: send what was deferred."""
         messages = self.deferred
         bytes_ = self.deferred_bytes
-        if self.grants_rest:
+        if self.is_fair:
             messages += self.done
             bytes_ += self.done_bytes
             self.done = 0
@@ -205,6 +217,21 @@ class Hop(Deferred):
         self.deferred = 0
         self.deferred_bytes = 0
         self.grant(messages, bytes_, self.epoch)
+
+    def kept_bytes(self) -> i64:
+        return self.deferred_bytes + self.done_bytes
+
+    def release_part(self, bytes_: i64) -> None:
+        """Send `bytes_` of what was deferred, with the messages that belong to them. What is done
+        goes along: credit that is rationed has no use for quanta."""
+        messages = self.deferred + self.done
+        kept = self.deferred_bytes + self.done_bytes
+        self.done = 0
+        self.done_bytes = 0
+        part = messages * bytes_ // kept
+        self.deferred = messages - part
+        self.deferred_bytes = kept - bytes_
+        self.grant(part, bytes_, self.epoch)
 
     def repaid(self) -> int:
         """Messages the receiver has finished in this epoch; it stands still while it does not."""

@@ -148,6 +148,7 @@ def _adaptive(profile: Profile) -> Strategy:
 
 
 def _by_kind(strategy: Credit, profile: Profile) -> Credit:
+    strategy.is_fair = profile.fair_bytes > 0
     for kind in range(len(KIND_NAMES)):
         messages, bytes_ = profile.window_of(kind).windows()
         strategy.set_windows(kind, messages, bytes_)

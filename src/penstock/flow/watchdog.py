@@ -22,6 +22,7 @@ CHAIN_MAX = 16
 
 _FIXES = {
     "depth": "add consumers or let them work faster, or raise the queue's depth mark",
+    "full": "add consumers or let them work faster, or raise the queue's maximum length",
     "debt": "see `penstock flow accounts` for what it has under way, or raise its limit",
     "socket": "its client does not read; close it or let it read",
     "alarm": "free the resource or raise its mark",

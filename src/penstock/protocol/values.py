@@ -30,6 +30,7 @@ from penstock.base.wire import (
     write_i64_be,
 )
 from penstock.protocol.constants import SYNTAX_ERROR
+from penstock.protocol.long_integer import LongInteger
 from penstock.protocol.timestamp import Timestamp
 
 Value: TypeAlias = (
@@ -133,7 +134,8 @@ def remove_field(table: bytes, name: str) -> bytes:
 def encode_table(table: Table) -> bytes:
     """`table` with its 4-byte length in front, ready for the wire; fields keep their order.
 
-    An int is written as I where it fits 32 bits, else as l; a float as d; str and bytes as S.
+    An int is written as I where it fits 32 bits, else as l, as a LongInteger always is; a float as
+    d; str and bytes as S.
     Raises: ValueError for a value no wire type can hold, a name above 255 bytes, or nesting
     deeper than table_depth_max.
     """
@@ -329,7 +331,7 @@ def _encode_value(writer: BytesWriter, value: Value, depth: int) -> None:
         writer.append(84)
         writer.write(_unsigned(int(value), 8, "timestamp"))
     elif isinstance(value, int):
-        _encode_integer(writer, value)
+        _encode_integer(writer, value, isinstance(value, LongInteger))
     elif isinstance(value, dict):
         writer.append(70)
         _encode_fields(writer, value, depth + 1)
@@ -357,8 +359,8 @@ def _encode_long(writer: BytesWriter, kind: int, data: bytes) -> None:
     writer.write(data)
 
 
-def _encode_integer(writer: BytesWriter, value: int) -> None:
-    if -0x80000000 <= value <= 0x7FFFFFFF:
+def _encode_integer(writer: BytesWriter, value: int, is_long: bool) -> None:
+    if -0x80000000 <= value <= 0x7FFFFFFF and not is_long:
         writer.append(73)
         write_i32_be(writer, value)
     elif -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:

@@ -80,6 +80,10 @@ class ConsumerQueue:
         """Acknowledged or thrown away: forget it."""
         raise NotImplementedError
 
+    def discard(self, delivery: "Delivery") -> None:
+        """Rejected for good: it may have a dead-letter exchange to go to."""
+        raise NotImplementedError
+
     def requeue(self, deliveries: "list[Delivery]") -> None:
         """Put them back where they were (AMQP 0-9-1 basic.reject; RabbitMQ's original position)."""
         raise NotImplementedError

@@ -6,14 +6,25 @@
     x-last-death-queue, -reason, -exchange      of the newest
 A second death in the same queue for the same reason moves its entry to the front and counts it up;
 its time stays that of the first. Source: RabbitMQ's rabbit_dead_letter and mc (3.13).
+A count goes out as a 64-bit integer, as RabbitMQ's does: Java programs cast it to Long.
 """
 
 from typing import Final
 
+from penstock.protocol.long_integer import LongInteger
 from penstock.protocol.timestamp import Timestamp
 from penstock.protocol.values import Table, Value
 
 DEATHS: Final = "x-death"
+DEATH_HEADERS: Final = (
+    DEATHS,
+    "x-first-death-queue",
+    "x-first-death-reason",
+    "x-first-death-exchange",
+    "x-last-death-queue",
+    "x-last-death-reason",
+    "x-last-death-exchange",
+)
 REJECTED: Final = "rejected"
 
 
@@ -44,7 +55,7 @@ class Death:
 def with_death(headers: Table, death: Death) -> Table:
     """`headers` with `death` on record; the argument is not changed."""
     entry: Table = {
-        "count": 1,
+        "count": LongInteger(1),
         "reason": death.reason,
         "queue": death.queue,
         "time": Timestamp(death.time_s),
@@ -58,9 +69,14 @@ def with_death(headers: Table, death: Death) -> Table:
         if old.get("queue") == death.queue and old.get("reason") == death.reason:
             count = old.get("count")
             entry = dict(old)
-            entry["count"] = count + 1 if isinstance(count, int) else 1
+            entry["count"] = LongInteger(count + 1 if isinstance(count, int) else 1)
         else:
-            others.append(old)
+            # A count was read as a plain int.
+            kept = dict(old)
+            count = old.get("count")
+            if isinstance(count, int):
+                kept["count"] = LongInteger(count)
+            others.append(kept)
     answer = dict(headers)
     answer[DEATHS] = [entry, *others]
     for name, value in (

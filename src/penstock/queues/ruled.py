@@ -13,7 +13,7 @@ when it gets there, before it would be delivered.
 
 from heapq import heappush
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import expiration, priority
@@ -39,6 +39,7 @@ from penstock.queues.rules import (
 )
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RuledMessages(ClassicQueue):
     """rules: see QueueRules; sink: gets what is dropped; now_ns: the time of this turn, set by the
     queue's actor; out: records of what is out with consumers, by position."""
@@ -191,6 +192,7 @@ class RuledMessages(ClassicQueue):
         if record is None:
             # It was taken before the queue had rules.
             record = self._record(position, message, i64(message.raw[FLAGS_AT]))
+            record.is_uneven = True
         record.deliveries += 1
         self.requeue_count += 1
         limit: i64 = self.rules.delivery_limit
@@ -311,11 +313,24 @@ class RuledMessages(ClassicQueue):
         plain.copy_counts(self)
         return plain
 
+    def has_lifetimes(self) -> bool:
+        """Whether a message that is ready, or out, will die."""
+        for out in self.out.values():
+            if out.expires_ns != NEVER:
+                return True
+        for level in self.levels:
+            for record in (*level.returned, *level.line[int(level.head) :]):
+                if record.expires_ns != NEVER:
+                    return True
+        return False
+
     def change_rules(self, rules: QueueRules, now_ns: i64) -> None:
         """Go by `rules` from now on. Lifetimes that have begun stay as they are; messages without
         one get the new one now. Levels stay: how many there are is said once, at declaration."""
         self.now_ns = now_ns
         self.rules = rules
+        for out in self.out.values():
+            out.is_uneven = True
         for level in self.levels:
             for record in (*level.returned, *level.line[int(level.head) :]):
                 if record.is_uneven:

@@ -14,7 +14,8 @@ ALTERNATE_ARGUMENT = "alternate-exchange"
 
 
 class Topology:
-    """Hears of every change to the exchanges and queue names that belong to it: the router."""
+    """Hears of every change to the exchanges and queue names that belong to it, and keeps what its
+    exchanges share: the router."""
 
     __slots__ = ()
 
@@ -36,6 +37,10 @@ class Topology:
         """A name leads to another queue than before, or to none."""
         raise AssertionError("a topology must say what another queue changes")
 
+    def words_of(self, key: str) -> list[str]:
+        """The words of `key`, not to be changed; one that is asked for again may be remembered."""
+        return words_of(key)
+
 
 class Exchange(Destination):
     """An exchange of some `kind`. Attributes are read by anyone and written only in this file.
@@ -45,6 +50,7 @@ class Exchange(Destination):
         the declaring side has to refuse it with a text that names the vhost.
     links: the exchanges bound as destinations; while empty, a match holds queues only.
     needs_headers, needs_key: whether `match` looks at the headers, at the routing key.
+    needs_properties: whether it wants properties among the headers (consistent_hash).
     gives_once: True if one `match` never appends a destination twice.
     had_bindings: True once anything was bound, until the end of its life.
     """
@@ -63,6 +69,7 @@ class Exchange(Destination):
         "links",
         "needs_headers",
         "needs_key",
+        "needs_properties",
     )
 
     def __init__(
@@ -85,6 +92,7 @@ class Exchange(Destination):
         self.arguments: dict[str, object] = dict(arguments) if arguments else {}
         self.needs_key = needs_key
         self.needs_headers = needs_headers
+        self.needs_properties = False
         self.gives_once = gives_once
         self.alternate: str | None = self._declared_alternate()
         self.had_bindings = False
@@ -201,3 +209,8 @@ class Exchange(Destination):
             del self.links[destination]
         if self._topology is not None:
             self._topology.bindings_removed(self, destination, count, is_last)
+
+
+def words_of(key: str) -> list[str]:
+    """The words of a routing key or pattern; none for the empty key."""
+    return key.split(".") if key else []

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 
 from penstock.base.errors import ChannelFault
+from penstock.routing.consistent_hash import CONSISTENT_HASH, ConsistentHashExchange
 from penstock.routing.direct import DirectExchange
 from penstock.routing.exchange import Exchange
 from penstock.routing.fanout import FanoutExchange
 from penstock.routing.headers import HeadersExchange
+from penstock.routing.random_choice import RANDOM, RandomExchange
 from penstock.routing.topic import TopicExchange
 
-EXCHANGE_KINDS = ("direct", "fanout", "headers", "topic")
+EXCHANGE_KINDS = ("direct", "fanout", "headers", "topic", CONSISTENT_HASH, RANDOM)
 _PRECONDITION_FAILED = 406
 
 
@@ -33,7 +35,7 @@ def make_exchange(
 ) -> Exchange:
     """A new exchange of `kind`, one of `EXCHANGE_KINDS`, without bindings and in no router yet.
 
-    Raises: ChannelFault 406 for an unknown kind.
+    Raises: ChannelFault 406 for an unknown kind, or arguments that this kind refuses.
     """
     check_kind(kind)
     if kind == "direct":
@@ -42,4 +44,8 @@ def make_exchange(
         return FanoutExchange(name, durable, auto_delete, internal, arguments)
     if kind == "headers":
         return HeadersExchange(name, durable, auto_delete, internal, arguments)
+    if kind == CONSISTENT_HASH:
+        return ConsistentHashExchange(name, durable, auto_delete, internal, arguments)
+    if kind == RANDOM:
+        return RandomExchange(name, durable, auto_delete, internal, arguments)
     return TopicExchange(name, durable, auto_delete, internal, arguments)

@@ -18,7 +18,7 @@ from penstock.routing.bindings import Binding
 from penstock.routing.default import DEFAULT_EXCHANGE_NAME, DefaultExchange
 from penstock.routing.destination import Destination
 from penstock.routing.directory import QueueLookup
-from penstock.routing.exchange import Exchange, Topology
+from penstock.routing.exchange import Exchange, Topology, words_of
 
 
 class RouterSnapshot:
@@ -55,6 +55,7 @@ class Router(Topology):
 
     epoch: see above; only ever grows.
     binding_count: explicit bindings of all exchanges.
+    property_exchanges: exchanges that want properties among the headers.
     visits_refused: exchanges that publishes did not visit because of `hops_max`.
     """
 
@@ -64,9 +65,12 @@ class Router(Topology):
         "_headers_epoch",
         "_headers_exchanges",
         "_hops_max",
+        "_key",
         "_sources",
+        "_words",
         "binding_count",
         "epoch",
+        "property_exchanges",
         "visits_refused",
     )
 
@@ -76,7 +80,10 @@ class Router(Topology):
         self._hops_max = hops_max
         self._exchanges: dict[str, Exchange] = {}
         self._sources: dict[Destination, dict[Exchange, None]] = {}
+        self._key = ""
+        self._words: list[str] = []
         self._headers_exchanges = 0
+        self.property_exchanges = 0
         self._headers_answers: dict[Exchange, bool] = {}
         self._headers_epoch = 0
         self.epoch = 0
@@ -148,6 +155,8 @@ class Router(Topology):
         self.binding_count += exchange.binding_count
         if exchange.needs_headers:
             self._headers_exchanges += 1
+        if exchange.needs_properties:
+            self.property_exchanges += 1
         exchange.attach(self)
         self.epoch += 1
 
@@ -201,6 +210,14 @@ class Router(Topology):
     def queues_changed(self) -> None:
         """Hear from the lookup that a name leads to another queue, or to none."""
         self.epoch += 1
+
+    def words_of(self, key: str) -> list[str]:
+        """The words of `key`, not to be changed. Each exchange of a chain asks for those of the
+        same text, so the last ones are kept."""
+        if key is not self._key:
+            self._key = key
+            self._words = words_of(key)
+        return self._words
 
     def _walk(
         self,
@@ -273,6 +290,8 @@ class Router(Topology):
             exchange.attach(None)
             if exchange.needs_headers:
                 self._headers_exchanges -= 1
+            if exchange.needs_properties:
+                self.property_exchanges -= 1
             self.epoch += 1
             removed.append(exchange)
             pending.extend(self._unlink(exchange))

@@ -14,13 +14,19 @@ none is in a frontier twice:
 whatever the patterns, where trying each "#" on its own would be exponential in their number.
 A "#" at the end of a pattern takes all that may follow: it gives its destinations when it is first
 reached and never enters the frontier.
+
+As long as a key has reached one node alone, which is so along most tries, there is no frontier: the
+node moves by itself, and the walk begins where a word leads to two nodes or to a "#" inside a
+pattern.
 """
 
 from collections.abc import Mapping
 
+from mypy_extensions import i64
+
 from penstock.routing.bindings import Binding
 from penstock.routing.destination import Destination
-from penstock.routing.exchange import Exchange
+from penstock.routing.exchange import Exchange, words_of
 from penstock.routing.targets import Targets
 
 
@@ -110,12 +116,45 @@ class TopicExchange(Exchange):
         self, routing_key: str, headers: Mapping[str, object] | None, found: list[Destination]
     ) -> None:
         """Append the destinations of all patterns that match; one twice if two patterns match."""
+        topology = self._topology
+        words = words_of(routing_key) if topology is None else topology.words_of(routing_key)
+        count: i64 = len(words)
+        position: i64 = 0
+        node = self._root
+        while True:
+            hash_node = node.hash
+            if hash_node is not None and not hash_node.is_end():
+                break
+            following = node.star
+            if position < count and node.children is not None:
+                child = node.children.get(words[position])
+                if child is not None:
+                    if following is not None:
+                        break
+                    following = child
+            if hash_node is not None and hash_node.targets is not None:
+                hash_node.targets.give(found)
+            position += 1
+            if position > count:
+                if node.targets is not None:
+                    node.targets.give(found)
+                self.nodes_visited += position
+                return
+            if following is None:
+                self.nodes_visited += position
+                return
+            node = following
+        self.nodes_visited += position
+        self._walk(node, words[position:] if position > 0 else words, found)
+
+    def _walk(self, start: TopicNode, words: list[str], found: list[Destination]) -> None:
+        """Append what the patterns through `start` give for the `words` behind it."""
         first_step = self._step + 1
         step = first_step
         frontier: list[TopicNode] = []
-        _enter(self._root, step, first_step, frontier, found)
+        _enter(start, step, first_step, frontier, found)
         visited = len(frontier)
-        for word in words_of(routing_key):
+        for word in words:
             step += 1
             following: list[TopicNode] = []
             for node in frontier:
@@ -169,11 +208,6 @@ class TopicExchange(Exchange):
             depth -= 1
             path[depth].prune(words[depth])
             self.node_count -= 1
-
-
-def words_of(key: str) -> list[str]:
-    """The words of a routing key or pattern; none for the empty key."""
-    return key.split(".") if key else []
 
 
 def _enter(

@@ -16,6 +16,7 @@ import penstock
 from penstock.base.errors import OperatorError
 from penstock.base.limits import INCIDENTS_KEPT
 from penstock.broker.broker import Broker
+from penstock.broker.view_memory import ViewMemory
 from penstock.broker.views import each_snapshot
 from penstock.server.record_writer import RecordWriter
 from penstock.telemetry.flight import FlightHistory
@@ -69,6 +70,7 @@ class FlightDeck:
         self.rounds = 0
         self.skipped = 0
         self.longest_slice_ns = 0
+        self._memory = ViewMemory()
         self._kept_count = 0
         self._walk: Iterator[ActorSnapshot] | None = None
         self._round_ns = 0
@@ -84,7 +86,8 @@ class FlightDeck:
             self.skipped += 1
             return
         self._round_ns = self.broker.clock.monotonic_ns()
-        self._walk = each_snapshot(self.broker)
+        # Samples for event files are to be of this second, every one.
+        self._walk = each_snapshot(self.broker, self._memory if also is None else None)
         self._also = also
         self.history.begin(self._round_ns)
         self._slice()

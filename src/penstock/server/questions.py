@@ -1,4 +1,4 @@
-"""What the control socket answers: why, status, flow, the flight recorder."""
+"""What the control socket answers: why, status, flow, queues, the flight recorder."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
 from penstock.server.flight_deck import FlightDeck
 from penstock.server.questions_flow import FlowQuestions
+from penstock.server.questions_queues import QueueQuestions
 from penstock.server.questions_record import RecordQuestions
 from penstock.telemetry.asking import Question, ask_why
 
@@ -18,6 +19,7 @@ class Questions:
         self.history = deck.history
         self.records = RecordQuestions(deck)
         self.flow = FlowQuestions(broker, self.history.over, run_soon)
+        self.queues = QueueQuestions(broker, self.history.over, run_soon)
 
     def answer(self, request: dict[str, object]) -> dict[str, object]:
         """Raises: OperatorError for a question it does not know."""
@@ -28,11 +30,14 @@ class Questions:
             return self._status()
         if op == "flow":
             return self.flow.answer(request)
+        if op == "queues":
+            return self.queues.answer(request)
         if op == "record":
             return self.records.record(request)
         if op == "events":
             return self.records.events(request)
-        raise OperatorError(f"unknown question {op!r}; one of: why, status, flow, record, events")
+        known = "why, status, flow, queues, record, events"
+        raise OperatorError(f"unknown question {op!r}; one of: {known}")
 
     def _why(self, request: dict[str, object]) -> dict[str, object]:
         answer = ask_why(

@@ -26,6 +26,7 @@ from penstock.broker.actor import Actor
 from penstock.broker.alarm_desk import MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel import Channel
+from penstock.broker.dead_lane import DeadLane
 from penstock.broker.lane import Lane
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import PHASE_OPEN, Connection
@@ -34,6 +35,7 @@ from penstock.queues.consumers import Consumer
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.faults import LawBroken
 from penstock.simulation.ledger_checks import LedgerLaws
+from penstock.simulation.letter_checks import is_waiting_for_letters
 from penstock.simulation.watch import Watch
 
 
@@ -84,7 +86,8 @@ class Laws:
             check(not vhost.listeners, "listeners are left behind")
             for queue in vhost.queues.values():
                 name = queue.identity
-                check(not queue.lanes and not queue.pending, f"{name}: lanes are left behind")
+                left = [lane for lane in queue.lanes if not isinstance(lane, DeadLane)]
+                check(not left and not queue.pending, f"{name}: lanes are left behind")
                 check(not queue.consumers and not queue.ready, f"{name}: consumers are left")
                 check(queue.unacked_count == 0, f"{name}: {queue.unacked_count} unacknowledged")
                 check(queue.unacked_bytes == 0, f"{name}: {queue.unacked_bytes} bytes unacked")
@@ -94,7 +97,11 @@ class Laws:
         """Nothing is ready to run: nobody may have been forgotten. Raises: LawBroken."""
         for vhost in self.broker.vhosts.values():
             for queue in vhost.queues.values():
-                check(not queue.pending, f"{queue.identity} sleeps on full lanes")
+                ruling = queue.ruling
+                is_full = ruling is not None and ruling.is_full
+                check(is_full or not queue.pending, f"{queue.identity} sleeps on full lanes")
+                if is_waiting_for_letters(queue):
+                    continue
                 for consumer in queue.consumers:
                     reason = consumer.reason
                     forgotten = consumer.room() > 0 and queue.messages.ready_count() > 0

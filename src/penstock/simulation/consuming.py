@@ -117,6 +117,12 @@ class Consuming(Role):
             client.session.ack(self.channel, tag, is_multiple)
         client.flush()
 
+    def leaves(self) -> None:
+        """It will end before everything is drained: what is on its way to it then is lost, where
+        the broker waits for no answer."""
+        if self.habit.is_auto_ack:
+            self.client.books.leaky.add(self.habit.queue)
+
     def lost(self) -> None:
         self.waiting.clear()
         if self.habit.is_auto_ack:

@@ -5,6 +5,7 @@ from typing import Final
 from penstock.client.events import ClientEvent, Replied
 from penstock.protocol import methods as m
 from penstock.simulation.clients import Client, Role
+from penstock.simulation.consuming import Consuming
 from penstock.simulation.publishing import Publishing
 from penstock.simulation.world import World
 
@@ -119,10 +120,12 @@ def some_time(world: World) -> int:
 
 
 def stop(client: Client) -> None:
-    """Publishers say nothing more."""
+    """Publishers say nothing more, and consumers are about to leave."""
     for role in client.roles:
         if isinstance(role, Publishing):
             role.is_done = True
+        elif isinstance(role, Consuming):
+            role.leaves()
 
 
 def hang_up(client: Client) -> None:

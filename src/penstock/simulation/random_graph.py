@@ -148,6 +148,8 @@ def fault(graph: Graph, client: Client, event: EventPlan) -> None:
 def end_role(graph: Graph, client: Client, event: EventPlan) -> None:
     """One channel is closed in order."""
     role = client.roles[event.amount % len(client.roles)]
+    if isinstance(role, Consuming):
+        role.leaves()
     role.end()
     client.flush()
 

@@ -12,6 +12,7 @@ from penstock.flow.profile import profile_named
 from penstock.protocol import methods as m
 from penstock.simulation.clients import Client, Role
 from penstock.simulation.consuming import Consuming, Habit
+from penstock.simulation.dead_letters import dead_letters
 from penstock.simulation.deeds import (
     MS,
     Declaring,
@@ -251,6 +252,7 @@ SCENARIOS: Final[Mapping[str, Callable[[World], None]]] = MappingProxyType(
         "short_lives": short_lives,
         "alarm_storm": alarm_storm,
         "rate_limits": rate_limits,
+        "dead_letters": dead_letters,
         "random_graph": random_graph,
     }
 )

@@ -74,6 +74,10 @@ class TimeAccount:
         self.state = state
         self._since_ns = now_ns
 
+    def rests_since(self) -> int:
+        """Since when it is IDLE and nobody has looked at the books, -1 if it is not idle."""
+        return self._since_ns if self.state == IDLE else -1
+
     def totals(self, now_ns: int) -> tuple[int, int, int, int]:
         """Nanoseconds idle, busy, blocked, waiting; they sum to `now_ns` minus the start."""
         self.enter(self.state, now_ns)

@@ -35,6 +35,18 @@ COUNTER_NAMES: Final = frozenset(
 SENT: Final = "sent:"
 """Prefix of the messages an account has handed to an actor, cumulative too."""
 
+STORED: Final = "stored:"
+"""Prefix of the bytes of an account that rest in a queue which is over its depth mark."""
+
+OWED: Final = "owed:"
+"""Prefix of the bytes of an account that wait for the socket of a connection."""
+
+MAILBOX: Final = "mailbox"
+"""Messages that were handed to a queue and that it has not taken."""
+
+MAIL_SHARE: Final = "mail_share"
+"""In numbers of a window: share, 0..1, of its rounds in which there was a MAILBOX."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockWindow:
@@ -101,6 +113,11 @@ def difference(
         lives = [one for one in later if one.started_ns == new.started_ns]
         longest_ns = max((s.blocked.longest_ns for s in lives), default=0)
         blocks = _block_differences(old.blocked, new.blocked, _longest(lives))
+    numbers = new.numbers
+    if MAILBOX in numbers:
+        seen = later or [new]
+        full = sum(1 for one in seen if one.numbers.get(MAILBOX, 0.0) > 0)
+        numbers = {**numbers, MAIL_SHARE: full / len(seen)}
     rates = {
         name: per_second(value - old.numbers.get(name, 0.0), window_ns)
         for name, value in new.numbers.items()
@@ -117,7 +134,7 @@ def difference(
         longest_ns,
         new.blocked.since_ns,
         tuple(blocks),
-        new.numbers,
+        numbers,
         rates,
         new.labels,
     )

@@ -16,7 +16,7 @@ def advise(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
     if cause.reason in ("alarm:memory", "alarm:disk"):
         return _about_alarm(cause, windows)
     if cause.reason == "circle":
-        return (f"report this as a bug: {' → '.join(cause.path)} wait for one another",)
+        return _about_circle(cause)
     if cause.reason == "socket":
         return (f"look at the network and the reading thread behind {who}: {cause.detail}",)
     if cause.reason == "flow":
@@ -33,6 +33,8 @@ def advise(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
         return _about_cpu(who, window)
     if cause.reason == "disk":
         return _about_disk(who, window)
+    if cause.reason in ("stuck", "slow"):
+        return _about_mailbox(cause, who)
     if cause.reason == "credit":
         idle = state_share(window, window.times.idle_ns)
         return (f"raise the credit of the hop to {who}: it was idle {idle} of the window",)
@@ -63,6 +65,29 @@ def _about_flow(who: str, window: ActorWindow | None) -> tuple[str, ...]:
     if window is not None and window.kind in ("conn", "chan"):
         return (f"let the client of {who} stop publishing while channel.flow says so",)
     return (f"let the client of {who} send channel.flow(active=true): it asked for a pause itself",)
+
+
+def _about_circle(cause: Cause) -> tuple[str, ...]:
+    consumers = [actor for actor in cause.path if actor.startswith("consumers:")]
+    if not consumers:
+        return (f"report this as a bug: {' → '.join(cause.path)} wait for one another",)
+    return (
+        f"give {called(consumers[0])} a helper that only consumes: who empties the queue publishes "
+        "to it too, and waits for itself",
+    )
+
+
+def _about_mailbox(cause: Cause, who: str) -> tuple[str, ...]:
+    if cause.reason == "slow":
+        return (
+            f"spread the load of {who} over several queues, or look at what slows it down: "
+            f"{cause.detail}",
+        )
+    return (
+        f"report this as a bug, with a record (penstock record save): {who} is alive and takes "
+        "nothing; the watchdog names its hops in the log",
+        f"delete and declare {who} again if its messages may be lost",
+    )
 
 
 def _about_rate(cause: Cause) -> tuple[str, ...]:

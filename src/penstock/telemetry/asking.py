@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from penstock.base.errors import OperatorError
+from penstock.telemetry.beyond import beyond
 from penstock.telemetry.explain import explain
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.memory import NODE, explain_memory, render_memory
@@ -59,7 +60,7 @@ def ask_why(history: FlightHistory, question: Question) -> Answer:
             "time accounting is switched off on this broker (time_accounting = false), so nothing "
             "is known of who waits for whom; switch it on and restart"
         )
-    windows = named(look.windows)
+    windows = named(beyond(look.windows))
     # A broker that has just started cannot speak of ten seconds.
     span_s = round(look.span_s, 1) or question.window_s
     if kind == "memory":

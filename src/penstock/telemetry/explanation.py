@@ -14,6 +14,7 @@ FREE: Final = "free"
 UNKNOWN: Final = "unknown"
 
 
+STORED_NOW: Final = "bytes stored in it"
 OUTSTANDING: Final = "messages outstanding"
 SENT_NOW: Final = "messages handed to it in this time"
 SENT_EVER: Final = "messages handed to it by who is connected now"
@@ -38,8 +39,9 @@ class Cause:
     """One root of the subject's blocked time.
 
     root: actor that nobody holds; reason: `cpu`, `consumer`, `disk`, `socket`, `credit`, `debt`,
-    `rate`, `flow`, `alarm:memory`, `alarm:disk`, `waiting`, `circle`, or the gate's own word where
-    nothing is known of the root; detail: the root's numbers in words; ns, share: of the subject's
+    `stuck` (takes nothing of its mailboxes), `slow` (takes less than it is offered), `rate`,
+    `flow`, `alarm:memory`, `alarm:disk`, `waiting`, `circle`, or the gate's own word where nothing
+    is known of the root; detail: the root's numbers in words; ns, share: of the subject's
     blocked time (0..1); path: actors from the subject to the root.
     """
 
@@ -73,7 +75,7 @@ class Explanation:
     blocked_ns; victims: other connections held by the first cause's root, with the share of
     their window it took; victims_more: how many beside those; unaffected: connections that were
     not throttled; loaded: the actor whose load `owners` share, or ""; owned: what is shared:
-    OUTSTANDING, SENT_NOW or SENT_EVER.
+    STORED_NOW, OUTSTANDING, SENT_NOW or SENT_EVER.
     suggestions: at most three, best first; text: the verdict in a sentence.
     """
 

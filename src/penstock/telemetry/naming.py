@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from penstock.telemetry.actor_window import ActorWindow, BlockWindow
+from penstock.telemetry.actor_window import OWED, SENT, STORED, ActorWindow, BlockWindow
+from penstock.telemetry.roots import DEBT
 from penstock.telemetry.words import name_of
 
 NAME_CHARACTERS_MAX: Final = 64
 """A longer name is cut: it comes from a stranger and stands in every line."""
 
-_KEYS_WITH_IDS: Final = ("debt:", "sent:", "credit_now:", "credit_initial:")
+_KEYS_WITH_IDS: Final = (DEBT, SENT, STORED, OWED, "credit_now:", "credit_initial:")
 
 
 def named(windows: Mapping[str, ActorWindow]) -> dict[str, ActorWindow]:

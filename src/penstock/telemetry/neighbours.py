@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.telemetry.actor_window import SENT, ActorWindow
+from penstock.telemetry.actor_window import SENT, STORED, ActorWindow
 from penstock.telemetry.explanation import (
     OUTSTANDING,
     SENT_EVER,
     SENT_NOW,
+    STORED_NOW,
     THROTTLED_SHARE,
     Cause,
     Part,
@@ -23,15 +24,16 @@ def loads(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, tuple[
     """Whose messages load the actor nearest to the root that keeps such books: (that actor, the
     largest parts, what they are parts of); ("", (), "") if nobody does.
 
-    Looked for in this order: work outstanding there now, which is the load itself; what came in
-    during the window; what came in ever. An account stands for all its connection's channels, and
-    a copy made by a fan-out counts where it went.
+    Looked for in this order: what rests there now, where that is the load (a queue over its depth
+    mark); work outstanding there; what came in during the window; what came in ever. An account
+    stands for all its connection's channels, and a copy made by a fan-out counts where it went.
     """
     for actor in reversed(cause.path):
         window = windows.get(actor)
         if window is None:
             continue
         for owned, counts in (
+            (STORED_NOW, _with_prefix(window.numbers, STORED)),
             (OUTSTANDING, _with_prefix(window.numbers, DEBT)),
             (SENT_NOW, _with_prefix(window.rates, SENT)),
             (SENT_EVER, _with_prefix(window.numbers, SENT)),

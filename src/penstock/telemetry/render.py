@@ -15,6 +15,8 @@ _AT_ROOT: Final = {
     "consumer": "waits for consumers",
     "disk": "waits for the disk",
     "socket": "waits for its peer to read",
+    "stuck": "does not take its messages",
+    "slow": "takes its messages slowly",
     "credit": "has little to do, its credit is too small",
     "debt": "has too much outstanding",
     "rate": "is reached",

@@ -7,7 +7,7 @@ outside world it waits for, and idle means that the hop in front of it is too na
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.telemetry.actor_window import ActorWindow
+from penstock.telemetry.actor_window import MAIL_SHARE, MAILBOX, OWED, ActorWindow
 from penstock.telemetry.blame import Stay
 from penstock.telemetry.explanation import THROTTLED_SHARE
 from penstock.telemetry.rates import NS_PER_S
@@ -39,12 +39,19 @@ ACCOUNT_KINDS: Final = frozenset({"conn", "chan", "user", "vhost", "node"})
 SHORT_NS: Final = 2_000_000
 """Mean hold below which an idle root means that the loop was busy elsewhere."""
 
+MAILED_SHARE: Final = 0.5
+"""A queue whose mailboxes are empty less often than this does not take what it is offered."""
+
+BUSY_LOOP_SHARE: Final = 0.7
+"""From here on an actor that was idle had to wait for its turn."""
+
 _DISK_KINDS: Final = frozenset({"disk", "store", "wal", "writer"})
 _OF_UNKNOWN_ROOT: Final = {
     "memory": "alarm:memory",
     "disk": "alarm:disk",
     "prefetch": "consumer",
     "depth": "consumer",
+    "full": "consumer",
 }
 
 
@@ -58,7 +65,7 @@ def name_cause(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[str, str
     if kind == "alarm":
         return stay.root, alarm_detail(connection_of(stay.path[0].who), window, windows)
     if kind == "socket":
-        return "socket", "the peer does not read what is written to it"
+        return "socket", _socket_detail(stay.root, windows)
     if gate == "rate":
         return "rate", "" if window is None else _limit(window)
     if gate == "flow":
@@ -71,10 +78,50 @@ def name_cause(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[str, str
         return "debt", debt_detail(window, windows)
     if kind in ("consumer", "consumers"):
         return _consumer_label(window), consumer_detail(window, windows)
-    if kind == "queue" and (gate == "depth" or _waits_for_consumers(window)):
-        return _consumer_label(window), queue_detail(window)
     stops, held_ns = _stops_of(stay, windows)
-    return _by_state(window, kind, gate, stops, held_ns)
+    if kind == "queue" and gate not in ("depth", "full") and does_not_take(window):
+        if not _is_short(stops, held_ns) and processor_share(windows) < BUSY_LOOP_SHARE:
+            return _not_taking(window)
+    elif kind == "queue" and (gate in ("depth", "full") or _waits_for_consumers(window)):
+        return _consumer_label(window), queue_detail(window)
+    found = _by_state(window, kind, gate, stops, held_ns)
+    is_idle = found[0] != "cpu" and dominant_state(window) == "idle"
+    if is_idle and processor_share(windows) >= BUSY_LOOP_SHARE:
+        share = percent(processor_share(windows))
+        return "cpu", f"the broker is busy {share} of the time with all its actors together"
+    return found
+
+
+def does_not_take(window: ActorWindow) -> bool:
+    """Whether a queue had messages in its mailboxes most of the time and was not at work."""
+    mailed = window.numbers.get(MAIL_SHARE, 0.0)
+    return mailed >= MAILED_SHARE and dominant_state(window) != "busy"
+
+
+def processor_share(windows: Mapping[str, ActorWindow]) -> float:
+    """How busy the one thread is that all actors work on, 0..1, without its system calls."""
+    span_ns = max((window.window_ns for window in windows.values()), default=0)
+    busy_ns = sum(window.times.busy_ns for window in windows.values())
+    return min(1.0, busy_ns / span_ns) if span_ns > 0 else 0.0
+
+
+def _not_taking(window: ActorWindow) -> tuple[str, str]:
+    mail = window.numbers.get(MAILBOX, 0.0)
+    taken = window.rates.get("published", 0.0)
+    waiting = f"{amount(mail)} messages wait in its mailboxes"
+    if taken == 0.0:
+        return "stuck", f"it has taken no message in this time, and {waiting}"
+    busy = state_share(window, window.times.busy_ns)
+    return "slow", f"it takes {rate(taken)} and is busy {busy}; {waiting}"
+
+
+def _socket_detail(root: str, windows: Mapping[str, ActorWindow]) -> str:
+    text = "the peer does not read what is written to it"
+    window = windows.get(f"conn:{name_of(root)}")
+    if window is None:
+        return text
+    owed = sum(count for key, count in window.numbers.items() if key.startswith(OWED))
+    return f"{text}; {size(owed)} of messages wait" if owed > 0 else text
 
 
 def dominant_state(window: ActorWindow) -> str:

@@ -86,7 +86,9 @@ class ActorSnapshot:
     bytes, consumers, prefetch (messages, 0 is unlimited), prefetch_full_share and socket_blocked
     (0..1, share of the consumers held by it), credit_now and credit_initial (messages; with
     `:PEER` appended when there are several), fsync_p50_ns, used_bytes and limit_bytes (of an
-    alarm), `debt:ACCOUNT` (messages that account has outstanding here).
+    alarm), mailbox (messages handed to a queue and not taken), `debt:ACCOUNT` (messages of that
+    account outstanding here), `stored:ACCOUNT` (bytes of it at rest here, of a deep queue only),
+    `owed:ACCOUNT` (bytes of it that wait for this connection's socket).
     labels: name (what a client calls its connection), peer (address), user, client (product and
     version), vhost.
     """

@@ -5,8 +5,9 @@ laws of the accounts hold in every window (the states sum to the window, the blo
 time). Nothing is sampled or estimated except `longest_ns`, which is exact to one period.
 
 A round may be taken in slices: each actor's snapshot then carries the moment it was taken, which is
-not before the round began. An actor's own numbers stay exact; those of two actors in one window are
-shifted against each other by at most the time a round takes.
+not before the round began, unless it has been idle since that moment. An actor's own numbers stay
+exact; those of two actors in one window are shifted against each other by at most the time a round
+takes.
 """
 
 from collections import deque
@@ -119,7 +120,7 @@ class WindowHistory:
         if trail.gone_ns is not None:
             trail.gone_ns = None
             del self._gone[snapshot.actor]
-        elif _is_still(trail.changes[-1][1], snapshot):
+        elif trail.changes[-1][1] is snapshot or _is_still(trail.changes[-1][1], snapshot):
             return
         if self._at_ns:
             self._count -= trail.trim(self._at_ns[0])

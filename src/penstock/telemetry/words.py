@@ -12,6 +12,7 @@ _WAITS_FOR: Final = {
     "pending": "waits for replies from",
     "parked": "has a publish parked at",
     "depth": "waits for room in",
+    "full": "waits for room in",
     "prefetch": "waits for acks from",
     "socket": "waits for the socket of",
     "alarm": "is stopped by",
@@ -20,6 +21,8 @@ _WAITS_FOR: Final = {
     "debt": "has used up the limit of",
     "rate": "is held by",
     "flow": "did not heed channel.flow of",
+    "forwards": "ack only after their own publishes by",
+    "owes": "has used up its limit with what waits for",
 }
 
 

@@ -14,11 +14,11 @@ def test_each_kind(kind: str) -> None:
     )
     assert (exchange.kind, exchange.name, exchange.arguments) == (kind, "x", {"a": 1})
     assert exchange.durable and exchange.auto_delete and exchange.internal
-    assert exchange.needs_headers == (kind == "headers")
-    assert exchange.needs_key == (kind in ("direct", "topic"))
+    assert exchange.needs_headers == (kind in ("headers", "x-random"))
+    assert exchange.needs_key == (kind in ("direct", "topic", "x-consistent-hash"))
 
 
-@pytest.mark.parametrize("kind", ["xyz", "", "Direct", "x-consistent-hash"])
+@pytest.mark.parametrize("kind", ["xyz", "", "Direct", "x-recent-history"])
 def test_an_unknown_kind_closes_the_channel(kind: str) -> None:
     with pytest.raises(ChannelFault) as refusal:
         make_exchange(kind, "x")

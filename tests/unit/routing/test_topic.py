@@ -3,7 +3,10 @@
 import pytest
 
 from penstock.routing.destination import Destination
-from penstock.routing.topic import TopicExchange, words_of
+from penstock.routing.directory import QueueDirectory
+from penstock.routing.exchange import words_of
+from penstock.routing.router import Router
+from penstock.routing.topic import TopicExchange
 
 LEVELS = 28
 
@@ -131,3 +134,35 @@ def test_mixed_branches_share_the_bound() -> None:
     assert steps(exchange, ".".join(["a"] * 12)) == exchange.node_count
     assert len(match(exchange, ".".join(["a"] * 12))) == 4096
     assert steps(exchange, "b." + ".".join(["a"] * 11)) == 1 + (exchange.node_count - 1) // 2
+
+
+def test_a_chain_of_levels_splits_the_key_once() -> None:
+    """The native delayed delivery of task queues: an exchange a level, each bound to the next."""
+    router = Router(QueueDirectory())
+    levels = [TopicExchange(f"level {level}", True, False, False, None) for level in range(LEVELS)]
+    end = Destination("end")
+    for level, exchange in enumerate(levels):
+        router.add_exchange(exchange)
+        stars = ["*"] * level
+        exchange.bind(Destination(f"wait {level}"), ".".join([*stars, "1", "#"]), None)
+        following = levels[level + 1] if level + 1 < LEVELS else end
+        exchange.bind(following, ".".join([*stars, "0", "#"]), None)
+    for waiting in (0, 13, LEVELS - 1):
+        bits = ["0"] * LEVELS
+        bits[waiting] = "1"
+        key = ".".join(bits) + ".celery"
+        assert [found.name for found in router.route(levels[0], [key], None)] == [f"wait {waiting}"]
+    key = ".".join(["0"] * LEVELS)
+    assert router.route(levels[0], [key], None) == [end]
+    assert router.words_of(key) is router.words_of(key)
+    assert steps(levels[-1], key) == LEVELS + 1
+
+
+def test_keys_of_one_publish_do_not_share_words() -> None:
+    router, exchange = Router(QueueDirectory()), topic()
+    router.add_exchange(exchange)
+    first, second = Destination("1"), Destination("2")
+    exchange.bind(first, "a.*", None)
+    exchange.bind(second, "b.#.c", None)
+    assert router.route(exchange, ["a.b", "b.c", "a.c"], None) == [first, second]
+    assert router.route(exchange, ["b.x.c"], None) == [second]

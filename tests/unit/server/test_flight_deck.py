@@ -12,6 +12,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import INCIDENTS_KEPT
 from penstock.broker import views
 from penstock.broker.broker import Broker
+from penstock.broker.view_memory import ViewMemory
 from penstock.protocol import methods as m
 from penstock.server import flight_deck
 from penstock.server.flight_deck import FlightDeck, without_secrets
@@ -112,7 +113,7 @@ def test_what_goes_while_a_round_is_taken_does_no_harm(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def broken(broker: Broker) -> Iterator[ActorSnapshot]:
+def broken(broker: Broker, memory: ViewMemory | None = None) -> Iterator[ActorSnapshot]:
     yield next(views.each_snapshot(broker))
     raise KeyError("a bug")
 

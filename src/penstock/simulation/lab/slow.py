@@ -88,7 +88,7 @@ class SlowQueue:
         waiting = actor.pending[room:]
         actor.pending = actor.pending[:room]
         taken_before, bytes_before = int(actor.messages.publish_count), self._bytes_in()
-        self._turn(room // len(actor.pending), now_ns)
+        self._turn(room // len(actor.pending))
         actor.pending = waiting + actor.pending
         taken = int(actor.messages.publish_count) - taken_before
         kib = (bytes_before - self._bytes_in()) / 1024
@@ -103,16 +103,18 @@ class SlowQueue:
         actor.pending = []
         if actor.is_deep:
             # Consumers may have taken enough: only a turn finds that out.
-            self._turn(GIVE_MESSAGES, now_ns)
+            self._turn(GIVE_MESSAGES)
         while actor.is_alive and actor.ready and actor.messages.ready_count() > 0:
-            self._turn(GIVE_MESSAGES, now_ns)
+            self._turn(GIVE_MESSAGES)
         actor.pending = waiting + actor.pending
 
-    def _turn(self, budget: int, now_ns: int) -> None:
+    def _turn(self, budget: int) -> None:
         actor = self.actor
-        actor.time.enter(BUSY, now_ns)
+        # By the broker's own clock, which may be ahead of when this was due.
+        clock = self.scheduler.clock
+        actor.time.enter(BUSY, clock.monotonic_ns())
         actor.turn(budget)
-        actor.time.enter(actor.rest_state(), now_ns)
+        actor.time.enter(actor.rest_state(), clock.monotonic_ns())
         # A turn may have woken it; it still is where it was, outside the line.
         actor.is_ready = True
 

@@ -1,0 +1,88 @@
+"""What the dead letters of all queues share: where queues and timers are, bounds, the log."""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.base.limits import (
+    DEAD_LETTER_BACKLOG,
+    DEAD_LETTER_BACKLOG_BYTES,
+    DEAD_LETTER_RETRY_MS,
+    DEAD_LETTER_WINDOW,
+    DEAD_LETTER_WINDOW_BYTES,
+)
+from penstock.broker.dead_lane import LetterBox
+from penstock.broker.log import Log
+from penstock.broker.queue_actor import QueueActor
+from penstock.broker.vhost import VirtualHost
+from penstock.flow.due import DueLine
+from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
+from penstock.protocol.values import Table, decode_table
+from penstock.queues.dead_letter import Obituary
+from penstock.routing.exchange import Exchange
+
+NS_PER_MS: Final = 1_000_000
+
+
+class LetterDesk:
+    """vhosts: of the broker, live; dues: where timers stand; window, window_bytes: letters of one
+    queue under way, window 0 for any number (RabbitMQ's at-most-once); backlog, backlog_bytes: of
+    one queue; retry_ns: until an unconfirmed letter is published again."""
+
+    __slots__ = (
+        "backlog",
+        "backlog_bytes",
+        "confirmed_window",
+        "dues",
+        "log",
+        "retry_ns",
+        "vhosts",
+        "window",
+        "window_bytes",
+    )
+
+    def __init__(
+        self, vhosts: dict[str, VirtualHost], dues: DueLine, log: Log, is_bounded: bool
+    ) -> None:
+        self.vhosts = vhosts
+        self.dues = dues
+        self.log = log
+        self.window = DEAD_LETTER_WINDOW.default if is_bounded else 0
+        self.confirmed_window = DEAD_LETTER_WINDOW.default
+        self.window_bytes: i64 = DEAD_LETTER_WINDOW_BYTES.default
+        self.backlog: i64 = DEAD_LETTER_BACKLOG.default
+        self.backlog_bytes: i64 = DEAD_LETTER_BACKLOG_BYTES.default
+        self.retry_ns = DEAD_LETTER_RETRY_MS.default * NS_PER_MS
+
+    def window_of(self, is_confirmed: bool) -> int:
+        """Letters of one queue under way; with a confirm each, as RabbitMQ's, always bounded."""
+        return self.confirmed_window if is_confirmed else self.window
+
+    def headers_for(self, vhost: VirtualHost, exchange: Exchange, written: Obituary) -> Table:
+        """The headers a route from `exchange` may depend on, {} when it does not."""
+        if not vhost.router.needs_headers(exchange):
+            return {}
+        header = written.message.header()
+        span = headers_table_span(header, PROPERTIES_OFFSET)
+        return {} if span is None else decode_table(header, span[0], span[1])[0]
+
+    def is_ring(self, start: QueueActor) -> bool:
+        """Whether the letters of `start` wait for targets that wait, over others, for `start`."""
+        pending = [start]
+        seen = {start}
+        while pending:
+            actor = pending.pop()
+            ruling = actor.ruling
+            box = None if ruling is None else ruling.dead_letters
+            if not isinstance(box, LetterBox) or not box.is_stalled():
+                continue
+            for lane in box.lanes.values():
+                target = lane.receiving
+                if not lane.waits() or not isinstance(target, QueueActor):
+                    continue
+                if target is start:
+                    return True
+                if target not in seen:
+                    seen.add(target)
+                    pending.append(target)
+        return False

@@ -1,0 +1,70 @@
+"""What the pages of users, virtual hosts and the node say in a round, added up while it is walked.
+
+A page's own total goes through everything below it at once, which for thousands of connections is
+longer than a loop may be held. Here each connection adds itself when the walk is at it, and what is
+left are the pages of connections that have ended.
+"""
+
+from penstock.flow.account import Account
+
+
+class Sum:
+    """Of one page with everything below it, debt and stored; ended_bytes: of it, what connections
+    that have ended left directly below."""
+
+    __slots__ = ("debt_bytes", "debt_messages", "ended_bytes", "stored_bytes", "stored_messages")
+
+    def __init__(self) -> None:
+        self.debt_messages = 0
+        self.debt_bytes = 0
+        self.stored_messages = 0
+        self.stored_bytes = 0
+        self.ended_bytes = 0
+
+    def add_own(self, page: Account) -> None:
+        self.debt_messages += int(page.debt_messages)
+        self.debt_bytes += int(page.debt_bytes)
+        self.stored_messages += int(page.stored_messages)
+        self.stored_bytes += int(page.stored_bytes)
+
+    def add(self, other: "Sum") -> None:
+        self.debt_messages += other.debt_messages
+        self.debt_bytes += other.debt_bytes
+        self.stored_messages += other.stored_messages
+        self.stored_bytes += other.stored_bytes
+
+
+class PageSums:
+    """The sums of one round. Owner: the walk."""
+
+    __slots__ = ("_open", "_whole")
+
+    def __init__(self) -> None:
+        self._open: dict[str, Sum] = {}
+        self._whole: dict[str, Sum] = {}
+
+    def met(self, page: Account) -> None:
+        """The walk is at the connection whose page this is."""
+        parent = page.parent
+        if parent is not None:
+            above = self._open.get(parent.name)
+            if above is None:
+                above = self._open[parent.name] = Sum()
+            above.add_own(page)
+
+    def of(self, page: Account) -> Sum:
+        """The sum of a page that is not a connection's, when every connection was met."""
+        known = self._whole.get(page.name)
+        if known is not None:
+            return known
+        whole = self._whole[page.name] = Sum()
+        whole.add_own(page)
+        if page.name in self._open:
+            whole.add(self._open[page.name])
+        for child in page.children.values():
+            if child.is_closed:
+                whole.add_own(child)
+                whole.ended_bytes += int(child.debt_bytes + child.stored_bytes)
+            elif not child.name.startswith("conn:"):
+                whole.add(self.of(child))
+        return whole

@@ -1,0 +1,119 @@
+"""`penstock queues`: what is in the queues of a running broker, by which rules, and what they gave
+up; pausing and resuming one."""
+
+import click
+import msgspec
+
+from penstock.cli.flow import asking, limited
+from penstock.cli.tables import Cell, Column, console, more, say, show, table
+from penstock.server.control_client import ask, control_path
+from penstock.server.questions_queues import SORTS
+from penstock.telemetry.words import amount, size
+
+RED = "bold red"
+YELLOW = "yellow"
+FAINT = "dim"
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+@asking
+@limited
+@click.option("--vhost", default="", help="Only this virtual host.")
+@click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True)
+def queues(
+    context: click.Context, port: int, control: str, form: str, limit: int, vhost: str, sort: str
+) -> None:
+    """List queues: what is ready and unanswered, rates, rules in force, and what was dropped.
+
+    IN and OUT are messages a second over the last ten seconds; BYTES what ready and unanswered
+    messages take in memory. DROPPED counts by reason since the queue was declared; DEAD LETTERS
+    what of it went to the dead-letter exchange, what was lost on the way, and what waits.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    answer = _ask(port, control, {"do": "list", "vhost": vhost, "sort": sort, "limit": limit})
+    if form == "json":
+        click.echo(msgspec.json.encode(answer).decode())
+    else:
+        _show_queues(answer)
+
+
+@queues.command()
+@click.argument("name")
+@asking
+def pause(name: str, port: int, control: str, form: str) -> None:
+    """Give consumers of NAME nothing until it is resumed; publishes are taken as ever."""
+    _say_paused(_ask(port, control, {"do": "pause", "name": name}), form)
+
+
+@queues.command()
+@click.argument("name")
+@asking
+def resume(name: str, port: int, control: str, form: str) -> None:
+    """Let the consumers of NAME have its messages again."""
+    _say_paused(_ask(port, control, {"do": "resume", "name": name}), form)
+
+
+def _ask(port: int, control: str, question: dict[str, object]) -> dict[str, object]:
+    return ask(control or control_path(port), {"op": "queues", **question})
+
+
+def _say_paused(answer: dict[str, object], form: str) -> None:
+    if form == "json":
+        click.echo(msgspec.json.encode(answer).decode())
+        return
+    now = "is paused" if answer["is_paused"] else "is running"
+    as_before = "" if answer["is_paused"] != answer["was_paused"] else ", as it was"
+    say(console(), f"{answer['queue']} {now}{as_before}")
+
+
+def _show_queues(answer: dict[str, object]) -> None:
+    rows, total = answer["queues"], answer["total"]
+    assert isinstance(rows, list) and isinstance(total, int), "the broker answers so"
+    screen = console()
+    if not rows:
+        say(screen, "no queues")
+        return
+    columns = (
+        Column("QUEUE", is_name=True),
+        Column("STATE"),
+        Column("READY", is_number=True),
+        Column("UNACKED", is_number=True),
+        Column("BYTES", is_number=True),
+        Column("CONSUMERS", is_number=True),
+        Column("IN/S", is_number=True),
+        Column("OUT/S", is_number=True),
+        Column("RULES", is_prose=True),
+        Column("DROPPED", is_prose=True),
+        Column("DEAD LETTERS", is_prose=True),
+    )
+    show(screen, table(columns, [_queue(row) for row in rows]))
+    cut = more(total - len(rows), "queues")
+    if cut:
+        say(screen, cut, FAINT)
+
+
+def _queue(row: dict[str, object]) -> list[Cell | str]:
+    state = str(row["state"])
+    styles = {"full": RED, "deep": RED, "paused": YELLOW}
+    rules, drops, letters = row["rules"], row["drops"], row["dead_letters"]
+    assert isinstance(rules, dict) and isinstance(drops, dict), "the broker answers so"
+    assert isinstance(letters, dict), "the broker answers so"
+    return [
+        str(row["name"]),
+        Cell(state, styles.get(state, "")),
+        _count(row["ready"]),
+        _count(row["unacked"]),
+        size(int(str(row["bytes"]))),
+        str(row["consumers"]),
+        amount(float(str(row["in_rate"]))),
+        amount(float(str(row["out_rate"]))),
+        ", ".join(f"{name} {text or '(default)'}" for name, text in rules.items()),
+        ", ".join(f"{name} {amount(count)}" for name, count in drops.items()),
+        ", ".join(f"{name} {amount(count)}" for name, count in letters.items()),
+    ]
+
+
+def _count(value: object) -> str:
+    return amount(int(str(value)))

@@ -1,0 +1,236 @@
+"""Bugs that were made on purpose in the queue with rules, each where it could really be made.
+
+Every one is a RuledMessages or a Ruling with one thing wrong; the machine has to notice.
+"""
+
+from penstock.broker.lane import Lane
+from penstock.broker.ruling import Ruling
+from penstock.protocol.content import Message
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.records import FLAGS_AT, Record
+from penstock.queues.ruled import RuledMessages
+from penstock.queues.rules import (
+    BACKPRESSURE,
+    REASON_EXPIRED,
+    REASON_MAXLEN,
+    REASON_SUPERSEDED,
+)
+
+
+class BuggyRuling(Ruling):
+    """Takes its messages from `messages`. Nominal base."""
+
+    messages: type[RuledMessages] = RuledMessages
+
+    def make_records(self) -> RuledMessages:
+        return self.messages(self.rules, self)
+
+
+# -- messages --------------------------------------------------------------------------------------
+
+
+class RequeuesToTheBack(RuledMessages):
+    def put_back(self, position: int, message: Message) -> None:
+        super().put_back(position, message)
+        for level in self.levels:
+            for record in list(level.returned):
+                if record.position == position:
+                    level.returned.remove(record)
+                    level.line.append(record)
+
+
+class ForgetsRedelivered(RuledMessages):
+    def take(self) -> Message:
+        message = super().take()
+        self.redelivered = False
+        return message
+
+
+class RenewsTheLifetimeOfWhatComesBack(RuledMessages):
+    def put_back(self, position: int, message: Message) -> None:
+        record = self.out.get(position)
+        if record is not None and record.expires_ns >= 0:
+            record.expires_ns = self.now_ns + 20_000_000
+        super().put_back(position, message)
+
+
+class ExpiresOneInstantLate(RuledMessages):
+    def expire(self, now_ns: int, budget: int) -> int:
+        return super().expire(now_ns - 1, budget)
+
+
+class DeliversTheDead(RuledMessages):
+    def find_live(self, now_ns: int, budget: int) -> bool:
+        return super().find_live(0, budget)
+
+
+class LooksAtTheTopLevelOnly(RuledMessages):
+    def expire(self, now_ns: int, budget: int) -> int:
+        levels = self.levels
+        kept = levels[:-1]
+        if self.count == 0 or len(levels) == 1:
+            return super().expire(now_ns, budget)
+        self.levels = [levels[-1]]
+        dropped = super().expire(now_ns, budget)
+        self.levels = [*kept, levels[-1]]
+        return dropped
+
+
+class IgnoresPriorityOfWhatComesBack(RuledMessages):
+    def put_back(self, position: int, message: Message) -> None:
+        record = self.out.get(position)
+        if record is not None:
+            record.level = 0
+        super().put_back(position, message)
+
+
+class CountsOneRedeliveryTooMany(RuledMessages):
+    def put_back(self, position: int, message: Message) -> None:
+        record = self.out.get(position)
+        if record is not None and record.deliveries == 0:
+            record.deliveries = -1
+        super().put_back(position, message)
+
+
+class SupersedesAtTheBack(RuledMessages):
+    def _supersede(self, record: Record, message: Message, flags: int) -> None:
+        for level in self.levels:
+            if record in level.line:
+                level.line.remove(record)
+                level.line.append(record)
+        super()._supersede(record, message, flags)
+
+
+class SupersedesWithoutACount(RuledMessages):
+    def _supersede(self, record: Record, message: Message, flags: int) -> None:
+        overtaken = record.message
+        super()._supersede(record, message, flags)
+        counts = self.sink
+        assert isinstance(counts, Ruling)
+        counts.drops[REASON_SUPERSEDED] -= 1
+        assert overtaken is not message
+
+
+class KeepsTheOlderLastValue(RuledMessages):
+    def put_back(self, position: int, message: Message) -> None:
+        record = self.out.get(position)
+        if record is not None:
+            record.key = ""
+        super().put_back(position, message)
+
+
+class PurgesWithoutRepaying(RuledMessages):
+    def purge(self) -> int:
+        for message in self.ready_messages():
+            message.origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+        return super().purge()
+
+
+# -- the ruling ------------------------------------------------------------------------------------
+
+
+class DropsTheTail(BuggyRuling):
+    def _drop_over(self) -> bool:
+        messages = self.actor.messages
+        while self.rules.overflow == 0 and self.rules.is_over(
+            messages.ready_count(), self.body_bytes()
+        ):
+            lines = [] if self.records is None else [one.line for one in self.records.levels]
+            if self.records is None or not lines[0]:
+                return super()._drop_over()
+            record = lines[0].pop()
+            self.records._counted(record, -1)
+            self.dropped(record.message, REASON_MAXLEN)
+        return False
+
+
+class DropsBeforeItGives(BuggyRuling):
+    def _take_lanes(self, budget: int) -> None:
+        super()._take_lanes(budget)
+        ready = self.actor.ready
+        self.actor.ready = []
+        self._drop_over()
+        self.actor.ready = ready
+
+
+class CountsTheUnanswered(BuggyRuling):
+    def _is_beyond(self, message: Message, is_holding: bool) -> bool:
+        return super()._is_beyond(message, is_holding) or (
+            self.rules.max_length >= 0 and self.actor.unacked_count >= self.rules.max_length
+        )
+
+
+class AcceptsWhatItRefuses(BuggyRuling):
+    def take_lane(self, lane: Lane, budget: int) -> bool:
+        before = int(self.drops[6])
+        items = list(lane.items)
+        answer = super().take_lane(lane, budget)
+        if self.drops[6] > before:
+            lane.answerable.accepted(items[-1:], 1)
+        return answer
+
+
+class TakesWhenItIsFull(BuggyRuling):
+    def _is_beyond(self, message: Message, is_holding: bool) -> bool:
+        return not is_holding and super()._is_beyond(message, is_holding)
+
+
+class StaysFull(BuggyRuling):
+    def freed(self) -> None:
+        if self.rules.overflow != BACKPRESSURE:
+            super().freed()
+
+
+class ForgetsToSetTheTimer(BuggyRuling):
+    def _arm(self) -> None:
+        if self.records is not None and self.records.count < 2:
+            super()._arm()
+
+
+class RepaysTheDeadTwice(BuggyRuling):
+    def dropped(self, message: Message, reason: int) -> None:
+        super().dropped(message, reason)
+        if reason == REASON_EXPIRED and message.origin.name and message.raw[FLAGS_AT] & 1:
+            message.origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+
+
+PLAIN = {"ttl": None, "length": None, "size": None, "priorities": 0, "limit": None}
+AGED = {**PLAIN, "ttl": 5, "last_value": ""}
+FIRST = {**PLAIN, "priorities": 2, "last_value": ""}
+LAST = {**PLAIN, "last_value": "routing-key"}
+SHORT = {**PLAIN, "length": 2, "last_value": ""}
+
+MESSAGES: dict[type[RuledMessages], dict[str, object]] = {
+    RequeuesToTheBack: FIRST,
+    ForgetsRedelivered: FIRST,
+    RenewsTheLifetimeOfWhatComesBack: AGED,
+    ExpiresOneInstantLate: AGED,
+    DeliversTheDead: {**PLAIN, "last_value": ""},
+    LooksAtTheTopLevelOnly: {**FIRST, "ttl": 5},
+    IgnoresPriorityOfWhatComesBack: FIRST,
+    CountsOneRedeliveryTooMany: {**PLAIN, "limit": 1},
+    SupersedesAtTheBack: LAST,
+    SupersedesWithoutACount: LAST,
+    KeepsTheOlderLastValue: LAST,
+    PurgesWithoutRepaying: AGED,
+}
+RULINGS: dict[type[Ruling], dict[str, object]] = {
+    DropsTheTail: {**SHORT, "overflow": 0, "size": 30},
+    DropsBeforeItGives: {**SHORT, "overflow": 0},
+    CountsTheUnanswered: {**SHORT, "overflow": 1},
+    AcceptsWhatItRefuses: {**SHORT, "overflow": 1},
+    TakesWhenItIsFull: {**SHORT, "overflow": 3},
+    StaysFull: {**SHORT, "overflow": 3},
+    ForgetsToSetTheTimer: AGED,
+    RepaysTheDeadTwice: PLAIN,
+}
+"""Each bug, and the kind of rules under which it shows."""
+
+
+def planted() -> list[tuple[type[Ruling], dict[str, object]]]:
+    """Every bug as a Ruling, and rules to try it with."""
+    made: list[tuple[type[Ruling], dict[str, object]]] = [
+        (type(one.__name__, (BuggyRuling,), {"messages": one}), rules)
+        for one, rules in MESSAGES.items()
+    ]
+    return [*made, *RULINGS.items()]

@@ -1,0 +1,33 @@
+"""The machine of test_ruled_queue notices every bug of a planted list."""
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from penstock.broker.ruling import Ruling
+from tests.property.planted_queue_bugs import planted
+from tests.property.ruled_queue import RuledQueue
+
+SEARCH = settings(
+    max_examples=1500,
+    stateful_step_count=12,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=False,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_the_list_is_long_enough() -> None:
+    assert len(planted()) >= 15
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules"), planted(), ids=[kind.__name__ for kind, _ in planted()]
+)
+def test_it_is_found(kind: type[Ruling], rules: dict[str, object]) -> None:
+    machine = type("Planted", (RuledQueue,), {"kind": kind, "fixed": rules, "prefetch": 2})
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(machine, settings=SEARCH)

@@ -1,0 +1,413 @@
+"""Dead letters of one queue: window, backlog, strategies, ends, counts and books."""
+
+import pytest
+
+from penstock.protocol import methods as m
+from penstock.protocol.property_lookup import EXPIRATION, HEADERS
+from penstock.protocol.values import Table
+from penstock.queues.records import NO_BOUND
+from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED
+from penstock.telemetry.events import ESCAPE
+from tests.unit.broker.letter_bed import LetterBed, headers_of
+from tests.unit.broker.peer import publish
+
+RETRY_MS = 1000
+
+
+@pytest.fixture
+def bed() -> LetterBed:
+    bed = LetterBed()
+    bed.declare("dead")
+    return bed
+
+
+# -- the window and the backlog ----------------------------------------------------------------
+
+
+def test_rejected_letters_beyond_the_window_wait_in_the_queue_in_order(bed: LetterBed) -> None:
+    bed.declare("q", "dead")
+    bed.fill("q", 100)
+    bed.park("dead")
+    bed.reject("q", 100)
+    letters = bed.letters("q")
+    assert (letters.count, len(letters.late)) == (32, 68)
+    assert letters.held_bytes == sum(letter.size for letter in letters.late) > 0
+    assert letters.numbers()["dead_letters_waiting"] == 68
+    assert bed.broker.node_account.total_stored_messages() == 100
+    bed.unpark("dead")
+    assert bed.bodies("dead") == [b"%06d" % number for number in range(100)]
+    assert letters.held_bytes == 0 and letters.numbers() == {"dead_lettered:rejected": 100.0}
+    bed.check_books()
+
+
+def test_beyond_the_bound_of_the_backlog_they_are_lost_and_counted(bed: LetterBed) -> None:
+    bed.declare("q", "dead")
+    bed.letters("q").desk.backlog = 10
+    bed.fill("q", 100)
+    bed.park("dead")
+    bed.reject("q", 100)
+    assert bed.lost("q") == {"overflow": 100 - 32 - 10}
+    bed.unpark("dead")
+    assert bed.ready("dead") == 42
+    bed.check_books()
+
+
+def test_the_backlog_is_bounded_in_bytes_as_well(bed: LetterBed) -> None:
+    bed.declare("q", "dead")
+    bed.letters("q").desk.backlog_bytes = 1000
+    bed.fill("q", 100)
+    bed.park("dead")
+    bed.reject("q", 100)
+    assert 0 < bed.letters("q").held_bytes <= 1000
+    assert bed.lost("q")["overflow"] == 68 - len(bed.letters("q").late)
+
+
+def test_the_window_is_bounded_in_bytes_but_lets_one_pass(bed: LetterBed) -> None:
+    bed.declare("q", "dead", message_ttl=10)
+    bed.letters("q").desk.window_bytes = 1
+    bed.park("dead")
+    bed.fill("q", 5)
+    bed.wait(100)
+    assert (bed.letters("q").count, bed.ready("q")) == (1, 4)
+    bed.unpark("dead")
+    assert (bed.ready("q"), bed.ready("dead")) == (0, 5)
+
+
+def test_letters_that_wait_count_for_the_depth_mark(bed: LetterBed) -> None:
+    actor = bed.declare("q", "dead")
+    bed.fill("q", 100)
+    bed.park("dead")
+    bed.reject("q", 100)
+    actor.depth_bytes = 5000
+    bed.fill("q", 1)
+    assert actor.is_deep
+    bed.unpark("dead")
+    assert not actor.is_deep
+
+
+def test_room_is_for_what_expires_alone(bed: LetterBed) -> None:
+    bed.declare("q", "dead", message_ttl=10)
+    letters = bed.letters("q")
+    assert (letters.room(REASON_EXPIRED), letters.room(REASON_REJECTED)) == (32, NO_BOUND)
+    bed.park("dead")
+    bed.fill("q", 40)
+    bed.wait(100)
+    assert (letters.room(REASON_EXPIRED), letters.room(REASON_REJECTED)) == (0, NO_BOUND)
+
+
+def test_a_get_finds_no_dead_message_while_there_is_no_room(bed: LetterBed) -> None:
+    bed.declare("q", "dead", message_ttl=10)
+    bed.park("dead")
+    bed.fill("q", 40)
+    bed.wait(100)
+    bed.peer.call(1, m.BasicGet("q", True), m.BasicGetEmpty)
+    assert bed.ready("q") == 8
+
+
+def test_the_first_cause_pays_for_letters_on_their_way_and_where_they_rest(bed: LetterBed) -> None:
+    writer = bed.connect("writer")
+    bed.declare("q", "dead")
+    bed.fill("q", 3, writer)
+    bed.park("dead")
+    bed.reject("q", 3)
+    page = writer.connection.account
+    assert (page.total_messages(), page.total_stored_messages()) == (3, 3)
+    bed.unpark("dead")
+    assert (page.total_messages(), page.total_stored_messages()) == (0, 3)
+    bed.check_books()
+
+
+def test_a_rate_limit_of_the_target_holds_its_letters(bed: LetterBed) -> None:
+    bed.declare("q", "dead")
+    bed.broker.settings.get("rate.queue.messages").of("/dead").write("10/s")
+    bed.fill("q", 200)
+    bed.reject("q", 200)
+    assert len(bed.letters("q").late) > 100
+    bed.wait(60_000)
+    assert (bed.ready("dead"), len(bed.letters("q").late)) == (200, 0)
+    bed.check_books()
+
+
+# -- where they go -------------------------------------------------------------------------------
+
+
+def test_a_missing_exchange_loses_them_and_is_logged_once(bed: LetterBed) -> None:
+    bed.declare("q", dead_letter_exchange="nowhere")
+    bed.fill("q", 3)
+    bed.reject("q", 3)
+    assert bed.lost("q") == {"no exchange": 3}
+    lines = [line for line in bed.log.lines if "nowhere" in line]
+    assert len(lines) == 1 and "queue:/q" in lines[0] and "lost" in lines[0]
+    bed.check_books()
+
+
+def test_an_exchange_without_a_binding_loses_them(bed: LetterBed) -> None:
+    bed.declare("q", dead_letter_exchange="amq.direct")
+    bed.fill("q", 2)
+    bed.reject("q", 2)
+    assert bed.lost("q") == {"no route": 2}
+    bed.check_books()
+
+
+def test_a_fan_out_takes_one_place_and_is_over_when_all_have_it(bed: LetterBed) -> None:
+    bed.declare("dead2")
+    for name in ("dead", "dead2"):
+        bed.peer.call(1, m.QueueBind(name, "amq.fanout", ""), m.QueueBindOk)
+    bed.declare("q", dead_letter_exchange="amq.fanout")
+    bed.park("dead2")
+    bed.fill("q", 2)
+    bed.reject("q", 2)
+    assert (bed.ready("dead"), bed.letters("q").count) == (2, 2)
+    bed.unpark("dead2")
+    assert (bed.ready("dead2"), bed.letters("q").count) == (2, 0)
+    assert bed.sent("q") == {"rejected": 2}
+    bed.check_books()
+
+
+def test_a_headers_exchange_sees_the_headers_of_the_letter(bed: LetterBed) -> None:
+    matched: Table = {"x-match": "any-with-x", "x-first-death-reason": "rejected"}
+    bed.peer.call(1, m.QueueBind("dead", "amq.headers", "", arguments=matched), m.QueueBindOk)
+    bed.declare("q", dead_letter_exchange="amq.headers")
+    bed.fill("q", 1)
+    bed.reject("q", 1)
+    assert bed.ready("dead") == 1
+
+
+def test_a_cycle_is_dropped_and_told_once(bed: LetterBed) -> None:
+    bed.declare("q", "q", message_ttl=10)
+    bed.fill("q", 3)
+    bed.wait(100)
+    assert (bed.ready("q"), bed.lost("q")) == (0, {"cycle": 3})
+    assert sum("has been in queue 'q' before" in line for line in bed.log.lines) == 1
+    bed.check_books()
+
+
+def test_a_target_that_refuses_loses_its_copy(bed: LetterBed) -> None:
+    bed.declare("small", max_length=1, overflow="reject-publish")
+    bed.declare("q", "small")
+    bed.fill("q", 3)
+    bed.reject("q", 3)
+    assert (bed.ready("small"), bed.lost("q")) == (1, {"refused": 2})
+    bed.check_books()
+
+
+def test_headers_that_were_never_sound_are_dropped_and_harm_nobody(bed: LetterBed) -> None:
+    bed.declare("q", "dead")
+    broken = b"\x00\x00\x00\x09\x07x-death\xff"
+    bed.peer.send(publish(1, "", "q", b"m", (HEADERS, broken)))
+    bed.reject("q", 1)
+    assert bed.lost("q") == {"malformed": 1}
+    bed.check_books()
+
+
+def test_a_publisher_is_confirmed_whatever_becomes_of_the_letter(bed: LetterBed) -> None:
+    bed.declare("q", dead_letter_exchange="nowhere")
+    bed.peer.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
+    bed.peer.send(publish(1, "", "q", b"m", (EXPIRATION, b"\x010")))
+    assert bed.peer.confirmed() == {1: "ack"}
+    assert bed.lost("q") == {"no exchange": 1}
+
+
+def test_a_delivery_limit_leads_to_the_exchange(bed: LetterBed) -> None:
+    bed.declare("q", "dead", delivery_limit=1)
+    bed.fill("q", 1)
+    for _ in range(2):
+        tag = bed.peer.call(1, m.BasicGet("q", False), m.BasicGetOk).delivery_tag
+        bed.peer.say(1, m.BasicReject(tag, True))
+    bed.wait(100)
+    assert headers_of(bed.actor("dead"))["x-first-death-reason"] == "delivery_limit"
+
+
+# -- ends ----------------------------------------------------------------------------------------
+
+
+def test_what_waits_is_still_sent_when_the_queue_is_deleted(bed: LetterBed) -> None:
+    bed.declare("q", "dead")
+    bed.fill("q", 100)
+    bed.park("dead")
+    bed.reject("q", 100)
+    bed.peer.call(1, m.QueueDelete("q"), m.QueueDeleteOk)
+    assert not bed.actor("dead").lanes
+    bed.unpark("dead")
+    assert bed.ready("dead") == 100
+    bed.check_books()
+
+
+def test_a_target_that_is_deleted_takes_its_letters_along(bed: LetterBed) -> None:
+    bed.declare("q", "dead")
+    bed.fill("q", 50)
+    bed.park("dead")
+    bed.reject("q", 50)
+    bed.remove("dead")
+    assert bed.lost("q") == {"refused": 32, "no route": 18}
+    assert bed.letters("q").count == 0
+    # Declared again it is another queue, with a lane of its own.
+    bed.declare("dead")
+    bed.fill("q", 1)
+    bed.reject("q", 1)
+    assert bed.ready("dead") == 1 and len(bed.letters("q").lanes) == 1
+    bed.check_books()
+
+
+def test_a_connection_that_ends_leaves_its_letters_where_they_are(bed: LetterBed) -> None:
+    writer = bed.connect("writer")
+    bed.declare("q", "dead")
+    bed.fill("q", 50, writer)
+    bed.park("dead")
+    bed.reject("q", 50)
+    writer.hang_up()
+    bed.unpark("dead")
+    assert bed.ready("dead") == 50
+    bed.peer.call(1, m.QueuePurge("dead"), m.QueuePurgeOk)
+    assert bed.broker.node_account.total_stored_messages() == 0
+
+
+def test_rejections_of_a_queue_that_is_gone_go_nowhere(bed: LetterBed) -> None:
+    bed.declare("q", "dead")
+    bed.fill("q", 1)
+    tag = bed.peer.call(1, m.BasicGet("q", False), m.BasicGetOk).delivery_tag
+    bed.peer.call(1, m.QueueDelete("q"), m.QueueDeleteOk)
+    bed.peer.say(1, m.BasicReject(tag, False))
+    assert bed.ready("dead") == 0
+    bed.check_books()
+
+
+# -- at least once -------------------------------------------------------------------------------
+
+
+def confirmed(bed: LetterBed, target: str | None, **arguments: str | int) -> None:
+    bed.declare(
+        "q", target, dead_letter_strategy="at-least-once", overflow="reject-publish", **arguments
+    )
+
+
+def test_at_least_once_rests_in_its_queue_until_it_is_confirmed(bed: LetterBed) -> None:
+    confirmed(bed, "dead")
+    bed.park("dead")
+    bed.fill("q", 1)
+    bed.reject("q", 1)
+    assert bed.letters("q").held_bytes > 0 and bed.sent("q") == {}
+    bed.unpark("dead")
+    assert bed.letters("q").held_bytes == 0 and bed.sent("q") == {"rejected": 1}
+    bed.check_books()
+
+
+def test_at_least_once_unroutable_is_kept_and_tried_again(bed: LetterBed) -> None:
+    confirmed(bed, None, dead_letter_exchange="amq.direct", message_ttl=10)
+    bed.fill("q", 40)
+    bed.wait(5 * RETRY_MS)
+    letters = bed.letters("q")
+    assert (letters.count, len(letters.stuck), bed.ready("q")) == (32, 32, 8)
+    assert bed.lost("q") == {}
+    assert sum("kept and tried again" in line for line in bed.log.lines) == 1
+    bed.check_books()
+    bed.peer.call(1, m.QueueBind("dead", "amq.direct", "q"), m.QueueBindOk)
+    bed.wait(2 * RETRY_MS)
+    assert (bed.ready("dead"), bed.ready("q"), letters.count) == (40, 0, 0)
+    bed.check_books()
+
+
+def test_at_least_once_is_not_lost_at_a_full_target(bed: LetterBed) -> None:
+    bed.declare("small", max_length=1, overflow="reject-publish")
+    confirmed(bed, "small")
+    bed.fill("q", 3)
+    bed.reject("q", 3)
+    for _ in range(3):
+        assert bed.ready("small") == 1
+        bed.peer.call(1, m.BasicGet("small", True), m.BasicGetOk)
+        bed.check_books()
+        bed.wait(2 * RETRY_MS)
+    assert bed.sent("q") == {"rejected": 3} and bed.lost("q") == {}
+    assert bed.letters("q").held_bytes == 0
+
+
+def test_at_least_once_goes_to_those_again_that_did_not_have_it(bed: LetterBed) -> None:
+    bed.declare("small", max_length=1, overflow="reject-publish")
+    for name in ("dead", "small"):
+        bed.peer.call(1, m.QueueBind(name, "amq.fanout", ""), m.QueueBindOk)
+    confirmed(bed, None, dead_letter_exchange="amq.fanout")
+    bed.fill("q", 2)
+    bed.reject("q", 2)
+    assert (bed.ready("dead"), bed.ready("small")) == (2, 1)
+    bed.peer.call(1, m.QueuePurge("small"), m.QueuePurgeOk)
+    bed.wait(2 * RETRY_MS)
+    assert (bed.ready("dead"), bed.ready("small")) == (2, 1)
+    assert bed.sent("q") == {"rejected": 2}
+
+
+def test_at_least_once_survives_the_end_of_its_target(bed: LetterBed) -> None:
+    confirmed(bed, "dead")
+    bed.park("dead")
+    bed.fill("q", 40)
+    bed.reject("q", 40)
+    bed.remove("dead")
+    assert bed.letters("q").count == 32 and bed.lost("q") == {}
+    bed.declare("dead")
+    bed.wait(2 * RETRY_MS)
+    assert bed.ready("dead") == 40
+    bed.check_books()
+
+
+def test_at_least_once_has_no_bound_but_that_of_the_queue(bed: LetterBed) -> None:
+    confirmed(bed, "dead")
+    bed.letters("q").desk.backlog = 0
+    bed.park("dead")
+    bed.fill("q", 100)
+    bed.reject("q", 100)
+    assert len(bed.letters("q").late) == 68 and bed.lost("q") == {}
+
+
+def test_at_least_once_ends_with_its_queue(bed: LetterBed) -> None:
+    confirmed(bed, None, dead_letter_exchange="amq.direct")
+    bed.fill("q", 100)
+    bed.reject("q", 100)
+    letters = bed.letters("q")
+    bed.peer.call(1, m.QueueDelete("q"), m.QueueDeleteOk)
+    assert letters.numbers()["dead_letter_dropped:deleted"] == 100
+    assert letters.held_bytes == 0 and letters.count == 0
+    bed.wait(2 * RETRY_MS)
+    bed.check_books()
+
+
+def test_at_least_once_needs_reject_publish(bed: LetterBed) -> None:
+    bed.declare("q", "dead", dead_letter_strategy="at-least-once")
+    assert not bed.letters("q").is_confirmed
+    assert any("needs x-overflow" in line for line in bed.log.lines)
+
+
+# -- rings ---------------------------------------------------------------------------------------
+
+
+def test_a_ring_is_broken_after_a_period_and_put_on_record(bed: LetterBed) -> None:
+    for name, other in (("a", "b"), ("b", "a")):
+        bed.declare(name, other, max_length=400, overflow="backpressure", message_ttl=100)
+        bed.fill(name, 400)
+    bed.wait(RETRY_MS - 100)
+    assert bed.letters("a").counts.escapes == 0
+    bed.wait(RETRY_MS)
+    assert bed.letters("a").counts.escapes + bed.letters("b").counts.escapes > 0
+    kinds = [event.kind for event in bed.broker.recorder.since(0)]
+    assert ESCAPE in kinds
+
+
+def test_a_chain_that_waits_for_consumers_is_no_ring(bed: LetterBed) -> None:
+    bed.declare("last", max_length=4, overflow="backpressure")
+    bed.declare("q", "last", message_ttl=100)
+    bed.fill("q", 100)
+    bed.wait(10 * RETRY_MS)
+    assert bed.letters("q").counts.escapes == 0
+    assert (bed.ready("last"), bed.ready("q")) == (4, 100 - 4 - 32)
+    bed.peer.say(1, m.BasicConsume("last", "t", no_ack=True))
+    bed.wait(RETRY_MS)
+    assert (bed.ready("last"), bed.ready("q")) == (0, 0)
+    bed.check_books()
+
+
+def test_a_target_that_fails_takes_its_letters_along(bed: LetterBed) -> None:
+    bed.declare("q", "dead")
+    bed.fill("q", 50)
+    bed.park("dead")
+    bed.reject("q", 50)
+    bed.remove("dead", is_crash=True)
+    assert bed.lost("q") == {"refused": 32, "no route": 18}
+    bed.check_books()
