@@ -194,11 +194,17 @@ class RepaysTheDeadTwice(BuggyRuling):
             message.origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
 
 
-PLAIN = {"ttl": None, "length": None, "size": None, "priorities": 0, "limit": None}
-AGED = {**PLAIN, "ttl": 5, "last_value": ""}
-FIRST = {**PLAIN, "priorities": 2, "last_value": ""}
-LAST = {**PLAIN, "last_value": "routing-key"}
-SHORT = {**PLAIN, "length": 2, "last_value": ""}
+PLAIN: dict[str, object] = {
+    "ttl": None,
+    "length": None,
+    "size": None,
+    "priorities": 0,
+    "limit": None,
+}
+AGED: dict[str, object] = {**PLAIN, "ttl": 5, "last_value": ""}
+FIRST: dict[str, object] = {**PLAIN, "priorities": 2, "last_value": ""}
+LAST: dict[str, object] = {**PLAIN, "last_value": "routing-key"}
+SHORT: dict[str, object] = {**PLAIN, "length": 2, "last_value": ""}
 
 MESSAGES: dict[type[RuledMessages], dict[str, object]] = {
     RequeuesToTheBack: FIRST,

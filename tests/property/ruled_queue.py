@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.base.clock import ManualClock
 from penstock.broker.lane import Answerable, Lane
 from penstock.broker.queue_actor import QueueActor
-from penstock.broker.queue_ruling import RuleDesk
+from penstock.broker.queue_ruling import LetterSink, RuleDesk
 from penstock.broker.ruling import Ruling
 from penstock.broker.scheduler import Scheduler
 from penstock.flow.account import Account
@@ -26,7 +26,6 @@ from penstock.protocol.content import Address, Message, make_content
 from penstock.protocol.properties import Properties, encode_header_payload
 from penstock.queues.consumers import Consumer, Delivery, DeliverySink, Unsent
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.records import DropSink
 from penstock.queues.rules import (
     BACKPRESSURE,
     DROP_HEAD,
@@ -65,10 +64,11 @@ class Entry:
     era: int = field(compare=False, default=0)
 
 
-class Log(DropSink):
+class Log(LetterSink):
     """What went to the dead letters, in order."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.dead: list[tuple[int, str]] = []
 
     def dropped(self, message: Message, reason: int) -> None:
@@ -196,7 +196,7 @@ class RuledQueue(RuleBasedStateMachine):
         rules.max_priority = priorities
         rules.delivery_limit = NEVER if limit is None else limit
         rules.last_value_key = last_value
-        self.rules = rules
+        self.goal = rules
         was_ruled = self.actor.messages.is_ruled
         self.ruling.change(rules)
         self.era += self.actor.messages.is_ruled and not was_ruled
@@ -276,10 +276,10 @@ class RuledQueue(RuleBasedStateMachine):
         for delivery in back:
             entry = self.out.pop(number_of(delivery.message))
             entry.returns += 1
-            if self.actor.messages.is_ruled and entry.era != self.era and self.rules.ttl_ms >= 0:
-                entry.expires = self.clock.monotonic_ns() + int(self.rules.ttl_ms) * MS
-                entry.fleeting = self.rules.ttl_ms == 0
-            limit = int(self.rules.delivery_limit)
+            if self.actor.messages.is_ruled and entry.era != self.era and self.goal.ttl_ms >= 0:
+                entry.expires = self.clock.monotonic_ns() + int(self.goal.ttl_ms) * MS
+                entry.fleeting = self.goal.ttl_ms == 0
+            limit = int(self.goal.delivery_limit)
             if limit != NEVER and entry.returns > limit:
                 self._drop(entry, REASON_DELIVERY_LIMIT)
             elif entry.key != "" and any(one.key == entry.key for one in self.ready):
@@ -338,7 +338,7 @@ class RuledQueue(RuleBasedStateMachine):
     )
     def change_rules(self, ttl: int | None, length: int | None, overflow: int) -> None:
         """As a policy would."""
-        old = self.rules
+        old = self.goal
         now = self.clock.monotonic_ns()
         if ttl is not None:
             for entry in self.ready:
@@ -381,11 +381,11 @@ class RuledQueue(RuleBasedStateMachine):
             if self._is_beyond(key, size):
                 self._give(1)
             if self._is_beyond(key, size):
-                if self.rules.overflow == BACKPRESSURE:
+                if self.goal.overflow == BACKPRESSURE:
                     stopped_at = len(self.ready)
                     break
                 self.drops[DROP_NAMES.index("refused")] += 1
-                if self.rules.overflow == 2:
+                if self.goal.overflow == 2:
                     self.dead.append((number, "maxlen"))
                 self.answers.append((number, False))
             else:
@@ -393,7 +393,7 @@ class RuledQueue(RuleBasedStateMachine):
                 self.answers.append((number, True))
             self.mailbox.pop(0)
         self._give()
-        if self.rules.overflow == DROP_HEAD:
+        if self.goal.overflow == DROP_HEAD:
             while self._is_over(0, 0):
                 first = self._first()
                 assert first is not None
@@ -405,12 +405,12 @@ class RuledQueue(RuleBasedStateMachine):
     def _add(self, number: int, priority: int, lifetime: int | None, key: str, size: int) -> None:
         now = self.clock.monotonic_ns()
         entry = Entry(self.position, number, size=size)
-        entry.level = min(priority, int(self.rules.max_priority))
-        lives = [one for one in (int(self.rules.ttl_ms), lifetime) if one not in (None, NEVER)]
+        entry.level = min(priority, int(self.goal.max_priority))
+        lives = [one for one in (int(self.goal.ttl_ms), lifetime) if one not in (None, NEVER)]
         if lives:
             shortest = min(one for one in lives if one is not None)
             entry.expires, entry.fleeting = now + shortest * MS, shortest == 0
-        if self.rules.last_value_key != "":
+        if self.goal.last_value_key != "":
             entry.key = key
             for old in self.ready:
                 if old.key == key:
@@ -470,7 +470,7 @@ class RuledQueue(RuleBasedStateMachine):
     def _expire(self) -> None:
         """The heads of each level."""
         now = self.clock.monotonic_ns()
-        for level in range(int(self.rules.max_priority) + 1):
+        for level in range(int(self.goal.max_priority) + 1):
             while True:
                 here = [one for one in self.ready if one.level == level]
                 first = min(here, default=None)
@@ -482,22 +482,22 @@ class RuledQueue(RuleBasedStateMachine):
     # -- limits ----------------------------------------------------------------------------------
 
     def _is_over(self, more: int, size: int) -> bool:
-        rules = self.rules
+        rules = self.goal
         bytes_ = sum(one.size for one in self.ready) + size
         is_long = rules.max_length != NEVER and len(self.ready) + more > rules.max_length
         return is_long or (rules.max_bytes != NEVER and bytes_ > rules.max_bytes)
 
     def _is_beyond(self, key: str, size: int) -> bool:
-        if self.rules.overflow == DROP_HEAD:
+        if self.goal.overflow == DROP_HEAD:
             return False
-        if self.rules.overflow == BACKPRESSURE and not self.ready:
+        if self.goal.overflow == BACKPRESSURE and not self.ready:
             return False
-        if self.rules.last_value_key != "" and any(one.key == key for one in self.ready):
+        if self.goal.last_value_key != "" and any(one.key == key for one in self.ready):
             return False
         return self._is_over(1, size)
 
     def _note_full(self, is_stopped: bool) -> None:
-        rules = self.rules
+        rules = self.goal
         length, size = int(rules.max_length), int(rules.max_bytes)
         bytes_ = sum(one.size for one in self.ready)
         if rules.overflow != BACKPRESSURE or not rules.is_limited():

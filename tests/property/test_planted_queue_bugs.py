@@ -24,9 +24,7 @@ def test_the_list_is_long_enough() -> None:
     assert len(planted()) >= 15
 
 
-@pytest.mark.parametrize(
-    ("kind", "rules"), planted(), ids=[kind.__name__ for kind, _ in planted()]
-)
+@pytest.mark.parametrize(("kind", "rules"), planted(), ids=[kind.__name__ for kind, _ in planted()])
 def test_it_is_found(kind: type[Ruling], rules: dict[str, object]) -> None:
     machine = type("Planted", (RuledQueue,), {"kind": kind, "fixed": rules, "prefetch": 2})
     with pytest.raises(AssertionError):

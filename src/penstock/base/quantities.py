@@ -19,7 +19,14 @@ _UNITS: Final = {
     "mib": 1024**2,
     "gib": 1024**3,
 }
-_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000}
+_NS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
 _NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)")
 
 
@@ -57,16 +64,18 @@ def parse_share(text: str) -> float:
 
 
 def parse_duration_ns(text: str) -> int:
-    """`250ms`, `2s`, `5m` as nanoseconds. Raises: OperatorError."""
+    """`250ms`, `2s`, `5m`, `1h` as nanoseconds. Raises: OperatorError."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None or match[2].lower() not in _NS:
-        raise OperatorError(f"'{text}' is not a duration; write a number with ns, us, ms, s or m")
+        raise OperatorError(
+            f"'{text}' is not a duration; write a number with ns, us, ms, s, m or h"
+        )
     return round(float(match[1]) * _NS[match[2].lower()])
 
 
 def show_duration(ns: int) -> str:
     """Nanoseconds in the largest unit that leaves a whole number."""
-    for name in ("m", "s", "ms", "us"):
+    for name in ("h", "m", "s", "ms", "us"):
         if ns >= _NS[name] and ns % _NS[name] == 0:
             return f"{ns // _NS[name]}{name}"
     return f"{ns}ns"

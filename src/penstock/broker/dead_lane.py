@@ -137,8 +137,13 @@ class DeadLane(Lane):
             self.is_deferred = True
             self.receiver_gate.defer(self, self.sender, int(count))
 
+    def let_go(self) -> None:
+        """What the target has taken is over, although its gate is closed."""
+        self.receiver_gate.drop(self)
+        self.release()
+
     def release(self) -> None:
-        """The target's gate has opened, or its letters go on regardless."""
+        """The target's gate has opened."""
         self.is_deferred = False
         kept = self.kept
         self.kept = []
@@ -161,7 +166,7 @@ class DeadLane(Lane):
 
     def abandon(self) -> None:
         """The target has failed in the middle of a turn: what it never answered for is lost."""
-        self.release()
+        self.let_go()
         under_way = self.under_way
         self.under_way = {}
         for message, letter in under_way.items():

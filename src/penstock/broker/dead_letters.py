@@ -349,7 +349,7 @@ class DeadLetters(LetterBox):
             receiving.take_lane(lane, FORCED)
             receiving.repay_taken(lane)
             receiving.wake()
-            lane.release()
+            lane.let_go()
         self.counts.escapes += count
         self.worker.line.recorder.record(ESCAPE, self.worker.identity, "", "", int(count))
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from penstock.base.config import Config
+from penstock.base.errors import OperatorError
 from penstock.broker.letter_address import address_letters
 from penstock.broker.letter_desk import LetterDesk
 from penstock.broker.queue_actor import QueueActor
@@ -25,7 +26,13 @@ class RuleBook(RuleDesk):
         self.dues = dues
         self.max_length = config.queue_max_length or NEVER
         self.max_bytes = config.queue_max_bytes or NEVER
-        self.overflow = OVERFLOW_NAMES.index(config.queue_overflow)
+        self.overflow = _overflow(config.queue_overflow)
+        for key, value in (
+            ("queue_max_length", config.queue_max_length),
+            ("queue_max_bytes", config.queue_max_bytes),
+        ):
+            if value < 0:
+                raise OperatorError(f"{key} = {value}: must be 0 (no limit) or more")
         self.unused_count = 0
         self.letters: LetterDesk | None = None
 
@@ -86,3 +93,10 @@ class RuleBook(RuleDesk):
         publishes are taken as ever."""
         if is_paused or actor.ruling is not None:
             self._ruling(actor).pause(is_paused)
+
+
+def _overflow(name: str) -> int:
+    if name not in OVERFLOW_NAMES:
+        known = ", ".join(OVERFLOW_NAMES)
+        raise OperatorError(f"queue_overflow = '{name}' is unknown; one of: {known}")
+    return OVERFLOW_NAMES.index(name)

@@ -8,8 +8,9 @@
 counts: a burst that drains is no reason to cut. The base delay is the shortest that was seen of
 late, at most BASE_MAX_NS: a queue that commits in groups needs its time whatever the window is (as
 BBR tells the path from its queues). Rate x limit is Little's law. A hop begins with a small window
-and doubles it with every sample until the first cut, so a slow receiver is never given much, and a
-fast one has all it wants after ten round trips.
+and doubles it with every sample until the first cut, or takes four times as much while each take
+empties it, so a slow receiver is never given much, and a fast one has all it wants after a few
+round trips. What one hop has learnt is where the next one to the same receiver begins.
 
 The delay is measured with one outstanding sample per hop: a countdown of the messages that were
 under way when it began. A message costs nothing, a repaid batch a few additions and one compare;
@@ -66,9 +67,9 @@ PERIOD_NS: Final = 10_000_000_000
 class Pool:
     """The hops that lead to one receiver. bytes_: repaid since edge_ns; rate_bytes: a second, over
     the interval before; used_up: hops whose window was used up, now and in the interval before;
-    good_bytes: the last window that was found to be drained in time, 0 for none, which others that
-    are still new begin with; large: largest mean size of the messages that were repaid together, base_ns: shortest delay,
-    both of this period and the one before."""
+    good_bytes: the largest window of this period that was drained at once, 0 for none, which hops
+    that are still new begin with; large: largest mean size of the messages that were repaid
+    together, base_ns: shortest delay, both of this period and the one before."""
 
     __slots__ = (
         "base_before_ns",
@@ -147,8 +148,8 @@ class Gauge(HopNotes):
     over on, as the base is; is_probing: it was never cut.
 
     Of this interval, which began at edge_ns: least_ns, 0 once the mailbox was empty; deferred_ns,
-    longest that grants were kept back (since deferred_at_ns, or NOT_HELD); messages and bytes_
-    repaid; blocks: of the hop when it began."""
+    longest that grants were kept back (since deferred_at_ns, or NOT_HELD; releases: of the hop
+    then); messages and bytes_ repaid; blocks: of the hop when it began."""
 
     __slots__ = (
         "blocks",
@@ -163,6 +164,7 @@ class Gauge(HopNotes):
         "left",
         "messages",
         "pool",
+        "releases",
         "since_ns",
     )
 
@@ -178,6 +180,7 @@ class Gauge(HopNotes):
         self.bytes_: i64 = 0
         self.blocks: i64 = 0
         self.is_whole = False
+        self.releases: i64 = 0
         self.deferred_at_ns: i64 = NOT_HELD
         self.deferred_ns: i64 = 0
 
@@ -239,7 +242,9 @@ class Adaptive(Credit):
         if hop.in_flight == 0:
             gauge.least_ns = 0
         if hop.deferred > 0 or hop.deferred_bytes > 0:
-            gauge.deferred_at_ns = hop.receiver_gate.blocked_at_ns
+            if gauge.deferred_at_ns == NOT_HELD or gauge.releases != hop.releases:
+                gauge.deferred_at_ns = hop.receiver_gate.blocked_at_ns
+                gauge.releases = hop.releases
         elif gauge.deferred_at_ns != NOT_HELD:
             gauge.note_deferred(hop.sender_gate.clock.monotonic_ns())
             gauge.deferred_at_ns = NOT_HELD
@@ -297,13 +302,9 @@ class Adaptive(Credit):
             pool.used_up += 1
             mean: i64 = gauge.bytes_ // gauge.messages if gauge.messages > 0 else 0
             limit_ns: i64 = pool.base() + self.target_ns
-            # Whoever is held itself does not drain, though its mailbox may be empty.
-            is_standing = gauge.least_ns > limit_ns or gauge.deferred_ns > limit_ns
-            if is_standing and now_ns - gauge.edge_ns < self.interval_ns:
-                # A burst that drains within an interval is no reason to cut, or it has to be
-                # learnt anew at every burst what the receiver can do.
-                pool.used_up -= 1
-                return
+            # Whoever is held for an interval does not drain, though its mailbox may be empty; what
+            # a burst leaves above the depth mark is gone before that.
+            is_standing = gauge.least_ns > limit_ns or gauge.deferred_ns > self.interval_ns
             if is_standing:
                 gauge.is_probing = False
                 pool.good_bytes = 0

@@ -48,7 +48,7 @@ class Hop(Deferred):
     up; receiver_gate: while it is closed, grants are deferred; `window_*` and `more_*`: see
     credit.Window, 0 for unlimited. is_spent: closed for want of credit; is_held: by a rate limit of
     the receiver; is_closed: by either, nothing is handed over; is_fair: the receiver gives each of
-    its senders as many bytes."""
+    its senders as many bytes; releases: how often all that was deferred was sent."""
 
     __slots__ = (
         "balance",
@@ -73,6 +73,7 @@ class Hop(Deferred):
         "notes",
         "receiver",
         "receiver_gate",
+        "releases",
         "sender",
         "sender_gate",
         "window",
@@ -119,6 +120,7 @@ class Hop(Deferred):
         self.is_spent = False
         self.notes: HopNotes | None = None
         self.is_fair = False
+        self.releases: i64 = 0
 
     def set_window(self, window: int, more_after: int, window_bytes: int, more_bytes: int) -> None:
         """Give the hop its window, or change it live: the balance moves by the difference and may
@@ -216,6 +218,7 @@ class Hop(Deferred):
             self.done_bytes = 0
         self.deferred = 0
         self.deferred_bytes = 0
+        self.releases += 1
         self.grant(messages, bytes_, self.epoch)
 
     def kept_bytes(self) -> i64:

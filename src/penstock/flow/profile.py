@@ -173,7 +173,16 @@ _FIRST: Final = HopWindow(32, 16, 32 * KIB, 16 * KIB)
 _OUR_STORE: Final = HopWindow(4000, 800, 16 * MIB, 4 * MIB)
 
 PENSTOCK: Final = Profile(
-    "penstock", "credit", _OURS, _OURS, _OUR_STORE, True, True, 32 * MIB, 200, 8 * KIB,
+    "penstock",
+    "credit",
+    _OURS,
+    _OURS,
+    _OUR_STORE,
+    True,
+    True,
+    32 * MIB,
+    200,
+    8 * KIB,
     account_high_messages=100_000,
 )
 ADAPTIVE: Final = replace(

@@ -9,7 +9,7 @@ come back keep the position they had, so they are served before the ring and in 
 from heapq import heappop, heappush
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
 from penstock.queues.ring import MessageRing
@@ -31,6 +31,7 @@ class Returned:
         return self.position < other.position
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicQueue:
     """Messages at rest. `taken`: messages ever taken from the ring = position of its head;
     is_ruled: each has a record of its own, see queues/ruled.

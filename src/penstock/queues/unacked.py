@@ -64,9 +64,7 @@ class UnackedTable:
         """Remember a delivery; its tag."""
         tag: i64 = self.next_tag
         self.next_tag = tag + 1
-        self.entries.append(
-            Delivery(tag, message, queue, consumer, position, self.stamp.now_ns)
-        )
+        self.entries.append(Delivery(tag, message, queue, consumer, position, self.stamp.now_ns))
         self.count += 1
         if len(self.entries) > 2 * SPARSE_PLACES:
             self._thin_out()

@@ -178,7 +178,9 @@ class EpollPoller(Poller):
     def run(self) -> None:
         """One slice of the scheduler, and whoever is ready by now is served first."""
         self.is_requested = False
-        self.ready()
+        # What was asked for before the end may come after it.
+        if not self.epoll.closed:
+            self.ready()
 
     def _ahead_bytes(self, is_biased: bool) -> i64:
         """By how much deliveries are ahead of BIAS times what queues took, as long as sockets have

@@ -31,7 +31,7 @@ from penstock.broker.lane import Lane
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import PHASE_OPEN, Connection
 from penstock.flow.gate import Gate
-from penstock.queues.consumers import Consumer
+from penstock.queues.consumers import REASON_STANDBY, Consumer
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.faults import LawBroken
 from penstock.simulation.ledger_checks import LedgerLaws
@@ -102,8 +102,12 @@ class Laws:
                 check(is_full or not queue.pending, f"{queue.identity} sleeps on full lanes")
                 if is_waiting_for_letters(queue):
                     continue
+                if ruling is not None and ruling.is_paused:
+                    continue
                 for consumer in queue.consumers:
                     reason = consumer.reason
+                    if queue.choice is not None and reason == REASON_STANDBY:
+                        continue
                     forgotten = consumer.room() > 0 and queue.messages.ready_count() > 0
                     consumer.reason = reason
                     check(not forgotten, f"{queue.identity} sleeps with a ready consumer")
@@ -186,6 +190,11 @@ class Laws:
         is_on_record = any(reason == "depth" for _, reason in queue.gate.reasons)
         if queue.is_deep != is_on_record:
             raise LawBroken(f"{name}: deep {queue.is_deep}")
+        is_full = queue.ruling is not None and queue.ruling.is_full
+        if is_full != any(reason == "full" for _, reason in queue.gate.reasons):
+            raise LawBroken(f"{name}: full {is_full}")
+        if queue.choice is not None and queue.choice.is_single and len(queue.ready) > 1:
+            raise LawBroken(f"{name}: {len(queue.ready)} active consumers, one is meant to be")
         if queue.ledger.is_blocked() == queue.gate.is_open:
             raise LawBroken(f"{name}: held {not queue.gate.is_open}, its record says otherwise")
         for kept in queue.gate.deferred:

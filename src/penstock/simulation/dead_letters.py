@@ -73,7 +73,7 @@ def dead_letters(world: World) -> None:
     desk.confirmed_window = dice.between(1, 6)
     desk.backlog = dice.one_of((0, 5, 1000))
     desk.retry_ns = 20 * MS
-    tables = {
+    tables: dict[str, Table] = {
         "a": _table(dice, "b"),
         "b": _table(dice, dice.one_of(("a", "c"))),
         "c": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "d"},

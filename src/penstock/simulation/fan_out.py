@@ -2,8 +2,8 @@
 
 from penstock.simulation.clients import Client
 from penstock.simulation.consuming import Consuming, Habit
-from penstock.simulation.publishing import Address, Load, Publishing, to_queue
 from penstock.simulation.deeds import declare, nap
+from penstock.simulation.publishing import Address, Load, Publishing, to_queue
 from penstock.simulation.world import World
 
 WIDTH = 9

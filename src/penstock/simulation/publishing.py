@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from penstock.client.events import ChannelClosed, ClientEvent, Confirmed, Returned
 from penstock.protocol import methods as m
+from penstock.protocol.properties import Properties
 from penstock.simulation.books import Identity, Publishes
 from penstock.simulation.clients import Role
 from penstock.simulation.faults import LawBroken
 
 BODY_HEAD_BYTES = 8
+NO_PROPERTIES = Properties()
 
 
 def identity_of(body: bytes) -> Identity:
@@ -111,11 +113,20 @@ class Publishing(Role):
         if is_mandatory and not address.queues:
             self.mandatory.add(number)
         self.client.session.publish(
-            self.channel, address.exchange, address.routing_key, body, mandatory=is_mandatory
+            self.channel,
+            address.exchange,
+            address.routing_key,
+            body,
+            self.properties(),
+            mandatory=is_mandatory,
         )
         self.said += 1
         if load.is_confirming:
             self.unanswered += 1
+
+    def properties(self) -> Properties:
+        """Of the next message; none by default."""
+        return NO_PROPERTIES
 
     def _wake(self) -> None:
         self.is_resting = False

@@ -31,6 +31,7 @@ from penstock.simulation.fan_out import fan_out_nine
 from penstock.simulation.faults import LawBroken, SimulationFailed
 from penstock.simulation.publishing import Address, Load, Publishing, to_queue
 from penstock.simulation.random_graph import random_graph
+from penstock.simulation.ruled_queues import ruled_queues
 from penstock.simulation.world import Setting, World
 
 PROFILES: Final = tuple(profiles.PROFILES)
@@ -253,6 +254,7 @@ SCENARIOS: Final[Mapping[str, Callable[[World], None]]] = MappingProxyType(
         "alarm_storm": alarm_storm,
         "rate_limits": rate_limits,
         "dead_letters": dead_letters,
+        "ruled_queues": ruled_queues,
         "random_graph": random_graph,
     }
 )

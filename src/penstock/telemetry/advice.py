@@ -126,7 +126,7 @@ def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
         queue = who.removeprefix("the consumers of ")
         return (
             f"start a consumer on {queue}: nobody takes its messages",
-            f"bound {queue} by a policy (max-length or message-ttl) if its messages may be lost",
+            f"bound {queue} with x-max-length or x-message-ttl if its messages may be lost",
         )
     if window is None:
         return (f"let {who} ack sooner, or add consumers beside it",)
@@ -136,7 +136,7 @@ def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
         who = who.removeprefix("the consumers of ")
         return (
             f"start a consumer on {who}: {ready} messages are ready and nobody takes them",
-            f"bound {who} by a policy (max-length or message-ttl) if its messages may be lost",
+            f"bound {who} with x-max-length or x-message-ttl if its messages may be lost",
         )
     taken = window.rates.get("acked", 0.0)
     coming = window.rates.get("published", 0.0)
@@ -179,7 +179,7 @@ def _about_alarm(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str,
     )
     if free:
         return (*free, drain)
-    return (drain, f"bound {called(queue)} by a policy (max-length-bytes) so that it cannot recur")
+    return (drain, f"bound {called(queue)} with x-max-length-bytes so that it cannot recur")
 
 
 def _about_debt(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:

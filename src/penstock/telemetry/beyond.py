@@ -13,11 +13,8 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.telemetry.actor_window import OWED, ActorWindow, BlockWindow
-from penstock.telemetry.blame import split
+from penstock.telemetry.blame import FORWARDS, split
 from penstock.telemetry.words import name_of
-
-FORWARDS: Final = "forwards"
-"""Reason of a consumer that waits for its own publishes."""
 
 OWES: Final = "owes"
 """Reason of a publisher whose account is used up by what waits for a socket."""

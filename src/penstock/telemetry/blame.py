@@ -16,6 +16,9 @@ from typing import Final
 
 from penstock.telemetry.actor_window import ActorWindow
 
+FORWARDS: Final = "forwards"
+"""Reason of a consumer that waits for its own publishes; see telemetry/beyond."""
+
 PATH_ACTORS_MAX: Final = 16
 """Actors on one path; at the bound the last one is the root."""
 
@@ -70,7 +73,12 @@ def follow(subject: str, windows: Mapping[str, ActorWindow]) -> list[Stay]:
                 passed_ns = sum(longer[-1].ns for longer in onward)
                 open_paths += onward
         if ns > passed_ns:
-            stays.append(Stay(actor, ns - passed_ns, path, is_circle))
+            rest_ns = ns - passed_ns
+            if path[-1].reason == FORWARDS and not is_circle:
+                # For the rest the consumer did not wait for its own publishes: it was slow itself.
+                actor = path[-1].who
+                path = (*path[:-1], Step(actor, actor, "prefetch", rest_ns))
+            stays.append(Stay(actor, rest_ns, path, is_circle))
     stays.sort(key=lambda stay: (-stay.ns, stay.root))
     return stays
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from penstock.telemetry.actor_window import ActorWindow
+from penstock.telemetry.beyond import beyond
 from penstock.telemetry.blame import follow
 from penstock.telemetry.event_lines import clock_time
 from penstock.telemetry.events import ALARM_CLEARED, ALARM_SET
@@ -25,7 +26,7 @@ ALARMS_SHOWN: Final = 10
 def summary(record: Record, width: int) -> str:
     """The whole page, lines of at most about `width` characters where names allow it."""
     wall_ns = record.header.wall_ns - record.header.mono_ns
-    windows = named(whole_windows(record))
+    windows = named(beyond(whole_windows(record)))
     lines = [*_head(record, windows), ""]
     lines += _causes(windows)
     lines += _alarms(record)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.telemetry.actor_window import ActorWindow
+from penstock.telemetry.beyond import beyond
 from penstock.telemetry.blame import follow
 from penstock.telemetry.event_lines import clock_time
 from penstock.telemetry.explanation import THROTTLED_SHARE
@@ -61,7 +62,7 @@ def columns(history: FlightHistory, columns_max: int) -> list[Column]:
         at = rounds.index(end_ns)
         start_ns = rounds[max(0, at - step)]
         windows = part.over((end_ns - start_ns) / NS_PER_S, end_ns)
-        found.append(Column(start_ns, end_ns, named(windows)))
+        found.append(Column(start_ns, end_ns, named(beyond(windows))))
     return found
 
 

@@ -386,6 +386,8 @@ def test_a_ring_is_broken_after_a_period_and_put_on_record(bed: LetterBed) -> No
     assert bed.letters("a").counts.escapes == 0
     bed.wait(RETRY_MS)
     assert bed.letters("a").counts.escapes + bed.letters("b").counts.escapes > 0
+    deferred = [lane for name in ("a", "b") for lane in bed.actor(name).gate.deferred]
+    assert len(deferred) == len(set(deferred)), "a lane that was let go is kept twice"
     kinds = [event.kind for event in bed.broker.recorder.since(0)]
     assert ESCAPE in kinds
 

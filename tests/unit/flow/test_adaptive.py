@@ -122,7 +122,7 @@ def test_deferred_grants_count_as_delay() -> None:
     wide = int(line.hops[0].window_bytes)
     for _ in range(10):
         line.receiver.close("consumers:/q", "depth")
-        line.run(50)
+        line.run(150)
         line.receiver.open("consumers:/q", "depth")
         line.run(5)
     assert line.hops[0].window_bytes < wide // 2

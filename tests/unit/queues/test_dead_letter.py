@@ -1,0 +1,100 @@
+"""What is published in the place of a message that died."""
+
+import pytest
+
+from penstock.base.errors import ConnectionFault
+from penstock.protocol.content import Address, Message, make_content
+from penstock.protocol.properties import Properties, decode_properties, encode_header_payload
+from penstock.protocol.property_lookup import PROPERTIES_OFFSET
+from penstock.protocol.values import Table
+from penstock.queues.dead_letter import DeadLetter, obituary
+from penstock.queues.deaths import deaths_of
+
+BODY = b"x" * 20_000
+
+
+def published(properties: Properties, body: bytes = BODY) -> Message:
+    header = encode_header_payload(len(body), properties)
+    message = make_content(3, b"", header, body, 8192)
+    message.address = Address("orders", "key")
+    return message
+
+
+def headers_of(message: Message) -> Table:
+    headers = decode_properties(message.header(), PROPERTIES_OFFSET).headers
+    assert headers is not None
+    return headers
+
+
+def test_body_and_properties_stay_and_the_expiration_goes() -> None:
+    message = published(Properties(headers={"mine": 1}, content_type="t", expiration="5"))
+    letter = obituary(message, "q", "expired", 17, None).message
+    assert letter.body() == BODY
+    after = decode_properties(letter.header(), PROPERTIES_OFFSET)
+    assert (after.content_type, after.expiration) == ("t", None)
+    assert after.headers is not None and after.headers["mine"] == 1
+    assert deaths_of(after.headers)[0]["original-expiration"] == "5"
+    assert letter.raw[: len(message.raw)] != message.raw
+    assert letter.header_bytes == len(letter.header()) and letter.channel == message.channel
+
+
+def test_a_message_without_headers_gets_some() -> None:
+    letter = obituary(published(Properties(), b""), "q", "maxlen", 17, None).message
+    assert headers_of(letter)["x-first-death-queue"] == "q"
+    assert letter.body() == b""
+
+
+def test_other_headers_stay_to_the_byte() -> None:
+    # A 64-bit 7 and a 16-bit 7: both would come back as I if the table were written anew.
+    fields = b"\x04longl" + (7).to_bytes(8, "big") + b"\x05shorts\x00\x07"
+    header = encode_header_payload(1, Properties(headers={}))
+    header = header[: PROPERTIES_OFFSET + 2] + len(fields).to_bytes(4, "big") + fields
+    message = make_content(1, b"", header, b"x", 8192)
+    letter = obituary(message, "q", "rejected", 17, None).message
+    assert fields in letter.header()
+
+
+def test_a_count_is_written_as_a_64_bit_integer_again_and_again() -> None:
+    message: Message = published(Properties())
+    for expected in (1, 2, 3):
+        message = obituary(message, "q", "rejected", 17, None).message
+        message.address = Address("", "q")
+        assert b"\x05countl" + expected.to_bytes(8, "big") in message.header()
+    message = obituary(message, "other", "expired", 17, None).message
+    assert b"\x05countl" + (3).to_bytes(8, "big") in message.header()
+
+
+def test_cc_is_followed_unless_the_queue_has_a_key() -> None:
+    message = published(Properties(headers={"CC": ["a", "b"], "mine": 1}))
+    kept = obituary(message, "q", "expired", 17, None)
+    assert kept.keys == ["key", "a", "b"] and headers_of(kept.message)["CC"] == ["a", "b"]
+    moved = obituary(message, "q", "expired", 17, "there")
+    assert moved.keys == ["there"] and "CC" not in headers_of(moved.message)
+    for one in (kept, moved):
+        assert deaths_of(one.deaths)[0]["routing-keys"] == ["key", "a", "b"]
+
+
+def test_only_the_broker_is_believed_about_deaths() -> None:
+    said: Table = {"x-death": [{"queue": "q", "reason": "expired", "count": 9}], "mine": 1}
+    said["x-first-death-queue"] = "never"
+    letter = obituary(published(Properties(headers=said)), "q", "expired", 17, None).message
+    headers = headers_of(letter)
+    assert [death["count"] for death in deaths_of(headers)] == [1]
+    assert headers["x-first-death-queue"] == "q" and headers["mine"] == 1
+    letter.address = Address("", "q")
+    again = obituary(letter, "q", "expired", 18, None)
+    assert isinstance(again.message, DeadLetter)
+    assert [death["count"] for death in deaths_of(headers_of(again.message))] == [2]
+
+
+def test_the_cause_is_that_of_the_message() -> None:
+    message = published(Properties())
+    assert obituary(message, "q", "expired", 17, None).message.origin is message.origin
+
+
+def test_broken_headers_are_a_fault() -> None:
+    header = encode_header_payload(1, Properties(headers={"x-death": 1}))
+    broken = header.replace(b"x-deathI", b"x-death\xff")
+    message = make_content(1, b"", broken, b"x", 8192)
+    with pytest.raises(ConnectionFault):
+        obituary(message, "q", "expired", 17, None)
