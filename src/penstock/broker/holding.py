@@ -193,7 +193,7 @@ class HoldingConnection(Actor):
             self.stopped_on = None
             self.gate.open(stopped_on[0], stopped_on[1])
             if self.is_told_blocked and stopped_on == (self.blocked_by, "alarm"):
-                # The channel that stopped the reading has ended, and the alarm still holds the rest.
+                # The channel that stopped the reading has ended; the alarm still holds the rest.
                 self.note_held(stopped_on[0], "alarm", self.line.clock.monotonic_ns())
 
     # -- alarms ----------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class HoldingConnection(Actor):
         return True
 
     def _pass_to_alarm(self, channel: Channel) -> None:
-        """The hop of `channel` has opened, and from now on it is an alarm that holds its publish."""
+        """The hop of `channel` has opened: from now on it is an alarm that holds its publish."""
         source = next(iter(self.alarms))
         self._note_alarm(source)
         if self.stopped_on == (channel.identity, "credit"):

@@ -12,7 +12,6 @@ from penstock.broker.actor import BUSY, Actor, Line
 from penstock.broker.output import OutputLine
 from penstock.telemetry.recorder import Recorder
 
-
 NO_STOP = 1 << 62
 
 
