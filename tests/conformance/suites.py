@@ -71,10 +71,10 @@ SUITES: Final = {
     for suite in (
         Suite("py-amqp", "amqp", ("t/integration/test_rmq.py",)),
         Suite("kombu", "kombu", ("t/integration/test_py_amqp.py",)),
-        Suite("aiormq", "aiormq", ("tests",), 200, True),
-        Suite("aio-pika", "aio-pika", ("tests", f"--ignore={RECONNECTING}"), 200, True, True),
+        Suite("aiormq", "aiormq", ("tests",), 280, True),
+        Suite("aio-pika", "aio-pika", ("tests", f"--ignore={RECONNECTING}"), 280, True, True),
         # A suite of its own, because it mostly waits: for cut and stuck connections.
-        Suite("aio-pika-reconnecting", "aio-pika", (RECONNECTING,), 200, True, True),
+        Suite("aio-pika-reconnecting", "aio-pika", (RECONNECTING,), 280, True, True),
     )
 }
 
