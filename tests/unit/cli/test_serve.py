@@ -45,7 +45,9 @@ def test_a_signal_is_a_clean_stop(tmp_path: Path, name: signal.Signals) -> None:
         assert "control" in process.stdout.readline()
         process.send_signal(name)
         assert process.stdout.read() == "stopped; nothing was kept\n"
-        assert process.stderr.read() == ""
+        # The debug mode also tells of steps that took long, which on a busy machine some do.
+        said = process.stderr.read().splitlines()
+        assert [line for line in said if not line.startswith("Executing <")] == []
     assert process.returncode == 0
     assert not (tmp_path / "control.sock").exists()
 
