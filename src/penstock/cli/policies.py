@@ -1,0 +1,168 @@
+"""`penstock policies`: rules for queues and exchanges by their names, in a running broker."""
+
+import json
+
+import click
+import msgspec
+
+from penstock.base.errors import OperatorError
+from penstock.base.policy import APPLY_TO, shown
+from penstock.cli.flow import asking
+from penstock.cli.tables import Column, console, say, show, table
+from penstock.server.control_client import ask, control_path
+
+FAINT = "dim"
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+@asking
+@click.option("--vhost", default="", help="Only this virtual host.")
+def policies(context: click.Context, port: int, control: str, form: str, vhost: str) -> None:
+    """List policies and operator policies, in the order in which they count.
+
+    Of the policies whose pattern is found in a queue's name one counts, the first; of the operator
+    policies another one. Together with the queue's own arguments the smaller number counts.
+    """
+    if context.invoked_subcommand is None:
+        _list(port, control, form, vhost, (False, True))
+
+
+@policies.command("list")
+@asking
+@click.option("--vhost", default="", help="Only this virtual host.")
+@click.option("--operator", is_flag=True, help="Operator policies only.")
+def list_(port: int, control: str, form: str, vhost: str, operator: bool) -> None:
+    """The same; with --operator the operator policies alone."""
+    _list(port, control, form, vhost, (True,) if operator else (False, True))
+
+
+@policies.command("set")
+@click.argument("name")
+@click.argument("pattern")
+@click.argument("definition")
+@asking
+@click.option("--vhost", default="/", show_default=True, help="Where it applies.")
+@click.option("--priority", default=0, show_default=True, help="The highest that matches counts.")
+@click.option("--apply-to", type=click.Choice(APPLY_TO), default="all", show_default=True)
+@click.option("--operator", is_flag=True, help="An operator policy.")
+def set_(
+    name: str,
+    pattern: str,
+    definition: str,
+    port: int,
+    control: str,
+    form: str,
+    vhost: str,
+    priority: int,
+    apply_to: str,
+    operator: bool,
+) -> None:
+    """Put the policy NAME in force for every name in which PATTERN is found, at once.
+
+    DEFINITION is a JSON object with the keys of RabbitMQ's policies, and ours:
+    penstock policies set short '^logs\\.' '{"max-length": 1000, "overflow": "backpressure"}'
+    """
+    policy = {
+        "vhost": vhost,
+        "name": name,
+        "pattern": pattern,
+        "apply-to": apply_to,
+        "definition": _parsed(definition),
+        "priority": priority,
+    }
+    answer = _ask(port, control, {"do": "set", "policy": policy, "operator": operator})
+    if form == "json":
+        click.echo(msgspec.json.encode(answer).decode())
+        return
+    screen = console()
+    say(screen, f"{_kind(operator)} '{name}' is set{_changed(answer)}")
+    notes = answer["notes"]
+    assert isinstance(notes, list), "the broker answers so"
+    for note in notes:
+        say(screen, str(note), FAINT)
+
+
+@policies.command()
+@click.argument("name")
+@asking
+@click.option("--vhost", default="/", show_default=True, help="Where it applies.")
+@click.option("--operator", is_flag=True, help="An operator policy.")
+def clear(name: str, port: int, control: str, form: str, vhost: str, operator: bool) -> None:
+    """Take the policy NAME out of force, at once."""
+    question = {"do": "clear", "vhost": vhost, "name": name, "operator": operator}
+    answer = _ask(port, control, question)
+    if form == "json":
+        click.echo(msgspec.json.encode(answer).decode())
+    else:
+        say(console(), f"{_kind(operator)} '{name}' is cleared{_changed(answer)}")
+
+
+@policies.command()
+@asking
+def export(port: int, control: str, form: str) -> None:
+    """Print all of both kinds as JSON, in the form of RabbitMQ's exported definitions."""
+    click.echo(msgspec.json.encode(_ask(port, control, {"do": "export"})).decode())
+
+
+def _ask(port: int, control: str, question: dict[str, object]) -> dict[str, object]:
+    return ask(control or control_path(port), {"op": "policies", **question})
+
+
+def _parsed(definition: str) -> object:
+    try:
+        return json.loads(definition)
+    except ValueError as error:
+        raise OperatorError(
+            f"the definition is not JSON: {error}; write it as '{{\"max-length\": 1000}}'"
+        ) from error
+
+
+def _kind(is_operator: bool) -> str:
+    return "operator policy" if is_operator else "policy"
+
+
+def _changed(answer: dict[str, object]) -> str:
+    changed, left = int(str(answer["changed"])), int(str(answer["left"]))
+    things = "1 queue or exchange goes" if changed == 1 else f"{changed} queues and exchanges go"
+    later = f", {left} are looked at in a moment" if left else ""
+    return f"; {things} by other rules now{later}"
+
+
+def _list(port: int, control: str, form: str, vhost: str, kinds: tuple[bool, ...]) -> None:
+    found: dict[str, list[dict[str, object]]] = {}
+    for is_operator in kinds:
+        answer = _ask(port, control, {"do": "list", "vhost": vhost, "operator": is_operator})
+        rows = answer["policies"]
+        assert isinstance(rows, list), "the broker answers so"
+        found["operator_policies" if is_operator else "policies"] = rows
+    if form == "json":
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    screen = console()
+    for key, rows in found.items():
+        if rows:
+            columns = (
+                Column("VHOST", is_name=True),
+                Column(key.upper().replace("_", " "), is_name=True),
+                Column("PRIORITY", is_number=True),
+                Column("APPLY TO"),
+                Column("PATTERN", is_prose=True),
+                Column("DEFINITION", is_prose=True),
+            )
+            show(screen, table(columns, [_row(row) for row in rows]))
+    if not any(found.values()):
+        say(screen, "no policies")
+
+
+def _row(row: dict[str, object]) -> list[str]:
+    definition = row["definition"]
+    assert isinstance(definition, dict), "the broker answers so"
+    return [
+        str(row["vhost"]),
+        str(row["name"]),
+        str(row["priority"]),
+        str(row["apply-to"]),
+        str(row["pattern"]),
+        ", ".join(f"{key} {shown(value)}" for key, value in definition.items()),
+    ]
