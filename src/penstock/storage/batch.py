@@ -1,0 +1,148 @@
+"""What is written at once: records, acknowledgements, footers, and files that are not needed."""
+
+from errno import EDQUOT, ENOSPC
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.base.wire import BytesWriter
+from penstock.storage.files import File, SyncFailed, write_fully
+from penstock.storage.footer import make_footer
+from penstock.storage.format import acks_name, log_name
+from penstock.storage.handles import Handles
+from penstock.storage.job import Job
+from penstock.storage.segment import Segment
+
+
+class Chunk:
+    """Bytes for the end of one segment. at, end: offsets in it."""
+
+    __slots__ = ("at", "end", "segment", "writer")
+
+    def __init__(self, segment: Segment, at: i64) -> None:
+        self.segment = segment
+        self.at: i64 = at
+        self.end: i64 = at
+        self.writer = BytesWriter()
+
+
+class AckDeed:
+    """Bytes for the file of acknowledgements of one segment; at: 0 for a file that is new."""
+
+    __slots__ = ("at", "data", "is_created", "number")
+
+    def __init__(self, number: i64, at: i64, data: bytes) -> None:
+        self.number: i64 = number
+        self.at: i64 = at
+        self.data = data
+        self.is_created = at > 0
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Batch(Job):
+    """One batch. chunks, acks: what is written; full: segments that get their footer; removals:
+    segments nobody needs; is_sync: whether it ends with a sync; is_last: of a clean stop, which
+    syncs acknowledgements too; synced: what is safe afterwards, as segments and offsets.
+
+    A run that found the disk full may be run again: everything has its fixed place. Raises:
+    SyncFailed once a sync has failed, at this and every later run.
+    """
+
+    __slots__ = (
+        "acks",
+        "chunks",
+        "full",
+        "handles",
+        "is_last",
+        "is_sync",
+        "removals",
+        "synced",
+    )
+
+    def __init__(self, handles: Handles, is_sync: bool) -> None:
+        self.handles = handles
+        self.is_sync = is_sync
+        self.is_last = False
+        self.chunks: list[Chunk] = []
+        self.acks: list[AckDeed] = []
+        self.full: list[Segment] = []
+        self.removals: list[Segment] = []
+        self.synced: list[tuple[Segment, int]] = []
+
+    def run(self) -> None:
+        handles = self.handles
+        if handles.is_broken:
+            raise SyncFailed("a sync of this message store has failed: nothing is written any more")
+        try:
+            # First, because it gives room, and nothing in this batch depends on what goes.
+            self.remove_logs()
+            self.write_chunks()
+            self.write_acks()
+            if self.is_sync:
+                self.sync()
+            self.write_footers()
+            if self.is_last:
+                handles.sync_all()
+                handles.close()
+        except SyncFailed:
+            raise
+        except OSError as error:
+            if error.errno not in (ENOSPC, EDQUOT):
+                handles.is_broken = True
+            raise
+        self.remove_acks()
+
+    def remove_logs(self) -> None:
+        handles = self.handles
+        for segment in self.removals:
+            handles.forget(segment.number)
+            if segment.is_created:
+                handles.directory.remove(log_name(segment.number))
+                segment.is_created = False
+                handles.is_directory_dirty = True
+
+    def write_chunks(self) -> None:
+        handles = self.handles
+        for chunk in self.chunks:
+            file = handles.log(chunk.segment)
+            self.write(file, chunk.at, chunk.writer.getvalue())
+            handles.written(chunk.segment)
+
+    def write(self, file: File, at: i64, data: bytes) -> None:
+        write_fully(file, at, data)
+
+    def write_acks(self) -> None:
+        """Not synced before the end: a lost acknowledgement is a redelivery."""
+        handles = self.handles
+        for deed in self.acks:
+            name = acks_name(deed.number)
+            if deed.is_created:
+                file = handles.directory.open(name)
+            else:
+                file = handles.directory.create(name)
+                deed.is_created = True
+                handles.is_directory_dirty = True
+            try:
+                self.write(file, deed.at, deed.data)
+                if self.is_last:
+                    file.sync()
+            finally:
+                file.close()
+
+    def sync(self) -> None:
+        self.handles.sync_all()
+
+    def write_footers(self) -> None:
+        """Behind records that are safe: a footer is believed without looking at them."""
+        handles = self.handles
+        for segment in self.full:
+            file = handles.log(segment)
+            handles.sync(segment.number)
+            write_fully(file, segment.end, make_footer(segment))
+
+    def remove_acks(self) -> None:
+        """Last, because without it its segment would come back whole."""
+        for segment in self.removals:
+            if segment.acks_end > 0:
+                segment.acks_end = 0
+                self.handles.directory.remove(acks_name(segment.number))
+                self.handles.is_directory_dirty = True

@@ -1,0 +1,52 @@
+"""The checksum of everything the store writes: CRC-32C, or CRC-32 where its wheel is missing.
+
+Which of the two a file has is its format version, so that a store moves between such machines.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+from penstock.base.errors import OperatorError
+
+try:
+    import google_crc32c
+
+    # Without its C extension it is hundreds of times slower than the standard library's CRC-32.
+    HAS_CRC32C = google_crc32c.implementation == "c"
+except ImportError:
+    HAS_CRC32C = False
+
+Extend = Callable[[int, bytes], int]
+"""extend(checksum of what came before, more bytes) -> checksum of both, 0..2**32-1."""
+
+VERSION_CRC32C: Final = 1
+VERSION_CRC32: Final = 2
+VERSION: Final = VERSION_CRC32C if HAS_CRC32C else VERSION_CRC32
+"""The format version that is written."""
+
+
+def crc32(seed: int, data: bytes) -> int:
+    """CRC-32 as zlib has it."""
+    return zlib.crc32(data, seed)
+
+
+def extend_of(version: int) -> Extend:
+    """The checksum of format `version`.
+
+    Raises: OperatorError for a version that this installation cannot read.
+    """
+    if version == VERSION_CRC32:
+        return crc32
+    if version == VERSION_CRC32C:
+        if HAS_CRC32C:
+            extend: Extend = google_crc32c.extend
+            return extend
+        raise OperatorError(
+            "the message store was written with CRC-32C, and google-crc32c is not installed here: "
+            "pip install google-crc32c"
+        )
+    raise OperatorError(
+        f"the message store has format version {version}, and this Penstock reads 1 and 2: "
+        "start the version that wrote it"
+    )

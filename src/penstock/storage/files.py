@@ -1,0 +1,102 @@
+"""What the store asks of files and directories; who implements them decides where bytes go."""
+
+from errno import ENOSPC
+
+from mypy_extensions import i64, mypyc_attr
+
+
+class SyncFailed(OSError):
+    """A file could not be synced. What it held in memory is lost for good, a second try would lie:
+    nothing may be written to this log again (reliability F4)."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class File:
+    """One open file. Nominal base. Raises, everywhere: OSError."""
+
+    __slots__ = ()
+
+    def write(self, at: int, data: bytes) -> int:
+        """Write `data` at offset `at`; returns how many bytes were taken, which may be fewer."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Return when what was written, and the size, would survive a loss of power."""
+        raise NotImplementedError
+
+    def read(self, at: int, count: int) -> bytes:
+        """Up to `count` bytes from offset `at`; fewer at the end of the file."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Bytes, 0.. ."""
+        raise NotImplementedError
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Give the handle back; a second time does nothing."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Directory:
+    """One directory. Nominal base. Raises, everywhere: OSError."""
+
+    __slots__ = ()
+
+    def names(self) -> list[str]:
+        """The names of all files in it, sorted."""
+        raise NotImplementedError
+
+    def open(self, name: str) -> File:
+        """An existing file."""
+        raise NotImplementedError
+
+    def create(self, name: str) -> File:
+        """A new, empty file. Raises: FileExistsError."""
+        raise NotImplementedError
+
+    def remove(self, name: str) -> None:
+        """Take the name away. Raises: FileNotFoundError."""
+        raise NotImplementedError
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, replacing what had it."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Return when names created, removed and changed would survive a loss of power."""
+        raise NotImplementedError
+
+
+def write_fully(file: File, at: i64, data: bytes) -> None:
+    """Write all of `data`, however little the file takes at a time.
+
+    Raises: OSError; ENOSPC when it takes nothing at all (reliability F3).
+    """
+    done: i64 = i64(file.write(int(at), data))
+    size: i64 = len(data)
+    while done < size:
+        taken: i64 = i64(file.write(int(at + done), data[done:]))
+        if taken <= 0:
+            raise OSError(ENOSPC, "a file takes no more bytes")
+        done += taken
+
+
+def read_fully(file: File, at: i64, count: i64) -> bytes:
+    """`count` bytes from offset `at`, fewer only where the file ends before."""
+    data = file.read(int(at), int(count))
+    if len(data) == count:
+        return data
+    parts = [data]
+    have: i64 = len(data)
+    while have < count:
+        more = file.read(int(at + have), int(count - have))
+        if not more:
+            break
+        parts.append(more)
+        have += len(more)
+    return b"".join(parts)

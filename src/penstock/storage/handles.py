@@ -1,0 +1,112 @@
+"""The open files of a log. Only jobs touch them, so only the disk thread does."""
+
+from errno import ENOENT
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.base.limits import STORE_OPEN_FILES
+from penstock.storage.files import Directory, File, SyncFailed
+from penstock.storage.format import log_name
+from penstock.storage.segment import Segment
+
+OPEN_FILES: Final = STORE_OPEN_FILES.default
+
+
+class Handles:
+    """files: open segments, the longest unused first; dirty: those with writes that were not
+    synced, whose handle stays open because an error of writing is told to it alone;
+    is_directory_dirty: names were changed; is_broken: a sync has failed, nothing is written any
+    more; is_scratch: nothing is synced."""
+
+    __slots__ = ("directory", "dirty", "files", "is_broken", "is_directory_dirty", "is_scratch")
+
+    def __init__(self, directory: Directory, is_scratch: bool = False) -> None:
+        self.directory = directory
+        self.is_scratch = is_scratch
+        self.files: dict[int, File] = {}
+        self.dirty: dict[int, File] = {}
+        self.is_directory_dirty = False
+        self.is_broken = False
+
+    def log(self, segment: Segment) -> File:
+        """The file of `segment`, created if it is new."""
+        number = int(segment.number)
+        file = self.files.pop(number, None)
+        if file is None:
+            name = log_name(number)
+            if segment.is_created:
+                file = self.directory.open(name)
+            else:
+                file = self.directory.create(name)
+                segment.is_created = True
+                self.is_directory_dirty = True
+            self._make_room()
+        self.files[number] = file
+        return file
+
+    def existing(self, segment: Segment) -> File:
+        """The file of `segment` for reading. Raises: FileNotFoundError."""
+        if not segment.is_created:
+            raise FileNotFoundError(ENOENT, "a segment is gone", log_name(segment.number))
+        return self.log(segment)
+
+    def _make_room(self) -> None:
+        if len(self.files) < OPEN_FILES:
+            return
+        for number in list(self.files):
+            if self.is_scratch or number not in self.dirty:
+                self.dirty.pop(number, None)
+                self.files.pop(number).close()
+                return
+
+    def written(self, segment: Segment) -> None:
+        """`segment` was written to."""
+        number = int(segment.number)
+        self.dirty[number] = self.files[number]
+
+    def sync(self, number: i64) -> None:
+        """Sync one file if it was written to. Raises: SyncFailed."""
+        file = self.dirty.get(int(number))
+        if file is None or self.is_scratch:
+            return
+        try:
+            file.sync()
+        except OSError as error:
+            raise self.failed(error) from error
+        del self.dirty[int(number)]
+
+    def sync_all(self) -> None:
+        """Sync everything that was written to, then the directory. Raises: SyncFailed."""
+        for number in list(self.dirty):
+            self.sync(number)
+        self.sync_directory()
+
+    def sync_directory(self) -> None:
+        """Sync the names if one was changed. Raises: SyncFailed."""
+        if not self.is_directory_dirty or self.is_scratch:
+            return
+        try:
+            self.directory.sync()
+        except OSError as error:
+            raise self.failed(error) from error
+        self.is_directory_dirty = False
+
+    def failed(self, error: OSError) -> SyncFailed:
+        """This was the last write."""
+        self.is_broken = True
+        return SyncFailed(error.errno, f"syncing the message store failed: {error.strerror}")
+
+    def forget(self, number: i64) -> None:
+        """The file is going to be removed."""
+        self.dirty.pop(int(number), None)
+        file = self.files.pop(int(number), None)
+        if file is not None:
+            file.close()
+
+    def close(self) -> None:
+        """Give everything back."""
+        for file in self.files.values():
+            file.close()
+        self.files.clear()
+        self.dirty.clear()

@@ -1,0 +1,17 @@
+"""A piece of work for the disk thread."""
+
+from mypy_extensions import mypyc_attr
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Job:
+    """Made on the loop, run once on the disk thread, looked at on the loop again. Nominal base.
+
+    Jobs of one store run in the order in which they were made, never two at a time.
+    """
+
+    __slots__ = ()
+
+    def run(self) -> None:
+        """Do it. Raises: OSError."""
+        raise NotImplementedError

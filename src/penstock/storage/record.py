@@ -1,0 +1,148 @@
+"""Records: making them, and taking them apart again."""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.base.wire import read_i32_be, read_i64_be
+from penstock.protocol.content import Address, Message, channel_of
+from penstock.storage.format import (
+    BODY,
+    BODY_HEAD,
+    BODY_HEAD_BYTES,
+    CHECKED_AT,
+    MARK,
+    REF,
+    REF_BYTES,
+    REF_HEAD,
+    U32,
+)
+from penstock.storage.segment import Segment
+
+LOW32: Final = 0xFFFFFFFF
+
+
+class Record:
+    """The fixed part of a record. offset, size: of the whole of it; body_offset: of a REF."""
+
+    __slots__ = (
+        "address_bytes",
+        "body_bytes",
+        "body_offset",
+        "flags",
+        "header_bytes",
+        "kind",
+        "offset",
+        "position",
+        "queue_id",
+        "size",
+        "stored_ms",
+        "synced_to",
+    )
+
+    def __init__(self, data: bytes, at: i64, offset: i64) -> None:
+        self.offset: i64 = offset
+        self.size: i64 = unsigned(data, at + 8)
+        self.kind: i64 = i64(data[at + 12])
+        self.flags: i64 = i64(data[at + 13])
+        self.address_bytes: i64 = i64(data[at + 14]) << 8 | i64(data[at + 15])
+        self.synced_to: i64 = unsigned(data, at + 16)
+        self.queue_id: i64 = read_i64_be(data, at + 20)
+        self.position: i64 = read_i64_be(data, at + 28)
+        self.body_offset: i64 = 0
+        self.header_bytes: i64 = 0
+        self.body_bytes: i64 = 0
+        self.stored_ms: i64 = 0
+        if self.kind == REF:
+            self.body_offset = unsigned(data, at + 36)
+        else:
+            self.header_bytes = unsigned(data, at + 36)
+            self.body_bytes = unsigned(data, at + 40)
+            self.stored_ms = read_i64_be(data, at + 44)
+
+
+def unsigned(data: bytes, at: i64) -> i64:
+    """An unsigned number of 32 bits."""
+    return i64(read_i32_be(data, at)) & 0xFFFFFFFF
+
+
+def make_body(
+    segment: Segment, queue_id: i64, position: i64, message: Message, flags: i64, stored_ms: i64
+) -> bytes:
+    """The record with `message` for the end of `segment`, except for the content frames, which
+    follow it as they are."""
+    suffix = message.address.suffix
+    raw = message.raw
+    words: i64 = len(suffix)
+    size: i64 = BODY_HEAD_BYTES + words + len(raw)
+    head: bytes = BODY_HEAD.pack(
+        size,
+        BODY,
+        flags,
+        words,
+        segment.synced_to,
+        queue_id,
+        position,
+        message.header_bytes,
+        message.body_bytes,
+        stored_ms,
+    )
+    head += suffix
+    extend = segment.extend
+    checksum: i64 = extend(extend(int(segment.seed), head), raw)
+    low: bytes = U32.pack(checksum ^ segment.end)
+    return MARK + low + head
+
+
+def make_ref(segment: Segment, queue_id: i64, position: i64, offset: i64, flags: i64) -> bytes:
+    """The record for one more queue of a message whose body lies at `offset` in `segment`."""
+    head: bytes = REF_HEAD.pack(
+        REF_BYTES, REF, flags, 0, segment.synced_to, queue_id, position, offset
+    )
+    checksum: i64 = segment.extend(int(segment.seed), head)
+    low: bytes = U32.pack(checksum ^ segment.end)
+    return MARK + low + head
+
+
+def is_whole(segment: Segment, data: bytes, at: i64, offset: i64) -> bool:
+    """Whether a whole record of `segment` stands at `at` in `data`, where offset `offset` is.
+
+    The mark is not looked at: the checksum says more.
+    """
+    left: i64 = len(data) - at
+    if left < REF_BYTES:
+        return False
+    size: i64 = unsigned(data, at + 8)
+    kind: i64 = i64(data[at + 12])
+    if kind == BODY:
+        if size < BODY_HEAD_BYTES or size > left:
+            return False
+    elif kind != REF or size != REF_BYTES:
+        return False
+    checked = data[at + CHECKED_AT : at + size]
+    checksum: i64 = segment.extend(int(segment.seed), checked)
+    return checksum ^ (offset & LOW32) == unsigned(data, at + 4)
+
+
+def message_of(record: Record, data: bytes, at: i64, addresses: dict[bytes, Address]) -> Message:
+    """The message of a whole BODY at `at` in `data`. addresses: those seen before, by their
+    bytes."""
+    words: i64 = at + BODY_HEAD_BYTES
+    frames: i64 = words + record.address_bytes
+    suffix = data[words:frames]
+    address = addresses.get(suffix)
+    if address is None:
+        address = address_of(suffix)
+        addresses[suffix] = address
+    raw = data[frames : at + record.size]
+    message = Message(channel_of(raw), b"", raw, record.header_bytes, record.body_bytes)
+    message.address = address
+    return message
+
+
+def address_of(suffix: bytes) -> Address:
+    """Exchange and routing key from `Address.suffix`."""
+    size: i64 = i64(suffix[0])
+    exchange = suffix[1 : 1 + size].decode()
+    key: i64 = i64(suffix[1 + size])
+    return Address(exchange, suffix[2 + size : 2 + size + key].decode())

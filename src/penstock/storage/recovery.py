@@ -1,0 +1,148 @@
+"""What a crash has left: which messages are there, what is cut off, and what was lost.
+
+    footer whole          the segment was full and safe: believed, records are checked when read
+    no footer             scanned; what is torn at its end is cut off and the cut is synced; then it
+                          gets a footer, and a new segment is begun for what comes (F5, F6)
+    a hole in the middle  the records behind it are found again; it is damage where everything was
+                          safe once, and a torn write where it was not (F11, F13)
+    one entry twice       a crash while a segment was compacted: the newer copy counts
+    no acknowledgements   everything in the segment counts: redeliveries
+
+Nothing is removed before everything that stays is synced: what a killed process has written may
+still be in memory only. A recovery that is cut short is done again by the same rules.
+"""
+
+from penstock.base.chance import Chance
+from penstock.storage.files import Directory
+from penstock.storage.format import number_of
+from penstock.storage.index import QueueIndex
+from penstock.storage.log import MessageLog
+from penstock.storage.merging import merge
+from penstock.storage.segment import Run
+from penstock.storage.wreck import Wreck
+
+
+class Report:
+    """What recovery had to do. cut_bytes: torn ends; lost: entries that were safe once and are
+    gone, by queue, 0 where the queue cannot be told; ignored_acks: acknowledgements that were
+    damaged or of entries that are not there; unreadable: files whose beginning is damaged, set
+    aside under the name given."""
+
+    __slots__ = (
+        "cut_bytes",
+        "ignored_acks",
+        "lost",
+        "removed_count",
+        "segment_count",
+        "unreadable",
+    )
+
+    def __init__(self) -> None:
+        self.cut_bytes = 0
+        self.ignored_acks = 0
+        self.lost: dict[int, int] = {}
+        self.unreadable: list[str] = []
+        self.segment_count = 0
+        self.removed_count = 0
+
+    @property
+    def damaged(self) -> list[int]:
+        """The queues that lost a message, 0 among them when one cannot be told."""
+        return sorted(self.lost)
+
+
+class Recovered:
+    """log: ready to append; queues: by their number, one for each that was asked for."""
+
+    __slots__ = ("log", "queues", "report")
+
+    def __init__(self, log: MessageLog, queues: dict[int, QueueIndex], report: Report) -> None:
+        self.log = log
+        self.queues = queues
+        self.report = report
+
+
+def recover(
+    directory: Directory,
+    chance: Chance,
+    segment_bytes: int,
+    live_queue_ids: set[int],
+) -> Recovered:
+    """Bring back what the queues `live_queue_ids` have in `directory`; what others had is removed.
+
+    segment_bytes: of new segments. Raises: OSError; SyncFailed, after which nothing may be written;
+    OperatorError for a format that is unknown here.
+    """
+    log = MessageLog(directory, chance, segment_bytes)
+    report = Report()
+    names = directory.names()
+    numbers = sorted({number for number in map(number_of, names) if number >= 0})
+    wrecks: list[Wreck] = []
+    for number in numbers:
+        wreck = Wreck(number, directory, names)
+        if wreck.read(live_queue_ids, number == numbers[-1]):
+            wrecks.append(wreck)
+        elif wreck.set_aside:
+            report.unreadable.append(wreck.set_aside)
+    for queue_id in sorted(live_queue_ids):
+        log.open_queue(queue_id)
+    _give_runs(log, wrecks, directory)
+    for wreck in wrecks:
+        wreck.count(report.lost)
+        report.ignored_acks += wreck.ignored_acks
+        for queue_id, top in wreck.tops.items():
+            index = log.queues[queue_id]
+            index.next_position = max(int(index.next_position), top + 1)
+            index.delivered_below = max(
+                int(index.delivered_below), wreck.delivered.get(queue_id, 0)
+            )
+            index.delivered_written = index.delivered_below
+    _mend(log, wrecks, report, directory)
+    log.next_number = numbers[-1] + 1 if numbers else 1
+    _clear(directory, numbers, {int(number) for number in log.segments}, names)
+    return Recovered(log, {key: log.queues[key] for key in sorted(live_queue_ids)}, report)
+
+
+def _give_runs(log: MessageLog, wrecks: list[Wreck], directory: Directory) -> None:
+    runs: dict[int, list[Run]] = {}
+    for wreck in wrecks:
+        for run in wreck.segment.runs:
+            runs.setdefault(int(run.table.queue_id), []).append(run)
+    for queue_id, found in runs.items():
+        merge(log.queues[queue_id], found, directory)
+
+
+def _mend(log: MessageLog, wrecks: list[Wreck], report: Report, directory: Directory) -> None:
+    """Make safe what stays, and forget what does not."""
+    for wreck in wrecks:
+        segment = wreck.segment
+        if segment.live == 0:
+            report.removed_count += 1
+            continue
+        if not segment.is_sealed:
+            report.cut_bytes += wreck.seal()
+        wreck.remove_strange_acks()
+        log.segments[int(segment.number)] = segment
+        report.segment_count += 1
+    if wrecks:
+        # New names, too, may be in memory only.
+        directory.sync()
+
+
+def _clear(directory: Directory, numbers: list[int], kept: set[int], names: list[str]) -> None:
+    """Remove the files of segments that nobody needs, logs before acknowledgements."""
+    has_removed = False
+    for suffix in (".log", ".acks"):
+        for name in directory.names():
+            if name.endswith(suffix) and number_of(name) >= 0 and number_of(name) not in kept:
+                directory.remove(name)
+                has_removed = True
+        if has_removed:
+            directory.sync()
+
+
+def empty(directory: Directory) -> None:
+    """Remove every file of a store: how a scratch log begins. Raises: OSError."""
+    for name in directory.names():
+        if number_of(name) >= 0:
+            directory.remove(name)

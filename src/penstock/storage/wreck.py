@@ -1,0 +1,238 @@
+"""One segment of an earlier life: reading it, applying its acknowledgements, giving it a footer."""
+
+from errno import EDQUOT, ENOSPC
+
+from penstock.storage.acks import Slot, read_slots
+from penstock.storage.files import Directory, File, SyncFailed, read_fully, write_fully
+from penstock.storage.footer import make_footer, read_footer
+from penstock.storage.format import (
+    ACKS,
+    DATA_AT,
+    DELIVERED,
+    END_BYTES,
+    HEADER_BYTES,
+    LOG,
+    SETTLED,
+    SLOT_BYTES,
+    acks_name,
+    footer_identity,
+    log_name,
+    parse_header,
+)
+from penstock.storage.scan import scan
+from penstock.storage.segment import NO_SEGMENT, Run, Segment
+from penstock.storage.tables import lost_of, runs_from, tables_from
+
+
+class Wreck:
+    """segment: what it became; lost: (queue, position) of entries that were safe once; tops: for
+    each live queue the highest position that the files speak of; delivered: the highest mark of
+    each; set_aside: the new name of a file that cannot be read, "" for none."""
+
+    __slots__ = (
+        "delivered",
+        "directory",
+        "ignored_acks",
+        "lost",
+        "names",
+        "number",
+        "segment",
+        "set_aside",
+        "settled",
+        "size",
+        "slots",
+        "tops",
+    )
+
+    def __init__(self, number: int, directory: Directory, names: list[str]) -> None:
+        self.number = number
+        self.directory = directory
+        self.names = names
+        self.segment: Segment = NO_SEGMENT
+        self.size = 0
+        self.slots: list[Slot] = []
+        self.lost: list[tuple[int, int]] = []
+        self.tops: dict[int, int] = {}
+        self.delivered: dict[int, int] = {}
+        self.ignored_acks = 0
+        self.set_aside = ""
+
+    def read(self, live_queue_ids: set[int], is_newest: bool) -> bool:
+        """Read the segment and its acknowledgements; False when there is none. Raises: OSError."""
+        name = log_name(self.number)
+        if name not in self.names:
+            return False
+        acks = self._read_acks()
+        file = self.directory.open(name)
+        try:
+            self.size = file.size()
+            found = self._identity(file, acks)
+            if found is not None:
+                self._read_log(file, found, live_queue_ids)
+        finally:
+            file.close()
+        if found is None:
+            # A crash while the newest segment was begun leaves this, and nothing in it was safe.
+            if not is_newest and self.size > DATA_AT:
+                self.directory.rename(name, name + ".damaged")
+                self.set_aside = (
+                    f"the beginning of {name} is damaged, so nothing in it can be read; it was set "
+                    f"aside as {name}.damaged"
+                )
+            return False
+        self._apply(acks, live_queue_ids)
+        return True
+
+    def _read_acks(self) -> bytes:
+        name = acks_name(self.number)
+        if name not in self.names:
+            return b""
+        file = self.directory.open(name)
+        try:
+            return read_fully(file, 0, file.size())
+        finally:
+            file.close()
+
+    def _identity(self, file: File, acks: bytes) -> tuple[int, bytes] | None:
+        """(version, identity): it is written in four places."""
+        for data in (read_fully(file, 0, 32), read_fully(file, HEADER_BYTES, 32)):
+            found = parse_header(data, LOG, self.number)
+            if found is not None:
+                return found
+        return parse_header(acks[:HEADER_BYTES], ACKS, self.number) or self._footer(file)
+
+    def _footer(self, file: File) -> tuple[int, bytes] | None:
+        if self.size < DATA_AT + END_BYTES:
+            return None
+        identity = footer_identity(read_fully(file, self.size - END_BYTES, END_BYTES))
+        for version in (1, 2):
+            if identity and read_footer(Segment(self.number, identity, version), file, self.size):
+                return version, identity
+        return None
+
+    def _read_log(self, file: File, found: tuple[int, bytes], live: set[int]) -> None:
+        segment = Segment(self.number, found[1], found[0])
+        if not self._read_sealed(segment, file, live):
+            segment = Segment(self.number, found[1], found[0])
+            result = scan(segment, read_fully(file, 0, self.size))
+            orphans = tables_from(segment, result.records)
+            segment.end = result.end
+            self.lost = lost_of(orphans, result.holes, int(result.synced_to))
+            for table in segment.tables:
+                if table.queue_id in live:
+                    runs_from(segment, table, file)
+        for table in segment.tables:
+            queue_id = int(table.queue_id)
+            if queue_id in live:
+                self.tops[queue_id] = max(self.tops.get(queue_id, 0), int(table.last))
+        segment.is_created = True
+        segment.is_full = True
+        segment.taken_to = segment.end
+        segment.written_to = segment.end
+        segment.synced_to = segment.end
+        self.segment = segment
+
+    def _read_sealed(self, segment: Segment, file: File, live: set[int]) -> bool:
+        if not read_footer(segment, file, self.size):
+            return False
+        for table in segment.tables:
+            if table.queue_id in live and not runs_from(segment, table, file):
+                return False
+        segment.is_sealed = True
+        return True
+
+    def _apply(self, acks: bytes, live: set[int]) -> None:
+        """Acknowledgements of another segment under this number do not count."""
+        head = parse_header(acks[:HEADER_BYTES], ACKS, self.number)
+        segment = self.segment
+        if head is None and len(acks) >= HEADER_BYTES + SLOT_BYTES:
+            # Its slots say by themselves whose they are.
+            head = (int(segment.version), segment.identity)
+        if head is None or head[1] != segment.identity:
+            return
+        slots, self.ignored_acks = read_slots(segment, acks)
+        segment.acks_end = len(acks) // SLOT_BYTES * SLOT_BYTES
+        self.slots = slots
+        queues: dict[int, list[Run]] = {}
+        for run in segment.runs:
+            queues.setdefault(int(run.table.queue_id), []).append(run)
+        for slot in slots:
+            queue_id = int(slot.queue_id)
+            if queue_id in live:
+                self._apply_slot(slot, queue_id, queues.get(queue_id, []))
+
+    def _apply_slot(self, slot: Slot, queue_id: int, runs: list[Run]) -> None:
+        if slot.kind == DELIVERED:
+            self.delivered[queue_id] = max(self.delivered.get(queue_id, 0), int(slot.last))
+            self.tops[queue_id] = max(self.tops.get(queue_id, 0), int(slot.last) - 1)
+        elif slot.kind == SETTLED:
+            self.tops[queue_id] = max(self.tops.get(queue_id, 0), int(slot.last))
+            cleared = 0
+            for run in runs:
+                cleared += _clear_range(run, int(slot.first), int(slot.last))
+            self.segment.live -= cleared
+            if cleared == 0:
+                self.ignored_acks += 1
+
+    def count(self, lost: dict[int, int]) -> None:
+        """Add what is lost and was not settled to `lost`, by queue."""
+        for queue_id, position in self.lost:
+            is_settled = any(
+                slot.kind == SETTLED
+                and slot.queue_id == queue_id
+                and slot.first <= position <= slot.last
+                for slot in self.slots
+            )
+            if not is_settled:
+                known = queue_id if queue_id in self.tops else 0
+                lost[known] = lost.get(known, 0) + 1
+
+    def remove_strange_acks(self) -> None:
+        """A file that nothing could be read of would be in the way of a new one."""
+        name = acks_name(self.number)
+        if self.segment.acks_end == 0 and name in self.names:
+            self.directory.remove(name)
+
+    def seal(self) -> int:
+        """Cut off what is torn, sync, and write the footer. Returns the bytes cut off.
+
+        Without room for a footer the segment goes on without one. Raises: OSError, SyncFailed.
+        """
+        segment = self.segment
+        file = self.directory.open(log_name(self.number))
+        try:
+            cut = max(self.size - int(segment.end), 0)
+            if cut > 0:
+                file.truncate(int(segment.end))
+            _sync(file)
+            write_fully(file, segment.end, make_footer(segment))
+            _sync(file)
+        except SyncFailed:
+            raise
+        except OSError as error:
+            if error.errno not in (ENOSPC, EDQUOT):
+                raise
+            return cut
+        finally:
+            file.close()
+        segment.is_sealed = True
+        for table in segment.tables:
+            table.release()
+        return cut
+
+
+def _sync(file: File) -> None:
+    try:
+        file.sync()
+    except OSError as error:
+        raise SyncFailed(error.errno, "syncing the message store failed") from error
+
+
+def _clear_range(run: Run, first: int, last: int) -> int:
+    cleared = 0
+    at = int(run.next_live(max(first, int(run.first))))
+    while 0 <= at <= min(last, int(run.last)):
+        run.clear(at)
+        cleared += 1
+        at = int(run.next_live(at + 1))
+    return cleared

@@ -1,0 +1,227 @@
+"""What a log may go through, short enough that every crash state of it can be looked at."""
+
+from collections.abc import Callable
+
+from penstock.simulation.disk import SimDisk
+from tests.crash.rig import Rig
+
+History = Callable[[], Rig]
+
+
+def one_queue() -> Rig:
+    """Publish and settle in one queue, over several segments."""
+    rig = Rig(SimDisk(), {1})
+    for turn in range(8):
+        for _ in range(3):
+            rig.publish(1)
+        rig.flush()
+        if turn > 1:
+            rig.settle(1, turn * 2 - 3, turn * 2 - 2)
+    rig.flush()
+    return rig
+
+
+def fan_out() -> Rig:
+    """One body for three queues, which settle at different times."""
+    rig = Rig(SimDisk(), {1, 2, 3})
+    for turn in range(6):
+        rig.publish(1, 2, 3, size=90)
+        rig.publish(2)
+        rig.flush()
+        rig.settle(1, turn + 1)
+        if turn > 3:
+            rig.settle(2, turn, turn + 2)
+    rig.flush()
+    return rig
+
+
+def overlapping() -> Rig:
+    """The next batch is filled, and settled in, while one is under way."""
+    rig = Rig(SimDisk(), {1, 2})
+    under_way = None
+    for turn in range(9):
+        rig.publish(1, 2, size=60)
+        rig.publish(1)
+        taken = rig.take()
+        rig.publish(2, size=10)
+        if under_way is not None:
+            rig.run(under_way)
+        under_way = taken
+        if turn > 1:
+            rig.settle(1, turn)
+    rig.run(under_way)
+    rig.flush()
+    return rig
+
+
+def large() -> Rig:
+    """Messages larger than a segment, between small ones."""
+    rig = Rig(SimDisk(), {1, 2})
+    rig.publish(1)
+    rig.flush()
+    rig.publish(1, 2, size=1500)
+    rig.publish(1)
+    rig.flush()
+    rig.publish(2, size=900)
+    rig.publish(2, size=900)
+    rig.flush()
+    rig.settle(2, 1, 2)
+    rig.settle(1, 2)
+    rig.flush()
+    rig.publish(1, 2)
+    rig.flush()
+    return rig
+
+
+def purged() -> Rig:
+    """A purge, then new messages; segments without anything that counts are removed."""
+    rig = Rig(SimDisk(), {1, 2})
+    for _ in range(12):
+        rig.publish(1, size=70)
+        rig.publish(2)
+    rig.flush()
+    rig.purge(1, 11)
+    rig.flush()
+    for _ in range(4):
+        rig.publish(1, 2)
+        rig.flush()
+    rig.purge(2, 100)
+    rig.flush()
+    rig.publish(2)
+    rig.flush()
+    return rig
+
+
+def deleted() -> Rig:
+    """A queue is deleted while others of its segments go on."""
+    rig = Rig(SimDisk(), {1, 2})
+    for _ in range(8):
+        rig.publish(1, 2, size=80)
+        rig.flush()
+    rig.drop(2)
+    rig.publish(1)
+    rig.flush()
+    rig.settle(1, *range(1, 6))
+    rig.flush()
+    rig.publish(1)
+    rig.flush()
+    return rig
+
+
+def unsynced() -> Rig:
+    """Batches that are not synced, and one that is now and then."""
+    rig = Rig(SimDisk(), {1})
+    for turn in range(9):
+        rig.publish(1, size=60)
+        rig.publish(1)
+        rig.flush(must_sync=turn % 3 == 2)
+        if turn == 5:
+            rig.settle(1, 1, 2, 3, 4)
+    rig.flush()
+    return rig
+
+
+def stopped() -> Rig:
+    """A clean stop and another life on the same disk."""
+    rig = Rig(SimDisk(), {1, 2})
+    for _ in range(5):
+        rig.publish(1, 2)
+        rig.flush()
+    rig.settle(1, 1, 2, 3)
+    rig.stop()
+    return rig
+
+
+def killed() -> Rig:
+    """A process was killed: what it wrote is there for the next one, but not safe."""
+    first = fan_out()
+    first.publish(1, 2, size=120)
+    first.run(first.take(must_sync=False))
+    return next_life(first)
+
+
+def compacted() -> Rig:
+    """Most of several segments is settled, the rest is copied, and more happens meanwhile."""
+    rig = Rig(SimDisk(), {1, 2}, segment_bytes=1200)
+    for _ in range(14):
+        rig.publish(1, 2, size=60)
+    rig.flush()
+    rig.settle(1, *(position for position in range(1, 15) if position % 4))
+    rig.settle(2, *(position for position in range(1, 15) if position % 3))
+    rig.flush()
+    rig.publish(1, 2)
+    job = rig.compactor.plan(150)
+    assert job is not None, "there is something to compact"
+    job.run()
+    rig.settle(1, 4)
+    rig.settle(2, 12)
+    rig.compactor.copy(job)
+    before = len(rig.log.segments)
+    rig.compact()
+    assert len(rig.log.segments) < before, "something was compacted"
+    rig.publish(2)
+    rig.settle(1, 8)
+    rig.flush()
+    return rig
+
+
+def settled_at_once() -> Rig:
+    """Messages are settled before they are on the disk."""
+    rig = Rig(SimDisk(), {1}, segment_bytes=2000)
+    for turn in range(6):
+        first = rig.publish(1)[0][1]
+        rig.publish(1, size=90)
+        rig.publish(1)
+        rig.settle(1, first, first + 2)
+        rig.flush(must_sync=turn != 3)
+    rig.flush()
+    return rig
+
+
+def killed_while_compacting() -> Rig:
+    """A process was killed when copies were written and not yet safe; the next one finds both."""
+    first = Rig(SimDisk(), {1}, segment_bytes=1200)
+    for _ in range(14):
+        first.publish(1, size=60)
+    first.flush()
+    first.settle(1, 1, 2, 3, 5, 6)
+    first.flush()
+    job = first.compactor.plan(10_000)
+    assert job is not None, "there is something to compact"
+    job.run()
+    first.compactor.copy(job)
+    first.run(first.take(must_sync=False))
+    return next_life(first)
+
+
+def next_life(first: Rig) -> Rig:
+    """Another process on the disk of a killed one: what that wrote is there, safe or not."""
+    before = len(first.disk.ops)
+    life = Rig(first.disk, set(first.expected().queues), first.segment_bytes, seed=2)
+    life.events = [event for event in first.events if event[0] <= before] + life.events
+    life.bodies = dict(first.bodies)
+    for _ in range(3):
+        life.publish(1)
+        life.flush()
+    life.settle(1, int(life.log.first_position(life.queues[1])))
+    life.flush()
+    return life
+
+
+HISTORIES: dict[str, History] = {
+    history.__name__: history
+    for history in (
+        one_queue,
+        fan_out,
+        overlapping,
+        large,
+        purged,
+        deleted,
+        compacted,
+        settled_at_once,
+        killed_while_compacting,
+        unsynced,
+        stopped,
+        killed,
+    )
+}

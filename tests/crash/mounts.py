@@ -1,0 +1,80 @@
+"""File systems of their own for a test: a small one that fills up, one whose power can be cut.
+
+They need root and loop devices or tmpfs; where the machine has none the tests that ask say so.
+"""
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SHUTDOWN = 0x8004587D
+"""EXT4_IOC_SHUTDOWN: the file system is gone at once."""
+WITHOUT_FLUSH = (2).to_bytes(4, "little")
+"""Not even the journal is written: what was not synced is lost."""
+
+
+class NoMount(Exception):
+    """This machine does not let us."""
+
+
+def _run(*command: str) -> None:
+    try:
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NoMount(f"{' '.join(command)}: {error}") from error
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """A tmpfs of so many MiB. Raises: NoMount."""
+    path = folder / "small"
+    path.mkdir()
+    _run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(path))
+    try:
+        yield path
+    finally:
+        _run("umount", "-l", str(path))
+
+
+class CutDisk:
+    """An ext4 in a file, `path` where it is mounted."""
+
+    def __init__(self, folder: Path, megabytes: int) -> None:
+        self.image = folder / "disk.img"
+        self.path = folder / "disk"
+        self.path.mkdir()
+        with self.image.open("wb") as file:
+            file.truncate(megabytes << 20)
+        _run("mkfs.ext4", "-q", "-F", str(self.image))
+        self.mount()
+
+    def mount(self) -> None:
+        _run("mount", "-o", "loop", str(self.image), str(self.path))
+
+    def cut(self) -> None:
+        """The power is gone: nothing that was not synced survives. Raises: NoMount."""
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.ioctl(handle, SHUTDOWN, WITHOUT_FLUSH)
+        except OSError as error:
+            raise NoMount(f"the file system cannot be shut down: {error}") from error
+        finally:
+            os.close(handle)
+
+    def unmount(self) -> None:
+        _run("umount", str(self.path))
+
+
+@contextmanager
+def cut_disk(folder: Path, megabytes: int) -> Iterator[CutDisk]:
+    """Raises: NoMount."""
+    disk = CutDisk(folder, megabytes)
+    try:
+        yield disk
+    finally:
+        subprocess.run(
+            ["umount", "-l", str(disk.path)], check=False, capture_output=True, timeout=60
+        )

@@ -1,0 +1,325 @@
+"""A message log on a disk that may lose power, and what has to be there afterwards."""
+
+from dataclasses import dataclass, field
+
+from penstock.protocol.content import Address, Message, make_content
+from penstock.simulation.crash import Image, Replay
+from penstock.simulation.dice import Dice
+from penstock.simulation.disk import SimDisk
+from penstock.storage import recovery
+from penstock.storage.batch import Batch
+from penstock.storage.compaction import Compactor
+from penstock.storage.index import QueueIndex
+from penstock.storage.log import MessageLog
+from penstock.storage.recovery import Recovered
+from penstock.storage.stored import Stored
+
+Entry = tuple[int, int]
+"""(queue id, position)."""
+
+APPENDED = "appended"
+CONFIRMED = "confirmed"
+SETTLED = "settled"
+DROPPED = "dropped"
+
+
+def message(body: bytes) -> Message:
+    """A persistent message from exchange `ex` with key `key`."""
+    header = b"\x00\x3c\x00\x00" + len(body).to_bytes(8, "big") + b"\x10\x00\x02"
+    made = make_content(1, b"", header, body, 131_072)
+    made.address = Address("ex", "key")
+    return made
+
+
+@dataclass(slots=True)
+class Expectation:
+    """What a recovery must and may find. required: confirmed and not settled; allowed: everything
+    that was handed to the log, with its bytes; queues: those that exist."""
+
+    required: dict[Entry, bytes] = field(default_factory=dict)
+    allowed: dict[Entry, bytes] = field(default_factory=dict)
+    queues: set[int] = field(default_factory=set)
+
+    def happened(self, kind: str, entries: list[Entry], bodies: dict[Entry, bytes]) -> None:
+        """One event of a history."""
+        for entry in entries:
+            if kind == APPENDED:
+                self.allowed[entry] = bodies[entry]
+            elif kind == CONFIRMED:
+                self.required[entry] = bodies[entry]
+            elif kind == SETTLED:
+                self.required.pop(entry, None)
+            else:
+                self.queues.discard(entry[0])
+                for book in (self.required, self.allowed):
+                    for other in [other for other in book if other[0] == entry[0]]:
+                        del book[other]
+
+    def copy(self) -> "Expectation":
+        return Expectation(dict(self.required), dict(self.allowed), set(self.queues))
+
+
+class Rig:
+    """Drives one life of a log and writes down what has happened, by the number of disk operations
+    that were done before. start: what was expected at its beginning."""
+
+    def __init__(
+        self,
+        disk: SimDisk,
+        queues: set[int],
+        segment_bytes: int = 700,
+        start: Expectation | None = None,
+        seed: int = 1,
+    ) -> None:
+        self.disk = disk
+        self.segment_bytes = segment_bytes
+        self.dice = Dice(seed)
+        self.start = start or Expectation(queues=set(queues))
+        self.events: list[tuple[int, str, list[Entry]]] = []
+        self.bodies: dict[Entry, bytes] = dict(self.start.allowed)
+        recovered = recovery.recover(disk, self.dice, segment_bytes, queues)
+        self.recovered = recovered
+        self.log: MessageLog = recovered.log
+        self.queues: dict[int, QueueIndex] = recovered.queues
+        self.compactor = Compactor(self.log)
+        self._open: list[Entry] = []
+        self._settled: set[Entry] = set()
+        self._taken: dict[Batch, list[Entry]] = {}
+
+    def _note(self, kind: str, entries: list[Entry]) -> None:
+        self.events.append((len(self.disk.ops), kind, entries))
+
+    def publish(self, *queue_ids: int, size: int = 40, text: str = "") -> list[Entry]:
+        """One message to some queues."""
+        number = len(self.bodies)
+        body = f"{text}{number}:".encode() + bytes((number + n) % 251 for n in range(size))
+        made = message(body)
+        made.stored = stored = Stored()
+        entries: list[Entry] = []
+        for queue_id in queue_ids:
+            stored.join(queue_id)
+        for queue_id in queue_ids:
+            index = self.queues[queue_id]
+            entry = (queue_id, int(index.next_position))
+            self.log.append(index, made, 1_700_000_000_000)
+            self.bodies[entry] = body
+            entries.append(entry)
+        self._note(APPENDED, entries)
+        self._open += entries
+        return entries
+
+    def take(self, must_sync: bool = True) -> Batch | None:
+        """The open batch, not yet run."""
+        batch = self.log.take_batch(must_sync)
+        if batch is not None:
+            self._taken[batch] = self._open if must_sync else []
+        if must_sync or batch is None:
+            self._open = []
+        return batch
+
+    def run(self, batch: Batch | None) -> None:
+        """Run a batch and confirm what is in it."""
+        if batch is None:
+            return
+        batch.run()
+        self.log.done(batch)
+        entries = [entry for entry in self._taken.pop(batch) if entry not in self._settled]
+        self._note(CONFIRMED, entries)
+
+    def flush(self, must_sync: bool = True) -> None:
+        self.run(self.take(must_sync))
+
+    def settle(self, queue_id: int, *positions: int) -> None:
+        for position in positions:
+            self.log.settle(self.queues[queue_id], position)
+            self._settled.add((queue_id, position))
+        self._note(SETTLED, [(queue_id, position) for position in positions])
+
+    def purge(self, queue_id: int, below: int) -> None:
+        entries = [key for key in self.bodies if key[0] == queue_id and key[1] < below]
+        self.log.settle_below(self.queues[queue_id], below)
+        self._settled.update(entries)
+        self._note(SETTLED, entries)
+
+    def drop(self, queue_id: int) -> None:
+        self.log.drop_queue(self.queues.pop(queue_id))
+        self._note(DROPPED, [(queue_id, 0)])
+
+    def compact(self, bytes_max: int = 200) -> int:
+        """Compact until there is nothing to do, syncing no more than the compactor asks for.
+
+        Returns how many slices were copied."""
+        count = 0
+        while True:
+            job = self.compactor.plan(bytes_max)
+            if job is not None:
+                job.run()
+                self.compactor.copy(job)
+                count += 1
+            if not self.log.has_work():
+                return count
+            self.flush(must_sync=False)
+
+    def stop(self) -> None:
+        """A clean end."""
+        batch = self.log.take_last_batch()
+        self._taken[batch] = self._open
+        self.run(batch)
+
+    def expected(self) -> Expectation:
+        """What has to be there after everything that has happened."""
+        found = self.start.copy()
+        for _, kind, entries in self.events:
+            found.happened(kind, entries, self.bodies)
+        return found
+
+
+def contents(recovered: Recovered, queue_id: int) -> dict[Entry, bytes]:
+    """What can be read of a queue, by position. Raises: AssertionError if not all of it can."""
+    found, damaged = legible(recovered, queue_id)
+    assert not damaged, f"queue {queue_id} cannot read {damaged}"
+    assert len(found) == recovered.log.live_count(recovered.queues[queue_id])
+    return found
+
+
+def legible(recovered: Recovered, queue_id: int) -> tuple[dict[Entry, bytes], list[int]]:
+    """(what can be read of a queue, positions that cannot). Raises: AssertionError, wrong order."""
+    index = recovered.queues[queue_id]
+    found: dict[Entry, bytes] = {}
+    damaged: list[int] = []
+    position = 1
+    while True:
+        job = recovered.log.plan_reads(index, position, 7, 100_000)
+        job.run()
+        damaged += job.damaged
+        if not job.found and not job.damaged:
+            return found, damaged
+        for each in job.found:
+            assert each.position >= position, "positions ascend"
+            position = int(each.position) + 1
+            assert each.message.address.exchange == "ex", "the address is that of the message"
+            assert each.message.address.routing_key == "key", "the address is that of the message"
+            found[queue_id, int(each.position)] = each.message.body()
+        position = int(job.next_position)
+
+
+def check(image: Image, expected: Expectation, segment_bytes: int = 700) -> Recovered:
+    """Recover a crash state and compare. Raises: AssertionError for a broken law."""
+    recovered = recovered_from(image, expected.queues, segment_bytes)
+    assert not recovered.report.lost, f"damage where there is none: {recovered.report.lost}"
+    found: dict[Entry, bytes] = {}
+    for queue_id in expected.queues:
+        found |= contents(recovered, queue_id)
+    for entry in expected.required:
+        assert entry in found, f"confirmed message lost: {entry}"
+    _compare(found, expected)
+    return recovered
+
+
+def recovered_from(image: Image, queues: set[int], segment_bytes: int) -> Recovered:
+    return recovery.recover(SimDisk(image), Dice(99), segment_bytes, queues)
+
+
+def _compare(found: dict[Entry, bytes], expected: Expectation) -> None:
+    for entry, body in found.items():
+        assert entry in expected.allowed, f"never published: {entry}"
+        assert expected.allowed[entry] == body, f"altered: {entry}"
+
+
+def check_flips(rig: Rig, every: int = 1, is_stopped: bool = True) -> int:
+    """Turn over every `every`-th bit of every file after a clean stop, or after a crash: nothing is
+    altered, what is lost is one message and is told, everything else is there.
+
+    Returns how many states that were. The last message before a crash is left out: nothing behind
+    it says that it was safe, so that it may as well be torn.
+    """
+    if is_stopped:
+        rig.stop()
+    else:
+        rig.publish(min(rig.queues))
+        rig.flush(must_sync=False)
+    expected = rig.expected()
+    count = 0
+    for name, data in sorted(rig.disk.contents().items()):
+        for bit in range(0, len(data) * 8, every):
+            image = rig.disk.contents()
+            flipped = bytearray(data)
+            flipped[bit >> 3] ^= 1 << (bit & 7)
+            image[name] = bytes(flipped)
+            count += 1
+            try:
+                _check_flip(image, expected, rig.segment_bytes)
+            except Exception as error:
+                raise AssertionError(f"bit {bit} of {name}: {error!r}") from error
+    return count
+
+
+def _check_flip(image: Image, expected: Expectation, segment_bytes: int) -> None:
+    recovered = recovered_from(image, expected.queues, segment_bytes)
+    found: dict[Entry, bytes] = {}
+    told = bool(recovered.report.lost)
+    for queue_id in expected.queues:
+        legibles, damaged = legible(recovered, queue_id)
+        found |= legibles
+        told = told or bool(damaged)
+    _compare(found, expected)
+    missing = [entry for entry in expected.required if entry not in found]
+    assert not missing or told, f"lost without a word: {missing}"
+    bodies = {expected.required[entry] for entry in missing}
+    assert len(bodies) <= 1, f"one bit lost more than one message: {missing}"
+
+
+class Walk:
+    """Every crash state of one life. count: states looked at; random_count: drawn at each point;
+    second_every: every so many states a second life begins there, 0 for never."""
+
+    def __init__(self, seed: int, random_count: int, second_every: int = 0) -> None:
+        self.dice = Dice(seed)
+        self.random_count = random_count
+        self.second_every = second_every
+        self.count = 0
+        self.lives = 0
+
+    def along(self, rig: Rig, limit: int = 0) -> None:
+        """Check the states of `rig`, at most `limit` of them at each point, 0 for all."""
+        replay = Replay(rig.disk)
+        expected = rig.start.copy()
+        waiting = list(reversed(rig.events))
+        while True:
+            while waiting and waiting[-1][0] <= replay.at:
+                _, kind, entries = waiting.pop()
+                expected.happened(kind, entries, rig.bodies)
+            for number, image in enumerate(replay.states(self.dice, self.random_count)):
+                if limit and number >= limit:
+                    break
+                self.count += 1
+                try:
+                    check(image, expected, rig.segment_bytes)
+                    if self.second_every and self.count % self.second_every == 0:
+                        self._live_again(image, expected, rig.segment_bytes)
+                except Exception as error:
+                    raise AssertionError(
+                        f"after operation {replay.at}, state {number}: {error!r}"
+                    ) from error
+            if not replay.step():
+                return
+
+    def _live_again(self, image: Image, expected: Expectation, segment_bytes: int) -> None:
+        """Recover, publish, crash again: nothing of either life is lost."""
+        self.lives += 1
+        rig = Rig(SimDisk(image), expected.queues, segment_bytes, expected.copy(), seed=self.count)
+        begun: dict[Entry, bytes] = {}
+        for queue_id in expected.queues:
+            begun |= contents(rig.recovered, queue_id)
+        rig.start.allowed = dict(begun)
+        for queue_id in sorted(expected.queues):
+            rig.publish(queue_id, text="again")
+        rig.flush()
+        for queue_id in sorted(expected.queues):
+            first = rig.log.first_position(rig.queues[queue_id])
+            rig.settle(queue_id, first)
+            rig.publish(queue_id, size=200, text="more")
+        rig.flush()
+        walk = Walk(self.count, 1)
+        walk.along(rig, limit=6)
+        self.count += walk.count

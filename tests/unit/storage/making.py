@@ -1,0 +1,41 @@
+"""Messages and logs for the tests of the store."""
+
+from penstock.protocol.content import Message
+from penstock.simulation.dice import Dice
+from penstock.simulation.disk import SimDisk
+from penstock.storage.index import QueueIndex
+from penstock.storage.log import MessageLog
+from penstock.storage.reading import ReadJob
+from tests.crash.rig import message
+
+NOW_MS = 1_700_000_000_000
+
+
+def fresh(disk: SimDisk | None = None, segment_bytes: int = 4096, seed: int = 1) -> MessageLog:
+    return MessageLog(disk or SimDisk(), Dice(seed), segment_bytes)
+
+
+def fill(log: MessageLog, index: QueueIndex, count: int, size: int = 40) -> list[Message]:
+    """Append `count` messages with the bodies b"0...", b"1..." and so on."""
+    made = []
+    for number in range(count):
+        made.append(message(str(number).encode().ljust(size, b".")))
+        log.append(index, made[-1], NOW_MS)
+    return made
+
+
+def flush(log: MessageLog, must_sync: bool = True) -> None:
+    batch = log.take_batch(must_sync)
+    if batch is not None:
+        batch.run()
+        log.done(batch)
+
+
+def read(log: MessageLog, index: QueueIndex, position: int = 1, count: int = 1000) -> ReadJob:
+    job = log.plan_reads(index, position, count, 1_000_000)
+    job.run()
+    return job
+
+
+def positions(job: ReadJob) -> list[int]:
+    return [int(found.position) for found in job.found]

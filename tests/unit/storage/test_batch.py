@@ -1,0 +1,81 @@
+"""Batches on a disk that is full, or fails."""
+
+from errno import EIO, ENOSPC
+
+import pytest
+
+from penstock.simulation.dice import Dice
+from penstock.simulation.disk import SimDisk
+from penstock.storage.files import SyncFailed
+from penstock.storage.recovery import recover
+from tests.unit.storage.making import fill, flush, fresh, positions, read
+
+
+def test_short_writes_are_carried_on() -> None:
+    """Reliability F3."""
+    disk = SimDisk()
+    disk.write_max = 7
+    log = fresh(disk)
+    index = log.open_queue(1)
+    made = fill(log, index, 5)
+    flush(log)
+    assert [found.message.raw for found in read(log, index).found] == [one.raw for one in made]
+
+
+@pytest.mark.parametrize("room", range(0, 900, 37))
+def test_a_full_disk_is_waited_for(room: int) -> None:
+    """Reliability F17: the same batch, run again when there is room, is whole."""
+    disk = SimDisk()
+    log = fresh(disk)
+    index = log.open_queue(1)
+    fill(log, index, 8)
+    log.settle(index, 3)
+    batch = log.take_batch(True)
+    assert batch is not None
+    disk.room = room
+    with pytest.raises(OSError) as caught:
+        batch.run()
+    assert caught.value.errno == ENOSPC
+    disk.room = -1
+    batch.run()
+    log.done(batch)
+    again = recover(SimDisk(disk.contents()), Dice(2), 4096, {1})
+    assert positions(read(again.log, again.queues[1])) == [1, 2, 4, 5, 6, 7, 8]
+
+
+def test_a_full_disk_gets_room_from_what_is_settled() -> None:
+    disk = SimDisk()
+    log = fresh(disk, 1024)
+    index = log.open_queue(1)
+    fill(log, index, 40)
+    flush(log)
+    log.settle_below(index, 30)
+    fill(log, index, 5)
+    disk.room = 0
+    flush(log)
+    assert disk.room > 0
+    assert len(read(log, index).found) == 16
+
+
+def test_a_failed_sync_is_the_end() -> None:
+    """Reliability F4: no second try, and nothing is written any more."""
+    disk = SimDisk()
+    log = fresh(disk)
+    index = log.open_queue(1)
+    fill(log, index, 1)
+    disk.failing_sync = 1
+    batch = log.take_batch(True)
+    assert batch is not None
+    with pytest.raises(SyncFailed) as caught:
+        batch.run()
+    assert caught.value.errno == EIO
+    disk.failing_sync = 0
+    before = len(disk.ops)
+    with pytest.raises(SyncFailed):
+        batch.run()
+    fill(log, index, 1)
+    later = log.take_batch(True)
+    assert later is not None
+    with pytest.raises(SyncFailed):
+        later.run()
+    assert len(disk.ops) == before
