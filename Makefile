@@ -3,8 +3,11 @@
 #
 #     make install   make run       the broker in .venv, and its demonstration
 #     make test      test-compiled  the same suite, interpreted and compiled
+#     make suites                   other projects' own tests, the long ones too (half an hour)
 #     make lint      types  format  ruff, mypy
 #     make bench     sim    fuzz    measure, simulate, feed garbage
+#     make model                    a long run of the queue with rules against its naive twin
+#     make crash                    a million crash states of the message store (a quarter of an hour)
 #     make bench-smoke              every benchmark briefly: does anything get lost?
 #     make docs                     rewrite the pages that are printed from tables
 #     make lock                     choose the exact versions of all dependencies again
@@ -37,8 +40,8 @@ SOURCES := $(shell find src/penstock -type f -not -name '*.pyc')
 DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv
 BUILD := $(DEPENDENCIES) compile_list.txt $(SOURCES)
 
-.PHONY: help install run test test-compiled lint types format bench bench-smoke sim fuzz docs
-.PHONY: lock clean
+.PHONY: help install run test test-compiled suites lint types format bench bench-smoke sim fuzz docs
+.PHONY: lock clean crash model
 
 help:
 	@sed -n 's/^# \{4,\}//p' Makefile
@@ -75,6 +78,11 @@ test: $(TEST)/.stamp
 test-compiled: $(COMPILED)/.stamp
 	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest $(PYTEST_ARGS)
 
+# Without the limit for a test that hangs: the long ones take longer, and have limits of their own.
+suites: $(TEST)/.stamp
+	PENSTOCK_LONG_SUITES=1 $(TEST)/bin/python -m pytest -o faulthandler_timeout=0 \
+		tests/conformance/test_suites.py $(PYTEST_ARGS)
+
 lint: $(TEST)/.stamp
 	$(TEST)/bin/ruff check .
 	$(TEST)/bin/ruff format --check .
@@ -104,6 +112,15 @@ sim: $(RUN)/.stamp
 fuzz: $(TEST)/.stamp
 	$(TEST)/bin/python fuzz/codec.py $(FUZZ_ARGS)
 	HYPOTHESIS_PROFILE=long $(TEST)/bin/python -m pytest tests/property $(PYTEST_ARGS)
+
+model: $(TEST)/.stamp
+	PENSTOCK_QUEUE_EXAMPLES=2000 PENSTOCK_QUEUE_STEPS=50 $(TEST)/bin/python -m pytest \
+		-o faulthandler_timeout=0 tests/property/test_ruled_queue.py $(PYTEST_ARGS)
+
+# Every state in which a crash may leave the scripted histories of the store, and every flipped bit.
+crash: $(TEST)/.stamp
+	PENSTOCK_CRASH_STATES=1000000 $(TEST)/bin/python -m pytest -s -o faulthandler_timeout=0 \
+		tests/crash/test_crash_states.py $(PYTEST_ARGS)
 
 docs: $(TEST)/.stamp
 	$(TEST)/bin/python scripts/limits_page.py > docs/limits.md

@@ -90,6 +90,28 @@ CASES: Final = (
     ),
     Case("consume-priority-number", lambda n: [q(n), consume(n, arguments={"x-priority": -7})]),
     Case("consume-unknown-argument", lambda n: [q(n), consume(n, arguments={"x-anything": 1})]),
+    Case(
+        "consume-stream-offset",
+        lambda n: [q(n), consume(n, arguments={"x-stream-offset": "first"})],
+        (406, "invalid arg 'x-stream-offset' for {q} of queue type rabbit_classic_queue"),
+    ),
+    Case("declare-stream-offset", lambda n: [q(n, arguments={"x-stream-offset": "first"})]),
+    Case(
+        "declare-max-age",
+        lambda n: [q(n, arguments={"x-max-age": "1D"})],
+        (406, "invalid arg 'x-max-age' for {q} of queue type rabbit_classic_queue"),
+    ),
+    Case(
+        "declare-stream-segment",
+        lambda n: [q(n, arguments={"x-stream-max-segment-size-bytes": 100})],
+        (
+            406,
+            (
+                "invalid arg 'x-stream-max-segment-size-bytes' for {q} of queue type "
+                "rabbit_classic_queue"
+            ),
+        ),
+    ),
     Case("cancel-unknown-tag", lambda n: [Basic.Cancel(consumer_tag="nobody")]),
     Case("ack-unknown-tag", lambda n: [Basic.Ack(delivery_tag=7)], (406, "unknown delivery tag 7")),
     Case("ack-zero-single", lambda n: [Basic.Ack(delivery_tag=0)], (406, "unknown delivery tag 0")),

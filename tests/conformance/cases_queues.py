@@ -19,6 +19,7 @@ LOCKED: Final = (
 )
 DEFAULT: Final = "operation not permitted on the default exchange"
 NO_LAST: Final = "no previously declared queue"
+QUORUM: Final = {"x-queue-type": "quorum"}
 
 
 def exclusive(name: str) -> list[Step]:
@@ -197,6 +198,53 @@ CASES: Final = (
         "queue-type-number",
         lambda n: [q(n, arguments={"x-queue-type": 3})],
         (406, "invalid arg 'x-queue-type' for {q}: {unacceptable_type,byte}"),
+    ),
+    Case("queue-quorum", lambda n: [q(n, durable=True, arguments=QUORUM)]),
+    Case(
+        "queue-quorum-not-durable",
+        lambda n: [q(n, arguments=QUORUM)],
+        (406, "invalid property 'non-durable' for {q}"),
+    ),
+    Case(
+        "queue-quorum-exclusive",
+        lambda n: [q(n, exclusive=True, arguments=QUORUM)],
+        (406, "invalid property 'exclusive-owner' for {q}"),
+    ),
+    Case(
+        "queue-quorum-auto-delete",
+        lambda n: [q(n, durable=True, auto_delete=True, arguments=QUORUM)],
+        (406, "invalid property 'auto-delete' for {q}"),
+    ),
+    Case(
+        "queue-quorum-without-a-name",
+        lambda n: [q("", durable=True, arguments=QUORUM)],
+        (406, "Cannot declare a server-named queue for type rabbit_quorum_queue"),
+    ),
+    Case(
+        "queue-quorum-priorities",
+        lambda n: [q(n, durable=True, arguments={**QUORUM, "x-max-priority": 3})],
+        (406, "invalid arg 'x-max-priority' for {q} of queue type rabbit_quorum_queue"),
+    ),
+    Case(
+        "queue-quorum-once-more-as-classic",
+        lambda n: [
+            q(n, durable=True, arguments=QUORUM),
+            q(n, durable=True, arguments={"x-queue-type": "classic"}),
+        ],
+        (
+            406,
+            "inequivalent arg 'x-queue-type' for {q}: received 'classic' but current is 'quorum'",
+        ),
+    ),
+    Case(
+        "queue-quorum-no-group",
+        lambda n: [q(n, durable=True, arguments={**QUORUM, "x-quorum-initial-group-size": 0})],
+        (406, "invalid arg 'x-quorum-initial-group-size' for {q}: {value_zero,0}"),
+    ),
+    Case(
+        "queue-quorum-leader-nowhere",
+        lambda n: [q(n, durable=True, arguments={**QUORUM, "x-queue-leader-locator": "near"})],
+        (406, "invalid arg 'x-queue-leader-locator' for {q}: invalid_queue_locator_arg"),
     ),
     Case(
         "queue-dlx-number",

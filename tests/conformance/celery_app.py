@@ -1,13 +1,28 @@
-"""The Celery application that worker processes of `test_celery` run; env names its broker."""
+"""The Celery application that worker processes of `test_celery*` run; env names its broker.
+
+CONFORMANCE_QUEUE_KIND says what its queue is: plain, priority (ten levels), or quorum on a topic
+exchange, which makes Celery delay tasks in the broker instead of in the worker.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from importlib import import_module
 from typing import Any
 
 # Celery does not describe its types.
 celery: Any = import_module("celery")
+kombu: Any = import_module("kombu")
+
+QUEUE = os.environ["CONFORMANCE_QUEUE"]
+QUEUE_ARGUMENTS: dict[str, dict[str, object]] = {
+    "plain": {},
+    "priority": {"x-max-priority": 10},
+    "quorum": {"x-queue-type": "quorum"},
+}
+KIND = os.environ["CONFORMANCE_QUEUE_KIND"]
+EXCHANGE_KIND = "topic" if KIND == "quorum" else "direct"
 
 app: Any = celery.Celery(
     "conformance",
@@ -15,7 +30,18 @@ app: Any = celery.Celery(
     backend=os.environ["CONFORMANCE_BACKEND_URL"],
 )
 app.conf.update(
-    task_default_queue=os.environ["CONFORMANCE_QUEUE"],
+    task_default_queue=QUEUE,
+    task_default_exchange=QUEUE,
+    task_default_exchange_type=EXCHANGE_KIND,
+    task_default_routing_key=QUEUE,
+    task_queues=[
+        kombu.Queue(
+            QUEUE,
+            kombu.Exchange(QUEUE, type=EXCHANGE_KIND),
+            routing_key=QUEUE,
+            queue_arguments=QUEUE_ARGUMENTS[KIND],
+        )
+    ],
     worker_prefetch_multiplier=1,
     task_acks_late=True,
     broker_connection_retry_on_startup=True,
@@ -43,6 +69,19 @@ def stubborn(self: Any, until: int) -> int:
     return retries
 
 
+def stamp(nap_s: float) -> float:
+    """Sleeps, and tells when it woke, in seconds since the epoch."""
+    time.sleep(nap_s)
+    return time.time()
+
+
+def late(self: Any, countdown: float) -> float:
+    """Retries itself once after `countdown` seconds; how many seconds that took."""
+    if self.request.retries == 0:
+        raise self.retry(countdown=countdown, kwargs={"countdown": time.time()}, max_retries=1)
+    return time.time() - countdown
+
+
 def failing() -> None:
     """Always fails."""
     raise ValueError("on purpose")
@@ -52,3 +91,5 @@ add_task: Any = app.task(name="add", shared=False)(add)
 total_task: Any = app.task(name="total", shared=False)(total)
 stubborn_task: Any = app.task(name="stubborn", shared=False, bind=True)(stubborn)
 failing_task: Any = app.task(name="failing", shared=False)(failing)
+stamp_task: Any = app.task(name="stamp", shared=False)(stamp)
+late_task: Any = app.task(name="late", shared=False, bind=True)(late)

@@ -3,7 +3,8 @@
 Loaded with `-p` into the subprocess that runs a downloaded suite; it changes no test. Everything
 comes by environment: `PENSTOCK_SUITE_URL` is the broker, `PENSTOCK_SUITE_REPORT` the file that
 gets one JSON line per finished test, `PENSTOCK_SUITE_SKIP` the tests not to run (JSON list of
-node ids in which `*` stands for any text), `PENSTOCK_SUITE_TEST_S_MAX` the seconds a test may take.
+node ids in which `*` stands for any text), `PENSTOCK_SUITE_TEST_S_MAX` the seconds a test may take,
+`PENSTOCK_SUITE_USUAL_PORT` whether the suite believes the broker to be at port 5672 of this host.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import socket
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -27,6 +29,34 @@ def matches(nodeid: str, pattern: str) -> bool:
 
 class TooLong(BaseException):
     """A test took longer than it may; no `except Exception` may swallow this."""
+
+
+USUAL_PORT = 5672
+
+
+def lead_to(port: int) -> None:
+    """Let every connection of this process to the usual port of AMQP go to `port`."""
+    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+
+    def other(address: Any) -> Any:
+        if isinstance(address, tuple) and address[1] == USUAL_PORT:
+            return (address[0], port, *address[2:])
+        return address
+
+    def led(self: socket.socket, address: Any) -> None:
+        connect(self, other(address))
+
+    def led_ex(self: socket.socket, address: Any) -> int:
+        return connect_ex(self, other(address))
+
+    setattr(socket.socket, "connect", led)  # noqa: B010 - a plain assignment is no method to mypy
+    setattr(socket.socket, "connect_ex", led_ex)  # noqa: B010
+
+
+# Now, because pytest imports a suite's conftest files before it lets plugins configure anything,
+# and some connect right there.
+if os.environ.get("PENSTOCK_SUITE_USUAL_PORT"):
+    lead_to(urlsplit(os.environ["PENSTOCK_SUITE_URL"]).port or USUAL_PORT)
 
 
 class Container(NamedTuple):

@@ -1,82 +1,34 @@
-"""Runs the client projects' own test suites, taken from their source distributions, on a broker.
+"""Runs other projects' own test suites on a broker: those of clients, and of what builds on them.
 
-Nothing of theirs is kept here: the archive of the very version that is installed is downloaded
-from the package index into a cache directory, unpacked there, and run by pytest in a subprocess.
-Only the environment and a plugin (`suite_plugin`) tell it where the broker is. Tests that are off
-stand in `switched_off.toml`, each with its reason.
+Nothing of theirs is kept here: what `suite_table` names is fetched into a cache directory
+(`suite_shelf`), and run unchanged by pytest in a subprocess. Only the environment and a plugin
+(`suite_plugin`) tell it where the broker is. Tests that are off stand in `switched_off.toml`, each
+with its reason.
 
 By hand: `python -m tests.conformance.suites <suite> <amqp url>` prints what does not pass.
 """
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from importlib.metadata import version
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.conformance.docker_stand_in import docker_stand_in
 from tests.conformance.live import Broker, from_url
 from tests.conformance.suite_plugin import matches
+from tests.conformance.suite_shelf import Shelf
+from tests.conformance.suite_table import SUITES, Suite
 
 HERE: Final = Path(__file__).parent
 OFF_FILE: Final = HERE / "switched_off.toml"
-# One archive, or all plugins together. pip itself would try six times, for minutes.
-DOWNLOAD_S_MAX: Final = 60
-PATIENCE: Final = ("--retries", "1", "--timeout", "10")
-TEST_S_MAX: Final = 20
-# What the suites need beyond the clients. Kept out of the environment of our own tests: one of
-# them is a pytest plugin that changes how every test runs.
-PLUGINS: Final = (
-    "aiomisc==18.0.37",
-    "aiomisc-pytest==2.0.0",
-    "aiothreads",
-    "colorlog>=6,<7",
-    "logging-journald",
-    "shortuuid==1.0.13",
-)
-
-
-class Unreachable(Exception):
-    """The package index did not deliver; the text says what pip said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suite:
-    """One project's tests: distribution, what to run inside its archive, and what it needs."""
-
-    name: str
-    distribution: str
-    targets: tuple[str, ...]
-    run_s_max: int = 60
-    wants_plugins: bool = False
-    wants_docker: bool = False
-
-
-RECONNECTING: Final = "tests/test_amqp_robust_proxy.py"
-SUITES: Final = {
-    suite.name: suite
-    for suite in (
-        Suite("py-amqp", "amqp", ("t/integration/test_rmq.py",)),
-        Suite("kombu", "kombu", ("t/integration/test_py_amqp.py",)),
-        Suite("aiormq", "aiormq", ("tests",), 280, True),
-        Suite("aio-pika", "aio-pika", ("tests", f"--ignore={RECONNECTING}"), 280, True, True),
-        # A suite of its own, because it mostly waits: for cut and stuck connections.
-        Suite("aio-pika-reconnecting", "aio-pika", (RECONNECTING,), 280, True, True),
-    )
-}
 
 
 class Off(NamedTuple):
@@ -105,76 +57,6 @@ def switched_off(suite: str) -> list[Off]:
     ]
 
 
-class Shelf:
-    """The archives and plugins, kept between runs in a folder that runs side by side may share.
-
-    Once the package index did not deliver, nothing more is asked of it: what is not on the shelf
-    stays out of reach for this run.
-    """
-
-    def __init__(self) -> None:
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        self.folder = Path(base) / "penstock-conformance"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._refusal = ""
-
-    def sources(self, suite: Suite) -> Path:
-        """The unpacked archive of the installed version. Raises: Unreachable."""
-        number = version(suite.distribution)
-        target = self.folder / f"{suite.distribution}-{number}"
-        if not target.exists():
-            with staging(target) as folder, tempfile.TemporaryDirectory() as archives:
-                only = ("--no-deps", "--no-binary", suite.distribution, "--dest", archives)
-                self._pip("download", *only, f"{suite.distribution}=={number}")
-                (archive,) = Path(archives).iterdir()
-                with tarfile.open(archive) as packed:
-                    packed.extractall(folder, filter="data")
-        (root,) = target.iterdir()
-        return root
-
-    def plugins(self) -> Path:
-        """A folder with the packages only the suites need. Raises: Unreachable."""
-        digest = hashlib.sha256(" ".join(PLUGINS).encode()).hexdigest()[:12]
-        target = self.folder / f"plugins-{digest}"
-        if not target.exists():
-            with staging(target) as folder:
-                self._pip("install", "--no-deps", "--target", str(folder), *PLUGINS)
-        return target
-
-    def _pip(self, verb: str, *arguments: str) -> None:
-        """Run pip of this interpreter. Raises: Unreachable with the last line it said."""
-        if not self._refusal:
-            quiet = ("--quiet", "--disable-pip-version-check")
-            command = [sys.executable, "-m", "pip", verb, *PATIENCE, *quiet, *arguments]
-            try:
-                done = subprocess.run(
-                    command, capture_output=True, text=True, timeout=DOWNLOAD_S_MAX
-                )
-                if done.returncode:
-                    self._refusal = (done.stderr.splitlines() or ["it said nothing"])[-1]
-            except subprocess.TimeoutExpired:
-                self._refusal = f"no answer within {DOWNLOAD_S_MAX} s"
-        if self._refusal:
-            raise Unreachable(self._refusal)
-
-
-@contextmanager
-def staging(target: Path) -> Iterator[Path]:
-    """A fresh folder that becomes `target` once the block succeeded: no half-filled shelf.
-
-    If another run was first, its folder stays.
-    """
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        made = Path(folder) / "made"
-        made.mkdir()
-        yield made
-        try:
-            made.rename(target)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-
-
 class Prepared(NamedTuple):
     """A suite ready to run: the folder with its tests, and those of the packages it needs."""
 
@@ -185,8 +67,7 @@ class Prepared(NamedTuple):
 
 def prepare(suite: Suite, shelf: Shelf) -> Prepared:
     """Get what a suite needs. Raises: Unreachable without the package index."""
-    extra = (str(shelf.plugins()),) if suite.wants_plugins else ()
-    return Prepared(suite, shelf.sources(suite), extra)
+    return Prepared(suite, *shelf.fetch(suite))
 
 
 def run(prepared: Prepared, broker: Broker, folder: Path) -> list[Result]:
@@ -199,12 +80,18 @@ def run(prepared: Prepared, broker: Broker, folder: Path) -> list[Result]:
     report.write_text("")
     skip = [off.test for off in switched_off(suite.name) if not off.runs]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += ["-p", "suite_plugin", *suite.targets]
+    command += ["-p", "suite_plugin", *suite.options, *suite.targets]
     output = folder / f"{suite.name}.txt"
     stand_in = docker_stand_in(broker) if suite.wants_docker else nullcontext("")
     with stand_in as docker_host, output.open("wb") as out:
+        more = {
+            name: value.format(url=broker.url, folder=folder) for name, value in suite.environment
+        }
         environment = {
             **os.environ,
+            **more,
+            # Some start the programs of what is installed here.
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
             "DOCKER_HOST": docker_host,
             "PYTHONPATH": os.pathsep.join((str(HERE), *extra)),
             # Ours are debugged by asyncio, which slows the clients' own suites down by half.
@@ -215,7 +102,8 @@ def run(prepared: Prepared, broker: Broker, folder: Path) -> list[Result]:
             "PENSTOCK_SUITE_URL": broker.url,
             "PENSTOCK_SUITE_REPORT": str(report),
             "PENSTOCK_SUITE_SKIP": json.dumps(skip),
-            "PENSTOCK_SUITE_TEST_S_MAX": str(TEST_S_MAX),
+            "PENSTOCK_SUITE_TEST_S_MAX": str(suite.test_s_max),
+            "PENSTOCK_SUITE_USUAL_PORT": "1" if suite.wants_usual_port else "",
         }
         try:
             done = subprocess.run(
@@ -266,7 +154,7 @@ def summary(suite: Suite, results: list[Result], off: list[Off]) -> list[str]:
     """How many tests ended how, and for each reason how many were off."""
     ended = Counter(result.outcome for result in results)
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(ended.items()))
-    lines = [f"{suite.name} {version(suite.distribution)}: {counts}"]
+    lines = [f"{suite.name} {suite.version}: {counts}"]
     why: Counter[str] = Counter()
     for result in results:
         reasons = [entry.reason for entry in off if matches(result.test, entry.test)]

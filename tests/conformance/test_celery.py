@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from importlib import import_module, reload
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+from tests.conformance.celery_worker import ANSWER_S_MAX, Plan, celery_worker
 from tests.conformance.live import Broker
 
 pytestmark = [
@@ -23,8 +19,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-ANSWER_S_MAX = 20
-READY_S_MAX = 30
 
 
 @pytest.fixture(scope="module", params=["rpc", "file"])
@@ -35,41 +29,10 @@ def app(
 
     Results come through the broker (`rpc`), or through files: chords need a shared store.
     """
-    folder = tmp_path_factory.mktemp("celery")
-    os.environ["CONFORMANCE_BROKER_URL"] = broker.url
-    os.environ["CONFORMANCE_QUEUE"] = f"celery.{os.getpid()}.{request.param}"
-    os.environ["CONFORMANCE_BACKEND_URL"] = (
-        "rpc://" if request.param == "rpc" else f"file://{folder}"
-    )
-    module = reload(import_module("tests.conformance.celery_app"))
-    log = folder.with_suffix(".txt")
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "celery", "--workdir", str(root)]
-    command += ["-A", "tests.conformance.celery_app", "worker", "-n", f"w{os.getpid()}@localhost"]
-    command += ["-P", "threads", "-c", "2", "-E", "-l", "INFO"]
-    with log.open("wb") as out:
-        worker = subprocess.Popen(
-            command, cwd=root, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
-        )
-        try:
-            ready = module.add_task.delay(1, 1)
-            try:
-                assert ready.get(timeout=READY_S_MAX) == 2
-            except Exception as error:
-                raise AssertionError(log.read_text(errors="replace")[-4000:]) from error
-            yield module
-            worker.send_signal(signal.SIGTERM)
-            assert worker.wait(ANSWER_S_MAX) == 0, log.read_text(errors="replace")[-4000:]
-        finally:
-            if worker.poll() is None:
-                worker.kill()
-                worker.wait()
-            module.app.control.purge()
-            if request.param == "rpc":
-                module.app.backend.result_consumer.stop()
-            module.app.pool.force_close_all()
-            module.app.close()
-            import_module("kombu.pools").reset()
+    folder = tmp_path_factory.mktemp(f"celery-{request.param}")
+    backend = "rpc://" if request.param == "rpc" else f"file://{folder}"
+    with celery_worker(broker, folder, Plan(backend)) as module:
+        yield module
 
 
 def test_many_tasks(app: Any) -> None:

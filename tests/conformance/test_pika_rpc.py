@@ -92,3 +92,26 @@ def test_a_channel_number_can_be_used_again(connection: BlockingConnection) -> N
         channel = connection.channel(7)
         channel.basic_qos(prefetch_count=1)
         channel.close()
+
+
+def test_what_an_answer_goes_to_is_no_queue(
+    broker: Broker, connection: BlockingConnection, channel: BlockingChannel, name: str
+) -> None:
+    """It can be published to and asked for, and that is all."""
+    channel.basic_consume(REPLY_TO, lambda *_: None, auto_ack=True)
+    channel.queue_declare(name)
+    channel.basic_publish("", name, b"question", BasicProperties(reply_to=REPLY_TO))
+    _, properties, _ = channel.basic_get(name, auto_ack=True)
+    mine = properties.reply_to
+    verbs: tuple[tuple[str, tuple[Any, ...]], ...] = (
+        ("basic_get", ()),
+        ("queue_bind", ("amq.fanout",)),
+        ("queue_purge", ()),
+        ("basic_consume", (lambda *_: None, True)),
+    )
+    for verb, more in verbs:
+        with pytest.raises(ChannelClosedByBroker) as closed:
+            getattr(connection.channel(), verb)(mine, *more)
+        assert closed.value.reply_code == 404
+    with connect(broker) as other:
+        assert other.channel().queue_declare(mine, passive=True).method.consumer_count == 1

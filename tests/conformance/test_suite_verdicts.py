@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import version
+import socket
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.live import Broker
 from tests.conformance.suite_plugin import matches
+from tests.conformance.suite_shelf import staging
+from tests.conformance.suite_table import SUITES, Suite
 from tests.conformance.suites import (
-    SUITES,
     Off,
     Prepared,
     Result,
-    Suite,
     complaints,
     merged,
     run,
-    staging,
     switched_off,
 )
 
@@ -72,6 +71,22 @@ def test_a_suite_that_does_not_end_is_cut_and_that_is_a_failure(tmp_path: Path) 
         run(prepared, Broker("127.0.0.1", 1), tmp_path)
 
 
+@pytest.mark.slow
+def test_a_suite_that_knows_only_the_usual_port_is_led_to_the_broker(tmp_path: Path) -> None:
+    connecting = "import socket\n\ndef test_connects():\n"
+    connecting += "    socket.create_connection(('127.0.0.1', 5672), timeout=2).close()\n"
+    (tmp_path / "test_connecting.py").write_text(connecting)
+    suite = Suite("led", "pytest", ("test_connecting.py",), wants_usual_port=True)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        broker = Broker("127.0.0.1", listener.getsockname()[1])
+        results = run(Prepared(suite, tmp_path, ()), broker, tmp_path)
+        assert [result.outcome for result in results] == ["passed"]
+        listener.settimeout(2)
+        listener.accept()[0].close()
+
+
 def test_of_two_runs_that_fill_the_shelf_at_once_the_first_stays(tmp_path: Path) -> None:
     target = tmp_path / "archive"
     with staging(target) as late:
@@ -87,4 +102,4 @@ def test_the_documentation_gives_every_reason_for_what_is_off() -> None:
     for suite in SUITES.values():
         for entry in switched_off(suite.name):
             assert entry.reason in page, entry
-        assert f"| {version(suite.distribution)} |" in page, "its counts are of another version"
+        assert f"| {suite.version} |" in page, "its counts are of another version"

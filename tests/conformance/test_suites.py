@@ -1,24 +1,26 @@
-"""The client projects' own test suites pass against the broker, but for the list of exceptions.
+"""Other projects' own test suites pass against the broker, but for the list of exceptions.
 
 They run side by side, because most of them mostly wait, and each on a broker of its own, because
-they share names. Without the package index they cannot be had, and the tests are skipped with what
-pip said.
+they share names. Without the package index, or the repository some come from, they cannot be had,
+and the tests are skipped with what pip or git said. Those that take longer than the rest together
+run when `PENSTOCK_LONG_SUITES=1`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
 from tests.conformance.live import Broker, penstock_process
+from tests.conformance.suite_shelf import Shelf, Unreachable
+from tests.conformance.suite_table import SUITES, Suite
 from tests.conformance.suites import (
-    SUITES,
     Result,
-    Shelf,
-    Unreachable,
     complaints,
     prepare,
     run,
@@ -28,35 +30,46 @@ from tests.conformance.suites import (
 
 pytestmark = [pytest.mark.slow, pytest.mark.suites]
 
-Running = Future[list[Result]] | Unreachable
+Running = Future[list[Result]]
+LONG_VARIABLE = "PENSTOCK_LONG_SUITES"
+
+
+def is_wanted(suite: Suite) -> bool:
+    """Whether this run is long enough for it."""
+    return not suite.is_long or os.environ.get(LONG_VARIABLE, "") == "1"
+
+
+def fetched_and_run(suite: Suite, shelf: Shelf, shared: Broker, folder: Path) -> list[Result]:
+    """The results of a suite on a broker of its own, or on the shared one from outside.
+
+    Raises: Unreachable, AssertionError."""
+    prepared = prepare(suite, shelf)
+    with penstock_process(folder) if shared.pid else nullcontext(shared) as own:
+        return run(prepared, own, folder)
 
 
 @pytest.fixture(scope="module")
 def running(
     broker: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Running]]:
-    """All suites that can be had, started at once; on a broker from outside they share it."""
+    """All suites, started at once; each begins when what it needs has been fetched."""
     shelf = Shelf()
-    started: dict[str, Running] = {}
-    with ExitStack() as brokers, ThreadPoolExecutor(len(SUITES)) as pool:
-        for name, suite in SUITES.items():
-            folder = tmp_path_factory.mktemp(name)
-            try:
-                prepared = prepare(suite, shelf)
-            except Unreachable as error:
-                started[name] = error
-                continue
-            own = brokers.enter_context(penstock_process(folder)) if broker.pid else broker
-            started[name] = pool.submit(run, prepared, own, folder)
-        yield started
+    with ThreadPoolExecutor(len(SUITES)) as pool:
+        yield {
+            name: pool.submit(fetched_and_run, suite, shelf, broker, tmp_path_factory.mktemp(name))
+            for name, suite in SUITES.items()
+            if is_wanted(suite)
+        }
 
 
 @pytest.mark.parametrize("name", SUITES)
 def test_suite(running: dict[str, Running], suite_summaries: list[str], name: str) -> None:
-    started = running[name]
-    if isinstance(started, Unreachable):
-        pytest.skip(f"the package index did not deliver {name}: {started}")
-    results = started.result()
+    if not is_wanted(SUITES[name]):
+        pytest.skip(f"takes long: {LONG_VARIABLE}=1 runs it")
+    try:
+        results = running[name].result()
+    except Unreachable as error:
+        pytest.skip(f"{name} cannot be had: {error}")
     suite_summaries += summary(SUITES[name], results, switched_off(name))
     assert any(result.outcome == "passed" for result in results)
     told = complaints(results, switched_off(name))

@@ -181,6 +181,16 @@ class StaysFull(BuggyRuling):
             super().freed()
 
 
+class OpensForWhatDoesNotFit(BuggyRuling):
+    def measure_full(self) -> None:
+        stopped, self.stopped = self.stopped, None
+        if stopped is not None and not self.is_full:
+            self.is_full = True
+            self.actor.gate.close(self.actor.consumers_id(), "full")
+        else:
+            super().measure_full()
+
+
 class ForgetsToSetTheTimer(BuggyRuling):
     def _arm(self) -> None:
         if self.records is not None and self.records.count < 2:
@@ -227,6 +237,7 @@ RULINGS: dict[type[Ruling], dict[str, object]] = {
     AcceptsWhatItRefuses: {**SHORT, "overflow": 1},
     TakesWhenItIsFull: {**SHORT, "overflow": 3},
     StaysFull: {**SHORT, "overflow": 3},
+    OpensForWhatDoesNotFit: {**PLAIN, "size": 12, "overflow": 3, "last_value": ""},
     ForgetsToSetTheTimer: AGED,
     RepaysTheDeadTwice: PLAIN,
 }

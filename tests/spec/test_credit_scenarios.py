@@ -17,6 +17,7 @@ from penstock.flow.profile import NONE, PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profi
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.dice import Dice
 from penstock.simulation.world import SimulatedBroker
+from tests.spec.credit_flow import Process
 from tests.spec.pair import Processes, Wire
 
 S_NS = 1_000_000_000
@@ -165,9 +166,38 @@ def test_scenario_11_sender_dies(profile: Profile) -> None:
     assert a_to_b.hop.done == 0, "B's countdown for A is forgotten"
 
 
+def of_rabbitmq(*names: str, spec: tuple[int, int]) -> list[Process]:
+    """Processes under RabbitMQ's own credit_flow, which has the faults we do not copy."""
+    world: dict[str, Process] = {}
+    return [Process(name, spec, world) for name in names]
+
+
+@EMULATED
+def test_scenario_12_late_grant_makes_a_small_window(profile: Profile) -> None:
+    """[R]: a grant that arrives after the death leaves a window of `more` for the dead one's id,
+    and whoever comes back under it never has more."""
+    initial, more = profile.credit_initial, profile.credit_more_after
+    a, b = of_rabbitmq("A", "B", spec=(initial, more))
+    b.hold_grants = True
+    for _ in range(initial):
+        a.send("B")
+    for _ in range(more):
+        b.ack("A")
+    a.peer_down("B")
+    assert a.window("B") == initial
+    b.release_grants()
+    assert a.window("B") == more
+    b = Process("B", (initial, more), a.world)
+    for _ in range(10 * initial):
+        if not a.blockers:
+            a.send("B")
+            b.ack("A")
+        assert a.window("B") <= more
+
+
 @ALL
 def test_scenario_12_late_grant(profile: Profile) -> None:
-    """In every profile the [N] form: a leak of RabbitMQ's that nobody could want is not copied."""
+    """[N], in every profile: a leak of RabbitMQ's that nobody could want is not copied."""
     _, wire, initial, more = two(profile)
     wire.send(initial)
     life = wire.hop.epoch
@@ -177,9 +207,36 @@ def test_scenario_12_late_grant(profile: Profile) -> None:
     wire.hop.check()
 
 
+@EMULATED
+def test_scenario_13_one_sided_loss_leaks(profile: Profile) -> None:
+    """[R]: each time the receiver alone forgets, up to `more` - 1 taken messages are never granted,
+    until the sender is stopped for good by somebody who owes it nothing. Where the sender alone
+    forgets it has a whole window again, on top of what is under way."""
+    initial, more = profile.credit_initial, profile.credit_more_after
+    a, b = of_rabbitmq("A", "B", spec=(initial, more))
+    incidents = 0
+    while not a.blockers:
+        count = min(more - 1, a.window("B"))
+        for _ in range(count):
+            a.send("B")
+            b.ack("A")
+        b.peer_down("A")
+        incidents += 1
+        assert a.window("B") == max(0, initial - incidents * (more - 1))
+    assert incidents == -(-initial // (more - 1)) < 10
+    assert a.blockers == ["B"] and b.receive_count == {} and b.deferred == []
+    a, b = of_rabbitmq("A", "B", spec=(initial, more))
+    for _ in range(10):
+        for _ in range(initial):
+            a.send("B")
+        assert a.blockers == ["B"]
+        a.peer_down("B")
+        assert a.window("B") == initial and not a.blockers, "and B has taken nothing yet"
+
+
 @ALL
 def test_scenario_13_one_sided_loss(profile: Profile) -> None:
-    """In every profile the [N] form: the window after each reconnect is whole."""
+    """[N], in every profile: the window after each reconnect is whole."""
     _, wire, initial, more = two(profile)
     for _ in range(10):
         wire.send(more + 3)
@@ -235,6 +292,21 @@ def test_scenario_18_state_window(profile: Profile) -> None:
     assert books.blocked_ns == 10 * S_NS + 4 * S_NS // 10
     assert books.stops == 2
     assert books.longest_ns == 10 * S_NS
+
+
+def test_scenario_19_cycle_freezes() -> None:
+    """[R]: both have taken everything, each keeps its grants back because the other has not granted
+    any, and there is nothing left that could happen."""
+    a, b = of_rabbitmq("A", "B", spec=(5, 2))
+    for _ in range(5):
+        a.send("B")
+        b.send("A")
+    for _ in range(5):
+        a.ack("B")
+        b.ack("A")
+    assert (a.blockers, b.blockers) == (["B"], ["A"])
+    assert (a.deferred, b.deferred) == (["B", "B"], ["A", "A"])
+    assert a.window("B") == b.window("A") == 0, "and no message is under way either"
 
 
 def test_scenario_19_cycle() -> None:

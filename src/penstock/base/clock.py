@@ -1,8 +1,13 @@
 """Time as an argument: the clock everything below the server is handed."""
 
+from mypy_extensions import mypyc_attr
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Clock:
     """Monotonic and wall time in nanoseconds. Nominal base; see ManualClock and the server's."""
+
+    __slots__ = ()
 
     def monotonic_ns(self) -> int:
         raise NotImplementedError
@@ -11,8 +16,11 @@ class Clock:
         raise NotImplementedError
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ManualClock(Clock):
     """A clock driven by hand, for tests and simulation; starts at `start_ns`, never goes back."""
+
+    __slots__ = ("_now_ns",)
 
     def __init__(self, start_ns: int = 1_000_000_000) -> None:
         self._now_ns = start_ns

@@ -1,18 +1,23 @@
 """The broker's settings: one frozen tree, parsed once and handed down; safe on a laptop."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.base import limits
+from penstock.base.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
 class UserConfig:
-    """One user. `is_loopback_only`: refused from anywhere but this machine (guest)."""
+    """One user. `is_loopback_only`: refused from anywhere but this machine (guest);
+    `password_hash`, `hashing`: instead of a password, in RabbitMQ's form, see broker/passwords."""
 
     name: str
     password: str = field(repr=False)
     is_loopback_only: bool = False
     tags: tuple[str, ...] = ()
+    password_hash: str = field(default="", repr=False)
+    hashing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +41,30 @@ class RateRow:
 
 
 @dataclass(frozen=True, slots=True)
+class EntryLimits:
+    """How many there may be of what, by RabbitMQ's keys. kind: vhost or user; limits: max-queues
+    (vhost), max-channels (user), max-connections (either)."""
+
+    kind: str
+    name: str
+    limits: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Units are in the names; 0 for port means any free port.
 
     profile: flow profile name; queue_depth_bytes: depth mark of one queue, 0 for a fifth of
     memory_high_bytes; queue_max_length, queue_max_bytes: ready messages, and bytes of their bodies,
     in a queue that has no limit of its own, 0 for none; queue_overflow: what it does there, see
-    queues/rules; memory_high_bytes: memory alarm above it, 0 for memory_high;
+    queues/rules; delayed_*: see limits;
+    memory_high_bytes: memory alarm above it, 0 for memory_high;
     memory_high: the same as text, a share (40%) of the machine or its cgroup, or a size (1.5GB),
     "" for 40%;
-    disk_dir: whose file system must have room, "" for the current directory, as long as nothing is
-    stored anywhere; disk_free_min: disk alarm below it, a size or mem:1.0, 0 for never;
+    data_dir: where everything durable is kept, "" for nowhere; store_segment_bytes: see limits;
+    disk_dir: whose file system must
+    have room, "" for data_dir, or the current directory without one;
+    disk_free_min: disk alarm below it, a size or mem:1.0, 0 for never;
     disk_reserve_bytes: room kept by a file in disk_dir for the broker itself, 0 for none;
     alarm_mode: targeted (those above their fair share of memory first) or all, "" as the profile
     has it; alarm_action, alarm_actions: block, nack or close, and other ones by vhost and user;
@@ -59,6 +77,8 @@ class Config:
     rate_connection_*: messages and bytes a second of each connection, 0 for no limit; rates: the
     same by user, vhost and queue; rate_burst_ms: see limits;
     credit_*: windows by kind of hop as INITIAL/MORE_AFTER or off, "" for the profile's own;
+    policies, operator_policies: rules for queues and exchanges by name, see docs/policies.md;
+    vhost_limits, user_limits: how many connections, queues and channels there may be of each;
     account_*_high, account_*_high_messages: debt above which a connection, user, vhost or the node
     is held, as HIGH, HIGH/LOW or off, "" for the profile's own.
     """
@@ -84,8 +104,12 @@ class Config:
     queue_max_length: int = 0
     queue_max_bytes: int = 0
     queue_overflow: str = "backpressure"
+    delayed_messages_max: int = limits.DELAYED_MESSAGES_MAX.default
+    delayed_bytes_max: int = limits.DELAYED_BYTES_MAX.default
     memory_high_bytes: int = 0
     memory_high: str = ""
+    data_dir: str = ""
+    store_segment_bytes: int = limits.STORE_SEGMENT_BYTES.default
     disk_dir: str = ""
     disk_free_min: str = "50MB"
     disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES.default
@@ -115,5 +139,9 @@ class Config:
     rate_connection_bytes: int = limits.RATE_CONNECTION_BYTES.default
     rate_burst_ms: int = limits.RATE_BURST_MS.default
     rates: tuple[RateRow, ...] = ()
+    policies: tuple[Policy, ...] = ()
+    operator_policies: tuple[Policy, ...] = ()
+    vhost_limits: tuple[EntryLimits, ...] = ()
+    user_limits: tuple[EntryLimits, ...] = ()
     events_dir: str = ""
     control_socket: str = ""

@@ -5,6 +5,12 @@ No bound, no merge. `docs/limits.md` is printed from this table.
 
 from typing import Final
 
+from penstock.base.data_limits import CATALOGUE_CHANGES as CATALOGUE_CHANGES
+from penstock.base.data_limits import CONTROL_CLIENTS as CONTROL_CLIENTS
+from penstock.base.data_limits import CONTROL_REQUEST_BYTES as CONTROL_REQUEST_BYTES
+from penstock.base.data_limits import DISK_RESERVE_BYTES as DISK_RESERVE_BYTES
+from penstock.base.data_limits import USERS_MAX as USERS_MAX
+from penstock.base.data_limits import VHOSTS_MAX as VHOSTS_MAX
 from penstock.base.flow_limits import ADAPTIVE_BYTES_MAX as ADAPTIVE_BYTES_MAX
 from penstock.base.flow_limits import ADAPTIVE_BYTES_MIN as ADAPTIVE_BYTES_MIN
 from penstock.base.flow_limits import ADAPTIVE_MESSAGES_MAX as ADAPTIVE_MESSAGES_MAX
@@ -17,11 +23,22 @@ from penstock.base.flow_limits import SETTING_REVERTS as SETTING_REVERTS
 from penstock.base.flow_limits import WATCHDOG_HOPS as WATCHDOG_HOPS
 from penstock.base.flow_limits import WATCHDOG_MS as WATCHDOG_MS
 from penstock.base.limit import Limit as Limit
+from penstock.base.policy_limits import PATTERN_BYTES as PATTERN_BYTES
+from penstock.base.policy_limits import PATTERN_MEMORY_BYTES as PATTERN_MEMORY_BYTES
+from penstock.base.policy_limits import POLICIES_PER_VHOST as POLICIES_PER_VHOST
+from penstock.base.policy_limits import POLICY_SWEEP_MATCHES as POLICY_SWEEP_MATCHES
 from penstock.base.queue_limits import DEAD_LETTER_BACKLOG as DEAD_LETTER_BACKLOG
 from penstock.base.queue_limits import DEAD_LETTER_BACKLOG_BYTES as DEAD_LETTER_BACKLOG_BYTES
 from penstock.base.queue_limits import DEAD_LETTER_RETRY_MS as DEAD_LETTER_RETRY_MS
 from penstock.base.queue_limits import DEAD_LETTER_WINDOW as DEAD_LETTER_WINDOW
 from penstock.base.queue_limits import DEAD_LETTER_WINDOW_BYTES as DEAD_LETTER_WINDOW_BYTES
+from penstock.base.queue_limits import DEDUPLICATION_ENTRIES as DEDUPLICATION_ENTRIES
+from penstock.base.queue_limits import DELAYED_BYTES_MAX as DELAYED_BYTES_MAX
+from penstock.base.queue_limits import DELAYED_MESSAGES_MAX as DELAYED_MESSAGES_MAX
+from penstock.base.store_limits import STORE_COPY_BYTES as STORE_COPY_BYTES
+from penstock.base.store_limits import STORE_OPEN_FILES as STORE_OPEN_FILES
+from penstock.base.store_limits import STORE_SEGMENT_BYTES as STORE_SEGMENT_BYTES
+from penstock.base.store_limits import STORE_TABLE_CACHE_BYTES as STORE_TABLE_CACHE_BYTES
 
 FRAME_BYTES_MAX: Final = Limit(
     "frame_bytes_max",
@@ -258,15 +275,6 @@ TX_BYTES_MAX: Final = Limit(
     "broker/transactions",
     "406 PRECONDITION_FAILED closes the channel",
 )
-CONTROL_CLIENTS: Final = Limit(
-    "control_clients",
-    "connections to the control socket",
-    16,
-    1,
-    1024,
-    "server/control_socket",
-    "the socket is closed at once",
-)
 CHANNEL_FLOW_REPLY_MS: Final = Limit(
     "channel_flow_reply_ms",
     "milliseconds",
@@ -322,16 +330,6 @@ OUTPUT_STALL_INTERVALS: Final = Limit(
     "the socket is closed",
 )
 
-DISK_RESERVE_BYTES: Final = Limit(
-    "disk_reserve_bytes",
-    "bytes",
-    0,
-    0,
-    1_099_511_627_776,
-    "server/reserve_file",
-    "the disk alarm is set and the reserve given up, so that the broker itself can still write",
-)
-
 LIMITS: Final[tuple[Limit, ...]] = (
     FRAME_BYTES_MAX,
     FRAME_BYTES_BEFORE_OPEN,
@@ -360,7 +358,11 @@ LIMITS: Final[tuple[Limit, ...]] = (
     PARKED_BYTES,
     TX_BYTES_MAX,
     CONTROL_CLIENTS,
+    CONTROL_REQUEST_BYTES,
     DISK_RESERVE_BYTES,
+    CATALOGUE_CHANGES,
+    VHOSTS_MAX,
+    USERS_MAX,
     CHANNEL_FLOW_REPLY_MS,
     CHANNEL_FLOW_GRACE_MS,
     CHANNEL_FLOW_STALL_MS,
@@ -383,4 +385,15 @@ LIMITS: Final[tuple[Limit, ...]] = (
     DEAD_LETTER_BACKLOG,
     DEAD_LETTER_BACKLOG_BYTES,
     DEAD_LETTER_RETRY_MS,
+    POLICIES_PER_VHOST,
+    PATTERN_BYTES,
+    PATTERN_MEMORY_BYTES,
+    POLICY_SWEEP_MATCHES,
+    DELAYED_MESSAGES_MAX,
+    DELAYED_BYTES_MAX,
+    DEDUPLICATION_ENTRIES,
+    STORE_SEGMENT_BYTES,
+    STORE_OPEN_FILES,
+    STORE_TABLE_CACHE_BYTES,
+    STORE_COPY_BYTES,
 )

@@ -1,4 +1,5 @@
-"""The bounds of dead-lettering; part of the table in base/limits."""
+"""The bounds of dead letters, delayed messages and caches of duplicates; part of the table in
+base/limits."""
 
 from typing import Final
 
@@ -48,4 +49,31 @@ DEAD_LETTER_RETRY_MS: Final = Limit(
     600_000,
     "broker/dead_letters",
     "a dead letter that has to be confirmed and was not is published again",
+)
+DELAYED_MESSAGES_MAX: Final = Limit(
+    "delayed_messages_max",
+    "messages held by one delayed message exchange",
+    1_000_000,
+    1,
+    100_000_000,
+    "broker/delay_store",
+    "its publishers wait until some are released",
+)
+DELAYED_BYTES_MAX: Final = Limit(
+    "delayed_bytes_max",
+    "bytes of memory held by one delayed message exchange",
+    268_435_456,
+    1,
+    1_099_511_627_776,
+    "broker/delay_store",
+    "its publishers wait until some are released",
+)
+DEDUPLICATION_ENTRIES: Final = Limit(
+    "deduplication_entries",
+    "entries in the cache of one message deduplication exchange",
+    10_000_000,
+    1,
+    1_000_000_000,
+    "routing/deduplication",
+    "406 PRECONDITION_FAILED refuses a larger x-cache-size; a full cache drops its oldest entry",
 )

@@ -1,18 +1,20 @@
 """Who may come in: users, passwords, and where a user may come from.
 
-Passwords of the configuration are compared in constant time; a user that is for this machine only
-is refused from any other address (guest, as in RabbitMQ).
+Passwords of the configuration are compared in constant time, and those of other users by their
+hashes; a user that is for this machine only is refused from any other address (guest, as in
+RabbitMQ).
 """
 
 from hmac import compare_digest
 from ipaddress import ip_address
 
 from penstock.base.config import UserConfig
+from penstock.broker.passwords import is_password
 from penstock.protocol.sasl import Credentials
 
 
 class Access:
-    """The users of the configuration."""
+    """The users of the configuration, and those made while the broker runs. Bound: users_max."""
 
     __slots__ = ("users",)
 
@@ -23,9 +25,12 @@ class Access:
         """ "" if the credentials are right and may be used from `peer_host`; otherwise one line for
         the log, which says more than the peer is told."""
         user = self.users.get(credentials.user)
-        # An unknown user costs the same comparison as a wrong password.
-        expected = user.password if user is not None else "\x00"
-        is_right = compare_digest(expected.encode(), credentials.password.encode())
+        if user is not None and user.hashing != "":
+            is_right = is_password(credentials.password, user.password_hash, user.hashing)
+        else:
+            # An unknown user costs the same comparison as a wrong password.
+            expected = user.password if user is not None else "\x00"
+            is_right = compare_digest(expected.encode(), credentials.password.encode())
         if user is None or not is_right:
             return f"user '{credentials.user}': invalid credentials"
         if user.is_loopback_only and not is_loopback(peer_host):

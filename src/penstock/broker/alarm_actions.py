@@ -1,7 +1,7 @@
 """What an alarm does to a publish, by virtual host and user.
 
-The first row of the configuration that fits decides, otherwise the broker's own action. Which queue
-a publish is for is not known before it is routed, so there is no action by queue.
+The first row of the configuration that fits decides, otherwise the broker's own action. A policy of
+the queue that a publish is for goes before both, see broker/alarm_route.
 """
 
 from penstock.base.config import AlarmAction

@@ -10,7 +10,8 @@ from base64 import urlsafe_b64encode
 import penstock
 from penstock.base.chance import Chance
 from penstock.base.clock import Clock
-from penstock.base.config import Config
+from penstock.base.config import Config, UserConfig
+from penstock.base.errors import ConnectionFault
 from penstock.base.limits import QUEUES_PER_VHOST
 from penstock.broker.access import Access
 from penstock.broker.actor import Actor
@@ -18,9 +19,12 @@ from penstock.broker.adaptive_settings import add_adaptive_settings
 from penstock.broker.alarm_actions import AlarmActions
 from penstock.broker.alarm_desk import AlarmDesk
 from penstock.broker.care import Care
+from penstock.broker.catalogue import NOTHING_KEPT, Catalogue
 from penstock.broker.cleanup import Cleanup
 from penstock.broker.client_settings import add_client_settings
 from penstock.broker.credit_settings import add_credit_settings
+from penstock.broker.delay_desk import DelayDesk
+from penstock.broker.entry_limits import Limits
 from penstock.broker.hop_watch import HopWatch, WatchdogSetting
 from penstock.broker.ledger import Ledger
 from penstock.broker.ledger_settings import add_ledger_settings
@@ -29,7 +33,10 @@ from penstock.broker.log import Log as Log
 from penstock.broker.negotiate import Household, Negotiator
 from penstock.broker.notices import NoticeBook
 from penstock.broker.output import Output
+from penstock.broker.policies import Policies
+from penstock.broker.policy_desk import PolicyDesk
 from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_kinds import KindNotes
 from penstock.broker.rate_settings import add_rate_settings
 from penstock.broker.rates import Rates
 from penstock.broker.reader import Connection
@@ -38,6 +45,7 @@ from penstock.broker.scheduler import Mender, Scheduler
 from penstock.broker.setting_changes import SettingChanges
 from penstock.broker.settings import Settings
 from penstock.broker.shell import Shell
+from penstock.broker.store_desk import StoreDesk
 from penstock.broker.vhost import VirtualHost
 from penstock.flow.due import DueLine
 from penstock.flow.overrides import configured
@@ -45,6 +53,7 @@ from penstock.flow.profile import profile_named
 from penstock.protocol.frames import FrameParser
 from penstock.protocol.handshake import ServerIdentity, server_properties
 from penstock.protocol.values import Table
+from penstock.routing.exchange import Exchange
 from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP
 from penstock.telemetry.recorder import Recorder
 
@@ -92,7 +101,8 @@ class Broker(Household):
         if self.profile.is_depth_aware:
             self.depth_bytes = config.queue_depth_bytes or memory_high_bytes // 5
         self.vhosts = _make_vhosts(config)
-        self.ledger = Ledger(config, self.access, list(config.vhosts))
+        self.limits = self._make_limits()
+        self.ledger = Ledger(config, self.access, self.vhosts)
         self.ledger.adopt(self.profile, self.strategy)
         self.node_account = self.ledger.node
         add_ledger_settings(self.settings, self.ledger)
@@ -127,23 +137,58 @@ class Broker(Household):
         self.changes = SettingChanges(self.settings, clock, self.dues, self.recorder, log)
         self.rates = Rates(config, clock, self.dues, self.vhosts)
         add_rate_settings(self.settings, self.rates)
+        self.policies = Policies(config.vhosts, config.policies, config.operator_policies)
         self.rulebook = self._make_rulebook()
+        self.policy_desk = self._make_policy_desk()
+        self.delays = self._make_delays()
+        self.kind_notes = KindNotes(log)
+        self.catalogue: Catalogue = NOTHING_KEPT
+        self.stores = self._make_stores()
         self.connection_count = self.ended_count = 0
-        self._properties = server_properties(
-            ServerIdentity(
-                config.product,
-                config.product_version or penstock.__version__,
-                f"Python {platform.python_version()}",
-                "Copyright the Penstock authors",
-                "Licensed under the Apache License 2.0",
-                "penstock@localhost",
-            )
+        self._properties = server_properties(_identity(config))
+
+    def _make_limits(self) -> Limits:
+        rows = (*self.config.vhost_limits, *self.config.user_limits)
+        return Limits(self.vhosts, self.access.users, rows)
+
+    def _make_policy_desk(self) -> PolicyDesk:
+        return PolicyDesk(
+            self.policies, self.rulebook, self.vhosts, self.cleanup, self.recorder, self.log
         )
 
     def _make_rulebook(self) -> RuleBook:
-        book = RuleBook(self.config, self.vhosts, self.dues)
+        book = RuleBook(self.config, self.vhosts, self.dues, self.policies)
         book.letters = LetterDesk(self.vhosts, self.dues, self.log, self.profile.is_parking)
         return book
+
+    def _make_stores(self) -> StoreDesk:
+        desk = StoreDesk(
+            self.scheduler,
+            lambda: self.strategy,
+            self.dues,
+            self.desk,
+            self.log,
+            lambda: self.profile.embed_below,
+        )
+        for vhost in self.vhosts.values():
+            vhost.keepers = desk.keepers
+        self.hop_watch.stores = desk.stores
+        return desk
+
+    def _make_delays(self) -> DelayDesk:
+        letters = self.rulebook.letters
+        assert letters is not None, "because it was just given one"
+        return DelayDesk(
+            self.config,
+            self.vhosts,
+            self.scheduler,
+            lambda: self.strategy,
+            lambda: self.profile.fair_bytes,
+            self.dues,
+            self.rulebook,
+            letters,
+            self.log,
+        )
 
     # -- connections -----------------------------------------------------------------------------
 
@@ -181,6 +226,7 @@ class Broker(Household):
         assert session is not None, "it opens with one"
         self.ledger.enter(connection.account, session.user, session.vhost.name)
         self.rates.opened(connection, session.user, session.vhost.name)
+        self.limits.opened(connection, session.user, session.vhost.name)
         self.desk.opened(connection)
 
     def closed(self, connection: Connection) -> None:
@@ -189,12 +235,19 @@ class Broker(Household):
         self.rates.closed(connection)
         self.ledger.left(connection.account)
         self.connections.pop(connection.name, None)
-        self.negotiators.pop(connection.name, None)
+        negotiator = self.negotiators.pop(connection.name, None)
+        if negotiator is not None and negotiator.session is not None:
+            session = negotiator.session
+            self.limits.closed(connection, session.user, session.vhost.name)
 
     # -- makers ----------------------------------------------------------------------------------
 
-    def find_vhost(self, name: str) -> VirtualHost | None:
-        return self.vhosts.get(name)
+    def enter_vhost(self, name: str, user: str) -> VirtualHost:
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            raise ConnectionFault(530, f"vhost {name} not found", 10, 40)
+        self.limits.check_connection(name, user)
+        return vhost
 
     def properties(self) -> Table:
         return self._properties
@@ -222,11 +275,43 @@ class Broker(Household):
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
         self.rulebook.made(actor)
+        self.kind_notes.made(vhost.name, name, arguments)
         self.recorder.record(ACTOR_UP, actor.identity, "", "", 0)
         return actor
 
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        self.policy_desk.exchange_made(vhost.name, exchange)
+
     def fresh_name(self, prefix: str) -> str:
         return prefix + urlsafe_b64encode(self.chance.token(16)).decode().rstrip("=")
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def keep(self, catalogue: Catalogue) -> None:
+        """Tell `catalogue` of every change from now on."""
+        self.catalogue = catalogue
+        self.policy_desk.catalogue = catalogue
+        self.limits.catalogue = catalogue
+        self.stores.catalogue = catalogue
+        for vhost in self.vhosts.values():
+            vhost.catalogue = catalogue
+
+    def add_vhost(self, name: str) -> VirtualHost:
+        """A new virtual host; `name` is free."""
+        vhost = _make_vhost(self.config, name)
+        vhost.exchange_desk = self.delays
+        vhost.catalogue = self.catalogue
+        vhost.keepers = self.stores.keepers
+        self.vhosts[name] = vhost
+        self.policies.add_vhost(name)
+        self.catalogue.vhost_added(name)
+        self.stores.vhost_made(name)
+        return vhost
+
+    def set_user(self, user: UserConfig) -> None:
+        """A new user with a hashed password, or another password for one of these."""
+        self.access.users[user.name] = user
+        self.catalogue.user_set(user)
 
     # -- alarms ----------------------------------------------------------------------------------
 
@@ -256,8 +341,22 @@ class Broker(Household):
         self.log.info(text)
 
 
+def _identity(config: Config) -> ServerIdentity:
+    return ServerIdentity(
+        config.product,
+        config.product_version or penstock.__version__,
+        f"Python {platform.python_version()}",
+        "Copyright the Penstock authors",
+        "Licensed under the Apache License 2.0",
+        "penstock@localhost",
+    )
+
+
 def _make_vhosts(config: Config) -> dict[str, VirtualHost]:
-    vhosts = {name: VirtualHost(name, QUEUES_PER_VHOST.default) for name in config.vhosts}
-    for vhost in vhosts.values():
-        vhost.allows_immediate = config.immediate_publish
-    return vhosts
+    return {name: _make_vhost(config, name) for name in config.vhosts}
+
+
+def _make_vhost(config: Config, name: str) -> VirtualHost:
+    vhost = VirtualHost(name, QUEUES_PER_VHOST.default)
+    vhost.allows_immediate = config.immediate_publish
+    return vhost

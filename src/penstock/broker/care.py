@@ -15,6 +15,8 @@ from penstock.broker.channel import Channel
 from penstock.broker.notices import NoticeBook
 from penstock.broker.queue_actor import QueueActor, QueueClient
 from penstock.broker.reader import PHASE_OPEN, Connection
+from penstock.queues.policy_keys import CONSUMER_TIMEOUT
+from penstock.queues.policy_merge import merge_arguments
 from penstock.queues.unacked import STAMP_NS, Stamp
 
 ROUND_TICKS = 60
@@ -104,8 +106,11 @@ class Care:
 
 
 def timeout_of(queue: QueueActor, default_ms: int) -> int:
-    """Milliseconds, 0 for none: the queue's own x-consumer-timeout, or the broker's."""
+    """Milliseconds, 0 for none: the queue's own x-consumer-timeout or its policy's, or the
+    broker's."""
     own = queue.arguments.get(TIMEOUT_ARGUMENT)
+    if queue.applied is not None:
+        own = merge_arguments(queue.arguments, queue.applied.definition).get(CONSUMER_TIMEOUT)
     if isinstance(own, int) and not isinstance(own, bool):
         return own
     return default_ms

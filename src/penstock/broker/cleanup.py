@@ -4,13 +4,15 @@ A connection may end with ten thousand consumers, deliveries and queues. Nobody 
 nobody may be held up by it: one batch of one errand a turn, like any other actor (scenario 104).
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actor import Actor, Line
 
-BATCH = 128
+BATCH: Final = 128
 """Units of one batch: a consumer or a delivery is one, a channel or a queue counts QUEUE_UNITS."""
-QUEUE_UNITS = 8
+QUEUE_UNITS: Final = 8
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

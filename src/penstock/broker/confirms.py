@@ -5,9 +5,11 @@ Everything below the first unanswered number goes out as one basic.ack with `mul
 above it that are done go out one by one (flow-semantics 4.1).
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
-ANSWERED = -1
+ANSWERED: Final = -1
 
 
 class Confirms:

@@ -9,6 +9,7 @@ from penstock.broker.channel import Channel
 from penstock.broker.content_rules import REPLY_TO_NAME, PropertyRules
 from penstock.broker.declare import Declarations
 from penstock.broker.deliveries import unknown_tag
+from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_arguments import check_consumer
 from penstock.broker.session import Session
 from penstock.broker.transactions import ACK, DROP, REQUEUE, Settle, Transaction
@@ -43,10 +44,10 @@ class Consuming:
                 60,
                 20,
             )
-        name = q.queue
-        if name == REPLY_TO_NAME:
-            name = self._reply_queue(channel, q)
-        actor = self.declarations.queue(int(channel.number), name, 60, 20)
+        if q.queue == REPLY_TO_NAME:
+            actor = self._reply_queue(channel, q)
+        else:
+            actor = self.declarations.queue(int(channel.number), q.queue, 60, 20)
         check_consumer(actor.name, actor.vhost, q.arguments)
         is_single = actor.choice is not None and actor.choice.is_single
         if actor.exclusive_consumer is not None or (q.exclusive and (is_single or actor.consumers)):
@@ -80,7 +81,7 @@ class Consuming:
         actor.add_consumer(consumer)
         return None
 
-    def _reply_queue(self, channel: Channel, q: m.BasicConsume) -> str:
+    def _reply_queue(self, channel: Channel, q: m.BasicConsume) -> QueueActor:
         """Direct reply-to: a queue of this channel alone, under a name nobody can guess."""
         publisher = channel.publisher
         assert publisher is not None, "a channel with verbs has a publisher"
@@ -96,7 +97,7 @@ class Consuming:
         )
         self.session.vhost.add_queue(actor)
         rules.reply_queue = name
-        return name
+        return actor
 
     def cancel(self, channel: Channel, q: m.BasicCancel) -> m.Method | None:
         self.remove(channel, q.consumer_tag)

@@ -5,6 +5,8 @@ Source: RabbitMQ's rabbit_channel (check_user_id_header, check_expiration_header
 distribution) and rabbit_direct_reply_to.
 """
 
+from typing import Final
+
 from penstock.base.errors import ChannelFault
 from penstock.broker.equivalence import type_name
 from penstock.broker.route import (
@@ -26,11 +28,11 @@ from penstock.protocol.property_lookup import (
 )
 from penstock.protocol.values import Table, decode_table, remove_field
 
-RAW_OFFSET = PROPERTIES_OFFSET + 7
+RAW_OFFSET: Final = PROPERTIES_OFFSET + 7
 """Of the property flags in `Message.raw`, behind the envelope of the header frame."""
 
-REPLY_TO_NAME = "amq.rabbitmq.reply-to"
-EXPIRATION_MS_MAX = (1 << 64) - 1
+REPLY_TO_NAME: Final = "amq.rabbitmq.reply-to"
+EXPIRATION_MS_MAX: Final = (1 << 64) - 1
 
 
 class PropertyRules(ContentRules):

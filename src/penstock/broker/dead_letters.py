@@ -159,10 +159,16 @@ class DeadLetters(LetterBox):
     def _hold(self, letter: Letter, sign: i64) -> None:
         """`letter` rests in this queue from now on (1), or does not any more (-1)."""
         self.held_bytes += sign * letter.size
+        message = letter.message
+        keeper = self.actor.keeper
         if sign > 0:
-            letter.message.origin.store(1, letter.size)
+            message.origin.store(1, letter.size)
+            if message.stored is not None and keeper is not None:
+                keeper.hold(message)
         else:
-            letter.message.origin.unstore(1, letter.size)
+            message.origin.unstore(1, letter.size)
+            if message.stored is not None and keeper is not None:
+                keeper.release(message)
         letter.is_held = sign > 0
 
     # -- sending ---------------------------------------------------------------------------------
@@ -221,22 +227,11 @@ class DeadLetters(LetterBox):
         written = letter.obituary
         if written is None:
             try:
-                written = obituary(
-                    letter.message,
-                    actor.name,
-                    DROP_NAMES[letter.reason],
-                    actor.line.clock.wall_ns() // NS_PER_S,
-                    self.key,
-                )
+                written = self.write(letter, name)
             except ConnectionFault:
                 return LOST_MALFORMED
             letter.obituary = written
-            first = written.keys[0]
-            if self.address.exchange != name or self.address.routing_key != first:
-                self.address = Address(name, first)
-            written.message.address = self.address
-        headers = self.desk.headers_for(vhost, exchange, written)
-        targets = vhost.route(exchange, written.keys, headers)
+        targets = self.desk.route(vhost, exchange, written, letter.is_confirmed)
         if not targets:
             if letter.confirmed:
                 # Whoever else was to have it has gone.
@@ -245,6 +240,18 @@ class DeadLetters(LetterBox):
                 self._warn(f"nothing is bound to '{name}' for key '{written.keys[0]}'")
             return LOST_NO_ROUTE
         return self._hand_over(letter, written, targets)
+
+    def write(self, letter: Letter, exchange: str) -> Obituary:
+        """What to publish to `exchange` for `letter`. Raises: ConnectionFault 502."""
+        actor = self.actor
+        time_s = actor.line.clock.wall_ns() // NS_PER_S
+        reason = DROP_NAMES[letter.reason]
+        written = obituary(letter.message, actor.name, reason, time_s, self.key)
+        first = written.keys[0]
+        if self.address.exchange != exchange or self.address.routing_key != first:
+            self.address = Address(exchange, first)
+        written.message.address = self.address
+        return written
 
     def _hand_over(self, letter: Letter, written: Obituary, targets: list[QueueTarget]) -> i64:
         strategy = self.actor.strategy

@@ -5,10 +5,12 @@ Reply codes and texts are RabbitMQ's (rabbit_channel). Each verb answers with th
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.content_rules import REPLY_TO_NAME
-from penstock.broker.equivalence import check_arguments, check_field, type_name
+from penstock.broker.equivalence import check_arguments, check_field
 from penstock.broker.queue_actor import QueueActor
-from penstock.broker.queue_arguments import check_queue
+from penstock.broker.queue_arguments import check_exchange, check_queue
+from penstock.broker.queue_kinds import check_properties, check_type
 from penstock.broker.session import Session
+from penstock.broker.vhost import REPLY_PREFIX
 from penstock.protocol import methods as m
 from penstock.routing.exchange import Exchange
 from penstock.routing.factory import check_kind, make_exchange
@@ -53,18 +55,12 @@ class Declarations:
             found = vhost.find_exchange(name)
             if found is None:
                 self._not_reserved("exchange", name, 40)
-                alternate = q.arguments.get("alternate-exchange")
-                if alternate is not None and not isinstance(alternate, str):
-                    raise ChannelFault(
-                        406,
-                        f"invalid type '{type_name(alternate)}' for arg 'alternate-exchange' in "
-                        f"exchange '{name}' in vhost '{vhost.name}'",
-                        40,
-                        10,
-                    )
-                vhost.router.add_exchange(
-                    make_exchange(q.type, name, q.durable, q.auto_delete, q.internal, q.arguments)
+                check_exchange(name, vhost.name, q.arguments)
+                made = make_exchange(
+                    q.type, name, q.durable, q.auto_delete, q.internal, q.arguments
                 )
+                vhost.add_exchange(made)
+                self.session.maker.exchange_made(vhost, made)
             else:
                 self._same_exchange(found, q)
         return None if q.no_wait else m.ExchangeDeclareOk()
@@ -105,7 +101,7 @@ class Declarations:
                 raise ChannelFault(
                     406, f"exchange '{name}' in vhost '{self.session.vhost.name}' in use", 40, 20
                 )
-            self.session.vhost.router.remove_exchange(found)
+            self.session.vhost.remove_exchange(found)
         return None if q.no_wait else m.ExchangeDeleteOk()
 
     def exchange_bind(self, number: int, q: m.ExchangeBind) -> m.Method | None:
@@ -122,13 +118,8 @@ class Declarations:
         source = self.session.vhost.find_exchange(q.source)
         destination = self.session.vhost.find_exchange(q.destination)
         if source is not None and destination is not None:
-            source.unbind(destination, q.routing_key, q.arguments)
-            self._maybe_auto_delete(source)
+            self.session.vhost.unbind(source, destination, q.routing_key, q.arguments)
         return None if q.no_wait else m.ExchangeUnbindOk()
-
-    def _maybe_auto_delete(self, exchange: Exchange) -> None:
-        if exchange.is_due:
-            self.session.vhost.router.remove_exchange(exchange)
 
     # -- queues ----------------------------------------------------------------------------------
 
@@ -137,7 +128,7 @@ class Declarations:
         name = _cleaned(q.queue)
         if name == "" and q.passive:
             name = self._named(number, name)
-        if name == REPLY_TO_NAME or name.startswith(REPLY_TO_NAME + "."):
+        if name == REPLY_TO_NAME or name.startswith(REPLY_PREFIX):
             if name != REPLY_TO_NAME and name not in vhost.queues:
                 raise self._no_queue(name, 10)
             return None if q.no_wait else m.QueueDeclareOk(name, 0, 1)
@@ -154,6 +145,7 @@ class Declarations:
         vhost = self.session.vhost
         owner = self.session.owner if q.exclusive else ""
         check_queue(name, vhost.name, q.arguments)
+        check_type(name, vhost.name, q.arguments)
         found = vhost.queues.get(name) if name != "" else None
         if found is not None:
             if found.owner != owner:
@@ -173,10 +165,12 @@ class Declarations:
                 50,
             )
             return found
+        check_properties(name, vhost.name, q.durable, q.auto_delete, q.exclusive, q.arguments)
         if name == "":
             name = self.session.maker.fresh_name("amq.gen-")
         else:
             self._not_reserved("queue", name, 50)
+        vhost.check_room(name)
         actor = self.session.maker.make_queue(
             vhost, name, q.durable, q.auto_delete, owner, q.arguments
         )
@@ -200,8 +194,7 @@ class Declarations:
         exchange = self.session.vhost.find_exchange(q.exchange)
         # Undoing a binding that cannot be there is no fault in RabbitMQ.
         if actor is not None and exchange is not None:
-            exchange.unbind(actor.target, key, q.arguments)
-            self._maybe_auto_delete(exchange)
+            self.session.vhost.unbind(exchange, actor.target, key, q.arguments)
         return m.QueueUnbindOk()
 
     def queue_purge(self, number: int, q: m.QueuePurge) -> m.Method | None:
@@ -214,7 +207,7 @@ class Declarations:
         Raises: ChannelFault 405, or 406 while a condition does not hold."""
         vhost = self.session.vhost
         name = self._named(number, q.queue)
-        actor = vhost.queues.get(name)
+        actor = self._find(name)
         if actor is None:
             return None
         self._not_locked(actor, 40)
@@ -230,13 +223,18 @@ class Declarations:
 
         Raises: ChannelFault 404, 405."""
         name = self._named(number, name)
-        actor = self.session.vhost.queues.get(name)
+        actor = self._find(name)
         if actor is None:
             raise self._no_queue(name, method_id, class_id)
         self._not_locked(actor, method_id, class_id)
         # What this connection published before has to be in the queue before anybody looks at it.
         actor.catch_up()
         return actor
+
+    def _find(self, name: str) -> QueueActor | None:
+        """The queue `name`. What direct reply-to has made is none to its clients, as in RabbitMQ:
+        they can only publish to it, and ask whether it is there."""
+        return None if name.startswith(REPLY_PREFIX) else self.session.vhost.queues.get(name)
 
     def _named(self, number: int, name: str) -> str:
         if name != "":

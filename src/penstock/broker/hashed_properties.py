@@ -3,6 +3,8 @@
 They stand under names that `routing/consistent_hash` gives them, apart from those of headers.
 """
 
+from typing import Final
+
 from penstock.protocol.property_lookup import (
     CORRELATION_ID,
     MESSAGE_ID,
@@ -13,7 +15,7 @@ from penstock.protocol.property_lookup import (
 from penstock.protocol.values import Table
 from penstock.routing.consistent_hash import property_name
 
-_PROPERTIES = (
+_PROPERTIES: Final = (
     ("correlation_id", CORRELATION_ID),
     ("message_id", MESSAGE_ID),
     ("timestamp", TIMESTAMP),

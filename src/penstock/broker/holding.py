@@ -2,7 +2,8 @@
 
 A publish that meets a closed hop or an alarm is kept beside its channel, one per channel and
 PARKED_BYTES in all; the one that would be the second stops the reading of the socket. See the
-table at the top of broker/reader. What an alarm does to a publish is the connection's alarm_action:
+table at the top of broker/reader. What an alarm does to a publish is the connection's alarm_action,
+unless a policy says otherwise of the publish's queue (broker/alarm_route):
 
     block   hold it, tell connection.blocked (the default)
     nack    on a confirming channel answer basic.nack, in the publish's place; otherwise block
@@ -12,11 +13,14 @@ Without parking (RabbitMQ's profiles) block stops the whole socket at the first 
 publish without a body, which is complete with that frame, still gets in (scenario 69).
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.base.errors import ConnectionFault
 from penstock.base.limits import PARKED_BYTES
 from penstock.broker.actor import Actor, Line
+from penstock.broker.alarm_route import action_for
 from penstock.broker.channel import Channel
 from penstock.broker.lane import Lane
 from penstock.broker.told import Told
@@ -26,13 +30,13 @@ from penstock.flow.rate import RatePayer
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 
-ACTION_BLOCK = "block"
-ACTION_NACK = "nack"
-ACTION_CLOSE = "close"
-REFUSED = -1
+ACTION_BLOCK: Final = "block"
+ACTION_NACK: Final = "nack"
+ACTION_CLOSE: Final = "close"
+REFUSED: Final = -1
 """In place of a publish sequence: the channel answers it with basic.nack."""
 
-STANDSTILL_NS = 100_000_000
+STANDSTILL_NS: Final = 100_000_000
 """How long a stopped connection with unanswered deliveries waits before it is let on."""
 
 
@@ -144,9 +148,23 @@ class HoldingConnection(Actor):
             channel.held = message
             self.parked_bytes += size
             return
+        if reason == "credit" and self._is_let_on(channel, message):
+            return
         self.stopped = message
         self.stopped_on = (peer, reason)
         self.gate.close(peer, reason)
+
+    def _is_let_on(self, channel: Channel, message: Message) -> bool:
+        """The connection is about to be stopped for one of several channels, which holds up the
+        others: the strategy may give that one more credit. True if `message` has gone on."""
+        lane = channel.upstream
+        if lane is None or len(self.channels) < 2:
+            return False
+        self.strategy.passed([lane])
+        if lane.is_closed or channel.held is not None:
+            return False
+        self._hand_over(channel, lane, message)
+        return True
 
     def hop_opened(self, channel: Channel) -> None:
         """A channel takes publishes again: first the one that is held, then reading goes on."""
@@ -237,9 +255,10 @@ class HoldingConnection(Actor):
     def _is_refused(self, channel: Channel, message: Message) -> bool:
         """Whether the publish goes on to be answered basic.nack. Raises: ConnectionFault 320, when
         that is the action: what clients that reconnect by themselves take for a passing trouble."""
-        if self.alarm_action == ACTION_BLOCK:
+        action = self._action_for(channel, message)
+        if action == ACTION_BLOCK:
             return False
-        if self.alarm_action == ACTION_CLOSE:
+        if action == ACTION_CLOSE:
             raise ConnectionFault(
                 320, f"broker forced connection closure with reason '{self.alarm_reason()}'"
             )
@@ -249,10 +268,19 @@ class HoldingConnection(Actor):
         """Mark `message` to be answered basic.nack, if that is the action and the channel confirms;
         also one that was held for credit before the alarm."""
         publisher = channel.publisher
-        if self.alarm_action != ACTION_NACK or publisher is None or publisher.confirms is None:
+        if publisher is None or publisher.confirms is None:
+            return False
+        if self._action_for(channel, message) != ACTION_NACK:
             return False
         message.sequence = REFUSED
         return True
+
+    def _action_for(self, channel: Channel, message: Message) -> str:
+        """What an alarm does to `message`: what its queues' policies say, or the connection's."""
+        publisher = channel.publisher
+        if publisher is None:
+            return self.alarm_action
+        return action_for(publisher, message, self.alarm_action)
 
     def _pass_to_alarm(self, channel: Channel) -> None:
         """The hop of `channel` has opened: from now on it is an alarm that holds its publish."""

@@ -4,6 +4,8 @@ Decisions are in flow/watchdog. Here: which hops there are, whether a blocker sl
 the mending of a hop whose grant was lost.
 """
 
+from collections.abc import Mapping
+
 from penstock.base.errors import OperatorError
 from penstock.base.flow_limits import WATCHDOG_HOPS
 from penstock.base.quantities import parse_duration_ns, show_duration
@@ -23,7 +25,7 @@ LINES_MAX = 10
 
 
 class HopWatch:
-    """connections, vhosts: the broker's own, by name."""
+    """connections, vhosts, stores: the broker's own, by name."""
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class HopWatch:
         self._vhosts = vhosts
         self._recorder = recorder
         self._left: list[Connection] = []
+        self.stores: Mapping[str, Actor] = {}
 
     def tick(self, now_ns: int) -> list[str]:
         """Look at the next WATCHDOG_HOPS hops, or a few more; lines for the log."""
@@ -88,6 +91,8 @@ class HopWatch:
             owner, _, number = name.rpartition("/")
             connection = self._connections.get(owner)
             return None if connection is None else connection.channels.get(int(number))
+        if kind == "store":
+            return self.stores.get(name)
         if kind == "queue":
             for vhost in self._vhosts.values():
                 for queue in vhost.queues.values():

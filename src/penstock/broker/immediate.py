@@ -5,12 +5,14 @@ its place among the consumers first. A window in bytes counts as room for one de
 Source: AMQP 0-9-1, basic.publish, field "immediate"; RabbitMQ before 3.0.
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.broker.lane import Lane
 from penstock.broker.queue_actor import QueueActor
 
-NO_CONSUMERS = 313
+NO_CONSUMERS: Final = 313
 
 
 def with_consumers(lanes: list[Lane]) -> list[Lane]:

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from penstock.broker.actor import Line
 from penstock.broker.fair_take import affordable, allot
 from penstock.broker.lane import Lane, LaneReceiver
+from penstock.broker.queue_keeping import QueueKeeping
 from penstock.broker.queue_ruling import FORCED, QueueRuling
 from penstock.flow.strategy import Strategy
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
@@ -17,9 +18,10 @@ from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
 class LaneIntake(LaneReceiver):
     """lanes: of every channel that publishes here; pending: those with messages in them;
     fair_bytes: the quantum of fair shares between them, 0 for as many messages each (fair_take);
-    ruling: what its rules ask for, None for a plain queue."""
+    ruling: what its rules ask for, None for a plain queue; keeper: its way to the disk, None for a
+    queue that is gone after a restart."""
 
-    __slots__ = ("fair_bytes", "lanes", "messages", "pending", "ruling", "strategy")
+    __slots__ = ("fair_bytes", "keeper", "lanes", "messages", "pending", "ruling", "strategy")
 
     def __init__(self, identity: str, strategy: Strategy, line: Line) -> None:
         super().__init__(identity, line)
@@ -29,6 +31,7 @@ class LaneIntake(LaneReceiver):
         self.pending: list[Lane] = []
         self.fair_bytes: i64 = 0
         self.ruling: QueueRuling | None = None
+        self.keeper: QueueKeeping | None = None
 
     def attach(self, lane: Lane) -> None:
         """A channel begins to publish here."""
@@ -84,7 +87,9 @@ class LaneIntake(LaneReceiver):
             lane.origin.store(index, bytes_ + index * MESSAGE_OVERHEAD_BYTES)
         lane.taken += count
         lane.taken_bytes += bytes_
-        if lane.wants_answers:
+        if self.keeper is not None:
+            self.keeper.took(lane, items, count)
+        elif lane.wants_answers:
             lane.answerable.accepted(items, count)
         return len(lane.items) > 0
 

@@ -5,6 +5,7 @@ there are at most as many as users times virtual hosts. A connection's page is u
 the connection opens, and then under its user in its virtual host. Source: W19, scenario 108.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -78,7 +79,7 @@ def level_of(page: Account) -> str:
 class Ledger:
     """Owner of every page. `node`: the root."""
 
-    def __init__(self, config: Config, access: Access, vhosts: list[str]) -> None:
+    def __init__(self, config: Config, access: Access, vhosts: Container[str]) -> None:
         self.node = Account("node", None, None, 0)
         self._config = config
         self._access = access
@@ -195,6 +196,10 @@ class Ledger:
             page = self._pages[name] = Account(name, self._vhost_page(vhost), None, 0)
             self._apply(page, USER)
         return page
+
+    def page_of_vhost(self, vhost: str) -> Account:
+        """Who pays for what was found in `vhost` at start, and whoever published it is gone."""
+        return self._vhost_page(vhost)
 
     def _vhost_page(self, vhost: str) -> Account:
         name = PREFIXES[VHOST] + vhost

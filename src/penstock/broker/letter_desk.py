@@ -12,8 +12,9 @@ from penstock.base.limits import (
     DEAD_LETTER_WINDOW_BYTES,
 )
 from penstock.broker.dead_lane import LetterBox
+from penstock.broker.hashed_properties import with_properties
 from penstock.broker.log import Log
-from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_actor import QueueActor, QueueTarget
 from penstock.broker.vhost import VirtualHost
 from penstock.flow.due import DueLine
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
@@ -58,13 +59,27 @@ class LetterDesk:
         """Letters of one queue under way; with a confirm each, as RabbitMQ's, always bounded."""
         return self.confirmed_window if is_confirmed else self.window
 
+    def route(
+        self, vhost: VirtualHost, exchange: Exchange, written: Obituary, is_confirmed: bool
+    ) -> list[QueueTarget]:
+        """The queues that `written` goes to from `exchange`. is_confirmed: it may be published
+        again, and would be its own duplicate if an exchange remembered it."""
+        headers = self.headers_for(vhost, exchange, written)
+        targets = vhost.route(exchange, written.keys, headers)
+        if not is_confirmed:
+            vhost.router.settle()
+        return targets
+
     def headers_for(self, vhost: VirtualHost, exchange: Exchange, written: Obituary) -> Table:
         """The headers a route from `exchange` may depend on, {} when it does not."""
         if not vhost.router.needs_headers(exchange):
             return {}
         header = written.message.header()
         span = headers_table_span(header, PROPERTIES_OFFSET)
-        return {} if span is None else decode_table(header, span[0], span[1])[0]
+        headers: Table = {} if span is None else decode_table(header, span[0], span[1])[0]
+        if vhost.router.property_exchanges > 0:
+            headers = with_properties(header, headers)
+        return headers
 
     def is_ring(self, start: QueueActor) -> bool:
         """Whether the letters of `start` wait for targets that wait, over others, for `start`."""

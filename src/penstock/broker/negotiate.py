@@ -71,7 +71,8 @@ class Household(QueueMaker):
     cleanup: Cleanup
     notices: NoticeBook
 
-    def find_vhost(self, name: str) -> VirtualHost | None:
+    def enter_vhost(self, name: str, user: str) -> VirtualHost:
+        """Raises: ConnectionFault 530 if there is none, or no room for a connection of `user`."""
         raise NotImplementedError
 
     def properties(self) -> Table:
@@ -238,9 +239,7 @@ class Negotiator(ConnectionVerbs):
         household = self.household
         credentials = self.credentials
         assert credentials is not None, "nobody is tuned who is not authenticated"
-        vhost = household.find_vhost(method.virtual_host)
-        if vhost is None:
-            raise ConnectionFault(530, f"vhost {method.virtual_host} not found", 10, 40)
+        vhost = household.enter_vhost(method.virtual_host, credentials.user)
         is_emulating = household.profile.name.startswith("rabbitmq-")
         self.session = Session(
             connection, credentials.user, vhost, household, self.capabilities, is_emulating
@@ -302,6 +301,7 @@ class Negotiator(ConnectionVerbs):
         session = self.session
         verbs = self.verbs
         assert session is not None and verbs is not None, "the connection is open"
+        session.maker.limits.check_channel(session.user)
         profile = self.household.profile
         line = connection.line
         identity = f"chan:{connection.name}/{number}"

@@ -5,6 +5,8 @@ the buffer count as unsent until the socket has taken all of it; above the high 
 connection's consumers are given nothing more.
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.cause import Cause
@@ -12,7 +14,7 @@ from penstock.base.wire import BytesWriter
 from penstock.broker.owed import Owed, OwingLine
 from penstock.queues.consumers import Unsent
 
-FULL_FACTOR = 4
+FULL_FACTOR: Final = 4
 """Times the high mark: what a peer that takes nothing may pile up in answers with content."""
 
 
@@ -168,11 +170,14 @@ class Output:
         """Tell the owner what the last send changed, and repay who paid for what was sent."""
         if self.owed.runs:
             self.owed.repay_down_to(self.held_bytes + self.written_bytes)
-        if self.held_bytes == 0 and self.unsent:
+        if self.held_bytes > 0:
+            self._note_stuck()
+        elif self.unsent:
             listed = self.unsent
             self.unsent = []
             for unsent in listed:
                 unsent.is_listed = False
+                unsent.is_stuck = False
                 unsent.count = 0
                 for consumer in unsent.consumers:
                     consumer.queue.consumer_changed(consumer)
@@ -184,6 +189,14 @@ class Output:
         if self.is_full and self.held_bytes < self.high_bytes * FULL_FACTOR:
             self.is_full = False
             self.owner.output_has_room()
+
+    def _note_stuck(self) -> None:
+        """The socket has not taken everything: those it was too much for are told, once."""
+        for unsent in self.unsent:
+            if not unsent.is_stuck and unsent.count >= unsent.limit:
+                unsent.is_stuck = True
+                for consumer in unsent.consumers:
+                    consumer.queue.consumer_changed(consumer)
 
     def _send(self) -> None:
         raise NotImplementedError

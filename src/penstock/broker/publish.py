@@ -13,6 +13,7 @@ from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import ROUTE_CACHE_ENTRIES, UNCONFIRMED_MAX
 from penstock.broker.actor import Line
 from penstock.broker.confirms import Confirms
+from penstock.broker.delay_store import is_delaying
 from penstock.broker.hashed_properties import with_properties
 from penstock.broker.immediate import NO_CONSUMERS, with_consumers
 from penstock.broker.lane import Answerable, Lane
@@ -24,6 +25,7 @@ from penstock.broker.route import (
     ContentRules,
     PublisherHost,
     Route,
+    short_text,
 )
 from penstock.broker.vhost import VirtualHost
 from penstock.flow.account import Account
@@ -120,7 +122,7 @@ class Publisher(Answerable):
         if message.sequence < 0:
             return self._refuse(is_forced)
         route = self.last_route
-        if route is None or route.method != message.method:
+        if route is None or (route.method is not message.method and route.method != message.method):
             route = self.cache.get(message.method)
             self.last_route = route
         if route is None or route.epoch != self.vhost.router.epoch:
@@ -140,7 +142,9 @@ class Publisher(Answerable):
             lanes = self._lanes_of(self._targets(route, message))
             if route.is_immediate:
                 lanes = with_consumers(lanes)
-            message = self.rules.without_bcc(message)
+            # What a delay store alone is given keeps its BCC keys until it is routed for good.
+            if not is_delaying(lanes):
+                message = self.rules.without_bcc(message)
         if (flags & FLAG_EXPIRATION) != 0:
             for lane in lanes:
                 lane.receiving.expects_lifetimes()
@@ -160,6 +164,8 @@ class Publisher(Answerable):
                     self.parked_route = route
                     self.parked_lanes = lanes
                     return True
+            if is_behind:
+                self.strategy.passed(self.parked_lanes)
         self._accept(message, route)
         self._hand_over(message, route, lanes)
         return True
@@ -184,6 +190,13 @@ class Publisher(Answerable):
         check_properties(message.raw, 19, int(message.header_bytes) + 7)
         self.rules.checked(message)
         self._targets(route, message)
+
+    def targets_of(self, message: Message) -> list[QueueTarget]:
+        """Where `message` would go now. Raises: see `publish`."""
+        route = self.cache.get(message.method)
+        if route is None or route.epoch != self.vhost.router.epoch:
+            route = self._resolve(message.method)
+        return self._targets(route, message)
 
     def _is_unanswered_full(self) -> bool:
         """While one publish is parked those behind it are confirmed out of order, and the list of
@@ -222,6 +235,8 @@ class Publisher(Answerable):
         self.publish_count += 1
         message.method = route.method
         message.address = route.address
+        if route.needs_headers:
+            self.vhost.router.settle()
         confirms = self.confirms
         if confirms is not None:
             message.sequence = confirms.begin()
@@ -233,6 +248,9 @@ class Publisher(Answerable):
             self.unroutable_count += 1
             if route.is_mandatory or route.is_immediate:
                 self._give_back(message, route)
+        elif route.is_mandatory and is_delaying(lanes):
+            # As RabbitMQ's plugin does: nobody can say yet whether it will have a queue to go to.
+            self._give_back(message, route)
         if message.sequence > 0 and confirms is not None:
             confirms.expect(message.sequence, count)
             if count == 0:
@@ -258,9 +276,9 @@ class Publisher(Answerable):
 
     def _resolve(self, method: bytes) -> Route:
         """Decode the method's bytes and look the route up. Raises: see `publish`."""
-        exchange_name = _text(method, 6)
+        exchange_name = short_text(method, 6)
         at: i64 = 7 + i64(method[6])
-        key = _text(method, at)
+        key = short_text(method, at)
         at += 1 + i64(method[at])
         if at + 1 != len(method):
             raise ConnectionFault(502, "malformed arguments of basic.publish", 60, 40)
@@ -380,18 +398,3 @@ class Publisher(Answerable):
         self.actors.clear()
         self.cache.clear()
         self.last_route = None
-
-
-def _text(data: bytes, at: i64) -> str:
-    """The short string at `at`. Raises: ConnectionFault 502."""
-    end: i64 = len(data)
-    start: i64 = at + 1
-    stop: i64 = end + 1
-    if start <= end:
-        stop = start + i64(data[at])
-    if stop >= end:
-        raise ConnectionFault(502, "malformed arguments of basic.publish", 60, 40)
-    try:
-        return data[start:stop].decode()
-    except UnicodeDecodeError:
-        raise ConnectionFault(502, "short string is not valid UTF-8", 60, 40) from None

@@ -15,14 +15,9 @@ from penstock.broker.depth import DepthMark
 from penstock.broker.queue_ruling import RuleDesk
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
+from penstock.queues.applied import Applied
 from penstock.queues.choice import Choice
-from penstock.queues.consumers import (
-    REASON_NONE,
-    REASON_UNSENT,
-    Consumer,
-    ConsumerQueue,
-    Delivery,
-)
+from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.routing.destination import Destination
 
@@ -63,9 +58,11 @@ class QueueClient(ConsumerQueue):
 class QueueActor(DepthMark):
     """consumers: in order of arrival; ready: those that can be given a message, served in rotation;
     choice: which of them are, None for all; rule_desk: gives it rules when a message comes that
-    asks for them."""
+    asks for them; applied: the policies it goes by; queue_id: under which it is kept, 0 for a queue
+    that is gone after a restart."""
 
     __slots__ = (
+        "applied",
         "arguments",
         "auto_delete",
         "choice",
@@ -77,6 +74,7 @@ class QueueActor(DepthMark):
         "had_consumers",
         "name",
         "owner",
+        "queue_id",
         "ready",
         "rule_desk",
         "target",
@@ -110,6 +108,8 @@ class QueueActor(DepthMark):
         self.had_consumers = False
         self.choice: Choice | None = None
         self.rule_desk: RuleDesk | None = None
+        self.applied: Applied | None = None
+        self.queue_id = 0
         self.target = QueueTarget(name, self)
         self.client = QueueClient(self)
 
@@ -183,6 +183,8 @@ class QueueActor(DepthMark):
             self.messages.ack_count += 1
             size: i64 = len(message.raw)
             message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
+            if message.stored is not None:
+                self.forget(message)
             if self.ruling is not None:
                 self.messages.settled(self.messages.position)
         else:
@@ -196,7 +198,7 @@ class QueueActor(DepthMark):
         """Take `consumer` out of the ready ring, because its room is 0."""
         consumer.is_ready = False
         self.ready.remove(consumer)
-        if consumer.reason != REASON_UNSENT and consumer.reason != REASON_NONE:
+        if consumer.is_kept_waiting():
             consumer.is_held = True
             consumer.held_since_ns = self.line.clock.monotonic_ns()
         if self.choice is not None and not self.ready:
@@ -216,7 +218,7 @@ class QueueActor(DepthMark):
         if consumer.is_ready or consumer not in self.consumers:
             return
         if consumer.room() == 0:
-            if not consumer.is_held and consumer.reason != REASON_UNSENT:
+            if not consumer.is_held and consumer.is_kept_waiting():
                 consumer.is_held = True
                 consumer.held_since_ns = self.line.clock.monotonic_ns()
             return
@@ -236,6 +238,8 @@ class QueueActor(DepthMark):
         message = delivery.message
         size: i64 = len(message.raw)
         message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
+        if message.stored is not None:
+            self.forget(message)
         if self.ruling is not None:
             self.messages.settled(delivery.position)
         self._returned(delivery)
@@ -288,6 +292,13 @@ class QueueActor(DepthMark):
         if self.ruling is not None:
             self.messages.settled(self.messages.position)
         message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+        if message.stored is not None:
+            self.forget(message)
+
+    def forget(self, message: Message) -> None:
+        """`message`, which has a place on the disk, has left this queue for good."""
+        if self.keeper is not None:
+            self.keeper.left(message)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -322,6 +333,10 @@ class QueueActor(DepthMark):
 
     def purge(self) -> int:
         """Drop what is ready; how many there were."""
+        if self.keeper is not None:
+            for message in self.messages.ready_messages():
+                if message.stored is not None:
+                    self.forget(message)
         count = self.messages.purge()
         if self.ruling is not None:
             self.ruling.freed()
@@ -354,6 +369,8 @@ class QueueActor(DepthMark):
         self.consumers.clear()
         self.exclusive_consumer = None
         self.messages.purge()
+        if self.keeper is not None:
+            self.keeper.ended()
         if self.ruling is not None:
             self.ruling.finished()
         if self.is_deep:

@@ -10,6 +10,7 @@ from penstock.base.errors import ChannelFault
 from penstock.broker.equivalence import type_name
 from penstock.protocol.values import Table, Value
 from penstock.queues.rules import OVERFLOW_NAMES
+from penstock.queues.rules_of import QUORUM
 
 Check = Callable[[Value, Table], str]
 
@@ -20,7 +21,8 @@ OVERFLOWS = OVERFLOW_NAMES
 STRATEGIES = ("at-most-once", "at-least-once")
 VERSIONS = (1, 2)
 MODES = ("default", "lazy")
-TYPES = ("classic",)
+TYPES = ("classic", QUORUM)
+LOCATORS = ("client-local", "balanced")
 
 
 def _integer(value: Value) -> str:
@@ -75,6 +77,17 @@ def _type(value: Value, table: Table) -> str:
     return fault or ("" if value in TYPES else f"\"unsupported queue type '{value!s}'\"")
 
 
+def _locator(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value in LOCATORS else "invalid_queue_locator_arg")
+
+
+def _group_size(value: Value, table: Table) -> str:
+    if value == 0 and not isinstance(value, bool):
+        return "{value_zero,0}"
+    return _not_negative(value, table)
+
+
 def _version(value: Value, table: Table) -> str:
     fault = _not_negative(value, table)
     return fault or ("" if value in VERSIONS else f"\"unsupported queue version '{value!s}'\"")
@@ -111,23 +124,28 @@ QUEUE_CHECKS: dict[str, Check] = {
     "x-message-ttl": _lifetime,
     "x-dead-letter-routing-key": _dead_letter_key,
     "x-dead-letter-strategy": _strategy,
-    "x-delivery-limit": _not_negative,
+    # Below 0 is no limit, which is how a quorum queue does without.
+    "x-delivery-limit": _any_integer,
     "x-last-value-key": _key,
+    "x-message-deduplication": _bool,
     "x-max-length": _not_negative,
     "x-max-length-bytes": _not_negative,
     "x-max-priority": _priority_levels,
     "x-overflow": _overflow,
+    "x-queue-leader-locator": _locator,
     "x-queue-mode": _mode,
     "x-queue-type": _type,
     "x-queue-version": _version,
+    "x-quorum-initial-group-size": _group_size,
     "x-single-active-consumer": _bool,
 }
 
 CONSUMER_CHECKS: dict[str, Check] = {"x-priority": _any_integer}
 
-OF_STREAMS = ("x-max-age",)
-STREAM_PREFIX = "x-stream-"
-"""Arguments of a kind of queue that is not here; RabbitMQ refuses them for any other kind."""
+OF_STREAMS = ("x-max-age", "x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes")
+OF_STREAM_CONSUMERS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+"""Arguments of a kind of queue that is not here, which RabbitMQ (3.13) refuses for any other kind,
+where they would mean something. Elsewhere they are taken and kept, as everything unknown."""
 
 
 def check_queue(name: str, vhost: str, table: Table) -> None:
@@ -142,13 +160,26 @@ def check_queue(name: str, vhost: str, table: Table) -> None:
             10,
         )
     _check(QUEUE_CHECKS, name, vhost, table, 50, 10)
-    _refuse_streams(name, vhost, table, 50, 10)
+    _refuse(OF_STREAMS, name, vhost, table, 50, 10)
+
+
+def check_exchange(name: str, vhost: str, table: Table) -> None:
+    """Raise ChannelFault 406 if an exchange's arguments make no sense."""
+    alternate = table.get("alternate-exchange")
+    if alternate is not None and not isinstance(alternate, str):
+        raise ChannelFault(
+            406,
+            f"invalid type '{type_name(alternate)}' for arg 'alternate-exchange' in exchange "
+            f"'{name}' in vhost '{vhost}'",
+            40,
+            10,
+        )
 
 
 def check_consumer(name: str, vhost: str, table: Table) -> None:
     """Raise ChannelFault 406 for the first argument that makes no sense."""
     _check(CONSUMER_CHECKS, name, vhost, table, 60, 20)
-    _refuse_streams(name, vhost, table, 60, 20)
+    _refuse(OF_STREAM_CONSUMERS, name, vhost, table, 60, 20)
 
 
 def _check(
@@ -166,9 +197,11 @@ def _check(
                 )
 
 
-def _refuse_streams(name: str, vhost: str, table: Table, class_id: int, method_id: int) -> None:
+def _refuse(
+    keys: tuple[str, ...], name: str, vhost: str, table: Table, class_id: int, method_id: int
+) -> None:
     for key in table:
-        if key in OF_STREAMS or key.startswith(STREAM_PREFIX):
+        if key in keys:
             raise ChannelFault(
                 406,
                 f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}' of queue type "

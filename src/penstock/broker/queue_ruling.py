@@ -3,6 +3,8 @@
 A queue without rules has none, and pays one comparison a turn for it. See broker/ruling.
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.lane import Lane
@@ -10,7 +12,7 @@ from penstock.protocol.content import Message
 from penstock.queues.records import DropSink
 from penstock.queues.rules import DROP_NAMES, REASON_REJECTED, QueueRules
 
-FORCED = 1 << 40
+FORCED: Final = 1 << 40
 """A budget that says: take everything, whatever the limits are, because the sender is gone."""
 
 

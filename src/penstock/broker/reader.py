@@ -12,6 +12,8 @@ Methods, heartbeats and acknowledgements are handled whatever waits, as long as 
 States are RabbitMQ's words: running, flow, blocking, blocked (flow-semantics section 3).
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
@@ -26,11 +28,11 @@ from penstock.flow.strategy import Strategy
 from penstock.protocol.content import EVENT_HEARTBEAT, Event, Message
 from penstock.protocol.frames import FrameParser, Received
 
-PHASE_HEADER = 0
-PHASE_NEGOTIATING = 1
-PHASE_OPEN = 2
-PHASE_CLOSING = 3
-PHASE_CLOSED = 4
+PHASE_HEADER: Final = 0
+PHASE_NEGOTIATING: Final = 1
+PHASE_OPEN: Final = 2
+PHASE_CLOSING: Final = 3
+PHASE_CLOSED: Final = 4
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

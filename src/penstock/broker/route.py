@@ -1,16 +1,19 @@
 """A resolved route, and what publishing asks of its surroundings: properties and the channel."""
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.base.errors import ConnectionFault
 from penstock.broker.lane import Lane
 from penstock.protocol.content import Address, Message
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 
-FLAG_HEADERS = 0x20
-FLAG_REPLY_TO = 0x02
-FLAG_EXPIRATION = 0x01
-FLAG_USER_ID = 0x10
+FLAG_HEADERS: Final = 0x20
+FLAG_REPLY_TO: Final = 0x02
+FLAG_EXPIRATION: Final = 0x01
+FLAG_USER_ID: Final = 0x10
 """Property flags in the octets 19 (the first three) and 20 of `Message.raw`."""
 
 
@@ -82,3 +85,18 @@ class PublisherHost:
     def may_resume(self) -> None:
         """A hop opened that something waits for."""
         raise NotImplementedError
+
+
+def short_text(data: bytes, at: i64) -> str:
+    """The short string at `at` of a basic.publish. Raises: ConnectionFault 502."""
+    end: i64 = len(data)
+    start: i64 = at + 1
+    stop: i64 = end + 1
+    if start <= end:
+        stop = start + i64(data[at])
+    if stop >= end:
+        raise ConnectionFault(502, "malformed arguments of basic.publish", 60, 40)
+    try:
+        return data[start:stop].decode()
+    except UnicodeDecodeError:
+        raise ConnectionFault(502, "short string is not valid UTF-8", 60, 40) from None

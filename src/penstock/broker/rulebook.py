@@ -6,12 +6,17 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.letter_address import address_letters
 from penstock.broker.letter_desk import LetterDesk
+from penstock.broker.policies import Policies
 from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_kinds import is_quorum
 from penstock.broker.queue_ruling import RuleDesk
 from penstock.broker.ruling import Ruling
-from penstock.broker.vhost import VirtualHost
+from penstock.broker.vhost import REPLY_PREFIX, VirtualHost
 from penstock.flow.due import DueLine
+from penstock.queues.applied import Applied
 from penstock.queues.choice import Choice
+from penstock.queues.policy_keys import ALARM_ACTION
+from penstock.queues.policy_merge import merge_arguments
 from penstock.queues.rules import NEVER, OVERFLOW_NAMES, QueueRules
 from penstock.queues.rules_of import rules_from
 
@@ -19,11 +24,19 @@ OVERFLOW_KEYS: Final = ("x-overflow", "overflow")
 
 
 class RuleBook(RuleDesk):
-    """vhosts: of the broker, live; dues: where timers of queues stand. Owner: the broker."""
+    """vhosts: of the broker, live; dues: where timers of queues stand; policies: those there are.
+    Owner: the broker."""
 
-    def __init__(self, config: Config, vhosts: dict[str, VirtualHost], dues: DueLine) -> None:
+    def __init__(
+        self,
+        config: Config,
+        vhosts: dict[str, VirtualHost],
+        dues: DueLine,
+        policies: Policies,
+    ) -> None:
         self.vhosts = vhosts
         self.dues = dues
+        self.policies = policies
         self.max_length = config.queue_max_length or NEVER
         self.max_bytes = config.queue_max_bytes or NEVER
         self.overflow = _overflow(config.queue_overflow)
@@ -39,8 +52,10 @@ class RuleBook(RuleDesk):
     # -- giving ----------------------------------------------------------------------------------
 
     def made(self, actor: QueueActor) -> None:
-        """A queue is declared: it gets what its arguments and the node's defaults ask for."""
+        """A queue is declared: it gets what its arguments, the policies that match its name and the
+        node's defaults ask for."""
         actor.rule_desk = self
+        actor.applied = self._policies_of(actor)
         rules = self.rules_of(actor)
         if rules.is_single_active:
             actor.choice = Choice(True)
@@ -48,7 +63,31 @@ class RuleBook(RuleDesk):
 
     def rules_of(self, actor: QueueActor) -> QueueRules:
         """What `actor` is to go by."""
-        return self.with_defaults(rules_from(actor.arguments), actor.arguments)
+        said = actor.arguments
+        if actor.applied is not None:
+            said = merge_arguments(said, actor.applied.definition)
+        return self.with_defaults(rules_from(said), said)
+
+    def look_again(self, actor: QueueActor) -> bool:
+        """The policies have changed; True if `actor` goes by others now."""
+        if actor.rule_desk is not self:
+            # The store of an exchange is no queue to policies.
+            return False
+        applied = self._policies_of(actor)
+        if applied == actor.applied:
+            return False
+        actor.applied = applied
+        self.apply(actor, self.rules_of(actor))
+        return True
+
+    def _policies_of(self, actor: QueueActor) -> Applied | None:
+        # Replies to one consumer are no queue to RabbitMQ's policies.
+        if actor.name.startswith(REPLY_PREFIX):
+            return None
+        applied = self.policies.for_queue(actor.vhost, actor.name, is_quorum(actor.arguments))
+        if applied is not None and ALARM_ACTION in applied.definition:
+            self.vhosts[actor.vhost].has_alarm_actions = True
+        return applied
 
     def with_defaults(self, rules: QueueRules, said: dict[str, object]) -> QueueRules:
         """`rules` with the node's default depth where they say none; the node's overflow belongs

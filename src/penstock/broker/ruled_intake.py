@@ -3,10 +3,13 @@
     drop-head             takes all; the turn drops what is too much, see broker/ruling
     reject-publish[-dlx]  what would break a limit is not taken: nack, or a counted loss
     backpressure          what would break a limit stays in its lane, the gate is closed for "full"
-                          until a quarter or FULL_BAND is free again; an empty queue takes anything
+                          until a quarter or FULL_BAND is free again, and the message that stayed
+                          fits; an empty queue takes anything
 Limits count ready messages only. What the lanes of a channel that has ended still hold is taken
 past a limit of backpressure, because it has nowhere to wait; it is at most their windows.
 """
+
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -21,30 +24,31 @@ from penstock.queues.rules import (
     DROP_HEAD,
     NEVER,
     REASON_DELIVERY_LIMIT,
+    REASON_DUPLICATE,
     REASON_MAXLEN,
     REASON_REFUSED,
     REJECT_PUBLISH_DLX,
 )
 
-FULL_BAND = 256
-FULL_BAND_BYTES = 1_048_576
-EVERYTHING = 1 << 30
+FULL_BAND: Final = 256
+FULL_BAND_BYTES: Final = 1_048_576
+EVERYTHING: Final = 1 << 30
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RuledIntake(QueueRuling):
     """The way into `actor` under its rules. records: its messages while each has a record, else
-    None; is_stopped: in this turn a message was left in its lane, because it would break a limit
-    with `stopped_count` others ready; now_ns: of this turn."""
+    None; is_stopped: in this turn a message was left in its lane, because it would break a limit;
+    stopped: the last one of them, until the queue takes publishes again; now_ns: of this turn."""
 
-    __slots__ = ("actor", "is_stopped", "now_ns", "records", "stopped_count")
+    __slots__ = ("actor", "is_stopped", "now_ns", "records", "stopped")
 
     def __init__(self, actor: QueueActor) -> None:
         super().__init__()
         self.actor = actor
         self.records: RuledMessages | None = None
         self.is_stopped = False
-        self.stopped_count: i64 = 0
+        self.stopped: Message | None = None
         self.now_ns: i64 = 0
 
     def give_one(self) -> None:
@@ -73,6 +77,7 @@ class RuledIntake(QueueRuling):
             self.look_at_clock()
         refused: list[Message] = []
         taken: list[Message] = []
+        duplicates: list[Message] = []
         index: i64 = 0
         bytes_: i64 = 0
         while index < count:
@@ -84,35 +89,43 @@ class RuledIntake(QueueRuling):
                 if budget == FORCED or self._is_beyond(message, is_holding):
                     if is_holding:
                         self.is_stopped = True
-                        self.stopped_count = self.actor.messages.ready_count()
+                        self.stopped = message
                         break
                     self._refuse(message)
                     refused.append(message)
                     bytes_ += size
                     index += 1
                     continue
-            self._add(lane, message, size)
-            taken.append(message)
+            if self._add(lane, message, size):
+                taken.append(message)
+            else:
+                duplicates.append(message)
             bytes_ += size
             index += 1
         lane.items = items[index:]
         lane.taken += index
         lane.taken_bytes += bytes_
-        if lane.wants_answers:
-            if refused:
-                lane.answerable.refused(refused)
-            if taken:
-                lane.answerable.accepted(taken, len(taken))
+        if refused and lane.wants_answers:
+            lane.answerable.refused(refused)
+        if duplicates and lane.wants_answers:
+            lane.answerable.accepted(duplicates, len(duplicates))
+        if taken and self.actor.keeper is not None:
+            self.actor.keeper.took(lane, taken, len(taken))
+        elif taken and lane.wants_answers:
+            lane.answerable.accepted(taken, len(taken))
         return len(lane.items) > 0
 
-    def _add(self, lane: Lane, message: Message, size: i64) -> None:
-        """Charged before it is in, because it may supersede one that is repaid at once."""
+    def _add(self, lane: Lane, message: Message, size: i64) -> bool:
+        """False for a duplicate, which is dropped and must not be kept on disk. Charged before it
+        is in, because it may supersede one that is repaid at once."""
+        before = self.drops[REASON_DUPLICATE]
         lane.origin.store(1, size + MESSAGE_OVERHEAD_BYTES)
         try:
             self.actor.messages.add(message)
         except Exception:
             lane.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
             raise
+        return self.drops[REASON_DUPLICATE] == before
 
     def _is_beyond(self, message: Message, is_holding: bool) -> bool:
         """Whether `message` would break a limit (RabbitMQ's will_overflow)."""
@@ -144,7 +157,12 @@ class RuledIntake(QueueRuling):
         limit: i64 = rules.max_length
         if limit == 0:
             limit = 1
+        # Who opened for a message that does not fit would close again at once, and so for ever.
+        stopped = self.stopped
+        has_no_place = stopped is not None and self._is_beyond(stopped, True)
         if self.is_full:
+            if has_no_place:
+                return
             if (limit == NEVER or count <= limit - _band(limit, FULL_BAND)) and (
                 rules.max_bytes == NEVER
                 or count == 0
@@ -152,9 +170,9 @@ class RuledIntake(QueueRuling):
             ):
                 self.open_gate()
         elif (
-            # If some have left since, the next turn tries again; if none has, one is ready whose
-            # leaving brings a turn.
-            (self.is_stopped and count >= self.stopped_count)
+            # If it fits by now, the next turn tries again; if not, one is ready whose leaving
+            # brings a turn.
+            (self.is_stopped and has_no_place)
             or (limit != NEVER and count >= limit)
             or (rules.max_bytes != NEVER and count > 0 and bytes_ >= rules.max_bytes)
         ):
@@ -165,6 +183,7 @@ class RuledIntake(QueueRuling):
         """The queue takes publishes again."""
         self.is_full = False
         self.is_stopped = False
+        self.stopped = None
         self.actor.gate.open(self.actor.consumers_id(), "full")
 
     def body_bytes(self) -> i64:
@@ -177,6 +196,8 @@ class RuledIntake(QueueRuling):
         self.drops[reason] += 1
         if self.dead_letters is not None and reason <= REASON_DELIVERY_LIMIT:
             self.dead_letters.dropped(message, reason)
+        if message.stored is not None:
+            self.actor.forget(message)
         size: i64 = len(message.raw)
         message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
 

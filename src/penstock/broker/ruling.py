@@ -8,6 +8,8 @@ is done in slices: a million dead messages are a million/DROPS_PER_TURN turns, a
 have theirs in between.
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.queue_actor import QueueActor
@@ -15,6 +17,7 @@ from penstock.broker.queue_ruling import RuleDesk
 from penstock.broker.ruled_intake import EVERYTHING, RuledIntake
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import Due, DueLine
+from penstock.queues.deduplicated import DeduplicatedMessages
 from penstock.queues.ruled import RuledMessages
 from penstock.queues.rules import (
     BACKPRESSURE,
@@ -25,7 +28,7 @@ from penstock.queues.rules import (
     QueueRules,
 )
 
-DROPS_PER_TURN = 2048
+DROPS_PER_TURN: Final = 2048
 
 
 class ExpiryTimer(Due):
@@ -102,6 +105,8 @@ class Ruling(RuledIntake):
 
     def make_records(self) -> RuledMessages:
         """The messages of a queue that begins to need records."""
+        if self.rules.is_deduplicated:
+            return DeduplicatedMessages(self.rules, self)
         return RuledMessages(self.rules, self)
 
     def keep_records(self) -> None:
@@ -220,6 +225,7 @@ class Ruling(RuledIntake):
         """As the plain queue does; what is left of a limit is shared by the lanes that wait."""
         actor = self.actor
         rules = self.rules
+        self.stopped = None
         count: i64 = len(actor.pending)
         if count > 1 and rules.overflow == BACKPRESSURE and rules.max_length != NEVER:
             share: i64 = (rules.max_length - actor.messages.ready_count()) // count

@@ -1,7 +1,8 @@
-"""A queue's rules in its snapshot: which are in force, and what it gave up because of them."""
+"""A queue's rules in its snapshot: which are in force, who says so, and what it gave up."""
 
 from penstock.broker.queue_ruling import QueueRuling
-from penstock.queues.rules import DROP_NAMES
+from penstock.queues.applied import Applied
+from penstock.queues.rules import DROP_NAMES, NEVER, QueueRules
 from penstock.queues.rules_words import rules_in_words
 
 
@@ -18,3 +19,18 @@ def note_ruling(ruling: QueueRuling, numbers: dict[str, float], labels: dict[str
         labels["rules"] = ", ".join(f"{name} {text}" for name, text in said.items())
     if ruling.is_paused:
         labels["paused"] = "yes"
+
+
+def note_limit(rules: QueueRules, applied: Applied | None, labels: dict[str, str]) -> None:
+    """Add to `labels` what bounds the queue as its `limit`, with the policy that says so."""
+    found = []
+    for key, value in (("max-length", rules.max_length), ("max-length-bytes", rules.max_bytes)):
+        if value == NEVER:
+            continue
+        source = ""
+        # An argument may be smaller than the policy, and then it is not the policy's.
+        if applied is not None and applied.definition.get(key) == value:
+            source = applied.source_of(key)
+        found.append(f"{key} {int(value)}" + (f" ({source})" if source else ""))
+    if found:
+        labels["limit"] = ", ".join(found)

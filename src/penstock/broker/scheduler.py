@@ -5,6 +5,8 @@ room, until nothing is ready or the time slice is over. No actor is run twice in
 wait, and no turn is longer than its budget of messages (fairness between connections and queues).
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.clock import Clock
@@ -12,7 +14,7 @@ from penstock.broker.actor import BUSY, Actor, Line
 from penstock.broker.output import OutputLine
 from penstock.telemetry.recorder import Recorder
 
-NO_STOP = 1 << 62
+NO_STOP: Final = 1 << 62
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -1,15 +1,18 @@
 """What one open connection may work with: its user, its virtual host, and the broker's makers."""
 
+from penstock.broker.entry_limits import Limits
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import Connection
 from penstock.broker.vhost import VirtualHost
 from penstock.protocol.values import Table
+from penstock.routing.exchange import Exchange
 
 
 class QueueMaker:
     """Makes queues and names; see broker/broker. Nominal base."""
 
     __slots__ = ()
+    limits: Limits
 
     def make_queue(
         self,
@@ -20,6 +23,10 @@ class QueueMaker:
         owner: str,
         arguments: Table,
     ) -> QueueActor:
+        raise NotImplementedError
+
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        """An exchange has been declared, and takes no message before this has returned."""
         raise NotImplementedError
 
     def fresh_name(self, prefix: str) -> str:

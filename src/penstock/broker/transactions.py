@@ -4,13 +4,15 @@ Bounds: TX_MESSAGES_MAX publishes and settles together, TX_BYTES_MAX bytes of pu
 either, 406 PRECONDITION_FAILED closes the channel. Source: AMQP 0-9-1 class tx.
 """
 
+from typing import Final
+
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import TX_BYTES_MAX, TX_MESSAGES_MAX
 from penstock.protocol.content import Message
 
-ACK = 0
-REQUEUE = 1
-DROP = 2
+ACK: Final = 0
+REQUEUE: Final = 1
+DROP: Final = 2
 
 
 class Settle:

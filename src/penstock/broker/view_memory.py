@@ -6,6 +6,7 @@ without giving them a turn stands as it did: their account, credit, deliveries, 
 The snapshot that holds says so by its own date: whoever has one idle since then takes it as such.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from penstock.broker.channel import Channel
@@ -16,6 +17,9 @@ from penstock.telemetry.snapshots import ActorSnapshot
 PARTS_MAX: Final = 16
 """Channels of a connection, lanes or consumers of a queue, above which nothing is remembered: to
 compare them would cost as much as to look at them."""
+
+STEP_ACTORS: Final = 256
+"""Actors that are forgotten in one step."""
 
 Stamp = tuple[object, ...]
 
@@ -36,9 +40,18 @@ class ViewMemory:
         """What the round before has not met is forgotten."""
         self._before, self._now = self._now, {}
 
+    def forgetting(self) -> Iterator[None]:
+        """The same at the end of a round, a step for each of many: whoever has gone."""
+        while self._before:
+            self._before.popitem()
+            if len(self._before) % STEP_ACTORS == 0:
+                yield None
+
     def recall(self, identity: str, stamp: Stamp | None) -> list[ActorSnapshot] | None:
         """The snapshots kept under `identity`, if they still hold by `stamp`."""
-        kept = self._before.get(identity)
+        # Taken out, so that what does not hold any more goes with its actor's step, and not all at
+        # once with the next round.
+        kept = self._before.pop(identity, None)
         if kept is None or stamp is None or kept[0] != stamp:
             return None
         self._now[identity] = kept

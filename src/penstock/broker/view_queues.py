@@ -6,12 +6,14 @@ A consumer waits while its prefetch window or its socket holds it, and is idle o
 from collections.abc import Iterator
 from typing import Final
 
+from penstock.broker.actor import Actor
 from penstock.broker.broker import Broker
 from penstock.broker.channel import Channel
+from penstock.broker.delay_store import DelayStore
 from penstock.broker.deliver import ChannelSink
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import Connection
-from penstock.broker.ruling_view import note_ruling
+from penstock.broker.ruling_view import note_limit, note_ruling
 from penstock.broker.view_loads import queue_loads
 from penstock.queues.consumers import (
     REASON_CHANNEL_FLOW,
@@ -22,7 +24,10 @@ from penstock.queues.consumers import (
     REASON_UNSENT,
     Consumer,
 )
+from penstock.queues.ruled import RuledMessages
+from penstock.queues.rules import NEVER
 from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, Times
+from penstock.telemetry.taking import NO_WINDOW
 
 OF_ALL_CONSUMERS: Final = (
     "unacked",
@@ -43,7 +48,7 @@ def times(totals: tuple[int, int, int, int]) -> Times:
     return Times(totals[0], totals[1], totals[2], totals[3])
 
 
-def blocked(actor: Connection | Channel | QueueActor, now_ns: int) -> BlockedTotals:
+def blocked(actor: Actor, now_ns: int) -> BlockedTotals:
     """Who has held it until now; the longest hold of the next period begins here."""
     blocked = actor.ledger.snapshot(now_ns)
     actor.ledger.begin_period()
@@ -56,7 +61,9 @@ def queue_and_consumers(broker: Broker, queue: QueueActor) -> Iterator[ActorSnap
     now_ns = broker.clock.monotonic_ns()
     snapshot = _queue(queue, now_ns)
     yield snapshot
-    if consumers or queue.stop_reason() != "":
+    if isinstance(queue, DelayStore):
+        yield _exchange(queue, snapshot)
+    elif consumers or queue.stop_reason() != "":
         yield _consumers(queue, snapshot, now_ns)
     for consumer in consumers:
         yield _consumer(queue, consumer, broker.clock.monotonic_ns())
@@ -72,7 +79,7 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
         if not consumer.is_ready:
             if consumer.reason in (REASON_PREFETCH, REASON_CHANNEL_PREFETCH):
                 full += 1
-            elif consumer.reason in (REASON_SOCKET, REASON_UNSENT):
+            elif _is_stuck(consumer):
                 stuck += 1
             elif consumer.reason == REASON_CHANNEL_FLOW:
                 paused += 1
@@ -96,6 +103,7 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     labels = {"vhost": queue.vhost}
     if queue.ruling is not None:
         note_ruling(queue.ruling, numbers, labels)
+        note_limit(queue.ruling.rules, queue.applied, labels)
     return ActorSnapshot(
         queue.identity,
         "queue",
@@ -109,17 +117,37 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     )
 
 
+def _exchange(store: DelayStore, snapshot: ActorSnapshot) -> ActorSnapshot:
+    """A delayed message exchange, which holds its publishers while its store is full."""
+    numbers = {name: snapshot.numbers[name] for name in ("ready", "bytes", "published")}
+    records = store.messages
+    next_ns = int(records.next_expiry_ns()) if isinstance(records, RuledMessages) else NEVER
+    if next_ns != NEVER:
+        numbers["next_due_ns"] = float(max(0, next_ns - snapshot.taken_ns))
+    return ActorSnapshot(
+        store.consumers_id(),
+        "exchange",
+        started_ns=snapshot.started_ns,
+        times=Times(idle_ns=snapshot.times.total_ns()),
+        numbers=numbers,
+        labels={"vhost": store.vhost, "queue": store.identity, "overdue_for": store.overdue_for()},
+        taken_ns=snapshot.taken_ns,
+    )
+
+
 def _consumer(queue: QueueActor, consumer: Consumer, now_ns: int) -> ActorSnapshot:
     """A consumer waits while it is held by its prefetch window or its socket; else it is idle."""
     held_ns = _held_ns(consumer, now_ns)
     age_ns = now_ns - int(consumer.started_ns)
     is_full = consumer.is_held and consumer.reason in (REASON_PREFETCH, REASON_CHANNEL_PREFETCH)
-    is_stuck = consumer.is_held and consumer.reason == REASON_SOCKET
+    is_stuck = consumer.is_held and _is_stuck(consumer)
     is_paused = consumer.is_held and consumer.reason == REASON_CHANNEL_FLOW
     labels = {"queue": queue.identity, "vhost": queue.vhost}
     sink = consumer.sink
     if isinstance(sink, ChannelSink):
         labels["channel"] = str(int(sink.number))
+    if not _has_window(consumer):
+        labels[NO_WINDOW] = "yes"
     if consumer.is_held:
         labels["held_by"] = REASON_NAMES[int(consumer.reason)]
     return ActorSnapshot(
@@ -129,7 +157,7 @@ def _consumer(queue: QueueActor, consumer: Consumer, now_ns: int) -> ActorSnapsh
         started_ns=int(consumer.started_ns),
         times=Times(idle_ns=max(0, age_ns - held_ns), waiting_ns=held_ns),
         numbers={
-            "prefetch": float(int(consumer.prefetch)),
+            "prefetch": float(int(consumer.prefetch or consumer.sink.prefetch)),
             "unacked": float(int(consumer.unacked)),
             "delivered": float(int(consumer.delivered)),
             "acked": float(int(consumer.delivered - consumer.unacked)),
@@ -143,6 +171,21 @@ def _consumer(queue: QueueActor, consumer: Consumer, now_ns: int) -> ActorSnapsh
     )
 
 
+def _is_stuck(consumer: Consumer) -> bool:
+    """Whether it is given nothing because its socket does not take what was written for it."""
+    if consumer.reason == REASON_UNSENT:
+        return consumer.unsent.is_stuck
+    return consumer.reason == REASON_SOCKET
+
+
+def _has_window(consumer: Consumer) -> bool:
+    """Whether what it has not answered can be too much, in messages or in bytes."""
+    sink = consumer.sink
+    if sink.prefetch > 0 or sink.prefetch_bytes > 0:
+        return True
+    return not consumer.is_no_ack and (consumer.prefetch > 0 or consumer.prefetch_bytes > 0)
+
+
 def _held_ns(consumer: Consumer, now_ns: int) -> int:
     """How long it could be given nothing, since it came: prefetch, socket or channel.flow."""
     running_ns = now_ns - int(consumer.held_since_ns) if consumer.is_held else 0
@@ -154,12 +197,15 @@ def _consumers(queue: QueueActor, snapshot: ActorSnapshot, now_ns: int) -> Actor
     prefetch = sum(float(int(consumer.prefetch)) for consumer in queue.consumers)
     numbers = {name: snapshot.numbers[name] for name in OF_ALL_CONSUMERS}
     numbers["prefetch"] = prefetch
+    labels = {**snapshot.labels, "queue": queue.identity}
+    if queue.consumers and not any(_has_window(consumer) for consumer in queue.consumers):
+        labels[NO_WINDOW] = "yes"
     return ActorSnapshot(
         "consumers:" + queue.identity[6:],
         "consumer",
         started_ns=snapshot.started_ns,
         times=Times(idle_ns=snapshot.times.total_ns()),
         numbers=numbers,
-        labels={**snapshot.labels, "queue": queue.identity},
+        labels=labels,
         taken_ns=now_ns,
     )

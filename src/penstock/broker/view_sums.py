@@ -5,7 +5,13 @@ longer than a loop may be held. Here each connection adds itself when the walk i
 left are the pages of connections that have ended.
 """
 
+from collections.abc import Iterator
+from typing import Final
+
 from penstock.flow.account import Account
+
+STEP_PAGES: Final = 256
+"""Pages looked at in one step."""
 
 
 class Sum:
@@ -35,13 +41,12 @@ class Sum:
 
 
 class PageSums:
-    """The sums of one round. Owner: the walk."""
+    """The sums of one round: of what is directly below each page. Owner: the walk."""
 
-    __slots__ = ("_open", "_whole")
+    __slots__ = ("_open",)
 
     def __init__(self) -> None:
         self._open: dict[str, Sum] = {}
-        self._whole: dict[str, Sum] = {}
 
     def met(self, page: Account) -> None:
         """The walk is at the connection whose page this is."""
@@ -52,19 +57,31 @@ class PageSums:
                 above = self._open[parent.name] = Sum()
             above.add_own(page)
 
-    def of(self, page: Account) -> Sum:
-        """The sum of a page that is not a connection's, when every connection was met."""
-        known = self._whole.get(page.name)
+    def ended(self, page: Account) -> Iterator[None]:
+        """Add what connections that have ended left directly below `page`; STEP_PAGES a step."""
+        above = self._open.get(page.name)
+        if above is None:
+            above = self._open[page.name] = Sum()
+        for index, child in enumerate(list(page.children.values())):
+            if child.is_closed and is_of_connection(child):
+                above.add_own(child)
+                above.ended_bytes += int(child.debt_bytes + child.stored_bytes)
+            if index % STEP_PAGES == STEP_PAGES - 1:
+                yield None
+
+    def whole(self, page: Account, below: list[Sum]) -> Sum:
+        """The sum of a page that is not a connection's, when every connection was met and `ended`
+        has been through it. below: of the pages directly below that are not connections' either."""
+        total = Sum()
+        total.add_own(page)
+        known = self._open.get(page.name)
         if known is not None:
-            return known
-        whole = self._whole[page.name] = Sum()
-        whole.add_own(page)
-        if page.name in self._open:
-            whole.add(self._open[page.name])
-        for child in page.children.values():
-            if child.is_closed:
-                whole.add_own(child)
-                whole.ended_bytes += int(child.debt_bytes + child.stored_bytes)
-            elif not child.name.startswith("conn:"):
-                whole.add(self.of(child))
-        return whole
+            total.add(known)
+            total.ended_bytes = known.ended_bytes
+        for one in below:
+            total.add(one)
+        return total
+
+
+def is_of_connection(page: Account) -> bool:
+    return page.name.startswith("conn:")

@@ -10,11 +10,13 @@ from penstock.broker.reader import Connection
 from penstock.broker.view_loads import output_loads
 from penstock.broker.view_memory import PARTS_MAX, ViewMemory, connection_stamp, queue_stamp
 from penstock.broker.view_queues import blocked, queue_and_consumers, times
-from penstock.broker.view_sums import PageSums, Sum
+from penstock.broker.view_store import store_snapshot
+from penstock.broker.view_sums import PageSums, Sum, is_of_connection
 from penstock.flow.account import Account
 from penstock.flow.hop import Hop
 from penstock.flow.rate import Meter
 from penstock.telemetry.asking import ACCOUNTING
+from penstock.telemetry.notes import CONFIRMS, PARKS
 from penstock.telemetry.snapshots import ActorSnapshot, Times
 
 
@@ -24,7 +26,14 @@ def actor_snapshots(broker: Broker) -> dict[str, ActorSnapshot]:
 
 
 def each_snapshot(broker: Broker, memory: ViewMemory | None = None) -> Iterator[ActorSnapshot]:
-    """Every connection, channel, queue, consumer, alarm and account, and the node, one by one.
+    """Every connection, channel, queue, consumer, alarm and account, and the node, one by one."""
+    return (one for one in snapshot_steps(broker, memory) if one is not None)
+
+
+def snapshot_steps(
+    broker: Broker, memory: ViewMemory | None = None
+) -> Iterator[ActorSnapshot | None]:
+    """The same in steps that are short however many there are; None for one without a snapshot.
 
     The broker may work between two of them. Guaranteed: each snapshot is of one moment, which it
     carries; whoever was there when the walk began and still is comes exactly once; who comes up
@@ -50,18 +59,35 @@ def each_snapshot(broker: Broker, memory: ViewMemory | None = None) -> Iterator[
                 yield from _remembered_queue(broker, queue, memory)
             elif queue.is_alive:
                 yield from queue_and_consumers(broker, queue)
+    for store in list(broker.stores.stores.values()):
+        yield store_snapshot(broker, store)
     for source in list(broker.alarms):
         yield _alarm(broker, source)
     for meter in broker.rates.meters():
         if meter.waiting:
             yield _rate(broker, meter)
+    yield from _pages(broker, sums)
+    if memory is not None:
+        yield from memory.forgetting()
+
+
+def _pages(broker: Broker, sums: PageSums) -> Iterator[ActorSnapshot | None]:
+    """Users, virtual hosts and the node, when every connection was met."""
+    vhosts: list[Sum] = []
     for page in list(broker.node_account.children.values()):
-        if not page.name.startswith("conn:"):
-            for below in list(page.children.values()):
-                if not below.name.startswith("conn:"):
-                    yield _account(broker, below, sums.of(below))
-            yield _account(broker, page, sums.of(page))
-    yield _node(broker, sums.of(broker.node_account))
+        if is_of_connection(page):
+            continue
+        users: list[Sum] = []
+        for below in list(page.children.values()):
+            if not is_of_connection(below):
+                yield from sums.ended(below)
+                users.append(sums.whole(below, []))
+                yield _account(broker, below, users[-1])
+        yield from sums.ended(page)
+        vhosts.append(sums.whole(page, users))
+        yield _account(broker, page, vhosts[-1])
+    yield from sums.ended(broker.node_account)
+    yield _node(broker, sums.whole(broker.node_account, vhosts))
 
 
 def _remembered(broker: Broker, connection: Connection, memory: ViewMemory) -> list[ActorSnapshot]:
@@ -239,6 +265,11 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
         for lane in publisher.lanes.values():
             _credit(numbers, lane)
     state = "flow" if channel.is_stalled else channel.gate.state(now_ns)
+    labels: dict[str, str] = {}
+    if publisher is not None and publisher.confirms is not None:
+        labels[CONFIRMS] = "yes"
+    if broker.profile.is_parking:
+        labels[PARKS] = "yes"
     return ActorSnapshot(
         channel.identity,
         "chan",
@@ -247,6 +278,7 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
         times=times(channel.time.totals(now_ns)),
         blocked=blocked(channel, now_ns),
         numbers=numbers,
+        labels=labels,
         taken_ns=now_ns,
     )
 

@@ -85,6 +85,7 @@ def _show_queues(answer: dict[str, object]) -> None:
         Column("IN/S", is_number=True),
         Column("OUT/S", is_number=True),
         Column("RULES", is_prose=True),
+        Column("POLICIES", is_prose=True),
         Column("DROPPED", is_prose=True),
         Column("DEAD LETTERS", is_prose=True),
     )
@@ -110,6 +111,7 @@ def _queue(row: dict[str, object]) -> list[Cell | str]:
         amount(float(str(row["in_rate"]))),
         amount(float(str(row["out_rate"]))),
         ", ".join(f"{name} {text or '(default)'}" for name, text in rules.items()),
+        ", ".join(str(row[key]) for key in ("policy", "operator_policy") if row[key]),
         ", ".join(f"{name} {amount(count)}" for name, count in drops.items()),
         ", ".join(f"{name} {amount(count)}" for name, count in letters.items()),
     ]

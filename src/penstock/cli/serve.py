@@ -17,13 +17,15 @@ from penstock.server.node import serve as run_node
 from penstock.server.process_age import process_age_s
 
 NOT_KEPT = "memory only: queues and messages, durable ones too, are gone after a restart"
+KEPT = "what is durable or persistent, policies, limits, users"
+DATA_DIR = "penstock-data"
 
 
 @click.command()
 @click.option("--host", default=None, help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", default=None, type=int, help="Port, 0 for a free one.  [default: 5672]")
-@click.option("--memory", is_flag=True, help="Keep nothing on disk (all there is for now).")
-@click.option("--data", default="", help="Directory for data; messages are not kept there yet.")
+@click.option("--memory", is_flag=True, help="Keep nothing on disk.")
+@click.option("--data", default="", help="Directory for what is kept.  [default: ./penstock-data]")
 @click.option("--config", "config_path", default="", help="TOML file with settings.")
 @click.option("--profile", default=None, type=click.Choice(tuple(PROFILES)), help="Flow profile.")
 @click.option("--queue-depth", default=None, type=int, help="Depth mark of a queue, in bytes.")
@@ -50,6 +52,7 @@ def serve(
         queue_depth_bytes=config.queue_depth_bytes if queue_depth is None else queue_depth,
         events_dir=events or config.events_dir,
         control_socket=control or config.control_socket,
+        data_dir="" if memory else data or config.data_dir or DATA_DIR,
     )
     if memory and data:
         raise click.UsageError("--memory and --data exclude each other")
@@ -64,7 +67,7 @@ def serve(
         click.echo(
             f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · pid {os.getpid()}"
         )
-        click.echo(f" ! {NOT_KEPT}")
+        _say_kept(node)
         click.echo(f" ✔ broker   amqp://{shown}:{listener.port}   ready in {seconds:.2f} s")
         if node.control is not None:
             click.echo(f" ✔ control  {node.control.path}   penstock why --port {listener.port}")
@@ -73,4 +76,21 @@ def serve(
         sys.stdout.flush()
 
     asyncio.run(run_node(config, announce))
-    click.echo("stopped; nothing was kept")
+    if config.data_dir == "":
+        click.echo("stopped; nothing was kept")
+    else:
+        click.echo(f"stopped; kept in {config.data_dir}: {KEPT}")
+
+
+def _say_kept(node: Node) -> None:
+    """What outlives this run, and what came back from the one before."""
+    if node.keeping is None:
+        click.echo(f" ! {NOT_KEPT}")
+        return
+    back = node.keeping.restored
+    click.echo(f" ✔ data     {node.keeping.directory.path}   keeps {KEPT}")
+    if back.queues + back.exchanges + back.bindings > 0:
+        click.echo(
+            f" ✔ restored {back.queues} queues, {back.exchanges} exchanges, "
+            f"{back.bindings} bindings, {node.keeping.stores.count} messages"
+        )

@@ -1,31 +1,41 @@
-"""Adaptive credit: the window of a hop follows how fast its receiver drains, and how long it takes.
+"""Adaptive credit: the window of a hop is what its receiver takes, and no more.
 
-    limit  = base delay + target
-    used up, and emptied by every take or delay <= limit  =>  raise: double, later by a step
-    used up, and least delay of an interval > limit       =>  cut to rate x limit / hops, by half
-                                                              at most
-*Used up*: the sender has run out of credit. As in CoDel it is the least delay over an interval that
-counts: a burst that drains is no reason to cut. The base delay is the shortest that was seen of
-late, at most BASE_MAX_NS: a queue that commits in groups needs its time whatever the window is (as
-BBR tells the path from its queues). Rate x limit is Little's law. A hop begins with a small window
-and doubles it with every sample until the first cut, or takes four times as much while each take
-empties it, so a slow receiver is never given much, and a fast one has all it wants after a few
-round trips. What one hop has learnt is where the next one to the same receiver begins.
+    standing   the least that any take of an interval has left in the mailbox
+    reserve    drain rate x target: what may be left
+    starved    the sender had run out of credit, and a take left nothing
 
-The delay is measured with one outstanding sample per hop: a countdown of the messages that were
-under way when it began. A message costs nothing, a repaid batch a few additions and one compare;
-the clock is read when a countdown ends. Credit that is deferred is not back: the sample goes on, so
-a queue held by its depth mark counts as slow as its consumers are.
+    standing > reserve                   =>  cut by what stands above it, by half at most
+    starved                              =>  raise: four times; after a cut by a quarter an interval
+    receiver held for most of a stretch  =>  cut by half
+    work for others has gone past        =>  as much as the default profile gives, for a while
 
-Windows are decided in bytes, and messages follow from the mean size, so that lanes with small and
-with large messages get the same bytes. The floor is at least two of the largest messages that go to
-the receiver: a window admits a message whole, so whoever sends large ones gets that much per grant,
-and the others must not get less.
+No delay is measured, because a delay says little: a queue that commits every 20 ms makes everybody
+wait for 20 ms, whatever the window is, and needs what it takes at once. What every take leaves
+behind is needed by nobody, and by Little's law it is rate x delay. As in CoDel it is the least that
+counts: a burst that drains is no reason to cut. Nor does a window help a sender that was held for
+longer than HELD_MAX_NS: its receiver waits for somebody else, so nothing is raised for an interval
+after that. A receiver that is held itself (a queue above its depth mark) keeps its grants back,
+leaves nothing behind, and gains by no window: that is the third rule; its stretch is longer,
+because a burst may lift a queue above its mark for a moment.
+
+A hop begins with a small window, so a slow receiver is never given much, and a fast one has all it
+wants after a few takes; what one hop has learnt is where the next to the same receiver begins.
+
+The fourth rule keeps a window from harming others. A channel with work for several receivers parks
+one publish, and stalls behind the second for the same one. Where other work has gone past the first
+there is somebody to be held up, and the window becomes that of the default profile.
+
+A message costs nothing, a repaid batch a few additions and compares; the clock is read where a
+sender was let go, and once per window. Windows are decided in bytes, and messages follow from the
+mean size, so that lanes with small and with large messages get the same bytes. The floor is at
+least two of the largest messages that go to the receiver: a window admits a message whole, so
+whoever sends large ones gets that much per grant, and the others must not get less.
 
 Not handled: hops that never run out of credit keep the window they have; it costs nothing.
-Source: flow-semantics 16 (W2, W18), 16.2; RFC 8289; Chiu and Jain 1989; scenario 116.
+Source: flow-semantics 16 (W2, W18), 16.2; RFC 8289; Chiu and Jain 1989; scenarios 26, 116.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from mypy_extensions import i64
@@ -41,99 +51,63 @@ from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Gate
 from penstock.flow.hop import KIND_CONNECTION_CHANNEL, Hop, HopNotes
 
-NS_PER_S: Final = 1_000_000_000
 TARGET_NS: Final = 5_000_000
 INTERVAL_NS: Final = 100_000_000
-NO_DELAY_YET: Final = 1 << 62
-NOT_HELD: Final = 1 << 62
+NOTHING_TAKEN: Final = 1 << 62
+NOT_STANDING: Final = 1 << 62
+LONG_AGO: Final = -(1 << 61)
 
 MESSAGE_EXTRA_BYTES: Final = 128
 """What a message in a mailbox costs beside its frames; it keeps tiny ones from being countless."""
 
 STEP_BYTES: Final = 8192
-"""Added per interval once the window was cut."""
+"""Added per interval at least, once the window was cut."""
 
 TWO_READS_BYTES: Final = 131_072
 """Highest window from a connection to a channel, which runs after each read of its socket: more
 could only wait there."""
 
-BASE_MAX_NS: Final = 25_000_000
-"""A longer delay is never taken for one that is in the nature of the receiver."""
+SHARED_MESSAGES: Final = 400
+"""Lowest window, with ADAPTIVE_BYTES_MAX, of a hop that others have waited behind: the default
+profile's, so that nobody is harmed more than there."""
+
+HELD_MAX_NS: Final = 25_000_000
+"""A sender that is held for longer does not wait for its window."""
+
+STRETCH: Final = 3
+"""Intervals over which a receiver must have been held for most of the time."""
 
 PERIOD_NS: Final = 10_000_000_000
-"""The base delay and the largest message are those of this period and the one before."""
+"""For so long a window stays wide for others; what a pool knows is of this period and the last."""
 
 
 class Pool:
-    """The hops that lead to one receiver. bytes_: repaid since edge_ns; rate_bytes: a second, over
-    the interval before; used_up: hops whose window was used up, now and in the interval before;
-    good_bytes: the largest window of this period that was drained at once, 0 for none, which hops
-    that are still new begin with; large: largest mean size of the messages that were repaid
-    together, base_ns: shortest delay, both of this period and the one before."""
+    """The hops that lead to one receiver. good_bytes, good_messages: the largest window that one
+    was raised to in this period, 0 after a cut, which hops that are still new begin with; large:
+    largest mean size of the messages that were repaid together."""
 
-    __slots__ = (
-        "base_before_ns",
-        "base_edge_ns",
-        "base_ns",
-        "bytes_",
-        "edge_ns",
-        "good_bytes",
-        "hops",
-        "large",
-        "large_before",
-        "rate_bytes",
-        "used_up",
-        "used_up_before",
-    )
+    __slots__ = ("edge_ns", "good_bytes", "good_messages", "hops", "large", "large_before")
 
     def __init__(self, now_ns: int) -> None:
         self.hops: i64 = 0
         self.good_bytes: i64 = 0
+        self.good_messages: i64 = 0
         self.edge_ns: i64 = now_ns
-        self.bytes_: i64 = 0
-        self.rate_bytes: i64 = 0
-        self.used_up: i64 = 0
-        self.used_up_before: i64 = 0
         self.large: i64 = 0
         self.large_before: i64 = 0
-        self.base_ns: i64 = BASE_MAX_NS
-        self.base_before_ns: i64 = BASE_MAX_NS
-        self.base_edge_ns: i64 = now_ns
 
-    def roll(self, now_ns: i64, interval_ns: i64) -> None:
-        """Close the interval, and the period, if they are over."""
-        elapsed_ns: i64 = now_ns - self.edge_ns
-        if elapsed_ns < interval_ns:
-            return
-        # In units of 1024 ns, so that a terabyte does not overflow.
-        self.rate_bytes = self.bytes_ * (NS_PER_S >> 10) // ((elapsed_ns >> 10) + 1)
-        self.bytes_ = 0
-        self.used_up_before = self.used_up
-        self.used_up = 0
-        self.edge_ns = now_ns
-        if now_ns - self.base_edge_ns >= PERIOD_NS:
-            self.base_edge_ns = now_ns
-            self.base_before_ns = self.base_ns
-            self.base_ns = BASE_MAX_NS
+    def roll(self, now_ns: i64) -> None:
+        """Close the period if it is over."""
+        if now_ns - self.edge_ns >= PERIOD_NS:
+            self.edge_ns = now_ns
             self.large_before = self.large
             self.large = 0
             self.good_bytes = 0
 
-    def base(self) -> i64:
-        """What even a small window takes, 0..BASE_MAX_NS."""
-        return self.base_ns if self.base_ns < self.base_before_ns else self.base_before_ns
-
-    def share(self, limit_ns: i64) -> i64:
-        """Bytes that one hop may have under way for the pool to be drained within `limit_ns`."""
-        hops: i64 = self.used_up_before
-        if self.used_up > hops:
-            hops = self.used_up
-        if hops < 1:
-            hops = 1
-        return self.rate_bytes * (limit_ns >> 10) // (NS_PER_S >> 10) // hops
-
     def floor(self) -> i64:
-        """Bytes that every hop may have under way."""
+        """Bytes that every hop may have under way. A single hop has nobody to be unfair to."""
+        if self.hops == 1:
+            return ADAPTIVE_BYTES_MIN.default
         large = self.large if self.large > self.large_before else self.large_before
         # Two of them, or one that slips through while the others are at rest is half a share.
         large *= 2
@@ -143,60 +117,82 @@ class Pool:
 
 
 class Gauge(HopNotes):
-    """What is known of one hop. left: messages until the sample is over; since_ns: when it began;
-    is_timing: it measures a delay, and does not only count; is_whole: a delay from the very handing
-    over on, as the base is; is_probing: it was never cut.
+    """What is known of one hop. left: messages until the next look; is_probing: it was never cut;
+    changed_ns: last change of the window; held_ns: how long the sender was held until the last
+    note, slow_ns: when it had been held for too long; blocks: of the hop when it was last emptied.
 
-    Of this interval, which began at edge_ns: least_ns, 0 once the mailbox was empty; deferred_ns,
-    longest that grants were kept back (since deferred_at_ns, or NOT_HELD; releases: of the hop
-    then); messages and bytes_ repaid; blocks: of the hop when it began."""
+    Since edge_ns, which is NOT_STANDING where a take has left nothing: messages and bytes_ repaid,
+    least_bytes, the least that was left. is_starved: see above, since the last look.
+    Since stretch_ns: stretch_held_ns and stretch_blocks, of receiver and hop when it began.
+    shared_ns: when work for others last went past; own_bytes: the window without that, 0 if it is
+    not wide."""
 
     __slots__ = (
         "blocks",
         "bytes_",
-        "deferred_at_ns",
-        "deferred_ns",
+        "changed_ns",
         "edge_ns",
+        "held_ns",
         "is_probing",
-        "is_timing",
-        "is_whole",
-        "least_ns",
+        "is_starved",
+        "least_bytes",
         "left",
         "messages",
+        "own_bytes",
         "pool",
-        "releases",
-        "since_ns",
+        "shared_ns",
+        "slow_ns",
+        "stretch_blocks",
+        "stretch_held_ns",
+        "stretch_ns",
     )
 
-    def __init__(self, pool: Pool, now_ns: int) -> None:
+    def __init__(self, pool: Pool, hop: Hop, now_ns: int) -> None:
         self.pool = pool
         self.left: i64 = 1
-        self.since_ns: i64 = now_ns
-        self.is_timing = False
         self.is_probing = True
-        self.least_ns: i64 = NO_DELAY_YET
-        self.edge_ns: i64 = now_ns
+        self.is_starved = False
+        self.blocks: i64 = hop.blocks
+        self.changed_ns: i64 = now_ns
+        self.held_ns: i64 = held_ns(hop.sender_gate, now_ns)
+        self.slow_ns: i64 = LONG_AGO
+        self.edge_ns: i64 = NOT_STANDING
         self.messages: i64 = 0
         self.bytes_: i64 = 0
-        self.blocks: i64 = 0
-        self.is_whole = False
-        self.releases: i64 = 0
-        self.deferred_at_ns: i64 = NOT_HELD
-        self.deferred_ns: i64 = 0
+        self.least_bytes: i64 = NOTHING_TAKEN
+        self.stretch_ns: i64 = now_ns
+        self.stretch_held_ns: i64 = held_ns(hop.receiver_gate, now_ns)
+        self.stretch_blocks: i64 = hop.blocks
+        self.shared_ns: i64 = LONG_AGO
+        self.own_bytes: i64 = 0
 
-    def note_deferred(self, now_ns: i64) -> None:
-        """Grants were kept back until about now, since deferred_at_ns."""
-        if now_ns - self.deferred_at_ns > self.deferred_ns:
-            self.deferred_ns = now_ns - self.deferred_at_ns
-
-    def begin(self, blocks: i64, now_ns: i64) -> None:
+    def begin(self, edge_ns: i64) -> None:
         """A new interval."""
-        self.blocks = blocks
-        self.least_ns = NO_DELAY_YET
-        self.deferred_ns = 0
+        self.edge_ns = edge_ns
         self.messages = 0
         self.bytes_ = 0
-        self.edge_ns = now_ns
+        self.least_bytes = NOTHING_TAKEN
+
+    def note_held(self, sender: Gate, now_ns: i64) -> None:
+        """`sender` was let go just now, or may be held since a while."""
+        total_ns = held_ns(sender, now_ns)
+        if total_ns - self.held_ns > HELD_MAX_NS:
+            self.slow_ns = now_ns
+        self.held_ns = total_ns
+
+    def is_deep(self, hop: Hop, now_ns: i64, stretch_ns: i64) -> bool:
+        """Whether a stretch is over in which the receiver was held for most of the time, and the
+        sender ran out of credit; a stretch that is over begins anew."""
+        elapsed_ns: i64 = now_ns - self.stretch_ns
+        if elapsed_ns < stretch_ns:
+            return False
+        total_ns = held_ns(hop.receiver_gate, now_ns)
+        is_held = 2 * (total_ns - self.stretch_held_ns) > elapsed_ns
+        is_used_up = hop.blocks != self.stretch_blocks
+        self.stretch_ns = now_ns
+        self.stretch_held_ns = total_ns
+        self.stretch_blocks = hop.blocks
+        return is_held and is_used_up
 
 
 class Adaptive(Credit):
@@ -219,9 +215,11 @@ class Adaptive(Credit):
             pool = Pool(now_ns)
             self.pools[hop.receiver_gate] = pool
         pool.hops += 1
-        hop.notes = Gauge(pool, now_ns)
+        hop.notes = Gauge(pool, hop, now_ns)
         # Everybody begins with a whole window when a held receiver goes on, or shares are unequal.
         hop.is_fair = True
+        if is_on(hop) and pool.good_bytes > hop.window_bytes:
+            give(hop, pool.good_messages, pool.good_bytes)
 
     def repay(self, hop: Hop, origin: Account, messages: i64, bytes_: i64) -> None:
         gauge = hop.notes
@@ -230,26 +228,32 @@ class Adaptive(Credit):
             return
         gauge.messages += messages
         gauge.bytes_ += bytes_
+        gauge.left -= messages
         pool = gauge.pool
-        pool.bytes_ += bytes_
         if bytes_ > pool.large * messages:
             pool.large = bytes_ // messages
-        gauge.left -= messages
-        since_ns: i64 = NOT_HELD
-        if gauge.left <= 0 and hop.is_closed:
-            since_ns = held_since(hop)
+        rest: i64 = hop.in_flight_bytes - bytes_
+        if rest < gauge.least_bytes:
+            gauge.least_bytes = rest
+        was_spent = hop.is_spent
         Credit.repay(self, hop, origin, messages, bytes_)
-        if hop.in_flight == 0:
-            gauge.least_ns = 0
-        if hop.deferred > 0 or hop.deferred_bytes > 0:
-            if gauge.deferred_at_ns == NOT_HELD or gauge.releases != hop.releases:
-                gauge.deferred_at_ns = hop.receiver_gate.blocked_at_ns
-                gauge.releases = hop.releases
-        elif gauge.deferred_at_ns != NOT_HELD:
-            gauge.note_deferred(hop.sender_gate.clock.monotonic_ns())
-            gauge.deferred_at_ns = NOT_HELD
+        if hop.blocks != gauge.blocks and (rest == 0 or (was_spent and not hop.is_spent)):
+            gauge.note_held(hop.sender_gate, hop.sender_gate.clock.monotonic_ns())
+            if rest == 0:
+                gauge.is_starved = True
+                gauge.blocks = hop.blocks
         if gauge.left <= 0:
-            self._sample(hop, gauge, since_ns)
+            self._look(hop, gauge)
+
+    def passed(self, hops: Sequence[Hop]) -> None:
+        for hop in hops:
+            gauge = hop.notes
+            if hop.is_spent and isinstance(gauge, Gauge) and is_on(hop):
+                gauge.shared_ns = hop.sender_gate.clock.monotonic_ns()
+                if gauge.own_bytes == 0:
+                    gauge.own_bytes = hop.window_bytes
+                    window = hop.window if hop.window > SHARED_MESSAGES else SHARED_MESSAGES
+                    give(hop, window, ADAPTIVE_BYTES_MAX.default)
 
     def forget(self, hop: Hop, origin: Account) -> None:
         gauge = hop.notes
@@ -260,92 +264,115 @@ class Adaptive(Credit):
                 del self.pools[hop.receiver_gate]
         Credit.forget(self, hop, origin)
 
-    def _sample(self, hop: Hop, gauge: Gauge, held_since_ns: i64) -> None:
-        """What was under way when the sample began has been repaid. held_since_ns: the sender was
-        held until just now, so what it is granted is under way at once; or NOT_HELD."""
+    def _look(self, hop: Hop, gauge: Gauge) -> None:
+        """What was under way at the last look has been repaid."""
         if hop.deferred > 0 or hop.deferred_bytes > 0:
-            # Repaid, but the credit is not back: the delay goes on.
+            # The credit is not back: look again when it is.
             gauge.left = 1
             return
-        now_ns: i64 = hop.sender_gate.clock.monotonic_ns()
-        if gauge.is_timing:
-            delay_ns: i64 = now_ns - gauge.since_ns
-            if delay_ns < gauge.least_ns:
-                gauge.least_ns = delay_ns
-            if gauge.is_whole and delay_ns < gauge.pool.base_ns:
-                gauge.pool.base_ns = delay_ns
-        gauge.since_ns = now_ns
-        gauge.left = hop.in_flight
-        gauge.is_timing = True
-        gauge.is_whole = False
-        if hop.in_flight == 0:
-            # Nothing stands in the mailbox. Timed on only if something comes at once.
-            is_used_up = held_since_ns != NOT_HELD
-            gauge.is_timing = is_used_up
-            gauge.is_whole = is_used_up
-            gauge.left = 1 if is_used_up or hop.more_after < 1 else hop.more_after
-        interval_ns: i64 = self.interval_ns
-        is_old = now_ns - gauge.edge_ns >= 2 * interval_ns and gauge.deferred_ns == 0
-        if is_old and now_ns - held_since_ns < interval_ns:
-            # The sender paused in between: what was before that says nothing of now.
-            gauge.begin(hop.blocks, now_ns)
-        elif gauge.is_probing or now_ns - gauge.edge_ns >= interval_ns:
-            self._adapt(hop, gauge, now_ns)
+        if hop.in_flight == 0 and hop.done > 0 and hop.receiver_gate.is_open:
+            # All of it is done, so the next burst may find a whole window.
+            hop.release()
+        gauge.left = hop.in_flight if hop.in_flight > 0 else hop.more_after
+        if gauge.left < 1:
+            gauge.left = 1
+        if is_on(hop):
+            self._adapt(hop, gauge, hop.sender_gate.clock.monotonic_ns())
 
     def _adapt(self, hop: Hop, gauge: Gauge, now_ns: i64) -> None:
-        """An interval is over, or a sample of a hop that was never cut."""
+        """Decide the window by what was seen."""
         pool = gauge.pool
-        pool.roll(now_ns, self.interval_ns)
-        is_used_up = hop.blocks != gauge.blocks or hop.is_closed
-        is_on = hop.window > 0 and hop.window_bytes > 0
-        if is_on and is_used_up and gauge.least_ns != NO_DELAY_YET:
-            pool.used_up += 1
-            mean: i64 = gauge.bytes_ // gauge.messages if gauge.messages > 0 else 0
-            limit_ns: i64 = pool.base() + self.target_ns
-            # Whoever is held for an interval does not drain, though its mailbox may be empty; what
-            # a burst leaves above the depth mark is gone before that.
-            is_standing = gauge.least_ns > limit_ns or gauge.deferred_ns > self.interval_ns
-            if is_standing:
-                gauge.is_probing = False
-                pool.good_bytes = 0
-                wanted = cut(hop.window_bytes, pool.share(limit_ns))
-            else:
-                wanted = raised(hop.window_bytes, gauge.is_probing, gauge.least_ns == 0)
-                if gauge.is_probing and wanted < pool.good_bytes:
-                    wanted = pool.good_bytes
-                if gauge.least_ns == 0 and hop.window_bytes > pool.good_bytes:
-                    pool.good_bytes = hop.window_bytes
-            highest: i64 = ADAPTIVE_BYTES_MAX.default
-            if hop.kind == KIND_CONNECTION_CHANNEL:
-                highest = TWO_READS_BYTES
-            window_bytes = within(wanted, pool.floor(), highest)
-            window = messages_for(window_bytes, mean)
-            hop.set_window(
-                int(window), int(window + 1) // 2, int(window_bytes), int(window_bytes // 2)
-            )
-        elif now_ns - gauge.edge_ns < self.interval_ns:
+        pool.roll(now_ns)
+        gauge.note_held(hop.sender_gate, now_ns)
+        mean: i64 = gauge.bytes_ // gauge.messages if gauge.messages > 0 else 0
+        old: i64 = hop.window_bytes
+        wanted: i64 = old
+        if gauge.own_bytes > 0:
+            if now_ns - gauge.shared_ns >= PERIOD_NS:
+                give(hop, messages_for(gauge.own_bytes, mean), gauge.own_bytes)
+                gauge.own_bytes = 0
+            gauge.begin(NOT_STANDING)
             return
-        gauge.begin(hop.blocks, now_ns)
+        if gauge.is_deep(hop, now_ns, STRETCH * self.interval_ns):
+            wanted = old // 2
+        elif (
+            gauge.is_probing
+            and old < pool.good_bytes
+            and (gauge.is_starved or hop.blocks != gauge.blocks)
+        ):
+            # What has not made anything stand for another hop is good for this one as well.
+            wanted = pool.good_bytes
+            gauge.begin(NOT_STANDING)
+        elif gauge.least_bytes == 0:
+            if gauge.is_starved:
+                wanted = self._raised(old, gauge, now_ns)
+            gauge.begin(NOT_STANDING)
+        elif gauge.edge_ns == NOT_STANDING:
+            gauge.begin(now_ns)
+        elif now_ns - gauge.edge_ns >= self.interval_ns:
+            # In units of 1024 ns, so that a terabyte does not overflow.
+            elapsed: i64 = ((now_ns - gauge.edge_ns) >> 10) + 1
+            reserve: i64 = gauge.bytes_ * (self.target_ns >> 10) // elapsed
+            if gauge.least_bytes > reserve:
+                wanted = cut(old, old - gauge.least_bytes + reserve)
+            gauge.begin(now_ns)
+        gauge.is_starved = False
+        lowest: i64 = pool.floor()
+        if wanted == old and old >= lowest:
+            return
+        gauge.changed_ns = now_ns
+        highest: i64 = ADAPTIVE_BYTES_MAX.default
+        if hop.kind == KIND_CONNECTION_CHANNEL:
+            highest = TWO_READS_BYTES
+        window_bytes = within(wanted, lowest, highest)
+        window = messages_for(window_bytes, mean)
+        if wanted < old:
+            gauge.is_probing = False
+            pool.good_bytes = 0
+        elif wanted > old and window_bytes > pool.good_bytes:
+            pool.good_bytes = window_bytes
+            pool.good_messages = window
+        give(hop, window, window_bytes)
+
+    def _raised(self, window: i64, gauge: Gauge, now_ns: i64) -> i64:
+        """The window of a sender that was starved, or the one it has if it must wait."""
+        if now_ns - gauge.slow_ns <= self.interval_ns:
+            return window
+        if not gauge.is_probing and now_ns - gauge.changed_ns <= self.interval_ns:
+            return window
+        return raised(window, gauge.is_probing)
 
 
-def held_since(hop: Hop) -> i64:
-    """When the sender of a closed `hop` ran out of credit."""
-    return hop.sender_gate.reasons.get((hop.receiver, "credit"), NOT_HELD)
+def is_on(hop: Hop) -> bool:
+    """Whether the windows of its kind are on."""
+    return hop.window > 0 and hop.window_bytes > 0
 
 
-def cut(window: i64, share: i64) -> i64:
-    """A window in which a delay stands. Not below half, because one bad measurement must not throw
-    a good window away; and below what it was in any case."""
-    wanted = share if share > window // 2 else window // 2
+def held_ns(gate: Gate, now_ns: i64) -> i64:
+    """How long `gate` was closed, up to now."""
+    total_ns: i64 = gate.held_ns
+    return total_ns if gate.is_open else total_ns + now_ns - gate.blocked_at_ns
+
+
+def give(hop: Hop, window: i64, window_bytes: i64) -> None:
+    """Set the window; granted by quarters, because what is done and not granted is not there for
+    the next burst."""
+    hop.set_window(int(window), int(window + 3) // 4, int(window_bytes), int(window_bytes + 3) // 4)
+
+
+def cut(window: i64, wanted: i64) -> i64:
+    """A window in which something stands. Not below half, because one bad measurement must not
+    throw a good window away; and below what it was in any case."""
+    if wanted < window // 2:
+        wanted = window // 2
     return wanted if wanted < window - window // 8 else window - window // 8
 
 
-def raised(window: i64, is_probing: bool, is_emptied: bool) -> i64:
-    """A window that was used up and in which no delay stands."""
+def raised(window: i64, is_probing: bool) -> i64:
+    """A window that starves its receiver."""
     if is_probing:
-        return 4 * window if is_emptied else 2 * window
-    step = window // 4 if is_emptied and window // 4 > STEP_BYTES else STEP_BYTES
-    return window + step
+        return 4 * window
+    return window + (window // 4 if window // 4 > STEP_BYTES else STEP_BYTES)
 
 
 def messages_for(window_bytes: i64, mean_bytes: i64) -> i64:

@@ -6,11 +6,13 @@ A gate knows who holds it (`peer`), why (`reason`) and since when; its observer 
 change, once. Source: docs/flow.md; architecture section 5.
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.clock import Clock
 
-STATE_WINDOW_NS = 1_000_000_000
+STATE_WINDOW_NS: Final = 1_000_000_000
 """A gate reports `flow` while closed and until this long after its last block *began* (2.3.10)."""
 
 

@@ -12,22 +12,24 @@ An epoch counts the receiver's lives; a grant from an earlier life is ignored (l
 Wiring: a hop leads to a higher layer, so hops can never form a cycle (law 7, scenario 19).
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.base.errors import OperatorError
 from penstock.flow.gate import Deferred, Gate
 
-LAYER_CONNECTION = 0
-LAYER_CHANNEL = 1
-LAYER_DEAD_LETTERS = 2
+LAYER_CONNECTION: Final = 0
+LAYER_CHANNEL: Final = 1
+LAYER_DEAD_LETTERS: Final = 2
 """Of a queue, towards other queues: never wired, so it has no window and can hold nobody."""
-LAYER_QUEUE = 3
-LAYER_STORE = 4
+LAYER_QUEUE: Final = 3
+LAYER_STORE: Final = 4
 
-KIND_CONNECTION_CHANNEL = 0
-KIND_CHANNEL_QUEUE = 1
-KIND_QUEUE_STORE = 2
-KIND_NAMES = ("connection_channel", "channel_queue", "queue_store")
+KIND_CONNECTION_CHANNEL: Final = 0
+KIND_CHANNEL_QUEUE: Final = 1
+KIND_QUEUE_STORE: Final = 2
+KIND_NAMES: Final = ("connection_channel", "channel_queue", "queue_store")
 
 
 def kind_of(receiver_layer: int) -> int:
@@ -48,7 +50,7 @@ class Hop(Deferred):
     up; receiver_gate: while it is closed, grants are deferred; `window_*` and `more_*`: see
     credit.Window, 0 for unlimited. is_spent: closed for want of credit; is_held: by a rate limit of
     the receiver; is_closed: by either, nothing is handed over; is_fair: the receiver gives each of
-    its senders as many bytes; releases: how often all that was deferred was sent."""
+    its senders as many bytes."""
 
     __slots__ = (
         "balance",
@@ -73,7 +75,6 @@ class Hop(Deferred):
         "notes",
         "receiver",
         "receiver_gate",
-        "releases",
         "sender",
         "sender_gate",
         "window",
@@ -120,7 +121,6 @@ class Hop(Deferred):
         self.is_spent = False
         self.notes: HopNotes | None = None
         self.is_fair = False
-        self.releases: i64 = 0
 
     def set_window(self, window: int, more_after: int, window_bytes: int, more_bytes: int) -> None:
         """Give the hop its window, or change it live: the balance moves by the difference and may
@@ -218,7 +218,6 @@ class Hop(Deferred):
             self.done_bytes = 0
         self.deferred = 0
         self.deferred_bytes = 0
-        self.releases += 1
         self.grant(messages, bytes_, self.epoch)
 
     def kept_bytes(self) -> i64:

@@ -11,6 +11,8 @@ the hole of 8.2 H1, copied for the emulation profiles. Source: flow-semantics 8.
 scenarios 77-79, 82.
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.base.errors import OperatorError
@@ -18,8 +20,8 @@ from penstock.flow.both import Both, Rule
 from penstock.flow.hop import Hop, HopNotes
 from penstock.flow.strategy import Strategy
 
-REASON = "pending"
-LIMIT = 32
+REASON: Final = "pending"
+LIMIT: Final = 32
 """quorum_commands_soft_limit since RabbitMQ 3.8.4."""
 
 

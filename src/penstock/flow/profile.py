@@ -52,7 +52,9 @@ class Profile:
     0 for no limit;
     unsent_deliveries: per queue and channel, not yet taken by the socket;
     fair_bytes: quantum of fair shares between the publishers of a queue, 0 for none;
-    target_ns, interval_ns: of the adaptive strategy."""
+    target_ns, interval_ns: of the adaptive strategy;
+    embed_below: messages with fewer bytes of body and properties cost no credit on their way to the
+    store (S1, queue_index_embed_msgs_below), 0 for none."""
 
     name: str
     strategy_name: str
@@ -67,6 +69,7 @@ class Profile:
     target_ns: int = TARGET_NS
     interval_ns: int = INTERVAL_NS
     account_high_messages: int = 0
+    embed_below: int = 0
 
     @property
     def credit_initial(self) -> int:
@@ -191,11 +194,11 @@ ADAPTIVE: Final = replace(
 )  # fmt: skip
 RABBITMQ_4: Final = Profile(
     "rabbitmq-4", "credit", HopWindow(400, 200), HopWindow(400, 200), HopWindow(4000, 800),
-    False, False, 0, 200,
+    False, False, 0, 200, embed_below=4096,
 )  # fmt: skip
 RABBITMQ_35: Final = Profile(
     "rabbitmq-3.5", "credit", HopWindow(200, 50), HopWindow(200, 50), HopWindow(2000, 500),
-    False, False, 0, 200,
+    False, False, 0, 200, embed_below=4096,
 )  # fmt: skip
 SYNDICATE: Final = Profile(
     "syndicate", "debt", _OFF, _OFF, _OFF, False, False, 0, 65_535, account_high_messages=100

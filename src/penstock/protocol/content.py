@@ -10,15 +10,17 @@ Most messages are never looked into: a delivery writes `raw` again and only patc
 number or re-splits the body where the receiver's negotiation differs.
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.cause import Cause
 from penstock.base.wire import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be
 
-EVENT_METHOD = 1
-EVENT_CONTENT = 2
-EVENT_HEARTBEAT = 3
-EVENT_ACK = 4
+EVENT_METHOD: Final = 1
+EVENT_CONTENT: Final = 2
+EVENT_HEARTBEAT: Final = 3
+EVENT_ACK: Final = 4
 
 
 @mypyc_attr(acyclic=True)
@@ -55,8 +57,15 @@ class Event:
         self.after: i64 = 0
 
 
-NO_ADDRESS = Address("", "")
-NO_CAUSE = Cause("nobody")
+@mypyc_attr(acyclic=True, allow_interpreted_subclasses=True)
+class Resting:
+    """Where a message lies on the disk. Nominal base; see storage/stored."""
+
+    __slots__ = ()
+
+
+NO_ADDRESS: Final = Address("", "")
+NO_CAUSE: Final = Cause("nobody")
 
 
 @mypyc_attr(acyclic=True)
@@ -67,7 +76,8 @@ class Message:
 
     method: payload of the content-bearing method until it is routed, b"" afterwards;
     raw: see above; header_bytes, body_bytes: payload sizes; channel: the number in the envelopes;
-    sequence: publish sequence of a confirming channel, 0 for none; origin: the account that pays.
+    sequence: publish sequence of a confirming channel, 0 for none; origin: the account that pays;
+    stored: its place in the log of a durable queue, None while it has none.
     """
 
     __slots__ = (
@@ -79,6 +89,7 @@ class Message:
         "origin",
         "raw",
         "sequence",
+        "stored",
     )
 
     def __init__(
@@ -92,6 +103,7 @@ class Message:
         self.sequence: i64 = 0
         self.address = NO_ADDRESS
         self.origin = NO_CAUSE
+        self.stored: Resting | None = None
 
     def header(self) -> bytes:
         """The content header's payload: class, weight, body size, property flags and values."""

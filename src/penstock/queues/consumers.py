@@ -4,19 +4,29 @@
 The queue keeps ready consumers in a ring and serves one message to each in turn (5.3, 4.3).
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
 from penstock.queues.queue import ClassicQueue
 
-REASON_NONE = 0
-REASON_PREFETCH = 1
-REASON_UNSENT = 2
-REASON_SOCKET = 3
-REASON_CHANNEL_FLOW = 4
-REASON_CHANNEL_PREFETCH = 5
-REASON_STANDBY = 6
-REASON_NAMES = ("", "prefetch", "unsent", "socket", "client_flow", "channel prefetch", "standby")
+REASON_NONE: Final = 0
+REASON_PREFETCH: Final = 1
+REASON_UNSENT: Final = 2
+REASON_SOCKET: Final = 3
+REASON_CHANNEL_FLOW: Final = 4
+REASON_CHANNEL_PREFETCH: Final = 5
+REASON_STANDBY: Final = 6
+REASON_NAMES: Final = (
+    "",
+    "prefetch",
+    "unsent",
+    "socket",
+    "client_flow",
+    "channel prefetch",
+    "standby",
+)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -55,14 +65,16 @@ class DeliverySink:
 
 class Unsent:
     """Deliveries of one queue to one channel that the socket has not taken yet. `limit`: see
-    limits.UNSENT_DELIVERIES."""
+    limits.UNSENT_DELIVERIES; is_stuck: the limit was reached and the socket, asked since, did not
+    take them: until then it is only the end of the turn that is waited for."""
 
-    __slots__ = ("consumers", "count", "is_listed", "limit")
+    __slots__ = ("consumers", "count", "is_listed", "is_stuck", "limit")
 
     def __init__(self, limit: int) -> None:
         self.count: i64 = 0
         self.limit: i64 = limit
         self.is_listed = False
+        self.is_stuck = False
         self.consumers: list[Consumer] = []
 
 
@@ -184,6 +196,12 @@ class Consumer:
             return self._room_in_bytes(room)
         self.reason = REASON_NONE
         return room
+
+    def is_kept_waiting(self) -> bool:
+        """Whether `reason`, why its room is 0, is not only that the broker has not sent yet."""
+        return self.reason != REASON_NONE and (
+            self.reason != REASON_UNSENT or self.unsent.is_stuck
+        )
 
     def _room_in_bytes(self, room: i64) -> i64:
         """With a window in bytes the next message's size decides, so one at a time; see `fits`."""

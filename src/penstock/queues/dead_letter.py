@@ -35,11 +35,12 @@ class DeadLetter(Message):
 
 class Obituary:
     """A dead letter with what its way depends on. keys: its routing keys, CC's behind the first;
-    deaths: the headers that tell of deaths, this one included."""
+    deaths: the headers that tell of deaths, this one included. A delayed message that is released
+    has one without deaths, and is a dead letter only if it was one before."""
 
     __slots__ = ("deaths", "keys", "message")
 
-    def __init__(self, message: DeadLetter, keys: list[str], deaths: Table) -> None:
+    def __init__(self, message: Message, keys: list[str], deaths: Table) -> None:
         self.message = message
         self.keys = keys
         self.deaths = deaths
@@ -87,8 +88,17 @@ def obituary(
 
 def _with_header(message: Message, header: bytes) -> DeadLetter:
     """The body frames of `message` behind another header payload."""
+    letter = DeadLetter(
+        message.channel, b"", reframed(message, header), len(header), message.body_bytes
+    )
+    letter.origin = message.origin
+    return letter
+
+
+def reframed(message: Message, header: bytes) -> bytes:
+    """The frames of `message` with the payload `header` in place of its content header's."""
     raw = message.raw
-    frame = b"".join(
+    return b"".join(
         (
             raw[:3],
             len(header).to_bytes(4, "big"),
@@ -97,6 +107,3 @@ def _with_header(message: Message, header: bytes) -> DeadLetter:
             raw[int(message.header_bytes) + 8 :],
         )
     )
-    letter = DeadLetter(message.channel, b"", frame, len(header), message.body_bytes)
-    letter.origin = message.origin
-    return letter

@@ -34,7 +34,8 @@ class Returned:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicQueue:
     """Messages at rest. `taken`: messages ever taken from the ring = position of its head;
-    is_ruled: each has a record of its own, see queues/ruled.
+    is_ruled: each has a record of its own, see queues/ruled; redelivered_below: what lies before
+    this position was found on the disk, where it may have been delivered from.
 
     After `take`, `position` and `redelivered` describe the message just taken."""
 
@@ -46,6 +47,7 @@ class ClassicQueue:
         "position",
         "publish_count",
         "redelivered",
+        "redelivered_below",
         "requeue_count",
         "returned",
         "ring",
@@ -60,6 +62,7 @@ class ClassicQueue:
         self.position: i64 = 0
         self.is_ruled = False
         self.redelivered = False
+        self.redelivered_below: i64 = 0
         self.publish_count: i64 = 0
         self.deliver_count: i64 = 0
         self.ack_count: i64 = 0
@@ -86,7 +89,7 @@ class ClassicQueue:
             message = self.ring.take()
             self.position = self.taken
             self.taken += 1
-            self.redelivered = False
+            self.redelivered = self.position < self.redelivered_below
         size: i64 = len(message.raw)
         self.bytes_ready -= size + MESSAGE_OVERHEAD_BYTES
         self.deliver_count += 1
@@ -104,6 +107,14 @@ class ClassicQueue:
         heappush(self.returned, Returned(position, message))
         self.bytes_ready += len(message.raw) + MESSAGE_OVERHEAD_BYTES
         self.requeue_count += 1
+
+    def restore(self, message: Message, is_redelivered: bool, age_ns: i64) -> None:
+        """A message that was found on the disk, behind those restored before it; `age_ns`: since
+        it came. Those that had been delivered come first."""
+        self.ring.items.append(message)
+        if is_redelivered:
+            self.redelivered_below = self.taken + len(self.ring)
+        self.bytes_ready += len(message.raw) + MESSAGE_OVERHEAD_BYTES
 
     def settled(self, position: i64) -> None:
         """What was taken at `position` will not come back; a plain queue keeps no record of it."""
@@ -127,6 +138,10 @@ class ClassicQueue:
         found = [entry.message for entry in self.returned[::step]]
         found.extend(self.ring.items[int(self.ring.head) :: step])
         return found
+
+    def returned_messages(self) -> list[Message]:
+        """Those that are ready and were delivered before."""
+        return [entry.message for entry in self.returned]
 
     def purge(self) -> int:
         """Drop everything that is ready; how many there were. Each is repaid to its cause."""

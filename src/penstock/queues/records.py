@@ -1,6 +1,7 @@
 """What a queue with rules remembers of each message, and the levels of priority they stand in."""
 
 from heapq import heappop
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -9,13 +10,13 @@ from penstock.protocol.property_lookup import headers_table_span
 from penstock.protocol.values import decode_table
 from penstock.queues.rules import BY_ROUTING_KEY, NEVER
 
-FLAG_EXPIRATION = 0x01
-FLAG_PRIORITY = 0x08
-FLAG_HEADERS = 0x20
-FLAGS_AT = 19
-VALUES_AT = 19
-TRIM_PLACES = 512
-NO_BOUND = 1 << 60
+FLAG_EXPIRATION: Final = 0x01
+FLAG_PRIORITY: Final = 0x08
+FLAG_HEADERS: Final = 0x20
+FLAGS_AT: Final = 19
+VALUES_AT: Final = 19
+TRIM_PLACES: Final = 512
+NO_BOUND: Final = 1 << 60
 
 
 class Record:

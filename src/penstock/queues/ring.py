@@ -4,11 +4,13 @@ Taken places are blanked at once, so that a message is not kept alive by its pla
 of the list is cut off when it is more than half of it.
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.protocol.content import Message
 
-BLANK = Message(0, b"", b"", 0, 0)
+BLANK: Final = Message(0, b"", b"", 0, 0)
 
 
 class MessageRing:

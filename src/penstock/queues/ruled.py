@@ -84,6 +84,10 @@ class RuledMessages(ClassicQueue):
         """A new message, behind all others of its level; or in the place of the one whose last
         value it is."""
         self.publish_count += 1
+        self._place(message)
+
+    def _place(self, message: Message) -> Record:
+        """Make `message` ready; its record."""
         rules = self.rules
         flags: i64 = i64(message.raw[FLAGS_AT])
         key = ""
@@ -92,7 +96,7 @@ class RuledMessages(ClassicQueue):
             old = self.by_key.get(key) if key != "" else None
             if old is not None:
                 self._supersede(old, message, flags)
-                return
+                return old
         record = self._record(self.next_position, message, flags)
         self.next_position += 1
         if key != "":
@@ -100,6 +104,19 @@ class RuledMessages(ClassicQueue):
             self.by_key[key] = record
         self.levels[record.level].line.append(record)
         self._counted(record, 1)
+        return record
+
+    def restore(self, message: Message, is_redelivered: bool, age_ns: i64) -> None:
+        """As in the plain queue; its lifetime began when it came."""
+        now_ns: i64 = self.now_ns
+        self.now_ns = now_ns - age_ns
+        record = self._place(message)
+        self.now_ns = now_ns
+        if record.expires_ns != NEVER and record.expires_ns < 1:
+            # Dead since before the machine was started.
+            record.expires_ns = 1
+        if is_redelivered:
+            record.deliveries = 1
 
     def _record(self, position: i64, message: Message, flags: i64) -> Record:
         """A record whose lifetime begins now."""
@@ -177,6 +194,10 @@ class RuledMessages(ClassicQueue):
             del self.by_key[record.key]
         return record
 
+    def _given_up(self, level: Level) -> Message:
+        """The first of `level` leaves the queue, and nobody gets it."""
+        return self._taken(level).message
+
     def supersedes(self, message: Message) -> bool:
         """Whether `message` would take the place of one that is ready."""
         name = self.rules.last_value_key
@@ -220,7 +241,7 @@ class RuledMessages(ClassicQueue):
                     break
                 if self.sink.room(REASON_EXPIRED) <= 0:
                     return dropped
-                self.sink.dropped(self._taken(level).message, REASON_EXPIRED)
+                self.sink.dropped(self._given_up(level), REASON_EXPIRED)
                 dropped += 1
         return dropped
 
@@ -238,7 +259,7 @@ class RuledMessages(ClassicQueue):
             if budget <= 0 or self.sink.room(REASON_EXPIRED) <= 0:
                 return False
             budget -= 1
-            self.sink.dropped(self._taken(level).message, REASON_EXPIRED)
+            self.sink.dropped(self._given_up(level), REASON_EXPIRED)
 
     def is_due(self, now_ns: i64) -> bool:
         """Whether the time of one of the heads is up at `now_ns`."""
@@ -269,7 +290,7 @@ class RuledMessages(ClassicQueue):
         level = self._first_level()
         if level is None:
             raise IndexError("the queue is empty")
-        return self._taken(level).message
+        return self._given_up(level)
 
     def ready_messages(self, step: int = 1) -> list[Message]:
         found: list[Message] = []
@@ -277,6 +298,12 @@ class RuledMessages(ClassicQueue):
             found.extend(record.message for record in level.returned)
             found.extend(record.message for record in level.line[int(level.head) :])
         return found[::step]
+
+    def returned_messages(self) -> list[Message]:
+        found: list[Message] = []
+        for level in self.levels:
+            found.extend(record.message for record in level.returned)
+        return found
 
     def adopt(self, other: ClassicQueue, now_ns: i64) -> None:
         """Take over all that is ready in `other`, a plain queue, and its counts. Lifetimes begin

@@ -49,7 +49,8 @@ class QueueRules:
     none; delivery_limit: redeliveries, NEVER for none; last_value_key: a header's name,
     BY_ROUTING_KEY, or "" for none; dead_letter_exchange: None for none, "" is the default one;
     dead_letter_key: None keeps the message's own keys; is_at_least_once: dead letters wait for
-    their confirm; is_single_active: one consumer at a time."""
+    their confirm; is_single_active: one consumer at a time; is_deduplicated: one message at a
+    time with the same x-deduplication-header."""
 
     __slots__ = (
         "dead_letter_exchange",
@@ -57,6 +58,7 @@ class QueueRules:
         "delivery_limit",
         "expires_ms",
         "is_at_least_once",
+        "is_deduplicated",
         "is_single_active",
         "last_value_key",
         "max_bytes",
@@ -79,6 +81,7 @@ class QueueRules:
         self.dead_letter_key: str | None = None
         self.is_at_least_once = False
         self.is_single_active = False
+        self.is_deduplicated = False
 
     def keeps_records(self) -> bool:
         """Whether messages need a record of their own (RuledMessages), not the plain ring."""
@@ -88,6 +91,7 @@ class QueueRules:
             or self.max_priority > 0
             or self.delivery_limit != NEVER
             or self.last_value_key != ""
+            or self.is_deduplicated
         )
 
     def is_plain(self) -> bool:

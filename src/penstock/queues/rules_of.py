@@ -7,10 +7,13 @@ malformed is passed over here, because declarations and policies are checked bef
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.queues.rules import LIFETIME_MS_MAX, OVERFLOW_NAMES, QueueRules
+from penstock.queues.rules import LIFETIME_MS_MAX, NEVER, OVERFLOW_NAMES, QueueRules
 
 AT_LEAST_ONCE: Final = "at-least-once"
 PRIORITY_MAX: Final = 255
+QUORUM: Final = "quorum"
+QUORUM_DELIVERY_LIMIT: Final = 20
+"""Redeliveries of a message in a quorum queue that says nothing of them; RabbitMQ 4's default."""
 
 
 def rules_from(table: Mapping[str, object]) -> QueueRules:
@@ -21,7 +24,7 @@ def rules_from(table: Mapping[str, object]) -> QueueRules:
     rules.max_length = _number(table, "max-length", rules.max_length)
     rules.max_bytes = _number(table, "max-length-bytes", rules.max_bytes)
     rules.max_priority = min(PRIORITY_MAX, _number(table, "max-priority", rules.max_priority))
-    rules.delivery_limit = _number(table, "delivery-limit", rules.delivery_limit)
+    rules.delivery_limit = _delivery_limit(table)
     overflow = _value(table, "overflow")
     if overflow in OVERFLOW_NAMES:
         rules.overflow = OVERFLOW_NAMES.index(str(overflow))
@@ -35,8 +38,16 @@ def rules_from(table: Mapping[str, object]) -> QueueRules:
     if isinstance(routing_key, str):
         rules.dead_letter_key = routing_key
     rules.is_at_least_once = _value(table, "dead-letter-strategy") == AT_LEAST_ONCE
+    rules.is_deduplicated = table.get("x-message-deduplication") is True
     rules.is_single_active = _value(table, "single-active-consumer") is True
     return rules
+
+
+def _delivery_limit(table: Mapping[str, object]) -> int:
+    """NEVER where it is below 0, or where a classic queue says none."""
+    if _value(table, "delivery-limit") is None and _value(table, "queue-type") == QUORUM:
+        return QUORUM_DELIVERY_LIMIT
+    return _number(table, "delivery-limit", NEVER)
 
 
 def _value(table: Mapping[str, object], key: str) -> object:

@@ -29,6 +29,8 @@ def rules_in_words(rules: QueueRules) -> dict[str, str]:
             said[name] = text
     if rules.is_at_least_once:
         said["dead-letter-strategy"] = "at-least-once"
+    if rules.is_deduplicated:
+        said["message-deduplication"] = "true"
     if rules.is_single_active:
         said["single-active-consumer"] = "true"
     return said

@@ -8,12 +8,14 @@ table grows with what is unanswered and not with what was delivered since:
     len(entries) <= 2 * SPARSE_PLACES + 16 * count          whenever the list grows
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery
 
-SPARSE_PLACES = 1024
+SPARSE_PLACES: Final = 1024
 """Places a list may have whatever is in it."""
 
 
@@ -27,7 +29,7 @@ class Stamp:
         self.now_ns: i64 = now_ns
 
 
-STAMP_NS = 1_000_000_000
+STAMP_NS: Final = 1_000_000_000
 
 
 class UnackedTable:
@@ -50,7 +52,8 @@ class UnackedTable:
         tag: i64 = self.next_tag
         self.next_tag = tag + 1
         if self.count == 0:
-            self.entries.clear()
+            if self.entries:
+                self.entries.clear()
             self.head = 0
             self.base = tag + 1
         else:

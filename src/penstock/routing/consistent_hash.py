@@ -121,8 +121,9 @@ class ConsistentHashExchange(Exchange):
         key = binding.routing_key
         digits = key[1:] if key[:1] in ("-", "+") else key
         if not (digits.isascii() and digits.isdigit()):
+            said = f'"{key}"' if key else ""
             raise ChannelFault(
-                _PRECONDITION_FAILED, f'The binding key must be an integer: <<"{key}">>'
+                _PRECONDITION_FAILED, f"The binding key must be an integer: <<{said}>>"
             )
         if int(key) < 1:
             raise ChannelFault(_PRECONDITION_FAILED, "The binding key must be greater than 0")

@@ -1,6 +1,7 @@
 """The default exchange: every queue is bound to it by the queue's own name. COMPILED."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.routing.bindings import Binding
@@ -8,8 +9,8 @@ from penstock.routing.destination import Destination
 from penstock.routing.directory import QueueLookup
 from penstock.routing.exchange import Exchange
 
-DEFAULT_EXCHANGE_NAME = ""
-_ACCESS_REFUSED = 403
+DEFAULT_EXCHANGE_NAME: Final = ""
+_ACCESS_REFUSED: Final = 403
 
 
 class DefaultExchange(Exchange):

@@ -6,11 +6,12 @@ below, and each of them tells the `Topology`, so that no change can leave an old
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from penstock.routing.bindings import Binding, Bindings
 from penstock.routing.destination import Destination
 
-ALTERNATE_ARGUMENT = "alternate-exchange"
+ALTERNATE_ARGUMENT: Final = "alternate-exchange"
 
 
 class Topology:
@@ -36,6 +37,9 @@ class Topology:
     def queues_changed(self) -> None:
         """A name leads to another queue than before, or to none."""
         raise AssertionError("a topology must say what another queue changes")
+
+    def asked(self, exchange: "Exchange") -> None:
+        """`exchange` has matched a message and wants to hear when that is final: `settle`."""
 
     def words_of(self, key: str) -> list[str]:
         """The words of `key`, not to be changed; one that is asked for again may be remembered."""
@@ -160,6 +164,9 @@ class Exchange(Destination):
     ) -> None:
         """Append every destination whose binding matches; one may be appended more than once."""
         raise AssertionError(f"a {self.kind} exchange must say how it matches")
+
+    def settle(self) -> None:
+        """The match that it `asked` about is final; most ask nothing."""
 
     def check(self, binding: Binding) -> None:
         """Raise ChannelFault if this kind of exchange refuses `binding`; most take all."""

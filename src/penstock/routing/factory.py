@@ -1,18 +1,32 @@
 """Makes an exchange of the kind that a client or a definition names. COMPILED."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.routing.consistent_hash import CONSISTENT_HASH, ConsistentHashExchange
+from penstock.routing.deduplication import DEDUPLICATION, DeduplicationExchange
+from penstock.routing.delayed import DELAYED, DelayedExchange, inner_kind
 from penstock.routing.direct import DirectExchange
 from penstock.routing.exchange import Exchange
 from penstock.routing.fanout import FanoutExchange
 from penstock.routing.headers import HeadersExchange
+from penstock.routing.modulus_hash import MODULUS_HASH, ModulusHashExchange
 from penstock.routing.random_choice import RANDOM, RandomExchange
 from penstock.routing.topic import TopicExchange
 
-EXCHANGE_KINDS = ("direct", "fanout", "headers", "topic", CONSISTENT_HASH, RANDOM)
-_PRECONDITION_FAILED = 406
+EXCHANGE_KINDS: Final = (
+    "direct",
+    "fanout",
+    "headers",
+    "topic",
+    CONSISTENT_HASH,
+    RANDOM,
+    DELAYED,
+    DEDUPLICATION,
+    MODULUS_HASH,
+)
+_PRECONDITION_FAILED: Final = 406
 
 
 def check_kind(kind: str) -> None:
@@ -48,4 +62,13 @@ def make_exchange(
         return ConsistentHashExchange(name, durable, auto_delete, internal, arguments)
     if kind == RANDOM:
         return RandomExchange(name, durable, auto_delete, internal, arguments)
+    if kind == DEDUPLICATION:
+        return DeduplicationExchange(name, durable, auto_delete, internal, arguments)
+    if kind == MODULUS_HASH:
+        return ModulusHashExchange(name, durable, auto_delete, internal, arguments)
+    if kind == DELAYED:
+        inner = make_exchange(
+            inner_kind(arguments), name, durable, auto_delete, internal, arguments
+        )
+        return DelayedExchange(inner, name, durable, auto_delete, internal, arguments)
     return TopicExchange(name, durable, auto_delete, internal, arguments)

@@ -12,6 +12,7 @@ Source: RabbitMQ's headers exchange.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.routing.bindings import Binding
@@ -19,8 +20,8 @@ from penstock.routing.canonical import is_same_value
 from penstock.routing.destination import Destination
 from penstock.routing.exchange import Exchange
 
-MATCH_ARGUMENT = "x-match"
-_PRECONDITION_FAILED = 406
+MATCH_ARGUMENT: Final = "x-match"
+_PRECONDITION_FAILED: Final = 406
 
 
 class HeadersRule:

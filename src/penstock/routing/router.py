@@ -60,6 +60,7 @@ class Router(Topology):
     """
 
     __slots__ = (
+        "_asked",
         "_exchanges",
         "_headers_answers",
         "_headers_epoch",
@@ -82,6 +83,7 @@ class Router(Topology):
         self._sources: dict[Destination, dict[Exchange, None]] = {}
         self._key = ""
         self._words: list[str] = []
+        self._asked: list[Exchange] = []
         self._headers_exchanges = 0
         self.property_exchanges = 0
         self._headers_answers: dict[Exchange, bool] = {}
@@ -104,6 +106,8 @@ class Router(Topology):
         headers: may be None while `needs_headers(exchange)` is False.
         """
         found: list[Destination] = []
+        if self._asked:
+            self._asked.clear()
         _match(exchange, routing_keys, headers, found)
         if found:
             if exchange.links:
@@ -114,6 +118,16 @@ class Router(Topology):
         if exchange.alternate is not None:
             return self._walk(exchange, routing_keys, headers, found)
         return found
+
+    def settle(self) -> None:
+        """The message of the last `route` was accepted: exchanges may remember it."""
+        for exchange in self._asked:
+            exchange.settle()
+        self._asked.clear()
+
+    def asked(self, exchange: Exchange) -> None:
+        """Hear from `exchange` that it wants to be told if this route is final."""
+        self._asked.append(exchange)
 
     def needs_headers(self, exchange: Exchange) -> bool:
         """True if routes from `exchange` may depend on headers, so that they need decoding and

@@ -15,9 +15,9 @@ whatever the patterns, where trying each "#" on its own would be exponential in 
 A "#" at the end of a pattern takes all that may follow: it gives its destinations when it is first
 reached and never enters the frontier.
 
-As long as a key has reached one node alone, which is so along most tries, there is no frontier: the
-node moves by itself, and the walk begins where a word leads to two nodes or to a "#" inside a
-pattern.
+Without a "#" inside a pattern no node can be reached by two ways, so there is no need of a
+frontier: the trie is descended as any other, and the walk begins only at a node behind which such a
+"#" stands, for what is behind that node.
 """
 
 from collections.abc import Mapping
@@ -118,34 +118,42 @@ class TopicExchange(Exchange):
         """Append the destinations of all patterns that match; one twice if two patterns match."""
         topology = self._topology
         words = words_of(routing_key) if topology is None else topology.words_of(routing_key)
+        self._descend(self._root, words, 0, found)
+
+    def _descend(
+        self, start: TopicNode, words: list[str], begin: i64, found: list[Destination]
+    ) -> None:
+        """Append what the patterns through `start` give for the words from `begin` on."""
         count: i64 = len(words)
-        position: i64 = 0
-        node = self._root
+        position: i64 = begin
+        node = start
         while True:
             hash_node = node.hash
-            if hash_node is not None and not hash_node.is_end():
-                break
-            following = node.star
-            if position < count and node.children is not None:
-                child = node.children.get(words[position])
-                if child is not None:
-                    if following is not None:
-                        break
-                    following = child
-            if hash_node is not None and hash_node.targets is not None:
-                hash_node.targets.give(found)
-            position += 1
-            if position > count:
+            if hash_node is not None:
+                if not hash_node.is_end():
+                    self._walk(node, words[position:] if position > 0 else words, found)
+                    break
+                if hash_node.targets is not None:
+                    hash_node.targets.give(found)
+            if position == count:
                 if node.targets is not None:
                     node.targets.give(found)
-                self.nodes_visited += position
-                return
-            if following is None:
-                self.nodes_visited += position
-                return
-            node = following
-        self.nodes_visited += position
-        self._walk(node, words[position:] if position > 0 else words, found)
+                break
+            star = node.star
+            children = node.children
+            if children is not None:
+                child = children.get(words[position])
+                if child is not None:
+                    position += 1
+                    if star is not None:
+                        self._descend(star, words, position, found)
+                    node = child
+                    continue
+            if star is None:
+                break
+            node = star
+            position += 1
+        self.nodes_visited += position - begin + 1
 
     def _walk(self, start: TopicNode, words: list[str], found: list[Destination]) -> None:
         """Append what the patterns through `start` give for the `words` behind it."""

@@ -3,15 +3,17 @@
 host = "127.0.0.1"        port = 5672        profile = "penstock"
 [[users]]                 name = "app"       password = "..."
 [[rates]]                 user = "app"       messages = 500      bytes = 1000000
+[[policies]]              name = "short"     pattern = "^logs"   definition = { max-length = 1000 }
 """
 
 import tomllib
 from dataclasses import fields
 from pathlib import Path
 
-from penstock.base.config import AlarmAction, Config, RateRow, UserConfig
+from penstock.base.config import AlarmAction, Config, EntryLimits, RateRow, UserConfig
 from penstock.base.errors import OperatorError
 from penstock.base.limits import LIMITS, RATE_CONNECTION_MESSAGES
+from penstock.base.policy import Policy, policy_from
 
 _BOUNDS = {limit.name: limit for limit in LIMITS}
 
@@ -36,6 +38,10 @@ def read_config(path: str) -> Config:
             values[key] = _alarm_actions(path, value)
         elif key == "rates":
             values[key] = _rates(path, value)
+        elif key in ("policies", "operator_policies"):
+            values[key] = _policies(path, key, value)
+        elif key in ("vhost_limits", "user_limits"):
+            values[key] = _entry_limits(path, key, value)
         elif key == "vhosts":
             values[key] = _names(path, key, value)
         else:
@@ -104,6 +110,39 @@ def _rates(path: str, value: object) -> tuple[RateRow, ...]:
             )
         pattern = table[scopes[0]]
         rows.append(RateRow(scopes[0], pattern, table.get("messages", 0), table.get("bytes", 0)))
+    return tuple(rows)
+
+
+def _policies(path: str, key: str, value: object) -> tuple[Policy, ...]:
+    """What a policy may say is said by broker/policies, of every way to give one."""
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise OperatorError(f"{path}: {key} must be written as [[{key}]] tables")
+    policies: dict[tuple[str, str], Policy] = {}
+    for one in value:
+        try:
+            policy = policy_from(one)
+        except OperatorError as error:
+            raise OperatorError(f"{path}: a [[{key}]] table: {error}") from error
+        if (policy.vhost, policy.name) in policies:
+            raise OperatorError(
+                f"{path}: two [[{key}]] tables are called '{policy.name}' in vhost "
+                f"'{policy.vhost}'; give each a name of its own"
+            )
+        policies[policy.vhost, policy.name] = policy
+    return tuple(policies.values())
+
+
+def _entry_limits(path: str, key: str, value: object) -> tuple[EntryLimits, ...]:
+    """Each table names its vhost or user. Which limits there are is said by broker/entry_limits."""
+    kind = key.removesuffix("_limits")
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise OperatorError(f"{path}: {key} must be written as [[{key}]] tables")
+    rows = []
+    for one in value:
+        name = one.get(kind)
+        if not isinstance(name, str):
+            raise OperatorError(f"{path}: every [[{key}]] table names its {kind}, a string")
+        rows.append(EntryLimits(kind, name, {k: v for k, v in one.items() if k != kind}))
     return tuple(rows)
 
 

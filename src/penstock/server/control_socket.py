@@ -1,7 +1,7 @@
 """The control socket: a local stream socket that answers questions about the running broker.
 
 One JSON object per line in, one out: {"op": "why", "kind": "connection", "name": "..."}.
-The file is readable by its owner alone. Requests are bounded at 64 KiB, clients at 16.
+The file is readable by its owner alone. Requests and clients are bounded, see limits.
 """
 
 import asyncio
@@ -12,9 +12,8 @@ from pathlib import Path
 import msgspec
 
 from penstock.base.errors import OperatorError
-from penstock.base.limits import CONTROL_CLIENTS
+from penstock.base.limits import CONTROL_CLIENTS, CONTROL_REQUEST_BYTES
 
-REQUEST_BYTES_MAX = 65_536
 ANSWER_S = 10.0
 
 Answer = Callable[[dict[str, object]], dict[str, object]]
@@ -38,7 +37,7 @@ class ControlSocket:
             before = os.umask(0o177)
             try:
                 self.server = await asyncio.start_unix_server(
-                    self._serve, str(self.path), limit=REQUEST_BYTES_MAX
+                    self._serve, str(self.path), limit=CONTROL_REQUEST_BYTES.default
                 )
             finally:
                 os.umask(before)

@@ -17,7 +17,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import INCIDENTS_KEPT
 from penstock.broker.broker import Broker
 from penstock.broker.view_memory import ViewMemory
-from penstock.broker.views import each_snapshot
+from penstock.broker.views import snapshot_steps
 from penstock.server.record_writer import RecordWriter
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.freezing import Freezer
@@ -72,9 +72,8 @@ class FlightDeck:
         self.longest_slice_ns = 0
         self._memory = ViewMemory()
         self._kept_count = 0
-        self._walk: Iterator[ActorSnapshot] | None = None
+        self._steps: Iterator[None] | None = None
         self._round_ns = 0
-        self._also: Taker | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     # -- rounds ----------------------------------------------------------------------------------
@@ -82,38 +81,45 @@ class FlightDeck:
     def tick(self, also: Taker | None = None) -> None:
         """Once a second: begin a round; `also` is given every snapshot of it too. The first slice
         is taken at once, which is the whole round of a small broker."""
-        if self._walk is not None:
+        if self._steps is not None:
             self.skipped += 1
             return
         self._round_ns = self.broker.clock.monotonic_ns()
-        # Samples for event files are to be of this second, every one.
-        self._walk = each_snapshot(self.broker, self._memory if also is None else None)
-        self._also = also
-        self.history.begin(self._round_ns)
+        self._steps = self._round(also)
         self._slice()
 
-    def _slice(self) -> None:
-        walk = self._walk
-        assert walk is not None, "slices are taken of a round"
-        clock = self.broker.clock
-        begin_ns = now_ns = clock.monotonic_ns()
-        try:
-            while now_ns - begin_ns < SLICE_NS:
-                snapshot = next(walk, None)
-                if snapshot is None:
-                    self._walk = None
-                    break
+    def _round(self, also: Taker | None) -> Iterator[None]:
+        """Everything a round is, in short steps."""
+        self.history.begin(self._round_ns)
+        # Samples for event files are to be of this second, every one.
+        memory = self._memory if also is None else None
+        for snapshot in snapshot_steps(self.broker, memory):
+            if snapshot is not None:
                 self.history.take(snapshot)
                 self.freezer.take(snapshot)
-                if self._also is not None:
-                    self._also(snapshot)
-                now_ns = clock.monotonic_ns()
+                if also is not None:
+                    also(snapshot)
+            yield None
+        yield from self.history.ending()
+
+    def _slice(self) -> None:
+        steps = self._steps
+        assert steps is not None, "slices are taken of a round"
+        clock = self.broker.clock
+        begin_ns = clock.monotonic_ns()
+        is_over = True
+        try:
+            for _ in steps:
+                if clock.monotonic_ns() - begin_ns >= SLICE_NS:
+                    is_over = False
+                    break
         except Exception:
             # The round is given up; the next one begins anew.
-            self._walk = None
+            self._steps = None
             raise
         self.longest_slice_ns = max(self.longest_slice_ns, clock.monotonic_ns() - begin_ns)
-        if self._walk is None:
+        if is_over:
+            self._steps = None
             self._end()
         else:
             self._timer = self.loop.call_later(GAP_S, self._again)
@@ -125,7 +131,6 @@ class FlightDeck:
             self.broker.log.error("a round of the flight recorder failed", error)
 
     def _end(self) -> None:
-        self.history.end()
         self.rounds += 1
         why = self.freezer.end(self._round_ns)
         if why != "" and INCIDENTS_KEPT.default > 0:

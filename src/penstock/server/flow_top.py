@@ -10,7 +10,7 @@ from typing import Final
 from penstock.broker.broker import Broker
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.explain import explain
-from penstock.telemetry.roots import ack_time_ns, queue_detail
+from penstock.telemetry.taking import ack_time_ns, queue_detail
 from penstock.telemetry.words import called, name_of
 
 SORTS: Final = ("blocked", "rate", "name")

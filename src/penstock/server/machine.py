@@ -1,21 +1,11 @@
-"""The machine as the broker sees it: its clocks, its chance, and its memory."""
+"""The machine as the broker sees it: its chance, and its memory. Its clocks: see clock."""
 
 import os
 import secrets
-import time
 
 import psutil
 
 from penstock.base.chance import Chance
-from penstock.base.clock import Clock
-
-
-class SystemClock(Clock):
-    def monotonic_ns(self) -> int:
-        return time.monotonic_ns()
-
-    def wall_ns(self) -> int:
-        return time.time_ns()
 
 
 class SystemChance(Chance):

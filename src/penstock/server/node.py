@@ -5,6 +5,7 @@ import gc
 import signal
 import sys
 import time
+from collections.abc import Callable
 from uuid import uuid4
 
 from penstock.base.config import Config
@@ -17,14 +18,16 @@ from penstock.broker.views import actor_snapshots
 from penstock.flow.disk_polling import POLL_MS_MAX
 from penstock.protocol.methods import ConnectionClose
 from penstock.protocol.methods.codec import method_frame
+from penstock.server.clock import SystemClock
 from penstock.server.control_client import control_path
 from penstock.server.control_socket import ControlSocket
 from penstock.server.due_timer import DueTimer
 from penstock.server.event_files import EventFile
 from penstock.server.flight_deck import FlightDeck
+from penstock.server.keeping import Keeping
 from penstock.server.listener import Listener
 from penstock.server.log_lines import LineLog
-from penstock.server.machine import SystemChance, SystemClock
+from penstock.server.machine import SystemChance
 from penstock.server.patience import OutputPatience
 from penstock.server.poller import make_poller
 from penstock.server.questions import Questions
@@ -59,6 +62,9 @@ class Node:
         self.boot_id = uuid4().hex[:12]
         self.flight = FlightDeck(self.broker, loop, self.boot_id)
         self.history = self.flight.history
+        self.keeping: Keeping | None = None
+        self.failure: OperatorError | None = None
+        self.on_failure: Callable[[], None] | None = None
         self.listener: Listener | None = None
         self.control: ControlSocket | None = None
         self.events: EventFile | None = None
@@ -71,6 +77,10 @@ class Node:
     async def start(self) -> None:
         """Open everything. Raises: OperatorError."""
         config = self.config
+        if config.data_dir != "":
+            self.keeping = Keeping(
+                config.data_dir, self.boot_id, self.broker, self.loop, self._run_soon
+            )
         if config.events_dir != "":
             self.events = EventFile(
                 config.events_dir, self.boot_id, self.clock, self.broker.recorder
@@ -129,9 +139,17 @@ class Node:
         self.broker.watch_hops(now_ns)
         self.broker.care.tick(now_ns)
         self.patience.forget_gone(self.broker.connections)
+        self._look_at_keeping()
         self._collect_garbage()
         self.flight.tick(None if self.events is None else self.events.sample_one)
         self.poller.request()
+
+    def _look_at_keeping(self) -> None:
+        """A disk that has failed is the end: what it has can no longer be known."""
+        if self.keeping is not None and self.failure is None:
+            self.failure = self.keeping.tick()
+            if self.failure is not None and self.on_failure is not None:
+                self.on_failure()
 
     def _collect_garbage(self) -> None:
         """A connection is a cycle of objects, and the collector looks at old objects almost never:
@@ -233,6 +251,10 @@ class Node:
         if self.events is not None:
             self.events.sample(actor_snapshots(self.broker))
             self.events.close()
+        if self.keeping is not None:
+            lost = self.keeping.close()
+            if lost > 0:
+                self.log.warning(f"{lost} changes to queues, exchanges and bindings are not kept")
 
 
 async def serve(config: Config, announce: object) -> None:
@@ -240,6 +262,7 @@ async def serve(config: Config, announce: object) -> None:
     loop = asyncio.get_running_loop()
     node = Node(config, loop, LineLog(sys.stderr, SystemClock()))
     asked = asyncio.Event()
+    node.on_failure = asked.set
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, asked.set)
     try:
@@ -257,3 +280,5 @@ async def serve(config: Config, announce: object) -> None:
     announce(node)
     await asked.wait()
     await node.stop()
+    if node.failure is not None:
+        raise node.failure

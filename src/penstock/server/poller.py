@@ -16,31 +16,32 @@ that messages arriving together leave together; a single message leaves at once.
 import asyncio
 import select
 import socket
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.scheduler import NO_STOP, Scheduler
 
-SLICE_NS = 5_000_000
+SLICE_NS: Final = 5_000_000
 """The loop gets its turn after this long."""
 
-LINGER_S = 0.001
+LINGER_S: Final = 0.001
 """Having served somebody, wait this long for more before going back to the loop: in a conversation
 the next message costs one system call then, and no iteration of the loop."""
 
-GATHER_NS = 200_000
-BIAS = 2
+GATHER_NS: Final = 200_000
+BIAS: Final = 2
 """RabbitMQ's CONSUMER_BIAS_RATIO (5.2): publishers keep at least half the rate of deliveries."""
-BIAS_GATHER_NS = 2_000_000
+BIAS_GATHER_NS: Final = 2_000_000
 """Longest reading on without sending, to catch up with deliveries."""
-BACKLOG_NS = 20_000_000
+BACKLOG_NS: Final = 20_000_000
 """A publisher whose socket was full so lately is about to fill it again."""
-BIAS_BYTES = 262_144
+BIAS_BYTES: Final = 262_144
 """How much either side may be ahead, so that nothing long past is made up for."""
-EVENTS_PER_POLL = 256
-READ = 1
-WRITE = 4
-GONE = 0x18
+EVENTS_PER_POLL: Final = 256
+READ: Final = 1
+WRITE: Final = 4
+GONE: Final = 0x18
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

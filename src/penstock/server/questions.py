@@ -1,11 +1,14 @@
-"""What the control socket answers: why, status, flow, queues, the flight recorder."""
+"""What the control socket answers: why, status, flow, queues, policies, limits, flight records."""
 
 from collections.abc import Callable
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
 from penstock.server.flight_deck import FlightDeck
+from penstock.server.questions_definitions import DefinitionQuestions
 from penstock.server.questions_flow import FlowQuestions
+from penstock.server.questions_limits import LimitQuestions
+from penstock.server.questions_policies import PolicyQuestions
 from penstock.server.questions_queues import QueueQuestions
 from penstock.server.questions_record import RecordQuestions
 from penstock.telemetry.asking import Question, ask_why
@@ -20,6 +23,9 @@ class Questions:
         self.records = RecordQuestions(deck)
         self.flow = FlowQuestions(broker, self.history.over, run_soon)
         self.queues = QueueQuestions(broker, self.history.over, run_soon)
+        self.policies = PolicyQuestions(broker, run_soon)
+        self.limits = LimitQuestions(broker)
+        self.definitions = DefinitionQuestions(broker, run_soon)
 
     def answer(self, request: dict[str, object]) -> dict[str, object]:
         """Raises: OperatorError for a question it does not know."""
@@ -32,11 +38,17 @@ class Questions:
             return self.flow.answer(request)
         if op == "queues":
             return self.queues.answer(request)
+        if op == "policies":
+            return self.policies.answer(request)
+        if op == "limits":
+            return self.limits.answer(request)
+        if op == "definitions":
+            return self.definitions.answer(request)
         if op == "record":
             return self.records.record(request)
         if op == "events":
             return self.records.events(request)
-        known = "why, status, flow, queues, record, events"
+        known = "why, status, flow, queues, policies, limits, definitions, record, events"
         raise OperatorError(f"unknown question {op!r}; one of: {known}")
 
     def _why(self, request: dict[str, object]) -> dict[str, object]:

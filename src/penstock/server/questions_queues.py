@@ -11,6 +11,8 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
 from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_kinds import type_in_words
+from penstock.queues.applied import names_of
 from penstock.queues.rules import DROP_NAMES, QueueRules
 from penstock.queues.rules_words import rules_in_words
 from penstock.telemetry.actor_window import ActorWindow
@@ -20,6 +22,7 @@ WINDOW_S: Final = 10.0
 SORTS: Final = ("ready", "bytes", "rate", "name")
 NO_RULES: Final = QueueRules()
 LETTER_WORDS: Final = {
+    "released": "released",
     "dead_lettered": "",
     "dead_letter_dropped": "lost: ",
     "dead_letter_escapes": "forced",
@@ -119,6 +122,7 @@ def row_of(actor: QueueActor, window: ActorWindow | None) -> dict[str, object]:
         "out_rate": rates.get("delivered", 0.0),
         "is_durable": actor.durable,
         "rules": rules_of(actor),
+        **policies_of(actor),
         "drops": {} if ruling is None else drops_of(ruling.drops),
         "dead_letters": letters_of(actor),
     }
@@ -130,7 +134,21 @@ def rules_of(actor: QueueActor) -> dict[str, str]:
     said = rules_in_words(NO_RULES if ruling is None else ruling.rules)
     if actor.choice is not None and actor.choice.is_single:
         said["single-active-consumer"] = "true"
+    kind = type_in_words(actor.arguments)
+    if kind != "":
+        said["queue-type"] = kind
     return said
+
+
+def policies_of(actor: QueueActor) -> dict[str, object]:
+    """The policies `actor` goes by, in the names of RabbitMQ's management interface."""
+    applied = actor.applied
+    policy, operator = names_of(applied)
+    return {
+        "policy": policy,
+        "operator_policy": operator,
+        "effective_policy_definition": {} if applied is None else dict(applied.definition),
+    }
 
 
 def drops_of(counts: list[int]) -> dict[str, int]:

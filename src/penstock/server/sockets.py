@@ -6,6 +6,7 @@ the connection's closed gate keeps out, so short stops cost no system call.
 """
 
 import socket
+from typing import Final
 
 from penstock.broker.broker import Broker
 from penstock.broker.output import Output, OutputLine
@@ -14,10 +15,10 @@ from penstock.broker.shell import Shell
 from penstock.server.patience import unsent_bytes, watch_host
 from penstock.server.poller import READ, WRITE, Poller, Watched
 
-READ_BYTES = 65_536
+READ_BYTES: Final = 65_536
 """One read: the quantum of fairness between connections."""
 
-PIECES_PER_SEND = 256
+PIECES_PER_SEND: Final = 256
 """Pieces handed to one sendmsg; the system's own limit is 1024."""
 
 

@@ -17,8 +17,8 @@ class MachineSurroundings(Surroundings):
     """run_soon: have ready actors take their turns."""
 
     def __init__(self, config: Config, log: Log, run_soon: Callable[[], None]) -> None:
-        # Until messages are stored somewhere, the current directory stands for it.
-        folder = Path(config.disk_dir) if config.disk_dir != "" else Path.cwd()
+        # In memory nothing is stored anywhere, and the current directory stands for it.
+        folder = Path(config.disk_dir or config.data_dir or Path.cwd())
         self.disk_dir = str(folder)
         self.log = log
         self.run_soon = run_soon

@@ -34,6 +34,7 @@ from penstock.flow.gate import Gate
 from penstock.queues.consumers import REASON_STANDBY, Consumer
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.faults import LawBroken
+from penstock.simulation.keeping import check_store
 from penstock.simulation.ledger_checks import LedgerLaws
 from penstock.simulation.letter_checks import is_waiting_for_letters
 from penstock.simulation.watch import Watch
@@ -71,6 +72,8 @@ class Laws:
         for vhost in broker.vhosts.values():
             for queue in vhost.queues.values():
                 self._check_queue(queue, now_ns)
+        for store in broker.stores.stores.values():
+            check_store(store)
         self._ledger.check_step()
         self._watch.look(now_ns)
         self._check_alarms()

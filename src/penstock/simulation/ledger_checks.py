@@ -12,6 +12,7 @@ pages          a page that is closed has something left, or is not listed any mo
 
 from penstock.base.cause import Cause
 from penstock.broker.broker import Broker
+from penstock.broker.dead_lane import Carrier
 from penstock.broker.lane import Lane
 from penstock.broker.reader import Connection
 from penstock.flow.account import REASON, Account
@@ -38,6 +39,11 @@ class LedgerLaws:
             for queue in vhost.queues.values():
                 for cause, size in letters_to(queue):
                     add(debts, cause, 1, size)
+        for store in self.broker.stores.stores.values():
+            for parcel in store.parcels():
+                # Letters are charged to their own causes, one by one.
+                if not isinstance(parcel.origin, Carrier):
+                    add(debts, parcel.origin, int(parcel.count), int(parcel.bytes))
         pages: list[Account] = []
         collect(self.broker.node_account, pages)
         messages = bytes_ = stored_bytes = 0

@@ -26,6 +26,7 @@ from penstock.simulation.deeds import (
     some_time,
     stop,
 )
+from penstock.simulation.delays import delays
 from penstock.simulation.dice import Dice
 from penstock.simulation.fan_out import fan_out_nine
 from penstock.simulation.faults import LawBroken, SimulationFailed
@@ -254,6 +255,7 @@ SCENARIOS: Final[Mapping[str, Callable[[World], None]]] = MappingProxyType(
         "alarm_storm": alarm_storm,
         "rate_limits": rate_limits,
         "dead_letters": dead_letters,
+        "delays": delays,
         "ruled_queues": ruled_queues,
         "random_graph": random_graph,
     }

@@ -14,6 +14,7 @@ from functools import partial
 
 from penstock.base.config import Config
 from penstock.broker.broker import Broker, Log
+from penstock.broker.delay_store import DelayStore
 from penstock.broker.reader import PHASE_OPEN
 from penstock.flow.profile import Profile
 from penstock.simulation.books import Books, Identity
@@ -252,7 +253,9 @@ class World(TurnWatcher):
             queue.name
             for vhost in self.broker.vhosts.values()
             for queue in vhost.queues.values()
-            if queue.messages.ready_count() > 0 and not queue.consumers
+            if queue.messages.ready_count() > 0
+            and not queue.consumers
+            and not isinstance(queue, DelayStore)
         ]
         if lonely:
             self.connect(*(Consuming(Habit(name, prefetch=50)) for name in lonely))

@@ -41,8 +41,16 @@ STORED: Final = "stored:"
 OWED: Final = "owed:"
 """Prefix of the bytes of an account that wait for the socket of a connection."""
 
+DROPPED: Final = "dropped:"
+"""Prefix of the messages a queue has given up, by reason, cumulative too; so are LOST ones."""
+
+LOST: Final = "dead_letter_dropped:"
+"""Prefix of its dead letters that went nowhere, by reason."""
+
 MAILBOX: Final = "mailbox"
 """Messages that were handed to a queue and that it has not taken."""
+
+_COUNTED: Final = (SENT, DROPPED, LOST)
 
 MAIL_SHARE: Final = "mail_share"
 """In numbers of a window: share, 0..1, of its rounds in which there was a MAILBOX."""
@@ -121,7 +129,7 @@ def difference(
     rates = {
         name: per_second(value - old.numbers.get(name, 0.0), window_ns)
         for name, value in new.numbers.items()
-        if name in COUNTER_NAMES or name.startswith(SENT)
+        if name in COUNTER_NAMES or name.startswith(_COUNTED)
     }
     return ActorWindow(
         new.actor,

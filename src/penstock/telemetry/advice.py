@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.explanation import Cause, Part
 from penstock.telemetry.neighbours import consumers_on
-from penstock.telemetry.roots import ack_time_ns, consumer_trouble, debt_of, state_share
+from penstock.telemetry.roots import debt_of, state_share
+from penstock.telemetry.taking import ack_time_ns, consumer_trouble
 from penstock.telemetry.words import amount, called, duration, percent, rate, size
 
 
@@ -25,6 +26,8 @@ def advise(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
         return _about_rate(cause)
     if cause.reason == "debt":
         return _about_debt(cause, windows)
+    if cause.reason == "delay":
+        return _about_delay(who, window)
     if cause.reason == "consumer":
         return _about_consumer(who, window)
     if window is None:
@@ -98,6 +101,16 @@ def _about_rate(cause: Cause) -> tuple[str, ...]:
     return (
         f"raise the limit if this load is meant to pass{detail}: penstock flow set {key}=1000/s",
         "spread the publishing over time: what comes in bursts waits, and nothing is lost",
+    )
+
+
+def _about_delay(who: str, window: ActorWindow | None) -> tuple[str, ...]:
+    overdue_for = "" if window is None else window.labels.get("overdue_for", "")
+    if overdue_for != "":
+        return (f"see why {called(overdue_for)} takes nothing: penstock why {called(overdue_for)}",)
+    return (
+        f"delay less, or spread what is delayed over more exchanges than {who}",
+        "raise delayed_messages_max or delayed_bytes_max if there is memory for so many",
     )
 
 

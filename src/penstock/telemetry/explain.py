@@ -20,19 +20,23 @@ from penstock.telemetry.explanation import (
     Link,
     Part,
 )
+from penstock.telemetry.full_queue import with_limit
 from penstock.telemetry.neighbours import loads, sharing
+from penstock.telemetry.notes import about_mixture, mixture_on, notes_on, unmix
 from penstock.telemetry.render import render
 from penstock.telemetry.roots import (
     connection_of,
-    consumer_detail,
-    consumer_trouble,
     dominant_state,
-    held_share,
     name_cause,
-    queue_detail,
     state_share,
 )
 from penstock.telemetry.subjects import KINDS, find, nobody_called
+from penstock.telemetry.taking import (
+    consumer_detail,
+    consumer_trouble,
+    held_share,
+    queue_detail,
+)
 from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 
 __all__ = ["KINDS", "explain", "render"]
@@ -106,6 +110,7 @@ def _explain_actor(
         longest_ns=window.longest_ns,
         held_ns=held_ns,
         causes=tuple(causes),
+        notes=tuple(f"{called(window.actor)} {note}" for note in notes_on(window)),
     )
     if not is_throttled or not causes:
         return plain
@@ -125,6 +130,9 @@ def _with_surroundings(
     hit = {part.name for part in victims}
     loaded, owners, owned = loads(first, windows)
     shared = sharing(plain.subject, windows)
+    mixture = mixture_on(first, windows)
+    unmixed = () if mixture is None else (unmix(mixture),)
+    apart = part_company(plain.subject, shared, windows)
     return replace(
         plain,
         chain=_chain(first, stays, windows),
@@ -138,9 +146,8 @@ def _with_surroundings(
         owners=owners,
         owned=owned,
         shared=shared,
-        suggestions=(*advise(first, windows), *part_company(plain.subject, shared, windows))[
-            :SUGGESTIONS_MAX
-        ],
+        suggestions=(*unmixed, *advise(first, windows), *apart)[:SUGGESTIONS_MAX],
+        notes=plain.notes if mixture is None else (*plain.notes, about_mixture(mixture)),
     )
 
 
@@ -156,7 +163,7 @@ def _merge(stays: list[Stay], windows: Mapping[str, ActorWindow]) -> list[Cause]
             path = (*(step.who for step in stay.path), stay.path[-1].peer)
             if path[-1] == path[-2]:
                 path = path[:-1]
-            known = Cause(stay.root, reason, detail, 0, 0.0, path)
+            known = Cause(stay.root, reason, with_limit(detail, stay, windows), 0, 0.0, path)
         ns = known.ns + stay.ns
         merged[key] = Cause(known.root, reason, known.detail, ns, ns / total_ns, known.path)
     return sorted(merged.values(), key=lambda cause: (-cause.ns, cause.root, cause.reason))

@@ -76,7 +76,8 @@ class Explanation:
     their window it took; victims_more: how many beside those; unaffected: connections that were
     not throttled; loaded: the actor whose load `owners` share, or ""; owned: what is shared:
     STORED_NOW, OUTSTANDING, SENT_NOW or SENT_EVER.
-    suggestions: at most three, best first; text: the verdict in a sentence.
+    notes: what else is known of the subject, each a sentence; suggestions: at most three, best
+    first; text: the verdict in a sentence.
     """
 
     subject: str
@@ -100,6 +101,7 @@ class Explanation:
     shared: tuple[Part, ...] = ()
     suggestions: tuple[str, ...] = ()
     close_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def exit_status(self) -> int:
         """For a command: 3 throttled, 2 no such actor, 0 otherwise."""

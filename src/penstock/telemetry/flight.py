@@ -6,7 +6,7 @@ frozen, so both hold the same objects. A window is answered by the fine history 
 reaches back far enough, since that is the one whose ends fit best.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,9 +68,14 @@ class FlightHistory:
 
     def end(self) -> None:
         """The round is complete."""
-        self.fine.end()
+        for _ in self.ending():
+            pass
+
+    def ending(self) -> Iterator[None]:
+        """The same in steps; see WindowHistory.ending."""
+        yield from self.fine.ending()
         if self._is_coarse:
-            self.coarse.end()
+            yield from self.coarse.ending()
 
     def oldest_ns(self) -> int | None:
         """How far back anything is known; None before the first round."""

@@ -22,6 +22,8 @@ class Freezer:
     def __init__(self) -> None:
         self._before: dict[str, tuple[int, int, float]] = {}
         self._now: dict[str, tuple[int, int, float]] = {}
+        self._publishers = 0
+        self._throttled = 0
         self._alarms: set[str] = set()
         self._alarms_before: set[str] = set()
         self._many_since_ns: int | None = None
@@ -33,16 +35,20 @@ class Freezer:
         if snapshot.kind == "alarm":
             self._alarms.add(snapshot.actor)
         elif snapshot.kind == "conn":
-            self._now[snapshot.actor] = (
+            now = (
                 snapshot.taken_ns,
                 snapshot.blocked.blocked_ns,
                 snapshot.numbers.get("published", 0.0),
             )
+            self._now[snapshot.actor] = now
+            # Here and not at the end, which is one step however many connections there are.
+            self._count(self._before.pop(snapshot.actor, None), now)
 
     def end(self, now_ns: int) -> str:
         """The round that began at `now_ns` is complete: why to keep a copy, "" for not."""
         rung = sorted(self._alarms - self._alarms_before)
-        publishers, throttled = self._count()
+        publishers, throttled = self._publishers, self._throttled
+        self._publishers = self._throttled = 0
         self._before, self._now = self._now, {}
         self._alarms_before, self._alarms = self._alarms, set()
         why = self._long_throttled(now_ns, publishers, throttled)
@@ -54,20 +60,18 @@ class Freezer:
         self._is_many_copied = self._many_since_ns is not None
         return why
 
-    def _count(self) -> tuple[int, int]:
-        """Connections that published or were held since the round before, and the throttled."""
-        publishers = throttled = 0
-        for actor, (taken_ns, blocked_ns, published) in self._now.items():
-            before = self._before.get(actor)
-            if before is None or before[0] >= taken_ns or before[1] > blocked_ns:
-                continue
-            held_ns = blocked_ns - before[1]
-            if held_ns == 0 and published <= before[2]:
-                continue
-            publishers += 1
-            if held_ns >= THROTTLED_SHARE * (taken_ns - before[0]):
-                throttled += 1
-        return publishers, throttled
+    def _count(self, before: tuple[int, int, float] | None, now: tuple[int, int, float]) -> None:
+        """Count a connection that published or was held since the round before, and whether it was
+        throttled."""
+        taken_ns, blocked_ns, published = now
+        if before is None or before[0] >= taken_ns or before[1] > blocked_ns:
+            return
+        held_ns = blocked_ns - before[1]
+        if held_ns == 0 and published <= before[2]:
+            return
+        self._publishers += 1
+        if held_ns >= THROTTLED_SHARE * (taken_ns - before[0]):
+            self._throttled += 1
 
     def _long_throttled(self, now_ns: int, publishers: int, throttled: int) -> str:
         if publishers == 0 or throttled <= THROTTLED_MANY * publishers:

@@ -17,6 +17,7 @@ _AT_ROOT: Final = {
     "socket": "waits for its peer to read",
     "stuck": "does not take its messages",
     "slow": "takes its messages slowly",
+    "delay": "is full of messages that are not due",
     "credit": "has little to do, its credit is too small",
     "debt": "has too much outstanding",
     "rate": "is reached",
@@ -33,7 +34,7 @@ def render(explanation: Explanation) -> str:
     Plain characters only, so that it reads the same in a terminal, a log and an issue.
     """
     if explanation.state != THROTTLED:
-        return plain(_label(explanation, explanation.text))
+        return plain("\n".join([_label(explanation, explanation.text), *_notes(explanation)]))
     lines = [_headline(explanation), ""]
     lines += _because(explanation)
     others = _others(explanation.causes[1:])
@@ -42,6 +43,8 @@ def render(explanation: Explanation) -> str:
     after = _around(explanation)
     if after:
         lines += ["", *after]
+    if explanation.notes:
+        lines += ["", *_notes(explanation)]
     if explanation.suggestions:
         lines.append("")
         lines += [f" try       {suggestion}" for suggestion in explanation.suggestions]
@@ -54,6 +57,10 @@ def plain(text: str) -> str:
     if text.replace("\n", "").isprintable():
         return text
     return "".join(one if one.isprintable() or one == "\n" else "?" for one in text)
+
+
+def _notes(explanation: Explanation) -> list[str]:
+    return [f" note      {note}" for note in explanation.notes]
 
 
 def _label(explanation: Explanation, text: str) -> str:

@@ -9,8 +9,12 @@ from typing import Final
 
 from penstock.telemetry.actor_window import MAIL_SHARE, MAILBOX, OWED, ActorWindow
 from penstock.telemetry.blame import Stay
-from penstock.telemetry.explanation import THROTTLED_SHARE
-from penstock.telemetry.rates import NS_PER_S
+from penstock.telemetry.taking import (
+    consumer_detail,
+    consumer_label,
+    consumer_trouble,
+    queue_detail,
+)
 from penstock.telemetry.words import (
     amount,
     called,
@@ -24,15 +28,6 @@ from penstock.telemetry.words import (
 
 DEBT: Final = "debt:"
 """Prefix, in ActorSnapshot.numbers, of the messages an account has outstanding at the actor."""
-
-HELD_NS: Final = "held_ns"
-"""In numbers and rates: nanoseconds in which a consumer, or each of a queue's, was held."""
-
-_SHARES: Final = {
-    "socket": "socket_blocked",
-    "flow": "flow_paused",
-    "prefetch": "prefetch_full_share",
-}
 
 ACCOUNT_KINDS: Final = frozenset({"conn", "chan", "user", "vhost", "node"})
 
@@ -76,14 +71,16 @@ def name_cause(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[str, str
         return _OF_UNKNOWN_ROOT.get(gate, gate or "unknown"), ""
     if gate == "debt" and kind in ACCOUNT_KINDS:
         return "debt", debt_detail(window, windows)
+    if kind == "exchange":
+        return "delay", delay_detail(window)
     if kind in ("consumer", "consumers"):
-        return _consumer_label(window), consumer_detail(window, windows)
+        return consumer_label(window), consumer_detail(window, windows)
     stops, held_ns = _stops_of(stay, windows)
     if kind == "queue" and gate not in ("depth", "full") and does_not_take(window):
         if not _is_short(stops, held_ns) and processor_share(windows) < BUSY_LOOP_SHARE:
             return _not_taking(window)
     elif kind == "queue" and (gate in ("depth", "full") or _waits_for_consumers(window)):
-        return _consumer_label(window), queue_detail(window)
+        return consumer_label(window), queue_detail(window)
     found = _by_state(window, kind, gate, stops, held_ns)
     is_idle = found[0] != "cpu" and dominant_state(window) == "idle"
     if is_idle and processor_share(windows) >= BUSY_LOOP_SHARE:
@@ -147,116 +144,18 @@ def state_share(window: ActorWindow, state_ns: int) -> str:
     return percent(state_ns / window.window_ns if window.window_ns > 0 else 0.0)
 
 
-def queue_detail(window: ActorWindow) -> str:
-    """Why a queue's messages are not taken, from its own numbers."""
+def delay_detail(window: ActorWindow) -> str:
+    """How much a delayed message exchange holds, and when the next message goes on, or why those
+    that are due do not."""
     numbers = window.numbers
-    ready = numbers.get("ready", 0.0)
-    backlog = f"; {amount(ready)} ready" if ready > 0 else ""
-    trouble = consumer_trouble(window)
-    share = percent(held_share(window))
-    count = numbers.get("consumers", 0.0)
-    whose = "its consumer" if count == 1 else f"its {amount(count)} consumers"
-    if count == 0:
-        whose = "its consumers"
-    if trouble == "none":
-        return f"no consumer{backlog}"
-    if trouble == "socket":
-        return f"the socket of {whose} was full {share} of the time{backlog}"
-    if trouble == "flow":
-        return f"{whose} paused by channel.flow {share} of the time{backlog}"
-    taken = f": {rate(window.rates['acked'])} acked" if "acked" in window.rates else ""
-    if trouble == "prefetch":
-        return f"prefetch window of {whose} full {share} of the time{taken}{backlog}"
-    if "acked" in window.rates:
-        return f"consumers take {rate(window.rates['acked'])}{backlog}"
-    return f"its consumers are slower than its publishers{backlog}"
-
-
-def held_share(window: ActorWindow) -> float:
-    """Share of the window in which a consumer, or those of a queue on average, could be given
-    nothing; 0..1. Without a count of the time, the share of them held at the end stands in."""
-    numbers = window.numbers
-    held_ns = window.rates.get(HELD_NS, 0.0)
-    if held_ns > 0.0:
-        return min(1.0, held_ns / NS_PER_S / max(1.0, numbers.get("consumers", 1.0)))
-    return min(1.0, max(numbers.get(name, 0.0) for name in _SHARES.values()))
-
-
-def consumer_trouble(window: ActorWindow) -> str:
-    """What keeps a queue's or consumer's messages back: `none` (no consumer), `socket`, `flow`
-    (paused by channel.flow), `prefetch`, or "" if nothing does for long."""
-    numbers = window.numbers
-    is_of_many = "consumers" in numbers
-    if is_of_many and numbers["consumers"] == 0.0:
-        return "none"
-    now = {name: numbers.get(key, 0.0) for name, key in _SHARES.items()}
-    most = max(now, key=lambda name: now[name])
-    if now[most] > 0.0:
-        return most
-    # None is held at this moment, but it was: a window that opens and closes all the time.
-    has_window = numbers.get("prefetch", 0.0) > 0.0
-    return "prefetch" if has_window and held_share(window) >= THROTTLED_SHARE else ""
-
-
-def consumer_detail(window: ActorWindow, windows: Mapping[str, ActorWindow] | None = None) -> str:
-    """How fast a consumer answers, by Little's law: in flight = rate × time to ack.
-
-    windows: where the consumers that stand behind a window of several are looked for."""
-    numbers = window.numbers
-    trouble = consumer_trouble(window)
-    share = percent(held_share(window))
-    if trouble == "none":
-        return queue_detail(window)
-    if trouble == "socket":
-        text = f"socket full {share}: the client does not read what is written to it"
-    elif trouble == "flow":
-        text = f"paused by channel.flow {share} of the time"
-    elif trouble == "prefetch":
-        text = f"prefetch window full {share}{_by_little(window)}"
-    else:
-        taken = window.rates.get("acked", 0.0)
-        text = f"took {rate(taken)}, {amount(numbers.get('unacked', 0.0))} in flight"
-    slowest = "" if windows is None else _slowest(window, windows)
-    ready = numbers.get("ready", 0.0)
-    return text + slowest + (f"; {amount(ready)} ready" if ready > 0 else "")
-
-
-def _by_little(window: ActorWindow) -> str:
-    answer_ns = ack_time_ns(window)
-    if answer_ns == 0:
-        return "" if window.rates.get("acked", 0.0) > 0 else ": it acks nothing"
-    return (
-        f": an ack comes {duration(answer_ns)} after its delivery; "
-        f"{amount(window.numbers['unacked'])} in flight ÷ {duration(answer_ns)} = "
-        f"{rate(window.rates['acked'])}"
-    )
-
-
-def _slowest(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> str:
-    """The one consumer of a queue that is held most, where `window` is of all of them."""
-    queue = window.labels.get("queue")
-    if queue is None or not window.actor.startswith("consumers:"):
-        return ""
-    found = [one for one in windows.values() if one.labels.get("queue") == queue]
-    each = [one for one in found if one.kind == "consumer" and one.actor != window.actor]
-    if not each:
-        return ""
-    worst = max(each, key=lambda one: (held_share(one), ack_time_ns(one), one.actor))
-    which = "" if len(each) == 1 else f"slowest of {len(each)}: "
-    return f" ({which}{called(worst.actor)})"
-
-
-def _consumer_label(window: ActorWindow) -> str:
-    """A socket nobody reads and a pause are the client's doing, but not slow work."""
-    trouble = consumer_trouble(window)
-    return trouble if trouble in ("socket", "flow") else "consumer"
-
-
-def ack_time_ns(window: ActorWindow) -> int:
-    """Mean nanoseconds from delivery to ack, by Little's law; 0 if nothing is known of it."""
-    unacked = window.numbers.get("unacked", 0.0)
-    acked = window.rates.get("acked", 0.0)
-    return round(unacked / acked * NS_PER_S) if unacked > 0 and acked > 0 else 0
+    count, bytes_ = numbers.get("ready", 0.0), numbers.get("bytes", 0.0)
+    held = f"{amount(count)} messages delayed, {size(bytes_)}"
+    overdue_for = window.labels.get("overdue_for", "")
+    if overdue_for != "":
+        return f"{held}; some are overdue: {called(overdue_for)} takes no more"
+    if "next_due_ns" not in numbers:
+        return held
+    return f"{held}; the next is due in {duration(round(numbers['next_due_ns']))}"
 
 
 def debt_of(account: str, windows: Mapping[str, ActorWindow]) -> list[tuple[float, str]]:

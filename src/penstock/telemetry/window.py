@@ -13,6 +13,7 @@ takes.
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from penstock.base.limits import HISTORY_CHANGES
 from penstock.telemetry.actor_window import COUNTER_NAMES, ActorWindow, BlockWindow, difference
@@ -36,6 +37,10 @@ __all__ = [
     "Trail",
     "WindowHistory",
 ]
+
+
+STEP_CHANGES: Final = 256
+"""Actors or changes looked at in one step of `ending`: a fraction of a millisecond."""
 
 
 class Trail:
@@ -129,18 +134,28 @@ class WindowHistory:
 
     def end(self) -> None:
         """The round is complete: windows may end at it, and who was not met is gone."""
-        self._at_ns.append(self._round_ns)
+        for _ in self.ending():
+            pass
+
+    def ending(self) -> Iterator[None]:
+        """The same in steps of STEP_CHANGES, for whoever may not be held for longer; nothing may be
+        taken before the last. Questions in between are answered: at first from the rounds before,
+        later as if all were done, because what lies before the oldest round is not looked at."""
         if self._met < len(self._trails) - len(self._gone):
-            for actor, trail in self._trails.items():
+            for index, (actor, trail) in enumerate(list(self._trails.items())):
                 if trail.seen_ns != self._round_ns and trail.gone_ns is None:
                     trail.gone_ns = self._round_ns
                     self._gone[actor] = trail
-        self._forget_gone()
+                if index % STEP_CHANGES == STEP_CHANGES - 1:
+                    yield None
+        self._at_ns.append(self._round_ns)
+        yield from self._forgetting()
         while self._count > self._changes_max and len(self._at_ns) > 2:
-            self._shrink()
+            yield from self._shrinking()
 
-    def _forget_gone(self) -> None:
+    def _forgetting(self) -> Iterator[None]:
         oldest_ns = self._at_ns[0]
+        dropped = 0
         while self._gone:
             actor, trail = next(iter(self._gone.items()))
             if trail.gone_ns is not None and trail.gone_ns > oldest_ns:
@@ -148,15 +163,25 @@ class WindowHistory:
             del self._gone[actor]
             del self._trails[actor]
             self._count -= len(trail.changes)
+            dropped += len(trail.changes)
+            if dropped >= STEP_CHANGES:
+                dropped = 0
+                yield None
 
-    def _shrink(self) -> None:
+    def _shrinking(self) -> Iterator[None]:
         """Drop the oldest quarter of the rounds; the two newest stay, or there is no window."""
         for _ in range(max(1, len(self._at_ns) // 4)):
             if len(self._at_ns) > 2:
                 self._at_ns.popleft()
-        self._forget_gone()
-        for trail in self._trails.values():
-            self._count -= trail.trim(self._at_ns[0])
+        yield from self._forgetting()
+        looked_at = 0
+        for trail in list(self._trails.values()):
+            dropped = trail.trim(self._at_ns[0])
+            self._count -= dropped
+            looked_at += 1 + dropped
+            if looked_at >= STEP_CHANGES:
+                looked_at = 0
+                yield None
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -227,6 +252,8 @@ class WindowHistory:
             kept = trail.copy()
             while kept.changes and kept.changes[-1][0] > newest_ns:
                 kept.changes.pop()
+            if kept.gone_ns is not None and kept.gone_ns > newest_ns:
+                kept.gone_ns = None
             if kept.changes:
                 trails[actor] = kept
         twin.restore(self.rounds(), trails)

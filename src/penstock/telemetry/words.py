@@ -107,6 +107,8 @@ def called(actor: str) -> str:
         return f"the rate limit of {called(name)}"
     if kind == "consumers":
         return f"the consumers of queue {name}"
+    if kind == "exchange":
+        return f"delayed exchange {name}"
     if kind == "user":
         return f"user {name.removesuffix('@/')}"
     if actor == "node":
@@ -118,7 +120,7 @@ def called(actor: str) -> str:
 
 def blamed(root: str, reason: str) -> str:
     """A cause as a sentence names it: `cpu at queue /orders`, `the memory alarm`."""
-    if reason == root or kind_of(root) in ("consumers", "rate"):
+    if reason == root or kind_of(root) in ("consumers", "rate", "exchange"):
         return called(root)
     return f"{reason} at {called(root)}"
 

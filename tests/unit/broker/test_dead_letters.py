@@ -413,3 +413,23 @@ def test_a_target_that_fails_takes_its_letters_along(bed: LetterBed) -> None:
     bed.remove("dead", is_crash=True)
     assert bed.lost("q") == {"refused": 32, "no route": 18}
     bed.check_books()
+
+
+# -- hashed properties --------------------------------------------------------------------------
+
+
+def test_letters_to_an_exchange_that_hashes_a_property_are_spread(bed: LetterBed) -> None:
+    table: Table = {"hash-property": "message_id"}
+    declare = m.ExchangeDeclare("hash", "x-consistent-hash", arguments=table)
+    bed.peer.call(1, declare, m.ExchangeDeclareOk)
+    for name in ("h1", "h2", "h3"):
+        bed.declare(name)
+        bed.peer.call(1, m.QueueBind(name, "hash", "1"), m.QueueBindOk)
+    bed.declare("q", dead_letter_exchange="hash")
+    for number in range(60):
+        text = b"%02d" % number
+        bed.peer.send(publish(1, "", "q", text, (0x0080, bytes([len(text)]) + text)))
+    bed.reject("q", 60)
+    counts = [bed.ready(name) for name in ("h1", "h2", "h3")]
+    assert sum(counts) == 60 and min(counts) > 5
+    bed.check_books()

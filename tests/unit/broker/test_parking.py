@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.flow.profile import PENSTOCK, RABBITMQ_4, Profile
+from penstock.flow.profile import ADAPTIVE, PENSTOCK, RABBITMQ_4, Profile, static_profile
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from tests.spec.stage import Hand, Stage, numbered
@@ -108,3 +108,52 @@ def test_a_barrier_method_finds_what_was_parked_before_it() -> None:
     stage.settle()
     assert hand.replies[-1] == m.QueueDeleteOk(PARKED + 1)
     assert stage.channel(hand).escapes == 1, "and it is counted"
+
+
+OURS = pytest.mark.parametrize("profile", [PENSTOCK, ADAPTIVE], ids=lambda profile: profile.name)
+
+
+@OURS
+def test_a_stopped_queue_leaves_a_running_one_what_the_default_profile_leaves_it(
+    profile: Profile,
+) -> None:
+    """Publishes for both in turn: a window of the default's size and one more, then it stalls.
+    An adaptive window is small, and becomes as large when others go past a publish it holds."""
+    stage = Stage(profile)
+    hand = stage.connect()[0]
+    stage.park("queue:/q1")
+    for _ in range(500):
+        hand.publish("q1", 1)
+        hand.publish("q2", 1)
+    stage.settle()
+    assert stage.ready("q2") == PARKED + 1
+    stage.unpark("queue:/q1")
+    stage.settle()
+    assert (stage.ready("q1"), stage.ready("q2")) == (500, 500)
+    stage.queue_lane(hand, "q1").check()
+
+
+@OURS
+def test_a_stopped_queue_leaves_the_other_channel_as_much(profile: Profile) -> None:
+    stage = Stage(profile)
+    first, second = stage.connect(channels=2)
+    stage.park("queue:/q1")
+    first.publish("q1", PARKED)
+    second.publish("q2", 1000)
+    stage.settle()
+    assert stage.ready("q2") == 1000
+    assert stage.connection(first.client).gate.is_open
+    stage.unpark("queue:/q1")
+    stage.settle()
+    assert stage.ready("q1") == PARKED
+
+
+def test_a_small_static_window_does_not_widen() -> None:
+    """What the two tests above would show if the strategy did nothing."""
+    stage = Stage(static_profile(50))
+    first, second = stage.connect(channels=2)
+    stage.park("queue:/q1")
+    first.publish("q1", PARKED)
+    second.publish("q2", 10)
+    stage.settle()
+    assert stage.ready("q2") == 0

@@ -36,7 +36,7 @@ def test_queues_are_bounded() -> None:
     vhost = VirtualHost("/", 2)
     queue(bed, vhost, "a")
     queue(bed, vhost, "b")
-    with pytest.raises(ChannelFault, match=r"queue limit \(2\) is reached") as caught:
+    with pytest.raises(ChannelFault, match=r"queue limit in vhost '/' \(2\) is reached") as caught:
         queue(bed, vhost, "c")
     assert caught.value.code == 406
 

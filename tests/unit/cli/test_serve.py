@@ -33,6 +33,15 @@ def serve(directory: Path, *options: str) -> "subprocess.Popen[str]":
     )
 
 
+def read_to_control(process: "subprocess.Popen[str]") -> None:
+    """The last line of the announcement; an end without one fails."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    while "control" not in line:
+        assert line != "", "it ended while it was starting"
+        line = process.stdout.readline()
+
+
 @pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
 def test_a_signal_is_a_clean_stop(tmp_path: Path, name: signal.Signals) -> None:
     with serve(tmp_path, "--memory", "--port", "0") as process:
@@ -66,7 +75,8 @@ def test_a_signal_is_a_clean_stop(tmp_path: Path, name: signal.Signals) -> None:
 def test_an_operators_fault_is_said_without_a_traceback(
     tmp_path: Path, options: tuple[str, ...], text: str
 ) -> None:
-    with serve(tmp_path, *options) as process:
+    here = () if "--data" in options else ("--data", str(tmp_path / "data"))
+    with serve(tmp_path, *here, *options) as process:
         out, error = process.communicate(timeout=20)
     assert process.returncode == 2
     assert text in error and "Traceback" not in error and out == ""
@@ -75,7 +85,38 @@ def test_an_operators_fault_is_said_without_a_traceback(
 def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with serve(tmp_path, "--port", str(port)) as process:
+        with serve(tmp_path, "--memory", "--port", str(port)) as process:
             _, error = process.communicate(timeout=20)
     assert process.returncode == 2
     assert f"port {port} on 127.0.0.1 is used by pid {os.getpid()}" in error
+
+
+def test_what_is_kept_is_said(tmp_path: Path) -> None:
+    """And where, at the start and at the end; the directory is made, and let go of."""
+    data = tmp_path / "data"
+    for _ in range(2):
+        with serve(tmp_path, "--data", str(data), "--port", "0") as process:
+            assert process.stdout is not None
+            head = [process.stdout.readline() for _ in range(2)]
+            assert str(data) in head[1] and "keeps what is durable or persistent" in head[1]
+            read_to_control(process)
+            process.send_signal(signal.SIGTERM)
+            assert f"kept in {data}" in process.stdout.read()
+        assert process.returncode == 0
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert not (data / "metadata.sqlite-wal").exists(), "folded into the file at a clean end"
+
+
+def test_a_directory_in_use_is_not_shared(tmp_path: Path) -> None:
+    """F24."""
+    data = tmp_path / "data"
+    with serve(tmp_path, "--data", str(data), "--port", "0") as first:
+        assert first.stdout is not None
+        read_to_control(first)
+        before = {str(one): one.stat().st_mtime_ns for one in data.rglob("*")}
+        with serve(tmp_path, "--data", str(data), "--port", "0") as second:
+            _, error = second.communicate(timeout=20)
+        assert second.returncode == 2 and f"{data} is used by pid {first.pid}" in error
+        assert {str(one): one.stat().st_mtime_ns for one in data.rglob("*")} == before
+        first.send_signal(signal.SIGTERM)
+        first.stdout.read()

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.base.config import AlarmAction, Config, RateRow, UserConfig
+from penstock.base.config import AlarmAction, Config, EntryLimits, RateRow, UserConfig
 from penstock.base.errors import OperatorError
 from penstock.base.limits import LIMITS, Limit
+from penstock.base.policy import Policy
 from penstock.server.config_file import read_config
 
 
@@ -115,3 +116,48 @@ def test_a_bad_rate_limit_is_refused(tmp_path: Path, text: str, wrong: str) -> N
     path.write_text(text)
     with pytest.raises(OperatorError, match=wrong):
         read_config(str(path))
+
+
+def test_policies_are_tables(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        '[[policies]]\nname = "short"\npattern = "^logs"\npriority = 2\napply-to = "queues"\n'
+        'definition = { max-length = 10, overflow = "backpressure" }\n'
+        '[[operator_policies]]\nname = "cap"\nvhost = "t"\npattern = ""\n'
+        "definition = { expires = 5 }\n",
+    )
+    said = {"max-length": 10, "overflow": "backpressure"}
+    assert config.policies == (Policy("/", "short", "^logs", said, 2, "queues"),)
+    assert config.operator_policies == (Policy("t", "cap", "", {"expires": 5}),)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('policies = "short"', r"policies must be written as \[\[policies\]\] tables"),
+        ('[[policies]]\npattern = ""', "needs a name"),
+        ('[[operator_policies]]\nname = "a"', 'Key "pattern" not found in a'),
+        (
+            '[[policies]]\nname = "a"\npattern = ""\ndefinition = { expires = 1 }\n' * 2,
+            "two .*policies.* tables are called 'a' in vhost '/'",
+        ),
+    ],
+)
+def test_a_bad_policy_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(OperatorError, match=complaint):
+        read(tmp_path, text)
+
+
+def test_limits_of_vhosts_and_users_are_tables(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        '[[vhost_limits]]\nvhost = "/"\nmax-queues = 3\n'
+        '[[user_limits]]\nuser = "app"\nmax-channels = 2\nmax-connections = 1\n',
+    )
+    assert config.vhost_limits == (EntryLimits("vhost", "/", {"max-queues": 3}),)
+    both = {"max-channels": 2, "max-connections": 1}
+    assert config.user_limits == (EntryLimits("user", "app", both),)
+    with pytest.raises(OperatorError, match=r"every \[\[user_limits\]\] table names its user"):
+        read(tmp_path, "[[user_limits]]\nmax-channels = 2\n")
+    with pytest.raises(OperatorError, match="vhost_limits must be written as"):
+        read(tmp_path, "vhost_limits = 3")

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.base.limits import CONTROL_REQUEST_BYTES
 from penstock.server.control_client import ask, control_path
-from penstock.server.control_socket import REQUEST_BYTES_MAX, ControlSocket
+from penstock.server.control_socket import ControlSocket
 from tests.unit.server.wire import running
 
 
@@ -58,7 +59,7 @@ def test_a_request_without_an_end_is_bounded(tmp_path: Path) -> None:
         control = ControlSocket(str(path), answer)
         await control.start()
         reader, writer = await asyncio.open_unix_connection(str(path))
-        writer.write(b"x" * (4 * REQUEST_BYTES_MAX))
+        writer.write(b"x" * (3 * CONTROL_REQUEST_BYTES.default))
         # A reset is an end too: it may overtake the orderly one.
         with suppress(ConnectionResetError):
             assert await asyncio.wait_for(reader.read(), 5) == b""

@@ -3,8 +3,8 @@
 import asyncio
 
 from penstock.flow.due import Due, DueLine
+from penstock.server.clock import SystemClock
 from penstock.server.due_timer import DueTimer
-from penstock.server.machine import SystemClock
 from tests.unit.broker.peer import MS, LogBook
 
 

@@ -124,7 +124,7 @@ def test_a_round_that_fails_is_given_up_and_the_next_one_works(
     async def scenario() -> None:
         async with running(tmp_path) as node:
             with monkeypatch.context() as patched:
-                patched.setattr(flight_deck, "each_snapshot", broken)
+                patched.setattr(flight_deck, "snapshot_steps", broken)
                 with pytest.raises(KeyError):
                     node.flight.tick()
             before = node.flight.rounds

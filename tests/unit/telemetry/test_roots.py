@@ -3,7 +3,8 @@
 import pytest
 
 from penstock.telemetry.blame import Stay, Step
-from penstock.telemetry.roots import ack_time_ns, consumer_detail, dominant_state, name_cause
+from penstock.telemetry.roots import dominant_state, name_cause
+from penstock.telemetry.taking import ack_time_ns, consumer_detail
 from penstock.telemetry.window import ActorWindow
 from tests.unit.telemetry.scene import actor, held, scene
 

@@ -20,6 +20,7 @@ from penstock.cli.lab.plots import write_plots
 from penstock.cli.lab.table import LEGEND, show
 from penstock.flow.profile import PROFILES, STATIC, profile_named
 from penstock.simulation.faults import LawBroken
+from penstock.simulation.lab.overall import overall
 from penstock.simulation.lab.peers import PeerFailed
 from penstock.simulation.lab.result import LIVE, SIMULATED, Result
 from penstock.simulation.lab.run import simulate, simulate_alone
@@ -100,7 +101,8 @@ def command(
     if form == "json":
         click.echo(json.dumps(document(results, judged, facts)))
         return
-    for line in (*summary(judged), "", LEGEND):
+    means = [line for one in overall(judged) for line in one.lines()]
+    for line in (*summary(judged), *means, "", LEGEND):
         console.print(line, soft_wrap=True)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from penstock.simulation.lab.overall import overall
 from penstock.simulation.lab.result import Result
 from penstock.simulation.lab.score import Verdict
 
@@ -28,6 +29,7 @@ def document(
         "verdicts": [
             {**asdict(one), "is_agreed": one.is_agreed(), "text": one.text()} for one in verdicts
         ],
+        "overall": [asdict(one) for one in overall(verdicts)],
     }
 
 

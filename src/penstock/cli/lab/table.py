@@ -83,4 +83,5 @@ LEGEND = """\
 innocent   rate of the traffic that has nothing to do with what is slow, relative to running alone
 memory     most bytes held in queues, mailboxes and outputs; ↑ still rising at the end: no score
 fair       Jain's index over the publishers; 1 is fair
-score      (throughput × confirm p99 × memory)^(1/3), each relative to the best; 1 is best in all"""
+score      (throughput × confirm p99 × memory)^(1/3), each relative to the best; 1 is best in all
+mean       geometric, of the scores; who has none in one of the workloads has no mean"""

@@ -58,7 +58,9 @@ def test_tables_files_and_plots(tmp_path: Path) -> None:
     assert "bursts (simulated): four publishers" in found.output
     assert "memory-alarm (sim): " in found.output
     assert "score      (throughput" in found.output
+    assert "mean score of 2 workloads (sim): none " in found.output
     everything = json.loads((tmp_path / "results.json").read_text())
+    assert [one["where"] for one in everything["overall"]] == ["sim"]
     assert [one["profile"] for one in everything["results"]] == ["none", "penstock"] * 2
     assert everything["about"]["build"] in ("interpreted", "compiled")
     with (tmp_path / "results.csv").open() as file:

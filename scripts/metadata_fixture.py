@@ -1,0 +1,71 @@
+"""Writes tests/fixtures/metadata-version-N.sqlite for the format of today, once, when it is new.
+
+python -m scripts.metadata_fixture
+"""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+from penstock.broker.catalogue_rows import (
+    BindingRow,
+    Change,
+    ExchangeRow,
+    ParameterRow,
+    QueueRow,
+    Row,
+    UserRow,
+    VhostRow,
+    arguments_bytes,
+    identity_bytes,
+)
+from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.values import Table
+from penstock.server.catalogue_db import CatalogueDb
+from penstock.server.catalogue_schema import FORMAT
+
+FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
+
+
+def rows() -> list[Row]:
+    """One or more of every kind, with names and values that are easily spoilt."""
+    arguments: Table = {
+        "x-max-length": 10,
+        "text": "ü\x00",
+        "octets": b"\xff\xfe",
+        "array": [True, None, 1.5, -1, 1 << 40, Decimal("1.25"), Timestamp(7), bytearray(b"x")],
+        "table": {"b": {}, "a": []},
+    }
+    data, identity = arguments_bytes(arguments), identity_bytes(arguments)
+    return [
+        VhostRow("tenant"),
+        UserRow("app", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", "sha256", "a,b"),
+        ExchangeRow("/", "e", "topic", True, False, data),
+        ExchangeRow("tenant", "e", "headers", False, True),
+        QueueRow(3, "/", "q", False, data),
+        QueueRow(7, "tenant", "ü\x00'\"", True),
+        BindingRow("/", "e", False, "q", "a.#", identity, data),
+        BindingRow("/", "e", False, "q", "a.#", b""),
+        BindingRow("tenant", "amq.topic", True, "e", "", b""),
+        ParameterRow("/", "policy", "p", '{"pattern":"^q"}'),
+        ParameterRow("", "user-limits", "app", '{"max-channels":1}'),
+    ]
+
+
+def main() -> int:
+    path = FIXTURES / f"metadata-version-{FORMAT}.sqlite"
+    if path.exists():
+        print(f"{path} is there already; a released format does not change", file=sys.stderr)
+        return 1
+    db = CatalogueDb(path)
+    db.job(0, tuple(Change(True, row) for row in rows())).run()
+    db.close()
+    path.chmod(0o644)
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""The bounds of the message store; part of the table in base/limits."""
+
+from typing import Final
+
+from penstock.base.limit import Limit
+
+STORE_SEGMENT_BYTES: Final = Limit(
+    "store_segment_bytes",
+    "bytes of one segment",
+    16_777_216,
+    1024,
+    1_073_741_824,
+    "storage/log",
+    "the next message begins a new segment; a larger message has one to itself",
+)
+STORE_OPEN_FILES: Final = Limit(
+    "store_open_files",
+    "open segments of one store",
+    64,
+    2,
+    4096,
+    "storage/handles",
+    "the one unused for longest is closed, unless it waits for a sync",
+)
+STORE_TABLE_CACHE_BYTES: Final = Limit(
+    "store_table_cache_bytes",
+    "bytes of one store's tables read from footers",
+    8_388_608,
+    0,
+    1_073_741_824,
+    "storage/reading",
+    "the one unused for longest is forgotten, and read again when it is needed",
+)
+STORE_COPY_BYTES: Final = Limit(
+    "store_copy_bytes",
+    "bytes copied at a time while a segment is compacted",
+    262_144,
+    1024,
+    16_777_216,
+    "storage/compaction",
+    "the rest is copied in the next slices",
+)

@@ -1,0 +1,93 @@
+"""Who gives exchanges what they need: a store to those that delay, taken away with the exchange; a
+clock to those that know duplicates by time."""
+
+from collections.abc import Callable
+
+from penstock.base.config import Config
+from penstock.broker.delay_store import DelayedLetters, DelayRuling, DelayStore, StoreHost
+from penstock.broker.letter_desk import LetterDesk
+from penstock.broker.log import Log
+from penstock.broker.queue_ruling import RuleDesk
+from penstock.broker.scheduler import Scheduler
+from penstock.broker.vhost import ExchangeDesk, VirtualHost
+from penstock.flow.due import DueLine
+from penstock.flow.strategy import Strategy
+from penstock.routing.deduplication import DeduplicationExchange
+from penstock.routing.delayed import DelayedExchange, StoreKeeper
+from penstock.routing.exchange import Exchange
+from penstock.telemetry.events import ACTOR_UP
+
+
+class Keeper(StoreKeeper):
+    """The store of one exchange as the exchange sees it."""
+
+    def __init__(self, vhost: VirtualHost, store: DelayStore) -> None:
+        self.vhost = vhost
+        self.store = store
+
+    def exchange_gone(self) -> None:
+        self.vhost.remove_queue(self.store)
+
+
+class DelayDesk(ExchangeDesk, StoreHost):
+    """vhosts: of the broker, live; strategy, fair_bytes: of its profile; messages_max, bytes_max:
+    of one store; dropped_count: messages that went with their exchange. Owner: the broker."""
+
+    def __init__(
+        self,
+        config: Config,
+        vhosts: dict[str, VirtualHost],
+        scheduler: Scheduler,
+        strategy: Callable[[], Strategy],
+        fair_bytes: Callable[[], int],
+        dues: DueLine,
+        rule_desk: RuleDesk,
+        letters: LetterDesk,
+        log: Log,
+    ) -> None:
+        self.vhosts = vhosts
+        self.scheduler = scheduler
+        self.strategy = strategy
+        self.fair_bytes = fair_bytes
+        self.dues = dues
+        self.rule_desk = rule_desk
+        self.letters = letters
+        self.log = log
+        self.messages_max = config.delayed_messages_max
+        self.bytes_max = config.delayed_bytes_max
+        self.dropped_count = 0
+        for vhost in vhosts.values():
+            vhost.exchange_desk = self
+
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        if isinstance(exchange, DelayedExchange):
+            self._give(vhost, exchange)
+            exchange = exchange.inner
+        if isinstance(exchange, DeduplicationExchange):
+            exchange.clock = self.scheduler.clock
+
+    def _give(self, vhost: VirtualHost, exchange: DelayedExchange) -> None:
+        store = DelayStore(vhost.name, exchange, self, self.scheduler, self.strategy())
+        store.fair_bytes = self.fair_bytes()
+        ruling = self.make_ruling(store)
+        ruling.begin(self.messages_max, self.bytes_max)
+        ruling.dead_letters = DelayedLetters(store, self.letters, ruling)
+        store.ruling = ruling
+        vhost.add_store(store)
+        exchange.store = store.target
+        exchange.keeper = Keeper(vhost, store)
+        self.scheduler.recorder.record(ACTOR_UP, store.identity, "", "", 0)
+
+    def make_ruling(self, store: DelayStore) -> DelayRuling:
+        """What a new store goes by."""
+        return DelayRuling(store, self.dues, self.rule_desk)
+
+    def store_failed(self, vhost: str, exchange: DelayedExchange) -> None:
+        self._give(self.vhosts[vhost], exchange)
+
+    def store_dropped(self, store: DelayStore, count: int) -> None:
+        if count > 0:
+            self.dropped_count += count
+            self.log.warning(
+                f"{store.consumers_id()}: {count} delayed messages were dropped with it"
+            )

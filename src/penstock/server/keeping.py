@@ -1,0 +1,84 @@
+"""What outlives the broker, opened at the start, closed at the end: directory, database, disk."""
+
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.base.errors import OperatorError
+from penstock.broker.broker import Broker
+from penstock.broker.catalogue_rows import Kept
+from penstock.broker.kept_catalogue import KeptCatalogue
+from penstock.broker.restore import Restored, restore
+from penstock.server.catalogue_db import CatalogueDb
+from penstock.server.data_directory import DataDirectory
+from penstock.server.disk_thread import DiskThread
+from penstock.server.store_boot import StoreBoot
+
+
+class Keeping:
+    """Opens `path`, brings back what is kept there, and tells its catalogue of every change.
+
+    Raises: OperatorError, and then nothing is left open."""
+
+    def __init__(
+        self,
+        path: str,
+        boot_id: str,
+        broker: Broker,
+        loop: AbstractEventLoop,
+        run_soon: Callable[[], None],
+    ) -> None:
+        self.directory = DataDirectory(Path(path), boot_id)
+        try:
+            self.database = CatalogueDb(self.directory.metadata)
+        except OperatorError:
+            self.directory.close()
+            raise
+        try:
+            kept = self.database.read()
+            self.restored = self._bring_back(broker, kept)
+        except OperatorError:
+            self.database.close()
+            self.directory.close()
+            raise
+        self.disk = DiskThread(loop, run_soon)
+        self.catalogue = KeptCatalogue(self.disk, self.database, broker.log, kept.queue_id_max)
+        broker.keep(self.catalogue)
+        self.stores = StoreBoot(broker, self.directory, self.disk)
+        try:
+            self.stores.open()
+        except OperatorError:
+            self.close()
+            raise
+
+    def _bring_back(self, broker: Broker, kept: Kept) -> Restored:
+        try:
+            restored = restore(broker, kept)
+        except OperatorError as error:
+            raise OperatorError(f"{self.directory.metadata}: {error}") from error
+        for note in restored.notes:
+            broker.log.warning(note)
+        return restored
+
+    def tick(self) -> OperatorError | None:
+        """Once a second: the fault for which the broker has to stop, if there is one (F4)."""
+        self.catalogue.tick()
+        if self.stores.failure() != "":
+            return OperatorError(self.stores.failure())
+        failure = self.catalogue.failure
+        if failure is None:
+            return None
+        return OperatorError(
+            f"the disk of {self.directory.path} failed: {failure.strerror or failure}; changes to "
+            "queues, exchanges and bindings since then are not kept, so the broker has stopped; "
+            "look at the disk before the next start"
+        )
+
+    def close(self) -> int:
+        """Write what waits, let go of everything: how many changes could not be kept."""
+        self.catalogue.hand_over()
+        self.disk.close()
+        self.stores.close()
+        self.database.close()
+        self.directory.close()
+        return len(self.catalogue.waiting)

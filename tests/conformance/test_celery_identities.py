@@ -1,0 +1,201 @@
+"""Celery on a broker that introduces itself as three different ones, and with native delays.
+
+Celery decides by product and version of the broker how it sets its prefetch window: for the whole
+channel with RabbitMQ 3.3 to 3.x, for each consumer otherwise. Only the former also changes the
+window of a consumer that is there already, which the worker relies on while it holds tasks whose
+time has not come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.conformance.celery_worker import ANSWER_S_MAX, Plan, by_remote_control, celery_worker
+from tests.conformance.live import Broker, penstock_process
+
+pytestmark = [
+    pytest.mark.slow,
+    # Celery and kombu of today still use what Python has deprecated.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+LEVELS = 28
+HELD_S = 2.0
+
+
+class Identity(NamedTuple):
+    """product, version: what the broker says it is; queue_kind: of Celery's queue, see celery_app;
+    is_widening: whether Celery widens the window of a consumer that is there."""
+
+    product: str
+    version: str
+    queue_kind: str
+    is_widening: bool
+
+
+OWN = Identity("Penstock", "", "priority", False)
+of_each_identity = pytest.mark.parametrize(
+    "setup",
+    [
+        OWN,
+        Identity("RabbitMQ", "3.13.7", "priority", True),
+        Identity("RabbitMQ", "4.1.0", "priority", False),
+    ],
+    ids=lambda one: f"{one.product}{one.version}",
+    indirect=True,
+    scope="module",
+)
+with_a_quorum_queue = pytest.mark.parametrize(
+    "setup", [OWN._replace(queue_kind="quorum")], ids=["quorum"], indirect=True, scope="module"
+)
+
+
+class Setup(NamedTuple):
+    """A broker with an identity, and Celery's application with a worker of one thread on it."""
+
+    identity: Identity
+    module: Any
+
+
+@pytest.fixture(scope="module")
+def setup(
+    broker: Broker, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Setup]:
+    """The worker is stopped by remote control."""
+    if not broker.pid:
+        pytest.skip("the broker from outside cannot be told what to call itself")
+    identity: Identity = request.param
+    folder = tmp_path_factory.mktemp("identity")
+    config = folder / "penstock.toml"
+    config.write_text(f'product = "{identity.product}"\nproduct_version = "{identity.version}"\n')
+    plan = Plan("rpc://", 1, identity.queue_kind)
+    with (
+        penstock_process(folder, "--config", str(config)) as own,
+        celery_worker(own, folder, plan, by_remote_control) as module,
+    ):
+        yield Setup(identity, module)
+
+
+@of_each_identity
+def test_tasks_that_wait_for_their_time_widen_the_window_as_the_identity_has_it(
+    setup: Setup,
+) -> None:
+    """The window is one task. Celery widens it by each task it only holds until its time comes;
+    on some identities to no effect for the consumer that is there."""
+    module = setup.module
+    sent_s = time.time()
+    late = [module.stamp_task.apply_async((0.0,), countdown=HELD_S) for _ in range(4)]
+    inspect = module.app.control.inspect(limit=1, timeout=5)
+    held = 0
+    while held <= 1 and time.time() < sent_s + HELD_S - 1:
+        ((_, tasks),) = inspect.scheduled().items()
+        held = len(tasks)
+    assert (held > 1) == setup.identity.is_widening, held
+    done = [result.get(timeout=ANSWER_S_MAX) for result in late]
+    assert min(done) >= sent_s + HELD_S - 0.2, "none before its time"
+
+
+@of_each_identity
+def test_priorities(setup: Setup) -> None:
+    """What waits behind a task at work is done in the order of priorities. Celery takes tasks out
+    of the queue before it works on them, so the window's worth of them goes first."""
+    module = setup.module
+    window = int(module.app.conf.worker_prefetch_multiplier)
+    first = [module.stamp_task.delay(0.5) for _ in range(window)]
+    time.sleep(0.2)
+    ranks = [1, 5, 9, 3, 7]
+    waiting = [module.stamp_task.apply_async((0.0,), priority=rank) for rank in ranks]
+    stamps = [result.get(timeout=ANSWER_S_MAX) for result in waiting]
+    by_time = [rank for _, rank in sorted(zip(stamps, ranks, strict=True))]
+    assert by_time == [9, 7, 5, 3, 1]
+    assert max(result.get(timeout=ANSWER_S_MAX) for result in first) < min(stamps)
+
+
+@of_each_identity
+def test_a_rate_limit_by_remote_control(setup: Setup) -> None:
+    module = setup.module
+    control = module.app.control
+    (answer,) = control.rate_limit("add", "5/s", reply=True, limit=1, timeout=5)
+    assert [set(said) for said in answer.values()] == [{"ok"}]
+    begin_s = time.monotonic()
+    results = [module.add_task.delay(n, n) for n in range(6)]
+    assert [result.get(timeout=ANSWER_S_MAX) for result in results] == [2 * n for n in range(6)]
+    assert time.monotonic() - begin_s >= 0.8, "six tasks at five a second"
+    control.rate_limit("add", "0", reply=True, limit=1, timeout=5)
+
+
+@of_each_identity
+def test_queues_come_and_go_by_remote_control(setup: Setup) -> None:
+    module = setup.module
+    control = module.app.control
+    other = f"{module.QUEUE}.other"
+    control.add_consumer(other, reply=True, limit=1, timeout=5)
+    inspect = control.inspect(limit=1, timeout=5)
+    ((_, queues),) = inspect.active_queues().items()
+    assert {one["name"] for one in queues} == {module.QUEUE, other}
+    assert module.add_task.apply_async((1, 2), queue=other).get(timeout=ANSWER_S_MAX) == 3
+    control.cancel_consumer(other, reply=True, limit=1, timeout=5)
+    ((_, queues),) = inspect.active_queues().items()
+    assert {one["name"] for one in queues} == {module.QUEUE}
+
+
+@of_each_identity
+def test_a_revoked_task_is_not_run(setup: Setup) -> None:
+    module = setup.module
+    busy = module.stamp_task.delay(0.5)
+    behind = module.stamp_task.delay(0.0)
+    module.app.control.revoke(behind.id, reply=True, limit=1, timeout=5)
+    assert busy.get(timeout=ANSWER_S_MAX) > 0
+    with pytest.raises(import_module("celery.exceptions").TaskRevokedError):
+        behind.get(timeout=ANSWER_S_MAX)
+
+
+@with_a_quorum_queue
+def test_the_broker_delays_natively(setup: Setup) -> None:
+    """Delays of one second, and of three: 3 is two of the 28 levels one after the other."""
+    module = setup.module
+    sent_s = time.time()
+    results = {
+        seconds: module.stamp_task.apply_async((0.0,), countdown=seconds) for seconds in (1, 3)
+    }
+    inspect = module.app.control.inspect(limit=1, timeout=5)
+    ((_, held),) = inspect.scheduled().items()
+    assert held == [], "the worker holds none of them"
+    for seconds, result in results.items():
+        took_s = result.get(timeout=ANSWER_S_MAX) - sent_s
+        # Celery rounds the time to come up or down to whole seconds.
+        assert seconds - 1.05 <= took_s < seconds + 2, (seconds, took_s)
+
+
+@with_a_quorum_queue
+def test_a_retry_is_delayed_natively(setup: Setup) -> None:
+    took_s = setup.module.late_task.delay(1).get(timeout=ANSWER_S_MAX)
+    assert 0.0 <= took_s < 3.0
+
+
+@with_a_quorum_queue
+def test_the_topology_of_native_delays(setup: Setup) -> None:
+    """All levels exist, with times to live up to more than four years, as quorum queues."""
+    kombu = import_module("kombu")
+    with setup.module.app.connection() as connection:
+        channel = connection.channel()
+        for level in range(LEVELS):
+            name = f"celery_delayed_{level}"
+            channel.queue_declare(name, passive=True)
+            kombu.Exchange(name, type="topic", channel=channel, passive=True).declare()
+        kombu.Queue(
+            f"celery_delayed_{LEVELS - 1}",
+            queue_arguments={
+                "x-queue-type": "quorum",
+                "x-overflow": "reject-publish",
+                "x-message-ttl": 2 ** (LEVELS - 1) * 1000,
+                "x-dead-letter-exchange": f"celery_delayed_{LEVELS - 2}",
+                "x-dead-letter-strategy": "at-least-once",
+            },
+            channel=channel,
+        ).declare()

@@ -1,0 +1,126 @@
+"""`penstock queues` against a running broker: what it lists, pausing and resuming, its refusals."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pika
+import pytest
+from click.testing import CliRunner
+from pika.adapters.blocking_connection import BlockingChannel
+
+from penstock.base.errors import OperatorError
+from penstock.cli.queues import queues
+from tests.unit.cli.broker_process import BrokerProcess, Said, broker_process
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    directory: Path = tmp_path_factory.mktemp("queues")
+    with broker_process(directory) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
+    """Twelve messages went to `short`, which keeps five; three are in `orders`."""
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.port))
+    channel = connection.channel()
+    channel.queue_declare("orders")
+    channel.queue_declare("short [red]", arguments={"x-max-length": 5})
+    channel.confirm_delivery()
+    for _ in range(12):
+        channel.basic_publish("", "short [red]", b"x" * 100)
+    for _ in range(3):
+        channel.basic_publish("", "orders", b"x" * 100)
+    yield channel
+    connection.close()
+
+
+def said(broker: BrokerProcess, *words: str) -> Said:
+    """`penstock queues WORDS`, in this process; options of the group are given first."""
+    at = 1 if words and not words[0].startswith("-") else 0
+    done = CliRunner().invoke(queues, [*words[:at], "--control", broker.control, *words[at:]])
+    if isinstance(done.exception, OperatorError):
+        return Said(done.stdout, str(done.exception), 2)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Said(done.stdout, done.stderr, done.exit_code)
+
+
+def listed(broker: BrokerProcess, *words: str) -> list[dict[str, object]]:
+    answer = msgspec.json.decode(said(broker, *words, "--format", "json").out)
+    rows = answer["queues"]
+    assert isinstance(rows, list)
+    return rows
+
+
+def test_a_broker_without_queues_says_so(tmp_path: Path) -> None:
+    with broker_process(tmp_path) as empty:
+        assert said(empty) == Said("no queues\n", "", 0)
+
+
+def test_queues_are_listed_with_rules_and_what_they_gave_up(
+    broker: BrokerProcess, channel: BlockingChannel
+) -> None:
+    done = said(broker)
+    assert (done.error, done.status) == ("", 0)
+    lines = done.out.splitlines()
+    assert lines[0].split()[:4] == ["QUEUE", "STATE", "READY", "UNACKED"]
+    (short,) = (line for line in lines if "/short [red]" in line)
+    assert "running" in short and "max-length 5" in short and "maxlen 7" in short
+    assert "\x1b" not in done.out, "no colour into a pipe"
+
+
+def test_as_json_with_stable_keys(broker: BrokerProcess, channel: BlockingChannel) -> None:
+    first, second = listed(broker, "--sort", "ready")
+    assert (first["name"], first["ready"], first["drops"]) == ("/short [red]", 5, {"maxlen": 7})
+    assert (second["name"], second["ready"], second["state"]) == ("/orders", 3, "running")
+    assert {"vhost", "unacked", "bytes", "consumers", "in_rate", "out_rate", "rules"} <= set(first)
+
+
+def test_a_list_can_be_cut_and_says_how_much_is_missing(
+    broker: BrokerProcess, channel: BlockingChannel
+) -> None:
+    done = said(broker, "--limit", "1", "--sort", "name")
+    assert "/orders" in done.out and "/short" not in done.out
+    assert done.out.splitlines()[-1].startswith("… 1 more")
+    assert [row["name"] for row in listed(broker, "--limit", "1", "--sort", "name")] == ["/orders"]
+
+
+def test_a_paused_queue_takes_and_gives_nothing_until_it_is_resumed(
+    broker: BrokerProcess, channel: BlockingChannel
+) -> None:
+    assert said(broker, "pause", "orders") == Said("/orders is paused\n", "", 0)
+    assert said(broker, "pause", "/orders").out == "/orders is paused, as it was\n"
+    method, _, _ = channel.basic_get("orders")
+    assert method is None, "nothing is given"
+    channel.basic_publish("", "orders", b"taken all the same")
+    (orders,) = (row for row in listed(broker) if row["name"] == "/orders")
+    assert (orders["state"], orders["ready"]) == ("paused", 4)
+    answer = msgspec.json.decode(said(broker, "resume", "orders", "--format", "json").out)
+    assert answer == {"queue": "/orders", "is_paused": False, "was_paused": True}
+    method, _, body = channel.basic_get("orders", auto_ack=True)
+    assert method is not None and body == b"x" * 100
+    assert said(broker, "resume", "orders").out == "/orders is running, as it was\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("pause", "nobody"), "no queue 'nobody'; `penstock queues` lists them"),
+        (("--vhost", "nowhere"), "no vhost 'nowhere'; one of: /"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_is(
+    broker: BrokerProcess, channel: BlockingChannel, words: tuple[str, ...], text: str
+) -> None:
+    done = said(broker, *words)
+    assert (done.out, done.status) == ("", 2)
+    assert text in done.error
+
+
+def test_a_broker_that_is_not_there_is_named(tmp_path: Path) -> None:
+    absent = BrokerProcess(1, str(tmp_path / "control.sock"))
+    done = said(absent, "pause", "orders")
+    assert done.status == 2 and str(tmp_path) in done.error
