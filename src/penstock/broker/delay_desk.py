@@ -29,7 +29,20 @@ class Keeper(StoreKeeper):
         self.vhost.remove_queue(self.store)
 
 
-class DelayDesk(ExchangeDesk, StoreHost):
+class Host(StoreHost):
+    """The desk as its stores see it; apart from it, because compiled bases do not mix."""
+
+    def __init__(self, desk: "DelayDesk") -> None:
+        self.desk = desk
+
+    def store_failed(self, vhost: str, exchange: DelayedExchange) -> None:
+        self.desk.give(self.desk.vhosts[vhost], exchange)
+
+    def store_dropped(self, store: DelayStore, count: int) -> None:
+        self.desk.dropped(store, count)
+
+
+class DelayDesk(ExchangeDesk):
     """vhosts: of the broker, live; strategy, fair_bytes: of its profile; messages_max, bytes_max:
     of one store; dropped_count: messages that went with their exchange. Owner: the broker."""
 
@@ -56,18 +69,20 @@ class DelayDesk(ExchangeDesk, StoreHost):
         self.messages_max = config.delayed_messages_max
         self.bytes_max = config.delayed_bytes_max
         self.dropped_count = 0
+        self.host = Host(self)
         for vhost in vhosts.values():
             vhost.exchange_desk = self
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
         if isinstance(exchange, DelayedExchange):
-            self._give(vhost, exchange)
+            self.give(vhost, exchange)
             exchange = exchange.inner
         if isinstance(exchange, DeduplicationExchange):
             exchange.clock = self.scheduler.clock
 
-    def _give(self, vhost: VirtualHost, exchange: DelayedExchange) -> None:
-        store = DelayStore(vhost.name, exchange, self, self.scheduler, self.strategy())
+    def give(self, vhost: VirtualHost, exchange: DelayedExchange) -> None:
+        """A new store for `exchange`, which has none."""
+        store = DelayStore(vhost.name, exchange, self.host, self.scheduler, self.strategy())
         store.fair_bytes = self.fair_bytes()
         ruling = self.make_ruling(store)
         ruling.begin(self.messages_max, self.bytes_max)
@@ -82,10 +97,8 @@ class DelayDesk(ExchangeDesk, StoreHost):
         """What a new store goes by."""
         return DelayRuling(store, self.dues, self.rule_desk)
 
-    def store_failed(self, vhost: str, exchange: DelayedExchange) -> None:
-        self._give(self.vhosts[vhost], exchange)
-
-    def store_dropped(self, store: DelayStore, count: int) -> None:
+    def dropped(self, store: DelayStore, count: int) -> None:
+        """The store goes with its exchange, and `count` messages with it."""
         if count > 0:
             self.dropped_count += count
             self.log.warning(

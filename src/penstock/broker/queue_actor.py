@@ -369,7 +369,8 @@ class QueueActor(DepthMark):
         self.consumers.clear()
         self.exclusive_consumer = None
         self.messages.purge()
-        if self.keeper is not None:
+        if self.keeper is not None and not is_crash:
+            # What a queue that has failed had on the disk comes back with it at the next start.
             self.keeper.ended()
         if self.ruling is not None:
             self.ruling.finished()

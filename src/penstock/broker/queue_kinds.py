@@ -81,7 +81,7 @@ class KindNotes:
             self.is_said = True
             self.log.warning(
                 f"queue '{name}' in vhost '{vhost}' is declared with {TYPE_KEY} 'quorum': quorum "
-                "queues have 1 replica here, on this node, and are lost with it; a message is "
+                "queues have 1 replica here, on this node, as any durable queue; a message is "
                 f"given up after {QUORUM_DELIVERY_LIMIT} redeliveries unless x-delivery-limit or "
                 "a policy says otherwise"
             )

@@ -8,11 +8,9 @@ from typing import Final
 
 from penstock.broker.actor import Actor
 from penstock.broker.broker import Broker
-from penstock.broker.channel import Channel
 from penstock.broker.delay_store import DelayStore
 from penstock.broker.deliver import ChannelSink
 from penstock.broker.queue_actor import QueueActor
-from penstock.broker.reader import Connection
 from penstock.broker.ruling_view import note_limit, note_ruling
 from penstock.broker.view_loads import queue_loads
 from penstock.queues.consumers import (

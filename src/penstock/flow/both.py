@@ -6,6 +6,8 @@ RabbitMQ lays the soft limit of quorum queues over credit (a pseudo-peer among t
 Source: architecture section 5 (strategies); flow-semantics 8.1.
 """
 
+from collections.abc import Sequence
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.account import Account
@@ -56,6 +58,9 @@ class Both(Strategy):
         self.books.repay(hop, origin, messages, bytes_)
         for rule in self.rules:
             rule.repaid(hop, messages, bytes_)
+
+    def passed(self, hops: Sequence[Hop]) -> None:
+        self.books.passed(hops)
 
     def forget(self, hop: Hop, origin: Account) -> None:
         self.books.forget(hop, origin)

@@ -199,9 +199,7 @@ class Consumer:
 
     def is_kept_waiting(self) -> bool:
         """Whether `reason`, why its room is 0, is not only that the broker has not sent yet."""
-        return self.reason != REASON_NONE and (
-            self.reason != REASON_UNSENT or self.unsent.is_stuck
-        )
+        return self.reason != REASON_NONE and (self.reason != REASON_UNSENT or self.unsent.is_stuck)
 
     def _room_in_bytes(self, room: i64) -> i64:
         """With a window in bytes the next message's size decides, so one at a time; see `fits`."""

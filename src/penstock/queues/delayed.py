@@ -16,7 +16,7 @@ from penstock.protocol.property_lookup import (
     headers_table_span,
     replace_property,
 )
-from penstock.protocol.values import Table, Value, encode_table, find_field, read_field
+from penstock.protocol.values import Table, encode_table, find_field, read_field
 from penstock.protocol.values import remove_field as without
 from penstock.queues.dead_letter import NO_HEADERS, DeadLetter, Obituary, reframed
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
@@ -132,8 +132,9 @@ def _negated(table: bytes) -> bytes:
     if place is None:
         return table
     number = -delay_number(read_field(table, 0, len(table), DELAY_HEADER))
-    is_long = table[place[0]] in LONG_OCTETS
-    value: Value = LongInteger(number) if is_long else number
-    changed: Table = {DELAY_HEADER: value}
+    changed: Table = {DELAY_HEADER: number}
+    if table[place[0]] in LONG_OCTETS:
+        # Not by a conditional expression: compiled, its value would be a plain int.
+        changed[DELAY_HEADER] = LongInteger(number)
     fields = without(table, DELAY_HEADER)[4:] + encode_table(changed)[4:]
     return len(fields).to_bytes(4, "big") + fields

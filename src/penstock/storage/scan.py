@@ -42,8 +42,9 @@ def scan(segment: Segment, data: bytes) -> Scan:
     result = Scan()
     at: i64 = DATA_AT
     size: i64 = len(data)
-    # A body may be full of what looks like records: trying them all must not take for ever.
-    budget: i64 = size * 4 + 1_048_576
+    # A body may be full of what looks like records: trying them all must not take for ever. This
+    # is a few seconds for a segment of the usual size.
+    budget: i64 = size * 1024
     while at < size:
         if is_whole(segment, data, at, at):
             record = Record(data, at, at)

@@ -1,7 +1,7 @@
 """Stores of every format that was ever written are read.
 
-The fixtures hold the files of a store in hexadecimal: a full segment with its footer, and one that was
-open when the process was killed. They are never written again; a new format adds one.
+The fixtures hold the files of a store in hexadecimal: a full segment with its footer, and one that
+was open when the process was killed. They are never written again; a new format adds one.
 """
 
 import json
