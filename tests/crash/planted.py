@@ -60,7 +60,7 @@ def confirms_early(patch: pytest.MonkeyPatch) -> None:
         entries = list(self._open)
         taken = take(self, must_sync)
         if taken is not None and must_sync:
-            self._note(rig.CONFIRMED, [each for each in entries if each not in self._settled])
+            self.note(rig.CONFIRMED, [each for each in entries if each not in self._settled])
         return taken
 
     patch.setattr(Rig, "take", take_and_confirm)
@@ -72,7 +72,7 @@ def confirms_the_next_batch(patch: pytest.MonkeyPatch) -> None:
 
     def run_and_confirm(self: Rig, taken: Batch | None) -> None:
         run(self, taken)
-        self._note(rig.CONFIRMED, [each for each in self._open if each not in self._settled])
+        self.note(rig.CONFIRMED, [each for each in self._open if each not in self._settled])
 
     patch.setattr(Rig, "run", run_and_confirm)
 

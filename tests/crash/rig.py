@@ -21,6 +21,7 @@ APPENDED = "appended"
 CONFIRMED = "confirmed"
 SETTLED = "settled"
 DROPPED = "dropped"
+RECOVERED = "recovered"
 
 
 def message(body: bytes) -> Message:
@@ -42,6 +43,9 @@ class Expectation:
 
     def happened(self, kind: str, entries: list[Entry], bodies: dict[Entry, bytes]) -> None:
         """One event of a history."""
+        if kind == RECOVERED:
+            self.allowed = {entry: bodies[entry] for entry in entries}
+            return
         for entry in entries:
             if kind == APPENDED:
                 self.allowed[entry] = bodies[entry]
@@ -86,7 +90,7 @@ class Rig:
         self._settled: set[Entry] = set()
         self._taken: dict[Batch, list[Entry]] = {}
 
-    def _note(self, kind: str, entries: list[Entry]) -> None:
+    def note(self, kind: str, entries: list[Entry]) -> None:
         self.events.append((len(self.disk.ops), kind, entries))
 
     def publish(self, *queue_ids: int, size: int = 40, text: str = "") -> list[Entry]:
@@ -104,7 +108,7 @@ class Rig:
             self.log.append(index, made, 1_700_000_000_000)
             self.bodies[entry] = body
             entries.append(entry)
-        self._note(APPENDED, entries)
+        self.note(APPENDED, entries)
         self._open += entries
         return entries
 
@@ -124,7 +128,7 @@ class Rig:
         batch.run()
         self.log.done(batch)
         entries = [entry for entry in self._taken.pop(batch) if entry not in self._settled]
-        self._note(CONFIRMED, entries)
+        self.note(CONFIRMED, entries)
 
     def flush(self, must_sync: bool = True) -> None:
         self.run(self.take(must_sync))
@@ -133,17 +137,17 @@ class Rig:
         for position in positions:
             self.log.settle(self.queues[queue_id], position)
             self._settled.add((queue_id, position))
-        self._note(SETTLED, [(queue_id, position) for position in positions])
+        self.note(SETTLED, [(queue_id, position) for position in positions])
 
     def purge(self, queue_id: int, below: int) -> None:
         entries = [key for key in self.bodies if key[0] == queue_id and key[1] < below]
         self.log.settle_below(self.queues[queue_id], below)
         self._settled.update(entries)
-        self._note(SETTLED, entries)
+        self.note(SETTLED, entries)
 
     def drop(self, queue_id: int) -> None:
         self.log.drop_queue(self.queues.pop(queue_id))
-        self._note(DROPPED, [(queue_id, 0)])
+        self.note(DROPPED, [(queue_id, 0)])
 
     def compact(self, bytes_max: int = 200) -> int:
         """Compact until there is nothing to do, syncing no more than the compactor asks for.
@@ -311,7 +315,8 @@ class Walk:
         begun: dict[Entry, bytes] = {}
         for queue_id in expected.queues:
             begun |= contents(rig.recovered, queue_id)
-        rig.start.allowed = dict(begun)
+        # Until the cut is safe, what was torn may still come back whole; afterwards never again.
+        rig.note(RECOVERED, list(begun))
         for queue_id in sorted(expected.queues):
             rig.publish(queue_id, text="again")
         rig.flush()

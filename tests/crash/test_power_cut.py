@@ -26,7 +26,7 @@ def test_power_cuts(tmp_path: Path) -> None:
     the cut do not count."""
     chance = Random(11)
     try:
-        with cut_disk(tmp_path, 64) as disk:
+        with cut_disk(tmp_path, 512) as disk:
             said = 0
             confirmed: set[int] = set()
             for _ in range(CUTS):

@@ -5,6 +5,8 @@ when the disk has it. A message that leaves the queue, however, is settled in th
 are not persistent never get there.
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.broker.lane import Lane
@@ -13,12 +15,12 @@ from penstock.broker.store_actor import StoreActor
 from penstock.broker.store_lane import Parcel, StoreLane
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import PERSISTENT, delivery_mode
-from penstock.storage.log import QueueIndex
+from penstock.storage.index import QueueIndex
 from penstock.storage.stored import Stored
 
-FLAGS_AT = 19
-HAS_DELIVERY_MODE = 0x10
-FIXED_HEADER_BYTES = 14
+FLAGS_AT: Final = 19
+HAS_DELIVERY_MODE: Final = 0x10
+FIXED_HEADER_BYTES: Final = 14
 """Of a content header's payload without values: class, weight, body size, flags."""
 
 

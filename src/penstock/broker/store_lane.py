@@ -7,7 +7,7 @@ from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
 from penstock.protocol.content import Message
-from penstock.storage.log import QueueIndex
+from penstock.storage.index import QueueIndex
 
 
 class Parcel:

@@ -138,6 +138,8 @@ class Batch(Job):
             file = handles.log(segment)
             handles.sync(segment.number)
             write_fully(file, segment.end, make_footer(segment))
+            if self.is_last:
+                handles.written(segment)
 
     def remove_acks(self) -> None:
         """Last, because without it its segment would come back whole."""

@@ -328,7 +328,7 @@ class MessageLog(Book):
         return batch
 
     def _take_dead(self, batch: Batch) -> None:
-        """Nothing more is written to segments in which nothing counts; those with a file lose it."""
+        """Segments in which nothing counts are not written to any more, and lose their files."""
         for segment in self.dead:
             self.unsynced.pop(segment, None)
             if segment.taken_to > 0:

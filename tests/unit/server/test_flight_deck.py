@@ -43,7 +43,7 @@ def test_a_record_has_events_history_and_configuration_but_no_secret(tmp_path: P
             assert [one.actor for one in record.events] == ["conn:a"]
             assert dict(record.history.over(10)) == dict(node.history.over(10))
             assert record.header.config["users"] == [
-                {"name": "guest", "is_loopback_only": False, "tags": []}
+                {"name": "guest", "is_loopback_only": False, "tags": [], "hashing": ""}
             ]
             assert record.header.settings == {
                 one.key: one.read() for one in node.broker.settings.all()
