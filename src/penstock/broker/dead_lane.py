@@ -126,7 +126,9 @@ class DeadLane(Lane):
             if is_in:
                 letter.confirmed.append(self.receiving.identity)
             else:
-                message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
+                # What waited for the disk had been in the queue, and was repaid as it emptied.
+                if message.stored is None:
+                    message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
                 letter.is_missed = True
                 self.box.refused(letter)
             if is_kept:

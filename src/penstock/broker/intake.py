@@ -45,6 +45,10 @@ class LaneIntake(LaneReceiver):
         self.pending.append(lane)
         self.wake()
 
+    def may_take(self) -> bool:
+        """Whether what it keeps has room on its way to the disk; it is woken when it has."""
+        return self.keeper is None or self.keeper.has_room()
+
     def take_round(self, budget: i64) -> None:
         """Take from every lane that has messages, up to `budget` each, in fair shares of bytes."""
         pending = self.pending

@@ -24,6 +24,11 @@ FIXED_HEADER_BYTES: Final = 14
 """Of a content header's payload without values: class, weight, body size, flags."""
 
 
+UNCHARGED_BYTES: Final = 1_048_576
+"""Messages that cost no credit may wait for the store up to this; then the queue takes no more, as
+RabbitMQ's does while it writes its index (flow-semantics 6.8)."""
+
+
 class Keeper(QueueKeeping):
     """lane: the queue's hop to `store`; embed_below: messages smaller than this, in bytes of body
     and properties, cost no credit on it (S1, queue_index_embed_msgs_below), 0 for none; held: those
@@ -40,12 +45,16 @@ class Keeper(QueueKeeping):
         self.embed_below: i64 = embed_below
         self.held: dict[Message, None] = {}
 
+    def has_room(self) -> bool:
+        return self.lane.uncharged_bytes < UNCHARGED_BYTES
+
     def took(self, lane: Lane, messages: list[Message], count: i64) -> None:
         """The queue has taken the first `count` of `messages` out of `lane`."""
         kept: list[Message] = []
         fleeting: list[Message] = []
         charged: i64 = 0
         bytes_: i64 = 0
+        uncharged_bytes: i64 = 0
         index: i64 = 0
         while index < count:
             message = messages[index]
@@ -53,7 +62,9 @@ class Keeper(QueueKeeping):
                 self._reserve(message)
                 kept.append(message)
                 size: i64 = len(message.raw)
-                if not self._is_embedded(message):
+                if self._is_embedded(message):
+                    uncharged_bytes += size
+                else:
                     charged += 1
                     bytes_ += size
             else:
@@ -67,6 +78,7 @@ class Keeper(QueueKeeping):
             )
             parcel.count = charged
             parcel.bytes = bytes_
+            parcel.uncharged_bytes = uncharged_bytes
             self.store.offered(parcel)
 
     def _reserve(self, message: Message) -> None:

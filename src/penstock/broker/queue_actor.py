@@ -119,7 +119,7 @@ class QueueActor(DepthMark):
         if self.ruling is not None:
             return self.ruling.turn(budget)
         pending = self.pending
-        if pending:
+        if pending and self.may_take():
             self.take_round(budget)
         if self.ready:
             self.pump(budget)
@@ -129,7 +129,9 @@ class QueueActor(DepthMark):
                 self.repay_taken(lane)
         if self.depth_bytes > 0:
             self.measure_depth()
-        return len(self.pending) > 0 or (len(self.ready) > 0 and self.messages.ready_count() > 0)
+        if len(self.pending) > 0 and self.may_take():
+            return True
+        return len(self.ready) > 0 and self.messages.ready_count() > 0
 
     def expects_lifetimes(self) -> None:
         if self.rule_desk is not None and not self.messages.is_ruled:

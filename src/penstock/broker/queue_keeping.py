@@ -12,6 +12,10 @@ class QueueKeeping:
 
     __slots__ = ()
 
+    def has_room(self) -> bool:
+        """Whether the queue may take publishes now."""
+        return True
+
     def took(self, lane: Lane, messages: list[Message], count: i64) -> None:
         """The queue has taken the first `count` of `messages`; their senders are answered when they
         are as safe as they asked for."""

@@ -139,6 +139,8 @@ class Ruling(RuledIntake):
             self.measure_full()
         pending = actor.pending
         is_taking = len(pending) > 0 and not self.is_full
+        if is_taking and taking != EVERYTHING:
+            is_taking = actor.may_take()
         if is_taking:
             self._take_lanes(taking)
         self._give(giving)
@@ -154,7 +156,7 @@ class Ruling(RuledIntake):
             actor.measure_depth()
         self.measure_full()
         self._arm()
-        if has_more or (len(actor.pending) > 0 and not self.is_full):
+        if has_more or (len(actor.pending) > 0 and not self.is_full and actor.may_take()):
             return True
         if self.is_paused or not actor.ready or actor.messages.ready_count() == 0:
             return False

@@ -21,7 +21,6 @@ from penstock.broker.disk import Disk, JobClient
 from penstock.broker.store_lane import Parcel, StoreLane
 from penstock.broker.sync_times import SyncTimes
 from penstock.flow.due import Due, DueLine
-from penstock.flow.gate import Gate
 from penstock.flow.strategy import Strategy
 from penstock.storage.batch import Batch
 from penstock.storage.compaction import Compactor, CopyJob
@@ -197,9 +196,9 @@ class StoreActor(Actor):
 
     # -- queues ----------------------------------------------------------------------------------
 
-    def join(self, queue: str, queue_gate: Gate, index: QueueIndex) -> StoreLane:
+    def join(self, queue: Actor, index: QueueIndex) -> StoreLane:
         """A durable queue begins to keep its messages here."""
-        lane = StoreLane(queue, queue_gate, self.identity, self.gate, index)
+        lane = StoreLane(queue, self.identity, self.gate, index)
         self.strategy.wire(lane)
         self.lanes.append(lane)
         return lane
@@ -209,6 +208,7 @@ class StoreActor(Actor):
         lane = parcel.lane
         lane.items.append(parcel)
         lane.waiting_count += 1
+        lane.uncharged_bytes += parcel.uncharged_bytes
         self.strategy.charge(lane, parcel.origin, parcel.count, parcel.bytes)
         if not lane.is_listed:
             lane.is_listed = True
@@ -250,6 +250,9 @@ class StoreActor(Actor):
         while self.pending and left > 0 and self._has_room():
             lane = self.pending.pop(0)
             parcel = lane.items.pop(0)
+            if parcel.uncharged_bytes > 0:
+                lane.uncharged_bytes -= parcel.uncharged_bytes
+                lane.queue.wake()
             if lane.items:
                 self.pending.append(lane)
             else:

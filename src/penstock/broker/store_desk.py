@@ -86,7 +86,7 @@ class StoreDesk(StoreOwner):
 
     def keep(self, store: StoreActor, actor: QueueActor, index: QueueIndex) -> None:
         """The persistent messages of `actor` go to `store`, under `index`."""
-        lane = store.join(actor.identity, actor.gate, index)
+        lane = store.join(actor, index)
         actor.keeper = Keeper(store, lane, index, self._embed_below())
 
     def hand_over(self) -> int:

@@ -2,6 +2,7 @@
 
 from mypy_extensions import i64
 
+from penstock.broker.actor import Actor
 from penstock.broker.lane import Answerable
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
@@ -12,10 +13,18 @@ from penstock.storage.index import QueueIndex
 
 class Parcel:
     """Persistent messages of one sender on their way to the disk. answerable: who is told when they
-    are safe, None for nobody; count, bytes: what was charged on the hop, messages that are embedded
-    are not."""
+    are safe, None for nobody; count, bytes: what was charged on the hop; uncharged_bytes: of those
+    that were not, because they are embedded."""
 
-    __slots__ = ("answerable", "bytes", "count", "lane", "messages", "origin")
+    __slots__ = (
+        "answerable",
+        "bytes",
+        "count",
+        "lane",
+        "messages",
+        "origin",
+        "uncharged_bytes",
+    )
 
     def __init__(
         self,
@@ -30,18 +39,28 @@ class Parcel:
         self.messages = messages
         self.count: i64 = 0
         self.bytes: i64 = 0
+        self.uncharged_bytes: i64 = 0
 
 
 class StoreLane(Hop):
     """items: parcels the store has not taken, oldest first; index: the queue's in the log;
-    is_wanted: the queue still exists; waiting_count: parcels that were not answered yet."""
+    is_wanted: the queue still exists; waiting_count: parcels that were not answered yet;
+    uncharged_bytes: of the parcels in `items`."""
 
-    __slots__ = ("index", "is_listed", "is_wanted", "items", "waiting_count")
+    __slots__ = (
+        "index",
+        "is_listed",
+        "is_wanted",
+        "items",
+        "queue",
+        "uncharged_bytes",
+        "waiting_count",
+    )
 
-    def __init__(
-        self, queue: str, queue_gate: Gate, store: str, store_gate: Gate, index: QueueIndex
-    ) -> None:
-        super().__init__(queue, LAYER_QUEUE, queue_gate, store, LAYER_STORE, store_gate)
+    def __init__(self, queue: Actor, store: str, store_gate: Gate, index: QueueIndex) -> None:
+        super().__init__(queue.identity, LAYER_QUEUE, queue.gate, store, LAYER_STORE, store_gate)
+        self.queue = queue
+        self.uncharged_bytes: i64 = 0
         self.index = index
         self.items: list[Parcel] = []
         self.is_listed = False

@@ -102,7 +102,8 @@ class Laws:
             for queue in vhost.queues.values():
                 ruling = queue.ruling
                 is_full = ruling is not None and ruling.is_full
-                check(is_full or not queue.pending, f"{queue.identity} sleeps on full lanes")
+                is_held = is_full or not queue.may_take()
+                check(is_held or not queue.pending, f"{queue.identity} sleeps on full lanes")
                 if is_waiting_for_letters(queue):
                     continue
                 if ruling is not None and ruling.is_paused:

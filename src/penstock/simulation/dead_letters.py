@@ -29,7 +29,9 @@ class DeclaringRuled(Role):
     def opened(self) -> None:
         super().opened()
         for name, table in self.tables.items():
-            self.client.session.request(self.channel, m.QueueDeclare(name, arguments=table))
+            self.client.session.request(
+                self.channel, m.QueueDeclare(name, durable=True, arguments=table)
+            )
         self.client.flush()
 
     def renew(self, name: str) -> None:
@@ -37,7 +39,9 @@ class DeclaringRuled(Role):
         if self.channel and not self.client.is_over():
             session = self.client.session
             session.request(self.channel, m.QueueDelete(name))
-            session.request(self.channel, m.QueueDeclare(name, arguments=self.tables[name]))
+            session.request(
+                self.channel, m.QueueDeclare(name, durable=True, arguments=self.tables[name])
+            )
             self.client.flush()
 
     def happened(self, event: ClientEvent) -> None:

@@ -40,7 +40,7 @@ class Declaring(Role):
     def opened(self) -> None:
         super().opened()
         for name in self.queues:
-            self.say(m.QueueDeclare(name))
+            self.say(m.QueueDeclare(name, durable=True))
         for queue, exchange, key in self.bindings:
             self.say(m.QueueBind(queue, exchange, key))
 
@@ -75,7 +75,8 @@ class Renewing(Role):
         """Once; the answer to what is said last brings the next time."""
         self.left -= 1
         say = self.client.session.request
-        say(self.channel, m.QueueDeclare(self.queue, auto_delete=self.is_auto_delete))
+        durable = m.QueueDeclare(self.queue, durable=True, auto_delete=self.is_auto_delete)
+        say(self.channel, durable)
         say(self.channel, m.QueueBind(self.queue, "amq.fanout", ""))
         if self.is_auto_delete:
             say(self.channel, m.BasicConsume(self.queue, "tag", no_ack=True))

@@ -6,6 +6,7 @@ must be in a place that has a bound and an owner:
     mailboxes      debt of the publisher's account       parked, held, stopped   PARKED_BYTES
     queues         stored bytes, depth, memory alarm     unanswered              prefetch, stored
     transactions   their own bound                       scratch                 one a connection
+    stores         debt, or UNCHARGED_BYTES a queue and a batch of BATCH_BYTES
 """
 
 import gc
@@ -63,6 +64,9 @@ def counted_messages(broker: Broker) -> Iterator[Message]:
     for vhost in broker.vhosts.values():
         for queue in vhost.queues.values():
             yield from queue_messages(queue)
+    for store in broker.stores.stores.values():
+        for parcel in store.parcels():
+            yield from parcel.messages
 
 
 def channel_messages(channel: Channel) -> Iterator[Message]:

@@ -38,6 +38,10 @@ class HandDisk(Disk):
     def submit(self, job: Job, client: JobClient) -> None:
         self.jobs.append((job, client))
 
+    def work_one(self) -> None:
+        """Do the first of the jobs that wait."""
+        self.work()
+
     def work(self, count: int = 1) -> int:
         """Do up to `count` of the jobs that wait; how many."""
         done = 0

@@ -18,7 +18,7 @@ from penstock.broker.reader import Connection
 from penstock.flow.account import REASON, Account
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.faults import LawBroken
-from penstock.simulation.letter_checks import letters_stored, letters_to
+from penstock.simulation.letter_checks import letters_stored, letters_to, letters_unsafe
 
 
 class LedgerLaws:
@@ -42,7 +42,10 @@ class LedgerLaws:
         for store in self.broker.stores.stores.values():
             for parcel in store.parcels():
                 # Letters are charged to their own causes, one by one.
-                if not isinstance(parcel.origin, Carrier):
+                if isinstance(parcel.origin, Carrier):
+                    for cause, size in letters_unsafe(parcel):
+                        add(debts, cause, 1, size)
+                else:
                     add(debts, parcel.origin, int(parcel.count), int(parcel.bytes))
         pages: list[Account] = []
         collect(self.broker.node_account, pages)

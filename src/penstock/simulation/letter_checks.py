@@ -4,18 +4,29 @@ charged to the cause of each, and those that wait rest in the queue where they d
 from collections.abc import Iterator
 
 from penstock.base.cause import Cause
-from penstock.broker.dead_lane import DeadLane, Letter
+from penstock.broker.dead_lane import DeadLane, LaneAnswers, Letter
 from penstock.broker.dead_letters import DeadLetters
 from penstock.broker.queue_actor import QueueActor
+from penstock.broker.store_lane import Parcel
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.faults import LawBroken
 
 
 def letters_to(queue: QueueActor) -> Iterator[tuple[Cause, int]]:
-    """Cause and size of every letter on its way to `queue`."""
+    """Cause and size of every letter that `queue` has not answered for."""
     for lane in queue.lanes:
         if isinstance(lane, DeadLane):
             for message in lane.under_way:
+                yield message.origin, len(message.raw)
+
+
+def letters_unsafe(parcel: Parcel) -> Iterator[tuple[Cause, int]]:
+    """Cause and size of every letter in `parcel`, whose queue is gone, that has no answer yet."""
+    answers = parcel.answerable
+    lane = answers.lane if isinstance(answers, LaneAnswers) else None
+    if lane is not None and not lane.receiving.is_alive:
+        for message in parcel.messages:
+            if message in lane.under_way:
                 yield message.origin, len(message.raw)
 
 
@@ -32,8 +43,11 @@ def held_by(letters: DeadLetters) -> list[Letter]:
 def letters_stored(queue: QueueActor) -> Iterator[tuple[Cause, int]]:
     """Cause and bytes of every letter that is charged as stored: those on their way to `queue`,
     and those that died in it and rest there. Raises: LawBroken."""
-    for cause, size in letters_to(queue):
-        yield cause, size + MESSAGE_OVERHEAD_BYTES
+    for lane in queue.lanes:
+        if isinstance(lane, DeadLane):
+            # What the queue has taken is among its messages, although it may wait for the disk.
+            for message in lane.items[int(lane.head) :]:
+                yield message.origin, len(message.raw) + MESSAGE_OVERHEAD_BYTES
     letters = None if queue.ruling is None else queue.ruling.dead_letters
     if isinstance(letters, DeadLetters):
         held = held_by(letters)

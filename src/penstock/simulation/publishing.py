@@ -16,6 +16,7 @@ from penstock.simulation.faults import LawBroken
 
 BODY_HEAD_BYTES = 8
 NO_PROPERTIES = Properties()
+PERSISTENT = Properties(delivery_mode=2)
 
 
 def identity_of(body: bytes) -> Identity:
@@ -125,8 +126,8 @@ class Publishing(Role):
             self.unanswered += 1
 
     def properties(self) -> Properties:
-        """Of the next message; none by default."""
-        return NO_PROPERTIES
+        """Of the next message; none by default, persistent where something is kept."""
+        return PERSISTENT if self.client.broker.stores.stores else NO_PROPERTIES
 
     def _wake(self) -> None:
         self.is_resting = False

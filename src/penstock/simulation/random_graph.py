@@ -115,7 +115,7 @@ class Graph:
 
     def renew(self, queue: str) -> None:
         """Declare a queue that is gone, and bind it as it was."""
-        self.admin.say(m.QueueDeclare(queue))
+        self.admin.say(m.QueueDeclare(queue, durable=True))
         for name, exchange, key in self.plan.bindings:
             if name == queue:
                 self.admin.say(m.QueueBind(name, exchange, key))

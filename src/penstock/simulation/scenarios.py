@@ -158,7 +158,7 @@ def harm(world: World, admin: Declaring, victims: list[Client]) -> None:
     else:
         world.books.destroyed.add("q3")
         admin.say(m.QueueDelete("q3"))
-        admin.say(m.QueueDeclare("q3"))
+        admin.say(m.QueueDeclare("q3", durable=True))
 
 
 def vanishing_queue(world: World) -> None:
@@ -258,8 +258,15 @@ SCENARIOS: Final[Mapping[str, Callable[[World], None]]] = MappingProxyType(
         "delays": delays,
         "ruled_queues": ruled_queues,
         "random_graph": random_graph,
+        "kept_graph": random_graph,
+        "kept_kill_storm": kill_storm,
+        "kept_vanishing_queue": vanishing_queue,
+        "kept_dead_letters": dead_letters,
+        "kept_ruled_queues": ruled_queues,
     }
 )
+KEEPING: Final = frozenset(name for name in SCENARIOS if name.startswith("kept_"))
+"""Durable queues keep their messages on a disk there."""
 
 
 def small_setting(profile_name: str, seed: int, check_every: int) -> Setting:
@@ -307,6 +314,7 @@ def simulate(
     Raises: SimulationFailed."""
     setting = setting or small_setting(profile, seed, check_every)
     setting.without = without
+    setting.is_keeping = setting.is_keeping or scenario in KEEPING
     world = World(seed, setting)
     try:
         SCENARIOS[scenario](world)

@@ -22,6 +22,7 @@ from penstock.simulation.checks import Laws
 from penstock.simulation.clients import Client, Role
 from penstock.simulation.clock import VirtualClock
 from penstock.simulation.consuming import Consuming, Habit
+from penstock.simulation.depot import Depot
 from penstock.simulation.dice import Dice
 from penstock.simulation.faults import LawBroken
 from penstock.simulation.network import Link, SimulatedOutput, SimulatedShell
@@ -60,8 +61,9 @@ class SimulatedBroker(Broker):
 
 class Setting:
     """How a world is built. check_every: turns between two checks of the laws, 1.. ;
-    pipe_bytes: of each direction, 0 to draw it; without: parts of a random plan to leave out; the
-    factories are where planted bugs come in."""
+    pipe_bytes: of each direction, 0 to draw it; without: parts of a random plan to leave out;
+    is_keeping: durable queues keep their messages on a disk, which is slow at times; the factories
+    are where planted bugs come in."""
 
     def __init__(self, profile: Profile, config: Config, check_every: int = 1) -> None:
         self.profile = profile
@@ -70,6 +72,7 @@ class Setting:
         self.pipe_bytes = 0
         self.steps_max = 400_000
         self.without: frozenset[int] = frozenset()
+        self.is_keeping = False
 
     def broker(self, clock: VirtualClock, dice: Dice, log: Log) -> SimulatedBroker:
         return SimulatedBroker(self.config, clock, dice, log, self.profile)
@@ -103,6 +106,7 @@ class World(TurnWatcher):
         self.broker.scheduler.is_exploring = True
         self.books = Books()
         self.laws = Laws(self.broker, self.clock)
+        self.depot = Depot(self.broker, self.dice) if setting.is_keeping else None
         self.clients: list[Client] = []
         self.lively: list[Client] = []
         self.steps = 0
@@ -177,7 +181,10 @@ class World(TurnWatcher):
         self.run(self._is_everybody_over)
         self.laws.check_step()
         self.laws.check_rest()
-        self.books.check_end(self._left())
+        left = self._left()
+        self.books.check_end(left)
+        if self.depot is not None:
+            self.depot.check_end(self.broker)
 
     def tick(self) -> None:
         """What the server does from time to time."""
@@ -219,6 +226,8 @@ class World(TurnWatcher):
         scheduler = self.broker.scheduler
         if scheduler.outputs.dirty or self.picker.can_pick(scheduler.ready):
             ready.append((weights[0] * 2, self.run_broker))
+        if self.depot is not None and self.depot.disk.jobs:
+            ready.append((weights[0], self.depot.disk.work_one))
         has_ended = False
         for client in self.lively:
             shell = client.link.shell

@@ -2,7 +2,9 @@
 
 import pytest
 
-from penstock.flow.profile import PENSTOCK
+from penstock.broker.keeper import UNCHARGED_BYTES
+from penstock.broker.store_actor import BATCH_BYTES
+from penstock.flow.profile import PENSTOCK, RABBITMQ_4
 from penstock.protocol import methods as m
 from penstock.storage.files import SyncFailed
 from tests.spec.test_store_scenarios import Depot
@@ -105,3 +107,22 @@ def test_a_fast_consumer_leaves_nothing_in_the_log(count: int) -> None:
     assert len(reader.deliveries) == count
     assert hand.client.session.unconfirmed(hand.channel) == 0
     assert depot.store.log.live_count(depot.store.lanes[0].index) == 0
+
+
+def test_messages_that_cost_no_credit_are_bounded_too() -> None:
+    """[R]: embedded messages that consumers take at once pile up in front of a disk that does
+    nothing, until the queue takes no more; nothing is lost."""
+    depot = Depot(RABBITMQ_4)
+    reader = depot.connect()[0]
+    reader.say(m.BasicConsume("d1", no_ack=True))
+    hand = depot.connect()[0]
+    depot.settle()
+    depot.send(hand, "d1", 3000, 6000)
+    lane = depot.store.lanes[0]
+    assert lane.in_flight == 0
+    waiting = sum(len(message.raw) for one in lane.items for message in one.messages)
+    assert UNCHARGED_BYTES <= waiting < UNCHARGED_BYTES + 400 * 3200
+    assert depot.store.log.open_bytes() < BATCH_BYTES + 400 * 3200
+    assert len(reader.deliveries) < 6000
+    rest(depot)
+    assert len(reader.deliveries) == 6000
