@@ -147,7 +147,7 @@ def test_a_failed_sync_is_the_end(tmp_path: Path) -> None:
 
 @needs_strace
 def test_slow_syncs_make_larger_batches(tmp_path: Path) -> None:
-    """F20: 200 ms for each fdatasync; confirms still come, a window at a time, so that there are few
+    """F20: 200 ms for each fdatasync; confirms still come, a window at a time, so there are few
     syncs instead of one for each message."""
     data = tmp_path / "data"
     trace = tmp_path / "trace.txt"
