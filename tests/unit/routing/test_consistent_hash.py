@@ -165,7 +165,7 @@ def test_arguments_that_are_refused(arguments: dict[str, object], text: str) -> 
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        ("", 'The binding key must be an integer: <<>>'),
+        ("", "The binding key must be an integer: <<>>"),
         ("a", 'The binding key must be an integer: <<"a">>'),
         ("1.5", 'The binding key must be an integer: <<"1.5">>'),
         ("1_0", 'The binding key must be an integer: <<"1_0">>'),
