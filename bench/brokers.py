@@ -247,7 +247,7 @@ def penstock_environment(is_checkout: bool, cache: Path | None) -> dict[str, str
 
 
 def start_penstock(target: Target) -> Broker:
-    """Start Penstock with everything in memory and one loopback listener.
+    """Start Penstock with one loopback listener, in memory unless its arguments name a directory.
 
     Raises: BrokerFailed.
     """
@@ -260,7 +260,7 @@ def start_penstock(target: Target) -> Broker:
         "-m",
         "penstock.cli.main",
         "serve",
-        "--memory",
+        *(() if "--data" in target.arguments else ("--memory",)),
         "--port",
         str(port),
         *target.arguments,
