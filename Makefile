@@ -98,11 +98,15 @@ bench: $(RUN)/.stamp
 	$(RUN)/bin/python bench/run.py $(BENCH_ARGS)
 	$(RUN)/bin/python bench/flow_cost.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/flow_live.py --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/backlog.py --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/recovery.py --python $(RUN)/bin/python
 
 bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/run.py --smoke $(BENCH_ARGS)
 	$(RUN)/bin/python bench/flow_cost.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/flow_live.py --smoke --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/backlog.py --smoke --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/recovery.py --smoke --python $(RUN)/bin/python
 
 # At least 1,000 random graphs with deaths, however long that takes, and every scenario in between,
 # for a minute or more; one of them again:  python -m penstock.simulation run SCENARIO --seed N
