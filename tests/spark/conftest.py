@@ -1,12 +1,14 @@
-"""One Spark session for all tests, or a reason why there is none."""
+"""One Spark session and one broker of each kind for all tests, or a reason why there is none."""
 
 import importlib.util
 from collections.abc import Iterator
 
 import pytest
 
+from bench.brokers import RABBITMQ_MISSING, rabbitmq_target
 from penstock.base.errors import OperatorError
 from penstock.spark.java import JavaHome, find_java
+from tests.conformance.live import penstock_process
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +31,28 @@ def spark(java: JavaHome) -> Iterator[object]:
 
     with open_session(java) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def penstock_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Penstock of our own; every test uses names of its own."""
+    with penstock_process(tmp_path_factory.mktemp("broker")) as running:
+        yield running.url
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url() -> Iterator[str]:
+    """A RabbitMQ of our own; skips the test where it is not installed."""
+    target = rabbitmq_target()
+    if target is None:
+        pytest.skip(RABBITMQ_MISSING)
+    running = target.start()
+    yield f"amqp://guest:guest@{running.host}:{running.port}"
+    running.stop()
+
+
+@pytest.fixture(params=["penstock", "rabbitmq"])
+def broker_url(request: pytest.FixtureRequest) -> str:
+    """One broker after the other: the same test, only the address differs."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url

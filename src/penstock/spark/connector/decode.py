@@ -1,0 +1,305 @@
+"""Deliveries as they came over the wire, into the columns of Spark rows.
+
+The schema is the same for every source mode; names are those Kafka users know where they mean the
+same. `timestamp` is the property of that name and null where the publisher gave none: a time of
+receipt would differ whenever a row is read again. Properties and headers that are malformed are
+null, because one such message must not stop a query for good; the body is there.
+"""
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from penstock.base.errors import ConnectionFault
+from penstock.protocol.properties import Properties, decode_properties
+from penstock.protocol.property_lookup import (
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    HEADERS,
+    TIMESTAMP,
+    headers_table_span,
+    property_span,
+)
+from penstock.protocol.values import Table, Value, decode_table, read_field
+
+OFFSET_HEADER: Final = "x-stream-offset"
+# A long integer at the end of the table, where brokers put it.
+_OFFSET_FIELD: Final = b"\x0fx-stream-offsetl"
+_BEFORE_HEADERS: Final = CONTENT_TYPE | CONTENT_ENCODING | HEADERS | 1
+_FRAME: Final = struct.Struct(">BHI")
+_HEADER: Final = struct.Struct(">BHIHHQH")
+_I64: Final = struct.Struct(">q")
+_SECONDS_MAX: Final = 253_402_300_799
+"""The end of the year 9999, which is where Spark's timestamps can still be shown."""
+_ADDRESSES_KEPT: Final = 4096
+ROWS_PER_ARROW_BATCH: Final = 10_000
+
+PROPERTY_FIELDS: Final = (
+    ("content_type", "STRING"),
+    ("content_encoding", "STRING"),
+    ("delivery_mode", "INT"),
+    ("priority", "INT"),
+    ("correlation_id", "STRING"),
+    ("reply_to", "STRING"),
+    ("expiration", "STRING"),
+    ("message_id", "STRING"),
+    ("timestamp", "TIMESTAMP"),
+    ("type", "STRING"),
+    ("user_id", "STRING"),
+    ("app_id", "STRING"),
+)
+_ARROW_TYPES: Final[dict[str, Any]] = {
+    "STRING": pa.string(),
+    "INT": pa.int32(),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+}
+_PROPERTIES_TYPE: Final[Any] = pa.struct(
+    [pa.field(name, _ARROW_TYPES[kind]) for name, kind in PROPERTY_FIELDS]
+)
+_HEADERS_TYPE: Final[Any] = pa.map_(pa.string(), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which columns rows have. queue: the value of that column, the name of queue or stream."""
+
+    queue: str
+    body_column: str = "body"
+    has_properties: bool = False
+    has_headers: bool = False
+
+    def ddl(self) -> str:
+        """The schema as Spark reads it."""
+        columns = [
+            f"`{self.body_column.replace('`', '``')}` BINARY",
+            "queue STRING",
+            "offset BIGINT",
+            "timestamp TIMESTAMP",
+            "exchange STRING",
+            "routing_key STRING",
+            "redelivered BOOLEAN",
+        ]
+        if self.has_properties:
+            inner = ", ".join(f"{name}: {kind}" for name, kind in PROPERTY_FIELDS)
+            columns.append(f"properties STRUCT<{inner}>")
+        if self.has_headers:
+            columns.append("headers MAP<STRING, STRING>")
+        return ", ".join(columns)
+
+    def arrow(self) -> Any:
+        """The same schema as Arrow has it; Spark compares it to the letter."""
+        columns = [
+            pa.field(self.body_column, pa.binary()),
+            pa.field("queue", pa.string()),
+            pa.field("offset", pa.int64()),
+            pa.field("timestamp", _ARROW_TYPES["TIMESTAMP"]),
+            pa.field("exchange", pa.string()),
+            pa.field("routing_key", pa.string()),
+            pa.field("redelivered", pa.bool_()),
+        ]
+        if self.has_properties:
+            columns.append(pa.field("properties", _PROPERTIES_TYPE))
+        if self.has_headers:
+            columns.append(pa.field("headers", _HEADERS_TYPE))
+        return pa.schema(columns)
+
+
+class Columns:
+    """Rows on their way into Arrow: bodies, addresses and so on by column."""
+
+    __slots__ = ("bodies", "exchanges", "headers", "keys", "offsets", "properties", "redelivered",
+                 "timestamps")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.offsets: list[int] = []
+        self.timestamps: list[int | None] = []
+        self.exchanges: list[str] = []
+        self.keys: list[str] = []
+        self.redelivered: list[bool] = []
+        self.properties: list[dict[str, object] | None] = []
+        self.headers: list[list[tuple[str, str | None]] | None] = []
+
+    def batch(self, shape: Shape, schema: Any) -> Any:
+        """The rows so far as one Arrow record batch of `schema`."""
+        count = len(self.bodies)
+        arrays = [
+            pa.array(self.bodies, pa.binary()),
+            pa.DictionaryArray.from_arrays(
+                pa.array([0] * count, pa.int8()), pa.array([shape.queue], pa.string())
+            ).dictionary_decode(),
+            pa.array(self.offsets, pa.int64()),
+            pa.array(self.timestamps, pa.timestamp("us", tz="UTC")),
+            pa.array(self.exchanges, pa.string()),
+            pa.array(self.keys, pa.string()),
+            pa.array(self.redelivered, pa.bool_()),
+        ]
+        if shape.has_properties:
+            arrays.append(pa.array(self.properties, _PROPERTIES_TYPE))
+        if shape.has_headers:
+            arrays.append(pa.array(self.headers, _HEADERS_TYPE))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def record_batches(raw: bytes, first: int, shape: Shape) -> Iterator[Any]:
+    """The deliveries in `raw`, numbered from `first`, as Arrow batches of bounded length."""
+    schema = shape.arrow()
+    at = 0
+    while at < len(raw):
+        columns = Columns()
+        at = decode_rows(raw, at, first, shape, columns)
+        first += len(columns.bodies)
+        yield columns.batch(shape, schema)
+
+
+def decode_rows(raw: bytes, at: int, first: int, shape: Shape, columns: Columns) -> int:
+    """Add up to ROWS_PER_ARROW_BATCH deliveries to `columns`; the offset behind them.
+
+    raw: as `scan` lays it out, so that its sizes need no checking; first: offset of the first row.
+    """
+    frame, header = _FRAME.unpack_from, _HEADER.unpack_from
+    addresses: dict[bytes, tuple[str, str]] = {}
+    bodies, exchanges, keys = columns.bodies, columns.exchanges, columns.keys
+    redelivered, timestamps = columns.redelivered, columns.timestamps
+    has_details = shape.has_properties or shape.has_headers
+    stop = len(raw)
+    count = ROWS_PER_ARROW_BATCH
+    while at < stop and count > 0:
+        count -= 1
+        _, _, size = frame(raw, at)
+        head = at + size + 8
+        tag = at + 12 + raw[at + 11]
+        redelivered.append(raw[tag + 8] & 1 == 1)
+        suffix = raw[tag + 9 : head - 1]
+        address = addresses.get(suffix)
+        if address is None:
+            if len(addresses) >= _ADDRESSES_KEPT:
+                addresses.clear()
+            address = addresses[suffix] = _address(suffix)
+        exchanges.append(address[0])
+        keys.append(address[1])
+        _, _, size, _, _, left, flags = header(raw, head)
+        body = head + size + 8
+        timestamps.append(_timestamp(raw, head + 19, body - 1) if flags & TIMESTAMP else None)
+        if has_details:
+            _add_details(raw, head + 19, body - 1, shape, columns)
+        if left == 0:
+            bodies.append(b"")
+            at = body
+            continue
+        _, _, size = frame(raw, body)
+        if size == left:
+            bodies.append(raw[body + 7 : body + 7 + size])
+            at = body + size + 8
+        else:
+            at = _join_body(raw, body, left, bodies)
+    columns.offsets.extend(range(first, first + len(bodies) - len(columns.offsets)))
+    return at
+
+
+def stream_offset(raw: bytes, at: int, expected: int) -> int:
+    """The offset the broker wrote into the delivery at `at`; -1 when there is none.
+
+    expected: what it should be if the stream has no holes; then one comparison is enough.
+    """
+    _, _, size = _FRAME.unpack_from(raw, at)
+    head = at + size + 8
+    _, _, size, _, _, _, flags = _HEADER.unpack_from(raw, head)
+    if flags & _BEFORE_HEADERS == HEADERS:
+        # The table is the first property: its end is one addition away.
+        value = head + 17 + int.from_bytes(raw[head + 21 : head + 25], "big")
+        if value < head + size and raw[value - 17 : value] == _OFFSET_FIELD:
+            found: int = _I64.unpack_from(raw, value)[0]
+            if found == expected:
+                return found
+    # Not where it is expected, or a publisher's bytes that only look like it.
+    end = head + 7 + size
+    try:
+        span = headers_table_span(raw, head + 19, end)
+        if span is None:
+            return -1
+        field = read_field(raw, span[0], span[1], OFFSET_HEADER)
+    except ConnectionFault:
+        return -1
+    return field if isinstance(field, int) else -1
+
+
+def _address(suffix: bytes) -> tuple[str, str]:
+    stop = 1 + suffix[0]
+    exchange = suffix[1:stop].decode("utf-8", "replace")
+    return exchange, suffix[stop + 1 : stop + 1 + suffix[stop]].decode("utf-8", "replace")
+
+
+def _join_body(raw: bytes, at: int, left: int, bodies: list[bytes]) -> int:
+    parts: list[bytes] = []
+    while left > 0:
+        _, _, size = _FRAME.unpack_from(raw, at)
+        parts.append(raw[at + 7 : at + 7 + size])
+        left -= size
+        at += size + 8
+    bodies.append(b"".join(parts))
+    return at
+
+
+def _timestamp(raw: bytes, flags_at: int, end: int) -> int | None:
+    """Microseconds since 1970; None for what is malformed or behind the year 9999."""
+    try:
+        span = property_span(raw, flags_at, TIMESTAMP, end)
+    except ConnectionFault:
+        return None
+    assert span is not None, "cannot happen because its flag is set"
+    seconds = int.from_bytes(raw[span[0] : span[1]], "big")
+    return seconds * 1_000_000 if seconds <= _SECONDS_MAX else None
+
+
+def _add_details(raw: bytes, flags_at: int, end: int, shape: Shape, columns: Columns) -> None:
+    if shape.has_properties:
+        try:
+            columns.properties.append(_property_row(decode_properties(raw, flags_at, end)))
+        except ConnectionFault:
+            columns.properties.append(None)
+    if shape.has_headers:
+        table: Table | None = None
+        try:
+            span = headers_table_span(raw, flags_at, end)
+            if span is not None:
+                table, _ = decode_table(raw, span[0], span[1])
+        except ConnectionFault:
+            table = None
+        columns.headers.append(None if table is None else header_items(table))
+
+
+def _property_row(properties: Properties) -> dict[str, object]:
+    row: dict[str, object] = {
+        field.name: getattr(properties, field.name) for field in fields(properties)
+    }
+    seconds = properties.timestamp
+    is_shown = seconds is not None and seconds <= _SECONDS_MAX
+    row["timestamp"] = seconds * 1_000_000 if seconds is not None and is_shown else None
+    return {name: row[name] for name, _ in PROPERTY_FIELDS}
+
+
+def header_items(table: Table) -> list[tuple[str, str | None]]:
+    """Headers as text: scalars as people write them, tables and lists as JSON, void as null."""
+    return [(name, _header_text(value)) for name, value in table.items()]
+
+
+def _header_text(value: Value) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex()
+    if isinstance(value, int | float | Decimal):
+        return str(int(value)) if isinstance(value, int) else str(value)
+    return json.dumps(value, default=_json_value, ensure_ascii=False)
+
+
+def _json_value(value: object) -> str:
+    return value.hex() if isinstance(value, bytes | bytearray) else str(value)

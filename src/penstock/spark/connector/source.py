@@ -1,0 +1,90 @@
+"""The data source `amqp` as PySpark 4.3 wants it: a thin shell around planners and decoders.
+
+    from penstock.spark import register
+    register(spark)
+    spark.readStream.format("amqp").option("queue", "orders").load()
+
+Spark makes these objects anew in every process: in the planner, which lives as long as the query
+and has the connection, and in the workers, which get a pickled copy. So nothing is opened before it
+is needed, and what is open is never pickled.
+"""
+
+from typing import Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from penstock.base.errors import OperatorError
+from penstock.spark.connector.decode import Shape
+from penstock.spark.connector.options import SourceOptions, parse_source
+from penstock.spark.connector.queue_source import QueueStreamReader
+from penstock.spark.connector.sink import BatchWriter, StreamWriter, make_sink
+from penstock.spark.connector.stream_source import StreamBatchReader, StreamStreamReader
+
+NO_BATCH_READ: Final = (
+    "spark.read cannot read the queue {queue!r}: reading takes messages away, and a batch query "
+    "does not say when its result is safe, so nothing could be acknowledged without losing "
+    "messages when a task or a job fails. Use spark.readStream with .trigger(availableNow=True): "
+    "it reads what is there, acknowledges after your sink has committed, and ends. A stream can be "
+    "read with option mode=stream"
+)
+
+
+class AmqpDataSource(DataSource):
+    """Registered as `amqp`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What goes into `format(...)`."""
+        return "amqp"
+
+    def schema(self) -> str:
+        """Columns of rows read. Raises: OperatorError for options that are wrong."""
+        return shape_of(parse_source(dict(self.options))).ddl()
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For `spark.readStream`. Raises: OperatorError."""
+        options = parse_source(dict(self.options))
+        shape = shape_of(options)
+        check_schema(schema, shape)
+        if options.mode == "stream":
+            return StreamStreamReader(options, shape)
+        return QueueStreamReader(options, shape)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`. Raises: OperatorError, also for an ordinary queue."""
+        options = parse_source(dict(self.options))
+        if options.mode == "queue":
+            raise OperatorError(NO_BATCH_READ.format(queue=options.queue))
+        shape = shape_of(options)
+        check_schema(schema, shape)
+        return StreamBatchReader(options, shape)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """For `df.write`. Raises: OperatorError."""
+        return BatchWriter(*make_sink(dict(self.options), schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """For `df.writeStream`. Raises: OperatorError."""
+        return StreamWriter(*make_sink(dict(self.options), schema, overwrite))
+
+
+def shape_of(options: SourceOptions) -> Shape:
+    """Columns as the options want them."""
+    return Shape(options.queue, options.body_column, options.has_properties, options.has_headers)
+
+
+def check_schema(given: StructType, shape: Shape) -> None:
+    """Raises: OperatorError when somebody gave `.schema(...)` that is not this source's own."""
+    expected = shape.arrow().names
+    if given.fieldNames() != expected:
+        raise OperatorError(
+            f"the schema given has the columns {', '.join(given.fieldNames())}; rows from AMQP "
+            f"have {', '.join(expected)}. Leave .schema(...) out"
+        )

@@ -1,0 +1,180 @@
+"""Plans batches of a stream: ranges of offsets, read by the tasks themselves; exactly once.
+
+A stream keeps its rows, so a range can be read as often as Spark likes and is the same each time.
+With a sink that ignores a batch it has committed (Delta by transaction, files by manifest), every
+row is in its result once. Nothing is acknowledged: what a stream keeps is its retention's business.
+"""
+
+import itertools
+import logging
+import time
+from typing import Final
+
+from penstock.base.errors import OperatorError
+from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
+from penstock.spark.connector.options import SourceOptions
+from penstock.spark.connector.stream_read import check_loss
+from penstock.spark.connector.stream_tail import StreamEnds
+
+_log = logging.getLogger("penstock.spark")
+TAIL_BUDGET_MS: Final = 30
+"""What finding the end of a busy stream may add to a batch."""
+TARGET_BUDGET_MS: Final = 2000
+"""The same for availableNow and batch reads, once a query."""
+_NS_PER_MS: Final = 1_000_000
+
+
+class StreamPlanner:
+    """One query's planner, in one process. Offsets: of the next row to be read.
+
+    Every verb raises OperatorError, or ClientError with the broker's own words.
+    """
+
+    def __init__(self, options: SourceOptions, name: str) -> None:
+        self._options = options
+        self._name = name
+        self._ends: StreamEnds | None = None
+        self._initial = -1
+        self._tail = -1
+        self._target = -1
+        self._is_known = False
+        self._seen_ns = 0
+        self._lost_ns = 0
+
+    def initial(self) -> int:
+        """Where a new query begins (startingOffsets)."""
+        if self._initial < 0:
+            starting = self._options.starting or "latest"
+            if starting == "earliest":
+                self._initial = self._opened().first()
+            elif starting == "latest":
+                self._initial = self._opened().next_offset(TARGET_BUDGET_MS)
+            else:
+                self._initial = int(starting)
+        return self._initial
+
+    def prepare_available_now(self) -> None:
+        """What is in the stream now is all that will be read."""
+        self._target = self._tail = self._opened().next_offset(TARGET_BUDGET_MS)
+
+    def whole(self) -> tuple[int, int]:
+        """The range of a batch read: startingOffsets (earliest) to endingOffsets (latest)."""
+        starting, ending = self._options.starting or "earliest", self._options.ending or "latest"
+        ends = self._opened()
+        first, stop = ends.first(), ends.next_offset(TARGET_BUDGET_MS)
+        start = {"earliest": first, "latest": stop}.get(starting)
+        if start is None:
+            start = int(starting)
+            if start < first:
+                check_loss(self._options, start, first)
+        if ending != "latest":
+            if int(ending) > stop:
+                raise OperatorError(
+                    f"option endingOffsets is {ending}, and stream {self._options.queue!r} ends at "
+                    f"{stop} (exclusive)"
+                )
+            stop = int(ending)
+        return max(start, first), stop
+
+    def latest(self, start: int, rows_max: int) -> int:
+        """Where the next batch ends; `start` when there is nothing to do, and while the broker is
+        away for less than reconnectTimeout. rows_max: 1..."""
+        try:
+            self._look_twice(start)
+            self._lost_ns = 0
+        except ChannelClosedError:
+            raise
+        except ClientError as error:
+            self._lose(error)
+            return start
+        available = (self._tail if self._target < 0 else self._target) - start
+        if available <= 0:
+            self._seen_ns = 0
+            return start
+        now_ns = time.monotonic_ns()
+        self._seen_ns = self._seen_ns or now_ns
+        options = self._options
+        waited_ms = (now_ns - self._seen_ns) / _NS_PER_MS
+        is_enough = available >= options.min_rows or waited_ms >= options.max_delay_ms
+        if not is_enough and self._target < 0:
+            return start
+        rows = min(available, rows_max)
+        ends = self._ends
+        if options.max_bytes > 0 and ends is not None and ends.bytes_per_row > 0:
+            rows = max(1, min(rows, int(options.max_bytes / ends.bytes_per_row)))
+        self._seen_ns = 0
+        return start + rows
+
+    def tail(self) -> int | None:
+        """The offset behind the last row known, for showing the lag."""
+        return self._tail if self._tail >= 0 else None
+
+    def stop(self) -> None:
+        """Close the connection. Idempotent."""
+        if self._ends is not None:
+            self._ends.close()
+            self._ends = None
+
+    def _look_twice(self, start: int) -> None:
+        """`_look`, over a new connection if the old one has ended: nothing was said on it between
+        two triggers, which a broker with heartbeats does not put up with for long."""
+        try:
+            self._look(start)
+        except ConnectionClosedError:
+            self.stop()
+            self._look(start)
+
+    def _look(self, start: int) -> None:
+        """Bring `_tail` up to date, as far as the next batch needs it."""
+        if self._target >= 0:
+            self._check_same(start, self._target)
+            return
+        ends = self._opened()
+        if self._tail == start and not ends.has_more(start):
+            return
+        if self._tail - start < self._options.max_rows:
+            found = ends.next_offset(TAIL_BUDGET_MS)
+            self._check_same(start, found)
+            self._tail = max(self._tail, found, start)
+
+    def _check_same(self, start: int, end: int) -> None:
+        """Once a query. Raises: OperatorError when the stream ends before the checkpoint, `start`.
+
+        end: as far as known. A short look may have missed rows; that the last one read is gone is
+        no mistake.
+        """
+        if self._is_known:
+            return
+        if end < start and not self._opened().has(start - 1):
+            raise OperatorError(
+                f"stream {self._options.queue!r} ends at {end}, and the checkpoint is at {start}: "
+                "the stream was made anew, or is another one. Start with a new checkpointLocation"
+            )
+        self._is_known = True
+
+    def _opened(self) -> StreamEnds:
+        if self._ends is None:
+            self._ends = StreamEnds(self._options, self._name)
+        return self._ends
+
+    def _lose(self, error: ClientError) -> None:
+        """The connection is gone; the next call opens another one. Raises: OperatorError."""
+        now_ns = time.monotonic_ns()
+        if self._lost_ns == 0:
+            self._lost_ns = now_ns
+            _log.warning("stream %s: connection lost: %s", self._options.queue, error)
+        self.stop()
+        timeout_ms = self._options.endpoint.reconnect_timeout_ms
+        if now_ns - self._lost_ns >= timeout_ms * _NS_PER_MS:
+            raise OperatorError(
+                f"stream {self._options.queue!r}: no connection for {timeout_ms / 1000:g} s "
+                f"(reconnectTimeout): {error}"
+            ) from error
+
+
+def split(start: int, stop: int, count: int) -> list[tuple[int, int]]:
+    """start..stop-1 in at most `count` ranges (first, stop) of nearly equal length, none empty."""
+    rows = max(0, stop - start)
+    parts = min(count, rows)
+    bounds = [start + rows * part // parts for part in range(parts + 1)] if parts else []
+    return list(itertools.pairwise(bounds))

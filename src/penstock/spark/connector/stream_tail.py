@@ -1,0 +1,161 @@
+"""Where a stream begins and ends, found out over plain AMQP. IO.
+
+Brokers do not tell: the length in queue.declare-ok lags by seconds. So the last chunk is read
+(`x-stream-offset` = last), for a short time, because a busy stream never goes quiet; what is missed
+comes with the next batch. While nothing comes, one consumer with a prefetch of 1 stands at the
+known end, and costs nothing until the next row wakes it.
+"""
+
+import time
+from typing import Final
+
+from penstock.base.errors import OperatorError
+from penstock.client.errors import ChannelClosedError
+from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, Replied
+from penstock.protocol import methods as m
+from penstock.protocol.values import Value
+from penstock.spark.connector.decode import stream_offset
+from penstock.spark.connector.link import Link
+from penstock.spark.connector.options import SourceOptions
+from penstock.spark.connector.scan import Scanned
+
+CONSUMER_TAG: Final = "penstock-spark-tail"
+PROBE_PREFETCH: Final = 10_000
+FIRST_ROW_MS: Final = 300
+"""How long the first row of the last chunk may take before the stream counts as empty."""
+QUIET_MS: Final = 10
+ATTACH_MS: Final = 100
+REPLY_MS: Final = 30_000
+_NS_PER_MS: Final = 1_000_000
+
+
+class StreamEnds:
+    """One connection to a stream that answers where it begins and ends.
+
+    bytes_per_row: mean size of the rows last seen, 0.0 before. Owner: one thread.
+    Raises, from every verb: OperatorError, ClientError.
+    """
+
+    def __init__(self, options: SourceOptions, name: str) -> None:
+        self.bytes_per_row = 0.0
+        self._options = options
+        self._link = Link(options.endpoint, options.queue, 1, name)
+        self._is_consuming = False
+        self._watched = -1
+        self._consumers = 0
+
+    def first(self) -> int:
+        """The first offset there is; 0 for an empty stream."""
+        seen = self._read("first", 1, FIRST_ROW_MS)
+        return seen[0] if seen else 0
+
+    def next_offset(self, budget_ms: int) -> int:
+        """The offset behind the last row, or a little before it when the stream is busy for all of
+        `budget_ms`; 0 for an empty stream."""
+        seen = self._read("last", PROBE_PREFETCH, budget_ms)
+        return seen[1] + 1 if seen else 0
+
+    def has(self, offset: int) -> bool:
+        """Whether the row at `offset` is there."""
+        seen = self._read(offset, 1, FIRST_ROW_MS)
+        return seen is not None and seen[0] == offset
+
+    def has_more(self, offset: int) -> bool:
+        """Whether there are rows from `offset` on; costs nothing while there are none."""
+        end_ns = time.monotonic_ns()
+        if self._watched != offset:
+            self._attach(offset, 1)
+            self._watched = offset
+            # Rows that are there already come now; later calls only look whether one has come.
+            end_ns += ATTACH_MS * _NS_PER_MS
+        while True:
+            left_ms = max(0.0, (end_ns - time.monotonic_ns()) / _NS_PER_MS)
+            scanned, events = self._link.exchange(left_ms)
+            self._check(events)
+            if scanned.ends:
+                self._watched = -1
+                return True
+            if left_ms == 0:
+                return False
+
+    def close(self) -> None:
+        """End the connection. Idempotent."""
+        self._link.close()
+
+    def _read(self, where: Value, prefetch: int, budget_ms: int) -> tuple[int, int] | None:
+        """Offsets of the first and last row that came, attached at `where`; None for none."""
+        self._attach(where, prefetch)
+        self._watched = -1
+        first, last, rows, size = -1, -1, 0, 0
+        end_ns = time.monotonic_ns() + max(budget_ms, FIRST_ROW_MS) * _NS_PER_MS
+        quiet_ms = float(FIRST_ROW_MS)
+        while True:
+            left_ms = (end_ns - time.monotonic_ns()) / _NS_PER_MS
+            if left_ms <= 0:
+                break
+            scanned, events = self._link.exchange(min(left_ms, quiet_ms))
+            self._check(events)
+            if scanned.ends:
+                if first < 0:
+                    first = self._offset(scanned, 0)
+                    end_ns = time.monotonic_ns() + budget_ms * _NS_PER_MS
+                    quiet_ms = QUIET_MS
+                last = self._offset(scanned, len(scanned.ends) - 1)
+                rows += len(scanned.ends)
+                size += len(scanned.raw)
+            elif not events:
+                break
+            if rows >= prefetch:
+                break
+        self._detach()
+        if rows > 0:
+            self.bytes_per_row = size / rows
+            return first, last
+        return None
+
+    def _attach(self, where: Value, prefetch: int) -> None:
+        self._detach()
+        self._ask(m.BasicQos(0, prefetch, False))
+        self._consumers += 1
+        tag = f"{CONSUMER_TAG}-{self._consumers}"
+        self._link.consume(tag, {"x-stream-offset": where})
+        self._is_consuming = True
+
+    def _detach(self) -> None:
+        if self._is_consuming:
+            self._is_consuming = False
+            self._watched = -1
+            self._ask(m.BasicCancel(f"{CONSUMER_TAG}-{self._consumers}"))
+
+    def _ask(self, request: m.Method) -> None:
+        """Say `request` and wait for its reply; deliveries meanwhile are dropped."""
+        self._link.ask(request)
+        end_ns = time.monotonic_ns() + REPLY_MS * _NS_PER_MS
+        while True:
+            _, events = self._link.exchange(1000)
+            self._check(events)
+            for event in events:
+                if isinstance(event, Replied) and event.request is request:
+                    return
+            if time.monotonic_ns() > end_ns:
+                raise OperatorError(
+                    f"stream {self._options.queue!r}: no answer to {request.NAME} for "
+                    f"{REPLY_MS // 1000} s"
+                )
+
+    def _check(self, events: list[ClientEvent]) -> None:
+        for event in events:
+            if isinstance(event, ChannelClosed):
+                raise ChannelClosedError(event.channel, event.code, event.text)
+            if isinstance(event, Cancelled):
+                raise OperatorError(f"stream {self._options.queue!r} was deleted")
+
+    def _offset(self, scanned: Scanned, index: int) -> int:
+        at = scanned.ends[index - 1] if index else 0
+        offset = stream_offset(scanned.raw, at, -1)
+        if offset < 0:
+            raise OperatorError(
+                f"queue {self._options.queue!r} is no stream: its messages carry no "
+                "x-stream-offset. Read it with option mode=queue"
+            )
+        return offset

@@ -1,0 +1,152 @@
+"""A micro-batch engine that calls a reader as Spark 4.3 does, and may die after any step.
+
+    latest   latestOffset(start, limit), reportLatestOffset
+    wal      the batch's range is in the write-ahead log
+    commit   commit(end of the batch before)
+    plan     partitions(start, end)
+    read     read, of pickled copies of reader and partitions
+    sink     the sink has the rows under the batch's number (a second time changes nothing)
+    done     the batch is in the commit log
+
+What is on the disk afterwards is all that a restarted query knows. As a program it runs until it is
+killed: `python -m tests.spark.engine DIRECTORY OPTIONS`, with the options as JSON.
+"""
+
+import json
+import os
+import pickle
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.spark.connector.source import AmqpDataSource
+
+STEPS = ("latest", "wal", "commit", "plan", "read", "sink", "done")
+IDLE_S = 0.01
+# Spark parses the source's own schema and hands it back; parsing needs a JVM, the names do not.
+SCHEMA = StructType(
+    [
+        StructField(name, StringType())
+        for name in (
+            "body", "queue", "offset", "timestamp", "exchange", "routing_key", "redelivered",
+        )
+    ]
+)  # fmt: skip
+
+
+class Died(Exception):
+    """The engine was told to die here."""
+
+
+class Engine:
+    """One run of a query, from its start to its stop or death."""
+
+    def __init__(self, directory: Path, options: dict[str, str]) -> None:
+        source = AmqpDataSource(options)
+        self.reader: Any = source.streamReader(SCHEMA)
+        self._directory = directory
+        self.dies_after = ""
+        for name in ("offsets", "commits", "sink"):
+            (directory / name).mkdir(parents=True, exist_ok=True)
+        numbers = [int(path.name) for path in (directory / "offsets").iterdir()]
+        self.batch = max(numbers, default=-1)
+        self._is_unfinished = self.batch >= 0 and not self._path("commits", self.batch).exists()
+        if self.batch >= 0:
+            self.end = self._read("offsets", self.batch)["end"]
+        else:
+            # Spark asks twice.
+            self.end = self.reader.initialOffset()
+            assert self.reader.initialOffset() == self.end
+
+    def step(self) -> bool:
+        """One trigger: False when there was nothing to do. Raises: Died."""
+        if self._is_unfinished:
+            self._is_unfinished = False
+            span = self._read("offsets", self.batch)
+            self._run(span["start"], span["end"])
+            return True
+        start = self.end
+        end = json.loads(
+            json.dumps(self.reader.latestOffset(start, self.reader.getDefaultReadLimit()))
+        )
+        self.reader.reportLatestOffset()
+        self._maybe_die("latest")
+        if end == start:
+            return False
+        self.batch += 1
+        self._write("offsets", self.batch, {"start": start, "end": end})
+        self._maybe_die("wal")
+        if self.batch > 0:
+            self.reader.commit(start)
+        self._maybe_die("commit")
+        self._run(start, end)
+        return True
+
+    def drain(self, idle_s: float = 0.4) -> int:
+        """Trigger until nothing has come for `idle_s`; how many batches that were."""
+        batches = 0
+        quiet_since = time.monotonic()
+        while time.monotonic() - quiet_since < idle_s:
+            if self.step():
+                batches += 1
+                quiet_since = time.monotonic()
+            else:
+                time.sleep(IDLE_S)
+        return batches
+
+    def stop(self) -> None:
+        """The query ends; what it has written stays."""
+        self.reader.stop()
+
+    def _run(self, start: dict[str, Any], end: dict[str, Any]) -> None:
+        partitions = self.reader.partitions(start, end)
+        self._maybe_die("plan")
+        rows: list[str] = []
+        for partition in partitions:
+            copy, part = pickle.loads(pickle.dumps((self.reader, partition)))
+            for batch in copy.read(part):
+                rows += [body.decode() for body in batch.column(0).to_pylist()]
+        self._maybe_die("read")
+        if not self._path("sink", self.batch).exists():
+            self._write("sink", self.batch, rows)
+        self._maybe_die("sink")
+        self._write("commits", self.batch, {})
+        self.end = end
+        self._maybe_die("done")
+
+    def _maybe_die(self, step: str) -> None:
+        if step == self.dies_after:
+            raise Died
+
+    def _path(self, kind: str, batch: int) -> Path:
+        return self._directory / kind / str(batch)
+
+    def _read(self, kind: str, batch: int) -> Any:
+        return json.loads(self._path(kind, batch).read_text(encoding="utf-8"))
+
+    def _write(self, kind: str, batch: int, value: object) -> None:
+        unfinished = self._directory / f"unfinished-{os.getpid()}"
+        unfinished.write_text(json.dumps(value), encoding="utf-8")
+        unfinished.rename(self._path(kind, batch))
+
+
+def sunk(directory: Path) -> list[str]:
+    """Every row in the sink, in the order of the batches."""
+    paths = sorted((directory / "sink").iterdir(), key=lambda path: int(path.name))
+    return [row for path in paths for row in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def main() -> None:
+    """Run until killed."""
+    engine = Engine(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    print("running", flush=True)
+    while True:
+        if not engine.step():
+            time.sleep(IDLE_S)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,340 @@
+"""Readers through every crash point, against real brokers, with an oracle and no JVM.
+
+Loss is never allowed. From a queue a message may come twice, but only if a connection was lost with
+it on its way, and then at most `prefetch` of them; from a stream every row comes exactly once.
+"""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.base.errors import OperatorError
+from penstock.client.io_blocking import connect
+from penstock.protocol.values import Table
+from tests.spark.engine import STEPS, Died, Engine, sunk
+from tests.spark.through_amqp import Publisher, publish, queue_at
+
+pytestmark = [
+    pytest.mark.slow,
+    # PySpark's own import.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
+
+PREFETCH = 8
+
+
+def options(url: str, queue: str, **more: str) -> dict[str, str]:
+    given = {
+        "url": url,
+        "queue": queue,
+        "maxOffsetsPerTrigger": str(PREFETCH // 2),
+        "prefetch": str(PREFETCH),
+        "minPartitions": "2",
+    }
+    return {**given, **more}
+
+
+def break_connection(engine: Engine) -> None:
+    """Cut the planner's connection, as a network would."""
+    feed = engine.reader._planner._feed
+    with feed.lock:
+        number = feed._link.fileno()
+        # Below 0 it was cut a moment ago, and is not open again yet.
+        if number >= 0:
+            cut(number)
+
+
+def cut(number: int) -> None:
+    """End the connection behind a file number."""
+    with socket.socket(fileno=os.dup(number)) as same:
+        same.shutdown(socket.SHUT_RDWR)
+
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.integers(1, 12)),
+        st.tuples(st.just("trigger"), st.integers(1, 3)),
+        st.tuples(st.just("break"), st.just(0)),
+        st.tuples(st.sampled_from(STEPS), st.just(0)),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+def play(url: str, actions: list[tuple[str, int]], folder: Path) -> None:
+    """One life of a query over one queue, and what its sink must hold in the end."""
+    with queue_at(url) as (channel, queue):
+        given = options(url, queue)
+        engine = Engine(folder, given)
+        published = losses = 0
+        try:
+            for action, count in actions:
+                if action == "publish":
+                    publish(channel, queue, published, count)
+                    published += count
+                elif action == "trigger":
+                    for _ in range(count):
+                        engine.step()
+                elif action == "break":
+                    engine.step()
+                    break_connection(engine)
+                    losses += 1
+                else:
+                    engine.dies_after = action
+                    try:
+                        # With nothing to do there are no later steps to die at.
+                        engine.drain(0.05)
+                    except Died:
+                        losses += 1
+                    engine.stop()
+                    engine = Engine(folder, given)
+            engine.drain()
+        finally:
+            engine.stop()
+        rows = sunk(folder)
+        counts = Counter(rows)
+        assert set(counts) == {str(number) for number in range(published)}, "lost"
+        assert len(rows) - published <= losses * PREFETCH, "too many duplicates"
+        if losses == 0:
+            assert rows == [str(number) for number in range(published)]
+        # Nothing is left unacknowledged: with the query gone it would be ready again.
+        assert channel.declare_queue(queue, passive=True).message_count == 0
+
+
+@given(actions=ACTIONS)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_queue_loses_nothing_whatever_dies(
+    penstock_url: str, tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int]]
+) -> None:
+    play(penstock_url, actions, tmp_path_factory.mktemp("query"))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_crash_point_of_a_queue(broker_url: str, tmp_path: Path, step: str) -> None:
+    play(broker_url, [("publish", 10), ("trigger", 1), (step, 0), ("publish", 3)], tmp_path)
+
+
+def test_a_batch_that_fills_the_prefetch_does_not_stop_the_query(
+    broker_url: str, tmp_path: Path
+) -> None:
+    """Spark commits batch N when batch N+1 has data. A source that acknowledged in `commit` would
+    stand here after one batch, with everything unacknowledged: the broker sends nothing, so there
+    is no data, so nothing is committed."""
+    with queue_at(broker_url) as (channel, queue):
+        publish(channel, queue, 0, 40)
+        engine = Engine(tmp_path, options(broker_url, queue, maxOffsetsPerTrigger=str(PREFETCH)))
+        assert engine.drain() >= 40 // PREFETCH
+        assert sunk(tmp_path) == [str(number) for number in range(40)]
+        # The last batch is acknowledged although nothing came after it.
+        engine.stop()
+        assert channel.declare_queue(queue, passive=True).message_count == 0
+
+
+def test_killed_again_and_again(broker_url: str, tmp_path: Path) -> None:
+    """The process that reads is killed with SIGKILL at random; a real one, with its sockets."""
+    chance = random.Random(7)
+    with queue_at(broker_url) as (channel, queue):
+        given = options(broker_url, queue, maxOffsetsPerTrigger="50", prefetch="100")
+        published = kills = 0
+        while kills < 6:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark.engine", str(tmp_path), json.dumps(given)],
+                stdout=subprocess.PIPE,
+            )
+            try:
+                assert process.stdout is not None
+                assert process.stdout.readline() == b"running\n"
+                publish(channel, queue, published, 200)
+                published += 200
+                # How long it has lived is what chance decides; there is no state to wait for.
+                time.sleep(chance.uniform(0.0, 0.25))
+            finally:
+                process.send_signal(signal.SIGKILL)
+                process.communicate()
+                kills += 1
+        engine = Engine(tmp_path, given)
+        engine.drain(1.0)
+        engine.stop()
+        rows = sunk(tmp_path)
+        assert set(rows) == {str(number) for number in range(published)}
+        assert len(rows) - published <= kills * 100
+        assert channel.declare_queue(queue, passive=True).message_count == 0
+
+
+def test_a_slow_sink_holds_the_publishers(
+    broker_url: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Publishers are never further ahead of the sink than the queue, the prefetch and their own
+    window hold together, however slow the sink is; and nothing is lost on the way."""
+    is_ours = "penstock" in request.node.name
+    arguments: Table = {
+        "x-max-length": 60,
+        "x-overflow": "backpressure" if is_ours else "reject-publish",
+    }
+    with connect(broker_url) as connection:
+        channel = connection.channel()
+        queue = f"connector.slow.{os.getpid()}"
+        channel.declare_queue(queue, durable=True, arguments=arguments)
+        publisher = Publisher(broker_url, queue)
+        engine = Engine(tmp_path, options(broker_url, queue, maxOffsetsPerTrigger="20",
+                                          prefetch="40"))  # fmt: skip
+        try:
+            while len(publisher.confirmed) < 400:
+                engine.step()
+                # The slow sink: publishers would be a hundred times as fast.
+                time.sleep(0.05)
+                ahead = len(publisher.confirmed) - engine.end["position"]
+                assert ahead <= 60 + 40 + Publisher.WINDOW
+        finally:
+            publisher.stop()
+            engine.drain()
+            engine.stop()
+            publisher.thread.join()
+            channel.delete_queue(queue)
+        assert set(publisher.confirmed) <= set(sunk(tmp_path))
+
+
+def test_available_now_reads_what_was_there_and_leaves_the_rest(
+    broker_url: str, tmp_path: Path
+) -> None:
+    with queue_at(broker_url) as (channel, queue):
+        publish(channel, queue, 0, 21)
+        engine = Engine(tmp_path, options(broker_url, queue))
+        engine.reader.prepareForTriggerAvailableNow()
+        publish(channel, queue, 21, 5)
+        while engine.step():
+            continue
+        assert sunk(tmp_path) == [str(number) for number in range(21)]
+        assert channel.declare_queue(queue, passive=True).message_count == 5
+        engine.stop()
+
+
+def test_the_lag_is_what_waits_in_the_queue(broker_url: str, tmp_path: Path) -> None:
+    with queue_at(broker_url) as (channel, queue):
+        publish(channel, queue, 0, 50)
+        engine = Engine(tmp_path, options(broker_url, queue))
+        end_s = time.monotonic() + 10
+        engine.step()
+        # An answer may overtake deliveries; the queue is asked again every second.
+        while engine.reader.reportLatestOffset() != {"queue": queue, "position": 50}:
+            assert time.monotonic() < end_s, engine.reader.reportLatestOffset()
+            time.sleep(0.05)
+        engine.stop()
+
+
+def test_a_buffer_that_is_full_pauses_the_consumer(broker_url: str, tmp_path: Path) -> None:
+    with queue_at(broker_url) as (channel, queue):
+        body = bytes(30_000)
+        for _ in range(20):
+            channel.publish("", queue, body)
+        channel.wait_for_confirms(10_000)
+        given = {
+            "url": broker_url, "queue": queue, "maxBufferedBytes": "64k",
+            "minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "20",
+            "maxTriggerDelay": "500ms",
+        }  # fmt: skip
+        engine = Engine(tmp_path, given)
+        # Fewer than minOffsetsPerTrigger fit, so they go as soon as no more can come.
+        assert engine.drain(1.0) >= 2
+        assert len(sunk(tmp_path)) == 20
+        engine.stop()
+        assert channel.declare_queue(queue, passive=True).message_count == 0
+
+
+def test_a_queue_that_is_not_there_is_said_so_at_once(broker_url: str, tmp_path: Path) -> None:
+    engine = Engine(tmp_path, {"url": broker_url, "queue": "no.such.queue"})
+    with pytest.raises(Exception, match="404 NOT_FOUND"):
+        engine.step()
+
+
+def test_a_queue_that_is_deleted_fails_the_query(broker_url: str, tmp_path: Path) -> None:
+    with queue_at(broker_url) as (channel, queue):
+        engine = Engine(tmp_path, options(broker_url, queue))
+        engine.step()
+        channel.delete_queue(queue)
+        with pytest.raises(Exception, match="404 NOT_FOUND"):
+            engine.drain(10.0)
+        engine.stop()
+        channel.declare_queue(queue, durable=True)
+
+
+# --- streams ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_crash_point_of_a_stream(broker_url: str, tmp_path: Path, step: str) -> None:
+    """Every row once and in order: ranges can be read again."""
+    with queue_at(broker_url, {"x-queue-type": "stream"}) as (channel, stream):
+        given = {
+            "url": broker_url, "queue": stream, "mode": "stream", "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": "6", "minPartitions": "2",
+        }  # fmt: skip
+        publish(channel, stream, 0, 15)
+        engine = Engine(tmp_path, given)
+        engine.step()
+        engine.dies_after = step
+        with pytest.raises(Died):
+            engine.drain()
+        engine.stop()
+        publish(channel, stream, 15, 5)
+        engine = Engine(tmp_path, given)
+        engine.drain(1.0)
+        engine.stop()
+        assert sunk(tmp_path) == [str(number) for number in range(20)]
+
+
+def test_a_connection_that_ended_between_triggers_costs_no_batch(
+    broker_url: str, tmp_path: Path
+) -> None:
+    """With long triggers the broker's heartbeat ends it every time."""
+    with queue_at(broker_url, {"x-queue-type": "stream"}) as (channel, stream):
+        given = {
+            "url": broker_url, "queue": stream, "mode": "stream", "startingOffsets": "earliest",
+        }  # fmt: skip
+        publish(channel, stream, 0, 5)
+        engine = Engine(tmp_path, given)
+        engine.drain()
+        publish(channel, stream, 5, 5)
+        cut(engine.reader._planner._ends._link.fileno())
+        assert engine.step()
+        engine.stop()
+        assert sunk(tmp_path) == [str(number) for number in range(10)]
+
+
+@pytest.mark.parametrize("is_available_now", [False, True])
+def test_a_stream_that_was_made_anew_is_noticed(
+    broker_url: str, tmp_path: Path, is_available_now: bool
+) -> None:
+    with queue_at(broker_url, {"x-queue-type": "stream"}) as (channel, stream):
+        given = {
+            "url": broker_url, "queue": stream, "mode": "stream", "startingOffsets": "earliest",
+        }  # fmt: skip
+        publish(channel, stream, 0, 15)
+        engine = Engine(tmp_path, given)
+        engine.drain()
+        engine.stop()
+        channel.delete_queue(stream)
+        channel.declare_queue(stream, durable=True, arguments={"x-queue-type": "stream"})
+        publish(channel, stream, 0, 3)
+        engine = Engine(tmp_path, given)
+        if is_available_now:
+            engine.reader.prepareForTriggerAvailableNow()
+        with pytest.raises(OperatorError, match="was made anew"):
+            engine.drain()
+        engine.stop()

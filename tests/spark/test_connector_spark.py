@@ -1,0 +1,156 @@
+"""The connector inside a real Spark: few tests, because a session and its queries take seconds."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client.io_blocking import connect
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    # PySpark 4.3 leaves its own sockets and deprecated calls behind.
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning",
+        "ignore::DeprecationWarning",
+        "ignore::FutureWarning",
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+    ),
+]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SECRET = "guest"
+
+
+@pytest.fixture(scope="module")
+def session(spark: Any) -> Any:
+    """The shared session with the source in it."""
+    from penstock.spark import register
+
+    register(spark)
+    return spark
+
+
+def fill(url: str, queue: str, count: int, arguments: dict[str, str] | None = None) -> None:
+    with connect(url) as connection:
+        channel = connection.channel()
+        channel.declare_queue(queue, durable=True, arguments=dict(arguments or {}))
+        if not arguments:
+            channel.purge_queue(queue)
+        channel.confirm_select()
+        for number in range(count):
+            channel.publish("", queue, b"%d" % number)
+        channel.wait_for_confirms(30_000)
+
+
+def left(url: str, queue: str) -> int:
+    with connect(url) as connection:
+        return connection.channel().declare_queue(queue, passive=True).message_count
+
+
+def test_the_schema_is_what_spark_expects(session: Any) -> None:
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    from penstock.spark.connector.decode import Shape
+
+    for shape in (Shape("q"), Shape("q", "va`lue", has_properties=True, has_headers=True)):
+        struct = StructType.fromDDL(shape.ddl())
+        assert isinstance(struct, StructType)
+        assert to_arrow_schema(struct, timezone="UTC").equals(shape.arrow())
+
+
+def test_the_job_of_the_documentation_runs_on_both_brokers(
+    session: Any,
+    broker_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Word for word; only the address comes from outside, as it does for a user."""
+    page = (REPOSITORY / "docs" / "spark-connector.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(import sys\n.*?)```", page, re.DOTALL)
+    assert found is not None, "the first job is gone from the page"
+    fill(broker_url, "orders", 300)
+    monkeypatch.setattr("sys.argv", ["job.py", broker_url, str(tmp_path)])
+    exec(compile(found[1], "job.py", "exec"), {})
+    assert "300 orders so far" in capsys.readouterr().out
+    assert left(broker_url, "orders") == 0
+
+
+def test_from_queue_to_queue_with_lag_and_without_secrets(
+    session: Any, broker_url: str, tmp_path: Path
+) -> None:
+    incoming, outgoing = f"in.{os.getpid()}", f"out.{os.getpid()}"
+    fill(broker_url, incoming, 1000)
+    fill(broker_url, outgoing, 0)
+
+    frame = (
+        session.readStream.format("amqp")
+        .option("url", broker_url)
+        .option("queue", incoming)
+        .option("maxOffsetsPerTrigger", 400)
+        .option("includeHeaders", "true")
+        .load()
+    )
+    query = (
+        frame.selectExpr("body", "string(offset) AS message_id", "headers")
+        .writeStream.format("amqp")
+        .option("url", broker_url)
+        .option("routingKey", outgoing)
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    progress = [json.loads(entry.json) for entry in query.recentProgress]
+    assert [entry["numInputRows"] for entry in progress] == [400, 400, 200]
+    assert progress[0]["sources"][0]["endOffset"] == {"queue": incoming, "position": 400}
+    assert progress[0]["sources"][0]["latestOffset"] == {"queue": incoming, "position": 1000}
+    plan = frame._jdf.queryExecution().toString()
+    for text in (plan, json.dumps(progress)):
+        assert f":{SECRET}@" not in text
+    assert left(broker_url, incoming) == 0
+    assert left(broker_url, outgoing) == 1000
+
+
+def test_a_stream_is_read_in_batch_and_streaming(
+    session: Any, broker_url: str, tmp_path: Path
+) -> None:
+    stream = f"stream.{os.getpid()}"
+    fill(broker_url, stream, 500, {"x-queue-type": "stream"})
+    options = {"url": broker_url, "queue": stream, "mode": "stream", "minPartitions": "2"}
+    rows = session.read.format("amqp").options(**options).load()
+    assert rows.selectExpr("count(DISTINCT body)", "min(offset)", "max(offset)").first() == (
+        500, 0, 499,
+    )  # fmt: skip
+    query = (
+        session.readStream.format("amqp")
+        .options(**options, startingOffsets="earliest", maxOffsetsPerTrigger="200")
+        .load()
+        .writeStream.format("parquet")
+        .option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    out = session.read.parquet(str(tmp_path / "out"))
+    assert (out.count(), out.select("offset").distinct().count()) == (500, 500)
+
+
+def test_what_is_wrong_is_said_in_words(session: Any) -> None:
+    reader = session.readStream.format("amqp").option("queue", "q")
+    with pytest.raises(Exception, match="did you mean maxOffsetsPerTrigger"):
+        reader.option("maxOffsetPerTrigger", 5).load()
+    with pytest.raises(Exception, match=r"trigger\(availableNow=True\)"):
+        session.read.format("amqp").option("queue", "q").load().count()
+    rows = session.range(3).selectExpr("string(id) AS value")
+    with pytest.raises(Exception, match="nothing says where rows go"):
+        rows.write.format("amqp").mode("append").save()
+    with pytest.raises(Exception, match="cannot be overwritten"):
+        rows.write.format("amqp").option("routingKey", "q").mode("overwrite").save()

@@ -1,0 +1,65 @@
+"""Queues and publishers for tests of the connector, through our own client."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.client.channel_blocking import Channel
+from penstock.client.errors import NackedError
+from penstock.client.io_blocking import connect
+
+NAMES = iter(range(10**9))
+
+
+@contextmanager
+def queue_at(url: str, arguments: dict[str, str] | None = None) -> Iterator[tuple[Channel, str]]:
+    """A confirming channel and a new durable queue, deleted afterwards."""
+    with connect(url) as connection:
+        channel = connection.channel()
+        name = f"connector.{os.getpid()}.{next(NAMES)}"
+        channel.declare_queue(name, durable=True, arguments=dict(arguments or {}))
+        channel.confirm_select()
+        yield channel, name
+        channel.delete_queue(name)
+
+
+def publish(channel: Channel, queue: str, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        channel.publish("", queue, b"%d" % number)
+    channel.wait_for_confirms(10_000)
+
+
+class Publisher:
+    """Publishes numbers as fast as it is let, in a thread; what is refused is tried again."""
+
+    WINDOW = 10
+
+    def __init__(self, url: str, queue: str) -> None:
+        self.confirmed: list[str] = []
+        self._is_stopping = threading.Event()
+        self.thread = threading.Thread(target=self._run, args=(url, queue))
+        self.thread.start()
+
+    def stop(self) -> None:
+        self._is_stopping.set()
+
+    def _run(self, url: str, queue: str) -> None:
+        with connect(url) as connection:
+            channel = connection.channel()
+            channel.confirm_select()
+            number = 0
+            while not self._is_stopping.is_set():
+                sent = {
+                    channel.publish("", queue, b"%d" % n): str(n)
+                    for n in range(number, number + self.WINDOW)
+                }
+                number += self.WINDOW
+                try:
+                    channel.wait_for_confirms(30_000)
+                except NackedError as refused:
+                    for sequence in refused.sequences:
+                        del sent[sequence]
+                    # As clients do that were told that a queue is full.
+                    self._is_stopping.wait(0.01)
+                self.confirmed += sent.values()
