@@ -1,0 +1,42 @@
+"""The bounds of streams; part of the table in base/limits."""
+
+from typing import Final
+
+from penstock.base.limit import Limit
+
+STREAM_SEGMENT_BYTES: Final = Limit(
+    "stream_segment_bytes",
+    "bytes of one segment of a stream, without x-stream-max-segment-size-bytes",
+    500_000_000,
+    1024,
+    3_000_000_000,
+    "streams/log",
+    "the next chunk begins a new segment, and retention looks at the oldest ones",
+)
+STREAM_MEMORY_BYTES: Final = Limit(
+    "stream_memory_bytes",
+    "bytes of one stream of a broker that keeps everything in memory",
+    67_108_864,
+    65_536,
+    1_073_741_824,
+    "broker/stream_desk",
+    "the oldest segments go; a segment is an eighth of it at most",
+)
+STREAM_READ_BYTES: Final = Limit(
+    "stream_read_bytes",
+    "bytes read ahead for one consumer of a stream; a larger chunk is read alone",
+    262_144,
+    4096,
+    16_777_216,
+    "streams/reading",
+    "the next read waits until these messages are delivered",
+)
+STREAM_OPEN_FILES: Final = Limit(
+    "stream_open_files",
+    "open segments of the streams of one virtual host",
+    64,
+    2,
+    4096,
+    "streams/handles",
+    "the one unused for longest is closed, unless it waits for a sync",
+)

@@ -1,0 +1,287 @@
+"""The actor of one stream queue: hands what is published to the stream store, and gives each of its
+consumers what lies at that consumer's place.
+
+Nothing leaves a stream by being read. Publishers are held by the disk alone, through the hop to the
+store; a consumer that is slow, or away, holds nobody. Source: RabbitMQ's rabbit_stream_queue.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.broker.actor import Line
+from penstock.broker.lane import Lane
+from penstock.broker.log import Log
+from penstock.broker.queue_actor import QueueActor, QueueClient
+from penstock.broker.stream_arguments import (
+    AGO,
+    AT_OFFSET,
+    AT_TIME,
+    FIRST,
+    LAST,
+    not_supported,
+    retention_of,
+    start_of,
+)
+from penstock.broker.stream_cursor import CursorOwner, StreamCursor
+from penstock.broker.stream_lane import StreamLane, StreamParcel
+from penstock.broker.stream_store import StreamStore
+from penstock.flow.account import Account
+from penstock.flow.strategy import Strategy
+from penstock.protocol.content import Message
+from penstock.queues.consumers import Consumer, Delivery
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
+from penstock.streams.log import Retention, StreamLog
+
+NS_PER_US: Final = 1000
+
+
+class StreamCounts(ClassicQueue):
+    """What others ask of a queue's messages: how many can be read. None of them is in memory."""
+
+    __slots__ = ("log",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: StreamLog | None = None
+
+    def ready_count(self) -> i64:
+        log = self.log
+        return 0 if log is None else log.count()
+
+    def ready_messages(self, step: int = 1) -> list[Message]:
+        return []
+
+    def purge(self) -> int:
+        return 0
+
+
+class StreamCursorOwner(CursorOwner):
+    """The queue as its cursors see it; apart from the actor, which has another base."""
+
+    __slots__ = ("actor",)
+
+    def __init__(self, actor: "StreamActor") -> None:
+        self.actor = actor
+
+    def read_ended(self, cursor: StreamCursor) -> None:
+        self.actor.wake()
+
+    def read_failed(self, cursor: StreamCursor, error: OSError) -> None:
+        self.actor.read_failed(cursor, error)
+
+    def lost(self, cursor: StreamCursor, first: int, count: int) -> None:
+        self.actor.notes.warning(
+            f"{self.actor.identity}: damaged, {count} messages from offset {first} on cannot be "
+            "read; they were passed over"
+        )
+
+
+class StreamActor(QueueActor):
+    """cursors: of its consumers; store, lane: its way to the disk, None until it has one;
+    is_in_memory: there is no disk; origin: who pays for what is delivered, until the sockets have
+    taken it and its record until it is acknowledged."""
+
+    __slots__ = (
+        "counts",
+        "cursor_owner",
+        "cursors",
+        "is_in_memory",
+        "lane",
+        "notes",
+        "origin",
+        "store",
+    )
+
+    def __init__(
+        self,
+        vhost: str,
+        name: str,
+        arguments: dict[str, object],
+        line: Line,
+        strategy: Strategy,
+        origin: Account,
+        notes: Log,
+    ) -> None:
+        super().__init__(vhost, name, True, False, "", arguments, line, strategy, 0)
+        self.counts = StreamCounts()
+        self.messages = self.counts
+        self.cursors: dict[Consumer, StreamCursor] = {}
+        self.cursor_owner = StreamCursorOwner(self)
+        self.store: StreamStore | None = None
+        self.lane: StreamLane | None = None
+        self.is_in_memory = False
+        self.origin = origin
+        self.notes = notes
+
+    def keep_in(self, store: StreamStore, log: StreamLog, is_in_memory: bool) -> None:
+        """What is published goes to `store` from now on."""
+        self.is_in_memory = is_in_memory
+        self.store = store
+        self.lane = store.join(self, log)
+        self.counts.log = log
+
+    def retention(self, is_in_memory: bool) -> Retention:
+        """What its arguments and the policies that apply ask it to keep."""
+        definition = {} if self.applied is None else self.applied.definition
+        return retention_of(self.arguments, definition, is_in_memory)
+
+    def keep_as_said(self) -> None:
+        """The policies have changed; retention looks when something is written."""
+        log = self.counts.log
+        if log is not None:
+            log.retention = self.retention(self.is_in_memory)
+
+    def expects_lifetimes(self) -> None:
+        """A message is there as long as the stream keeps it, whatever its expiration says."""
+
+    # -- publishing ------------------------------------------------------------------------------
+
+    def turn(self, budget: i64) -> bool:
+        pending = self.pending
+        if pending:
+            self.take_round(budget)
+        log = self.counts.log
+        if self.is_in_memory and log is not None:
+            self.messages.bytes_ready = log.disk_bytes
+        has_more = False
+        if self.ready and (self.ruling is None or not self.ruling.is_paused):
+            has_more = self._serve(budget)
+            self.line.charge_outputs()
+        for lane in pending:
+            self.repay_taken(lane)
+        return has_more or len(self.pending) > 0
+
+    def take_lane(self, lane: Lane, budget: i64) -> bool:
+        items = lane.items
+        count: i64 = len(items)
+        if count == 0 or budget == 0:
+            return count > 0
+        if count > budget:
+            lane.items = items[budget:]
+            items = items[:budget]
+            count = budget
+        else:
+            lane.items = []
+        bytes_: i64 = 0
+        for message in items:
+            bytes_ += len(message.raw)
+        lane.taken += count
+        lane.taken_bytes += bytes_
+        self.messages.publish_count += count
+        to_disk = self.lane
+        store = self.store
+        assert to_disk is not None and store is not None, "a stream has its log before publishers"
+        answerable = lane.answerable if lane.wants_answers else None
+        store.offered(StreamParcel(to_disk, lane.origin, answerable, items, bytes_))
+        return len(lane.items) > 0
+
+    def catch_up(self) -> None:
+        """Nothing that was published can be seen before the disk has it, so nobody waits here."""
+
+    # -- delivering ------------------------------------------------------------------------------
+
+    def _serve(self, budget: i64) -> bool:
+        """Give to every ready consumer in turn; True if one of them could take more."""
+        ready = self.ready
+        share: i64 = budget // len(ready)
+        if share < 1:
+            share = 1
+        has_more = False
+        for consumer in list(ready):
+            cursor = self.cursors[consumer]
+            given: i64 = cursor.give(share)
+            self.origin.store(given, given * MESSAGE_OVERHEAD_BYTES)
+            self.unacked_count += given
+            self.messages.deliver_count += given
+            if consumer.room() == 0:
+                self._hold(consumer)
+            elif cursor.can_go_on():
+                has_more = True
+        return has_more
+
+    def read_failed(self, cursor: StreamCursor, error: OSError) -> None:
+        """A consumer cannot be given what it is at: it is told that it has ended."""
+        consumer = cursor.consumer
+        self.notes.error(
+            f"{self.identity}: offset {cursor.next} cannot be read; consumer '{consumer.tag}' is "
+            "cancelled",
+            error,
+        )
+        if consumer in self.consumers:
+            self.remove_consumer(consumer)
+            consumer.sink.cancelled_by_broker(consumer)
+
+    def settled(self, delivery: Delivery) -> None:
+        """The client has acknowledged: there is room for another."""
+        self.messages.ack_count += 1
+        self._room_back(delivery)
+
+    def requeue(self, deliveries: list[Delivery]) -> None:
+        """The channel has ended. Everything is still there."""
+        for delivery in deliveries:
+            self._room_back(delivery)
+
+    def _room_back(self, delivery: Delivery) -> None:
+        self.unacked_count -= 1
+        self.origin.unstore(1, MESSAGE_OVERHEAD_BYTES)
+        consumer = delivery.consumer
+        assert consumer is not None, "streams are not read by basic.get"
+        consumer.unacked -= 1
+        consumer.unacked_bytes -= delivery.message.body_bytes
+        if not consumer.is_ready:
+            self.offer(consumer)
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        store = self.store
+        log = self.counts.log
+        assert store is not None and log is not None, "a stream has its log before consumers"
+        log.is_watched = True
+        cursor = StreamCursor(
+            consumer, log, store.disk, store.handles, self.origin, self.cursor_owner
+        )
+        start = start_of(self.name, self.vhost, consumer.arguments)
+        value: i64 = start.value
+        if start.kind == FIRST:
+            cursor.next = log.first()
+        elif start.kind == LAST:
+            cursor.next = log.last_first
+        elif start.kind == AT_OFFSET:
+            cursor.next = value if value > log.first() else log.first()
+        elif start.kind in (AT_TIME, AGO):
+            if start.kind == AGO:
+                value = self.line.clock.wall_ns() // NS_PER_US - value
+            cursor.next = log.first_since(value)
+            cursor.since_us = value if value > 0 else 0
+        self.cursors[consumer] = cursor
+        super().add_consumer(consumer)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        super().remove_consumer(consumer)
+        self._end_cursor(consumer)
+
+    def _end_cursor(self, consumer: Consumer) -> None:
+        cursor = self.cursors.pop(consumer, None)
+        if cursor is not None:
+            cursor.is_ended = True
+        log = self.counts.log
+        if not self.cursors and log is not None:
+            log.is_watched = False
+            log.recent = None
+
+    def finish(self, is_crash: bool) -> None:
+        super().finish(is_crash)
+        for consumer in list(self.cursors):
+            self._end_cursor(consumer)
+        if self.store is not None and self.lane is not None and not is_crash:
+            self.store.drop(self.lane)
+
+
+def refuse_for_streams(deliveries: list[Delivery], what: str, method_id: int) -> None:
+    """Raise ConnectionFault 540 if a stream has made one of `deliveries`: it takes nothing back."""
+    for delivery in deliveries:
+        client = delivery.queue
+        if isinstance(client, QueueClient) and isinstance(client.actor, StreamActor):
+            raise not_supported(what, client.actor.name, client.actor.vhost, 60, method_id)

@@ -1,0 +1,68 @@
+"""Streams for whoever asks: snapshots of their stores, and what one keeps, in words."""
+
+from penstock.base.quantities import show_duration
+from penstock.broker.broker import Broker
+from penstock.broker.queue_actor import QueueActor
+from penstock.broker.stream_actor import StreamActor
+from penstock.broker.stream_store import StreamStore
+from penstock.broker.view_queues import blocked, times
+from penstock.streams.log import NO_BOUND
+from penstock.telemetry.roots import DEBT
+from penstock.telemetry.snapshots import ActorSnapshot
+
+
+def stream_store_snapshot(broker: Broker, store: StreamStore) -> ActorSnapshot:
+    """The streams of one virtual host, on their way to the disk."""
+    now_ns = broker.clock.monotonic_ns()
+    mailbox = 0
+    numbers: dict[str, float] = {}
+    for parcel in store.parcels():
+        mailbox += len(parcel.messages)
+        key = DEBT + parcel.origin.name
+        numbers[key] = numbers.get(key, 0.0) + int(parcel.count)
+    numbers["mailbox"] = float(mailbox)
+    numbers["bytes"] = float(store.open_bytes)
+    numbers["synced"] = float(store.written_count)
+    numbers["fsync_p50_ns"] = float(store.sync_times.median_ns())
+    numbers["stored_bytes"] = float(sum(int(lane.log.disk_bytes) for lane in store.lanes.values()))
+    state = "running"
+    if store.is_failed:
+        state = "failed"
+    elif store.is_full:
+        state = "disk full"
+    elif store.batch is not None:
+        state = "writing"
+    return ActorSnapshot(
+        store.identity,
+        "store",
+        state,
+        started_ns=int(store.time.start_ns),
+        taken_ns=now_ns,
+        times=times(store.time.totals(now_ns)),
+        blocked=blocked(store, now_ns),
+        numbers=numbers,
+        labels={"vhost": store.name},
+    )
+
+
+def stream_in_words(actor: QueueActor) -> dict[str, str]:
+    """What a stream has and keeps; nothing for other queues."""
+    if not isinstance(actor, StreamActor) or actor.counts.log is None:
+        return {}
+    log = actor.counts.log
+    retention = log.retention
+    said = {
+        "offsets": f"{log.first()}..{log.committed}",
+        "segments": f"{len(log.segments)} with {log.disk_bytes} bytes",
+    }
+    if actor.cursors:
+        # Of the reader that is furthest behind; one may wait for an offset that is not there yet.
+        behind = max(int(log.committed - one.next) for one in actor.cursors.values())
+        said["lag"] = str(max(0, behind))
+    if retention.max_bytes != NO_BOUND:
+        said["max-length-bytes"] = str(int(retention.max_bytes))
+    if retention.max_age_us != NO_BOUND:
+        said["max-age"] = show_duration(int(retention.max_age_us) * 1000)
+    if log.damaged_count > 0:
+        said["damaged"] = str(int(log.damaged_count))
+    return said

@@ -1,0 +1,82 @@
+"""Streams from start to stop: their logs recovered, the last batch written."""
+
+from pathlib import Path
+from typing import Final
+
+from penstock.base.errors import OperatorError
+from penstock.broker.broker import Broker
+from penstock.broker.disk import Disk
+from penstock.broker.stream_actor import StreamActor
+from penstock.server.data_directory import DataDirectory
+from penstock.server.disk_files import DiskDirectory
+from penstock.streams.handles import StreamHandles
+from penstock.streams.recovery import StreamReport, recover_streams
+
+STREAMS: Final = "streams"
+
+
+class StreamBoot:
+    """count: messages that were found. Raises: OperatorError that names the directory."""
+
+    def __init__(self, broker: Broker, directory: DataDirectory, disk: Disk) -> None:
+        self.broker = broker
+        self.directory = directory
+        self.disk = disk
+        self.count = 0
+
+    def open(self) -> None:
+        """Open the streams of all virtual hosts."""
+        self.broker.streams.opener = self.open_vhost
+        for name in list(self.broker.vhosts):
+            self.open_vhost(name)
+
+    def open_vhost(self, name: str) -> None:
+        """Open the streams of one virtual host."""
+        path = self.directory.vhost(name) / STREAMS
+        try:
+            self._open(name, path)
+        except OSError as error:
+            raise OperatorError(
+                f"cannot bring back the streams in {path}: {error}; look at the disk, or start "
+                "with another directory with --data"
+            ) from error
+
+    def _open(self, name: str, path: Path) -> None:
+        actors = {
+            int(actor.queue_id): actor
+            for actor in self.broker.vhosts[name].queues.values()
+            if isinstance(actor, StreamActor) and actor.queue_id > 0
+        }
+        directory = DiskDirectory(str(path))
+        wanted = {number: one.retention(False) for number, one in actors.items()}
+        logs, report = recover_streams(directory, self.broker.chance, wanted)
+        store = self.broker.streams.open(name, StreamHandles(directory), self.disk)
+        for queue_id, actor in actors.items():
+            log = logs[queue_id]
+            actor.keep_in(store, log, False)
+            self.count += int(log.count())
+        for line in _words(report, actors):
+            self.broker.log.warning(f"{path}: {line}")
+
+    def close(self) -> None:
+        """Write what is left, after the disk has done everything; what cannot be written was not
+        confirmed."""
+        for store in self.broker.streams.stores.values():
+            if store.is_failed or store.batch is not None or store.disk is not self.disk:
+                continue
+            try:
+                store.last_batch().run()
+            except OSError as error:
+                self.broker.log.error("the last batch of streams is not on the disk", error)
+
+
+def _words(report: StreamReport, actors: dict[int, StreamActor]) -> list[str]:
+    """What people should know of a recovery, a line each."""
+    lines = list(report.lines)
+    if report.cut_bytes > 0:
+        lines.append(f"{report.cut_bytes} bytes behind the last whole chunks were cut off")
+    for queue_id, count in report.lost.items():
+        lines.append(
+            f"{actors[queue_id].identity}: damaged, {count} of its messages cannot be read"
+        )
+    return lines

@@ -1,0 +1,95 @@
+"""What is written at once: chunks of any streams, footers, segments that retention has ended."""
+
+from errno import EDQUOT, ENOSPC
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.storage.files import SyncFailed, write_fully
+from penstock.storage.job import Job
+from penstock.streams.handles import StreamHandles
+from penstock.streams.segment import StreamSegment
+
+
+class ChunkDeed:
+    """A chunk for the end of one segment, with that segment's header before it if it is the first.
+    at, end: offsets in the file; chunk_at: where the chunk begins in `data`; first, next: the
+    offsets of its first message and behind its last."""
+
+    __slots__ = ("at", "chunk_at", "data", "end", "first", "next", "segment")
+
+    def __init__(
+        self, segment: StreamSegment, at: i64, data: bytes, chunk_at: i64, first: i64
+    ) -> None:
+        self.segment = segment
+        self.at: i64 = at
+        self.data = data
+        self.chunk_at: i64 = chunk_at
+        self.end: i64 = at + len(data)
+        self.first: i64 = first
+        self.next: i64 = segment.next
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class StreamBatch(Job):
+    """One batch. chunks: in their order; full: segments that get their footer; removals: segments
+    that go; is_last: of a clean stop.
+
+    A run that found the disk full may be run again: everything has its fixed place. Raises:
+    SyncFailed once a sync has failed, at this and every later run.
+    """
+
+    __slots__ = ("chunks", "full", "handles", "is_last", "removals")
+
+    def __init__(self, handles: StreamHandles) -> None:
+        self.handles = handles
+        self.is_last = False
+        self.chunks: list[ChunkDeed] = []
+        self.full: list[StreamSegment] = []
+        self.removals: list[StreamSegment] = []
+
+    def run(self) -> None:
+        handles = self.handles
+        if handles.is_broken:
+            raise SyncFailed("a sync of these streams has failed: nothing is written any more")
+        try:
+            # First, because it gives room, and nothing in this batch depends on what goes.
+            for segment in self.removals:
+                handles.remove(segment.name)
+            self.write_chunks()
+            self.sync()
+            self.write_footers()
+            if self.is_last:
+                self.sync()
+                handles.close()
+        except SyncFailed:
+            raise
+        except OSError as error:
+            if error.errno not in (ENOSPC, EDQUOT):
+                handles.is_broken = True
+            raise
+
+    def write_chunks(self) -> None:
+        handles = self.handles
+        for deed in self.chunks:
+            segment = deed.segment
+            if segment.is_created:
+                file = handles.open(segment.name)
+            else:
+                # A segment is there only if all before it is: a gap is damage, never a tear.
+                self.sync()
+                file = handles.create(segment.name)
+                segment.is_created = True
+            write_fully(file, deed.at, deed.data)
+            handles.written(segment.name)
+
+    def sync(self) -> None:
+        self.handles.sync()
+
+    def write_footers(self) -> None:
+        """Behind chunks that are safe: a footer is believed without looking at them."""
+        handles = self.handles
+        for segment in self.full:
+            file = handles.open(segment.name)
+            write_fully(file, segment.end, segment.footer())
+            if self.is_last:
+                handles.written(segment.name)

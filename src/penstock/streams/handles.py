@@ -1,0 +1,87 @@
+"""The open files of streams. Only jobs touch them, so only the disk thread does."""
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from penstock.base.limits import STREAM_OPEN_FILES
+from penstock.storage.files import Directory, File, SyncFailed
+
+OPEN_FILES: Final = STREAM_OPEN_FILES.default
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class StreamHandles:
+    """files: by name, the longest unused first; dirty: those with writes that were not synced,
+    which stay open because an error of writing is told to their handle alone; is_directory_dirty:
+    names were changed; is_broken: a sync has failed, nothing is written any more."""
+
+    __slots__ = ("directory", "dirty", "files", "is_broken", "is_directory_dirty")
+
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
+        self.files: dict[str, File] = {}
+        self.dirty: dict[str, File] = {}
+        self.is_directory_dirty = False
+        self.is_broken = False
+
+    def open(self, name: str) -> File:
+        """An existing file. Raises: FileNotFoundError."""
+        file = self.files.pop(name, None)
+        if file is None:
+            file = self.directory.open(name)
+            self._make_room()
+        self.files[name] = file
+        return file
+
+    def create(self, name: str) -> File:
+        """A new file. Raises: FileExistsError."""
+        file = self.directory.create(name)
+        self.is_directory_dirty = True
+        self._make_room()
+        self.files[name] = file
+        return file
+
+    def _make_room(self) -> None:
+        if len(self.files) < OPEN_FILES:
+            return
+        for name in list(self.files):
+            if name not in self.dirty:
+                self.files.pop(name).close()
+                return
+
+    def written(self, name: str) -> None:
+        """The file was written to."""
+        self.dirty[name] = self.files[name]
+
+    def sync(self) -> None:
+        """Everything that was written to, then the names. Raises: SyncFailed."""
+        try:
+            for name, file in list(self.dirty.items()):
+                file.sync()
+                del self.dirty[name]
+            if self.is_directory_dirty:
+                self.directory.sync()
+                self.is_directory_dirty = False
+        except OSError as error:
+            self.is_broken = True
+            raise SyncFailed(error.errno, f"syncing streams failed: {error.strerror}") from error
+
+    def remove(self, name: str) -> None:
+        """Take a file away, if it is there."""
+        self.dirty.pop(name, None)
+        file = self.files.pop(name, None)
+        if file is not None:
+            file.close()
+        try:
+            self.directory.remove(name)
+        except FileNotFoundError:
+            return
+        self.is_directory_dirty = True
+
+    def close(self) -> None:
+        """Give everything back."""
+        for file in self.files.values():
+            file.close()
+        self.files.clear()
+        self.dirty.clear()

@@ -1,0 +1,189 @@
+"""Streams as they are found at the start: what is whole is kept, a torn end is cut off.
+
+| found | done |
+|---|---|
+| a segment with its footer | believed; each chunk is checked when it is read |
+| one without | its chunks are looked at one by one; it gets its footer |
+| bytes that are no chunk, none of the later ones made when they were safe | cut off, synced |
+| the same, but a later chunk says that they were safe | damage: kept, counted, passed over |
+| a header that cannot be read | the file is renamed to *.damaged, and said so |
+| segments of streams that are not there any more | removed, after everything that stays |
+
+No segment is written to in two lives: the next message begins another. A segment begins when
+everything before it is safe, so what is missing between two of them is damage.
+"""
+
+from mypy_extensions import i64
+
+from penstock.base.chance import Chance
+from penstock.storage.files import Directory, File, read_fully, write_fully
+from penstock.streams.chunk import Chunk, is_whole, size_at
+from penstock.streams.format import (
+    CHUNK_HEAD_BYTES,
+    DAMAGED,
+    DATA_AT,
+    FOOT_BYTES,
+    parse_name,
+    read_header,
+)
+from penstock.streams.log import Retention, StreamLog
+from penstock.streams.reading import next_whole
+from penstock.streams.segment import StreamSegment, read_foot, take_footer
+
+
+class StreamReport:
+    """What people should know of a recovery. cut_bytes: of torn ends; lost: messages by queue id
+    that cannot be read; lines: about files."""
+
+    def __init__(self) -> None:
+        self.cut_bytes = 0
+        self.lost: dict[int, int] = {}
+        self.lines: list[str] = []
+
+
+def recover_streams(
+    directory: Directory, chance: Chance, wanted: dict[int, Retention]
+) -> tuple[dict[int, StreamLog], StreamReport]:
+    """The logs of the streams `wanted`, by queue id, and what was found. Raises: OSError."""
+    report = StreamReport()
+    logs = {queue_id: StreamLog(queue_id, wanted[queue_id], chance) for queue_id in wanted}
+    unwanted: list[str] = []
+    is_changed = False
+    for name in directory.names():
+        parsed = parse_name(name)
+        if parsed is None:
+            continue
+        log = logs.get(parsed[0])
+        if log is None:
+            unwanted.append(name)
+        elif _recover_segment(directory, log, name, parsed[1], report):
+            is_changed = True
+    if is_changed or unwanted:
+        directory.sync()
+    for name in unwanted:
+        directory.remove(name)
+    if unwanted:
+        directory.sync()
+    for log in logs.values():
+        _join(log, report)
+    return logs, report
+
+
+def _recover_segment(
+    directory: Directory, log: StreamLog, name: str, first: int, report: StreamReport
+) -> bool:
+    """One file joins `log`; True if a name was changed."""
+    file = directory.open(name)
+    try:
+        size = file.size()
+        head = read_fully(file, 0, DATA_AT)
+        found = read_header(head, int(log.queue_id), first)
+        if found is not None:
+            segment = StreamSegment(log.queue_id, first, found[1], found[0])
+            segment.is_created = True
+            if not _read_footer(file, segment, size):
+                _scan(file, segment, size, report)
+            if segment.next > segment.first:
+                log.segments.append(segment)
+                return False
+    finally:
+        file.close()
+    if found is not None or not head.strip(b"\0"):
+        # Nothing in it was ever confirmed: its first chunk never got there.
+        directory.remove(name)
+        return True
+    directory.rename(name, name + DAMAGED)
+    report.lines.append(
+        f"the header of stream segment {name} cannot be read; it was renamed to {name}{DAMAGED}"
+    )
+    return True
+
+
+def _read_footer(file: File, segment: StreamSegment, size: int) -> bool:
+    if size < DATA_AT + FOOT_BYTES:
+        return False
+    tail = read_fully(file, size - FOOT_BYTES, FOOT_BYTES)
+    length = read_foot(segment, tail, size)
+    if length == 0:
+        return False
+    return take_footer(segment, read_fully(file, size - length, length))
+
+
+def _scan(file: File, segment: StreamSegment, size: int, report: StreamReport) -> None:
+    """Look at every chunk; cut what is torn; write the footer."""
+    at: i64 = DATA_AT
+    end: i64 = DATA_AT
+    while at < size:
+        chunk = _chunk_at(file, segment, at, size)
+        if chunk is None:
+            later = next_whole(file, segment, at + 8, size)
+            if later < 0 or not _was_safe(file, segment, later, size, at):
+                break
+            at = later
+            continue
+        if chunk.first < segment.next:
+            break
+        if chunk.first > segment.next:
+            lost = int(chunk.first - segment.next)
+            queue_id = int(segment.queue_id)
+            report.lost[queue_id] = report.lost.get(queue_id, 0) + lost
+        segment.note_chunk(chunk.first, at, chunk.first_us)
+        segment.next = chunk.next()
+        segment.last_us = chunk.time_us(chunk.count - 1)
+        segment.last_count = chunk.count
+        at += chunk.size
+        end = at
+    if end < size:
+        report.cut_bytes += int(size - end)
+        file.truncate(int(end))
+    segment.end = end
+    file.sync()
+    segment.synced_to = segment.end
+    segment.synced_next = segment.next
+    segment.is_sealed = True
+    if segment.next > segment.first:
+        write_fully(file, segment.end, segment.footer())
+
+
+def _was_safe(file: File, segment: StreamSegment, later: i64, size: i64, at: i64) -> bool:
+    """Whether a chunk from `later` on was made when `at` was on the disk for good."""
+    while later >= 0:
+        chunk = _chunk_at(file, segment, later, size)
+        if chunk is None:
+            later = next_whole(file, segment, later + 8, size)
+            continue
+        if chunk.synced_to > at:
+            return True
+        later += chunk.size
+    return False
+
+
+def _chunk_at(file: File, segment: StreamSegment, at: i64, size: i64) -> Chunk | None:
+    head = read_fully(file, at, CHUNK_HEAD_BYTES)
+    if len(head) < CHUNK_HEAD_BYTES:
+        return None
+    length: i64 = size_at(head, 0)
+    if length < CHUNK_HEAD_BYTES or at + length > size:
+        return None
+    data = read_fully(file, at, length)
+    return Chunk(data, 0) if is_whole(data, 0, segment.extend, segment.seed) else None
+
+
+def _join(log: StreamLog, report: StreamReport) -> None:
+    """The segments of one stream, in their order, are its log."""
+    log.segments.sort(key=_first_of)
+    following: i64 = log.segments[0].first if log.segments else 0
+    for segment in log.segments:
+        if segment.first > following:
+            lost = int(segment.first - following)
+            report.lost[int(log.queue_id)] = report.lost.get(int(log.queue_id), 0) + lost
+        following = segment.next
+        log.disk_bytes += segment.end
+        log.last_us = segment.last_us
+        log.last_first = segment.next - segment.last_count
+    log.next = following
+    log.committed = following
+
+
+def _first_of(segment: StreamSegment) -> int:
+    return int(segment.first)

@@ -1,0 +1,139 @@
+"""One segment of a stream as it is kept in memory: what it has, and where in it to look."""
+
+from array import array
+from bisect import bisect_right
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.storage.checksum import VERSION, Extend, extend_of
+from penstock.streams.format import (
+    DATA_AT,
+    ENTRY,
+    FOOT,
+    FOOT_BYTES,
+    FOOT_MARK,
+    U32,
+    file_name,
+)
+
+INDEX_STEP_BYTES: Final = 131_072
+"""One entry of the index for so many bytes: 24 bytes of memory each, 200 MB for a terabyte."""
+
+
+class StreamSegment:
+    """first, next: offsets of its first message and behind its last; end: of its chunks in the
+    file; synced_to: up to where that is on the disk for good; synced_next: the offset there;
+    last_us: when its last message came; last_count: messages in its last chunk; is_sealed: it takes
+    no more; is_gone: its file is or will be removed; firsts, places, times: the index, of every
+    chunk INDEX_STEP_BYTES behind another."""
+
+    __slots__ = (
+        "end",
+        "extend",
+        "first",
+        "firsts",
+        "identity",
+        "is_created",
+        "is_gone",
+        "is_sealed",
+        "last_count",
+        "last_us",
+        "name",
+        "next",
+        "places",
+        "queue_id",
+        "seed",
+        "synced_next",
+        "synced_to",
+        "times",
+        "version",
+    )
+
+    def __init__(self, queue_id: i64, first: i64, identity: bytes, version: i64 = VERSION) -> None:
+        self.queue_id: i64 = queue_id
+        self.first: i64 = first
+        self.next: i64 = first
+        self.name = file_name(queue_id, first)
+        self.identity = identity
+        self.version: i64 = version
+        self.extend: Extend = extend_of(int(version))
+        self.seed: i64 = self.extend(0, identity)
+        self.end: i64 = DATA_AT
+        self.synced_to: i64 = 0
+        self.synced_next: i64 = first
+        self.last_us: i64 = 0
+        self.last_count: i64 = 0
+        self.is_created = False
+        self.is_sealed = False
+        self.is_gone = False
+        self.firsts: array[int] = array("q")
+        self.places: array[int] = array("q")
+        self.times: array[int] = array("q")
+
+    def note_chunk(self, first: i64, place: i64, first_us: i64) -> None:
+        """A chunk stands at `place`, behind all the others."""
+        if not self.places or place - self.places[-1] >= INDEX_STEP_BYTES:
+            self.firsts.append(int(first))
+            self.places.append(int(place))
+            self.times.append(int(first_us))
+
+    def place_of(self, offset: i64) -> i64:
+        """Where to begin to look for `offset`."""
+        at: i64 = bisect_right(self.firsts, int(offset)) - 1
+        return self.places[at] if at >= 0 else DATA_AT
+
+    def first_at(self, time_us: i64) -> i64:
+        """An offset not behind the first message that came at `time_us` or later."""
+        # Two chunks may begin at the same time, and what is looked for may be in the one before.
+        at: i64 = bisect_right(self.times, int(time_us) - 1) - 1
+        return self.firsts[at] if at >= 0 else self.first
+
+    def footer(self) -> bytes:
+        """Its footer, to be written behind its chunks when they are safe."""
+        parts = [
+            ENTRY.pack(self.firsts[at], self.places[at], self.times[at])
+            for at in range(len(self.firsts))
+        ]
+        foot = FOOT.pack(
+            len(self.firsts),
+            int(self.last_count),
+            int(self.next),
+            int(self.last_us),
+            int(self.end),
+        )
+        body = b"".join(parts) + foot
+        checksum = self.extend(int(self.seed), body)
+        return body + U32.pack(checksum) + FOOT_MARK + self.identity
+
+
+def read_foot(segment: StreamSegment, tail: bytes, size: i64) -> i64:
+    """How long the footer is that says it ends the file, 0 for none. tail: the last FOOT_BYTES."""
+    if len(tail) != FOOT_BYTES or tail[36:40] != FOOT_MARK or tail[40:] != segment.identity:
+        return 0
+    count, _, _, _, end = FOOT.unpack_from(tail)
+    length: i64 = int(count) * ENTRY.size + FOOT_BYTES
+    return length if i64(end) + length == size else 0
+
+
+def take_footer(segment: StreamSegment, data: bytes) -> bool:
+    """Fill `segment` from its whole footer; False when that is damaged."""
+    size: i64 = len(data)
+    checked = data[: size - 16]
+    checksum: int = U32.unpack_from(data, int(size - 16))[0]
+    if checksum != segment.extend(int(segment.seed), checked):
+        return False
+    count, last_count, following, last_us, end = FOOT.unpack_from(data, int(size - FOOT_BYTES))
+    for index in range(int(count)):
+        first, place, first_us = ENTRY.unpack_from(data, index * ENTRY.size)
+        segment.firsts.append(first)
+        segment.places.append(place)
+        segment.times.append(first_us)
+    segment.next = int(following)
+    segment.last_count = int(last_count)
+    segment.last_us = int(last_us)
+    segment.end = int(end)
+    segment.synced_to = segment.end
+    segment.synced_next = segment.next
+    segment.is_sealed = True
+    return True

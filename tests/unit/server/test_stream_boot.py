@@ -1,0 +1,87 @@
+"""Streams of a node with a data directory: there again after a stop, damage told, nothing left."""
+
+import asyncio
+from pathlib import Path
+
+from penstock.broker.stream_actor import StreamActor
+from penstock.protocol import methods as m
+from penstock.protocol.values import Table
+from penstock.server.node import Node
+from tests.unit.broker.peer import publish
+from tests.unit.server.wire import Wire, book_of, running
+
+
+async def published(directory: Path, *bodies: bytes) -> None:
+    """One run of a node, in which stream `s` gets `bodies`, confirmed."""
+    async with running(directory, data_dir=str(directory / "data")) as node:
+        wire = await Wire.connect(node)
+        await wire.open()
+        table: Table = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 1000}
+        wire.say(1, m.QueueDeclare("s", durable=True, arguments=table))
+        await wire.expect(m.QueueDeclareOk)
+        wire.say(1, m.ConfirmSelect())
+        await wire.expect(m.ConfirmSelectOk)
+        for body in bodies:
+            wire.writer.write(publish(1, "", "s", body))
+            await wire.expect(m.BasicAck)
+        await wire.close()
+
+
+def stream(node: Node) -> StreamActor:
+    actor = node.broker.vhosts["/"].queues["s"]
+    assert isinstance(actor, StreamActor)
+    return actor
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(directory.glob("data/vhosts/*/streams/*"))
+
+
+def test_a_stream_is_there_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await published(tmp_path, b"a" * 600, b"b" * 600, b"c")
+        await published(tmp_path, b"d")
+        async with running(tmp_path, data_dir=str(tmp_path / "data")) as node:
+            assert stream(node).messages.ready_count() == 4
+            assert node.keeping is not None and node.keeping.streams.count == 4
+            wire = await Wire.connect(node)
+            await wire.open()
+            wire.say(1, m.BasicQos(0, 10, False))
+            await wire.expect(m.BasicQosOk)
+            wire.say(1, m.BasicConsume("s", "tag", arguments={"x-stream-offset": 2}))
+            await wire.expect(m.BasicConsumeOk)
+            assert (await wire.expect(m.BasicDeliver)).delivery_tag == 1
+            await wire.close()
+        assert not book_of(node).errors
+
+    asyncio.run(scenario())
+
+
+def test_a_deleted_stream_leaves_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await published(tmp_path, b"a")
+        assert len(files(tmp_path)) == 1
+        async with running(tmp_path, data_dir=str(tmp_path / "data")) as node:
+            wire = await Wire.connect(node)
+            await wire.open()
+            wire.say(1, m.QueueDelete("s"))
+            await wire.expect(m.QueueDeleteOk)
+            await wire.close()
+        assert files(tmp_path) == []
+
+    asyncio.run(scenario())
+
+
+def test_damage_is_told(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await published(tmp_path, b"a" * 1200, b"b" * 1200, b"c" * 1200)
+        middle = files(tmp_path)[1]
+        middle.write_bytes(b"?" * 2000)
+        async with running(tmp_path, data_dir=str(tmp_path / "data")) as node:
+            said = " ".join(book_of(node).lines)
+            assert "cannot be read; it was renamed to" in said
+            assert "queue:/s: damaged, 1 of its messages cannot be read" in said
+            assert stream(node).counts.log is not None
+        assert middle.with_name(middle.name + ".damaged") in files(tmp_path)
+
+    asyncio.run(scenario())
