@@ -8,6 +8,8 @@
 #     make bench     sim    fuzz    measure, simulate, feed garbage
 #     make model                    a long run of the queue with rules against its naive twin
 #     make crash                    a million crash states of the message store (a quarter of an hour)
+#     make crash-kill               kill -9 at 300 calls to the disk, and in a compaction (half an hour)
+#     make crash-live               a hundred power cuts, long histories, large queues (ten minutes)
 #     make bench-smoke              every benchmark briefly: does anything get lost?
 #     make docs                     rewrite the pages that are printed from tables
 #     make lock                     choose the exact versions of all dependencies again
@@ -41,7 +43,7 @@ DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv
 BUILD := $(DEPENDENCIES) compile_list.txt $(SOURCES)
 
 .PHONY: help install run test test-compiled suites lint types format bench bench-smoke sim fuzz docs
-.PHONY: lock clean crash model
+.PHONY: lock clean crash crash-kill crash-live model
 
 help:
 	@sed -n 's/^# \{4,\}//p' Makefile
@@ -124,7 +126,20 @@ model: $(TEST)/.stamp
 # Every state in which a crash may leave the scripted histories of the store, and every flipped bit.
 crash: $(TEST)/.stamp
 	PENSTOCK_CRASH_STATES=1000000 $(TEST)/bin/python -m pytest -s -o faulthandler_timeout=0 \
-		tests/crash/test_crash_states.py $(PYTEST_ARGS)
+		tests/crash/test_crash_states.py tests/crash/test_stream_crash_states.py $(PYTEST_ARGS)
+	PENSTOCK_TWO_LIVES=1000 $(TEST)/bin/python -m pytest -o faulthandler_timeout=0 \
+		tests/crash/test_store_rows.py $(PYTEST_ARGS)
+
+# Every call to the disk up to the 300th of a scripted life, and up to the 60th of a compaction.
+crash-kill: $(TEST)/.stamp
+	PENSTOCK_KILL_CALLS=300 PENSTOCK_COMPACTION_CALLS=60 $(TEST)/bin/python -m pytest \
+		-o faulthandler_timeout=0 tests/crash/test_kill_at_calls.py $(PYTEST_ARGS)
+
+# Root, loop devices and 4 GB of room: power cuts, a million messages before a start, 1 GB purged.
+crash-live: $(TEST)/.stamp
+	PENSTOCK_POWER_CUTS=100 PENSTOCK_HISTORY=1000000 PENSTOCK_PURGE_MB=1000 \
+		$(TEST)/bin/python -m pytest -s -o faulthandler_timeout=0 tests/crash/test_power_cut.py \
+		tests/crash/test_live_rows.py $(PYTEST_ARGS)
 
 docs: $(TEST)/.stamp
 	$(TEST)/bin/python scripts/limits_page.py > docs/limits.md

@@ -31,6 +31,13 @@ RABBITMQ_MISSING: Final = (
 )
 
 
+LAVINMQ_MISSING: Final = (
+    "LavinMQ is not on the PATH, so it takes no part (--lavinmq PATH names its program; "
+    "bench/README.md says how to build it)."
+)
+QUORUM: Final = "quorum"
+
+
 class BrokerFailed(Exception):
     """A broker did not come up, with what it said on its way down."""
 
@@ -41,6 +48,7 @@ class Broker:
 
     pids: processes whose CPU and memory count as the broker's; empty when not known.
     start_s: seconds from starting the process to its first AMQP answer; 0.0 when not ours.
+    queue_type: see Target.
     """
 
     name: str
@@ -53,6 +61,7 @@ class Broker:
     start_s: float = 0.0
     helpers: tuple["subprocess.Popen[bytes]", ...] = field(default=(), repr=False)
     directory: Path | None = None
+    queue_type: str = ""
 
     def rss_bytes(self) -> int:
         """Resident memory of the broker's processes, bytes; 0 when they are not known."""
@@ -72,7 +81,9 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A recipe for a broker. kind: penstock, rabbitmq or rival; where: interpreter or address."""
+    """A recipe for a broker. kind: penstock, rabbitmq, lavinmq or rival; where: interpreter,
+    program or address; queue_type: what its queues are declared as, "" for its default: with one
+    it takes part in the durable rows only."""
 
     name: str
     kind: str
@@ -80,6 +91,7 @@ class Target:
     is_compiled: bool = False
     version: str = ""
     arguments: tuple[str, ...] = ()
+    queue_type: str = ""
 
     def start(self) -> Broker:
         """Start it (a rival: only look it up) and wait until it answers AMQP.
@@ -90,6 +102,8 @@ class Target:
             return start_penstock(self)
         if self.kind == "rabbitmq":
             return start_rabbitmq(self)
+        if self.kind == "lavinmq":
+            return start_lavinmq(self)
         return find_rival(self)
 
 
@@ -278,7 +292,7 @@ def forget_cache() -> None:
 # --- RabbitMQ -------------------------------------------------------------------------------------
 
 
-def rabbitmq_target() -> Target | None:
+def rabbitmq_target(queue_type: str = "") -> Target | None:
     """RabbitMQ as Debian packages it; None when it is not installed (say `RABBITMQ_MISSING`)."""
     if not RABBITMQ_SERVER.exists() or shutil.which("epmd") is None:
         return None
@@ -286,7 +300,12 @@ def rabbitmq_target() -> Target | None:
     version = homes[-1].name.split("-", 1)[1] if homes else "unknown"
     releases = Path("/usr/lib/erlang/releases")
     otp = sorted(entry.name for entry in releases.glob("[0-9]*")) if releases.is_dir() else []
-    return Target("rabbitmq", "rabbitmq", version=f"{version}, OTP {otp[-1] if otp else '?'}")
+    return Target(
+        f"rabbitmq-{queue_type}" if queue_type else "rabbitmq",
+        "rabbitmq",
+        version=f"{version}, OTP {otp[-1] if otp else '?'}",
+        queue_type=queue_type,
+    )
 
 
 def start_rabbitmq(target: Target) -> Broker:
@@ -327,15 +346,45 @@ def start_rabbitmq(target: Target) -> Broker:
         start_new_session=True,
     )
     command = [str(RABBITMQ_SERVER)]
-    return launch(
-        target.name,
-        target.version,
-        command,
-        environment,
-        port,
-        directory,
-        (mapper,),
-    )
+    broker = launch(target.name, target.version, command, environment, port, directory, (mapper,))
+    broker.queue_type = target.queue_type
+    return broker
+
+
+# --- LavinMQ --------------------------------------------------------------------------------------
+
+
+def lavinmq_target(program: str = "") -> Target | None:
+    """LavinMQ's program, found on the PATH when `program` is empty; None when it is not there.
+
+    Raises: BrokerFailed when a program that was named does not say its version.
+    """
+    found = program or shutil.which("lavinmq")
+    if not found:
+        return None
+    try:
+        asked = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise BrokerFailed(f"--lavinmq {found}: {error.strerror}") from error
+    if asked.returncode != 0 or not asked.stdout.strip():
+        raise BrokerFailed(f"--lavinmq {found} does not say its version:\n{asked.stderr[-300:]}")
+    version = asked.stdout.split()[-1]
+    return Target("lavinmq", "lavinmq", str(Path(found).resolve()), version=version)
+
+
+def start_lavinmq(target: Target) -> Broker:
+    """Start LavinMQ with one setting that is not its default: it sends small answers at once, as
+    the others do, instead of waiting for the peer's acknowledgement of the last packet.
+
+    Raises: BrokerFailed.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="lavinmq-bench-"))
+    port, http_port = free_port(), free_port()
+    settings = directory / "lavinmq.ini"
+    settings.write_text("[amqp]\ntcp_nodelay = true\n", encoding="ascii")
+    command = [target.where, "-c", str(settings), "-D", str(directory / "data"), "-b", LOOPBACK]
+    command += ["-p", str(port), f"--http-port={http_port}"]
+    return launch(target.name, target.version, command, dict(os.environ), port, directory)
 
 
 # --- any other broker -----------------------------------------------------------------------------

@@ -44,7 +44,7 @@ static int P=1,C=1,Q=1;static u64 size=16;static double warm=1,dur=5;static int 
 static int confirm_w=0,prefetch=0,ackmulti=0;static double prate=0,crate=0;static int fanout=0;
 static int pids[64],npids=0;static int series=0;static const char*user="guest",*pass="guest";static const char*label="";
 static u64 maxmsgs=0;static double drain_s=20;static int keepq=0;static const char*qpfx="pq";static int blockmax=65536;
-static int mixed=0,topic=0,routes=1000;static u32 setn=4096;static u64 seed=1;static u64 smin=16,smax=65536;static int idle=0;static double stall_s=20;
+static int mixed=0,topic=0,routes=1000;static u32 setn=4096;static u64 seed=1;static u64 smin=16,smax=65536;static int idle=0;static double stall_s=20;static const char*qtype="";
 
 // ---------- codec helpers
 typedef struct{u8*p;size_t n;}enc;
@@ -210,11 +210,13 @@ static void usage(void){puts(
 "  -s bytes            body size, 8 or more (default 16)\n"
 "  -w s -t s           seconds of warm-up (1) and of measuring (5)\n"
 "  -n N                instead of a timed run: N messages in all, shared evenly by the publishers; ends when all are consumed and confirmed\n"
+"                      -P 0 -n N: nothing is sent, N messages are taken out of queues that were kept\n"
 "  --stall S           with -n: give up when nothing has moved for S seconds (20)\n"
 "  --drain S           after a timed run: wait at most S seconds for the rest (20)\n"
 "  --confirm W         confirm mode, at most W unconfirmed per publisher\n"
 "  --prefetch N --ackmulti M   manual acks: M=1 one ack per delivery, M>1 one multiple-ack per M; neither: auto-ack\n"
 "  --persistent --durable      delivery-mode 2; durable queues\n"
+"  --queue-type T      declare them with x-queue-type T (quorum)\n"
 "  --fanout            fanout exchange perf.fan, all queues bound to it\n"
 "  --mixed             exchange perf.mixed (direct, or --topic), --routes keys (1000) bound to the Q queues, one queue per key;\n"
 "                      every publisher sends its own --set (4096) messages with properties and headers, sizes log-uniform in\n"
@@ -228,7 +230,7 @@ static void usage(void){puts(
 "  --label x           copied into the result\n"
 "Result: rates in the measured window; lat_us, conf_us: delivery and confirm latency; broker_cpu seconds of the pids in the window (broker_sys of it\n"
 "in the kernel); cpu_s_per_M: broker microseconds per message (mean of published and delivered; fan-out: per published one); held_share: share of the\n"
-"window in which a publisher had bytes to send and waited for its socket (the generator's own turns included); lost: published - delivered after the drain; wrong, altered, disorder: --mixed deliveries with\n"
+"window in which a publisher had bytes to send and waited for its socket (the generator's own turns included); lost: published (-P 0: asked for) - delivered after the drain; wrong, altered, disorder: --mixed deliveries with\n"
 "another size, queue or key, with other property bytes, or out of the order of their queue.");exit(0);}
 static void queue_delete(int adm,const char*qn){mbegin(1,50,40);e16(&E,0);ess(&E,qn);e8(&E,0);send_expect(adm,50,41);}
 static void exchange_delete(int adm,const char*x){mbegin(1,40,20);e16(&E,0);ess(&E,x);e8(&E,0);send_expect(adm,40,21);}
@@ -249,7 +251,7 @@ int main(int argc,char**argv){
     else if(A("--confirm"))confirm_w=atoi(argv[++i]);else if(A("--prefetch"))prefetch=atoi(argv[++i]);else if(A("--ackmulti"))ackmulti=atoi(argv[++i]);
     else if(A("--rate"))prate=atof(argv[++i]);else if(A("--crate"))crate=atof(argv[++i]);else if(A("--pid"))pids[npids++]=atoi(argv[++i]);
     else if(A("--label"))label=argv[++i];else if(A("--drain"))drain_s=atof(argv[++i]);else if(A("--qprefix"))qpfx=argv[++i];else if(A("--block"))blockmax=atoi(argv[++i]);
-    else if(A("--user"))user=argv[++i];else if(A("--pass"))pass=argv[++i];else if(A("--stall"))stall_s=atof(argv[++i]);
+    else if(A("--queue-type"))qtype=argv[++i];else if(A("--user"))user=argv[++i];else if(A("--pass"))pass=argv[++i];else if(A("--stall"))stall_s=atof(argv[++i]);
     else if(A("--routes"))routes=atoi(argv[++i]);else if(A("--set"))setn=atoi(argv[++i]);else if(A("--seed"))seed=atoll(argv[++i]);else if(A("--size-min"))smin=atoll(argv[++i]);else if(A("--size-max"))smax=atoll(argv[++i]);
     else if(A("--idle"))idle=atoi(argv[++i]);else if(!strcmp(a,"--mixed"))mixed=1;else if(!strcmp(a,"--topic"))topic=1;
     else if(!strcmp(a,"--persistent"))persistent=1;else if(!strcmp(a,"--durable"))durable=1;else if(!strcmp(a,"--fanout"))fanout=1;else if(!strcmp(a,"--series"))series=1;else if(!strcmp(a,"--keep"))keepq=1;
@@ -260,7 +262,7 @@ int main(int argc,char**argv){
   ep=epoll_create1(0);char qn[64];
   int adm=conn_open();
   for(int i=0;i<Q;i++){sprintf(qn,"%s%d",qpfx,i);if(!keepq)queue_delete(adm,qn);
-    mbegin(1,50,10);e16(&E,0);ess(&E,qn);e8(&E,durable?2:0);e32(&E,0);send_expect(adm,50,11);}
+    mbegin(1,50,10);e16(&E,0);ess(&E,qn);e8(&E,durable?2:0);size_t ta=E.n;e32(&E,0);if(*qtype){etab_s(&E,"x-queue-type",qtype);patch(&E,ta);}send_expect(adm,50,11);}
   if(fanout){exchange_declare(adm,"perf.fan","fanout");for(int i=0;i<Q;i++){sprintf(qn,"%s%d",qpfx,i);bind_queue(adm,qn,"perf.fan","");}}
   if(mixed){exchange_declare(adm,"perf.mixed",topic?"topic":"direct");char k[64];
     if(topic)for(int i=0;i<Q;i++){sprintf(qn,"%s%d",qpfx,i);sprintf(k,"*.q%02d.#",i);bind_queue(adm,qn,"perf.mixed",k);}
@@ -292,7 +294,7 @@ int main(int argc,char**argv){
     if(!maxmsgs){
       if(!measuring&&!stop_pub&&now>=tw){measuring=1;t_measure0=now;s_sent=tot_sent;s_got=tot_got;s_conf=tot_conf;c0=bcpu();ks0=bcpus();g0=mycpu();}
       if(measuring&&now>=te){for(int i=0;i<P;i++)unheld(&pubs[i],now);measuring=0;t_measure1=now;e_sent=tot_sent;e_got=tot_got;e_conf=tot_conf;c1=bcpu();ks1=bcpus();g1=mycpu();rss1=brss();stop_pub=1;td=now;}
-    }else{ if(tot_sent>=maxmsgs&&(!C||tot_got>=maxmsgs*(fanout?Q:1))&&(!confirm_w||tot_conf>=tot_sent))moved_at=0;
+    }else{ if((!P||tot_sent>=maxmsgs)&&(!C||tot_got>=maxmsgs*(fanout?Q:1))&&(!confirm_w||tot_conf>=tot_sent))moved_at=0;
       if(!moved_at||now-moved_at>(u64)(stall_s*1e9)){
         if(moved_at)fprintf(stderr,"loadgen: nothing moved for %.0f s: sent %lu confirmed %lu got %lu\n",stall_s,tot_sent,tot_conf,tot_got);
         for(int i=0;i<P;i++)unheld(&pubs[i],now);measuring=0;t_measure1=now;e_sent=tot_sent;e_got=tot_got;e_conf=tot_conf;c1=bcpu();ks1=bcpus();g1=mycpu();rss1=brss();stop_pub=1;td=now;break;}}
@@ -303,14 +305,14 @@ int main(int argc,char**argv){
       if(done||now-td>(u64)(drain_s*1e9))break;}
   }
   double drain=(now_ns()-td)/1e9;double secs=(t_measure1-t_measure0)/1e9;if(!t_measure1||secs<1e-9)secs=1e-9;double dc=c1-c0;u64 ns=e_sent-s_sent,ng=e_got-s_got;
-  double units=C?(fanout?(double)ng/Q:(ns+ng)/2.0):ns;if(crate>0)units=ns;
+  u64 due=P||!maxmsgs?tot_sent*(fanout?Q:1):maxmsgs;double units=!P?ng:C?(fanout?(double)ng/Q:(ns+ng)/2.0):ns;if(crate>0)units=ns;
   double hs=0;for(int i=0;i<P;i++)hs+=pubs[i].held_ns/1e9;if(rss1>rssm)rssm=rss1;
   printf("{\"label\":\"%s\",\"P\":%d,\"C\":%d,\"Q\":%d,\"size\":%lu,\"secs\":%.3f,\"pub_rate\":%.0f,\"got_rate\":%.0f,\"conf_rate\":%.0f,\"nacks\":%lu,"
    "\"lat_us\":{\"p50\":%.0f,\"p99\":%.0f,\"p999\":%.0f,\"max\":%.0f},\"conf_us\":{\"p50\":%.0f,\"p99\":%.0f,\"p999\":%.0f},"
    "\"broker_cpu\":%.2f,\"broker_sys\":%.2f,\"cpu_s_per_M\":%.3f,\"gen_cpu\":%.2f,\"rss0_mb\":%.1f,\"rss1_mb\":%.1f,\"rssmax_mb\":%.1f,\"drain_s\":%.2f,\"lost\":%ld,\"backlog\":%ld,"
    "\"held_share\":%.3f,\"sent\":%lu,\"confirmed\":%lu,\"got\":%lu,\"body_bytes\":%lu,\"wrong\":%lu,\"altered\":%lu,\"disorder\":%lu,\"per_consumer\":[",
    label,P,C,Q,size,secs,ns/secs,ng/secs,(e_conf-s_conf)/secs,tot_nack,hpct(&Hd,.5),hpct(&Hd,.99),hpct(&Hd,.999),Hd.max/1000.0,hpct(&Hc,.5),hpct(&Hc,.99),hpct(&Hc,.999),
-   dc,ks1-ks0,units>0?dc/units*1e6:0,g1-g0,rss0/1048576.0,rss1/1048576.0,rssm/1048576.0,drain,(long)(tot_sent*(fanout?Q:1)-tot_got),(long)(e_sent*(fanout?Q:1)-e_got),P&&secs>0?hs/P/secs:0,tot_sent,tot_conf,tot_got,tot_bytes,tot_wrong,tot_altered,tot_disorder);
+   dc,ks1-ks0,units>0?dc/units*1e6:0,g1-g0,rss0/1048576.0,rss1/1048576.0,rssm/1048576.0,drain,(long)(due-tot_got),(long)(e_sent*(fanout?Q:1)-e_got),P&&secs>0?hs/P/secs:0,tot_sent,tot_conf,tot_got,tot_bytes,tot_wrong,tot_altered,tot_disorder);
   for(int i=0;i<C;i++)printf("%s%lu",i?",":"",cons[i].got);puts("]}");
   fflush(stdout);
   for(int i=0;i<P;i++)close(pubs[i].fd);for(int i=0;i<C;i++)close(cons[i].fd);

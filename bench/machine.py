@@ -64,3 +64,19 @@ def sync_us(count: int = 50) -> float:
             os.fdatasync(file.fileno())
             taken.append((time.perf_counter() - began) * 1e6)
     return statistics.median(taken)
+
+
+def file_system(place: str) -> str:
+    """The file system that `place` lies on, with its device: "/tmp on ext4 (/dev/sda1)"."""
+    found = ("", "an unknown file system", "")
+    path = os.path.realpath(place)
+    try:
+        lines = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        device, mount, kind = line.split()[:3]
+        is_above = path == mount or path.startswith(mount.rstrip("/") + "/")
+        if is_above and len(mount) >= len(found[0]):
+            found = (mount, kind, device)
+    return f"{place} on {found[1]} ({found[2]})" if found[2] else f"{place} on {found[1]}"

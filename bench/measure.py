@@ -13,7 +13,7 @@ from typing import Final
 
 from bench.brokers import Broker
 
-GENERATOR_SOURCE: Final = Path(__file__).resolve().parent / "loadgen.c"
+SOURCES: Final = Path(__file__).resolve().parent
 COMPILER_MISSING: Final = "the load generator is C: install gcc (apt-get install gcc libc6-dev)"
 # Setting up, draining a backlog and deleting queues, on top of the measured time.
 OVERHEAD_SECONDS_MAX: Final = 90.0
@@ -25,7 +25,8 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run of the generator. Times in microseconds, memory in MiB, rates per second."""
+    """One run of the generator. Times in microseconds, memory in MiB, rates per second; sync_us:
+    median and 99th percentile of one fdatasync on this disk just before, 0 where nothing syncs."""
 
     rate: float
     publish_rate: float
@@ -50,27 +51,43 @@ class Sample:
     per_consumer: tuple[int, ...]
     load_average: float
     series: tuple[dict[str, float], ...] = ()
+    sync_us: tuple[float, float] = (0.0, 0.0)
 
 
 def build_generator() -> Path:
-    """Compile the generator into a new temporary directory; `forget_generator` removes it.
+    """Compile the generator, and the probe of the disk beside it, into a new temporary directory;
+    `forget_generator` removes it.
 
     Raises: RunFailed without a compiler, or when it refuses.
     """
+    program = Path(tempfile.mkdtemp(prefix="loadgen-")) / "loadgen"
+    try:
+        compile_c(SOURCES / "loadgen.c", program)
+        compile_c(SOURCES / "sync_probe.c", probe_beside(program))
+    except RunFailed:
+        forget_generator(program)
+        raise
+    return program
+
+
+def probe_beside(program: Path) -> Path:
+    """The probe of the disk that was built together with a generator."""
+    return program.with_name("sync_probe")
+
+
+def compile_c(source: Path, program: Path) -> None:
+    """Compile one file. Raises: RunFailed without a compiler, or when it refuses."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         raise RunFailed(COMPILER_MISSING)
-    program = Path(tempfile.mkdtemp(prefix="loadgen-")) / "loadgen"
     built = subprocess.run(
-        [compiler, "-O2", "-o", str(program), str(GENERATOR_SOURCE), "-lm"],
+        [compiler, "-O2", "-o", str(program), str(source), "-lm"],
         capture_output=True,
         text=True,
         check=False,
     )
     if built.returncode != 0:
-        forget_generator(program)
-        raise RunFailed(f"{compiler} refused the generator:\n{built.stderr[-2000:]}")
-    return program
+        raise RunFailed(f"{compiler} refused {source.name}:\n{built.stderr[-2000:]}")
 
 
 def forget_generator(program: Path) -> None:
@@ -108,9 +125,25 @@ def parse_sample(line: str, series: Sequence[dict[str, float]] = ()) -> Sample:
             per_consumer=tuple(int(count) for count in found["per_consumer"]),
             load_average=os.getloadavg()[0],
             series=tuple(series),
+            sync_us=(0.0, 0.0),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise RunFailed(f"the generator's last line is not a result: {line[:200]!r}") from error
+
+
+def probe_sync(program: Path, milliseconds: float) -> tuple[float, float]:
+    """Median and 99th percentile of one fdatasync of a kilobyte where the brokers keep their data,
+    microseconds. program: the generator.
+
+    Raises: RunFailed.
+    """
+    command = [str(probe_beside(program)), tempfile.gettempdir(), str(milliseconds)]
+    lines = run_lines(command, OVERHEAD_SECONDS_MAX, always)
+    try:
+        found = json.loads(lines[-1])
+        return float(found["p50_us"]), float(found["p99_us"])
+    except (IndexError, ValueError, KeyError) as error:
+        raise RunFailed("the last line of the disk's probe is not a result") from error
 
 
 COUNTS: Final = (
@@ -123,6 +156,8 @@ def generator_command(program: Path, broker: Broker, options: Sequence[str]) -> 
     """The generator's command line against `broker`."""
     command = [str(program), "-H", broker.host, "-p", str(broker.port)]
     command += ["--user", broker.user, "--pass", broker.password]
+    if broker.queue_type:
+        command += ["--queue-type", broker.queue_type]
     for pid in broker.pids:
         command += ["--pid", str(pid)]
     return [*command, *options]

@@ -5,11 +5,11 @@ import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from bench.brokers import Target
 from bench.measure import Sample
 from bench.workloads import (
-    KEEPS_NOTHING_NOTE,
     Workload,
     bounds_of,
     resource_bounds_of,
@@ -73,6 +73,14 @@ def medians(samples: Sequence[Sample]) -> dict[str, float]:
     for index, name in enumerate(("p50_us", "p99_us", "p999_us")):
         values[name] = of([sample.latency_us[index] for sample in samples])
         values[f"confirm_{name}"] = of([sample.confirm_us[index] for sample in samples])
+    synced = [sample for sample in samples if sample.sync_us[0] > 0]
+    if synced:
+        values["sync_p50_us"] = of([sample.sync_us[0] for sample in synced])
+        values["sync_p99_us"] = of([sample.sync_us[1] for sample in synced])
+        for index, name in enumerate(("p50", "p99")):
+            values[f"confirm_{name}_syncs"] = of(
+                [sample.confirm_us[index] / sample.sync_us[0] for sample in synced]
+            )
     return values
 
 
@@ -103,6 +111,10 @@ def row_text(name: str, samples: Samples) -> str:
     confirm = "-"
     if values["confirm_p50_us"] > 0:
         confirm = "/".join(duration(values[f"confirm_{key}"]) for key in ("p50_us", "p99_us"))
+    if "sync_p50_us" in values:
+        syncs = "/".join(f"{values[f'confirm_{key}_syncs']:.3g}" for key in ("p50", "p99"))
+        sync = "/".join(duration(values[f"sync_{key}_us"]) for key in ("p50", "p99"))
+        confirm += f" = {syncs} syncs of {sync}"
     lost = sum(sample.lost + sample.wrong + sample.disorder + sample.nacks for sample in good)
     return (
         f"  {name:<18} {short(rates.median):>6}/s ({short(rates.low)}-{short(rates.high)})"
@@ -123,13 +135,17 @@ def ratio_text(found: Mapping[str, Spread]) -> str:
     )
 
 
+def takes_part(target: Target, workload: Workload) -> bool:
+    """Whether `target` is measured in this row: a kind of queues only where messages are kept."""
+    return not target.queue_type or workload.is_persistent
+
+
 def workload_report(
     workload: Workload, targets: Sequence[Target], results: Mapping[str, Samples]
 ) -> tuple[list[str], dict[str, object]]:
     """The lines and the JSON values of one row."""
     lines = [f"{workload.name}: {workload.question}"]
-    if workload.is_persistent:
-        lines.append(f"  NOT COMPARED: {KEEPS_NOTHING_NOTE}")
+    targets = [target for target in targets if takes_part(target, workload)]
     values: dict[str, object] = {"question": workload.question}
     for target in targets:
         lines.append(row_text(target.name, results[target.name]))
@@ -141,7 +157,7 @@ def workload_report(
             "median": medians(good) if good else None,
         }
         values[target.name] = entry
-        if target.kind != "penstock" or not good or workload.is_persistent:
+        if target.kind != "penstock" or not good:
             continue
         judged: dict[str, float] = medians(good)
         compared: dict[str, object] = {}
@@ -153,7 +169,7 @@ def workload_report(
                 continue
             lines.append(f"    {target.name} against {rival.name}: {ratio_text(found)}")
             compared[rival.name] = {key: asdict(spread) for key, spread in found.items()}
-            if rival.kind == "rabbitmq":
+            if rival.kind == "rabbitmq" and not rival.queue_type:
                 judged |= {key: spread.median for key, spread in found.items()}
         word = verdict(bounds_of(workload, target.is_compiled), judged)
         entry |= {"ratios": compared, "verdict": word}
@@ -172,12 +188,13 @@ def resource_report(
         if found is None:
             lines.append(f"  {target.name:<18} failed")
             continue
-        text = memory_text(found) if row == "memory" else overload_text(found)
+        text = TEXTS[row](found)
         lines.append(f"  {target.name:<18} {text}")
         entry: dict[str, object] = {"values": found}
         values[target.name] = entry
-        if target.kind == "penstock":
-            word = verdict(resource_bounds_of(row, target.is_compiled), found)
+        bounds = resource_bounds_of(row, target.is_compiled)
+        if target.kind == "penstock" and bounds:
+            word = verdict(bounds, found)
             entry["verdict"] = word
             lines.append(f"    {target.name}: {word}")
     return lines, values
@@ -205,6 +222,19 @@ def overload_text(found: Mapping[str, float]) -> str:
         f" ({found['consumer_share']:.1%} of its rate; last second"
         f" {found['consumer_rate_last']:.0f})  in {found['seconds']:.0f} s{stopped}"
     )
+
+
+def drain_text(found: Mapping[str, float]) -> str:
+    """One line about a backlog."""
+    return (
+        f"{short(found['count'])} messages taken at {short(found['fill_rate'])}/s "
+        f"(cpu {found['fill_cpu_us']:.3g} us), drained at {short(found['drain_rate'])}/s = "
+        f"{found['drain_mb_s']:.0f} MB/s (cpu {found['drain_cpu_us']:.3g} us)"
+        f"  rss peak {found['rss_mb']:.0f} MiB  sync {duration(found['sync_us'])}"
+    )
+
+
+TEXTS: Final = {"memory": memory_text, "overload": overload_text, "drain": drain_text}
 
 
 # --- smoke ----------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""The rows about memory, start time and overload: each on a fresh broker where we may start one."""
+"""The rows about memory, start time, overload and backlogs: each on a fresh broker where we may
+start one."""
 
 import json
 import time
@@ -14,12 +15,14 @@ from bench.measure import (
     always,
     generator_command,
     parse_sample,
+    probe_sync,
     run_idle,
     run_lines,
     run_once,
 )
 
 CONSUMER_RATE: Final = 1000
+PROBE_MS: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,8 @@ class Scale:
     """How much the resource rows do.
 
     rss_mb_max: an overloaded broker is stopped there. settle_s: after work, before memory is
-    read; a broker gives memory back, or collects garbage, within about a second.
+    read; a broker gives memory back, or collects garbage, within about a second. backlog: messages
+    of 1 KB in the drain row.
     """
 
     messages_16b: int
@@ -37,10 +41,11 @@ class Scale:
     overload_s: float
     rss_mb_max: float
     settle_s: float
+    backlog: int
 
 
-FULL: Final = Scale(400_000, 100_000, 20, 300, 20.0, 4096.0, 1.0)
-SMOKE: Final = Scale(2_000, 1_000, 4, 20, 1.0, 2048.0, 0.05)
+FULL: Final = Scale(400_000, 100_000, 20, 300, 20.0, 4096.0, 1.0, 250_000)
+SMOKE: Final = Scale(2_000, 1_000, 4, 20, 1.0, 2048.0, 0.05, 2_000)
 
 
 def bytes_per_message(program: Path, broker: Broker, size: int, count: int, scale: Scale) -> float:
@@ -164,3 +169,38 @@ def measure_overload(
         values["rss_mb"] = rss_mb
         values["rss_over_depth_mb"] = rss_mb - depth_mb
     return values
+
+
+def measure_drain(program: Path, target: Target, scale: Scale) -> dict[str, float]:
+    """Fill a queue with persistent messages of 1 KB, then drain it.
+
+    A publisher held for 3 s ends the filling: what was confirmed counts. Returns count, fill_rate,
+    fill_cpu_us, drain_rate, drain_cpu_us, drain_mb_s, rss_mb, sync_us.
+    Raises: RunFailed, BrokerFailed.
+    """
+    broker = target.start()
+    try:
+        common = ("-s", "1024", "--persistent", "--durable", "--keep", "--qprefix", "drain")
+        sync_us, _ = probe_sync(program, PROBE_MS)
+        filling = ("-C", "0", "-n", str(scale.backlog), "--confirm", "2000", "--stall", "3")
+        filled = run_once(program, broker, (*common, *filling), 0.0)
+        time.sleep(scale.settle_s)
+        emptying = ("-P", "0", "-n", str(filled.confirmed), "--prefetch", "1000")
+        drained = run_once(program, broker, (*common, *emptying, "--ackmulti", "100"), 0.0)
+        # A run of no length over the same names deletes the queue.
+        deleting = ("-P", "0", "-C", "0", "-w", "0", "-t", "0", "--durable", "--qprefix", "drain")
+        run_once(program, broker, deleting, 0.0)
+    finally:
+        broker.stop()
+    if drained.got != filled.confirmed:
+        raise RunFailed(f"{filled.confirmed} messages were confirmed and {drained.got} came back")
+    return {
+        "count": float(filled.confirmed),
+        "fill_rate": filled.publish_rate,
+        "fill_cpu_us": filled.cpu_us,
+        "drain_rate": drained.rate,
+        "drain_cpu_us": drained.cpu_us,
+        "drain_mb_s": drained.body_bytes / drained.seconds / 1e6,
+        "rss_mb": max(filled.rss_max_mb, drained.rss_max_mb),
+        "sync_us": sync_us,
+    }

@@ -2,6 +2,7 @@
 
     python bench/run.py                      everything, 3 repeats of 2 s per row and target
     python bench/run.py --only a16,b1k,pp    some rows
+    python bench/run.py --only persistent    the rows whose messages survive
     python bench/run.py --smoke              fixed message counts, no rival, under 20 s
 
 Targets run interleaved in a seeded random order, so that a busy minute hits all of them. Exit code
@@ -12,38 +13,62 @@ import argparse
 import json
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 # The rows are also imported by the tests, as `bench.…`, from the root of the checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.brokers import (
+    LAVINMQ_MISSING,
+    QUORUM,
     RABBITMQ_MISSING,
     Broker,
     BrokerFailed,
     Target,
     forget_cache,
+    lavinmq_target,
     penstock_target,
     rabbitmq_target,
     rival_target,
 )
-from bench.machine import available_mb, describe, sync_us
-from bench.measure import RunFailed, Sample, build_generator, forget_generator, run_once
+from bench.machine import available_mb, describe, file_system
+from bench.measure import (
+    RunFailed,
+    Sample,
+    build_generator,
+    forget_generator,
+    probe_sync,
+    run_once,
+)
 from bench.report import (
     Samples,
     resource_report,
     smoke_facts,
     smoke_faults,
     smoke_hash,
+    takes_part,
     workload_report,
 )
-from bench.resources import FULL, SMOKE, Scale, measure_memory, measure_overload
+from bench.resources import (
+    FULL,
+    PROBE_MS,
+    SMOKE,
+    Scale,
+    measure_drain,
+    measure_memory,
+    measure_overload,
+)
 from bench.workloads import RESOURCE_QUESTIONS, ROW_NAMES, WORKLOADS, Workload
 
 # Between two runs: the last one's connections are gone and its queues deleted.
 PAUSE_S = 0.2
+# One word for all rows whose messages survive.
+PERSISTENT = "persistent"
+PERSISTENT_ROWS = [workload.name for workload in WORKLOADS if workload.is_persistent]
 
 
 def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
@@ -51,7 +76,7 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench/run.py",
         description=(__doc__ or "").splitlines()[0],
-        epilog="rows: " + " ".join(ROW_NAMES),
+        epilog=f"rows: {' '.join(ROW_NAMES)}; {PERSISTENT}: {' '.join(PERSISTENT_ROWS)}",
     )
     parser.add_argument("--only", default="", metavar="ROW,...", help="these rows, no others")
     parser.add_argument("--repeats", type=int, default=3, help="runs per row and target (3)")
@@ -64,8 +89,12 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
         default=[],
         metavar="T",
         help="penstock (this checkout, interpreted), penstock=PYTHON (as installed there), "
-        "rabbitmq; repeatable. Default: this checkout, the installation of this interpreter if "
-        "it is compiled, and RabbitMQ if it is installed",
+        "rabbitmq, rabbitmq=quorum (with quorum queues, in the durable rows), lavinmq, "
+        "lavinmq=PROGRAM; repeatable. Default: this checkout, the installation of this interpreter "
+        "if it is compiled, and the others as far as they are installed",
+    )
+    parser.add_argument(
+        "--lavinmq", default="", metavar="PROGRAM", help="LavinMQ, where it is not on the PATH"
     )
     parser.add_argument(
         "--rival",
@@ -96,7 +125,10 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="write everything measured there, as JSON")
     parser.add_argument("--smoke", action="store_true", help="fixed counts, prints their hash")
     options = parser.parse_args(words)
-    options.rows = [row for row in options.only.split(",") if row] or list(ROW_NAMES)
+    wanted = [row for row in options.only.split(",") if row]
+    if PERSISTENT in wanted:
+        wanted = [row for row in wanted if row != PERSISTENT] + PERSISTENT_ROWS
+    options.rows = wanted or list(ROW_NAMES)
     unknown = [row for row in options.rows if row not in ROW_NAMES]
     if unknown:
         parser.error(f"no such row: {', '.join(unknown)}; rows: {' '.join(ROW_NAMES)}")
@@ -110,21 +142,29 @@ def choose_targets(options: argparse.Namespace) -> list[Target]:
 
     Raises: BrokerFailed when one that was asked for is not there.
     """
-    extra = tuple(options.serve_option)
+    extra = serve_words(options.serve_option)
     targets: list[Target] = []
     for word in options.target:
         kind, _, where = word.partition("=")
         if kind == "penstock":
             targets.append(penstock_target(where, extra))
         elif kind == "rabbitmq":
-            found = rabbitmq_target()
+            found = rabbitmq_target(where)
             if found is None:
                 raise BrokerFailed(RABBITMQ_MISSING)
             targets.append(found)
+        elif kind == "lavinmq":
+            found = lavinmq_target(where or options.lavinmq)
+            if found is None:
+                raise BrokerFailed(LAVINMQ_MISSING)
+            targets.append(found)
         else:
-            raise BrokerFailed(f"--target is penstock, penstock=PYTHON or rabbitmq, not {word!r}")
+            raise BrokerFailed(
+                "--target is penstock, penstock=PYTHON, rabbitmq, rabbitmq=quorum, lavinmq or "
+                f"lavinmq=PROGRAM, not {word!r}"
+            )
     if not options.target:
-        targets += default_targets(extra, options.smoke)
+        targets += default_targets(extra, options)
     targets += [rival_target(address) for address in options.rival]
     names = [target.name for target in targets]
     if len(set(names)) != len(names):
@@ -132,8 +172,15 @@ def choose_targets(options: argparse.Namespace) -> list[Target]:
     return targets
 
 
-def default_targets(extra: tuple[str, ...], is_smoke: bool) -> list[Target]:
-    """Who runs unless told: this checkout, its compiled installation, RabbitMQ.
+def serve_words(options: Sequence[str]) -> tuple[str, ...]:
+    """More words for `penstock serve`: it keeps its messages, like the others, unless told."""
+    words = tuple(options)
+    return words if "--memory" in words or "--data" in words else (*words, "--data", "data")
+
+
+def default_targets(extra: tuple[str, ...], options: argparse.Namespace) -> list[Target]:
+    """Who runs unless told: this checkout, its compiled installation, RabbitMQ, LavinMQ, and
+    RabbitMQ's quorum queues if there are rows for them.
 
     A smoke run takes one: the compiled installation of this interpreter, else the checkout.
     """
@@ -142,7 +189,7 @@ def default_targets(extra: tuple[str, ...], is_smoke: bool) -> list[Target]:
     except BrokerFailed:
         installed = None
     compiled = [installed] if installed is not None and installed.is_compiled else []
-    if is_smoke:
+    if options.smoke:
         return compiled or [penstock_target("", extra)]
     found = [penstock_target("", extra), *compiled]
     rabbitmq = rabbitmq_target()
@@ -150,6 +197,14 @@ def default_targets(extra: tuple[str, ...], is_smoke: bool) -> list[Target]:
         print(RABBITMQ_MISSING, end="\n\n")
     else:
         found.append(rabbitmq)
+        quorum = rabbitmq_target(QUORUM)
+        if quorum is not None and set(options.rows) & set(PERSISTENT_ROWS):
+            found.append(quorum)
+    lavinmq = lavinmq_target(options.lavinmq)
+    if lavinmq is None:
+        print(LAVINMQ_MISSING, end="\n\n")
+    else:
+        found.append(lavinmq)
     return found
 
 
@@ -167,12 +222,17 @@ class Bench:
         """The throughput rows that were asked for."""
         return [workload for workload in WORKLOADS if workload.name in self.options.rows]
 
-    def timed(self, workload: Workload, broker: Broker) -> Sample | None:
-        """One timed run; None and a fault when it failed."""
+    def timed(self, workload: Workload, broker: Broker, rate: float = 0.0) -> Sample | None:
+        """One timed run, at `rate` messages a second if that is not 0; None and a fault when it
+        failed. Where messages are kept the disk is asked first how long a sync takes."""
         warm_up, seconds = self.options.warm_up, self.options.seconds
         words = (*workload.options, "-w", str(warm_up), "-t", str(seconds))
+        if rate > 0:
+            words = (*words, "--rate", f"{rate:.0f}")
         try:
+            sync_us = probe_sync(self.program, PROBE_MS) if workload.is_persistent else (0.0, 0.0)
             sample = run_once(self.program, broker, words, warm_up + seconds)
+            sample = replace(sample, sync_us=sync_us)
         except RunFailed as failure:
             self.faults.append(f"{workload.name}, {broker.name}: {failure}")
             return None
@@ -195,16 +255,20 @@ class Bench:
         brokers: dict[str, Broker] = {}
         try:
             for target in self.targets:
-                brokers[target.name] = target.start()
+                if any(takes_part(target, workload) for workload in workloads):
+                    brokers[target.name] = target.start()
             for repeat in range(self.options.repeats):
                 print(f"repeat {repeat + 1} of {self.options.repeats}", file=sys.stderr)
                 for workload in workloads:
-                    for target in chance.sample(self.targets, len(self.targets)):
+                    taking_part = [one for one in self.targets if takes_part(one, workload)]
+                    for target in chance.sample(taking_part, len(taking_part)):
                         broker = brokers[target.name]
                         if not broker.is_alive():
                             self.faults.append(f"{target.name} died before {workload.name}")
                             brokers[target.name] = broker = self.revive(target, broker)
-                        results[workload.name][target.name].append(self.timed(workload, broker))
+                        rate = self.half_rate(workload, broker, results)
+                        sample = None if rate < 0 else self.timed(workload, broker, rate)
+                        results[workload.name][target.name].append(sample)
                         time.sleep(PAUSE_S)
         finally:
             for broker in brokers.values():
@@ -213,6 +277,18 @@ class Bench:
             lines, values = workload_report(workload, self.targets, results[workload.name])
             print("\n".join(lines), end="\n\n", flush=True)
             self.rows[workload.name] = values
+
+    def half_rate(
+        self, workload: Workload, broker: Broker, results: dict[str, dict[str, Samples]]
+    ) -> float:
+        """The rate of a row that has half of another's: of what `broker` reached there last, now
+        if that row is not among the chosen ones; 0 for every other row, below 0 if it failed."""
+        if not workload.half_of:
+            return 0.0
+        row = next(other for other in WORKLOADS if other.name == workload.half_of)
+        before = results.get(row.name, {}).get(broker.name)
+        sample = before[-1] if before else self.timed(row, broker)
+        return sample.rate / 2 if sample is not None else -1.0
 
     def revive(self, target: Target, broker: Broker) -> Broker:
         """Start a broker that died again; its fault is already noted."""
@@ -225,10 +301,13 @@ class Bench:
             if row not in self.options.rows:
                 continue
             results: dict[str, dict[str, float] | None] = {}
-            for target in self.targets:
+            targets = [one for one in self.targets if row == "drain" or not one.queue_type]
+            for target in targets:
                 try:
                     if row == "memory":
                         results[target.name] = measure_memory(self.program, target, scale)
+                    elif row == "drain":
+                        results[target.name] = measure_drain(self.program, target, scale)
                     else:
                         results[target.name] = measure_overload(
                             self.program, target, scale, self.options.depth_mb
@@ -236,7 +315,7 @@ class Bench:
                 except (RunFailed, BrokerFailed) as failure:
                     results[target.name] = None
                     self.faults.append(f"{row}, {target.name}: {failure}")
-            lines, values = resource_report(row, self.targets, results)
+            lines, values = resource_report(row, targets, results)
             print("\n".join([f"{row}: {question}", *lines]), end="\n\n", flush=True)
             self.rows[row] = values
 
@@ -273,6 +352,7 @@ def full_scale(options: argparse.Namespace) -> Scale:
         options.overload_s,
         rss_mb_max,
         FULL.settle_s,
+        FULL.backlog,
     )
 
 
@@ -285,8 +365,8 @@ def measure(bench: Bench, machine: dict[str, object]) -> None:
         bench.smoke()
         return
     if any(workload.is_persistent for workload in bench.chosen()):
-        machine["sync_us"] = sync_us()
-        print(f"1 KB append and fdatasync: {machine['sync_us']:.0f} us", end="\n\n")
+        machine["data"] = file_system(tempfile.gettempdir())
+        print(f"data: {machine['data']}; TMPDIR=... takes another place", end="\n\n")
     bench.throughput()
     bench.resources(full_scale(bench.options))
 

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from typing import Final
 
 WINDOW: Final = ("--confirm", "200", "--prefetch", "200", "--ackmulti", "50")
-KEEPS_NOTHING_NOTE: Final = (
-    "Penstock runs with --memory and keeps nothing on disk: persistent rows are not compared"
-)
+KEPT: Final = ("--persistent", "--durable")
+# As many unconfirmed messages as a publisher needs that does not want to wait for the disk.
+WIDE: Final = ("--confirm", "5000", "--prefetch", "1000", "--ackmulti", "50")
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
     """One thing asked of one number.
 
-    metric: rate (messages/s), cpu_us (microseconds per message), p99_us, or a ratio to the rival
-    (rate_ratio, cpu_ratio, p50_ratio: above 1 is better than the rival).
+    metric: rate (messages/s), cpu_us (microseconds per message), p99_us, confirm_p99_syncs (in
+    syncs of this disk in this minute), or a ratio to RabbitMQ (rate_ratio, cpu_ratio, p50_ratio:
+    above 1 is better than it).
     floor, stretch: what must and what should be reached; stretch None: nothing beyond the floor.
     """
 
@@ -40,6 +41,7 @@ CEILINGS: Final = frozenset(
     {
         "cpu_us",
         "p99_us",
+        "confirm_p99_syncs",
         "bytes_per_16b",
         "bytes_per_1k",
         "bytes_per_connection",
@@ -52,7 +54,9 @@ CEILINGS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One row. copies: deliveries per published message; is_paced: the rate is set, not found."""
+    """One row. copies: deliveries per published message; is_paced: the rate is set, not found;
+    is_persistent: messages have to survive; half_of: the row of which this one has half the rate,
+    each broker half of its own."""
 
     name: str
     question: str
@@ -62,6 +66,7 @@ class Workload:
     copies: int = 1
     is_persistent: bool = False
     is_paced: bool = False
+    half_of: str = ""
 
 
 UNCOMPILED: Final = (Bound("rate_ratio", 1.0, 1.5), Bound("cpu_ratio", 1.0, 1.5))
@@ -71,6 +76,9 @@ CONFIRMED_1K: Final = (
     Bound("cpu_us", 1.1),
     Bound("p99_us", 1000.0),
 )
+
+# What is asked of persistent messages, with a sync before every confirm.
+SAFE: Final = (Bound("rate_ratio", 1.0, 4.0), Bound("cpu_ratio", 5.0, 12.0), Bound("cpu_us", 4.0))
 
 WORKLOADS: Final[tuple[Workload, ...]] = (
     Workload(
@@ -110,22 +118,55 @@ WORKLOADS: Final[tuple[Workload, ...]] = (
     ),
     Workload(
         "c1k",
-        "persistent 1 KB in a durable queue, confirms (window 200)",
-        ("-s", "1024", "--persistent", "--durable", *WINDOW),
+        "persistent 1 KB in a durable queue, confirms (window 200): what does one publisher get "
+        "who waits for the disk?",
+        ("-s", "1024", *KEPT, *WINDOW),
         2000,
-        (Bound("rate_ratio", 4, 7), Bound("cpu_us", 4)),
+        SAFE,
         is_persistent=True,
     ),
     Workload(
         "c1kw",
         "the same, window 5000, prefetch 1000: how well are commits shared?",
-        (
-            *("-s", "1024", "--persistent", "--durable", "--confirm", "5000"),
-            *("--prefetch", "1000", "--ackmulti", "50"),
-        ),
+        ("-s", "1024", *KEPT, *WIDE),
         2000,
-        (Bound("rate_ratio", 10, 18), Bound("cpu_us", 3)),
+        SAFE,
         is_persistent=True,
+    ),
+    Workload(
+        "c1k4",
+        "the same with 4 publishers, queues and consumers: do queues share a sync?",
+        ("-s", "1024", *KEPT, "-P", "4", "-C", "4", "-Q", "4", *WIDE),
+        2000,
+        SAFE,
+        is_persistent=True,
+    ),
+    Workload(
+        "c16",
+        "persistent 16 B, window 5000: what does a place on the disk cost without a body?",
+        ("-s", "16", *KEPT, *WIDE),
+        2000,
+        (Bound("rate_ratio", 1.0, 4.0), Bound("cpu_ratio", 5.0, 12.0)),
+        is_persistent=True,
+    ),
+    Workload(
+        "c16k",
+        "persistent 16 KB, window 200: how often is a body copied on its way to the disk?",
+        ("-s", "16384", *KEPT, *WINDOW),
+        300,
+        (Bound("rate_ratio", 1.0, 2.0), Bound("cpu_ratio", 1.5, 3.0)),
+        is_persistent=True,
+    ),
+    Workload(
+        "chalf",
+        "c1kw at half of the rate each broker reached there: how long does a confirm take, in "
+        "syncs of this disk?",
+        ("-s", "1024", *KEPT, *WIDE),
+        2000,
+        (Bound("confirm_p99_syncs", 3.0),),
+        is_persistent=True,
+        is_paced=True,
+        half_of="c1kw",
     ),
     Workload(
         "d16",
@@ -201,12 +242,15 @@ RESOURCE_BOUNDS: Final[dict[str, tuple[Bound, ...]]] = {
         Bound("start_s", 0.6),
     ),
     "overload": (Bound("rss_over_depth_mb", 60), Bound("consumer_share", 0.99)),
+    "drain": (),
 }
 RESOURCE_QUESTIONS: Final = {
     "memory": "bytes per queued 16 B and 1 KB message and per idle connection with a channel, "
     "idle memory, seconds from start to listening",
     "overload": "a flood of 1 KB against one consumer that acks 1,000 a second: does memory stay "
     "bounded, and does the consumer keep its rate?",
+    "drain": "a backlog of persistent 1 KB messages, first taken without a consumer, then drained: "
+    "how fast is each?",
 }
 ROW_NAMES: Final = (*(workload.name for workload in WORKLOADS), *RESOURCE_QUESTIONS)
 

@@ -18,18 +18,23 @@ FLOORS: Final[dict[str, int]] = {
     "routing": 3,
     "storage": 3,
     "client": 3,
+    "streams": 4,
     "queues": 4,
     "broker": 5,
     "server": 6,
     "management": 7,
     "simulation": 7,
     "perf": 7,
+    "connector": 7,
     "spark": 7,
     "demo": 7,
     "cli": 7,
     # Files directly in the package that start things: `__main__`, `pytest_plugin`.
     "top": 8,
 }
+
+# Rooms inside a room, with floors and neighbours of their own.
+INNER_ROOMS: Final[dict[tuple[str, str], str]] = {("spark", "connector"): "connector"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,8 @@ def compiled_files() -> tuple[Path, ...]:
 def _module(path: Path) -> Module:
     parts = list(path.relative_to(PACKAGE).with_suffix("").parts)
     room = parts[0] if len(parts) > 1 else "top"
+    if len(parts) > 2:
+        room = INNER_ROOMS.get((parts[0], parts[1]), room)
     if parts == ["__init__"]:
         # The package itself carries the version and imports nothing, so anyone may use it.
         room = ""
@@ -143,6 +150,8 @@ def room_of(name: str) -> str:
     parts = name.split(".")
     if len(parts) == 1:
         return ""
+    if len(parts) > 2 and (parts[1], parts[2]) in INNER_ROOMS:
+        return INNER_ROOMS[parts[1], parts[2]]
     return parts[1] if (PACKAGE / parts[1]).is_dir() else "top"
 
 

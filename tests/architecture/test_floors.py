@@ -21,13 +21,18 @@ ALLOWED_ON_ONE_FLOOR = {
     ("cli", "spark"): "a command starts it",
     ("demo", "perf"): "the demonstration drives the same loads as the benchmarks",
     ("demo", "spark"): "the demonstration ends with the Spark report",
+    ("spark", "connector"): "the connector is registered with the session",
     ("spark", "simulation"): "a sweep runs simulations inside Spark tasks",
 }
 
 # Rooms that see less than everything below them.
 SEES_ONLY = {
-    "spark": {"", "base", "client", "simulation", "spark", "telemetry"},
+    "connector": {"", "base", "client", "connector", "protocol"},
+    "spark": {"", "base", "client", "connector", "simulation", "spark", "telemetry"},
 }
+
+# Files of the connector that know PySpark; everything else there runs, and is tested, without it.
+KNOW_PYSPARK = {"queue_source", "sink", "source", "stream_source"}
 
 # Packages that may be absent, and that only rooms of the top floors import inside functions.
 OPTIONAL = {
@@ -138,3 +143,13 @@ def _re_exports(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Assign | ast.AnnAssign) and bool(
         names & {"__all__", "__version__"}
     )
+
+
+def test_the_connector_knows_pyspark_in_its_shell_only() -> None:
+    found = {
+        module.path.stem
+        for module in modules()
+        if module.room == "connector"
+        and any(taken.module.split(".")[0] == "pyspark" for taken in imports(module))
+    }
+    assert found == KNOW_PYSPARK

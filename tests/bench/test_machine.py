@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench.machine import available_mb, describe, first_line, sync_us
+from bench.machine import available_mb, describe, file_system, first_line, sync_us
 
 
 def test_a_line_is_found_by_its_key(tmp_path: Path) -> None:
@@ -17,3 +17,8 @@ def test_the_machine_is_described() -> None:
     assert all(value is not None for value in describe().values())
     assert available_mb() > 0
     assert sync_us(count=3) > 0
+
+
+def test_a_file_system_is_that_of_the_nearest_mount() -> None:
+    assert file_system("/proc/self").startswith("/proc/self on proc")
+    assert " on " in file_system("/no/such/place")

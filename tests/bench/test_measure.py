@@ -15,6 +15,7 @@ from bench.measure import (
     build_generator,
     forget_generator,
     parse_sample,
+    probe_sync,
     run_lines,
 )
 
@@ -77,8 +78,10 @@ def test_a_watch_ends_the_run() -> None:
 def test_the_generator_compiles_and_explains_itself() -> None:
     program = build_generator()
     try:
+        p50_us, p99_us = probe_sync(program, 20.0)
+        assert 0 < p50_us <= p99_us
         asked = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
-        for option in ("--mixed", "--idle", "--confirm", "--stall"):
+        for option in ("--mixed", "--idle", "--confirm", "--stall", "--queue-type"):
             assert option in asked.stdout
     finally:
         forget_generator(program)

@@ -16,6 +16,7 @@ from bench.report import (
     smoke_faults,
     smoke_hash,
     spread_of,
+    takes_part,
     workload_report,
 )
 from bench.workloads import WORKLOADS
@@ -92,11 +93,38 @@ def test_a_row_compares_and_judges() -> None:
     assert set(values) == {"question", "penstock", "rabbitmq"}
 
 
-def test_persistent_rows_are_not_compared() -> None:
-    results: dict[str, Samples] = {"penstock": [sample(200, 1.0)], "rabbitmq": [sample(100, 4.0)]}
-    lines, _ = workload_report(ROWS["c1k"], [PENSTOCK, RABBITMQ], results)
-    assert "NOT COMPARED" in lines[1]
-    assert not any("against" in line for line in lines)
+def test_a_confirm_is_told_in_syncs_of_its_own_minute() -> None:
+    """Two runs on a disk that became ten times slower in between: the ratio stays the same."""
+    quick = replace(sample(200, 1.0), confirm_us=(200.0, 300.0, 400.0), sync_us=(100.0, 150.0))
+    slow = replace(sample(20, 1.0), confirm_us=(2000.0, 3000.0, 4000.0), sync_us=(1000.0, 1500.0))
+    lines, values = workload_report(ROWS["chalf"], [PENSTOCK], {"penstock": [quick, slow]})
+    assert "confirm 1.1ms/1.65ms = 2/3 syncs of 550us/825us" in lines[1]
+    assert medians([quick, slow])["confirm_p99_syncs"] == 3.0
+    assert set(values) == {"question", "penstock"}
+
+
+def test_rows_that_keep_nothing_do_not_speak_of_syncs() -> None:
+    assert "confirm_p99_syncs" not in medians([sample(1, 1.0)])
+
+
+def test_quorum_queues_stand_beside_and_judge_nobody() -> None:
+    quorum = Target("rabbitmq-quorum", "rabbitmq", queue_type="quorum")
+    results: dict[str, Samples] = {
+        "penstock": [sample(100, 1.0)],
+        "rabbitmq": [sample(200, 50.0)],
+        "rabbitmq-quorum": [sample(10, 50.0)],
+    }
+    compiled = replace(PENSTOCK, is_compiled=True)
+    lines, _ = workload_report(ROWS["c1k"], [compiled, RABBITMQ, quorum], results)
+    assert any("against rabbitmq-quorum: rate 10x" in line for line in lines)
+    assert "below floor (rate_ratio 0.5" in lines[-1]
+    assert not takes_part(quorum, ROWS["a16"])
+    assert not any(
+        "quorum" in line
+        for line in workload_report(
+            ROWS["a16"], [PENSTOCK, RABBITMQ, quorum], results | {"rabbitmq-quorum": []}
+        )[0]
+    )
 
 
 def test_a_row_without_any_good_run_says_so() -> None:

@@ -7,17 +7,51 @@ from pathlib import Path
 
 import pytest
 
-from bench.run import parse_arguments
+from bench.brokers import BrokerFailed
+from bench.run import PERSISTENT_ROWS, choose_targets, parse_arguments, serve_words
 from bench.workloads import ROW_NAMES
 
 PROGRAM = Path(__file__).resolve().parents[2] / "bench" / "run.py"
 # The same on every broker. It changes only when a row or its count is changed on purpose.
-COUNTS_HASH = "afd844b7e6bffc0c"
+COUNTS_HASH = "fdb2fbb0cf51b6e3"
 
 
 def test_without_a_choice_every_row_runs() -> None:
     assert parse_arguments([]).rows == list(ROW_NAMES)
     assert parse_arguments(["--only", "pp,a16"]).rows == ["pp", "a16"]
+
+
+def test_one_word_chooses_all_rows_that_keep_messages() -> None:
+    assert parse_arguments(["--only", "pp,persistent"]).rows == ["pp", *PERSISTENT_ROWS]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], ("--data", "data")),
+        (["--profile=none"], ("--profile=none", "--data", "data")),
+        (["--memory"], ("--memory",)),
+        (["--data", "/mnt"], ("--data", "/mnt")),
+    ],
+)
+def test_penstock_keeps_its_messages_unless_told(
+    options: list[str], words: tuple[str, ...]
+) -> None:
+    assert serve_words(options) == words
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "activemq"], "not 'activemq'"),
+        (["--target", "lavinmq=/no/such/program"], "--lavinmq /no/such/program: No such file"),
+        (["--lavinmq", "/bin/false"], "does not say its version"),
+        (["--target", "penstock", "--target", "penstock"], "two targets have the same name"),
+    ],
+)
+def test_a_broker_that_is_not_there_is_refused(words: list[str], said: str) -> None:
+    with pytest.raises(BrokerFailed, match=said):
+        choose_targets(parse_arguments(words))
 
 
 @pytest.mark.parametrize(

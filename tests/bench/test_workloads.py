@@ -68,6 +68,15 @@ def test_what_was_not_measured_is_not_judged() -> None:
     assert verdict(bounds, {}) == "not judged"
 
 
+def test_a_row_with_half_a_rate_names_another_that_finds_its_own() -> None:
+    rows = {workload.name: workload for workload in WORKLOADS}
+    halves = [workload for workload in WORKLOADS if workload.half_of]
+    assert halves
+    for workload in halves:
+        assert workload.is_paced and not rows[workload.half_of].is_paced
+        assert rows[workload.half_of].options == workload.options
+
+
 def test_an_interpreted_broker_is_only_asked_not_to_lose() -> None:
     for workload in WORKLOADS:
         assert bounds_of(workload, True) == workload.bounds

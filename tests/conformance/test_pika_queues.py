@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pika import BlockingConnection
+from pika import BasicProperties, BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
@@ -179,3 +179,40 @@ def test_priorities_are_served_highest_first(channel: BlockingChannel, name: str
     for body, priority in (("low", 1), ("none", None), ("high", 5), ("over", 9), ("low again", 1)):
         publish(channel, name, body, priority=priority)
     assert take(channel, name) == ["high", "over", "low", "low again", "none"]
+
+
+def test_a_quorum_queue_counts_how_often_a_message_came_back(
+    channel: BlockingChannel, name: str
+) -> None:
+    """basic.get always says it, a consumer sees it from the second time on; the publisher's own
+    header gives way, and a dead letter has none. As RabbitMQ 3.10.8 does it."""
+    count = "x-delivery-count"
+    quorum = {"x-queue-type": "quorum", "x-delivery-limit": 3}
+    dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{name}-dead"}
+    channel.queue_declare(f"{name}-dead", durable=True)
+    channel.queue_declare(name, durable=True, arguments={**quorum, **dead})
+    channel.confirm_delivery()
+    properties = BasicProperties(delivery_mode=2, headers={"own": "kept", count: "mine"})
+    channel.basic_publish("", name, b"m", properties)
+    seen: list[object] = []
+    for method, found, _ in channel.consume(name, inactivity_timeout=5):
+        assert method is not None and found.headers["own"] == "kept"
+        seen.append(found.headers[count])
+        channel.basic_nack(method.delivery_tag)
+        if len(seen) == 2:
+            break
+    channel.cancel()
+    assert seen[:2] == ["mine", 1]
+    got: list[tuple[object, bool]] = []
+
+    def look() -> bool:
+        method, found, _ = channel.basic_get(name)
+        if method is not None:
+            got.append((found.headers[count], method.redelivered))
+            channel.basic_nack(method.delivery_tag)
+        return counts(channel, f"{name}-dead")[0] == 1
+
+    wait(channel, look)
+    assert got[-1] == (3, True)
+    _, found, _ = channel.basic_get(f"{name}-dead", auto_ack=True)
+    assert found.headers["own"] == "kept" and found.headers[count] == "mine"

@@ -26,13 +26,13 @@ FIXTURE = Path(__file__).parents[1] / "fixtures" / "definitions-rabbitmq-3.10.js
 
 
 @contextmanager
-def serving(folder: Path, end: signal.Signals) -> Iterator[int]:
+def serving(folder: Path, end: signal.Signals, *options: str) -> Iterator[int]:
     """A broker that keeps its data in `folder`, on a free port; `end` is how it ends."""
     port = free_port()
     errors = folder / "stderr.txt"
     with errors.open("ab") as log:
         process = subprocess.Popen(
-            [*CLI, "serve", "--port", str(port), "--data", str(folder / "data")],
+            [*CLI, "serve", "--port", str(port), "--data", str(folder / "data"), *options],
             stdout=log,
             stderr=log,
             env={**os.environ, "PYTHONIOENCODING": "utf-8"},
@@ -150,3 +150,63 @@ def _wait_for(path: Path, table: str, count: int = 1) -> None:
             return
         time.sleep(0.02)
     raise AssertionError(f"{table} has fewer than {count} rows")
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+def test_delayed_messages_come_at_their_time_after_the_end(
+    tmp_path: Path, end: signal.Signals
+) -> None:
+    """Persistent ones of a durable exchange; those that are overdue come at once, once."""
+    delayed = (b"late", 5000, 2), (b"overdue", 300, 2), (b"fleeting", 300, 1)
+    with serving(tmp_path, end) as port, connected(port) as connection:
+        channel = connection.channel()
+        table = {"x-delayed-type": "topic"}
+        channel.exchange_declare("later", "x-delayed-message", durable=True, arguments=table)
+        channel.queue_declare("q", durable=True)
+        channel.queue_bind("q", "later", "a.#")
+        channel.confirm_delivery()
+        start = time.monotonic()
+        for body, delay_ms, mode in delayed:
+            properties = BasicProperties(delivery_mode=mode, headers={"x-delay": delay_ms})
+            channel.basic_publish("later", "a.b", body, properties)
+    with serving(tmp_path, end) as port, connected(port) as connection:
+        seen: list[bytes] = []
+        for method, properties, body in connection.channel().consume("q", inactivity_timeout=0.1):
+            passed_s = time.monotonic() - start
+            if method is not None:
+                assert isinstance(method.routing_key, str) and body is not None
+                assert (method.routing_key, method.exchange) == ("a.b", "later")
+                seen.append(body)
+                delay_ms = {one[0]: one[1] for one in delayed}[body]
+                assert properties.headers == {"x-delay": -delay_ms}
+                assert passed_s * 1000 >= delay_ms
+            if (len(seen) == 2 and method is None) or passed_s > 30:
+                break
+        assert seen == [b"overdue", b"late"]
+
+
+@pytest.mark.parametrize("mode", ["always", "interval", "none"])
+def test_what_was_confirmed_or_committed_survives_a_kill(tmp_path: Path, mode: str) -> None:
+    """In every mode of the store: they differ in what a loss of power takes."""
+    kept = BasicProperties(delivery_mode=2)
+    with serving(tmp_path, signal.SIGKILL, "--sync", mode) as port, connected(port) as connection:
+        channel = connection.channel()
+        channel.queue_declare("q", durable=True)
+        channel.confirm_delivery()
+        for number in range(20):
+            channel.basic_publish("", "q", b"confirmed %d" % number, kept)
+        channel = connection.channel()
+        channel.tx_select()
+        for number in range(20):
+            channel.basic_publish("", "q", b"committed %d" % number, kept)
+            channel.tx_commit()
+        channel.basic_publish("", "q", b"never", kept)
+    with serving(tmp_path, signal.SIGTERM) as port, connected(port) as connection:
+        channel = connection.channel()
+        found = [channel.basic_get("q", auto_ack=True)[2] for _ in range(40)]
+        assert found == [
+            b"%s %d" % (word, number)
+            for word in (b"confirmed", b"committed")
+            for number in range(20)
+        ]
+        assert channel.basic_get("q")[0] is None

@@ -163,6 +163,7 @@ class Publisher:
     def _send(self) -> None:
         data = self._session.output(time.monotonic_ns())
         if data:
+            self._socket.settimeout(WAIT_S)
             try:
                 self._socket.sendall(data)
             except OSError as error:

@@ -5,6 +5,7 @@ They need root and loop devices or tmpfs; where the machine has none the tests t
 
 import fcntl
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,9 +21,14 @@ class NoMount(Exception):
     """This machine does not let us."""
 
 
+SYSTEM = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+"""mkfs and mount are often not where a user's PATH looks."""
+
+
 def _run(*command: str) -> None:
+    whole = shutil.which(command[0], path=SYSTEM) or command[0]
     try:
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        subprocess.run([whole, *command[1:]], check=True, capture_output=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
         raise NoMount(f"{' '.join(command)}: {error}") from error
 

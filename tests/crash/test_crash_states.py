@@ -43,7 +43,7 @@ def test_all_states(name: str) -> None:
 
 @pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "crashed"])
 @pytest.mark.parametrize("name", FLIPS)
-def test_any_bit_may_flip(name: str, is_stopped: bool) -> None:
+def test_f11_f12_any_bit_may_flip(name: str, is_stopped: bool) -> None:
     """Reliability F11, F12, F13: damage is found, told, and costs one message."""
     every = 1 if STATES else 61
     assert check_flips(HISTORIES[name](), every, is_stopped) > 200

@@ -6,7 +6,6 @@ test_power_cut. Rows F1, F4, F20, F23 and F24 of the failure catalogue.
 """
 
 import contextlib
-import os
 import shutil
 import signal
 import subprocess
@@ -25,7 +24,6 @@ needs_strace = pytest.mark.skipif(
 )
 ROUNDS = 5
 SERVE = (sys.executable, "-m", "penstock.cli.main", "serve")
-CALLS = "pwrite64,fdatasync,fsync,rename,unlink,ftruncate"
 
 
 def body(number: int) -> bytes:
@@ -44,7 +42,7 @@ def check_back(broker: Served, queue: str, published: range, confirmed: set[int]
     return set(numbers)
 
 
-def test_kill_9_while_publishing(tmp_path: Path) -> None:
+def test_f01_f06_kill_9_while_publishing(tmp_path: Path) -> None:
     """F1, F6: five lives on one directory; each is killed while publishes are under way, and what
     an earlier one confirmed is not lost by a later one."""
     data = tmp_path / "data"
@@ -72,7 +70,7 @@ def test_kill_9_while_publishing(tmp_path: Path) -> None:
         check_back(broker, "d2", range(said), confirmed)
 
 
-def test_acknowledged_messages_stay_away_after_a_clean_stop(tmp_path: Path) -> None:
+def test_f23_acknowledged_messages_stay_away_after_a_clean_stop(tmp_path: Path) -> None:
     """A stop in order keeps what rests and nothing else; only durable queues and persistent
     messages come back (F23)."""
     data = tmp_path / "data"
@@ -96,7 +94,7 @@ def test_acknowledged_messages_stay_away_after_a_clean_stop(tmp_path: Path) -> N
         publisher.close()
 
 
-def test_two_brokers_on_one_directory(tmp_path: Path) -> None:
+def test_f24_two_brokers_on_one_directory(tmp_path: Path) -> None:
     """F24: the second ends with an error that names the first, and touches nothing."""
     data = tmp_path / "data"
     with served(data, tmp_path) as broker:
@@ -113,7 +111,7 @@ def test_two_brokers_on_one_directory(tmp_path: Path) -> None:
 
 
 @needs_strace
-def test_a_failed_sync_is_the_end(tmp_path: Path) -> None:
+def test_f04_a_failed_sync_is_the_end(tmp_path: Path) -> None:
     """F4: after the first EIO from fdatasync nothing is confirmed and nothing synced again; the
     broker says why and exits with an error. What it had confirmed comes back."""
     data = tmp_path / "data"
@@ -146,7 +144,7 @@ def test_a_failed_sync_is_the_end(tmp_path: Path) -> None:
 
 
 @needs_strace
-def test_slow_syncs_make_larger_batches(tmp_path: Path) -> None:
+def test_f20_slow_syncs_make_larger_batches(tmp_path: Path) -> None:
     """F20: 200 ms for each fdatasync; confirms still come, a window at a time, so there are few
     syncs instead of one for each message."""
     data = tmp_path / "data"
@@ -168,47 +166,3 @@ def test_slow_syncs_make_larger_batches(tmp_path: Path) -> None:
     lines = [path.read_text().count("DELAYED") for path in tmp_path.glob("trace.txt.*")]
     assert seconds > 500 / WINDOW * 0.2 * 0.8, "no sync was slow"
     assert sum(lines) < 60, f"{sum(lines)} syncs for 500 messages"
-
-
-def _calls() -> list[int]:
-    """Which of the disk's calls kill the broker: a few, or all up to PENSTOCK_KILL_CALLS."""
-    most = int(os.environ.get("PENSTOCK_KILL_CALLS", "0"))
-    return list(range(1, most + 1)) if most else [2, 7, 23]
-
-
-@needs_strace
-@pytest.mark.parametrize("call", _calls())
-def test_killed_at_a_call(call: int, tmp_path: Path) -> None:
-    """`kill -9` as the disk's thread makes its n-th call, a write, a sync, a rename or a removal,
-    of a life that publishes to two queues, empties one and deletes the other."""
-    data = tmp_path / "data"
-    prefix = (
-        "strace", "-f", "-o", "/dev/null", "-e", f"trace={CALLS}",
-        "-e", f"inject={CALLS}:signal=KILL:when={call}",
-    )  # fmt: skip
-    with served(data, tmp_path) as broker:
-        # What a first start writes is not what is looked at here.
-        assert broker.stop() == 0
-    confirmed: set[int] = set()
-    purged: set[int] = set()
-    said = 0
-    try:
-        with served(data, tmp_path, prefix, "store_segment_bytes = 65536\n") as broker:
-            publisher = Publisher(broker)
-            try:
-                publisher.declare("d1", "d2")
-                for said in range(1, 10_000):
-                    publisher.publish("amq.fanout", "", body(said - 1))
-                    if said % 100 == 0:
-                        publisher.ask(m.QueueDelete("d2") if said == 300 else m.QueuePurge("d1"))
-                        purged |= set(range(said)) if said != 300 else set()
-            except Lost:
-                confirmed = publisher.confirmed
-            finally:
-                publisher.close()
-            assert broker.process.wait(20) != 0
-    except (AssertionError, Lost):
-        # Killed before it was ready: a start makes some of these calls, too.
-        assert said == 0, "the broker died of something else"
-    with served(data, tmp_path) as broker:
-        check_back(broker, "d1", range(said), confirmed - purged)

@@ -20,7 +20,7 @@ NO_ALARM = 'disk_free_min = "0"\n'
 """Or the disk alarm stops publishers long before the disk is full."""
 
 
-def test_power_cuts(tmp_path: Path) -> None:
+def test_f01_f06_f07_power_cuts(tmp_path: Path) -> None:
     """Whatever the client had read the confirm of before the cut is there after it. A sync that is
     under way at the cut may be answered although nothing reached the disk, so confirms read after
     the cut do not count."""
@@ -56,7 +56,7 @@ def test_power_cuts(tmp_path: Path) -> None:
         pytest.skip(f"NO POWER CUTS HERE: {reason}")
 
 
-def test_a_full_disk_stops_publishers_and_nobody_else(tmp_path: Path) -> None:
+def test_f03_f17_a_full_disk_stops_publishers_and_nobody_else(tmp_path: Path) -> None:
     """F3, F17: a disk filled to the last byte: what was confirmed is served and can be answered;
     publishes wait, and go on when there is room again, without a restart; a start on the full disk
     works, too."""

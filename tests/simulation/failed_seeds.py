@@ -21,4 +21,6 @@ FAILED_SEEDS = (
     # Whoever stood behind a rate limit stood there for ever once the limit was taken away.
     ("random_graph", "penstock", 10),
     ("random_graph", "penstock", 15),
+    # The disk answered a lane of dead letters whose queue had gone, and its target was full.
+    ("kept_dead_letters", "penstock", 7000),
 )

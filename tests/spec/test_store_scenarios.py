@@ -5,6 +5,7 @@ The store's disk waits for the test: a parked store is one whose disk does nothi
 
 import pytest
 
+from penstock.broker.views import actor_snapshots
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
@@ -143,6 +144,33 @@ def test_scenario_08_chain_to_the_disk(profile: Profile) -> None:
     assert connection.gate.is_open
     assert depot.ready("d1") == window + 2 * profile.credit_initial + 1
     assert depot.spent("d1") < profile.queue_store.more_after
+
+
+@pytest.mark.parametrize("parked", ["the store", "its disk"])
+@pytest.mark.parametrize("profile", [PENSTOCK, RABBITMQ_35], ids=lambda profile: profile.name)
+def test_scenario_87_diagnosis_down_to_the_disk(profile: Profile, parked: str) -> None:
+    """Connection, channel and queue are all in flow, and the API names each edge with the time,
+    whether the store has no turn or waits for its disk; one that works stops nobody."""
+    depot = Depot(profile)
+    hand = depot.connect()[0]
+    depot.send(hand, "d1", 4200, 10)
+    depot.write()
+    connection, channel = depot.connection(hand.client).identity, depot.channel(hand).identity
+    row = (connection, channel, "queue:/d1")
+    assert [actor_snapshots(depot.broker)[one].state for one in row].count("flow") == 0
+    if parked == "the store":
+        depot.park("store:/")
+    depot.send(hand, "d1", 4200, profile.queue_store.initial + 2 * profile.credit_initial + 1)
+    clock = depot.world.clock
+    clock.jump(clock.now_ns + 5_000_000_000)
+    found = actor_snapshots(depot.broker)
+    assert [found[one].state for one in row] == ["flow"] * 3
+    assert found["store:/"].state == ("writing" if parked == "its disk" else "running")
+    for actor, blocker in ((connection, channel), (channel, "queue:/d1"), ("queue:/d1", "store:/")):
+        totals = found[actor].blocked
+        assert totals is not None
+        held = {(one.peer, one.reason): one.closed_ns for one in totals.blocks}
+        assert held[blocker, "credit"] >= 5_000_000_000, f"{actor} by {held}"
 
 
 def test_scenario_48_one_sync_answers_for_all_that_came() -> None:

@@ -61,7 +61,11 @@ class Config:
     memory_high_bytes: memory alarm above it, 0 for memory_high;
     memory_high: the same as text, a share (40%) of the machine or its cgroup, or a size (1.5GB),
     "" for 40%;
+    paging_ratio: queues page so that they hold no more than this share of the memory mark together,
+    0..1, 0 for never;
     data_dir: where everything durable is kept, "" for nowhere; store_segment_bytes: see limits;
+    store_sync: when what was written is synced, always, interval or none, see docs/store.md;
+    store_sync_interval_ms: see limits;
     disk_dir: whose file system must
     have room, "" for data_dir, or the current directory without one;
     disk_free_min: disk alarm below it, a size or mem:1.0, 0 for never;
@@ -108,8 +112,11 @@ class Config:
     delayed_bytes_max: int = limits.DELAYED_BYTES_MAX.default
     memory_high_bytes: int = 0
     memory_high: str = ""
+    paging_ratio: float = 0.5
     data_dir: str = ""
     store_segment_bytes: int = limits.STORE_SEGMENT_BYTES.default
+    store_sync: str = "always"
+    store_sync_interval_ms: int = limits.STORE_SYNC_INTERVAL_MS.default
     disk_dir: str = ""
     disk_free_min: str = "50MB"
     disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES.default

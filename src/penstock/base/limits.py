@@ -5,6 +5,16 @@ No bound, no merge. `docs/limits.md` is printed from this table.
 
 from typing import Final
 
+from penstock.base.client_limits import CHANNEL_FLOW_GRACE_MS as CHANNEL_FLOW_GRACE_MS
+from penstock.base.client_limits import CHANNEL_FLOW_REPLY_MS as CHANNEL_FLOW_REPLY_MS
+from penstock.base.client_limits import CHANNEL_FLOW_STALL_MS as CHANNEL_FLOW_STALL_MS
+from penstock.base.client_limits import CONSUMER_TIMEOUT_MS as CONSUMER_TIMEOUT_MS
+from penstock.base.client_limits import NOTIFY_BLOCKED_MS as NOTIFY_BLOCKED_MS
+from penstock.base.client_limits import OUTPUT_STALL_INTERVALS as OUTPUT_STALL_INTERVALS
+from penstock.base.connector_limits import CONNECTOR_BUFFERED_BYTES as CONNECTOR_BUFFERED_BYTES
+from penstock.base.connector_limits import CONNECTOR_IN_FLIGHT as CONNECTOR_IN_FLIGHT
+from penstock.base.connector_limits import CONNECTOR_PREFETCH as CONNECTOR_PREFETCH
+from penstock.base.connector_limits import CONNECTOR_TASK_BYTES as CONNECTOR_TASK_BYTES
 from penstock.base.data_limits import CATALOGUE_CHANGES as CATALOGUE_CHANGES
 from penstock.base.data_limits import CONTROL_CLIENTS as CONTROL_CLIENTS
 from penstock.base.data_limits import CONTROL_REQUEST_BYTES as CONTROL_REQUEST_BYTES
@@ -35,10 +45,17 @@ from penstock.base.queue_limits import DEAD_LETTER_WINDOW_BYTES as DEAD_LETTER_W
 from penstock.base.queue_limits import DEDUPLICATION_ENTRIES as DEDUPLICATION_ENTRIES
 from penstock.base.queue_limits import DELAYED_BYTES_MAX as DELAYED_BYTES_MAX
 from penstock.base.queue_limits import DELAYED_MESSAGES_MAX as DELAYED_MESSAGES_MAX
+from penstock.base.store_limits import PAGED_PAYERS as PAGED_PAYERS
 from penstock.base.store_limits import STORE_COPY_BYTES as STORE_COPY_BYTES
+from penstock.base.store_limits import STORE_FINDINGS as STORE_FINDINGS
 from penstock.base.store_limits import STORE_OPEN_FILES as STORE_OPEN_FILES
 from penstock.base.store_limits import STORE_SEGMENT_BYTES as STORE_SEGMENT_BYTES
+from penstock.base.store_limits import STORE_SYNC_INTERVAL_MS as STORE_SYNC_INTERVAL_MS
 from penstock.base.store_limits import STORE_TABLE_CACHE_BYTES as STORE_TABLE_CACHE_BYTES
+from penstock.base.stream_limits import STREAM_MEMORY_BYTES as STREAM_MEMORY_BYTES
+from penstock.base.stream_limits import STREAM_OPEN_FILES as STREAM_OPEN_FILES
+from penstock.base.stream_limits import STREAM_READ_BYTES as STREAM_READ_BYTES
+from penstock.base.stream_limits import STREAM_SEGMENT_BYTES as STREAM_SEGMENT_BYTES
 
 FRAME_BYTES_MAX: Final = Limit(
     "frame_bytes_max",
@@ -275,60 +292,6 @@ TX_BYTES_MAX: Final = Limit(
     "broker/transactions",
     "406 PRECONDITION_FAILED closes the channel",
 )
-CHANNEL_FLOW_REPLY_MS: Final = Limit(
-    "channel_flow_reply_ms",
-    "milliseconds",
-    10_000,
-    100,
-    600_000,
-    "broker/notices",
-    "the missing flow-ok is taken as read, and logged once a connection",
-)
-CHANNEL_FLOW_GRACE_MS: Final = Limit(
-    "channel_flow_grace_ms",
-    "milliseconds",
-    60_000,
-    1000,
-    3_600_000,
-    "broker/notices",
-    "503 COMMAND_INVALID closes a connection that published after its flow-ok(false)",
-)
-CHANNEL_FLOW_STALL_MS: Final = Limit(
-    "channel_flow_stall_ms",
-    "milliseconds",
-    2000,
-    100,
-    600_000,
-    "broker/notices",
-    "channel.flow tells a client that has opted in",
-)
-NOTIFY_BLOCKED_MS: Final = Limit(
-    "notify_blocked_ms",
-    "milliseconds",
-    0,
-    0,
-    86_400_000,
-    "broker/notices",
-    "connection.blocked names the queue; 0 never does",
-)
-CONSUMER_TIMEOUT_MS: Final = Limit(
-    "consumer_timeout_ms",
-    "milliseconds",
-    1_800_000,
-    0,
-    31_536_000_000,
-    "broker/care",
-    "406 PRECONDITION_FAILED closes the channel, its deliveries are requeued; 0 never does",
-)
-OUTPUT_STALL_INTERVALS: Final = Limit(
-    "output_stall_intervals",
-    "heartbeat intervals in which a socket takes nothing of what waits for it",
-    2,
-    1,
-    1000,
-    "server/patience",
-    "the socket is closed",
-)
 
 LIMITS: Final[tuple[Limit, ...]] = (
     FRAME_BYTES_MAX,
@@ -392,8 +355,19 @@ LIMITS: Final[tuple[Limit, ...]] = (
     DELAYED_MESSAGES_MAX,
     DELAYED_BYTES_MAX,
     DEDUPLICATION_ENTRIES,
+    PAGED_PAYERS,
     STORE_SEGMENT_BYTES,
     STORE_OPEN_FILES,
     STORE_TABLE_CACHE_BYTES,
     STORE_COPY_BYTES,
+    STORE_SYNC_INTERVAL_MS,
+    STORE_FINDINGS,
+    STREAM_SEGMENT_BYTES,
+    STREAM_MEMORY_BYTES,
+    STREAM_READ_BYTES,
+    STREAM_OPEN_FILES,
+    CONNECTOR_PREFETCH,
+    CONNECTOR_BUFFERED_BYTES,
+    CONNECTOR_IN_FLIGHT,
+    CONNECTOR_TASK_BYTES,
 )

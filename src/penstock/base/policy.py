@@ -15,6 +15,8 @@ QUEUES: Final = ("queues", "classic_queues", "all")
 """What `apply-to` says of policies for classic queues."""
 QUORUM_QUEUES: Final = ("queues", "quorum_queues", "all")
 """The same for queues that are declared as quorum queues."""
+STREAMS: Final = ("queues", "streams", "all")
+"""The same for streams."""
 EXCHANGES: Final = ("exchanges", "all")
 APPLY_TO: Final = ("queues", "classic_queues", "quorum_queues", "streams", "exchanges", "all")
 NAME_BYTES_MAX: Final = 255

@@ -40,3 +40,30 @@ STORE_COPY_BYTES: Final = Limit(
     "storage/compaction",
     "the rest is copied in the next slices",
 )
+STORE_SYNC_INTERVAL_MS: Final = Limit(
+    "store_sync_interval_ms",
+    "milliseconds from a write to its sync, in the mode interval",
+    200,
+    1,
+    60_000,
+    "broker/syncing",
+    "everything written since the last sync is synced",
+)
+STORE_FINDINGS: Final = Limit(
+    "store_findings",
+    "findings of one `penstock store check`",
+    1000,
+    1,
+    1_000_000,
+    "storage/findings",
+    "further ones are counted, not kept",
+)
+PAGED_PAYERS: Final = Limit(
+    "paged_payers",
+    "causes remembered for one stretch of paged messages",
+    256,
+    1,
+    65_536,
+    "queues/delta",
+    "the first of the stretch pays for the messages of the second",
+)

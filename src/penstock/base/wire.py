@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         write_i16_be,
         write_i32_be,
         write_i64_be,
+        write_i64_le,
     )
 else:
     try:
@@ -34,6 +35,7 @@ else:
             write_i16_be,
             write_i32_be,
             write_i64_be,
+            write_i64_le,
         )
     except ImportError:
         from penstock.base.wire_pure import (
@@ -48,6 +50,7 @@ else:
             write_i16_be,
             write_i32_be,
             write_i64_be,
+            write_i64_le,
         )
 
 __all__ = [
@@ -62,4 +65,5 @@ __all__ = [
     "write_i16_be",
     "write_i32_be",
     "write_i64_be",
+    "write_i64_le",
 ]

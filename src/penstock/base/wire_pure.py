@@ -10,6 +10,7 @@ from typing import Final
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _I64: Final = struct.Struct(">q")
+_I64_LE: Final = struct.Struct("<q")
 _F32: Final = struct.Struct(">f")
 _F64: Final = struct.Struct(">d")
 
@@ -89,6 +90,10 @@ def write_i32_be(b: BytesWriter, n: int, /) -> None:
 
 def write_i64_be(b: BytesWriter, n: int, /) -> None:
     _pack(_I64, b, n)
+
+
+def write_i64_le(b: BytesWriter, n: int, /) -> None:
+    _pack(_I64_LE, b, n)
 
 
 def write_f32_be(b: BytesWriter, n: float, /) -> None:

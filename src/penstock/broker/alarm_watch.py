@@ -1,7 +1,8 @@
 """From what the machine says of memory and disk to alarms: read, compare, decide whom to stop.
 
     memory   once a second, and at once when its mark is changed (scenario 63)
-    disk     as often as the room that is left asks for (scenario 75)
+    disk     as often as the room that is left asks for (scenario 75), and when the stores have
+             written half of it (F18)
 Memory that only waits to be given back is no reason to stop anybody: before an alarm is set, and
 while it lasts, the machine is asked to reclaim, but not for a mark of 0, which no reclaiming
 meets (flow-semantics 11.2). The tighter of two gauges
@@ -101,6 +102,7 @@ class AlarmWatch:
         self.trend = Trend()
         self.is_disk_unreadable = False
         self.told_forecast_ns = -FORECAST_PAUSE_NS
+        broker.stores.meter.look = self.check_disk
         self.set_mode(config.alarm_mode or (MODE_TARGETED if self.has_band else MODE_ALL))
 
     # -- changes ---------------------------------------------------------------------------------
@@ -246,6 +248,7 @@ class AlarmWatch:
                     f"cannot read the free space of {around.disk_dir}: {error}; no disk alarm is "
                     f"set or ended until it can be; tried again every {POLL_MS_MAX // 1000} s"
                 )
+            self.broker.stores.meter.allow(-1)
             return POLL_MS_MAX
         self.is_disk_unreadable = False
         # A reserve that was given up is still wanted: without this it would end its own alarm.
@@ -261,6 +264,8 @@ class AlarmWatch:
         else:
             self.desk.clear(DISK)
             around.keep_reserve()
+        is_watched = floor.limit_bytes > 0 and not is_set
+        self.broker.stores.meter.allow(free - floor.limit_bytes if is_watched else -1)
         return next_look_ms(free, floor.limit_bytes, is_set)
 
 

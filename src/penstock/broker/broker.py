@@ -23,6 +23,7 @@ from penstock.broker.catalogue import NOTHING_KEPT, Catalogue
 from penstock.broker.cleanup import Cleanup
 from penstock.broker.client_settings import add_client_settings
 from penstock.broker.credit_settings import add_credit_settings
+from penstock.broker.damage import close_damaged
 from penstock.broker.delay_desk import DelayDesk
 from penstock.broker.entry_limits import Limits
 from penstock.broker.hop_watch import HopWatch, WatchdogSetting
@@ -36,7 +37,8 @@ from penstock.broker.output import Output
 from penstock.broker.policies import Policies
 from penstock.broker.policy_desk import PolicyDesk
 from penstock.broker.queue_actor import QueueActor
-from penstock.broker.queue_kinds import KindNotes
+from penstock.broker.queue_kinds import KindNotes, is_stream
+from penstock.broker.rabbit_desk import ProfileDesk
 from penstock.broker.rate_settings import add_rate_settings
 from penstock.broker.rates import Rates
 from penstock.broker.reader import Connection
@@ -46,6 +48,8 @@ from penstock.broker.setting_changes import SettingChanges
 from penstock.broker.settings import Settings
 from penstock.broker.shell import Shell
 from penstock.broker.store_desk import StoreDesk
+from penstock.broker.stream_desk import StreamDesk
+from penstock.broker.syncing import SyncRule
 from penstock.broker.vhost import VirtualHost
 from penstock.flow.due import DueLine
 from penstock.flow.overrides import configured
@@ -144,6 +148,7 @@ class Broker(Household):
         self.kind_notes = KindNotes(log)
         self.catalogue: Catalogue = NOTHING_KEPT
         self.stores = self._make_stores()
+        self.streams = self._make_streams()
         self.connection_count = self.ended_count = 0
         self._properties = server_properties(_identity(config))
 
@@ -170,9 +175,33 @@ class Broker(Household):
             self.log,
             lambda: self.profile.embed_below,
         )
-        for vhost in self.vhosts.values():
-            vhost.keepers = desk.keepers
-        self.hop_watch.stores = desk.stores
+        desk.sync_rule = SyncRule(self.config.store_sync, self.config.store_sync_interval_ms)
+        self.hop_watch.stores = desk.by_name
+        desk.paging = ProfileDesk(
+            self.vhosts,
+            self.config.paging_ratio,
+            desk.scratch_of,
+            lambda actor, count: close_damaged(self.rulebook, self.log, actor, count),
+            lambda: self.profile,
+            lambda: self.memory_used_bytes,
+            self.clock,
+            self.desk,
+        )
+        return desk
+
+    def _make_streams(self) -> StreamDesk:
+        desk = StreamDesk(
+            self.scheduler,
+            lambda: self.strategy,
+            self.dues,
+            self.desk,
+            self.ledger,
+            self.stores,
+            self.chance,
+            self.log,
+        )
+        desk.keep_all(self.vhosts)
+        self.hop_watch.streams = desk.stores
         return desk
 
     def _make_delays(self) -> DelayDesk:
@@ -261,17 +290,20 @@ class Broker(Household):
         owner: str,
         arguments: Table,
     ) -> QueueActor:
-        actor = QueueActor(
-            vhost.name,
-            name,
-            durable,
-            auto_delete,
-            owner,
-            dict(arguments),
-            self.scheduler,
-            self.strategy,
-            self.depth_bytes,
-        )
+        if is_stream(arguments):
+            actor: QueueActor = self.streams.make(vhost.name, name, arguments)
+        else:
+            actor = QueueActor(
+                vhost.name,
+                name,
+                durable,
+                auto_delete,
+                owner,
+                dict(arguments),
+                self.scheduler,
+                self.strategy,
+                self.depth_bytes,
+            )
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
         self.rulebook.made(actor)
@@ -301,11 +333,12 @@ class Broker(Household):
         vhost = _make_vhost(self.config, name)
         vhost.exchange_desk = self.delays
         vhost.catalogue = self.catalogue
-        vhost.keepers = self.stores.keepers
+        vhost.keepers = self.streams.keepers
         self.vhosts[name] = vhost
         self.policies.add_vhost(name)
         self.catalogue.vhost_added(name)
         self.stores.vhost_made(name)
+        self.streams.vhost_made(name)
         return vhost
 
     def set_user(self, user: UserConfig) -> None:
@@ -331,6 +364,11 @@ class Broker(Household):
         """Once a second: report hops that wait without end, mend those whose grant was lost."""
         for line in self.hop_watch.tick(now_ns):
             self.log.warning(line)
+
+    def page(self) -> None:
+        """Once a second: how much memory each queue may use from now on."""
+        if self.stores.paging is not None and self.stores.stores:
+            self.stores.paging.tick(self.memory_high_bytes)
 
     # -- log -------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ is set while the broker runs: virtual hosts, users, policies, limits. Bindings f
 that goes are not told one by one, they go with it. Source: RabbitMQ's durability of each.
 """
 
+from typing import Final
+
 from penstock.base.config import UserConfig
 from penstock.broker.queue_actor import QueueActor, QueueTarget
 from penstock.protocol.values import Table
@@ -13,6 +15,9 @@ from penstock.routing.destination import Destination
 from penstock.routing.exchange import Exchange
 
 UNBOUNDED = 1 << 62
+
+BY_EXCHANGE: Final = "exchange"
+"""In place of the connection that owns an exclusive queue: a delayed message exchange owns it."""
 
 
 class Catalogue:
@@ -92,8 +97,8 @@ class Catalogue:
 
 def is_kept_queue(actor: QueueActor) -> bool:
     """Durable and nobody's own: an exclusive queue goes with its connection, which does not outlive
-    the broker."""
-    return actor.durable and actor.owner == ""
+    the broker. The store of a durable delayed message exchange is as durable as that."""
+    return actor.durable and actor.owner in ("", BY_EXCHANGE)
 
 
 def is_kept(destination: Destination) -> bool:

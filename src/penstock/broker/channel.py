@@ -30,8 +30,7 @@ CHANNEL_CLOSE = 0x140028  # The one barrier method that goes through under an al
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Verbs:
-    """Everything a channel is asked besides publishing and basic.ack; see broker/verbs.
-    Nominal base."""
+    """All a channel is asked besides publishing and basic.ack; see broker/verbs. Nominal base."""
 
     __slots__ = ()
 
@@ -300,6 +299,7 @@ class Channel(DeliveringChannel):
 
     def finish_inbox(self) -> None:
         """Do all that has arrived, in its order and past closed hops: an end stands behind it."""
+        self.inbox.end()
         for is_forced in (False, True):
             if is_forced and not self.is_closed:
                 self.force_now()

@@ -9,13 +9,25 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.broker.commits import Commits
+
 ANSWERED: Final = -1
 
 
 class Confirms:
-    """`next_sequence`: the number of the next publish, 1.. ."""
+    """`next_sequence`: the number of the next publish, 1.. ; commits: of a transactional channel,
+    whose client is told of whole commits, None when it is told of publishes."""
 
-    __slots__ = ("base", "head", "is_dirty", "nacked", "next_sequence", "singles", "waiting")
+    __slots__ = (
+        "base",
+        "commits",
+        "head",
+        "is_dirty",
+        "nacked",
+        "next_sequence",
+        "singles",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self.waiting: list[int] = []
@@ -25,6 +37,7 @@ class Confirms:
         self.singles: list[int] = []
         self.nacked: list[int] = []
         self.is_dirty = False
+        self.commits: Commits | None = None
 
     def begin(self) -> i64:
         """A publish arrives: its sequence number, waiting for an unknown number of queues."""

@@ -6,12 +6,16 @@ Reply codes and texts are RabbitMQ's (rabbit_channel).
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import CONSUMERS_PER_CHANNEL
 from penstock.broker.channel import Channel
+from penstock.broker.commits import Commits
 from penstock.broker.content_rules import REPLY_TO_NAME, PropertyRules
 from penstock.broker.declare import Declarations
 from penstock.broker.deliveries import unknown_tag
+from penstock.broker.get_waiter import wait_for_read
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_arguments import check_consumer
 from penstock.broker.session import Session
+from penstock.broker.stream_actor import StreamActor, refuse_for_streams
+from penstock.broker.stream_arguments import check_stream_consumer, not_supported
 from penstock.broker.transactions import ACK, DROP, REQUEUE, Settle, Transaction
 from penstock.protocol import methods as m
 from penstock.protocol.content import write_content
@@ -48,7 +52,10 @@ class Consuming:
             actor = self._reply_queue(channel, q)
         else:
             actor = self.declarations.queue(int(channel.number), q.queue, 60, 20)
-        check_consumer(actor.name, actor.vhost, q.arguments)
+        if isinstance(actor, StreamActor):
+            check_stream_consumer(actor.name, actor.vhost, q, channel.prefetch)
+        else:
+            check_consumer(actor.name, actor.vhost, q.arguments)
         is_single = actor.choice is not None and actor.choice.is_single
         if actor.exclusive_consumer is not None or (q.exclusive and (is_single or actor.consumers)):
             raise ChannelFault(
@@ -123,8 +130,12 @@ class Consuming:
             raise ChannelFault(
                 403, f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use", 60, 70
             )
+        if isinstance(actor, StreamActor):
+            raise not_supported("basic.get", actor.name, actor.vhost, 60, 70)
         message = actor.get()
         if message is None:
+            if wait_for_read(channel, actor):
+                return None
             return m.BasicGetEmpty()
         redelivered = actor.messages.redelivered
         if q.no_ack:
@@ -144,7 +155,8 @@ class Consuming:
                 int(actor.messages.ready_count()),
             ),
         )
-        write_content(channel.output.writer, message, channel.number, channel.frame_bytes_max)
+        shown = actor.client.shown(message)
+        write_content(channel.output.writer, shown, channel.number, channel.frame_bytes_max)
         channel.note_answered(message)
         return None
 
@@ -207,17 +219,24 @@ class Consuming:
     def recover(self, channel: Channel, requeue: bool, method_id: int) -> m.Method | None:
         if not requeue:
             raise ConnectionFault(540, "requeue=false", 60, method_id)
-        channel.requeue_many(channel.table.take_up_to(0))
+        deliveries = channel.table.take_up_to(0)
+        refuse_for_streams(deliveries, "basic.recover", method_id)
+        channel.requeue_many(deliveries)
         return m.BasicRecoverOk() if method_id == 110 else None
 
     # -- transactions ----------------------------------------------------------------------------
 
     def tx_select(self, channel: Channel) -> m.Method | None:
         publisher = channel.publisher
-        if publisher is not None and publisher.confirms is not None:
-            raise ChannelFault(406, "cannot switch from confirm to tx mode", 90, 10)
+        assert publisher is not None, "a channel with verbs has a publisher"
         if channel.transaction is None:
+            if publisher.confirms is not None:
+                raise ChannelFault(406, "cannot switch from confirm to tx mode", 90, 10)
             channel.transaction = Transaction()
+            publisher.begin_confirms()
+            confirms = publisher.confirms
+            assert confirms is not None, "it has just begun"
+            confirms.commits = ChannelCommits(channel)
         return m.TxSelectOk()
 
     def tx_commit(self, channel: Channel) -> m.Method | None:
@@ -230,7 +249,13 @@ class Consuming:
             publisher.publish(message, True)
         for settle in settles:
             _settle_up_to(channel, settle)
-        return m.TxCommitOk()
+        confirms = publisher.confirms
+        assert confirms is not None and confirms.commits is not None, "tx.select has made them"
+        confirms.commits.lasts.append(int(confirms.next_sequence) - 1)
+        # The answer is written like confirms: when all that was published is as safe as those.
+        confirms.is_dirty = True
+        channel.output.note_answering(channel.answering)
+        return None
 
     def tx_rollback(self, channel: Channel) -> m.Method | None:
         _transaction(channel, 30).clear()
@@ -243,6 +268,20 @@ class Consuming:
         assert publisher is not None, "a channel with verbs has a publisher"
         publisher.begin_confirms()
         return None if q.no_wait else m.ConfirmSelectOk()
+
+
+class ChannelCommits(Commits):
+    """Those of `channel`."""
+
+    __slots__ = ("channel",)
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self.channel = channel
+
+    def failed(self) -> None:
+        fault = ChannelFault(406, "partial tx completion", 90, 20)
+        self.channel.host.channel_failed(self.channel, fault)
 
 
 def apply_settle(
@@ -270,6 +309,8 @@ def _settle_up_to(channel: Channel, settle: Settle) -> None:
 
 
 def _answer(channel: Channel, deliveries: list[Delivery], action: int) -> None:
+    if action != ACK:
+        refuse_for_streams(deliveries, "basic.nack and basic.reject", 120)
     if action == REQUEUE:
         channel.requeue_many(deliveries)
     else:

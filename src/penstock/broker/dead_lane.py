@@ -135,9 +135,17 @@ class DeadLane(Lane):
                 self.kept.append(letter)
             else:
                 self.box.answered(letter)
-        if is_kept and not self.is_deferred:
+        # Nothing is kept when the disk answers a lane that was given up meanwhile.
+        if is_kept and self.kept and not self.is_deferred:
             self.is_deferred = True
             self.receiver_gate.defer(self, self.sender, int(count))
+
+    def taken_is_safe(self) -> None:
+        """The broker stops, and everything that the target has taken is on the disk."""
+        waiting = set(self.items)
+        taken = [message for message in self.under_way if message not in waiting]
+        self.answer(taken, len(taken), True)
+        self.let_go()
 
     def let_go(self) -> None:
         """What the target has taken is over, although its gate is closed."""

@@ -10,6 +10,8 @@ from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_arguments import check_exchange, check_queue
 from penstock.broker.queue_kinds import check_properties, check_type
 from penstock.broker.session import Session
+from penstock.broker.stream_actor import StreamActor
+from penstock.broker.stream_arguments import not_supported
 from penstock.broker.vhost import REPLY_PREFIX
 from penstock.protocol import methods as m
 from penstock.routing.exchange import Exchange
@@ -25,9 +27,11 @@ QUEUE_ARGUMENT_KEYS = (
     "x-last-value-key",
     "x-max-length",
     "x-max-length-bytes",
+    "x-max-age",
     "x-overflow",
     "x-max-priority",
     "x-queue-type",
+    "x-stream-max-segment-size-bytes",
     "x-single-active-consumer",
 )
 
@@ -198,7 +202,10 @@ class Declarations:
         return m.QueueUnbindOk()
 
     def queue_purge(self, number: int, q: m.QueuePurge) -> m.Method | None:
-        count = self.queue(number, self._named(number, q.queue), 50, 30).purge()
+        actor = self.queue(number, self._named(number, q.queue), 50, 30)
+        if isinstance(actor, StreamActor):
+            raise not_supported("queue.purge", actor.name, actor.vhost, 50, 30)
+        count = actor.purge()
         return None if q.no_wait else m.QueuePurgeOk(count)
 
     def queue_to_delete(self, number: int, q: m.QueueDelete) -> QueueActor | None:

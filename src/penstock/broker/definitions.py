@@ -1,28 +1,32 @@
 """Definitions: the topology, users and rules of a broker as one JSON object of RabbitMQ's shape.
 
-`import_definitions` checks everything (broker/definitions_plan), then does it; `export_definitions`
-writes what there is, durable or not, but no exclusive queues. Internal exchanges are among it,
-which RabbitMQ leaves out together with what its own import then needs.
+`importing` checks everything (broker/definitions_plan), then does it; `exporting` writes what there
+is, durable or not, but no exclusive queues. Internal exchanges are among it, which RabbitMQ leaves
+out together with what its own import then needs.
+
+Both go in steps, between which clients declare and delete. What they have declared or deleted since
+the check is passed over with a note; of what comes while an export is written some is in it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from penstock.base.config import UserConfig
-from penstock.base.errors import OperatorError
+from penstock.base.errors import ChannelFault, OperatorError, PeerError
 from penstock.base.limits import CATALOGUE_CHANGES
 from penstock.broker.broker import Broker
 from penstock.broker.definitions_plan import Plan, plan_import
 from penstock.broker.definitions_rows import Row
-from penstock.broker.definitions_topology import CLASSIC, RESERVED, BindingPlan, QueuePlan
+from penstock.broker.definitions_topology import RESERVED, BindingPlan, QueuePlan
 from penstock.broker.entry_limits import USER
 from penstock.broker.passwords import SALT_BYTES, SHA256, hash_password
-from penstock.broker.queue_actor import QueueActor, QueueTarget
-from penstock.broker.queue_kinds import is_quorum
+from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_kinds import type_of
+from penstock.broker.steps import Steps, run_through
 from penstock.broker.vhost import VirtualHost
 from penstock.protocol.timestamp import Timestamp
-from penstock.queues.rules_of import QUORUM
 from penstock.routing.destination import Destination
 from penstock.routing.exchange import Exchange
 
@@ -41,10 +45,15 @@ class Imported:
 
 
 def import_definitions(broker: Broker, definitions: Row, vhost: str = "") -> Imported:
-    """Add what `definitions` say. vhost: of rows that name none.
+    """`importing` at once, where nobody waits meanwhile."""
+    return run_through(importing(broker, definitions, vhost))
+
+
+def importing(broker: Broker, definitions: Row, vhost: str = "") -> Steps[Imported]:
+    """Add what `definitions` say. vhost: of rows that name none. One at a time.
 
     Raises: OperatorError naming the place of the first fault, and then nothing has changed."""
-    plan = plan_import(broker, definitions, vhost)
+    plan = yield from plan_import(broker, definitions, vhost)
     count = plan.topology.change_count() + len(plan.vhosts) + len(plan.users)
     count += len(plan.limits) + len(plan.policies)
     room = broker.catalogue.room()
@@ -53,44 +62,73 @@ def import_definitions(broker: Broker, definitions: Row, vhost: str = "") -> Imp
             f"definitions: {count} changes at once, and the disk has room for {room} "
             f"(catalogue_changes is {CATALOGUE_CHANGES.default}); split the file, or wait"
         )
-    _apply(broker, plan)
+    counts = yield from _apply(broker, plan)
     return Imported(
         {
             "vhosts": len(plan.vhosts),
             "users": len(plan.users),
             "limits": len(plan.limits),
             "policies": len(plan.policies),
-            "exchanges": len(plan.topology.exchanges),
-            "queues": len(plan.topology.queues),
-            "bindings": sum(_bind(broker, one) for one in plan.topology.bindings),
+            **counts,
         },
         tuple(plan.notes),
     )
 
 
-def _apply(broker: Broker, plan: Plan) -> None:
+def _apply(broker: Broker, plan: Plan) -> Steps[dict[str, int]]:
+    """How many exchanges, queues and bindings were new."""
     for name in plan.vhosts:
         broker.add_vhost(name)
+        yield 0.0
     for user in plan.users:
         broker.set_user(user)
     for limit in plan.limits:
         broker.limits.set(limit.kind, limit.name, limit.limits)
     for policy, is_operator in plan.policies:
         broker.policy_desk.set(policy, is_operator)
+        yield 0.0
+    counts = {"exchanges": 0, "queues": 0, "bindings": 0}
     for (vhost, _), exchange in plan.topology.exchanges.items():
-        broker.vhosts[vhost].add_exchange(exchange)
-        broker.exchange_made(broker.vhosts[vhost], exchange)
+        counts["exchanges"] += _done(plan, partial(_add_exchange, broker, vhost, exchange))
+        yield 0.0
     for queue in plan.topology.queues.values():
-        _declare(broker, queue)
+        counts["queues"] += _done(plan, partial(_declare, broker, queue))
+        yield 0.0
+    for binding in plan.topology.bindings:
+        counts["bindings"] += _done(plan, partial(_bind, broker, binding))
+        yield 0.0
+    return counts
 
 
-def _declare(broker: Broker, plan: QueuePlan) -> None:
+def _done(plan: Plan, deed: Callable[[], bool]) -> bool:
+    """Do one thing of the plan, which may have become impossible since it was checked."""
+    try:
+        return deed()
+    except PeerError as error:
+        plan.notes.append(f"while it was imported: {error.text}; passed over")
+        return False
+
+
+def _add_exchange(broker: Broker, name: str, exchange: Exchange) -> bool:
+    vhost = broker.vhosts[name]
+    if vhost.find_exchange(exchange.name) is not None:
+        raise ChannelFault(406, f"exchange '{exchange.name}' was declared by somebody else")
+    vhost.add_exchange(exchange)
+    broker.exchange_made(vhost, exchange)
+    return True
+
+
+def _declare(broker: Broker, plan: QueuePlan) -> bool:
     vhost = broker.vhosts[plan.vhost]
+    if plan.name in vhost.queues:
+        raise ChannelFault(406, f"queue '{plan.name}' was declared by somebody else")
+    vhost.check_room(plan.name)
     vhost.add_queue(
         broker.make_queue(
             vhost, plan.name, plan.is_durable, plan.is_auto_delete, "", plan.arguments
         )
     )
+    return True
 
 
 def _bind(broker: Broker, plan: BindingPlan) -> bool:
@@ -101,8 +139,11 @@ def _bind(broker: Broker, plan: BindingPlan) -> bool:
     if plan.is_to_exchange:
         destination = vhost.find_exchange(plan.destination)
     else:
-        destination = vhost.queues[plan.destination].target
-    assert source is not None and destination is not None, "because the plan was checked"
+        queue = vhost.queues.get(plan.destination)
+        destination = None if queue is None else queue.target
+    if source is None or destination is None:
+        gone = plan.source if source is None else plan.destination
+        raise ChannelFault(404, f"'{gone}', an end of a binding, is gone")
     before = source.binding_count
     vhost.bind(source, destination, plan.routing_key, plan.arguments, 50)
     return source.binding_count > before
@@ -112,6 +153,11 @@ def _bind(broker: Broker, plan: BindingPlan) -> bool:
 
 
 def export_definitions(broker: Broker, product_version: str) -> tuple[Row, list[str]]:
+    """`exporting` at once, where nobody waits meanwhile."""
+    return run_through(exporting(broker, product_version))
+
+
+def exporting(broker: Broker, product_version: str) -> Steps[tuple[Row, list[str]]]:
     """The definitions, and notes on what JSON or RabbitMQ's shape cannot say."""
     notes: list[str] = []
     limits = broker.limits.export()
@@ -119,6 +165,20 @@ def export_definitions(broker: Broker, product_version: str) -> tuple[Row, list[
     user_limits = {row.name: dict(row.limits) for row in broker.limits.rows() if row.kind == USER}
     vhosts = list(broker.vhosts.values())
     users = list(broker.access.users.values())
+    queues: list[Row] = []
+    exchanges: list[Row] = []
+    bindings: list[Row] = []
+    for vhost in vhosts:
+        for queue in _queues(vhost):
+            queues.append(_queue(queue, notes))
+            yield 0.0
+        for exchange in _exchanges(vhost):
+            exchanges.append(_exchange(vhost.name, exchange, notes))
+            yield 0.0
+    there = {(False, row["vhost"], row["name"]) for row in queues}
+    there.update((True, row["vhost"], row["name"]) for row in exchanges)
+    for vhost in vhosts:
+        yield from _write_bindings(vhost, there, bindings, notes)
     found: Row = {
         "rabbit_version": VERSION_OF_FORMAT,
         "rabbitmq_version": VERSION_OF_FORMAT,
@@ -131,11 +191,9 @@ def export_definitions(broker: Broker, product_version: str) -> tuple[Row, list[
         "parameters": [*limits["parameters"], *policies["parameters"]],
         "global_parameters": [],
         "policies": policies["policies"],
-        "queues": [_queue(one, notes) for vhost in vhosts for one in _queues(vhost)],
-        "exchanges": [
-            _exchange(vhost.name, one, notes) for vhost in vhosts for one in _exchanges(vhost)
-        ],
-        "bindings": [row for vhost in vhosts for row in _bindings(vhost, notes)],
+        "queues": queues,
+        "exchanges": exchanges,
+        "bindings": bindings,
     }
     return found, notes
 
@@ -188,7 +246,7 @@ def _queue(actor: QueueActor, notes: list[str]) -> Row:
     return {
         "vhost": actor.vhost,
         "name": actor.name,
-        "type": QUORUM if is_quorum(actor.arguments) else CLASSIC,
+        "type": type_of(actor.arguments),
         "durable": actor.durable,
         "auto_delete": actor.auto_delete,
         "arguments": _plain_table(actor.arguments, f"queue '{actor.name}'", notes),
@@ -207,15 +265,19 @@ def _exchange(vhost: str, one: Exchange, notes: list[str]) -> Row:
     }
 
 
-def _bindings(vhost: VirtualHost, notes: list[str]) -> list[Row]:
-    found: list[Row] = []
-    for source in vhost.router.exchanges():
-        for one in source.bindings() if source.name != "" else ():
+def _write_bindings(
+    vhost: VirtualHost, there: set[tuple[bool, object, object]], rows: list[Row], notes: list[str]
+) -> Steps[None]:
+    """there: queues and exchanges that are written; what came later is bound to nothing."""
+    for source in list(vhost.router.exchanges()):
+        for one in list(source.bindings()) if source.name != "" else ():
+            yield 0.0
             destination = one.destination
-            if isinstance(destination, QueueTarget) and destination.actor.owner != "":
-                continue
             is_exchange = isinstance(destination, Exchange)
-            found.append(
+            is_reserved = is_exchange and destination.name.startswith(RESERVED)
+            if not is_reserved and (is_exchange, vhost.name, destination.name) not in there:
+                continue
+            rows.append(
                 {
                     "source": source.name,
                     "vhost": vhost.name,
@@ -227,7 +289,6 @@ def _bindings(vhost: VirtualHost, notes: list[str]) -> list[Row]:
                     ),
                 }
             )
-    return found
 
 
 def _plain_table(table: Mapping[str, object], what: str, notes: list[str]) -> Row:

@@ -30,6 +30,7 @@ from penstock.broker.passwords import SALT_BYTES, SHA256, hash_fault, hash_passw
 from penstock.broker.patterns import compile_pattern
 from penstock.broker.policies import COMPONENT as OPERATOR_POLICY
 from penstock.broker.restore import LOOPBACK_ONLY
+from penstock.broker.steps import Steps
 from penstock.queues.policy_keys import check_definition
 
 QUIET_GLOBALS: Final = ("cluster_name", "cluster_tags")
@@ -58,7 +59,7 @@ class Plan:
     notes: list[str] = field(default_factory=list)
 
 
-def plan_import(broker: Broker, definitions: Row, vhost: str = "") -> Plan:
+def plan_import(broker: Broker, definitions: Row, vhost: str = "") -> Steps[Plan]:
     """What importing `definitions` into `broker` would do. vhost: of rows that name none, as in an
     export of one virtual host, "" if there may be none.
 
@@ -67,18 +68,24 @@ def plan_import(broker: Broker, definitions: Row, vhost: str = "") -> Plan:
     for key in ("users", "vhosts", "permissions", "topic_permissions", "parameters"):
         for place, row in rows_of(definitions, key):
             _READERS[key](maker, place, row)
+            yield 0.0
     for place, row in rows_of(definitions, "global_parameters"):
         maker.global_parameter(place, row)
+        yield 0.0
     for place, row in rows_of(definitions, "policies"):
         maker.policy(place, {**row, "vhost": maker.vhost_of(place, row)}, False)
+        yield 0.0
     plan = maker.plan
     limited = {one.name: one.limits for one in plan.limits if one.kind == VHOST}
     for place, row in rows_of(definitions, "exchanges"):
         plan.topology.exchange(place, row, maker.vhost_of(place, row))
+        yield 0.0
     for place, row in rows_of(definitions, "queues"):
         plan.topology.queue(place, row, maker.vhost_of(place, row))
+        yield 0.0
     for place, row in rows_of(definitions, "bindings"):
         plan.topology.binding(place, row, maker.vhost_of(place, row))
+        yield 0.0
     plan.topology.check_counts(limited)
     return plan
 

@@ -22,19 +22,21 @@ from penstock.broker.entry_limits import QUEUES
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_arguments import check_exchange, check_queue
 from penstock.broker.queue_kinds import TYPE_KEY, check_properties, check_type
+from penstock.broker.stream_arguments import STREAM
 from penstock.broker.vhost import PREDECLARED
 from penstock.protocol.values import Table
 from penstock.queues.rules import NEVER
 from penstock.queues.rules_of import QUORUM
 from penstock.routing.bindings import Binding
 from penstock.routing.canonical import canonical
+from penstock.routing.delayed import DelayedExchange
 from penstock.routing.destination import Destination
 from penstock.routing.exchange import Exchange
 from penstock.routing.factory import EXCHANGE_KINDS, make_exchange
 
 RESERVED: Final = "amq."
 CLASSIC: Final = "classic"
-KINDS_OF_QUEUES: Final = (CLASSIC, QUORUM)
+KINDS_OF_QUEUES: Final = (CLASSIC, QUORUM, STREAM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,9 @@ class TopologyPlan:
         self._given = {name: make_exchange(kind, name, True) for name, kind in PREDECLARED}
 
     def change_count(self) -> int:
-        return len(self.exchanges) + len(self.queues) + len(self.bindings)
+        # A delayed exchange has a store, which is kept as a queue is.
+        stores = sum(1 for one in self.exchanges.values() if isinstance(one, DelayedExchange))
+        return len(self.exchanges) + stores + len(self.queues) + len(self.bindings)
 
     def exchange(self, place: str, row: Row, vhost: str) -> None:
         name = name_at(place, row, "name")

@@ -35,11 +35,11 @@ class Host(StoreHost):
     def __init__(self, desk: "DelayDesk") -> None:
         self.desk = desk
 
-    def store_failed(self, vhost: str, exchange: DelayedExchange) -> None:
-        self.desk.give(self.desk.vhosts[vhost], exchange)
+    def store_failed(self, store: DelayStore) -> None:
+        self.desk.give(self.desk.vhosts[store.vhost], store.exchange, store.queue_id)
 
-    def store_dropped(self, store: DelayStore, count: int) -> None:
-        self.desk.dropped(store, count)
+    def store_dropped(self, store: DelayStore, count: int, is_crash: bool) -> None:
+        self.desk.dropped(store, count, is_crash)
 
 
 class DelayDesk(ExchangeDesk):
@@ -80,9 +80,13 @@ class DelayDesk(ExchangeDesk):
         if isinstance(exchange, DeduplicationExchange):
             exchange.clock = self.scheduler.clock
 
-    def give(self, vhost: VirtualHost, exchange: DelayedExchange) -> None:
-        """A new store for `exchange`, which has none."""
+    def give(self, vhost: VirtualHost, exchange: DelayedExchange, queue_id: int = 0) -> None:
+        """A new store for `exchange`, which has none. queue_id: under which one that has failed was
+        kept; what that had on the disk comes back with the next start, into this one's place.
+
+        Raises: ChannelFault 406 while it cannot be kept, and then nothing has changed."""
         store = DelayStore(vhost.name, exchange, self.host, self.scheduler, self.strategy())
+        store.queue_id = queue_id or vhost.catalogue.queue_added(store)
         store.fair_bytes = self.fair_bytes()
         ruling = self.make_ruling(store)
         ruling.begin(self.messages_max, self.bytes_max)
@@ -97,10 +101,21 @@ class DelayDesk(ExchangeDesk):
         """What a new store goes by."""
         return DelayRuling(store, self.dues, self.rule_desk)
 
-    def dropped(self, store: DelayStore, count: int) -> None:
-        """The store goes with its exchange, and `count` messages with it."""
-        if count > 0:
-            self.dropped_count += count
-            self.log.warning(
-                f"{store.consumers_id()}: {count} delayed messages were dropped with it"
-            )
+    def dropped(self, store: DelayStore, count: int, is_crash: bool) -> None:
+        """The store goes with its exchange or, after a crash, alone, and `count` messages with
+        it."""
+        if count == 0:
+            return
+        self.dropped_count += count
+        end = "were dropped with it"
+        if is_crash and store.queue_id > 0:
+            end += "; those on the disk come back with the next start"
+        self.log.warning(f"{store.consumers_id()}: {count} delayed messages {end}")
+
+    def keep_all(self) -> None:
+        """The broker has a catalogue now: stores of durable exchanges that are not in it, because a
+        crash came in between or Penstock was older, are put there. Raises: ChannelFault 406."""
+        for vhost in self.vhosts.values():
+            for store in vhost.queues.values():
+                if isinstance(store, DelayStore) and store.queue_id == 0:
+                    store.queue_id = vhost.catalogue.queue_added(store)

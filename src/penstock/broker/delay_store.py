@@ -5,7 +5,9 @@ It is a queue actor, so its publishers pay for what rests in it and wait when it
 alarm, a snapshot and `why` see it; no client can: it is locked, and no binding leads to it. What is
 due leaves as dead letters do: on lanes outside hop credit, with a window, to queues that may be
 full themselves. It is lost only where any publish would be: without a queue to go to, in one that
-refuses it, or with the exchange. Source: RabbitMQ's rabbitmq_delayed_message_exchange.
+refuses it, or with the exchange. The store of a durable exchange keeps its persistent messages on
+the disk, each until all of its queues have it as safe as they keep it. Source: RabbitMQ's
+rabbitmq_delayed_message_exchange.
 """
 
 from typing import Final
@@ -13,6 +15,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actor import Line
+from penstock.broker.catalogue import BY_EXCHANGE
 from penstock.broker.dead_lane import Letter
 from penstock.broker.dead_letters import DeadLetters
 from penstock.broker.lane import Lane
@@ -35,9 +38,6 @@ from penstock.routing.delayed import DelayedExchange
 STORE_PREFIX: Final = "amq.delayed."
 """In front of the exchange's name: what begins with amq. no client can declare as a queue."""
 
-LOCKED_BY: Final = "exchange"
-"""In place of the connection that owns an exclusive queue, so that everybody gets a 405."""
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StoreHost:
@@ -45,12 +45,13 @@ class StoreHost:
 
     __slots__ = ()
 
-    def store_failed(self, vhost: str, exchange: DelayedExchange) -> None:
-        """A turn of the store has failed: the exchange needs another one."""
+    def store_failed(self, store: "DelayStore") -> None:
+        """A turn of the store has failed: its exchange needs another one."""
         raise NotImplementedError
 
-    def store_dropped(self, store: "DelayStore", count: int) -> None:
-        """The store goes with its exchange, and `count` messages with it."""
+    def store_dropped(self, store: "DelayStore", count: int, is_crash: bool) -> None:
+        """The store goes with its exchange or, after a crash, alone, and `count` messages with
+        it."""
         raise NotImplementedError
 
 
@@ -67,7 +68,7 @@ class DelayStore(QueueActor):
             STORE_PREFIX + exchange.name,
             exchange.durable,
             False,
-            LOCKED_BY,
+            BY_EXCHANGE,
             {},
             line,
             strategy,
@@ -95,9 +96,9 @@ class DelayStore(QueueActor):
         for lane in self.lanes:
             count += len(lane.items) - int(lane.head)
         super().finish(is_crash)
-        self.host.store_dropped(self, count)
+        self.host.store_dropped(self, count, is_crash)
         if is_crash:
-            self.host.store_failed(self.vhost, self.exchange)
+            self.host.store_failed(self)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -140,11 +141,15 @@ class DelayRuling(Ruling):
         self.released_count += 1
         if self.dead_letters is not None:
             self.dead_letters.dropped(message, reason)
+        if message.stored is not None:
+            self.actor.forget(message)
         message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
 
 
 class DelayedLetters(DeadLetters):
-    """Messages on their way from the store to queues, over `exchange`."""
+    """Messages on their way from the store to queues, over `exchange`. What is on the disk stays
+    there until the last of its queues has answered, with its copy as safe as that queue keeps it;
+    it counts as resting in the store so long."""
 
     __slots__ = ("ruling",)
 
@@ -157,6 +162,19 @@ class DelayedLetters(DeadLetters):
     def change(self, rules: QueueRules, is_confirmed: bool) -> None:
         """They go where the exchange leads, whatever the rules of queues say."""
 
+    def dropped(self, message: Message, reason: i64) -> None:
+        if message.stored is None:
+            super().dropped(message, reason)
+            return
+        letter = Letter(message, reason)
+        self._hold(letter, 1)
+        self._begin(letter, False)
+
+    def answered(self, letter: Letter) -> None:
+        super().answered(letter)
+        if letter.is_held and letter.open_count == 0:
+            self._hold(letter, -1)
+
     def write(self, letter: Letter, exchange: str) -> Obituary:
         return release(letter.message)
 
@@ -166,6 +184,11 @@ class DelayedLetters(DeadLetters):
             for target in targets:
                 target.actor.expects_lifetimes()
         return super()._hand_over(letter, written, targets)
+
+    def finished(self) -> None:
+        # What the log has goes with its store, or comes back for the next one after a crash.
+        self.actor.keeper = None
+        super().finished()
 
     def numbers(self) -> dict[str, float]:
         """released: messages that went on; the rest as of dead letters."""

@@ -9,6 +9,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.wire import BytesWriter, write_i16_be, write_i32_be, write_i64_be
+from penstock.broker.commits import Commits
 from penstock.broker.confirms import Confirms
 from penstock.broker.output import Output
 from penstock.protocol.content import Message, as_i16, write_content
@@ -70,13 +71,14 @@ class ChannelSink(DeliverySink):
         write_i64_be(writer, tag)
         writer.append(1 if redelivered else 0)
         writer.write(address.suffix)
-        if message.channel == self.number and len(message.raw) <= self.frame_bytes_max:
-            if output.takes_pieces and len(message.raw) >= PIECE_BYTES:
-                output.write_piece(message.raw)
+        shown = consumer.queue.shown(message) if redelivered else message
+        if shown.channel == self.number and len(shown.raw) <= self.frame_bytes_max:
+            if output.takes_pieces and len(shown.raw) >= PIECE_BYTES:
+                output.write_piece(shown.raw)
             else:
-                writer.write(message.raw)
+                writer.write(shown.raw)
         else:
-            write_content(writer, message, self.number, self.frame_bytes_max)
+            write_content(writer, shown, self.number, self.frame_bytes_max)
         output.note_delivered(message.origin, len(message.raw))
         if not output.is_dirty:
             output.mark()
@@ -115,6 +117,9 @@ def write_return(
 def write_confirms(writer: BytesWriter, number: i64, confirms: Confirms) -> None:
     """Everything `confirms` can answer now: nacks, one ack for all below, single acks above."""
     confirms.is_dirty = False
+    if confirms.commits is not None:
+        write_commits(writer, number, confirms, confirms.commits)
+        return
     for sequence in confirms.collect_nacks():
         write_answer(writer, number, 0x3C0078, sequence, False)
     last: i64 = confirms.collect_multiple()
@@ -122,6 +127,20 @@ def write_confirms(writer: BytesWriter, number: i64, confirms: Confirms) -> None
         write_answer(writer, number, 0x3C0050, last, True)
     for sequence in confirms.collect_singles():
         write_answer(writer, number, 0x3C0050, sequence, False)
+
+
+def write_commits(writer: BytesWriter, number: i64, confirms: Confirms, commits: Commits) -> None:
+    """tx.commit-ok for every commit that has everything; one that has not ends its channel."""
+    for sequence in confirms.collect_nacks():
+        commits.note_refused(sequence)
+    confirms.collect_multiple()
+    confirms.collect_singles()
+    while commits.is_next_done(confirms.base + confirms.head):
+        if not commits.take():
+            commits.failed()
+            return
+        _begin(writer, number, 4, 0x5A0015)
+        writer.append(0xCE)
 
 
 def write_answer(

@@ -18,6 +18,7 @@ from mypy_extensions import i64
 
 from penstock.broker.actor import Line
 from penstock.broker.intake import LaneIntake
+from penstock.broker.queue_paging import NO_PAGING, QueuePaging
 from penstock.flow.strategy import Strategy
 
 DEPTH_BAND_BYTES: Final = 1_048_576
@@ -26,12 +27,15 @@ EMPTY_PARTS: Final = 8
 
 class DepthMark(LaneIntake):
     """depth_bytes: the mark, 0 for none; open_bytes: what is held where the next ration is due;
-    ration_bytes: the last one."""
+    ration_bytes: the last one; page_above: held in memory, above which `paging` is asked at the end
+    of a turn, ALWAYS once the queue has paged; paging: its way out of memory, None in memory."""
 
     __slots__ = (
         "depth_bytes",
         "is_deep",
         "open_bytes",
+        "page_above",
+        "paging",
         "ration_bytes",
         "unacked_bytes",
         "unacked_count",
@@ -45,6 +49,14 @@ class DepthMark(LaneIntake):
         self.ration_bytes: i64 = 0
         self.unacked_count: i64 = 0
         self.unacked_bytes: i64 = 0
+        self.page_above: i64 = NO_PAGING
+        self.paging: QueuePaging | None = None
+
+    def keep_to_target(self) -> None:
+        """Page what is above the target, if there is so much."""
+        held: i64 = self.messages.bytes_ready + self.unacked_bytes
+        if held > self.page_above and self.paging is not None:
+            self.paging.turn_ended(self)
 
     def measure_depth(self) -> None:
         """Close or open the gate for the depth mark."""

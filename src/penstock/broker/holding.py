@@ -268,7 +268,8 @@ class HoldingConnection(Actor):
         """Mark `message` to be answered basic.nack, if that is the action and the channel confirms;
         also one that was held for credit before the alarm."""
         publisher = channel.publisher
-        if publisher is None or publisher.confirms is None:
+        confirms = None if publisher is None else publisher.confirms
+        if confirms is None or confirms.commits is not None:
             return False
         if self._action_for(channel, message) != ACTION_NACK:
             return False

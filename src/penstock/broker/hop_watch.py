@@ -20,12 +20,14 @@ from penstock.flow.watchdog import LOST, STUCK, Watchdog, chain_of, line_for
 from penstock.telemetry.events import ESCAPE, HOP_STUCK
 from penstock.telemetry.recorder import Recorder
 
+STREAMS = ":streams"
+"""Ends the name of the store that has a virtual host's streams."""
 LINES_MAX = 10
 """Lines for the log from one tick: a thousand channels that wait for one queue are one matter."""
 
 
 class HopWatch:
-    """connections, vhosts, stores: the broker's own, by name."""
+    """connections, vhosts, stores, streams: the broker's own, by name."""
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class HopWatch:
         self._recorder = recorder
         self._left: list[Connection] = []
         self.stores: Mapping[str, Actor] = {}
+        self.streams: Mapping[str, Actor] = {}
 
     def tick(self, now_ns: int) -> list[str]:
         """Look at the next WATCHDOG_HOPS hops, or a few more; lines for the log."""
@@ -92,7 +95,7 @@ class HopWatch:
             connection = self._connections.get(owner)
             return None if connection is None else connection.channels.get(int(number))
         if kind == "store":
-            return self.stores.get(name)
+            return self.stores.get(name) or self.streams.get(name.removesuffix(STREAMS))
         if kind == "queue":
             for vhost in self._vhosts.values():
                 for queue in vhost.queues.values():

@@ -1,7 +1,9 @@
 """The methods a channel still has to do, each with the publishes that came before it.
 
-    a method is due  <=>  method.after <= taken
-`arrived` counts publishes as the connection sees them, `taken` as the channel has dealt with them.
+    a method is due  <=>  method.after <= taken  and  nothing is parked
+A basic.get whose message has still to be read from the disk is parked, and what came behind it
+waits with it. `arrived` counts publishes as the connection sees them, `taken` as the channel has
+dealt with them.
 """
 
 from mypy_extensions import i64
@@ -10,15 +12,18 @@ from penstock.protocol.content import Event
 
 
 class Inbox:
-    """Methods in order, taken from a moving head; owner: the channel."""
+    """Methods in order, taken from a moving head; owner: the channel. is_ending: nothing is parked
+    any more, because the channel is about to end."""
 
-    __slots__ = ("arrived", "head", "methods", "taken")
+    __slots__ = ("arrived", "head", "is_ending", "is_parked", "methods", "taken")
 
     def __init__(self) -> None:
         self.methods: list[Event] = []
         self.head: i64 = 0
         self.arrived: i64 = 0
         self.taken: i64 = 0
+        self.is_parked = False
+        self.is_ending = False
 
     def add(self, event: Event) -> None:
         """A method arrives behind everything that has arrived so far."""
@@ -26,7 +31,20 @@ class Inbox:
         self.methods.append(event)
 
     def has_method(self) -> bool:
-        return self.head < len(self.methods)
+        return self.head < len(self.methods) and not self.is_parked
+
+    def put_first(self, event: Event) -> None:
+        """`event`, which was just taken, is tried again when it is not parked any more."""
+        self.methods.insert(int(self.head), event)
+
+    def unpark(self) -> None:
+        """What was parked may be done."""
+        self.is_parked = False
+
+    def end(self) -> None:
+        """All that has arrived is done now."""
+        self.is_ending = True
+        self.is_parked = False
 
     def first(self) -> Event:
         """The oldest method. Raises: IndexError when there is none."""

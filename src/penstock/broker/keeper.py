@@ -2,7 +2,7 @@
 
 A message rests in the queue and may be delivered at once; whoever waits for its confirm is told
 when the disk has it. A message that leaves the queue, however, is settled in the log. Messages that
-are not persistent never get there.
+are not persistent get there only when the queue pages (broker/pager), and nobody waits for those.
 """
 
 from typing import Final
@@ -12,14 +12,12 @@ from mypy_extensions import i64
 from penstock.broker.lane import Lane
 from penstock.broker.queue_keeping import QueueKeeping
 from penstock.broker.store_actor import StoreActor
-from penstock.broker.store_lane import Parcel, StoreLane
+from penstock.broker.store_lane import Parcel, StoreLane, is_persistent
+from penstock.flow.account import Account
 from penstock.protocol.content import Message
-from penstock.protocol.property_lookup import PERSISTENT, delivery_mode
 from penstock.storage.index import QueueIndex
 from penstock.storage.stored import Stored
 
-FLAGS_AT: Final = 19
-HAS_DELIVERY_MODE: Final = 0x10
 FIXED_HEADER_BYTES: Final = 14
 """Of a content header's payload without values: class, weight, body size, flags."""
 
@@ -32,9 +30,22 @@ RabbitMQ's does while it writes its index (flow-semantics 6.8)."""
 class Keeper(QueueKeeping):
     """lane: the queue's hop to `store`; embed_below: messages smaller than this, in bytes of body
     and properties, cost no credit on it (S1, queue_index_embed_msgs_below), 0 for none; held: those
-    that stay in the log until their dead letters have arrived, bounded by the letters' window."""
+    that stay in the log until their dead letters have arrived, bounded by the letters' window;
+    is_lasting: persistent messages come back after a restart, so whoever sent them waits for the
+    disk; is_through: everything goes to the disk as it comes, because a part of the queue is there
+    already, and order on the disk is to be that of the queue; unread: positions of what cannot be
+    read, until somebody gives it up, bounded by the queue's messages."""
 
-    __slots__ = ("embed_below", "held", "index", "lane", "store")
+    __slots__ = (
+        "embed_below",
+        "held",
+        "index",
+        "is_lasting",
+        "is_through",
+        "lane",
+        "store",
+        "unread",
+    )
 
     def __init__(
         self, store: StoreActor, lane: StoreLane, index: QueueIndex, embed_below: int
@@ -44,6 +55,9 @@ class Keeper(QueueKeeping):
         self.index = index
         self.embed_below: i64 = embed_below
         self.held: dict[Message, None] = {}
+        self.unread: list[int] = []
+        self.is_lasting = True
+        self.is_through = False
 
     def has_room(self) -> bool:
         return self.lane.uncharged_bytes < UNCHARGED_BYTES
@@ -55,10 +69,15 @@ class Keeper(QueueKeeping):
         charged: i64 = 0
         bytes_: i64 = 0
         uncharged_bytes: i64 = 0
+        has_fleeting = False
         index: i64 = 0
         while index < count:
             message = messages[index]
-            if is_persistent(message):
+            is_kept = self.is_lasting and is_persistent(message)
+            if not is_kept and self.is_through:
+                is_kept = True
+                has_fleeting = True
+            if is_kept:
                 self._reserve(message)
                 kept.append(message)
                 size: i64 = len(message.raw)
@@ -70,12 +89,15 @@ class Keeper(QueueKeeping):
             else:
                 fleeting.append(message)
             index += 1
-        if fleeting and lane.wants_answers:
+        if kept and not self.is_lasting:
+            if lane.wants_answers:
+                lane.answerable.accepted(kept, len(kept))
+        elif fleeting and lane.wants_answers:
             lane.answerable.accepted(fleeting, len(fleeting))
         if kept:
-            parcel = Parcel(
-                self.lane, lane.origin, lane.answerable if lane.wants_answers else None, kept
-            )
+            is_waiting = lane.wants_answers and self.is_lasting
+            parcel = Parcel(self.lane, lane.origin, lane.answerable if is_waiting else None, kept)
+            parcel.has_fleeting = has_fleeting
             parcel.count = charged
             parcel.bytes = bytes_
             parcel.uncharged_bytes = uncharged_bytes
@@ -95,6 +117,28 @@ class Keeper(QueueKeeping):
         if below == 0 or message.body_bytes >= below:
             return False
         return message.body_bytes + message.header_bytes - FIXED_HEADER_BYTES < below
+
+    def save(self, messages: list[Message]) -> None:
+        """`messages`, which the queue has reserved places for in the log (paged_forms.reserve), are
+        paged: nobody waits for them."""
+        parcel: Parcel | None = None
+        for message in messages:
+            origin = message.origin
+            if parcel is None or parcel.origin is not origin:
+                if parcel is not None:
+                    self.store.offered(parcel)
+                assert isinstance(origin, Account), "what rests in a queue is paid by an account"
+                parcel = Parcel(self.lane, origin, None, [])
+                parcel.has_fleeting = True
+            parcel.messages.append(message)
+            size: i64 = len(message.raw)
+            if self._is_embedded(message):
+                parcel.uncharged_bytes += size
+            else:
+                parcel.count += 1
+                parcel.bytes += size
+        if parcel is not None:
+            self.store.offered(parcel)
 
     def left(self, message: Message) -> None:
         """`message`, which has a place in the log, has left the queue for good."""
@@ -127,17 +171,22 @@ class Keeper(QueueKeeping):
         if last > 0:
             self.store.log.note_delivered(self.index, int(last + 1))
 
+    def cannot_read(self, positions: list[int]) -> None:
+        """What the log has at `positions` is damaged. It goes on to count there, so that every
+        start finds it again, until it is given up."""
+        self.unread.extend(positions)
+
+    def give_up(self) -> None:
+        positions = self.unread
+        self.unread = []
+        for position in positions:
+            run = self.index.find(position)
+            # Unless it was purged meanwhile.
+            if run is not None and run.has(position):
+                self.store.log.settle(self.index, position)
+        if positions:
+            self.store.has_settled()
+
     def ended(self) -> None:
         """The queue is gone, and what it kept with it."""
         self.store.drop(self.lane)
-
-
-def is_persistent(message: Message) -> bool:
-    """Whether the publisher asked for delivery mode 2."""
-    raw = message.raw
-    flags: i64 = i64(raw[FLAGS_AT])
-    if flags & HAS_DELIVERY_MODE == 0:
-        return False
-    if flags == HAS_DELIVERY_MODE:
-        return raw[FLAGS_AT + 2] == PERSISTENT
-    return delivery_mode(raw, FLAGS_AT, int(message.header_bytes) + 7) == PERSISTENT

@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import POLICIES_PER_VHOST
-from penstock.base.policy import EXCHANGES, QUEUES, QUORUM_QUEUES, Policy, policy_from
+from penstock.base.policy import EXCHANGES, QUEUES, QUORUM_QUEUES, STREAMS, Policy, policy_from
 from penstock.broker.patterns import Pattern, compile_pattern
 from penstock.queues.applied import Applied
 from penstock.queues.policy_keys import check_definition
@@ -35,6 +35,7 @@ class Book:
         self.entries: dict[str, Entry] = {}
         self._for_queues: tuple[Entry, ...] = ()
         self._for_quorum_queues: tuple[Entry, ...] = ()
+        self._for_streams: tuple[Entry, ...] = ()
         self._for_exchanges: tuple[Entry, ...] = ()
 
     def put(self, entry: Entry) -> None:
@@ -53,7 +54,9 @@ class Book:
             self.entries.values(), key=lambda one: (-one.policy.priority, one.policy.name)
         )
 
-    def for_queue(self, name: str, is_quorum: bool) -> Policy | None:
+    def for_queue(self, name: str, is_quorum: bool, is_stream: bool) -> Policy | None:
+        if is_stream:
+            return _first(self._for_streams, name)
         return _first(self._for_quorum_queues if is_quorum else self._for_queues, name)
 
     def for_exchange(self, name: str) -> Policy | None:
@@ -65,6 +68,7 @@ class Book:
         self._for_quorum_queues = tuple(
             one for one in ordered if one.policy.apply_to in QUORUM_QUEUES
         )
+        self._for_streams = tuple(one for one in ordered if one.policy.apply_to in STREAMS)
         self._for_exchanges = tuple(one for one in ordered if one.policy.apply_to in EXCHANGES)
 
 
@@ -122,12 +126,17 @@ class Policies:
 
     # -- asking ----------------------------------------------------------------------------------
 
-    def for_queue(self, vhost: str, name: str, is_quorum: bool = False) -> Applied | None:
+    def for_queue(
+        self, vhost: str, name: str, is_quorum: bool = False, is_stream: bool = False
+    ) -> Applied | None:
         """What applies to a queue called `name`, by what it was declared as."""
         policies, operators = self._pair(vhost)
         if not policies.entries and not operators.entries:
             return None
-        return _applied(policies.for_queue(name, is_quorum), operators.for_queue(name, is_quorum))
+        return _applied(
+            policies.for_queue(name, is_quorum, is_stream),
+            operators.for_queue(name, is_quorum, is_stream),
+        )
 
     def for_exchange(self, vhost: str, name: str) -> Applied | None:
         """What applies to an exchange called `name`."""

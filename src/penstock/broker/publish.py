@@ -350,7 +350,7 @@ class Publisher(Answerable):
             self.host.may_resume()
 
     def begin_confirms(self) -> None:
-        """confirm.select: publishes are numbered from 1 from now on."""
+        """confirm.select, tx.select: publishes are numbered from 1 from now on."""
         if self.confirms is None:
             self.confirms = Confirms()
             for lane in self.lanes.values():

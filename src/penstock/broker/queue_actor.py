@@ -18,7 +18,9 @@ from penstock.protocol.content import Message
 from penstock.queues.applied import Applied
 from penstock.queues.choice import Choice
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery
+from penstock.queues.delivery_count import with_delivery_count
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.ruled import RuledMessages
 from penstock.routing.destination import Destination
 
 
@@ -43,11 +45,18 @@ class QueueClient(ConsumerQueue):
     def consumer_changed(self, consumer: Consumer) -> None:
         self.actor.offer(consumer)
 
+    def shown(self, message: Message) -> Message:
+        messages = self.actor.messages
+        if isinstance(messages, RuledMessages) and messages.rules.is_counted:
+            return with_delivery_count(message, messages.deliveries)
+        return message
+
     def settle(self, delivery: Delivery) -> None:
         self.actor.settled(delivery)
 
     def discard(self, delivery: Delivery) -> None:
-        if self.actor.ruling is not None and self.actor.is_alive:
+        # A body that was paged before the queue got a dead-letter exchange is not read for it.
+        if self.actor.ruling is not None and self.actor.is_alive and delivery.message.raw:
             self.actor.ruling.rejected(delivery.message)
         self.actor.settled(delivery)
 
@@ -127,11 +136,12 @@ class QueueActor(DepthMark):
         if pending:
             for lane in pending:
                 self.repay_taken(lane)
+        self.keep_to_target()
         if self.depth_bytes > 0:
             self.measure_depth()
         if len(self.pending) > 0 and self.may_take():
             return True
-        return len(self.ready) > 0 and self.messages.ready_count() > 0
+        return len(self.ready) > 0 and self.messages.at_hand() > 0
 
     def expects_lifetimes(self) -> None:
         if self.rule_desk is not None and not self.messages.is_ruled:
@@ -148,7 +158,7 @@ class QueueActor(DepthMark):
     def pump(self, budget: i64) -> None:
         """Give up to `budget` ready messages to ready consumers, one to each in turn."""
         messages = self.messages
-        left: i64 = messages.ready_count()
+        left: i64 = messages.at_hand()
         if left > budget:
             left = budget
         while left > 0 and self.ready:
@@ -274,12 +284,12 @@ class QueueActor(DepthMark):
         """The first ready message for basic.get; see `messages.position`, `.redelivered`."""
         if self.ruling is not None and not self.ruling.may_get():
             return None
-        if self.messages.ready_count() == 0:
+        if self.messages.at_hand() == 0:
             return None
         message = self.messages.take()
         if self.ruling is not None:
             self.ruling.freed()
-        if self.is_deep:
+        if self.is_deep or self.page_above < 0:
             self.wake()
         return message
 
@@ -339,6 +349,8 @@ class QueueActor(DepthMark):
             for message in self.messages.ready_messages():
                 if message.stored is not None:
                     self.forget(message)
+        if self.paging is not None:
+            self.paging.purging()
         count = self.messages.purge()
         if self.ruling is not None:
             self.ruling.freed()
@@ -370,6 +382,8 @@ class QueueActor(DepthMark):
             consumer.sink.cancelled_by_broker(consumer)
         self.consumers.clear()
         self.exclusive_consumer = None
+        if self.paging is not None:
+            self.paging.ended()
         self.messages.purge()
         if self.keeper is not None and not is_crash:
             # What a queue that has failed had on the disk comes back with it at the next start.

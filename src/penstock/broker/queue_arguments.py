@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.equivalence import type_name
+from penstock.broker.stream_arguments import STREAM
 from penstock.protocol.values import Table, Value
 from penstock.queues.rules import OVERFLOW_NAMES
 from penstock.queues.rules_of import QUORUM
@@ -21,7 +22,7 @@ OVERFLOWS = OVERFLOW_NAMES
 STRATEGIES = ("at-most-once", "at-least-once")
 VERSIONS = (1, 2)
 MODES = ("default", "lazy")
-TYPES = ("classic", QUORUM)
+TYPES = ("classic", QUORUM, STREAM)
 LOCATORS = ("client-local", "balanced")
 
 
@@ -144,8 +145,7 @@ CONSUMER_CHECKS: dict[str, Check] = {"x-priority": _any_integer}
 
 OF_STREAMS = ("x-max-age", "x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes")
 OF_STREAM_CONSUMERS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
-"""Arguments of a kind of queue that is not here, which RabbitMQ (3.13) refuses for any other kind,
-where they would mean something. Elsewhere they are taken and kept, as everything unknown."""
+"""Arguments of streams, which RabbitMQ (3.13) refuses for any other kind of queue."""
 
 
 def check_queue(name: str, vhost: str, table: Table) -> None:
@@ -160,7 +160,8 @@ def check_queue(name: str, vhost: str, table: Table) -> None:
             10,
         )
     _check(QUEUE_CHECKS, name, vhost, table, 50, 10)
-    _refuse(OF_STREAMS, name, vhost, table, 50, 10)
+    if table.get("x-queue-type") != STREAM:
+        _refuse(OF_STREAMS, name, vhost, table, 50, 10)
 
 
 def check_exchange(name: str, vhost: str, table: Table) -> None:

@@ -34,6 +34,9 @@ class QueueKeeping:
         """The letter has arrived: `message` leaves the log."""
         raise NotImplementedError
 
+    def give_up(self) -> None:
+        """Somebody has decided to go on without the messages that cannot be read."""
+
     def ended(self) -> None:
         """The queue is gone."""
         raise NotImplementedError

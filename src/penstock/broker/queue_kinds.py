@@ -3,6 +3,8 @@
     classic   one copy; any properties
     quorum    taken with one replica, on this node: it has to be durable, shared and named by the
               client, and gives a message up after QUORUM_DELIVERY_LIMIT redeliveries
+    stream    a log that many read, each from a place of its own; durable, shared and named by the
+              client too, see broker/stream_actor
 
 Codes and texts are those of RabbitMQ's rabbit_quorum_queue; the limit is that of RabbitMQ 4.
 """
@@ -12,6 +14,7 @@ from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.log import Log
+from penstock.broker.stream_arguments import STREAM, check_stream
 from penstock.queues.rules_of import QUORUM, QUORUM_DELIVERY_LIMIT
 
 TYPE_KEY: Final = "x-queue-type"
@@ -23,13 +26,30 @@ def is_quorum(table: Mapping[str, object]) -> bool:
     return table.get(TYPE_KEY) == QUORUM
 
 
+def is_stream(table: Mapping[str, object]) -> bool:
+    """Whether a queue with these arguments is declared as a stream."""
+    return table.get(TYPE_KEY) == STREAM
+
+
+def type_of(table: Mapping[str, object]) -> str:
+    """The type of a queue with these arguments, as x-queue-type has it."""
+    if is_stream(table):
+        return STREAM
+    return QUORUM if is_quorum(table) else "classic"
+
+
 def type_in_words(table: Mapping[str, object]) -> str:
     """What the type makes of a queue, for listings; "" for a classic one."""
+    if is_stream(table):
+        return STREAM
     return "quorum (1 replica)" if is_quorum(table) else ""
 
 
 def check_type(name: str, vhost: str, table: Mapping[str, object]) -> None:
     """Raise ChannelFault 406 for a name or an argument that queues of this type do not have."""
+    if is_stream(table):
+        check_stream(name, vhost, table)
+        return
     if not is_quorum(table):
         return
     if name == "":
@@ -51,7 +71,7 @@ def check_properties(
     table: Mapping[str, object],
 ) -> None:
     """Raise ChannelFault 406 for a new queue with a property that this type does not have."""
-    if not is_quorum(table):
+    if not is_quorum(table) and not is_stream(table):
         return
     for has_it, word in (
         (auto_delete, "auto-delete"),

@@ -40,9 +40,10 @@ class LetterSink(DropSink):
 class QueueRuling(DropSink):
     """Nominal base. rules: in force; drops: messages given up by rules.REASON_*; dead_letters: who
     gets what is dropped for the reasons of RabbitMQ, None for nobody; is_paused: consumers are
-    given nothing; is_full: the queue takes nothing (overflow backpressure)."""
+    given nothing; is_full: the queue takes nothing (overflow backpressure); lost_count: messages
+    that could not be read, for which it was paused, 0 once somebody has resumed it."""
 
-    __slots__ = ("dead_letters", "drops", "is_full", "is_paused", "rules")
+    __slots__ = ("dead_letters", "drops", "is_full", "is_paused", "lost_count", "rules")
 
     def __init__(self) -> None:
         self.rules = QueueRules()
@@ -50,6 +51,7 @@ class QueueRuling(DropSink):
         self.dead_letters: LetterSink | None = None
         self.is_paused = False
         self.is_full = False
+        self.lost_count = 0
 
     def rejected(self, message: Message) -> None:
         """A consumer has rejected `message` for good; its cause is repaid by whoever forgets it."""

@@ -25,6 +25,7 @@ from penstock.broker.catalogue_rows import (
     VhostRow,
     arguments_table,
 )
+from penstock.broker.delay_store import STORE_PREFIX, DelayStore
 from penstock.broker.entry_limits import COMPONENT as VHOST_LIMITS
 from penstock.broker.entry_limits import USER, USER_COMPONENT, VHOST
 from penstock.broker.policies import COMPONENT as OPERATOR_POLICY
@@ -138,6 +139,14 @@ def _exchange(broker: Broker, row: ExchangeRow, done: Restored) -> None:
 
 def _queue(broker: Broker, row: QueueRow, done: Restored) -> None:
     vhost = _home(broker, row.vhost, done)
+    store = vhost.queues.get(row.name)
+    if isinstance(store, DelayStore):
+        # It came with its exchange.
+        store.queue_id = row.queue_id
+        return
+    if row.name.startswith(STORE_PREFIX):
+        done.notes.append(f"'{row.name}' is kept, but not its exchange; its messages are dropped")
+        return
     actor = broker.make_queue(
         vhost, row.name, True, row.is_auto_delete, "", arguments_table(row.arguments)
     )

@@ -8,9 +8,10 @@ from penstock.broker.letter_address import address_letters
 from penstock.broker.letter_desk import LetterDesk
 from penstock.broker.policies import Policies
 from penstock.broker.queue_actor import QueueActor
-from penstock.broker.queue_kinds import is_quorum
+from penstock.broker.queue_kinds import is_quorum, is_stream
 from penstock.broker.queue_ruling import RuleDesk
 from penstock.broker.ruling import Ruling
+from penstock.broker.stream_actor import StreamActor
 from penstock.broker.vhost import REPLY_PREFIX, VirtualHost
 from penstock.flow.due import DueLine
 from penstock.queues.applied import Applied
@@ -56,6 +57,8 @@ class RuleBook(RuleDesk):
         node's defaults ask for."""
         actor.rule_desk = self
         actor.applied = self._policies_of(actor)
+        if isinstance(actor, StreamActor):
+            return
         rules = self.rules_of(actor)
         if rules.is_single_active:
             actor.choice = Choice(True)
@@ -77,14 +80,18 @@ class RuleBook(RuleDesk):
         if applied == actor.applied:
             return False
         actor.applied = applied
-        self.apply(actor, self.rules_of(actor))
+        if isinstance(actor, StreamActor):
+            actor.keep_as_said()
+        else:
+            self.apply(actor, self.rules_of(actor))
         return True
 
     def _policies_of(self, actor: QueueActor) -> Applied | None:
         # Replies to one consumer are no queue to RabbitMQ's policies.
         if actor.name.startswith(REPLY_PREFIX):
             return None
-        applied = self.policies.for_queue(actor.vhost, actor.name, is_quorum(actor.arguments))
+        said = actor.arguments
+        applied = self.policies.for_queue(actor.vhost, actor.name, is_quorum(said), is_stream(said))
         if applied is not None and ALARM_ACTION in applied.definition:
             self.vhosts[actor.vhost].has_alarm_actions = True
         return applied
@@ -127,11 +134,14 @@ class RuleBook(RuleDesk):
         self.unused_count += 1
         self.vhosts[receiver.vhost].remove_queue(receiver)
 
-    def pause(self, actor: QueueActor, is_paused: bool) -> None:
+    def pause(self, actor: QueueActor, is_paused: bool) -> Ruling | None:
         """Consumers of `actor` are given nothing until it is resumed, and basic.get finds it empty;
-        publishes are taken as ever."""
-        if is_paused or actor.ruling is not None:
-            self._ruling(actor).pause(is_paused)
+        publishes are taken as ever. Returns its ruling, None for one that never had any."""
+        if not is_paused and actor.ruling is None:
+            return None
+        ruling = self._ruling(actor)
+        ruling.pause(is_paused)
+        return ruling
 
 
 def _overflow(name: str) -> int:

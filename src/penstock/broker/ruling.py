@@ -82,7 +82,11 @@ class Ruling(RuledIntake):
         now_ns = actor.line.clock.monotonic_ns()
         self.rules = rules
         records = self.records
-        if rules.keeps_records() or self.is_keeping:
+        is_keeping = rules.keeps_records() or self.is_keeping
+        if is_keeping and records is None and not self._may_keep_records():
+            # They begin when what is on the disk has been read; until then nothing is given up.
+            pass
+        elif is_keeping:
             if records is None:
                 records = self.make_records()
                 records.adopt(actor.messages, now_ns)
@@ -103,6 +107,10 @@ class Ruling(RuledIntake):
             self.used()
         actor.wake()
 
+    def _may_keep_records(self) -> bool:
+        paging = self.actor.paging
+        return paging is None or paging.may_keep_records()
+
     def make_records(self) -> RuledMessages:
         """The messages of a queue that begins to need records."""
         if self.rules.is_deduplicated:
@@ -119,6 +127,10 @@ class Ruling(RuledIntake):
     def pause(self, is_paused: bool) -> None:
         """Stop or go on giving messages away; publishes are taken either way."""
         self.is_paused = is_paused
+        if not is_paused and self.lost_count > 0:
+            self.lost_count = 0
+            if self.actor.keeper is not None:
+                self.actor.keeper.give_up()
         self.actor.wake()
 
     # -- the turn --------------------------------------------------------------------------------
@@ -152,13 +164,14 @@ class Ruling(RuledIntake):
         if is_taking:
             for lane in pending:
                 actor.repay_taken(lane)
+        actor.keep_to_target()
         if actor.depth_bytes > 0:
             actor.measure_depth()
         self.measure_full()
         self._arm()
         if has_more or (len(actor.pending) > 0 and not self.is_full and actor.may_take()):
             return True
-        if self.is_paused or not actor.ready or actor.messages.ready_count() == 0:
+        if self.is_paused or not actor.ready or actor.messages.at_hand() == 0:
             return False
         # A dead head that the dead letters have no room for waits until they wake the queue.
         return self.records is None or self.records.find_live(self.now_ns, 0)
@@ -210,6 +223,9 @@ class Ruling(RuledIntake):
         actor = self.actor
         left: i64 = DROPS_PER_TURN
         while rules.is_over(actor.messages.ready_count(), self.body_bytes()):
+            if actor.messages.at_hand() == 0:
+                # The first message is being read from the disk, and wakes the queue.
+                return False
             if actor.ready and not self.is_paused:
                 before: i64 = actor.messages.ready_count()
                 self._pump(1)

@@ -14,12 +14,14 @@ credit. Any other failure is the last thing this store does: nothing is confirme
 from errno import EDQUOT, ENOSPC
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.broker.actor import BLOCKED, IDLE, WAITING, Actor, Line
 from penstock.broker.disk import Disk, JobClient
 from penstock.broker.store_lane import Parcel, StoreLane
+from penstock.broker.store_owner import StoreOwner
 from penstock.broker.sync_times import SyncTimes
+from penstock.broker.syncing import Syncing
 from penstock.flow.due import Due, DueLine
 from penstock.flow.strategy import Strategy
 from penstock.storage.batch import Batch
@@ -31,38 +33,12 @@ from penstock.storage.log import MessageLog
 
 BATCH_BYTES: Final = 4_194_304
 """A batch that has this much is full, unless a single message has more."""
+ACKS_EVERY: Final = 8
+"""Batches of which one takes the acknowledgements along: they cost a write of their own."""
 FLUSH_NS: Final = 1_000_000_000
-"""Acknowledgements reach the disk after this long, when nothing else takes them along."""
+"""Acknowledgements reach the disk after this long, when no batch has taken them along."""
 RETRY_NS: Final = 250_000_000
 NS_PER_MS: Final = 1_000_000
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class StoreOwner:
-    """Who hears what the store's disk does. Nominal base; the broker's keeps the alarm."""
-
-    __slots__ = ()
-
-    def hand_over(self) -> int:
-        """What queues need beside their messages goes to the disk before the batch that is about to
-        be submitted; a mark for `has`."""
-        raise NotImplementedError
-
-    def has(self, mark: int) -> bool:
-        """Whether the disk has all that `hand_over` meant when it gave `mark`."""
-        raise NotImplementedError
-
-    def store_failed(self, store: "StoreActor", error: OSError) -> None:
-        """Nothing more is written."""
-        raise NotImplementedError
-
-    def disk_full(self, store: "StoreActor", error: OSError) -> None:
-        """A batch waits for room."""
-        raise NotImplementedError
-
-    def disk_has_room(self, store: "StoreActor") -> None:
-        """The batch that waited is on the disk."""
-        raise NotImplementedError
 
 
 class Flush(Due):
@@ -127,15 +103,17 @@ class StoreClient(JobClient):
 
 class StoreActor(Actor):
     """name: of its virtual host; lanes: of all queues with a place in it; pending: those with
-    parcels; open: parcels in the batch that is being made; batch: what is under way, with its
-    parcels; mark: what the catalogue has to have before they are answered; withheld: parcels of
-    batches that are on the disk, for whose queues it has not; is_full: the batch waits for room on
-    the disk; is_failed: nothing is written any more; batch_bytes: of the batch under way;
-    synced_count: messages that were ever made safe."""
+    parcels; readers: queues that wait for the next batch to read what is in it; open: parcels in
+    the batch that is being made; batch: what is under way, with its parcels; mark: what the
+    catalogue has to have before they are answered; withheld: parcels of batches that are on the
+    disk, for whose queues it has not; is_full: the batch waits for room on the disk; is_failed:
+    nothing is written any more; batch_bytes: of the batch under way; synced_count: messages that
+    were ever made safe."""
 
     __slots__ = (
         "batch",
         "batch_bytes",
+        "batch_count",
         "client",
         "compactor",
         "disk",
@@ -151,10 +129,12 @@ class StoreActor(Actor):
         "open",
         "owner",
         "pending",
+        "readers",
         "recheck",
         "strategy",
         "sync_times",
         "synced_count",
+        "syncing",
         "under_way",
         "withheld",
     )
@@ -179,8 +159,10 @@ class StoreActor(Actor):
         self.client = StoreClient(self)
         self.compactor = Compactor(log)
         self.flush = Flush(self)
+        self.syncing = Syncing(log, self.flush, dues)
         self.lanes: list[StoreLane] = []
         self.pending: list[StoreLane] = []
+        self.readers: dict[Actor, None] = {}
         self.open: list[Parcel] = []
         self.batch: Batch | None = None
         self.under_way: list[Parcel] = []
@@ -192,6 +174,7 @@ class StoreActor(Actor):
         self.is_full = False
         self.synced_count: i64 = 0
         self.batch_bytes: i64 = 0
+        self.batch_count: i64 = 0
         self.sync_times = SyncTimes()
 
     # -- queues ----------------------------------------------------------------------------------
@@ -259,33 +242,48 @@ class StoreActor(Actor):
                 lane.is_listed = False
             left -= len(parcel.messages)
             if lane.is_wanted:
-                log = self.log
-                index = lane.index
-                for message in parcel.messages:
-                    log.append(index, message, now_ms)
+                parcel.append_to(self.log, int(now_ms))
             self.open.append(parcel)
 
     def _send(self) -> None:
         """Let the disk have the batch, if it is its time."""
         if self.batch is not None or not (self.open or self.is_flush_due):
             return
+        self.batch_count += 1
+        takes_acks = self.is_flush_due or self.batch_count % ACKS_EVERY == 0
         self.is_flush_due = False
-        self.dues.take_off(self.flush)
         self.batch_bytes = self.log.open_bytes()
-        batch = self.log.take_batch(len(self.open) > 0)
+        must_sync = len(self.open) > 0 and self.syncing.is_prompt
+        batch = self.log.take_batch(must_sync, takes_acks)
         parcels = self.open
         self.open = []
         if batch is None:
             self._answer(parcels)
+            self._compact()
             return
         self.batch = batch
         self.under_way = parcels
         self.mark = self.owner.hand_over()
+        self.owner.will_write(int(self.batch_bytes))
         self.sync_times.began_ns = self.line.clock.monotonic_ns()
+        self.syncing.submitted(batch, self.sync_times.began_ns)
         self.disk.submit(batch, self.client)
+        self._let_readers_look()
+
+    def _let_readers_look(self) -> None:
+        """What they wait for may be where it can be read by now."""
+        readers = self.readers
+        self.readers = {}
+        for queue in readers:
+            queue.wake()
 
     def last_batch(self) -> Batch:
         """Everything that is still here, at a clean stop, when no batch is under way."""
+        self.take_all()
+        return self.log.take_last_batch()
+
+    def take_all(self) -> None:
+        """Everything that waits goes into the open batch, when none is under way."""
         assert self.batch is None, "the disk has done everything"
         while self.pending:
             lane = self.pending.pop()
@@ -294,10 +292,8 @@ class StoreActor(Actor):
             if lane.is_wanted:
                 now_ms = self.line.clock.wall_ns() // NS_PER_MS
                 for parcel in lane.items:
-                    for message in parcel.messages:
-                        self.log.append(lane.index, message, now_ms)
+                    parcel.append_to(self.log, int(now_ms))
             lane.items = []
-        return self.log.take_last_batch()
 
     def parcels(self) -> list[Parcel]:
         """Everything that was offered and is not answered yet, for whoever counts it."""
@@ -309,7 +305,7 @@ class StoreActor(Actor):
     # -- the disk --------------------------------------------------------------------------------
 
     def batch_done(self, batch: Batch) -> None:
-        """The batch that was under way is on the disk: everything in it is safe."""
+        """The batch that was under way is on the disk, as safe as the store's mode makes it."""
         assert self.batch is batch, "one batch is under way at a time"
         parcels = self.under_way
         self.batch = None
@@ -319,7 +315,8 @@ class StoreActor(Actor):
         self.log.done(batch)
         if self.is_full:
             self.is_full = False
-            self.owner.disk_has_room(self)
+            self.owner.disk_has_room(self.name)
+            self._let_readers_look()
         if self.withheld or not self.owner.has(int(self.mark)):
             self.withheld.extend(parcels)
             self.answer_withheld()
@@ -331,11 +328,13 @@ class StoreActor(Actor):
     def _compact(self) -> None:
         """Have the next slice of a mostly dead segment read, one at a time; and see that a batch
         makes safe what was copied."""
-        job = self.compactor.plan()
+        job = self.compactor.plan_at(self.line.clock.monotonic_ns())
         if job is not None:
             self.disk.submit(job, self.client)
-        elif self.log.has_work():
+        elif self.log.wants_sync or self.log.dead:
             self.is_flush_due = True
+        elif self.log.has_work() or self.compactor.wants_look:
+            self.has_settled()
 
     def copy_done(self, job: CopyJob, error: OSError | None) -> None:
         """A slice was read: it goes with the next batch. What cannot be read is left alone."""
@@ -363,6 +362,9 @@ class StoreActor(Actor):
             if parcel.answerable is not None:
                 parcel.answerable.accepted(parcel.messages, count)
             lane.waiting_count -= 1
+            if lane.is_pass_waiting and not lane.is_closed:
+                lane.is_pass_waiting = False
+                lane.queue.wake()
             if lane.waiting_count == 0 and not lane.is_wanted:
                 self.lanes.remove(lane)
 
@@ -371,13 +373,13 @@ class StoreActor(Actor):
         if not isinstance(error, SyncFailed) and error.errno in (ENOSPC, EDQUOT):
             if not self.is_full:
                 self.is_full = True
-                self.owner.disk_full(self, error)
+                self.owner.disk_full(self.name, error)
             retry = Retry(self, batch)
             self.dues.put(retry, self.line.clock.monotonic_ns() + RETRY_NS)
             return
         if not self.is_failed:
             self.is_failed = True
-            self.owner.store_failed(self, error)
+            self.owner.store_failed(self.name, error)
 
     def rest_state(self) -> int:
         """Waiting for the disk while a batch is under way."""

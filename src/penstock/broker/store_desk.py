@@ -10,10 +10,14 @@ from penstock.broker.catalogue import NOTHING_KEPT, Catalogue
 from penstock.broker.disk import Disk
 from penstock.broker.keeper import Keeper
 from penstock.broker.log import Log
+from penstock.broker.paging_desk import PagingDesk
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.scheduler import Scheduler
-from penstock.broker.store_actor import StoreActor, StoreOwner
+from penstock.broker.store_actor import StoreActor
+from penstock.broker.store_owner import StoreOwner
+from penstock.broker.syncing import SYNC_ALWAYS
 from penstock.broker.vhost import QueueKeepers
+from penstock.broker.write_meter import WriteMeter
 from penstock.flow.account import Account
 from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
@@ -39,7 +43,10 @@ class Keepers(QueueKeepers):
 class StoreDesk(StoreOwner):
     """stores: by virtual host, none for a broker in memory; catalogue: what queues need beside
     their messages; opener: opens the store of a new virtual host, None in memory; failure: why
-    nothing is confirmed any more, "" while it is."""
+    nothing is confirmed any more, "" while it is; meter: what is written between two looks at the
+    disk; sync_rule: of every store; scratch: stores of transient logs, by virtual host, made by
+    scratch_opener when a queue that is not durable pages for the first time; by_name: all stores;
+    paging: who pages, None for nobody."""
 
     def __init__(
         self,
@@ -51,16 +58,22 @@ class StoreDesk(StoreOwner):
         embed_below: Callable[[], int],
     ) -> None:
         self.stores: dict[str, StoreActor] = {}
+        self.scratch: dict[str, StoreActor] = {}
+        self.by_name: dict[str, StoreActor] = {}
+        self.paging: PagingDesk | None = None
+        self.scratch_opener: Callable[[str], None] | None = None
         self.keepers = Keepers(self)
         self.failure = ""
         self.catalogue: Catalogue = NOTHING_KEPT
         self.opener: Callable[[str], None] | None = None
+        self.sync_rule = SYNC_ALWAYS
         self._scheduler = scheduler
         self._strategy = strategy
         self._dues = dues
         self._alarms = alarms
         self._log = log
         self._embed_below = embed_below
+        self.meter = WriteMeter(dues, scheduler.clock)
 
     def vhost_made(self, name: str) -> None:
         """A new virtual host gets its store before anybody can open it."""
@@ -71,8 +84,26 @@ class StoreDesk(StoreOwner):
 
     def open(self, vhost: str, log: MessageLog, disk: Disk) -> StoreActor:
         """`vhost` keeps its durable queues' messages in `log` from now on."""
-        store = StoreActor(vhost, log, disk, self._dues, self._strategy(), self, self._scheduler)
+        store = self._made(vhost, log, disk)
+        store.syncing.follow(self.sync_rule)
         self.stores[vhost] = store
+        return store
+
+    def open_scratch(self, vhost: str, log: MessageLog, disk: Disk) -> StoreActor:
+        """What `vhost` pages and does not keep goes to `log`."""
+        store = self._made(f"{vhost}/transient", log, disk)
+        self.scratch[vhost] = store
+        return store
+
+    def scratch_of(self, vhost: str) -> StoreActor | None:
+        """The store of the transient log of `vhost`, made if there is none; None in memory."""
+        if vhost not in self.scratch and vhost in self.stores and self.scratch_opener is not None:
+            self.scratch_opener(vhost)
+        return self.scratch.get(vhost)
+
+    def _made(self, name: str, log: MessageLog, disk: Disk) -> StoreActor:
+        store = StoreActor(name, log, disk, self._dues, self._strategy(), self, self._scheduler)
+        self.by_name[name] = store
         # It raises the disk alarm by itself, beside the node that measures free space.
         self._alarms.node_up(store.identity, ())
         self._scheduler.recorder.record(ACTOR_UP, store.identity, "", "", 0)
@@ -83,11 +114,15 @@ class StoreDesk(StoreOwner):
         store = self.stores.get(actor.vhost)
         if store is not None and actor.queue_id > 0:
             self.keep(store, actor, store.log.open_queue(actor.queue_id))
+        elif store is not None and self.paging is not None:
+            self.paging.adopt(actor)
 
     def keep(self, store: StoreActor, actor: QueueActor, index: QueueIndex) -> None:
         """The persistent messages of `actor` go to `store`, under `index`."""
         lane = store.join(actor, index)
         actor.keeper = Keeper(store, lane, index, self._embed_below())
+        if self.paging is not None:
+            self.paging.adopt(actor)
 
     def hand_over(self) -> int:
         return self.catalogue.hand_over()
@@ -95,26 +130,29 @@ class StoreDesk(StoreOwner):
     def has(self, mark: int) -> bool:
         return self.catalogue.has(mark)
 
+    def will_write(self, size_bytes: int) -> None:
+        self.meter.will_write(size_bytes)
+
     # -- what the disk does ----------------------------------------------------------------------
 
-    def store_failed(self, store: StoreActor, error: OSError) -> None:
+    def store_failed(self, name: str, error: OSError) -> None:
         text = (
-            f"the message store of vhost '{store.name}' cannot write any more: {error}; nothing "
+            f"the message store of vhost '{name}' cannot write any more: {error}; nothing "
             "is confirmed from now on and the broker stops. What was confirmed is on the disk; "
             "look at the disk (dmesg) before the next start"
         )
         self.failure = text
         self._log.error(text, error)
-        self._alarms.set(DISK, text, node=store.identity)
+        self._alarms.set(DISK, text, node="store:" + name)
 
-    def disk_full(self, store: StoreActor, error: OSError) -> None:
-        text = f"the disk of vhost '{store.name}' is full: {error}; a batch waits for room"
+    def disk_full(self, name: str, error: OSError) -> None:
+        text = f"the disk of vhost '{name}' is full: {error}; a batch waits for room"
         self._log.warning(text)
-        self._alarms.set(DISK, text, node=store.identity)
+        self._alarms.set(DISK, text, node="store:" + name)
 
-    def disk_has_room(self, store: StoreActor) -> None:
-        self._log.info(f"the disk of vhost '{store.name}' has room again")
-        self._alarms.clear(DISK, node=store.identity)
+    def disk_has_room(self, name: str) -> None:
+        self._log.info(f"the disk of vhost '{name}' has room again")
+        self._alarms.clear(DISK, node="store:" + name)
 
 
 def bring_back(

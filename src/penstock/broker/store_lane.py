@@ -1,5 +1,7 @@
 """The hop from a queue to the store, and the parcels on it: what one turn took from one sender."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.broker.actor import Actor
@@ -8,11 +10,17 @@ from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
 from penstock.protocol.content import Message
+from penstock.protocol.property_lookup import PERSISTENT, delivery_mode
 from penstock.storage.index import QueueIndex
+from penstock.storage.log import MessageLog
+
+FLAGS_AT: Final = 19
+HAS_DELIVERY_MODE: Final = 0x10
 
 
 class Parcel:
-    """Persistent messages of one sender on their way to the disk. answerable: who is told when they
+    """Messages of one sender on their way to the disk. has_fleeting: there are some among them that
+    are not persistent and only leave memory; answerable: who is told when they
     are safe, None for nobody; count, bytes: what was charged on the hop; uncharged_bytes: of those
     that were not, because they are embedded."""
 
@@ -20,6 +28,7 @@ class Parcel:
         "answerable",
         "bytes",
         "count",
+        "has_fleeting",
         "lane",
         "messages",
         "origin",
@@ -40,16 +49,29 @@ class Parcel:
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.uncharged_bytes: i64 = 0
+        self.has_fleeting = False
+
+    def append_to(self, log: MessageLog, now_ms: int) -> None:
+        """Put them into the open batch of `log`. now_ms: wall clock."""
+        index = self.lane.index
+        if not self.has_fleeting:
+            for message in self.messages:
+                log.append(index, message, now_ms)
+            return
+        for message in self.messages:
+            log.append(index, message, now_ms, is_persistent(message))
 
 
 class StoreLane(Hop):
     """items: parcels the store has not taken, oldest first; index: the queue's in the log;
-    is_wanted: the queue still exists; waiting_count: parcels that were not answered yet;
+    is_wanted: the queue still exists; is_pass_waiting: it would have more paged, and is woken when
+    there is credit for it; waiting_count: parcels that were not answered yet;
     uncharged_bytes: of the parcels in `items`."""
 
     __slots__ = (
         "index",
         "is_listed",
+        "is_pass_waiting",
         "is_wanted",
         "items",
         "queue",
@@ -64,5 +86,17 @@ class StoreLane(Hop):
         self.index = index
         self.items: list[Parcel] = []
         self.is_listed = False
+        self.is_pass_waiting = False
         self.is_wanted = True
         self.waiting_count: i64 = 0
+
+
+def is_persistent(message: Message) -> bool:
+    """Whether the publisher asked for delivery mode 2."""
+    raw = message.raw
+    flags: i64 = i64(raw[FLAGS_AT])
+    if flags & HAS_DELIVERY_MODE == 0:
+        return False
+    if flags == HAS_DELIVERY_MODE:
+        return raw[FLAGS_AT + 2] == PERSISTENT
+    return delivery_mode(raw, FLAGS_AT, int(message.header_bytes) + 7) == PERSISTENT

@@ -60,6 +60,9 @@ class ChannelVerbs(Verbs):
                 raise ConnectionFault(504, "second 'channel.open' seen", 20, 10)
             raise ConnectionFault(503, "unimplemented method", method.CLASS_ID, method.METHOD_ID)
         answer = handler(self, channel, method)
+        if channel.inbox.is_parked:
+            channel.inbox.put_first(event)
+            return
         if answer is not None:
             channel.output.writer.write(method_frame(int(channel.number), answer))
         channel.output.mark()

@@ -114,7 +114,11 @@ class VirtualHost:
         Raises: ChannelFault 406 while it cannot be kept."""
         self.catalogue.exchange_added(self.name, exchange)
         if self.exchange_desk is not None:
-            self.exchange_desk.exchange_made(self, exchange)
+            try:
+                self.exchange_desk.exchange_made(self, exchange)
+            except ChannelFault as fault:
+                self.catalogue.exchange_removed(self.name, exchange)
+                raise ChannelFault(fault.code, fault.text, 40, 10) from fault
         self.router.add_exchange(exchange)
 
     def remove_exchange(self, exchange: Exchange) -> None:
@@ -214,6 +218,8 @@ class VirtualHost:
         """A queue that belongs to an exchange: nobody can publish to it by its name."""
         self.queues[actor.name] = actor
         self.hidden_count += 1
+        if self.keepers is not None:
+            self.keepers.queue_made(actor)
 
     def remove_owned(self, owner: str) -> None:
         """A connection is gone, and its exclusive queues with it."""

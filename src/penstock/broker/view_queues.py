@@ -10,6 +10,7 @@ from penstock.broker.actor import Actor
 from penstock.broker.broker import Broker
 from penstock.broker.delay_store import DelayStore
 from penstock.broker.deliver import ChannelSink
+from penstock.broker.paged_view import note_paged
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.ruling_view import note_limit, note_ruling
 from penstock.broker.view_loads import queue_loads
@@ -99,6 +100,7 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     }
     queue_loads(queue, numbers)
     labels = {"vhost": queue.vhost}
+    note_paged(queue, numbers, labels)
     if queue.ruling is not None:
         note_ruling(queue.ruling, numbers, labels)
         note_limit(queue.ruling.rules, queue.applied, labels)

@@ -11,6 +11,7 @@ from penstock.broker.view_loads import output_loads
 from penstock.broker.view_memory import PARTS_MAX, ViewMemory, connection_stamp, queue_stamp
 from penstock.broker.view_queues import blocked, queue_and_consumers, times
 from penstock.broker.view_store import store_snapshot
+from penstock.broker.view_streams import stream_store_snapshot
 from penstock.broker.view_sums import PageSums, Sum, is_of_connection
 from penstock.flow.account import Account
 from penstock.flow.hop import Hop
@@ -59,8 +60,10 @@ def snapshot_steps(
                 yield from _remembered_queue(broker, queue, memory)
             elif queue.is_alive:
                 yield from queue_and_consumers(broker, queue)
-    for store in list(broker.stores.stores.values()):
+    for store in list(broker.stores.by_name.values()):
         yield store_snapshot(broker, store)
+    for streams in list(broker.streams.stores.values()):
+        yield stream_store_snapshot(broker, streams)
     for source in list(broker.alarms):
         yield _alarm(broker, source)
     for meter in broker.rates.meters():
@@ -183,7 +186,7 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
         publisher = channel.publisher
         if publisher is not None:
             published += int(publisher.publish_count)
-            if publisher.confirms is not None:
+            if publisher.confirms is not None and publisher.confirms.commits is None:
                 confirmed += int(publisher.confirms.base + publisher.confirms.head - 1)
     labels = {"peer": connection.name}
     if negotiator is not None and negotiator.session is not None:
@@ -266,7 +269,8 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
             _credit(numbers, lane)
     state = "flow" if channel.is_stalled else channel.gate.state(now_ns)
     labels: dict[str, str] = {}
-    if publisher is not None and publisher.confirms is not None:
+    confirms = None if publisher is None else publisher.confirms
+    if confirms is not None and confirms.commits is None:
         labels[CONFIRMS] = "yes"
     if broker.profile.is_parking:
         labels[PARKS] = "yes"

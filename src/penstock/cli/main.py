@@ -21,6 +21,8 @@ COMMANDS: Final = {
     "limits": "penstock.cli.limits:limits",
     "policies": "penstock.cli.policies:policies",
     "definitions": "penstock.cli.definitions:definitions",
+    "store": "penstock.cli.store:store",
+    "status": "penstock.cli.status:status",
     "record": "penstock.cli.record:record",
     "replay": "penstock.cli.replay:replay",
     "perf": "penstock.perf.main:command",

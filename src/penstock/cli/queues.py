@@ -3,6 +3,7 @@ up; pausing and resuming one."""
 
 import click
 import msgspec
+from rich.console import Console
 
 from penstock.cli.flow import asking, limited
 from penstock.cli.tables import Cell, Column, console, more, say, show, table
@@ -27,8 +28,10 @@ def queues(
     """List queues: what is ready and unanswered, rates, rules in force, and what was dropped.
 
     IN and OUT are messages a second over the last ten seconds; BYTES what ready and unanswered
-    messages take in memory. DROPPED counts by reason since the queue was declared; DEAD LETTERS
-    what of it went to the dead-letter exchange, what was lost on the way, and what waits.
+    messages take in memory; ON DISK those of the ready ones whose bodies are not. DROPPED counts by
+    reason since the queue was declared; DEAD LETTERS what of it went to the dead-letter exchange,
+    what was lost on the way, and what waits. Exchanges that drop duplicates are named below, with
+    how many they dropped.
     """
     if context.invoked_subcommand is not None:
         return
@@ -74,6 +77,7 @@ def _show_queues(answer: dict[str, object]) -> None:
     screen = console()
     if not rows:
         say(screen, "no queues")
+        _say_duplicates(screen, answer)
         return
     columns = (
         Column("QUEUE", is_name=True),
@@ -81,6 +85,7 @@ def _show_queues(answer: dict[str, object]) -> None:
         Column("READY", is_number=True),
         Column("UNACKED", is_number=True),
         Column("BYTES", is_number=True),
+        *_disk_column(rows),
         Column("CONSUMERS", is_number=True),
         Column("IN/S", is_number=True),
         Column("OUT/S", is_number=True),
@@ -89,15 +94,40 @@ def _show_queues(answer: dict[str, object]) -> None:
         Column("DROPPED", is_prose=True),
         Column("DEAD LETTERS", is_prose=True),
     )
-    show(screen, table(columns, [_queue(row) for row in rows]))
+    has_paged = len(_disk_column(rows)) > 0
+    show(screen, table(columns, [_queue(row, has_paged) for row in rows]))
     cut = more(total - len(rows), "queues")
     if cut:
         say(screen, cut, FAINT)
+    _say_duplicates(screen, answer)
 
 
-def _queue(row: dict[str, object]) -> list[Cell | str]:
+def _say_duplicates(screen: Console, answer: dict[str, object]) -> None:
+    exchanges = answer["exchanges"]
+    assert isinstance(exchanges, list), "the broker answers so"
+    for row in exchanges:
+        say(
+            screen,
+            f"exchange {row['name']}: {_count(row['duplicates'])} duplicates dropped; it knows "
+            f"{_count(row['known'])} of at most {_count(row['known_max'])} values",
+        )
+
+
+def _disk_column(rows: list[dict[str, object]]) -> tuple[Column, ...]:
+    """Only where something is on the disk."""
+    if all(row.get("paged", 0) == 0 for row in rows):
+        return ()
+    return (Column("ON DISK", is_number=True),)
+
+
+def _on_disk(row: dict[str, object]) -> str:
+    count = int(str(row.get("paged", 0)))
+    return f"{amount(count)} ({size(int(str(row['paged_bytes'])))})" if count > 0 else ""
+
+
+def _queue(row: dict[str, object], has_paged: bool) -> list[Cell | str]:
     state = str(row["state"])
-    styles = {"full": RED, "deep": RED, "paused": YELLOW}
+    styles = {"full": RED, "deep": RED, "damaged": RED, "paused": YELLOW}
     rules, drops, letters = row["rules"], row["drops"], row["dead_letters"]
     assert isinstance(rules, dict) and isinstance(drops, dict), "the broker answers so"
     assert isinstance(letters, dict), "the broker answers so"
@@ -107,6 +137,7 @@ def _queue(row: dict[str, object]) -> list[Cell | str]:
         _count(row["ready"]),
         _count(row["unacked"]),
         size(int(str(row["bytes"]))),
+        *([_on_disk(row)] if has_paged else []),
         str(row["consumers"]),
         amount(float(str(row["in_rate"]))),
         amount(float(str(row["out_rate"]))),

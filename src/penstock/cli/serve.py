@@ -10,6 +10,7 @@ import click
 
 import penstock
 from penstock.base.config import Config
+from penstock.broker.syncing import ALWAYS, MODES
 from penstock.flow.profile import PROFILES
 from penstock.server.config_file import read_config
 from penstock.server.node import Node
@@ -26,6 +27,7 @@ DATA_DIR = "penstock-data"
 @click.option("--port", default=None, type=int, help="Port, 0 for a free one.  [default: 5672]")
 @click.option("--memory", is_flag=True, help="Keep nothing on disk.")
 @click.option("--data", default="", help="Directory for what is kept.  [default: ./penstock-data]")
+@click.option("--sync", default=None, type=click.Choice(MODES), help="When messages are synced.")
 @click.option("--config", "config_path", default="", help="TOML file with settings.")
 @click.option("--profile", default=None, type=click.Choice(tuple(PROFILES)), help="Flow profile.")
 @click.option("--queue-depth", default=None, type=int, help="Depth mark of a queue, in bytes.")
@@ -36,6 +38,7 @@ def serve(
     port: int | None,
     memory: bool,
     data: str,
+    sync: str | None,
     config_path: str,
     profile: str | None,
     queue_depth: int | None,
@@ -52,6 +55,7 @@ def serve(
         queue_depth_bytes=config.queue_depth_bytes if queue_depth is None else queue_depth,
         events_dir=events or config.events_dir,
         control_socket=control or config.control_socket,
+        store_sync=sync or config.store_sync,
         data_dir="" if memory else data or config.data_dir or DATA_DIR,
     )
     if memory and data:
@@ -89,8 +93,11 @@ def _say_kept(node: Node) -> None:
         return
     back = node.keeping.restored
     click.echo(f" ✔ data     {node.keeping.directory.path}   keeps {KEPT}")
+    rule = node.broker.stores.sync_rule
+    click.echo(f" {'✔' if rule.mode == ALWAYS else '!'} sync     {rule.words()}")
     if back.queues + back.exchanges + back.bindings > 0:
+        count = node.keeping.stores.count + node.keeping.streams.count
         click.echo(
             f" ✔ restored {back.queues} queues, {back.exchanges} exchanges, "
-            f"{back.bindings} bindings, {node.keeping.stores.count} messages"
+            f"{back.bindings} bindings, {count} messages"
         )

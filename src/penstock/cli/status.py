@@ -1,13 +1,16 @@
-"""Commands that ask a running broker: why."""
+"""Commands that ask a running broker: why, status."""
 
 import sys
+from collections import Counter
 
 import click
 import msgspec
 
 from penstock.base.quantities import parse_duration_ns
 from penstock.server.control_client import ask, control_path
+from penstock.server.log_lines import printable
 from penstock.telemetry.asking import WHY_KINDS
+from penstock.telemetry.words import size
 
 NS_PER_S = 1_000_000_000
 
@@ -43,3 +46,39 @@ def why(kind: str, name: str, port: int, control: str, window: float, ago: str, 
     else:
         click.echo(str(answer["text"]))
     sys.exit(int(str(answer["exit_status"])))
+
+
+@click.command()
+@click.option("--port", default=5672, show_default=True, help="Port of the broker to ask.")
+@click.option("--control", default="", help="Its control socket, if not at the usual place.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
+def status(port: int, control: str, form: str) -> None:
+    """How the broker is: profile, memory, alarms, what it holds, and when it syncs."""
+    answer = ask(control or control_path(port), {"op": "status"})
+    if form == "json":
+        click.echo(msgspec.json.encode(answer).decode())
+        return
+    for name, said in _status_lines(answer):
+        click.echo(f"{name:<12} {printable(said)}")
+
+
+def _status_lines(answer: dict[str, object]) -> list[tuple[str, str]]:
+    """What is said, a name and a text each."""
+    connections, queues, alarms = answer["connections"], answer["queues"], answer["alarms"]
+    assert isinstance(connections, dict) and isinstance(queues, dict) and isinstance(alarms, dict)
+    states = Counter(str(state) for state in connections.values())
+    held = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    ready = sum(int(one["ready"]) for one in queues.values())
+    unacked = sum(int(one["unacked"]) for one in queues.values())
+    used, mark = int(str(answer["memory_bytes"])), int(str(answer["memory_high_bytes"]))
+    lines = [
+        ("profile", str(answer["profile"])),
+        ("memory", f"{size(used)}, alarm above {size(mark)}"),
+        ("connections", f"{len(connections)}" + (f": {held}" if held else "")),
+        ("queues", f"{len(queues)}, {ready:,} messages ready, {unacked:,} unacknowledged"),
+        ("sync", str(answer["sync"]) or "nothing is kept on disk"),
+    ]
+    lines += [("alarm", f"{name}: {text}") for name, text in alarms.items()]
+    if answer["failure"]:
+        lines.append(("failure", str(answer["failure"])))
+    return lines

@@ -14,7 +14,7 @@ from penstock.demo.ports import HOST, connected_from
 from penstock.demo.scenario import CONSUMERS, DRAIN_SECONDS_MAX, PUBLISHERS, QUEUES, Plan
 
 READY_SECONDS_MAX: Final = 30.0
-STOP_CLIENT_SECONDS_MAX: Final = 6.0
+STOP_CLIENT_SECONDS_MAX: Final = 15.0
 # Small enough to be reached within the first seconds of the slow phase, large enough for a burst.
 QUEUE_DEPTH_BYTES: Final = 1024 * 1024
 GO_AHEAD_NS: Final = 300_000_000
@@ -117,14 +117,22 @@ class Fleet:
         return done and self.total("delivered") >= self.total("confirmed")
 
     async def stop_clients(self) -> None:
-        """Ask the clients to finish and wait for them. Raises: OperatorError if one failed."""
+        """Ask the clients to finish and wait for them. Raises: OperatorError if one failed, or had
+        to be killed."""
         clients = [child for child in self.clients() if child.exit_status is None]
         for child in clients:
             child.close_input()
-        await asyncio.gather(*(child.wait(STOP_CLIENT_SECONDS_MAX) for child in clients))
+        waits = (child.wait(STOP_CLIENT_SECONDS_MAX) for child in clients)
+        ends = await asyncio.gather(*waits)
         self.check()
-        for child in clients:
+        for child, status in zip(clients, ends, strict=True):
             await child.stop()
+            if status is None:
+                # Its trace may not be whole, and would tell of losses that never were.
+                raise OperatorError(
+                    f"{child.name} did not end within {STOP_CLIENT_SECONDS_MAX:.0f} s after it "
+                    f"was asked to:\n{child.log_tail()}"
+                )
 
     async def stop_broker(self) -> int:
         """SIGTERM; returns its exit status, 0 for a clean end."""

@@ -354,6 +354,7 @@ class Account(Cause):
         if (
             self.owes_nothing()
             and self.stored_messages == 0
+            and self.stored_bytes == 0
             and not self.children
             and self.is_listed
             and self.parent is not None

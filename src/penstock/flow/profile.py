@@ -54,7 +54,9 @@ class Profile:
     fair_bytes: quantum of fair shares between the publishers of a queue, 0 for none;
     target_ns, interval_ns: of the adaptive strategy;
     embed_below: messages with fewer bytes of body and properties cost no credit on their way to the
-    store (S1, queue_index_embed_msgs_below), 0 for none."""
+    store (S1, queue_index_embed_msgs_below), 0 for none;
+    io_batch: positions that leave memory at a time at least, when a queue pages by RabbitMQ's rules
+    (msg_store_io_batch_size, flow-semantics 6.6), 0 for a profile that pages by bytes."""
 
     name: str
     strategy_name: str
@@ -70,6 +72,7 @@ class Profile:
     interval_ns: int = INTERVAL_NS
     account_high_messages: int = 0
     embed_below: int = 0
+    io_batch: int = 0
 
     @property
     def credit_initial(self) -> int:
@@ -194,11 +197,11 @@ ADAPTIVE: Final = replace(
 )  # fmt: skip
 RABBITMQ_4: Final = Profile(
     "rabbitmq-4", "credit", HopWindow(400, 200), HopWindow(400, 200), HopWindow(4000, 800),
-    False, False, 0, 200, embed_below=4096,
+    False, False, 0, 200, embed_below=4096, io_batch=4096,
 )  # fmt: skip
 RABBITMQ_35: Final = Profile(
     "rabbitmq-3.5", "credit", HopWindow(200, 50), HopWindow(200, 50), HopWindow(2000, 500),
-    False, False, 0, 200, embed_below=4096,
+    False, False, 0, 200, embed_below=4096, io_batch=2048,
 )  # fmt: skip
 SYNDICATE: Final = Profile(
     "syndicate", "debt", _OFF, _OFF, _OFF, False, False, 0, 65_535, account_high_messages=100

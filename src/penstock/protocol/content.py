@@ -122,6 +122,13 @@ class Message:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+@mypyc_attr(acyclic=True)
+class DeadLetter(Message):
+    """A message that the broker published, because another died: its x-death is true."""
+
+    __slots__ = ()
+
+
 def write_content(
     writer: BytesWriter, message: Message, channel: i64, frame_bytes_max: i64
 ) -> None:

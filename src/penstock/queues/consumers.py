@@ -88,6 +88,11 @@ class ConsumerQueue:
         """The consumer may have become ready."""
         raise NotImplementedError
 
+    def shown(self, message: Message) -> Message:
+        """What a client is to see of `message`, which was just taken, and had been delivered before
+        or is an answer to basic.get."""
+        return message
+
     def settle(self, delivery: "Delivery") -> None:
         """Acknowledged or thrown away: forget it."""
         raise NotImplementedError

@@ -8,9 +8,7 @@ Source: RabbitMQ's rabbit_dead_letter (make_msg).
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
-from penstock.protocol.content import Message
+from penstock.protocol.content import DeadLetter, Message
 from penstock.protocol.property_lookup import (
     EXPIRATION,
     HEADERS,
@@ -24,13 +22,6 @@ from penstock.queues.deaths import DEATH_HEADERS, Death, with_death
 
 NO_HEADERS: Final = b"\x00\x00\x00\x00"
 CC: Final = "CC"
-
-
-@mypyc_attr(acyclic=True)
-class DeadLetter(Message):
-    """A message that the broker published, because another died: its x-death is true."""
-
-    __slots__ = ()
 
 
 class Obituary:

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.protocol.content import Message
+from penstock.protocol.content import DeadLetter, Message
 from penstock.protocol.long_integer import LongInteger
 from penstock.protocol.property_lookup import (
     HEADERS,
@@ -18,7 +18,7 @@ from penstock.protocol.property_lookup import (
 )
 from penstock.protocol.values import Table, encode_table, find_field, read_field
 from penstock.protocol.values import remove_field as without
-from penstock.queues.dead_letter import NO_HEADERS, DeadLetter, Obituary, reframed
+from penstock.queues.dead_letter import NO_HEADERS, Obituary, reframed
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.records import DropSink
 from penstock.queues.ruled import RuledMessages
@@ -50,6 +50,14 @@ class DelayedMessages(RuledMessages):
         self.next_position += 1
         self._note(message, 1)
 
+    def restore(self, message: Message, is_redelivered: bool, age_ns: i64) -> None:
+        """Its delay began when it came; it may be over, and even have been when this machine was
+        started."""
+        due_ns: i64 = self.now_ns - age_ns + i64(delay_of(message)) * NS_PER_MS
+        heappush(self.waiting, (due_ns, self.next_position, message))
+        self.next_position += 1
+        self._note(message, 1)
+
     def _note(self, message: Message, sign: i64) -> None:
         """`message` came (1) or goes (-1)."""
         self.count += sign
@@ -74,8 +82,11 @@ class DelayedMessages(RuledMessages):
         return False
 
     def next_expiry_ns(self) -> i64:
-        """When the first one is due, NEVER if there is none."""
-        return self.waiting[0][0] if self.waiting else NEVER
+        """When the first one is due, 1.. , NEVER if there is none."""
+        if not self.waiting:
+            return NEVER
+        due_ns: i64 = self.waiting[0][0]
+        return due_ns if due_ns > 0 else 1
 
     def ready_messages(self, step: int = 1) -> list[Message]:
         return [entry[2] for entry in self.waiting[::step]]

@@ -60,7 +60,7 @@ def _is_filled_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
-_STREAMS: Final = "there are no streams here"
+_STREAMS: Final = "streams have no filters here"
 _QUORUM: Final = "a quorum queue has one replica here"
 _CLASSIC: Final = "there is one kind of classic queue here"
 
@@ -89,10 +89,8 @@ KEYS: Final[Mapping[str, PolicyKey]] = {
     "consumer-disconnected-timeout": PolicyKey(
         _at_least(0), "consumer disconnected timeout", False, _QUORUM
     ),
-    "max-age": PolicyKey(_is_filled_text, "max age", False, _STREAMS),
-    "stream-max-segment-size-bytes": PolicyKey(
-        _between(0, SEGMENT_BYTES_MAX), "segment size", False, _STREAMS
-    ),
+    "max-age": PolicyKey(_is_filled_text, "max age"),
+    "stream-max-segment-size-bytes": PolicyKey(_between(0, SEGMENT_BYTES_MAX), "segment size"),
     "stream-filter-size-bytes": PolicyKey(
         _between(16, 255), "filter size. Valid range is 16-255", False, _STREAMS
     ),

@@ -42,12 +42,14 @@ from penstock.queues.rules import (
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RuledMessages(ClassicQueue):
     """rules: see QueueRules; sink: gets what is dropped; now_ns: the time of this turn, set by the
-    queue's actor; out: records of what is out with consumers, by position."""
+    queue's actor; out: records of what is out with consumers, by position; deliveries: how often
+    the message just taken had come back."""
 
     __slots__ = (
         "body_bytes_ready",
         "by_key",
         "count",
+        "deliveries",
         "levels",
         "next_position",
         "now_ns",
@@ -68,6 +70,7 @@ class RuledMessages(ClassicQueue):
         self.body_bytes_ready: i64 = 0
         self.top: i64 = 0
         self.count: i64 = 0
+        self.deliveries: i64 = 0
         self.next_position: i64 = 0
         self.uneven_count: i64 = 0
         self.out: dict[int, Record] = {}
@@ -183,6 +186,7 @@ class RuledMessages(ClassicQueue):
         record = self._taken(level)
         self.out[int(record.position)] = record
         self.position = record.position
+        self.deliveries = record.deliveries
         self.redelivered = record.deliveries > 0
         self.deliver_count += 1
         return record.message

@@ -50,7 +50,8 @@ class QueueRules:
     BY_ROUTING_KEY, or "" for none; dead_letter_exchange: None for none, "" is the default one;
     dead_letter_key: None keeps the message's own keys; is_at_least_once: dead letters wait for
     their confirm; is_single_active: one consumer at a time; is_deduplicated: one message at a
-    time with the same x-deduplication-header."""
+    time with the same x-deduplication-header; is_counted: messages say how often they came back,
+    as those of quorum queues do."""
 
     __slots__ = (
         "dead_letter_exchange",
@@ -58,6 +59,7 @@ class QueueRules:
         "delivery_limit",
         "expires_ms",
         "is_at_least_once",
+        "is_counted",
         "is_deduplicated",
         "is_single_active",
         "last_value_key",
@@ -80,6 +82,7 @@ class QueueRules:
         self.dead_letter_exchange: str | None = None
         self.dead_letter_key: str | None = None
         self.is_at_least_once = False
+        self.is_counted = False
         self.is_single_active = False
         self.is_deduplicated = False
 
@@ -92,6 +95,7 @@ class QueueRules:
             or self.delivery_limit != NEVER
             or self.last_value_key != ""
             or self.is_deduplicated
+            or self.is_counted
         )
 
     def is_plain(self) -> bool:

@@ -39,6 +39,7 @@ def rules_from(table: Mapping[str, object]) -> QueueRules:
         rules.dead_letter_key = routing_key
     rules.is_at_least_once = _value(table, "dead-letter-strategy") == AT_LEAST_ONCE
     rules.is_deduplicated = table.get("x-message-deduplication") is True
+    rules.is_counted = _value(table, "queue-type") == QUORUM
     rules.is_single_active = _value(table, "single-active-consumer") is True
     return rules
 

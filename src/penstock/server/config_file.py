@@ -1,6 +1,7 @@
 """Settings from a TOML file: unknown keys, wrong types and values out of range refuse to start.
 
 host = "127.0.0.1"        port = 5672        profile = "penstock"
+[store]                   sync = "always"    sync_interval_ms = 200
 [[users]]                 name = "app"       password = "..."
 [[rates]]                 user = "app"       messages = 500      bytes = 1000000
 [[policies]]              name = "short"     pattern = "^logs"   definition = { max-length = 1000 }
@@ -29,7 +30,7 @@ def read_config(path: str) -> Config:
     known = {one.name: one for one in fields(Config)}
     default = Config()
     values: dict[str, object] = {}
-    for key, value in data.items():
+    for key, value in _flat(path, data).items():
         if key not in known:
             raise OperatorError(f"{path}: unknown key '{key}'; known: {', '.join(sorted(known))}")
         if key == "users":
@@ -47,6 +48,22 @@ def read_config(path: str) -> Config:
         else:
             values[key] = _checked(path, key, value, getattr(default, key))
     return Config(**values)  # type: ignore[arg-type]  # each value was checked against its default
+
+
+def _flat(path: str, data: dict[str, object]) -> dict[str, object]:
+    """`[store] sync` is another way to write `store_sync`."""
+    flat: dict[str, object] = {}
+    for key, value in data.items():
+        found = {key: value}
+        if key == "store":
+            if not isinstance(value, dict):
+                raise OperatorError(f"{path}: store must be written as a [store] table")
+            found = {f"store_{name}": one for name, one in value.items()}
+        for name, one in found.items():
+            if name in flat:
+                raise OperatorError(f"{path}: {name} is given twice, once in [store]")
+            flat[name] = one
+    return flat
 
 
 def _checked(path: str, key: str, value: object, default: object) -> object:

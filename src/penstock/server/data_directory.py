@@ -77,25 +77,10 @@ class DataDirectory:
         os.pwrite(self._lock, f"{os.getpid()} {boot_id}\n".encode(), 0)
 
     def _check_version(self) -> None:
-        path = self.path / "VERSION"
         try:
-            text = path.read_text(encoding="utf-8").strip()
+            check_layout(self.path)
         except FileNotFoundError:
-            write_whole(path, f"{LAYOUT}\n".encode())
-            return
-        except UnicodeDecodeError:
-            text = "?"
-        if not text.isascii() or not text.isdecimal() or int(text) < 1:
-            raise OperatorError(
-                f"{path} says {text[:40]!r} instead of the layout of the directory, 1..{LAYOUT}; "
-                "it is damaged: restore the directory from a copy"
-            )
-        if int(text) > LAYOUT:
-            raise OperatorError(
-                f"{self.path} has layout {text}, and this Penstock knows layouts up to {LAYOUT}: "
-                "it was written by a newer one; install that, or choose another directory with "
-                "--data"
-            )
+            write_whole(self.path / "VERSION", f"{LAYOUT}\n".encode())
 
     @property
     def metadata(self) -> Path:
@@ -118,6 +103,25 @@ class DataDirectory:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def check_layout(directory: Path) -> None:
+    """Raises: OperatorError for a layout that is unknown here, FileNotFoundError for none."""
+    path = directory / "VERSION"
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        text = "?"
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise OperatorError(
+            f"{path} says {text[:40]!r} instead of the layout of the directory, 1..{LAYOUT}; "
+            "it is damaged: restore the directory from a copy"
+        )
+    if int(text) > LAYOUT:
+        raise OperatorError(
+            f"{directory} has layout {text}, and this Penstock knows layouts up to {LAYOUT}: "
+            "it was written by a newer one; install that, or choose another directory with --data"
+        )
 
 
 def vhost_folder(name: str) -> str:

@@ -68,6 +68,21 @@ class DiskDirectory(Directory):
         return os.path.join(self.path, name)
 
 
+class ReadOnlyDirectory(Directory):
+    """One directory whose files can be read, and nothing else. Raises, everywhere: OSError."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self.path))
+
+    def open(self, name: str) -> File:
+        return DiskFile(os.open(os.path.join(self.path, name), os.O_RDONLY | os.O_CLOEXEC))
+
+
 def _sync_directory(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

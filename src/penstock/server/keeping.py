@@ -1,7 +1,5 @@
 """What outlives the broker, opened at the start, closed at the end: directory, database, disk."""
 
-from asyncio import AbstractEventLoop
-from collections.abc import Callable
 from pathlib import Path
 
 from penstock.base.errors import OperatorError
@@ -12,7 +10,9 @@ from penstock.broker.restore import Restored, restore
 from penstock.server.catalogue_db import CatalogueDb
 from penstock.server.data_directory import DataDirectory
 from penstock.server.disk_thread import DiskThread
+from penstock.server.poller import Poller
 from penstock.server.store_boot import StoreBoot
+from penstock.server.stream_boot import StreamBoot
 
 
 class Keeping:
@@ -25,8 +25,7 @@ class Keeping:
         path: str,
         boot_id: str,
         broker: Broker,
-        loop: AbstractEventLoop,
-        run_soon: Callable[[], None],
+        poller: Poller,
     ) -> None:
         self.directory = DataDirectory(Path(path), boot_id)
         try:
@@ -41,12 +40,18 @@ class Keeping:
             self.database.close()
             self.directory.close()
             raise
-        self.disk = DiskThread(loop, run_soon)
+        self.disk = DiskThread(poller)
         self.catalogue = KeptCatalogue(self.disk, self.database, broker.log, kept.queue_id_max)
         broker.keep(self.catalogue)
+        broker.delays.keep_all()
         self.stores = StoreBoot(broker, self.directory, self.disk)
+        self.streams = StreamBoot(broker, self.directory, self.disk)
         try:
             self.stores.open()
+            # A full disk may have kept messages of a queue that the catalogue never got.
+            ids = self.catalogue.queue_id_max, self.stores.queue_id_max
+            self.catalogue.queue_id_max = max(ids)
+            self.streams.open()
         except OperatorError:
             self.close()
             raise
@@ -79,6 +84,7 @@ class Keeping:
         self.catalogue.hand_over()
         self.disk.close()
         self.stores.close()
+        self.streams.close()
         self.database.close()
         self.directory.close()
         return len(self.catalogue.waiting)

@@ -78,9 +78,7 @@ class Node:
         """Open everything. Raises: OperatorError."""
         config = self.config
         if config.data_dir != "":
-            self.keeping = Keeping(
-                config.data_dir, self.boot_id, self.broker, self.loop, self._run_soon
-            )
+            self.keeping = Keeping(config.data_dir, self.boot_id, self.broker, self.poller)
         if config.events_dir != "":
             self.events = EventFile(
                 config.events_dir, self.boot_id, self.clock, self.broker.recorder
@@ -138,6 +136,7 @@ class Node:
             connection.output.rest()
         self.broker.watch_hops(now_ns)
         self.broker.care.tick(now_ns)
+        self.broker.page()
         self.patience.forget_gone(self.broker.connections)
         self._look_at_keeping()
         self._collect_garbage()

@@ -132,7 +132,9 @@ class EpollPoller(Poller):
 
     def unwatch(self, sock: socket.socket) -> None:
         self.watched.pop(sock.fileno(), None)
-        self.epoll.unregister(sock.fileno())
+        # The disk outlives the poller, so that all its work is done at a stop.
+        if not self.epoll.closed:
+            self.epoll.unregister(sock.fileno())
 
     def close(self) -> None:
         self.loop.remove_reader(self.epoll.fileno())

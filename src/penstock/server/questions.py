@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
+from penstock.server.control_socket import Reply
 from penstock.server.flight_deck import FlightDeck
 from penstock.server.questions_definitions import DefinitionQuestions
 from penstock.server.questions_flow import FlowQuestions
@@ -11,6 +12,7 @@ from penstock.server.questions_limits import LimitQuestions
 from penstock.server.questions_policies import PolicyQuestions
 from penstock.server.questions_queues import QueueQuestions
 from penstock.server.questions_record import RecordQuestions
+from penstock.server.questions_store import StoreQuestions
 from penstock.telemetry.asking import Question, ask_why
 
 
@@ -26,8 +28,9 @@ class Questions:
         self.policies = PolicyQuestions(broker, run_soon)
         self.limits = LimitQuestions(broker)
         self.definitions = DefinitionQuestions(broker, run_soon)
+        self.stores = StoreQuestions(broker)
 
-    def answer(self, request: dict[str, object]) -> dict[str, object]:
+    def answer(self, request: dict[str, object]) -> Reply:
         """Raises: OperatorError for a question it does not know."""
         op = request.get("op")
         if op == "why":
@@ -44,11 +47,13 @@ class Questions:
             return self.limits.answer(request)
         if op == "definitions":
             return self.definitions.answer(request)
+        if op == "store":
+            return self.stores.answer()
         if op == "record":
             return self.records.record(request)
         if op == "events":
             return self.records.events(request)
-        known = "why, status, flow, queues, policies, limits, definitions, record, events"
+        known = "why, status, flow, queues, policies, limits, definitions, store, record, events"
         raise OperatorError(f"unknown question {op!r}; one of: {known}")
 
     def _why(self, request: dict[str, object]) -> dict[str, object]:
@@ -72,6 +77,8 @@ class Questions:
         now_ns = broker.clock.monotonic_ns()
         return {
             "profile": broker.profile.name,
+            "sync": broker.stores.sync_rule.words() if broker.stores.stores else "",
+            "failure": broker.stores.failure,
             "connections": {one.name: one.state(now_ns) for one in broker.connections.values()},
             "queues": {
                 actor.identity: {

@@ -10,11 +10,15 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
+from penstock.broker.paged_view import paged_of
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_kinds import type_in_words
+from penstock.broker.view_streams import stream_in_words
 from penstock.queues.applied import names_of
 from penstock.queues.rules import DROP_NAMES, QueueRules
 from penstock.queues.rules_words import rules_in_words
+from penstock.routing.deduplication import DeduplicationExchange
+from penstock.routing.delayed import DelayedExchange
 from penstock.telemetry.actor_window import ActorWindow
 
 ROWS_MAX: Final = 10_000
@@ -71,7 +75,8 @@ class QueueQuestions:
         else:
             key = {"ready": "ready", "bytes": "bytes", "rate": "in_rate"}[str(sort)]
             rows.sort(key=lambda row: (-float(str(row[key])), str(row["name"])))
-        return {"queues": rows[:limit], "total": len(rows)}
+        exchanges = [] if name != "" else deduplicating(self.broker, vhost)[:limit]
+        return {"queues": rows[:limit], "total": len(rows), "exchanges": exchanges}
 
     def _pause(self, name: str, is_paused: bool) -> dict[str, object]:
         actor = self.find(name)
@@ -100,6 +105,27 @@ class QueueQuestions:
         raise OperatorError(f"no queue '{name}'; `penstock queues` lists them")
 
 
+def deduplicating(broker: Broker, only: str) -> list[dict[str, object]]:
+    """Exchanges that drop duplicates, those with the most first. only: a virtual host, "" for all;
+    duplicates: dropped since the declaration; known, known_max: values that are remembered."""
+    rows: list[dict[str, object]] = []
+    for vhost in broker.vhosts.values():
+        for exchange in vhost.router.exchanges():
+            knows = exchange.inner if isinstance(exchange, DelayedExchange) else exchange
+            if isinstance(knows, DeduplicationExchange) and only in ("", vhost.name):
+                place = "" if vhost.name == "/" else vhost.name
+                rows.append(
+                    {
+                        "name": f"{place}/{exchange.name}",
+                        "vhost": vhost.name,
+                        "duplicates": knows.duplicate_count,
+                        "known": len(knows.entries),
+                        "known_max": knows.size,
+                    }
+                )
+    return sorted(rows, key=lambda row: (-int(str(row["duplicates"])), str(row["name"])))
+
+
 def _name(actor: QueueActor) -> str:
     return actor.identity.removeprefix("queue:")
 
@@ -117,6 +143,8 @@ def row_of(actor: QueueActor, window: ActorWindow | None) -> dict[str, object]:
         "ready": int(messages.ready_count()),
         "unacked": int(actor.unacked_count),
         "bytes": int(messages.bytes_ready + actor.unacked_bytes) + letter_bytes(actor),
+        "paged": paged_of(actor)[0],
+        "paged_bytes": paged_of(actor)[1],
         "consumers": len(actor.consumers),
         "in_rate": rates.get("published", 0.0),
         "out_rate": rates.get("delivered", 0.0),
@@ -137,7 +165,7 @@ def rules_of(actor: QueueActor) -> dict[str, str]:
     kind = type_in_words(actor.arguments)
     if kind != "":
         said["queue-type"] = kind
-    return said
+    return said | stream_in_words(actor)
 
 
 def policies_of(actor: QueueActor) -> dict[str, object]:
@@ -174,9 +202,9 @@ def letters_of(actor: QueueActor) -> dict[str, int]:
 
 
 def state_of(actor: QueueActor) -> str:
-    """paused, full, deep (above its depth mark), or running."""
+    """damaged (and paused for it), paused, full, deep (above its depth mark), or running."""
     ruling = actor.ruling
     if ruling is not None and ruling.is_paused:
-        return "paused"
+        return "paused" if ruling.lost_count == 0 else "damaged"
     reason = actor.stop_reason()
     return {"": "running", "depth": "deep"}.get(reason, reason)

@@ -10,7 +10,8 @@ NAME = ".penstock-reserve"
 
 
 class ReserveFile:
-    """size_bytes: 0 for no reserve. trouble: why the last attempt to make it failed, "" if not."""
+    """size_bytes: 0 for no reserve. trouble: why the last attempt to make or to remove it failed,
+    "" if not."""
 
     def __init__(self, folder: Path, size_bytes: int) -> None:
         self.path = folder / NAME
@@ -46,5 +47,10 @@ class ReserveFile:
 
     def remove(self) -> None:
         """Give the room back."""
-        if self.size_bytes > 0:
+        if self.size_bytes == 0:
+            return
+        try:
             self.path.unlink(missing_ok=True)
+        except OSError as error:
+            # Called under an alarm and at the end: both have to go on.
+            self.trouble = str(error)

@@ -1,7 +1,6 @@
 """The message stores from start to stop: logs recovered, queues filled, the last batch written.
 
-A stop that was clean leaves a file CLEAN, which is gone before anything else is done at the next
-start: without it every message that comes back may have been delivered before, and says so.
+How a store has ended is said by the files of server/store_marks.
 """
 
 from pathlib import Path
@@ -9,26 +8,40 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
+from penstock.broker.damage import close_damaged
 from penstock.broker.disk import Disk
 from penstock.broker.keeper import Keeper
+from penstock.broker.last_letters import settle_letters
+from penstock.broker.pager import Pager
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.store_actor import StoreActor
 from penstock.broker.store_desk import bring_back
+from penstock.broker.stream_actor import StreamActor
+from penstock.broker.syncing import NONE
+from penstock.queues.ruled import RuledMessages
 from penstock.server.data_directory import DataDirectory
 from penstock.server.disk_files import DiskDirectory
-from penstock.server.whole_file import sync_directory, write_whole
+from penstock.server.store_marks import (
+    PERSISTENT,
+    is_unsynced,
+    leave_clean,
+    mark_unsynced,
+    take_clean,
+)
 from penstock.storage.index import QueueIndex
-from penstock.storage.recovery import Report, recover
+from penstock.storage.log import MessageLog
+from penstock.storage.recovery import Report, empty, recover
 
 READ_COUNT: Final = 4096
 READ_BYTES: Final = 4_194_304
-PERSISTENT: Final = "persistent"
-CLEAN: Final = "CLEAN"
+TRANSIENT: Final = "transient"
 NS_PER_MS: Final = 1_000_000
 
 
 class StoreBoot:
-    """count: messages that came back. Raises: OperatorError that names the directory."""
+    """count: messages that came back; queue_id_max: the highest of all records that were found.
+
+    Raises: OperatorError that names the directory."""
 
     def __init__(self, broker: Broker, directory: DataDirectory, disk: Disk) -> None:
         self.broker = broker
@@ -36,10 +49,15 @@ class StoreBoot:
         self.disk = disk
         self.count = 0
         self.paths: dict[str, Path] = {}
+        self.queue_id_max = 0
 
     def open(self) -> None:
         """Open the stores of all virtual hosts, and fill their durable queues."""
         self.broker.stores.opener = self.open_vhost
+        self.broker.stores.scratch_opener = self.open_scratch
+        rule = self.broker.stores.sync_rule
+        if rule.mode == NONE:
+            self.broker.log.warning(f"messages are not synced (store_sync) - {rule.words()}")
         for name in list(self.broker.vhosts):
             self.open_vhost(name)
 
@@ -55,20 +73,25 @@ class StoreBoot:
             ) from error
 
     def _open(self, name: str, path: Path) -> None:
-        is_clean = _take_mark(path)
+        is_clean = take_clean(path)
+        if (path / TRANSIENT).exists():
+            empty(DiskDirectory(str(path / TRANSIENT)))
         queues = {
             int(actor.queue_id): actor
             for actor in self.broker.vhosts[name].queues.values()
-            if actor.queue_id > 0
+            if actor.queue_id > 0 and not isinstance(actor, StreamActor)
         }
         recovered = recover(
             DiskDirectory(str(path / PERSISTENT)),
             self.broker.chance,
             self.broker.config.store_segment_bytes,
             set(queues),
+            trusts_footers=is_clean or not is_unsynced(path),
         )
+        mark_unsynced(path, self.broker.stores.sync_rule.mode == NONE)
         store = self.broker.stores.open(name, recovered.log, self.disk)
         self.paths[name] = path
+        self.queue_id_max = max(self.queue_id_max, recovered.report.queue_id_max)
         for line in _words(recovered.report):
             self.broker.log.warning(f"{path}: {line}")
         damaged = dict(recovered.report.lost)
@@ -77,17 +100,29 @@ class StoreBoot:
             self.broker.stores.keep(store, actor, index)
             lost = damaged.get(queue_id, 0) + self._fill(store, actor, index, is_clean)
             if lost > 0:
-                self._close_damaged(actor, lost)
+                close_damaged(self.broker.rulebook, self.broker.log, actor, lost)
 
     def _fill(self, store: StoreActor, actor: QueueActor, index: QueueIndex, is_clean: bool) -> int:
-        """Read everything that rests in `actor`; how many messages cannot be read."""
+        """Everything that rests in `actor` is there again; how many messages cannot be read, as far
+        as they are read now. That is only done for queues whose rules look at single ones."""
+        if index.live_count() == 0:
+            return 0
+        pager = self._pager(actor)
+        if pager is not None:
+            origin = self.broker.ledger.page_of_vhost(actor.vhost)
+            self.count += int(pager.restore(origin, is_clean))
+            return 0
         now_ms = self.broker.clock.wall_ns() // NS_PER_MS
+        if isinstance(actor.messages, RuledMessages):
+            actor.messages.now_ns = self.broker.clock.monotonic_ns()
         origin = self.broker.ledger.page_of_vhost(actor.vhost)
         lost = 0
         position = 0
         while True:
             job = store.log.plan_reads(index, position, READ_COUNT, READ_BYTES)
             job.run()
+            if job.damaged and isinstance(actor.keeper, Keeper):
+                actor.keeper.cannot_read(job.damaged)
             lost += len(job.damaged)
             for found in job.found:
                 age_ns = max(0, now_ms - int(found.stored_ms)) * NS_PER_MS
@@ -98,12 +133,28 @@ class StoreBoot:
                 return lost
             position = int(job.next_position)
 
-    def _close_damaged(self, actor: QueueActor, lost: int) -> None:
-        self.broker.rulebook.pause(actor, True)
-        self.broker.log.warning(
-            f"{actor.identity}: damaged, {lost} of its messages cannot be read; the queue is "
-            f"paused: `penstock queues resume {actor.name}` lets consumers have the others"
+    def _pager(self, actor: QueueActor) -> Pager | None:
+        paging = self.broker.stores.paging
+        if paging is None or actor.paging is None or isinstance(actor.messages, RuledMessages):
+            return None
+        return paging.pager_of(actor)
+
+    def open_scratch(self, name: str) -> None:
+        """Open the transient log of a virtual host, which was emptied at the start. It is tried
+        again when this fails: until then nothing is paged that is not kept."""
+        path = self.paths[name] / TRANSIENT
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            self.broker.log.error(f"cannot make {path}", error)
+            return
+        log = MessageLog(
+            DiskDirectory(str(path)),
+            self.broker.chance,
+            self.broker.config.store_segment_bytes,
+            is_scratch=True,
         )
+        self.broker.stores.open_scratch(name, log, self.disk)
 
     def failure(self) -> str:
         """Why nothing is confirmed any more, "" while it is."""
@@ -118,6 +169,8 @@ class StoreBoot:
             self.broker.log.error("the last batch of messages is not on the disk", error)
 
     def _close(self) -> None:
+        for scratch in self.broker.stores.scratch.values():
+            scratch.log.handles.close()
         for name, store in self.broker.stores.stores.items():
             if store.is_failed or store.batch is not None:
                 continue
@@ -125,18 +178,9 @@ class StoreBoot:
                 keeper = actor.keeper
                 if isinstance(keeper, Keeper):
                     keeper.note_delivered(actor.messages.returned_messages())
+            settle_letters(store, list(self.broker.vhosts[name].queues.values()))
             store.last_batch().run()
-            write_whole(self.paths[name] / CLEAN, b"")
-
-
-def _take_mark(path: Path) -> bool:
-    """Whether the last stop was clean; asked once. Raises: OSError."""
-    try:
-        (path / CLEAN).unlink()
-    except FileNotFoundError:
-        return not any((path / PERSISTENT).iterdir())
-    sync_directory(path)
-    return True
+            leave_clean(self.paths[name])
 
 
 def _words(report: Report) -> list[str]:

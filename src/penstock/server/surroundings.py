@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from errno import ENODATA
 from pathlib import Path
 
 from penstock.base.config import Config
@@ -40,6 +41,9 @@ class MachineSurroundings(Surroundings):
 
     def disk_free_bytes(self) -> int:
         found = os.statvfs(self.disk_dir)
+        if found.f_blocks == 0:
+            # File systems that know no sizes say 0 of everything, which is not a full disk.
+            raise OSError(ENODATA, "it does not say how large it is", self.disk_dir)
         return found.f_bavail * found.f_frsize
 
     def reserve_missing_bytes(self) -> int:
@@ -55,7 +59,12 @@ class MachineSurroundings(Surroundings):
             )
 
     def give_up_reserve(self) -> None:
+        before = self.reserve.trouble
         self.reserve.remove()
+        if self.reserve.trouble not in ("", before):
+            self.log.warning(
+                f"cannot remove the disk reserve {self.reserve.path}: {self.reserve.trouble}"
+            )
 
     def changed(self) -> None:
         self.run_soon()

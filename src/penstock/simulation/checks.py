@@ -30,6 +30,7 @@ from penstock.broker.dead_lane import DeadLane
 from penstock.broker.lane import Lane
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import PHASE_OPEN, Connection
+from penstock.broker.stream_actor import StreamActor
 from penstock.flow.gate import Gate
 from penstock.queues.consumers import REASON_STANDBY, Consumer
 from penstock.simulation.clock import VirtualClock
@@ -37,6 +38,7 @@ from penstock.simulation.faults import LawBroken
 from penstock.simulation.keeping import check_store
 from penstock.simulation.ledger_checks import LedgerLaws
 from penstock.simulation.letter_checks import is_waiting_for_letters
+from penstock.simulation.stream_checks import check_streams
 from penstock.simulation.watch import Watch
 
 
@@ -72,8 +74,10 @@ class Laws:
         for vhost in broker.vhosts.values():
             for queue in vhost.queues.values():
                 self._check_queue(queue, now_ns)
-        for store in broker.stores.stores.values():
+        for store in broker.stores.by_name.values():
             check_store(store)
+        for streams in broker.streams.stores.values():
+            check_streams(streams)
         self._ledger.check_step()
         self._watch.look(now_ns)
         self._check_alarms()
@@ -112,7 +116,7 @@ class Laws:
                     reason = consumer.reason
                     if queue.choice is not None and reason == REASON_STANDBY:
                         continue
-                    forgotten = consumer.room() > 0 and queue.messages.ready_count() > 0
+                    forgotten = consumer.room() > 0 and has_more_for(queue, consumer)
                     consumer.reason = reason
                     check(not forgotten, f"{queue.identity} sleeps with a ready consumer")
         for connection in self.broker.connections.values():
@@ -339,3 +343,10 @@ def check_channel_awake(channel: Channel) -> None:
     if publisher.parked is not None:
         closed = [lane for lane in publisher.lanes.values() if lane.is_closed]
         check(len(closed) > 0, f"{channel.identity} keeps a publish although every hop is open")
+
+
+def has_more_for(queue: QueueActor, consumer: Consumer) -> bool:
+    """Whether there is anything that `consumer` could be given now."""
+    if isinstance(queue, StreamActor):
+        return queue.cursors[consumer].can_go_on()
+    return queue.messages.ready_count() > 0

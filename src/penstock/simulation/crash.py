@@ -86,6 +86,10 @@ class Replay:
             self._name_ops.append(op)
         return True
 
+    def certain(self) -> Image:
+        """What is there whatever happens: names and bytes that were synced."""
+        return self._image(self._safe_names, self._safe_bytes)
+
     def states(self, dice: Dice, random_count: int) -> Iterator[Image]:
         """Crash states at this point, each once: the tidy ones, and `random_count` drawn ones."""
         seen: set[int] = set()

@@ -56,7 +56,9 @@ class DelayedPublishing(Publishing):
         assert self.publishes is not None, "a role that publishes is open"
         delay_ms = self.client.dice.one_of(self.delays_ms)
         self.book.made((self.publishes.key, self.said), delay_ms)
-        return Properties(headers={"x-delay": delay_ms} if delay_ms else None)
+        headers: Table | None = {"x-delay": delay_ms} if delay_ms else None
+        mode = 2 if self.client.broker.stores.stores else None
+        return Properties(headers=headers, delivery_mode=mode)
 
 
 class DelayedConsuming(Consuming):
@@ -78,8 +80,9 @@ class DeclaringDelays(Role):
     def __init__(self, limit: int) -> None:
         super().__init__()
         tight: Table = {"x-max-length": limit, "x-overflow": "backpressure"}
+        direct: Table = {"x-delayed-type": "direct"}
         self.left: list[m.Method] = [
-            m.ExchangeDeclare(name, "x-delayed-message", arguments={"x-delayed-type": "direct"})
+            m.ExchangeDeclare(name, "x-delayed-message", durable=True, arguments=direct)
             for name in EXCHANGES
         ]
         for queue, exchange in (
@@ -88,7 +91,8 @@ class DeclaringDelays(Role):
             ("tight", "mixed"),
             ("gone", "brief"),
         ):
-            self.left.append(m.QueueDeclare(queue, arguments=tight if queue == "tight" else {}))
+            table = tight if queue == "tight" else {}
+            self.left.append(m.QueueDeclare(queue, durable=True, arguments=table))
             self.left.append(m.QueueBind(queue, exchange, queue))
         self.answers_due = len(self.left) + 1
 

@@ -10,7 +10,7 @@ from penstock.broker.queue_actor import QueueActor
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import SimDisk
 from penstock.simulation.faults import LawBroken
-from penstock.simulation.keeping import HandDisk, give_store
+from penstock.simulation.keeping import HandDisk, give_scratch, give_store
 from penstock.storage.recovery import recover
 
 EVERYTHING: Final = 1 << 30
@@ -24,6 +24,7 @@ class Depot:
         self.files = SimDisk()
         self.segment_bytes = dice.one_of((2048, 20_000, 1 << 20))
         self.store = give_store(broker, self.disk, self.files, self.segment_bytes)
+        give_scratch(broker, self.disk, self.segment_bytes)
 
     def check_end(self, broker: Broker) -> None:
         """Nothing is under way: the log has what rests in each queue, no more and no less; and a

@@ -64,9 +64,12 @@ def counted_messages(broker: Broker) -> Iterator[Message]:
     for vhost in broker.vhosts.values():
         for queue in vhost.queues.values():
             yield from queue_messages(queue)
-    for store in broker.stores.stores.values():
+    for store in broker.stores.by_name.values():
         for parcel in store.parcels():
             yield from parcel.messages
+    for streams in broker.streams.stores.values():
+        for one in streams.parcels():
+            yield from one.messages
 
 
 def channel_messages(channel: Channel) -> Iterator[Message]:

@@ -65,6 +65,16 @@ def give_store(broker: Broker, disk: Disk, files: SimDisk, segment_bytes: int) -
     return broker.stores.open("/", log, disk)
 
 
+def give_scratch(broker: Broker, disk: Disk, segment_bytes: int) -> None:
+    """Virtual host / has a transient log from the first time that one is needed."""
+
+    def open_it(vhost: str) -> None:
+        log = MessageLog(SimDisk(), broker.chance, segment_bytes, is_scratch=True)
+        broker.stores.open_scratch(vhost, log, disk)
+
+    broker.stores.scratch_opener = open_it
+
+
 def check_store(store: StoreActor) -> None:
     """What holds between any two turns: hops add up, and what is in flight is in parcels.
 

@@ -39,7 +39,7 @@ class LedgerLaws:
             for queue in vhost.queues.values():
                 for cause, size in letters_to(queue):
                     add(debts, cause, 1, size)
-        for store in self.broker.stores.stores.values():
+        for store in self.broker.stores.by_name.values():
             for parcel in store.parcels():
                 # Letters are charged to their own causes, one by one.
                 if isinstance(parcel.origin, Carrier):
@@ -47,6 +47,9 @@ class LedgerLaws:
                         add(debts, cause, 1, size)
                 else:
                     add(debts, parcel.origin, int(parcel.count), int(parcel.bytes))
+        for streams in self.broker.streams.stores.values():
+            for one in streams.parcels():
+                add(debts, one.origin, int(one.count), int(one.bytes))
         pages: list[Account] = []
         collect(self.broker.node_account, pages)
         messages = bytes_ = stored_bytes = 0
@@ -177,7 +180,8 @@ def collect(page: Account, pages: list[Account]) -> None:
 
 def check_page(page: Account) -> None:
     """One page in itself and with those above it. Raises: LawBroken."""
-    if page.is_closed and page.stored_messages == 0 and page.owes_nothing() and not page.children:
+    is_empty = page.stored_messages == 0 and page.stored_bytes == 0 and page.owes_nothing()
+    if page.is_closed and is_empty and not page.children:
         raise LawBroken(f"{page.name} is closed, has nothing left, and is still listed")
     messages, bytes_ = int(page.debt_messages), int(page.debt_bytes)
     if page.is_limited:

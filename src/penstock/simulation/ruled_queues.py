@@ -72,9 +72,16 @@ def _pause(world: World, name: str) -> None:
     """The queue is paused for a while, twice."""
     broker = world.broker
     queue = broker.vhosts["/"].queues[name]
+
+    def pause() -> None:
+        broker.rulebook.pause(queue, True)
+
+    def resume() -> None:
+        broker.rulebook.pause(queue, False)
+
     for at in (world.dice.between(1, 50), world.dice.between(60, 200)):
-        world.timers.after(at * MS, lambda: broker.rulebook.pause(queue, True))
-        world.timers.after((at + 9) * MS, lambda: broker.rulebook.pause(queue, False))
+        world.timers.after(at * MS, pause)
+        world.timers.after((at + 9) * MS, resume)
 
 
 def _watch(world: World, limit: int) -> None:

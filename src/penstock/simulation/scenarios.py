@@ -30,6 +30,7 @@ from penstock.simulation.delays import delays
 from penstock.simulation.dice import Dice
 from penstock.simulation.fan_out import fan_out_nine
 from penstock.simulation.faults import LawBroken, SimulationFailed
+from penstock.simulation.paging import paging
 from penstock.simulation.publishing import Address, Load, Publishing, to_queue
 from penstock.simulation.random_graph import random_graph
 from penstock.simulation.ruled_queues import ruled_queues
@@ -262,7 +263,9 @@ SCENARIOS: Final[Mapping[str, Callable[[World], None]]] = MappingProxyType(
         "kept_kill_storm": kill_storm,
         "kept_vanishing_queue": vanishing_queue,
         "kept_dead_letters": dead_letters,
+        "kept_delays": delays,
         "kept_ruled_queues": ruled_queues,
+        "kept_paging": paging,
     }
 )
 KEEPING: Final = frozenset(name for name in SCENARIOS if name.startswith("kept_"))

@@ -197,6 +197,7 @@ class World(TurnWatcher):
         self.broker.watch_hops(now_ns)
         self.broker.care.often(now_ns)
         self.broker.care.tick(now_ns)
+        self.broker.page()
 
     def between_turns(self) -> None:
         self.turns += 1

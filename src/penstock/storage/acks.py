@@ -54,15 +54,19 @@ def read_slots(segment: Segment, data: bytes) -> tuple[list[Slot], int]:
     at: i64 = HEADER_BYTES
     end: i64 = len(data)
     while at + SLOT_BYTES <= end:
-        body = data[at + 4 : at + SLOT_BYTES]
-        checksum: i64 = segment.extend(int(segment.seed), body)
-        if U32.pack(checksum ^ at) == data[at : at + 4]:
-            found.append(
-                Slot(
-                    i64(body[0]), read_i64_be(body, 4), read_i64_be(body, 12), read_i64_be(body, 20)
-                )
-            )
+        slot = slot_at(segment, data, at)
+        if slot is not None:
+            found.append(slot)
         else:
             torn += 1
         at += SLOT_BYTES
     return found, torn
+
+
+def slot_at(segment: Segment, data: bytes, at: i64) -> Slot | None:
+    """The slot at offset `at`, None when its checksum does not fit."""
+    body = data[at + 4 : at + SLOT_BYTES]
+    checksum: i64 = segment.extend(int(segment.seed), body)
+    if U32.pack(checksum ^ at) != data[at : at + 4]:
+        return None
+    return Slot(i64(body[0]), read_i64_be(body, 4), read_i64_be(body, 12), read_i64_be(body, 20))

@@ -4,7 +4,6 @@ from errno import EDQUOT, ENOSPC
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.base.wire import BytesWriter
 from penstock.storage.files import File, SyncFailed, write_fully
 from penstock.storage.footer import make_footer
 from penstock.storage.format import acks_name, log_name
@@ -14,15 +13,15 @@ from penstock.storage.segment import Segment
 
 
 class Chunk:
-    """Bytes for the end of one segment. at, end: offsets in it."""
+    """Bytes for the end of one segment. at, end: offsets in it; parts: the bytes, in pieces."""
 
-    __slots__ = ("at", "end", "segment", "writer")
+    __slots__ = ("at", "end", "parts", "segment")
 
     def __init__(self, segment: Segment, at: i64) -> None:
         self.segment = segment
         self.at: i64 = at
         self.end: i64 = at
-        self.writer = BytesWriter()
+        self.parts: list[bytes] = []
 
 
 class AckDeed:
@@ -104,7 +103,7 @@ class Batch(Job):
         handles = self.handles
         for chunk in self.chunks:
             file = handles.log(chunk.segment)
-            self.write(file, chunk.at, chunk.writer.getvalue())
+            self.write(file, chunk.at, b"".join(chunk.parts))
             handles.written(chunk.segment)
 
     def write(self, file: File, at: i64, data: bytes) -> None:
@@ -114,19 +113,11 @@ class Batch(Job):
         """Not synced before the end: a lost acknowledgement is a redelivery."""
         handles = self.handles
         for deed in self.acks:
-            name = acks_name(deed.number)
-            if deed.is_created:
-                file = handles.directory.open(name)
-            else:
-                file = handles.directory.create(name)
-                deed.is_created = True
-                handles.is_directory_dirty = True
-            try:
-                self.write(file, deed.at, deed.data)
-                if self.is_last:
-                    file.sync()
-            finally:
-                file.close()
+            file = handles.acks(deed.number, deed.is_created)
+            deed.is_created = True
+            self.write(file, deed.at, deed.data)
+            if self.is_last:
+                file.sync()
 
     def sync(self) -> None:
         self.handles.sync_all()
@@ -136,7 +127,7 @@ class Batch(Job):
         handles = self.handles
         for segment in self.full:
             file = handles.log(segment)
-            handles.sync(segment.number)
+            handles.secure(segment.number)
             write_fully(file, segment.end, make_footer(segment))
             if self.is_last:
                 handles.written(segment)

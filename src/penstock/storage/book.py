@@ -3,6 +3,7 @@
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.storage.acks import write_slot
+from penstock.storage.batch import AckDeed
 from penstock.storage.format import DELIVERED, SETTLED
 from penstock.storage.index import QueueIndex
 from penstock.storage.segment import Run, Segment
@@ -108,13 +109,20 @@ class Book:
 
     def settle_below(self, index: QueueIndex, position: int) -> int:
         """Everything below `position` has left the queue, as in a purge. Returns how many did."""
+        return self.settle_between(index, 0, position)
+
+    def settle_between(self, index: QueueIndex, first: int, end: int) -> int:
+        """Everything at first..end-1 has left the queue. Returns how many did."""
         settled: i64 = 0
         for run in list(index.runs):
-            if run.first >= position:
+            if run.first >= end:
                 break
+            if run.last < first:
+                continue
             before = run.live
-            at = run.next_live(run.first)
-            last: i64 = run.last if run.last < position else position - 1
+            begin: i64 = run.first if run.first > first else first
+            at = run.next_live(begin)
+            last: i64 = run.last if run.last < end else end - 1
             while 0 <= at <= last:
                 run.clear(at)
                 if run.table.segment.copies is not None:
@@ -124,7 +132,7 @@ class Book:
             run.table.segment.live -= gone
             settled += gone
             if gone > 0:
-                self._acknowledge(run, run.first, last)
+                self._acknowledge(run, begin, last)
             if run.live == 0:
                 self._ended(index, run)
         return int(settled)
@@ -148,6 +156,24 @@ class Book:
             write_slot(segment, SETTLED, run.table.queue_id, run.ack_first, run.ack_last)
             self.acking[segment] = None
         run.ack_first = 0
+
+    def _take_acks(self) -> list[AckDeed]:
+        """What was settled and delivered, for the next batch."""
+        for run in self.touched:
+            if run.ack_first > 0:
+                self._write_ack(run)
+        self.touched = []
+        self._write_marks()
+        deeds: list[AckDeed] = []
+        for segment in self.acking:
+            writer = segment.acks
+            if writer is not None and not segment.is_gone:
+                data = writer.getvalue()
+                deeds.append(AckDeed(segment.number, segment.acks_end, data))
+                segment.acks_end += len(data)
+            segment.acks = None
+        self.acking = {}
+        return deeds
 
     def _settle_copy(self, segment: Segment, index: QueueIndex, position: i64) -> None:
         """What was copied out of `segment` already is settled as well."""

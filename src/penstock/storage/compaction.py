@@ -25,6 +25,8 @@ SMALL_COUNT_MAX: Final = 8
 """With more segments than this that are small, as restarts leave them, they are joined."""
 SMALL_SHARE: Final = 16
 WITHOUT_BOUND: Final = 1 << 40
+LOOK_NS: Final = 100_000_000
+"""Between two looks for a segment that is worth compacting."""
 
 
 class CopyJob(Job):
@@ -68,15 +70,44 @@ class Compactor:
 
     Owner: the log's. Each time there is time for it: `plan`, have the job run, `copy` what it read,
     and see that batches go on being taken. Nothing is copied faster than the caller asks for it.
+    is_patient: what empties itself is left alone; wants_look: there is such a segment, so somebody
+    has to ask again later, after `look_ns`.
     """
 
-    __slots__ = ("copying", "damaged", "is_reading", "log")
+    __slots__ = (
+        "copying",
+        "damaged",
+        "is_patient",
+        "is_reading",
+        "log",
+        "look_ns",
+        "wants_look",
+    )
 
     def __init__(self, log: MessageLog) -> None:
         self.log = log
         self.copying: Copying | None = None
         self.damaged: list[int] = []
         self.is_reading = False
+        self.is_patient = False
+        self.wants_look = False
+        self.look_ns: i64 = 0
+
+    def plan_at(self, now_ns: int) -> CopyJob | None:
+        """`plan` for somebody who asks after every batch: a segment in which something has changed
+        between two looks is left alone, because consumers who go on will soon have emptied it."""
+        copying = self.copying
+        if copying is not None and not copying.segment.is_gone:
+            return self.plan()
+        if now_ns < self.look_ns:
+            return None
+        self.look_ns = now_ns + LOOK_NS
+        self.is_patient = True
+        job = self.plan()
+        for segment in self.log.segments.values():
+            segment.seen_live = segment.live
+            segment.seen_end = segment.end
+        return job
 
     def plan(self, bytes_max: int = COPY_BYTES) -> CopyJob | None:
         """A job that reads the next slice, about `bytes_max`; None when there is nothing to do now.
@@ -110,8 +141,14 @@ class Compactor:
     def _choose(self) -> Segment | None:
         """The segment of which the smallest part counts, if that is less than half."""
         log = self.log
+        self.wants_look = False
         active = log.active
-        if active is not None and active.end > ROLL_BYTES and 2 * active.live_bytes() < active.end:
+        if (
+            active is not None
+            and active.end > ROLL_BYTES
+            and 2 * active.live_bytes() < active.end
+            and self._may_take(active)
+        ):
             log.close_active()
         chosen: Segment | None = None
         chosen_share: i64 = 1001
@@ -124,12 +161,21 @@ class Compactor:
                 small_count += 1
                 small = segment
             share: i64 = segment.live_bytes() * 1000 // segment.end
-            if share < chosen_share:
+            if share < chosen_share and (share >= 500 or self._may_take(segment)):
                 chosen_share = share
                 chosen = segment
         if chosen_share < 500:
             return chosen
         return small if small_count > SMALL_COUNT_MAX else None
+
+    def _may_take(self, segment: Segment) -> bool:
+        """Whether `segment` rests, as far as anybody cares."""
+        if not self.is_patient or (
+            segment.seen_live == segment.live and segment.seen_end == segment.end
+        ):
+            return True
+        self.wants_look = True
+        return False
 
     def _slice(self, copying: Copying, bytes_max: i64) -> CopyJob:
         job = CopyJob()

@@ -39,6 +39,7 @@ def make_footer(segment: Segment) -> bytes:
 
 
 def _table_bytes(table: Table) -> bytes:
+    table.gather()
     assert table.positions is not None and table.places is not None, "a table has one footer"
     if sys.byteorder == "little":
         return table.positions.tobytes() + table.places.tobytes()

@@ -45,6 +45,8 @@ BODY: Final = 1
 REF: Final = 2
 
 IS_PERSISTENT: Final = 1
+IS_DEAD_LETTER: Final = 2
+"""Flag of a BODY: the broker published it, so what it says of deaths is true."""
 
 SETTLED: Final = 1
 DELIVERED: Final = 2
@@ -60,8 +62,6 @@ DIRECTORY_BYTES: Final = 64
 END_BYTES: Final = 48
 SLOT_BYTES: Final = 32
 HEADER: Final = struct.Struct(">8sBBHq8s")
-BODY_HEAD: Final = struct.Struct(">IBBHIqqIIq")
-REF_HEAD: Final = struct.Struct(">IBBHIqqI")
 DIRECTORY_ROW: Final = struct.Struct(">qqqqqIII12x")
 END: Final = struct.Struct(">8s8sqqI8x")
 SLOT: Final = struct.Struct(">BxxxQqq")

@@ -7,27 +7,44 @@ from mypy_extensions import i64
 
 from penstock.base.limits import STORE_OPEN_FILES
 from penstock.storage.files import Directory, File, SyncFailed
-from penstock.storage.format import log_name
+from penstock.storage.format import acks_name, log_name
 from penstock.storage.segment import Segment
 
 OPEN_FILES: Final = STORE_OPEN_FILES.default
+ACK_FILES: Final = 8
+"""Of them those of acknowledgements: most go to the segments of the last seconds."""
 
 
 class Handles:
-    """files: open segments, the longest unused first; dirty: those with writes that were not
-    synced, whose handle stays open because an error of writing is told to it alone;
+    """files: open segments, the longest unused first; ack_files: open acknowledgements; dirty:
+    segments with writes that were not synced, whose handle stays open because an error of writing
+    is told to it alone;
     is_directory_dirty: names were changed; is_broken: a sync has failed, nothing is written any
-    more; is_scratch: nothing is synced."""
+    more; is_scratch: nothing is synced; is_lazy: it is synced at the end only, until which dirty
+    handles may be closed; owed: numbers of those that were."""
 
-    __slots__ = ("directory", "dirty", "files", "is_broken", "is_directory_dirty", "is_scratch")
+    __slots__ = (
+        "ack_files",
+        "directory",
+        "dirty",
+        "files",
+        "is_broken",
+        "is_directory_dirty",
+        "is_lazy",
+        "is_scratch",
+        "owed",
+    )
 
     def __init__(self, directory: Directory, is_scratch: bool = False) -> None:
         self.directory = directory
         self.is_scratch = is_scratch
         self.files: dict[int, File] = {}
+        self.ack_files: dict[int, File] = {}
         self.dirty: dict[int, File] = {}
         self.is_directory_dirty = False
         self.is_broken = False
+        self.is_lazy = False
+        self.owed: dict[int, None] = {}
 
     def log(self, segment: Segment) -> File:
         """The file of `segment`, created if it is new."""
@@ -45,6 +62,21 @@ class Handles:
         self.files[number] = file
         return file
 
+    def acks(self, number: i64, is_created: bool) -> File:
+        """The file of acknowledgements of a segment, created unless `is_created`."""
+        file = self.ack_files.pop(int(number), None)
+        if file is None:
+            name = acks_name(number)
+            if is_created:
+                file = self.directory.open(name)
+            else:
+                file = self.directory.create(name)
+                self.is_directory_dirty = True
+            if len(self.ack_files) >= ACK_FILES:
+                self.ack_files.pop(next(iter(self.ack_files))).close()
+        self.ack_files[int(number)] = file
+        return file
+
     def existing(self, segment: Segment) -> File:
         """The file of `segment` for reading. Raises: FileNotFoundError."""
         if not segment.is_created:
@@ -52,11 +84,12 @@ class Handles:
         return self.log(segment)
 
     def _make_room(self) -> None:
-        if len(self.files) < OPEN_FILES:
+        if len(self.files) < OPEN_FILES - ACK_FILES:
             return
         for number in list(self.files):
-            if self.is_scratch or number not in self.dirty:
-                self.dirty.pop(number, None)
+            if self.is_scratch or self.is_lazy or number not in self.dirty:
+                if self.dirty.pop(number, None) is not None and not self.is_scratch:
+                    self.owed[number] = None
                 self.files.pop(number).close()
                 return
 
@@ -76,11 +109,31 @@ class Handles:
             raise self.failed(error) from error
         del self.dirty[int(number)]
 
+    def secure(self, number: i64) -> None:
+        """What is in one file is safe before something is written that relies on it, unless a start
+        after a crash will not rely on anything. Raises: SyncFailed."""
+        if not self.is_lazy:
+            self.sync(number)
+
     def sync_all(self) -> None:
         """Sync everything that was written to, then the directory. Raises: SyncFailed."""
         for number in list(self.dirty):
             self.sync(number)
+        if self.owed and not self.is_scratch:
+            self._sync_owed()
         self.sync_directory()
+
+    def _sync_owed(self) -> None:
+        for number in list(self.owed):
+            try:
+                file = self.directory.open(log_name(number))
+                try:
+                    file.sync()
+                finally:
+                    file.close()
+            except OSError as error:
+                raise self.failed(error) from error
+            del self.owed[number]
 
     def sync_directory(self) -> None:
         """Sync the names if one was changed. Raises: SyncFailed."""
@@ -100,13 +153,16 @@ class Handles:
     def forget(self, number: i64) -> None:
         """The file is going to be removed."""
         self.dirty.pop(int(number), None)
-        file = self.files.pop(int(number), None)
-        if file is not None:
-            file.close()
+        self.owed.pop(int(number), None)
+        for files in (self.files, self.ack_files):
+            file = files.pop(int(number), None)
+            if file is not None:
+                file.close()
 
     def close(self) -> None:
         """Give everything back."""
-        for file in self.files.values():
-            file.close()
-        self.files.clear()
+        for files in (self.files, self.ack_files):
+            for file in files.values():
+                file.close()
+            files.clear()
         self.dirty.clear()

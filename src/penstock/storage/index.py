@@ -98,6 +98,20 @@ class QueueIndex:
             total += run.live
         return total
 
+    def live_below(self, position: i64) -> i64:
+        """Entries that count before `position`."""
+        total: i64 = 0
+        for run in self.runs:
+            if run.last < position:
+                total += run.live
+                continue
+            at: i64 = run.next_live(run.first)
+            while 0 <= at < position:
+                total += 1
+                at = run.next_live(at + 1)
+            break
+        return total
+
     def live_bytes(self) -> i64:
         """What they take on disk, from the averages of their tables."""
         total: i64 = 0

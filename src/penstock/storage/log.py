@@ -20,8 +20,9 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.chance import Chance
 from penstock.base.limits import STORE_SEGMENT_BYTES
+from penstock.base.wire import BytesWriter
 from penstock.protocol.content import Message
-from penstock.storage.batch import AckDeed, Batch, Chunk
+from penstock.storage.batch import Batch, Chunk
 from penstock.storage.book import Book
 from penstock.storage.checksum import VERSION
 from penstock.storage.files import Directory
@@ -36,7 +37,7 @@ from penstock.storage.format import (
 from penstock.storage.handles import Handles
 from penstock.storage.index import QueueIndex
 from penstock.storage.reading import Found, ReadJob, TableCache, plan_run
-from penstock.storage.record import make_body, make_ref
+from penstock.storage.record import add_body, add_ref
 from penstock.storage.segment import (
     GAP_MAX,
     Run,
@@ -70,6 +71,7 @@ class MessageLog(Book):
         "is_scratch",
         "next_number",
         "open_size",
+        "scratch",
         "segment_bytes",
         "unsynced",
         "version",
@@ -95,14 +97,23 @@ class MessageLog(Book):
         self.chunk: Chunk | None = None
         self.chunks: list[Chunk] = []
         self.open_size: i64 = 0
+        self.scratch = BytesWriter()
         self.full: list[Segment] = []
         self.unsynced: dict[Segment, int] = {}
         self.wants_sync = False
 
+    def make_lazy(self) -> None:
+        """From now on only the last batch is synced, and one before which a file may go. After a
+        loss of power `recover` must not believe what the footers say."""
+        self.handles.is_lazy = True
+
     # -- appending -------------------------------------------------------------------------------
 
-    def append(self, index: QueueIndex, message: Message, now_ms: int) -> None:
-        """Put a persistent message behind everything the queue has, into the open batch.
+    def append(
+        self, index: QueueIndex, message: Message, now_ms: int, is_persistent: bool = True
+    ) -> None:
+        """Put a message behind everything the queue has, into the open batch. What is not
+        persistent does not come back after a restart.
 
         Nothing happens when the queue has joined the message's place before and has left meanwhile.
         now_ms: wall clock. Gives the message its place.
@@ -119,7 +130,8 @@ class MessageLog(Book):
                 return
         position = index.next_position
         stored.placed(index.queue_id, position)
-        self._append(index, position, message, stored, IS_PERSISTENT, now_ms)
+        flags = IS_PERSISTENT if is_persistent else 0
+        self._append(index, position, message, stored, flags, now_ms)
 
     def append_at(
         self,
@@ -179,12 +191,13 @@ class MessageLog(Book):
             chunk = Chunk(segment, segment.end)
             self.chunk = chunk
             self.chunks.append(chunk)
-        writer = chunk.writer
+        parts = chunk.parts
+        scratch = self.scratch
+        queue_id = index.queue_id
         if is_ref:
-            writer.write(make_ref(segment, index.queue_id, position, stored.offset, flags))
+            add_ref(parts, scratch, segment, queue_id, position, stored.offset, flags)
         else:
-            writer.write(make_body(segment, index.queue_id, position, message, flags, now_ms))
-            writer.write(raw)
+            add_body(parts, scratch, segment, queue_id, position, message, flags, now_ms)
             stored.segment = segment
             stored.offset = segment.end
             stored.size = size
@@ -241,8 +254,7 @@ class MessageLog(Book):
         self.active = segment
         chunk = Chunk(segment, 0)
         head = header(LOG, int(segment.version), int(number), segment.identity)
-        chunk.writer.write(head)
-        chunk.writer.write(head)
+        chunk.parts = [head, head]
         segment.end = DATA_AT
         chunk.end = DATA_AT
         self.chunk = chunk
@@ -257,6 +269,8 @@ class MessageLog(Book):
         self.active = None
         self.chunk = None
         segment.is_full = True
+        for table in segment.tables:
+            table.gather()
         self.full.append(segment)
         self._check_life(segment)
 
@@ -278,28 +292,26 @@ class MessageLog(Book):
             or self.wants_sync
         )
 
-    def take_batch(self, must_sync: bool) -> Batch | None:
+    def take_batch(self, must_sync: bool, takes_acks: bool = True) -> Batch | None:
         """Everything since the last one as a job, None if there is nothing; what comes from now on
-        joins the next one. must_sync: its end means that all of it would survive a loss of power.
+        joins the next one. must_sync: its end means that all of it would survive a loss of power;
+        takes_acks: without, what was settled may wait, as it costs a write of its own.
         """
         if not self.has_work():
             return None
-        return self._take(must_sync or self.wants_sync)
+        return self._take(must_sync or self.wants_sync, takes_acks)
 
     def take_last_batch(self) -> Batch:
         """The end of a clean stop: the active segment gets its footer, all is synced and closed."""
         self.close_active()
-        batch = self._take(True)
+        batch = self._take(True, True)
         batch.is_last = True
         return batch
 
-    def _take(self, must_sync: bool) -> Batch:
+    def _take(self, must_sync: bool, takes_acks: bool) -> Batch:
         batch = Batch(self.handles, must_sync and not self.is_scratch)
-        for run in self.touched:
-            if run.ack_first > 0:
-                self._write_ack(run)
-        self.touched = []
-        self._write_marks()
+        if takes_acks or self.dead:
+            batch.acks = self._take_acks()
         batch.chunks = self.chunks
         if self.dead:
             self._take_dead(batch)
@@ -309,14 +321,6 @@ class MessageLog(Book):
         for chunk in batch.chunks:
             chunk.segment.taken_to = chunk.end
             self.unsynced[chunk.segment] = int(chunk.end)
-        for segment in self.acking:
-            writer = segment.acks
-            if writer is not None and not segment.is_gone:
-                data = writer.getvalue()
-                batch.acks.append(AckDeed(segment.number, segment.acks_end, data))
-                segment.acks_end += len(data)
-            segment.acks = None
-        self.acking = {}
         for segment in self.full:
             if not segment.is_gone:
                 batch.full.append(segment)
@@ -346,9 +350,10 @@ class MessageLog(Book):
             segment.synced_to = end
         for segment in batch.full:
             segment.is_sealed = True
-            if not self.is_scratch:
-                segment.synced_to = segment.end
-            self.unsynced.pop(segment, None)
+            if not self.handles.is_lazy:
+                if not self.is_scratch:
+                    segment.synced_to = segment.end
+                self.unsynced.pop(segment, None)
             for table in segment.tables:
                 table.release()
         for segment in batch.removals:

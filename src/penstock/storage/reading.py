@@ -238,6 +238,7 @@ def plan_run(job: ReadJob, run: Run, position: i64, count_max: i64) -> i64:
     Returns how many, -1 when what follows is in the open batch.
     """
     table = run.table
+    table.gather()
     taken_to: i64 = table.segment.taken_to
     is_open = taken_to < table.segment.end
     stretch = Stretch(table)

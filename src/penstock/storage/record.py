@@ -4,22 +4,29 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.base.wire import read_i32_be, read_i64_be
-from penstock.protocol.content import Address, Message, channel_of
+from penstock.base.wire import (
+    BytesWriter,
+    read_i32_be,
+    read_i64_be,
+    write_i16_be,
+    write_i32_be,
+    write_i64_be,
+)
+from penstock.protocol.content import Address, DeadLetter, Message, channel_of
 from penstock.storage.format import (
     BODY,
-    BODY_HEAD,
     BODY_HEAD_BYTES,
     CHECKED_AT,
+    IS_DEAD_LETTER,
     MARK,
     REF,
     REF_BYTES,
-    REF_HEAD,
-    U32,
 )
 from penstock.storage.segment import Segment
 
 LOW32: Final = 0xFFFFFFFF
+GATHER_BYTES: Final = 384
+"""Content from here on is checked and written where it lies."""
 
 
 class Record:
@@ -66,42 +73,91 @@ def unsigned(data: bytes, at: i64) -> i64:
     return i64(read_i32_be(data, at)) & 0xFFFFFFFF
 
 
-def make_body(
-    segment: Segment, queue_id: i64, position: i64, message: Message, flags: i64, stored_ms: i64
-) -> bytes:
-    """The record with `message` for the end of `segment`, except for the content frames, which
-    follow it as they are."""
+def add_body(
+    parts: list[bytes],
+    scratch: BytesWriter,
+    segment: Segment,
+    queue_id: i64,
+    position: i64,
+    message: Message,
+    flags: i64,
+    stored_ms: i64,
+) -> None:
+    """Put the record with `message` for the end of `segment` behind `parts`, large content as it
+    is, without copying it. scratch: empty, and empty again afterwards: heads are made in it.
+    """
     suffix = message.address.suffix
     raw = message.raw
     words: i64 = len(suffix)
-    size: i64 = BODY_HEAD_BYTES + words + len(raw)
-    head: bytes = BODY_HEAD.pack(
-        size,
-        BODY,
-        flags,
-        words,
-        segment.synced_to,
-        queue_id,
-        position,
-        message.header_bytes,
-        message.body_bytes,
-        stored_ms,
-    )
-    head += suffix
+    body: i64 = len(raw)
+    if isinstance(message, DeadLetter):
+        flags |= IS_DEAD_LETTER
+    write_i32_be(scratch, int(BODY_HEAD_BYTES + words + body))
+    scratch.append(BODY)
+    scratch.append(int(flags))
+    write_i16_be(scratch, int(words))
+    write_i32_be(scratch, int(segment.synced_to))
+    write_i64_be(scratch, queue_id)
+    write_i64_be(scratch, position)
+    write_i32_be(scratch, int(message.header_bytes))
+    write_i32_be(scratch, int(message.body_bytes))
+    write_i64_be(scratch, stored_ms)
+    scratch.write(suffix)
+    if body < GATHER_BYTES:
+        # A second call of the checksum would cost more than the copy.
+        scratch.write(raw)
+        _add_checked(parts, scratch, segment)
+        return
+    head = scratch.getvalue()
+    scratch.truncate(0)
     extend = segment.extend
     checksum: i64 = extend(extend(int(segment.seed), head), raw)
-    low: bytes = U32.pack(checksum ^ segment.end)
-    return MARK + low + head
+    _add(parts, scratch, checksum ^ segment.end, head)
+    parts.append(raw)
 
 
-def make_ref(segment: Segment, queue_id: i64, position: i64, offset: i64, flags: i64) -> bytes:
-    """The record for one more queue of a message whose body lies at `offset` in `segment`."""
-    head: bytes = REF_HEAD.pack(
-        REF_BYTES, REF, flags, 0, segment.synced_to, queue_id, position, offset
-    )
-    checksum: i64 = segment.extend(int(segment.seed), head)
-    low: bytes = U32.pack(checksum ^ segment.end)
-    return MARK + low + head
+def add_ref(
+    parts: list[bytes],
+    scratch: BytesWriter,
+    segment: Segment,
+    queue_id: i64,
+    position: i64,
+    offset: i64,
+    flags: i64,
+) -> None:
+    """Put the record for one more queue of a message whose body lies at `offset` in `segment`
+    behind `parts`. scratch: as in `add_body`."""
+    write_i32_be(scratch, REF_BYTES)
+    scratch.append(REF)
+    scratch.append(int(flags))
+    write_i16_be(scratch, 0)
+    write_i32_be(scratch, int(segment.synced_to))
+    write_i64_be(scratch, queue_id)
+    write_i64_be(scratch, position)
+    write_i32_be(scratch, int(offset))
+    _add_checked(parts, scratch, segment)
+
+
+def _add_checked(parts: list[bytes], scratch: BytesWriter, segment: Segment) -> None:
+    """A record of which `scratch` has everything behind the checksum."""
+    data = scratch.getvalue()
+    scratch.truncate(0)
+    checksum: i64 = segment.extend(int(segment.seed), data)
+    _add(parts, scratch, checksum ^ segment.end, data)
+
+
+def _add(parts: list[bytes], scratch: BytesWriter, checksum: i64, data: bytes) -> None:
+    """The beginning of a record: mark, checksum, then `data`."""
+    scratch.write(MARK)
+    write_i32_be(scratch, signed(checksum))
+    scratch.write(data)
+    parts.append(scratch.getvalue())
+    scratch.truncate(0)
+
+
+def signed(number: i64) -> int:
+    """An unsigned number of 32 bits as the signed one with the same bits."""
+    return int(number - 0x100000000) if number > 0x7FFFFFFF else int(number)
 
 
 def is_whole(segment: Segment, data: bytes, at: i64, offset: i64) -> bool:
@@ -135,7 +191,12 @@ def message_of(record: Record, data: bytes, at: i64, addresses: dict[bytes, Addr
         address = address_of(suffix)
         addresses[suffix] = address
     raw = data[frames : at + record.size]
-    message = Message(channel_of(raw), b"", raw, record.header_bytes, record.body_bytes)
+    if record.flags & IS_DEAD_LETTER != 0:
+        message: Message = DeadLetter(
+            channel_of(raw), b"", raw, record.header_bytes, record.body_bytes
+        )
+    else:
+        message = Message(channel_of(raw), b"", raw, record.header_bytes, record.body_bytes)
     message.address = address
     return message
 

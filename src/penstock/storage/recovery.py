@@ -26,12 +26,13 @@ class Report:
     """What recovery had to do. cut_bytes: torn ends; lost: entries that were safe once and are
     gone, by queue, 0 where the queue cannot be told; ignored_acks: acknowledgements that were
     damaged or of entries that are not there; unreadable: files whose beginning is damaged, set
-    aside under the name given."""
+    aside under the name given; queue_id_max: of all records, also of queues that do not live."""
 
     __slots__ = (
         "cut_bytes",
         "ignored_acks",
         "lost",
+        "queue_id_max",
         "removed_count",
         "segment_count",
         "unreadable",
@@ -44,6 +45,7 @@ class Report:
         self.unreadable: list[str] = []
         self.segment_count = 0
         self.removed_count = 0
+        self.queue_id_max = 0
 
     @property
     def damaged(self) -> list[int]:
@@ -67,11 +69,13 @@ def recover(
     chance: Chance,
     segment_bytes: int,
     live_queue_ids: set[int],
+    trusts_footers: bool = True,
 ) -> Recovered:
     """Bring back what the queues `live_queue_ids` have in `directory`; what others had is removed.
 
-    segment_bytes: of new segments. Raises: OSError; SyncFailed, after which nothing may be written;
-    OperatorError for a format that is unknown here.
+    segment_bytes: of new segments; trusts_footers: no footer was written before what stands before
+    it was safe (see MessageLog.make_lazy), otherwise every record is looked at. Raises: OSError;
+    SyncFailed, after which nothing may be written; OperatorError for a format that is unknown here.
     """
     log = MessageLog(directory, chance, segment_bytes)
     report = Report()
@@ -79,7 +83,7 @@ def recover(
     numbers = sorted({number for number in map(number_of, names) if number >= 0})
     wrecks: list[Wreck] = []
     for number in numbers:
-        wreck = Wreck(number, directory, names)
+        wreck = Wreck(number, directory, names, trusts_footers)
         if wreck.read(live_queue_ids, number == numbers[-1]):
             wrecks.append(wreck)
         elif wreck.set_aside:
@@ -90,6 +94,8 @@ def recover(
     for wreck in wrecks:
         wreck.count(report.lost)
         report.ignored_acks += wreck.ignored_acks
+        for table in wreck.segment.tables:
+            report.queue_id_max = max(report.queue_id_max, int(table.queue_id))
         for queue_id, top in wreck.tops.items():
             index = log.queues[queue_id]
             index.next_position = max(int(index.next_position), top + 1)

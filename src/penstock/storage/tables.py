@@ -44,6 +44,7 @@ def rebuild(table: Table, records: list[Record]) -> "tuple[array[int], array[int
     positions: array[int] = array("q")
     places: array[int] = array("q")
     for other in found.tables:
+        other.gather()
         assert other.positions is not None and other.places is not None, "it was made just now"
         if other.queue_id == table.queue_id:
             for position, place in zip(other.positions, other.places, strict=True):
@@ -74,6 +75,7 @@ def runs_from(segment: Segment, table: Table, file: File) -> bool:
 
 def rows_of(table: Table, file: File) -> "tuple[array[int], array[int]] | None":
     """(positions, places) of a table wherever they are; None when they are damaged."""
+    table.gather()
     if table.positions is not None and table.places is not None:
         return table.positions, table.places
     return read_table(table, file)

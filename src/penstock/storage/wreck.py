@@ -27,11 +27,14 @@ from penstock.storage.tables import lost_of, runs_from, tables_from
 class Wreck:
     """segment: what it became; lost: (queue, position) of entries that were safe once; tops: for
     each live queue the highest position that the files speak of; delivered: the highest mark of
-    each; set_aside: the new name of a file that cannot be read, "" for none."""
+    each; set_aside: the new name of a file that cannot be read, "" for none; trusts_footers: what
+    stands behind a footer was safe when it was written; footer_at: where one began that was not
+    trusted."""
 
     __slots__ = (
         "delivered",
         "directory",
+        "footer_at",
         "ignored_acks",
         "lost",
         "names",
@@ -42,9 +45,12 @@ class Wreck:
         "size",
         "slots",
         "tops",
+        "trusts_footers",
     )
 
-    def __init__(self, number: int, directory: Directory, names: list[str]) -> None:
+    def __init__(
+        self, number: int, directory: Directory, names: list[str], trusts_footers: bool = True
+    ) -> None:
         self.number = number
         self.directory = directory
         self.names = names
@@ -56,6 +62,8 @@ class Wreck:
         self.delivered: dict[int, int] = {}
         self.ignored_acks = 0
         self.set_aside = ""
+        self.trusts_footers = trusts_footers
+        self.footer_at = 0
 
     def read(self, live_queue_ids: set[int], is_newest: bool) -> bool:
         """Read the segment and its acknowledgements; False when there is none. Raises: OSError."""
@@ -66,7 +74,7 @@ class Wreck:
         file = self.directory.open(name)
         try:
             self.size = file.size()
-            found = self._identity(file, acks)
+            found = identity_of(self.number, file, self.size, acks)
             if found is not None:
                 self._read_log(file, found, live_queue_ids)
         finally:
@@ -93,26 +101,12 @@ class Wreck:
         finally:
             file.close()
 
-    def _identity(self, file: File, acks: bytes) -> tuple[int, bytes] | None:
-        """(version, identity): it is written in four places."""
-        for data in (read_fully(file, 0, 32), read_fully(file, HEADER_BYTES, 32)):
-            found = parse_header(data, LOG, self.number)
-            if found is not None:
-                return found
-        return parse_header(acks[:HEADER_BYTES], ACKS, self.number) or self._footer(file)
-
-    def _footer(self, file: File) -> tuple[int, bytes] | None:
-        if self.size < DATA_AT + END_BYTES:
-            return None
-        identity = footer_identity(read_fully(file, self.size - END_BYTES, END_BYTES))
-        for version in (1, 2):
-            if identity and read_footer(Segment(self.number, identity, version), file, self.size):
-                return version, identity
-        return None
-
     def _read_log(self, file: File, found: tuple[int, bytes], live: set[int]) -> None:
         segment = Segment(self.number, found[1], found[0])
-        if not self._read_sealed(segment, file, live):
+        is_sealed = self._read_sealed(segment, file, live)
+        if is_sealed and not self.trusts_footers:
+            self.footer_at = int(segment.end)
+        if not is_sealed or not self.trusts_footers:
             segment = Segment(self.number, found[1], found[0])
             result = scan(segment, read_fully(file, 0, self.size))
             orphans = tables_from(segment, result.records)
@@ -194,7 +188,7 @@ class Wreck:
             self.directory.remove(name)
 
     def seal(self) -> int:
-        """Cut off what is torn, sync, and write the footer. Returns the bytes cut off.
+        """Cut off what is torn, sync, and write the footer. Returns the bytes that were torn.
 
         Without room for a footer the segment goes on without one. Raises: OSError, SyncFailed.
         """
@@ -204,6 +198,8 @@ class Wreck:
             cut = max(self.size - int(segment.end), 0)
             if cut > 0:
                 file.truncate(int(segment.end))
+            if self.footer_at == segment.end:
+                cut = 0
             _sync(file)
             write_fully(file, segment.end, make_footer(segment))
             _sync(file)
@@ -219,6 +215,26 @@ class Wreck:
         for table in segment.tables:
             table.release()
         return cut
+
+
+def identity_of(number: int, file: File, size: int, acks: bytes) -> tuple[int, bytes] | None:
+    """(version, identity) of a log of `size` bytes: it is written in four places. acks: what its
+    file of acknowledgements holds. None when none of them can be read. Raises: OSError."""
+    for at in (0, HEADER_BYTES):
+        found = parse_header(read_fully(file, at, HEADER_BYTES), LOG, number)
+        if found is not None:
+            return found
+    return parse_header(acks[:HEADER_BYTES], ACKS, number) or _footer(number, file, size)
+
+
+def _footer(number: int, file: File, size: int) -> tuple[int, bytes] | None:
+    if size < DATA_AT + END_BYTES:
+        return None
+    identity = footer_identity(read_fully(file, size - END_BYTES, END_BYTES))
+    for version in (1, 2):
+        if identity and read_footer(Segment(number, identity, version), file, size):
+            return version, identity
+    return None
 
 
 def _sync(file: File) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.telemetry.actor_window import DROPPED, LOST, SENT, ActorWindow
 from penstock.telemetry.explanation import Cause
-from penstock.telemetry.words import amount, called, name_of, rate
+from penstock.telemetry.words import amount, called, name_of, rate, size
 
 CONFIRMS: Final = "confirms"
 """In labels: of a channel that confirms publishes."""
@@ -48,9 +48,19 @@ def notes_on(window: ActorWindow) -> tuple[str, ...]:
     if window.kind != "queue":
         return ()
     found = []
-    if "paused" in window.labels:
-        name = name_of(window.actor)
+    name = name_of(window.actor)
+    if "damaged" in window.labels:
+        found.append(
+            f"is damaged: {window.labels['damaged']} of its messages cannot be read; consumers are "
+            f"given the others after penstock queues resume {name}"
+        )
+    elif "paused" in window.labels:
         found.append(f"is paused: consumers are given nothing (penstock queues resume {name})")
+    paged = window.numbers.get("paged", 0.0)
+    if paged > 0:
+        waits = ", for which its consumers wait now" if "reading" in window.labels else ""
+        text = size(window.numbers.get("paged_bytes", 0.0))
+        found.append(f"has {amount(paged)} messages ({text}) on the disk{waits}")
     given_up = _counted(window, DROPPED, _GIVEN_UP)
     if given_up:
         found.append(f"gave up messages: {given_up}")

@@ -25,6 +25,14 @@ def test_integers_round_trip(module: ModuleType, kind: str, size: int, data: st.
 
 
 @pytest.mark.parametrize("module", [wire, wire_pure], ids=["wire", "pure"])
+@given(value=st.integers(-(1 << 63), (1 << 63) - 1))
+def test_numbers_of_tables_are_little_endian(module: ModuleType, value: int) -> None:
+    writer = module.BytesWriter()
+    module.write_i64_le(writer, value)
+    assert writer.getvalue() == value.to_bytes(8, "little", signed=True)
+
+
+@pytest.mark.parametrize("module", [wire, wire_pure], ids=["wire", "pure"])
 @pytest.mark.parametrize(("kind", "size"), [*INTEGERS, ("f32", 4), ("f64", 8)])
 @pytest.mark.parametrize("index", [-1, 1, 100])
 def test_reading_outside_is_an_error(module: ModuleType, kind: str, size: int, index: int) -> None:

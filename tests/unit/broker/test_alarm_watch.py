@@ -128,7 +128,7 @@ def test_a_coming_alarm_is_forecast_once() -> None:
     ]
 
 
-def test_a_disk_that_cannot_be_read_sets_nothing_ends_nothing_and_is_said_once() -> None:
+def test_f19_a_disk_that_cannot_be_read_sets_nothing_ends_nothing_and_is_said_once() -> None:
     bed = AlarmBed()
     bed.around.is_readable = False
     assert bed.leave(0) == 10_000 and bed.leave(0) == 10_000

@@ -81,13 +81,12 @@ def test_an_export_of_rabbitmq_4_1() -> None:
         "parameters[2]",
         "global_parameters[2]",
         "exchanges[1]",
-        "queues[2]",
         "queues[3]",
     ]
     shop = bed.broker.vhosts["shop"]
-    assert set(shop.queues) == {"c", "q"} and shop.router.binding_count == 3
+    assert set(shop.queues) == {"c", "q", "s"} and shop.router.binding_count == 3
     types = {row["name"]: row["type"] for row in exported(bed)["queues"]}
-    assert types == {"c": "classic", "q": "quorum"}
+    assert types == {"c": "classic", "q": "quorum", "s": "stream"}
     assert bed.broker.access.check(Credentials("shop", "test12"), "10.0.0.1") == ""
     ruling = shop.queues["c"].ruling
     assert ruling is not None and (ruling.rules.max_length, ruling.rules.ttl_ms) == (9, 1000)
@@ -258,7 +257,7 @@ FAULTS: list[tuple[Callable[[Json], object], str]] = [
     (lambda d: d["parameters"][0]["value"].update(x=1), r"parameters\[0\]\.value: "),
     (
         lambda d: d["parameters"][0]["value"].update({"max-queues": 0}),
-        r"queues: vhost 'shop' has 0 queues and would get 2 more; its limit is 0",
+        r"queues: vhost 'shop' has 0 queues and would get 3 more; its limit is 0",
     ),
 ]
 

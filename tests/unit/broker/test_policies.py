@@ -44,6 +44,8 @@ def test_what_a_policy_applies_to(apply_to: str, of_queues: bool, of_exchanges: 
     policies = Policies(["/"], [made("p", "x", 0, apply_to)], [])
     assert (policies.for_queue("/", "x") is not None) == of_queues
     assert (policies.for_exchange("/", "x") is not None) == of_exchanges
+    is_for_streams = policies.for_queue("/", "x", is_stream=True) is not None
+    assert is_for_streams == (apply_to in ("all", "queues", "streams"))
     assert policies.for_queue("/", "y") is None
 
 

@@ -25,7 +25,7 @@ def rest(depot: Depot) -> None:
     depot.write()
 
 
-def test_an_acknowledged_backlog_gives_its_room_back() -> None:
+def test_f16_an_acknowledged_backlog_gives_its_room_back() -> None:
     """F16: segments in which nothing counts are removed; one of which little counts is copied."""
     depot = Depot(PENSTOCK, segment_bytes=65_536)
     hand = depot.connect()[0]
@@ -58,7 +58,7 @@ def test_a_deleted_queue_answers_what_it_had_taken() -> None:
     assert depot.broker.node_account.total_messages() == 0
 
 
-def test_a_full_disk_is_tried_again() -> None:
+def test_f17_a_full_disk_is_tried_again() -> None:
     """F17: nothing is confirmed, an alarm is set; with room again all of it is, in order."""
     depot = Depot(PENSTOCK)
     hand = depot.connect()[0]
@@ -75,7 +75,7 @@ def test_a_full_disk_is_tried_again() -> None:
     assert "alarm:disk" not in depot.broker.alarms
 
 
-def test_after_a_failed_sync_nothing_is_written() -> None:
+def test_f04_after_a_failed_sync_nothing_is_written() -> None:
     """F4."""
     depot = Depot(PENSTOCK)
     hand = depot.connect()[0]

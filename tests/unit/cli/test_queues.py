@@ -124,3 +124,31 @@ def test_a_broker_that_is_not_there_is_named(tmp_path: Path) -> None:
     absent = BrokerProcess(1, str(tmp_path / "control.sock"))
     done = said(absent, "pause", "orders")
     assert done.status == 2 and str(tmp_path) in done.error
+
+
+def test_exchanges_that_drop_duplicates_say_how_many(
+    broker: BrokerProcess, channel: BlockingChannel
+) -> None:
+    """Those behind a delayed exchange, too; the listing of one queue has none."""
+    known = {"x-cache-size": 10}
+    channel.exchange_declare("once", "x-message-deduplication", arguments=known)
+    delayed = {**known, "x-delayed-type": "x-message-deduplication"}
+    channel.exchange_declare("later [b]", "x-delayed-message", arguments=delayed)
+    for exchange in ("once", "later [b]"):
+        channel.queue_bind("orders", exchange)
+    for number, exchange in ((0, "once"), (0, "once"), (1, "once"), (0, "once"), (0, "later [b]")):
+        headers = {"x-deduplication-header": number}
+        channel.basic_publish(exchange, "", b"x", pika.BasicProperties(headers=headers))
+    done = said(broker)
+    assert done.out.splitlines()[-2:] == [
+        "exchange /once: 2 duplicates dropped; it knows 2 of at most 10 values",
+        "exchange /later [b]: 0 duplicates dropped; it knows 1 of at most 10 values",
+    ]
+    answer = msgspec.json.decode(said(broker, "--format", "json").out)
+    assert answer["exchanges"][0] == {
+        "name": "/once",
+        "vhost": "/",
+        "duplicates": 2,
+        "known": 2,
+        "known_max": 10,
+    }

@@ -1,5 +1,6 @@
 """`penstock serve` as a process: what it prints, how it stops, how it fails."""
 
+import json
 import os
 import signal
 import socket
@@ -8,6 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from penstock.cli.status import status
+from penstock.cli.store import store
 
 
 def serve(directory: Path, *options: str) -> "subprocess.Popen[str]":
@@ -107,7 +112,7 @@ def test_what_is_kept_is_said(tmp_path: Path) -> None:
     assert not (data / "metadata.sqlite-wal").exists(), "folded into the file at a clean end"
 
 
-def test_a_directory_in_use_is_not_shared(tmp_path: Path) -> None:
+def test_f24_a_directory_in_use_is_not_shared(tmp_path: Path) -> None:
     """F24."""
     data = tmp_path / "data"
     with serve(tmp_path, "--data", str(data), "--port", "0") as first:
@@ -120,3 +125,37 @@ def test_a_directory_in_use_is_not_shared(tmp_path: Path) -> None:
         assert {str(one): one.stat().st_mtime_ns for one in data.rglob("*")} == before
         first.send_signal(signal.SIGTERM)
         first.stdout.read()
+
+
+@pytest.mark.parametrize(
+    ("mode", "sign", "words"),
+    [
+        ("always", "✔", "survives a loss of power"),
+        ("interval", "!", "takes up to 200 ms of confirmed messages"),
+        ("none", "!", "without a bound"),
+    ],
+)
+def test_when_it_syncs_is_said(tmp_path: Path, mode: str, sign: str, words: str) -> None:
+    """At the start, and by `penstock status`; a mode without any sync is a warning in the log. How
+    the store was written is known to the next start."""
+    data = tmp_path / "data"
+    with serve(tmp_path, "--data", str(data), "--sync", mode, "--port", "0") as process:
+        assert process.stdout is not None and process.stderr is not None
+        said = [process.stdout.readline() for _ in range(3)][2]
+        assert said.startswith(f" {sign} sync     {mode}: ") and words in said
+        read_to_control(process)
+        done = CliRunner().invoke(status, ["--control", str(tmp_path / "control.sock")])
+        lines = dict(line.split(None, 1) for line in done.stdout.splitlines())
+        assert lines["sync"].startswith(f"{mode}: ") and words in lines["sync"]
+        assert lines["profile"] == "penstock"
+        assert lines["queues"] == "0, 0 messages ready, 0 unacknowledged"
+        done = CliRunner().invoke(
+            store, ["stats", "--json", "--control", str(tmp_path / "control.sock")]
+        )
+        assert json.loads(done.stdout)["vhosts"][0]["messages"] == 0
+        marks = {one.name for one in data.glob("vhosts/*/*")}
+        assert ("UNSYNCED" in marks) == (mode == "none") and "CLEAN" not in marks
+        process.send_signal(signal.SIGTERM)
+        error = process.stderr.read()
+        assert ("warning messages are not synced" in error) == (mode == "none")
+    assert "CLEAN" in {one.name for one in data.glob("vhosts/*/*")}

@@ -3,11 +3,11 @@
 import pytest
 
 from penstock.base.errors import ConnectionFault
-from penstock.protocol.content import Address, Message, make_content
+from penstock.protocol.content import Address, DeadLetter, Message, make_content
 from penstock.protocol.properties import Properties, decode_properties, encode_header_payload
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET
 from penstock.protocol.values import Table
-from penstock.queues.dead_letter import DeadLetter, obituary
+from penstock.queues.dead_letter import obituary
 from penstock.queues.deaths import deaths_of
 
 BODY = b"x" * 20_000

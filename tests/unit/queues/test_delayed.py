@@ -4,11 +4,10 @@ import random
 
 import pytest
 
-from penstock.protocol.content import Address, Message, make_content
+from penstock.protocol.content import Address, DeadLetter, Message, make_content
 from penstock.protocol.long_integer import LongInteger
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import Table, Value, decode_table, encode_table, find_field
-from penstock.queues.dead_letter import DeadLetter
 from penstock.queues.delayed import DelayedMessages, delay_of, release
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.records import NO_BOUND, DropSink
@@ -139,3 +138,17 @@ def test_a_dead_letter_stays_one() -> None:
 def test_without_headers_it_is_released_as_it_is() -> None:
     found = release(message(b"m", None))
     assert found.keys == ["k"] and table_of(found.message) == {}
+
+
+def test_what_comes_back_from_the_disk_is_due_when_it_would_have_been() -> None:
+    """Overdue ones too: in the order of their times, also of those before the machine's start."""
+    messages, sink = held()
+    messages.now_ns = 1000 * MS
+    for body, delay, age in ((b"d", 700, 600), (b"b", 10, 5000), (b"a", 10, 6000), (b"c", 1, 1)):
+        messages.restore(message(body, {"x-delay": delay}), True, age * MS)
+    assert messages.ready_count() == 4 and messages.next_expiry_ns() == 1
+    assert messages.bytes_ready == sum(
+        len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in messages.ready_messages()
+    )
+    assert messages.expire(messages.now_ns, 9) == 3 and sink.bodies == [b"a", b"b", b"c"]
+    assert messages.next_expiry_ns() == 1100 * MS

@@ -104,7 +104,7 @@ def test_what_is_fixed_at_declaration_is_said_to_be() -> None:
 
 def test_keys_of_other_kinds_of_queues_are_named() -> None:
     assert without_effect({"max-length": 1}) == []
-    assert without_effect({"max-age": "1D", "queue-mode": "lazy"}) == [
-        "max-age has no effect: there are no streams here",
+    assert without_effect({"stream-filter-size-bytes": 20, "queue-mode": "lazy"}) == [
+        "stream-filter-size-bytes has no effect: streams have no filters here",
         "queue-mode has no effect: there is one kind of classic queue here",
     ]

@@ -161,3 +161,26 @@ def test_limits_of_vhosts_and_users_are_tables(tmp_path: Path) -> None:
         read(tmp_path, "[[user_limits]]\nmax-channels = 2\n")
     with pytest.raises(OperatorError, match="vhost_limits must be written as"):
         read(tmp_path, "vhost_limits = 3")
+
+
+def test_the_store_has_a_table_of_its_own(tmp_path: Path) -> None:
+    """`[store] sync` and `store_sync` are the same."""
+    config = read(tmp_path, '[store]\nsync = "interval"\nsync_interval_ms = 50\n')
+    assert (config.store_sync, config.store_sync_interval_ms) == ("interval", 50)
+    assert config == read(tmp_path, 'store_sync = "interval"\nstore_sync_interval_ms = 50\n')
+    assert Config().store_sync == "always"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('store = "interval"', r"store must be written as a \[store\] table"),
+        ("[store]\nspeed = 1", "unknown key 'store_speed'"),
+        ("[store]\nsync_interval_ms = 0", "store_sync_interval_ms = 0 is not within 1..60000"),
+        ("[store]\nsync = 1", "store_sync = 1 must be of type str"),
+        ('store_sync = "none"\n[store]\nsync = "none"', "store_sync is given twice"),
+    ],
+)
+def test_a_bad_table_of_the_store_is_refused(tmp_path: Path, text: str, wrong: str) -> None:
+    with pytest.raises(OperatorError, match=wrong):
+        read(tmp_path, text)

@@ -31,7 +31,7 @@ def test_a_new_directory_is_its_owners_alone(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_a_second_broker_is_told_who_uses_it_and_touches_nothing(tmp_path: Path) -> None:
+def test_f24_a_second_broker_is_told_who_uses_it_and_touches_nothing(tmp_path: Path) -> None:
     """F24."""
     first = DataDirectory(tmp_path / "d", "one")
     first.vhost("/")

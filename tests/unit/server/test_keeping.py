@@ -48,7 +48,7 @@ def test_a_start_that_fails_lets_go_of_the_directory(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_disk_that_fails_ends_the_broker(tmp_path: Path) -> None:
+def test_f04_a_disk_that_fails_ends_the_broker(tmp_path: Path) -> None:
     """F4: the database is taken away under it, which is what a broken disk looks like."""
 
     async def scenario() -> None:

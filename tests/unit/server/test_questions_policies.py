@@ -11,7 +11,7 @@ from tests.unit.broker.peer import Bed
 POLICY: dict[str, object] = {
     "name": "short",
     "pattern": "^q",
-    "definition": {"max-length": 2, "max-age": "1D"},
+    "definition": {"max-length": 2, "queue-mode": "lazy"},
 }
 WHOLE = POLICY | {"vhost": "/", "apply-to": "all", "priority": 0}
 
@@ -26,7 +26,7 @@ def test_set_list_export_clear() -> None:
     actor = bed.broker.vhosts["/"].queues["q"]
     assert asked(bed, {"do": "set", "policy": POLICY}) == {
         "policy": WHOLE,
-        "notes": ["max-age has no effect: there are no streams here"],
+        "notes": ["queue-mode has no effect: there is one kind of classic queue here"],
         "before": None,
         "changed": 1,
         "left": 0,

@@ -38,6 +38,22 @@ def test_the_disk_is_that_of_the_directory(tmp_path: Path) -> None:
         surroundings(disk_dir=str(tmp_path / "absent"))[0].disk_free_bytes()
 
 
+def test_f19_a_file_system_that_knows_no_sizes_is_not_a_full_disk() -> None:
+    """Those of the kernel itself say 0 of everything."""
+    around, _, _ = surroundings(disk_dir="/proc")
+    with pytest.raises(OSError, match="does not say how large"):
+        around.disk_free_bytes()
+
+
+def test_f19_a_reserve_that_cannot_be_removed_is_said_and_no_more(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    around, book, _ = surroundings(disk_dir=str(loop), disk_reserve_bytes=4096)
+    around.give_up_reserve()
+    around.give_up_reserve()
+    assert len(book.lines) == 1 and "cannot remove the disk reserve" in book.lines[0]
+
+
 def test_a_reserve_that_cannot_be_made_is_said_once(tmp_path: Path) -> None:
     around, book, _ = surroundings(disk_dir=str(tmp_path), disk_reserve_bytes=4096)
     around.keep_reserve()

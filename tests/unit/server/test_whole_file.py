@@ -20,7 +20,7 @@ def test_it_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["f"] and path.stat().st_mode & 0o777 == 0o600
 
 
-def test_many_at_once_all_succeed(tmp_path: Path) -> None:
+def test_f08_many_at_once_all_succeed(tmp_path: Path) -> None:
     path = tmp_path / "f"
     pieces = [bytes([number]) * 50_000 for number in range(40)]
     with ThreadPoolExecutor(8) as pool:
@@ -28,7 +28,7 @@ def test_many_at_once_all_succeed(tmp_path: Path) -> None:
     assert path.read_bytes() in pieces and os.listdir(tmp_path) == ["f"]
 
 
-def test_on_an_error_the_old_one_stays_and_nothing_else(tmp_path: Path) -> None:
+def test_f08_on_an_error_the_old_one_stays_and_nothing_else(tmp_path: Path) -> None:
     """A limit on file sizes is a disk that is full after a short write."""
     path = tmp_path / "f"
     write_whole(path, b"old")
@@ -45,7 +45,7 @@ def test_on_an_error_the_old_one_stays_and_nothing_else(tmp_path: Path) -> None:
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["f"]
 
 
-def test_the_order_of_the_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_f08_the_order_of_the_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Synced before it has its name, and the name synced: what a power cut asks for."""
     said: list[str] = []
     real_sync, real_replace = os.fsync, os.replace

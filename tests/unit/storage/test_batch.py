@@ -11,7 +11,7 @@ from penstock.storage.recovery import recover
 from tests.unit.storage.making import fill, flush, fresh, positions, read
 
 
-def test_short_writes_are_carried_on() -> None:
+def test_f03_short_writes_are_carried_on() -> None:
     """Reliability F3."""
     disk = SimDisk()
     disk.write_max = 7
@@ -23,7 +23,7 @@ def test_short_writes_are_carried_on() -> None:
 
 
 @pytest.mark.parametrize("room", range(0, 900, 37))
-def test_a_full_disk_is_waited_for(room: int) -> None:
+def test_f17_a_full_disk_is_waited_for(room: int) -> None:
     """Reliability F17: the same batch, run again when there is room, is whole."""
     disk = SimDisk()
     log = fresh(disk)
@@ -57,7 +57,7 @@ def test_a_full_disk_gets_room_from_what_is_settled() -> None:
     assert len(read(log, index).found) == 16
 
 
-def test_a_failed_sync_is_the_end() -> None:
+def test_f04_a_failed_sync_is_the_end() -> None:
     """Reliability F4: no second try, and nothing is written any more."""
     disk = SimDisk()
     log = fresh(disk)
@@ -79,3 +79,35 @@ def test_a_failed_sync_is_the_end() -> None:
     with pytest.raises(SyncFailed):
         later.run()
     assert len(disk.ops) == before
+
+
+def test_a_batch_without_acknowledgements_leaves_them_to_a_later_one() -> None:
+    disk = SimDisk()
+    log = fresh(disk)
+    index = log.open_queue(1)
+    fill(log, index, 8)
+    flush(log)
+    log.settle(index, 3)
+    fill(log, index, 1)
+    batch = log.take_batch(True, False)
+    assert batch is not None and not batch.acks
+    batch.run()
+    log.done(batch)
+    assert log.has_work(), "somebody has to come back for it"
+    before = recover(SimDisk(disk.contents()), Dice(2), 4096, {1})
+    assert positions(read(before.log, before.queues[1])) == list(range(1, 10))
+    flush(log)
+    after = recover(SimDisk(disk.contents()), Dice(2), 4096, {1})
+    assert positions(read(after.log, after.queues[1])) == [1, 2, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_file_goes_together_with_the_acknowledgements_of_its_time() -> None:
+    """What was copied out of it and settled since would otherwise come back."""
+    log = fresh(SimDisk(), 1024)
+    index = log.open_queue(1)
+    fill(log, index, 40)
+    flush(log)
+    log.settle_below(index, 30)
+    log.settle(index, 40)
+    batch = log.take_batch(True, False)
+    assert batch is not None and batch.removals and batch.acks

@@ -2,7 +2,7 @@
 
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import SimDisk
-from penstock.storage.compaction import Compactor
+from penstock.storage.compaction import LOOK_NS, Compactor
 from penstock.storage.log import MessageLog
 from penstock.storage.recovery import recover
 from tests.unit.storage.making import fill, flush, fresh, positions, read
@@ -179,3 +179,39 @@ def test_a_scratch_log_is_compacted_without_a_sync() -> None:
     compact(log, Compactor(log))
     assert positions(read(log, index)) == list(range(5, 61, 5))
     assert disk.sync_count == 0
+
+
+def test_what_empties_itself_is_left_alone() -> None:
+    """Consumers who go on will soon have emptied it, and copying would have been for nothing."""
+    log = emptied(SimDisk())
+    compactor = Compactor(log)
+    assert compactor.plan_at(1) is None and compactor.wants_look
+    assert compactor.plan_at(LOOK_NS) is None, "it is not yet time for another look"
+    log.settle(log.open_queue(1), 5)
+    for segment in log.segments.values():
+        segment.seen_end = segment.end
+    first = min(log.segments)
+    job = compactor.plan_at(LOOK_NS + 1)
+    assert job is not None and compactor.copying is not None
+    assert compactor.copying.segment.number != first, "something was settled there since"
+    job.run()
+    compactor.copy(job)
+
+
+def test_whoever_goes_on_looking_gets_all_room_back() -> None:
+    log = emptied(SimDisk())
+    index = log.open_queue(1)
+    before = log.disk_bytes()
+    compactor = Compactor(log)
+    now_ns = 0
+    for _ in range(100):
+        now_ns += LOOK_NS
+        job = compactor.plan_at(now_ns)
+        if job is not None:
+            job.run()
+            compactor.copy(job)
+        elif not log.has_work() and not compactor.wants_look:
+            break
+        flush(log, must_sync=False)
+    assert log.disk_bytes() < before / 2
+    assert positions(read(log, index)) == list(range(5, 61, 5))

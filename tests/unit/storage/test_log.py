@@ -5,6 +5,7 @@ import pytest
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import SYNC, SYNC_DIRECTORY, SimDisk
 from penstock.storage.log import MessageLog
+from penstock.storage.recovery import recover
 from penstock.storage.stored import Stored
 from tests.crash.rig import message
 from tests.unit.storage.making import NOW_MS, fill, flush, fresh, positions, read
@@ -116,6 +117,22 @@ def test_purging_and_deleting_give_room_back() -> None:
     assert len(read(log, kept).found) == 30
     log.settle(deleted, 7)
     assert log.settle_below(purged, 26) == 0
+
+
+def test_a_stretch_in_the_middle_is_settled_alone() -> None:
+    disk = SimDisk()
+    log = fresh(disk, 1024)
+    index = log.open_queue(1)
+    fill(log, index, 60)
+    flush(log)
+    log.settle(index, 25)
+    assert log.settle_between(index, 11, 51) == 39
+    assert log.settle_between(index, 11, 51) == 0
+    assert positions(read(log, index)) == [*range(1, 11), *range(51, 61)]
+    assert [int(index.live_below(at)) for at in (1, 6, 11, 51, 53, 99)] == [0, 5, 10, 10, 12, 20]
+    flush(log)
+    again = recover(SimDisk(disk.contents()), Dice(5), 1024, {1})
+    assert positions(read(again.log, again.queues[1])) == [*range(1, 11), *range(51, 61)]
 
 
 def test_a_position_is_settled_once() -> None:

@@ -32,7 +32,7 @@ def test_nothing_is_there_at_first() -> None:
     assert not recovered.log.has_work()
 
 
-def test_only_what_is_persistent_comes_back() -> None:
+def test_f23_only_what_is_persistent_comes_back() -> None:
     """Reliability F23."""
     disk = SimDisk()
     log = fresh(disk)
@@ -80,7 +80,7 @@ def test_files_of_deleted_queues_go() -> None:
     assert recovered.report.removed_count == 1
 
 
-def test_a_torn_end_is_cut_and_told() -> None:
+def test_f05_a_torn_end_is_cut_and_told() -> None:
     """Reliability F5."""
     disk = SimDisk()
     log = fresh(disk)
@@ -100,7 +100,7 @@ def test_a_torn_end_is_cut_and_told() -> None:
     assert positions(read(recovered.log, recovered.queues[1])) == [1, 2, 3]
 
 
-def test_behind_a_tear_a_new_segment_begins() -> None:
+def test_f06_behind_a_tear_a_new_segment_begins() -> None:
     """Reliability F6: two lives."""
     disk = SimDisk()
     log = fresh(disk)
@@ -116,7 +116,7 @@ def test_behind_a_tear_a_new_segment_begins() -> None:
     assert not third.report.lost
 
 
-def test_damage_in_the_middle_costs_one_message_of_one_queue() -> None:
+def test_f11_f13_damage_in_the_middle_costs_one_message_of_one_queue() -> None:
     """Reliability F11, F13."""
     disk = SimDisk()
     log = fresh(disk)
@@ -135,7 +135,7 @@ def test_damage_in_the_middle_costs_one_message_of_one_queue() -> None:
     assert positions(read(recovered.log, recovered.queues[2])) == [1, 2, 3, 4]
 
 
-def test_damage_in_a_full_segment_is_found_when_it_is_read() -> None:
+def test_f14_damage_in_a_full_segment_is_found_when_it_is_read() -> None:
     """Reliability F14: it is told, not passed over."""
     disk = SimDisk()
     stopped(disk)
@@ -170,7 +170,7 @@ def test_a_file_that_cannot_be_read_is_set_aside_with_a_word() -> None:
     assert recover(SimDisk(later.contents()), Dice(6), 4096, {1}).report.unreadable == []
 
 
-def test_acknowledgements_of_another_segment_do_not_count() -> None:
+def test_f09_acknowledgements_of_another_segment_do_not_count() -> None:
     """Reliability F9."""
     disk = SimDisk()
     log = fresh(disk, seed=2)
@@ -225,7 +225,7 @@ def test_recovery_may_be_cut_short_anywhere() -> None:
         assert positions(read(recovered.log, recovered.queues[1])) == expected
 
 
-def test_a_disk_without_room_for_footers_is_recovered_all_the_same() -> None:
+def test_f17_a_disk_without_room_for_footers_is_recovered_all_the_same() -> None:
     """Reliability F17."""
     disk = SimDisk()
     log = fresh(disk, 1024)

@@ -1,5 +1,12 @@
-"""A Celery worker for `tasks`."""
+"""A Celery worker for `tasks`.
 
+It is ended as an operator ends one, by SIGTERM, which Celery answers in the thread that reads its
+connection. `Worker.stop` from another thread has both read the same socket: now and then both wait
+for ever, and what was acknowledged last may not have been sent.
+"""
+
+import os
+import signal
 import sys
 import threading
 from typing import Any
@@ -16,6 +23,8 @@ def work(part: Part, trace: Trace) -> None:
 
     def done(task_id: str) -> None:
         trace.note(task_id, "delivered", QUEUE_TASKS)
+        # A worker that had to be killed would take with it what it has carried out.
+        trace.flush()
         part.count("delivered")
 
     add_task(app, done)
@@ -36,14 +45,14 @@ def work(part: Part, trace: Trace) -> None:
 
 
 def _report(part: Part, worker: Any, ended: threading.Event) -> None:
-    """Ready once the consumer is connected; a warm shutdown when the run says so."""
+    """Ready once the consumer is connected; Celery's warm shutdown when the run says so."""
     is_ready = False
     while not ended.wait(STATUS_SECONDS / 5 if not is_ready else STATUS_SECONDS):
         consumer = getattr(worker, "consumer", None)
         is_ready = is_ready or getattr(consumer, "task_consumer", None) is not None
         if is_ready:
             part.report()
-    worker.stop()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main(arguments: list[str]) -> None:

@@ -1,0 +1,60 @@
+"""The bounds of what clients are told and waited for; part of the table in base/limits."""
+
+from typing import Final
+
+from penstock.base.limit import Limit
+
+CHANNEL_FLOW_REPLY_MS: Final = Limit(
+    "channel_flow_reply_ms",
+    "milliseconds",
+    10_000,
+    100,
+    600_000,
+    "broker/notices",
+    "the missing flow-ok is taken as read, and logged once a connection",
+)
+CHANNEL_FLOW_GRACE_MS: Final = Limit(
+    "channel_flow_grace_ms",
+    "milliseconds",
+    60_000,
+    1000,
+    3_600_000,
+    "broker/notices",
+    "503 COMMAND_INVALID closes a connection that published after its flow-ok(false)",
+)
+CHANNEL_FLOW_STALL_MS: Final = Limit(
+    "channel_flow_stall_ms",
+    "milliseconds",
+    2000,
+    100,
+    600_000,
+    "broker/notices",
+    "channel.flow tells a client that has opted in",
+)
+NOTIFY_BLOCKED_MS: Final = Limit(
+    "notify_blocked_ms",
+    "milliseconds",
+    0,
+    0,
+    86_400_000,
+    "broker/notices",
+    "connection.blocked names the queue; 0 never does",
+)
+CONSUMER_TIMEOUT_MS: Final = Limit(
+    "consumer_timeout_ms",
+    "milliseconds",
+    1_800_000,
+    0,
+    31_536_000_000,
+    "broker/care",
+    "406 PRECONDITION_FAILED closes the channel, its deliveries are requeued; 0 never does",
+)
+OUTPUT_STALL_INTERVALS: Final = Limit(
+    "output_stall_intervals",
+    "heartbeat intervals in which a socket takes nothing of what waits for it",
+    2,
+    1,
+    1000,
+    "server/patience",
+    "the socket is closed",
+)

@@ -1,0 +1,28 @@
+"""What a queue has on the disk and not in memory, for whoever looks at it."""
+
+from penstock.broker.queue_actor import QueueActor
+from penstock.queues.paged import PagedMessages
+
+READING = "reading"
+"""In labels: of a queue whose consumers wait for the disk."""
+
+
+def paged_of(actor: QueueActor) -> tuple[int, int]:
+    """(messages, bytes) of ready messages whose bodies are not in memory; after a start the bytes
+    are an estimate."""
+    messages = actor.messages
+    if not isinstance(messages, PagedMessages):
+        return 0, 0
+    return int(messages.paged_count()), int(messages.paged_bytes())
+
+
+def note_paged(actor: QueueActor, numbers: dict[str, float], labels: dict[str, str]) -> None:
+    """Add `paged` and `paged_bytes` to `numbers` if there is something on the disk, and a label
+    while consumers wait for it."""
+    count, bytes_ = paged_of(actor)
+    if count == 0:
+        return
+    numbers["paged"] = float(count)
+    numbers["paged_bytes"] = float(bytes_)
+    if actor.ready and actor.paging is not None and actor.paging.is_read_awaited():
+        labels[READING] = "yes"

@@ -1,0 +1,195 @@
+"""The middle of a paged queue: messages of which memory knows no more than where they lie in a log.
+
+    piece   unsettled positions first..last of one index; all of them within belong to the piece
+Ten million messages that came in a row are one piece. Bodies and places are on the disk, so those
+who caused the messages pay for nothing here; who they are is remembered for when they come back.
+"""
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.base.cause import Cause
+from penstock.base.limits import PAGED_PAYERS
+from penstock.storage.index import QueueIndex
+
+PIECE_BYTES: Final = 256
+"""What a piece costs: object, list of payers, the first of them."""
+PAYERS_MAX: Final = PAGED_PAYERS.default
+
+
+class Payer:
+    """Who pays for the next `count` messages of a piece when they are read."""
+
+    __slots__ = ("count", "origin")
+
+    def __init__(self, origin: Cause, count: i64) -> None:
+        self.origin = origin
+        self.count: i64 = count
+
+
+class Piece:
+    """Messages in a row. bytes: of headers and bodies; payers: in order; host: pays for the piece
+    itself."""
+
+    __slots__ = ("bytes", "count", "first", "host", "index", "last", "payers")
+
+    def __init__(self, index: QueueIndex, position: i64, host: Cause) -> None:
+        self.index = index
+        self.first: i64 = position
+        self.last: i64 = position
+        self.count: i64 = 0
+        self.bytes: i64 = 0
+        self.payers: list[Payer] = []
+        self.host = host
+
+    def pay_last(self, origin: Cause) -> None:
+        """One more message behind the others."""
+        payers = self.payers
+        if payers:
+            payer = payers[-1]
+            if payer.origin is origin:
+                payer.count += 1
+                return
+        payers.append(Payer(origin, 1))
+        self._bound()
+
+    def pay_first(self, origin: Cause) -> None:
+        """One more message before the others."""
+        payers = self.payers
+        if payers:
+            payer = payers[0]
+            if payer.origin is origin:
+                payer.count += 1
+                return
+        payers.insert(0, Payer(origin, 1))
+        self._bound()
+
+    def _bound(self) -> None:
+        """There are too many payers: the first pays for the second."""
+        payers = self.payers
+        if len(payers) > PAYERS_MAX:
+            payers[0].count += payers[1].count
+            del payers[1]
+
+    def payer(self) -> Cause:
+        """Who pays for the first message, which leaves the piece."""
+        payer = self.payers[0]
+        payer.count -= 1
+        if payer.count == 0:
+            del self.payers[0]
+        return payer.origin
+
+
+class Delta:
+    """pieces: in order of delivery; count, bytes: of their messages; ram_bytes: of the pieces."""
+
+    __slots__ = ("bytes", "count", "pieces", "ram_bytes")
+
+    def __init__(self) -> None:
+        self.pieces: deque[Piece] = deque()
+        self.count: i64 = 0
+        self.bytes: i64 = 0
+        self.ram_bytes: i64 = 0
+
+    def append(self, index: QueueIndex, position: i64, size: i64, origin: Cause) -> None:
+        """One more message behind all others. size: bytes of its header and body."""
+        piece: Piece | None = self.pieces[-1] if self.pieces else None
+        if piece is None or piece.index is not index or not is_next(index, piece.last, position):
+            piece = self._begin(index, position, origin)
+            self.pieces.append(piece)
+        piece.last = position
+        piece.pay_last(origin)
+        self._counted(piece, size)
+
+    def prepend(self, index: QueueIndex, position: i64, size: i64, origin: Cause) -> None:
+        """One more message before all others. size: bytes of its header and body."""
+        piece: Piece | None = self.pieces[0] if self.pieces else None
+        if piece is None or piece.index is not index or not is_next(index, position, piece.first):
+            piece = self._begin(index, position, origin)
+            self.pieces.appendleft(piece)
+        piece.first = position
+        piece.pay_first(origin)
+        self._counted(piece, size)
+
+    def restore(
+        self, index: QueueIndex, first: i64, last: i64, count: i64, bytes_: i64, origin: Cause
+    ) -> None:
+        """A piece that was found on the disk, behind all others."""
+        piece = self._begin(index, first, origin)
+        piece.last = last
+        piece.payers.append(Payer(origin, count))
+        piece.count = count
+        piece.bytes = bytes_
+        self.pieces.append(piece)
+        self.count += count
+        self.bytes += bytes_
+
+    def _begin(self, index: QueueIndex, position: i64, host: Cause) -> Piece:
+        host.store(0, PIECE_BYTES)
+        self.ram_bytes += PIECE_BYTES
+        return Piece(index, position, host)
+
+    def _counted(self, piece: Piece, size: i64) -> None:
+        piece.count += 1
+        piece.bytes += size
+        self.count += 1
+        self.bytes += size
+
+    def first_position(self) -> i64:
+        """The log position of the first message, -1 when the log has none there."""
+        piece = self.pieces[0]
+        position = next_live(piece.index, piece.first)
+        return position if position <= piece.last else -1
+
+    def take_first(self, position: i64, size: i64) -> Cause:
+        """The first message, which lies at `position`, is read or given up; who pays for it."""
+        piece = self.pieces[0]
+        origin = piece.payer()
+        piece.first = position + 1
+        piece.count -= 1
+        self.count -= 1
+        # Sizes of what was found on the disk at the start are estimates.
+        gone: i64 = piece.bytes if piece.count == 0 or size > piece.bytes else size
+        piece.bytes -= gone
+        self.bytes -= gone
+        if piece.count == 0:
+            self._end(self.pieces.popleft())
+        return origin
+
+    def _end(self, piece: Piece) -> None:
+        piece.host.unstore(0, PIECE_BYTES)
+        self.ram_bytes -= PIECE_BYTES
+
+    def clear(self) -> None:
+        """Give everything up."""
+        for piece in self.pieces:
+            self._end(piece)
+        self.pieces.clear()
+        self.count = 0
+        self.bytes = 0
+
+
+def is_next(index: QueueIndex, before: i64, after: i64) -> bool:
+    """Whether no unsettled position of `index` lies between these two, the first below the
+    second."""
+    if after == before + 1:
+        return True
+    return after > before and next_live(index, before + 1) >= after
+
+
+def next_live(index: QueueIndex, position: i64) -> i64:
+    """The first unsettled position from `position` on, -1 for none."""
+    runs = index.runs
+    at: i64 = index.at(position)
+    if at < 0:
+        at = 0
+    count: i64 = len(runs)
+    while at < count:
+        run = runs[at]
+        found: i64 = run.next_live(position)
+        if found >= 0 and found <= run.last:
+            return found
+        at += 1
+    return -1

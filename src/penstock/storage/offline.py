@@ -1,0 +1,117 @@
+"""A store that no broker uses: what is in it, and compacting it to the end."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.storage.compaction import Compactor
+from penstock.storage.files import Directory
+from penstock.storage.format import number_of
+from penstock.storage.index import QueueIndex
+from penstock.storage.log import MessageLog
+
+ROUNDS_MAX: Final = 1_000_000
+"""Slices of STORE_COPY_BYTES: more than a disk has. What is left then stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """live_bytes, disk_bytes: of its records that count, of all of them, a shared body counted with
+    one queue; segments: in how many it has messages; oldest_ms: wall clock when the store took the
+    first of them, 0 for none."""
+
+    queue_id: int
+    messages: int
+    live_bytes: int
+    disk_bytes: int
+    segments: int
+    oldest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """disk_bytes: of all its files; segments: of them those with messages."""
+
+    queues: tuple[QueueStats, ...]
+    messages: int
+    live_bytes: int
+    disk_bytes: int
+    segments: int
+
+    @property
+    def garbage_share(self) -> float:
+        """0..1: what compaction could give back at most."""
+        return 0.0 if self.disk_bytes == 0 else max(0.0, 1 - self.live_bytes / self.disk_bytes)
+
+
+def store_stats(log: MessageLog, directory: Directory | None = None) -> StoreStats:
+    """What is in `log`. directory: its files, when nobody else reads them: then one message a queue
+    is read to tell how old it is; without it footers and acknowledgements do not count.
+
+    Raises: OSError."""
+    written: dict[int, int] = {}
+    for segment in log.segments.values():
+        for table in segment.tables:
+            queue_id = int(table.queue_id)
+            written[queue_id] = written.get(queue_id, 0) + int(table.record_bytes)
+    queues = tuple(
+        _queue_stats(log, index, written.get(queue_id, 0), directory is not None)
+        for queue_id, index in sorted(log.queues.items())
+    )
+    return StoreStats(
+        queues,
+        sum(one.messages for one in queues),
+        sum(one.live_bytes for one in queues),
+        log.disk_bytes() if directory is None else files_bytes(directory),
+        len(log.segments),
+    )
+
+
+def _queue_stats(log: MessageLog, index: QueueIndex, written: int, is_read: bool) -> QueueStats:
+    oldest_ms = 0
+    if is_read and index.runs:
+        job = log.plan_reads(index, 0, 1, 1)
+        job.run()
+        oldest_ms = int(job.found[0].stored_ms) if job.found else 0
+    return QueueStats(
+        int(index.queue_id),
+        log.live_count(index),
+        log.live_bytes(index),
+        written,
+        len({int(run.table.segment.number) for run in index.runs}),
+        oldest_ms,
+    )
+
+
+def files_bytes(directory: Directory) -> int:
+    """What the files of a store take. Raises: OSError."""
+    total = 0
+    for name in directory.names():
+        if number_of(name) >= 0:
+            file = directory.open(name)
+            try:
+                total += file.size()
+            finally:
+                file.close()
+    return total
+
+
+def compact_all(log: MessageLog) -> list[int]:
+    """Give back all the room that compaction would in time, by the same jobs; then the log is
+    closed, as at a clean stop. Killed at any moment it leaves what a crash of the broker would.
+
+    Returns the numbers of segments that could not be read whole and were left alone. Raises:
+    OSError, SyncFailed."""
+    compactor = Compactor(log)
+    for _ in range(ROUNDS_MAX):
+        job = compactor.plan()
+        if job is not None:
+            job.run()
+            compactor.copy(job)
+        elif not log.has_work():
+            break
+        batch = log.take_batch(False)
+        if batch is not None:
+            batch.run()
+            log.done(batch)
+    log.take_last_batch().run()
+    return compactor.damaged

@@ -1,0 +1,251 @@
+"""A paged queue with real logs on a simulated disk, and its naive twin: a list of bodies.
+
+The rig does what broker/pager and the keeper do, by hand: appends what was handed over, runs
+batches and reads, settles what leaves.
+"""
+
+from functools import cache
+
+from penstock.flow.account import Account
+from penstock.protocol.content import Message, make_content
+from penstock.queues.husks import is_husk
+from penstock.queues.paged import PagedMessages
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
+from penstock.queues.wanted import Paged, Wanted
+from penstock.simulation.dice import Dice
+from penstock.simulation.disk import SimDisk
+from penstock.storage.index import QueueIndex
+from penstock.storage.log import MessageLog
+from penstock.storage.reading import Found, ReadJob
+from penstock.storage.stored import Stored
+
+NOW_MS = 1_700_000_000_000
+QUEUE_ID = 1
+SPILL_ID = 1_000_001
+
+
+@cache
+def envelope(size: int) -> bytes:
+    """Everything before a body of `size` bytes, 1.. ."""
+    header = b"\x00\x3c\x00\x00" + size.to_bytes(8, "big") + b"\x00\x00"
+    return make_content(1, b"", header, b"x" * size, 131_072).raw[: -size - 1]
+
+
+def message(body: bytes, origin: Account) -> Message:
+    made = Message(1, b"", envelope(len(body)) + body + b"\xce", 14, len(body))
+    made.origin = origin
+    return made
+
+
+class PagedRig:
+    """is_durable: it keeps persistent messages anyway, so it has two indexes. expected: what the
+    queue must deliver, in order; payers: whom each message is charged to; out: what is out with
+    consumers, by position; numbers: which message that is."""
+
+    def __init__(self, is_durable: bool = True, segment_bytes: int = 3000) -> None:
+        self.log = MessageLog(SimDisk(), Dice(1), segment_bytes)
+        self.scratch = MessageLog(SimDisk(), Dice(2), segment_bytes, is_scratch=True)
+        self.spill = self.scratch.open_queue(SPILL_ID)
+        self.index = self.log.open_queue(QUEUE_ID) if is_durable else self.spill
+        self.is_durable = is_durable
+        self.origins = [Account(f"conn:{name}", None, None, 0) for name in "abc"]
+        self.queue: ClassicQueue = ClassicQueue()
+        self.lanes: list[tuple[QueueIndex, Message]] = []
+        self.expected: list[tuple[int, bytes]] = []
+        self.out: dict[int, Message] = {}
+        self.numbers: dict[int, int] = {}
+        self.bodies: dict[int, bytes] = {}
+        self.payers: dict[int, Account] = {}
+        self.count = 0
+
+    @property
+    def paged(self) -> PagedMessages:
+        if not isinstance(self.queue, PagedMessages):
+            self.queue = PagedMessages.from_plain(self.queue, self.index, self.spill)
+        return self.queue
+
+    # -- publishing ------------------------------------------------------------------------------
+
+    def publish(self, size: int = 20, is_persistent: bool = True, origin: int = 0) -> Message:
+        body = b"%06d" % self.count + b"x" * size
+        made = message(body, self.origins[origin])
+        self.queue.add(made)
+        made.origin.store(1, len(made.raw) + MESSAGE_OVERHEAD_BYTES)
+        queue = self.queue
+        has_delta = isinstance(queue, PagedMessages) and queue.delta.count > 0
+        if self.is_durable and (is_persistent or has_delta):
+            made.stored = stored = Stored()
+            stored.join(QUEUE_ID)
+            self.lanes.append((self.index, made))
+        self.expected.append((self.count, body))
+        self.bodies[self.count] = body
+        self.payers[self.count] = self.origins[origin]
+        self.count += 1
+        return made
+
+    def save(self, messages: list[Message]) -> None:
+        self.lanes.extend((self.spill, one) for one in messages)
+
+    def append(self, count: int = 1 << 30) -> None:
+        """The stores take up to `count` of what was handed over."""
+        for index, one in self.lanes[:count]:
+            stored = one.stored
+            assert isinstance(stored, Stored)
+            if stored.awaits(index.queue_id):
+                log = self.log_of(index)
+                log.append_at(index, int(index.next_position), one, NOW_MS, log is self.log)
+        del self.lanes[:count]
+
+    def flush(self) -> None:
+        """The disk does what the stores have taken."""
+        for log in (self.log, self.scratch):
+            batch = log.take_batch(True)
+            if batch is not None:
+                batch.run()
+                log.done(batch)
+
+    def log_of(self, index: QueueIndex) -> MessageLog:
+        return self.log if index is self.index and self.is_durable else self.scratch
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def begin_read(self, bytes_max: int) -> tuple[Wanted, ReadJob] | None:
+        """Ask for a read and have it done; what it has found did not arrive yet."""
+        wanted = self.paged.wanted(bytes_max)
+        if wanted is None:
+            return None
+        log = self.log_of(wanted.index)
+        job = log.plan_reads(wanted.index, int(wanted.first), int(wanted.count), bytes_max)
+        job.run()
+        assert not job.damaged
+        return wanted, job
+
+    def read(self, bytes_max: int) -> int:
+        begun = self.begin_read(bytes_max)
+        return 0 if begun is None else int(self.paged.arrived(begun[0], begun[1].found))
+
+    # -- leaving ---------------------------------------------------------------------------------
+
+    def take(self) -> bytes:
+        """Deliver the first message and check that it is the right one."""
+        taken = self.queue.take()
+        assert not is_husk(taken)
+        number, body = self.expected.pop(0)
+        assert taken.body() == body
+        assert taken.origin is self.payers[number]
+        assert int(self.queue.position) not in self.out
+        self.out[int(self.queue.position)] = taken
+        self.numbers[int(self.queue.position)] = number
+        return body
+
+    def requeue(self, position: int) -> None:
+        one = self.out.pop(position)
+        self.queue.put_back(position, one)
+        number = self.numbers.pop(position)
+        self.expected.append((number, self.bodies[number]))
+        self.expected.sort()
+
+    def ack(self, position: int) -> None:
+        one = self.out.pop(position)
+        del self.numbers[position]
+        one.origin.unstore(1, len(one.raw) + MESSAGE_OVERHEAD_BYTES)
+        self.forget(one)
+
+    def forget(self, one: Message) -> None:
+        """`one` has left the queue for good."""
+        stored = one.stored
+        if not isinstance(stored, Stored):
+            return
+        for index in {self.index, self.spill}:
+            position = stored.leave(index.queue_id)
+            if position > 0:
+                self.log_of(index).settle(index, int(position))
+
+    def page_out(self, position: int) -> None:
+        """What is out with a consumer leaves memory."""
+        one = self.out[position]
+        if not is_husk(one):
+            paged = Paged()
+            self.out[position] = self.paged.page_out(one, paged)
+            self.save(paged.charged)
+
+    def lose(self, wanted: Wanted, found: Found) -> None:
+        """A message that was to be read is given up, if it still is what comes next."""
+        if self.paged.lost(wanted, found.position):
+            self.log_of(wanted.index).settle(wanted.index, int(found.position))
+            body = found.message.body()
+            self.expected.remove((int(body[:6]), body))
+
+    def shed(self) -> None:
+        """The first message is given up, in whatever form it is."""
+        one = self.queue.shed()
+        one.origin.unstore(1, len(one.raw) + MESSAGE_OVERHEAD_BYTES)
+        self.expected.pop(0)
+        self.forget(one)
+
+    def purge(self) -> int:
+        for one in self.queue.ready_messages():
+            self.forget(one)
+        if isinstance(self.queue, PagedMessages):
+            for piece in self.queue.pieces():
+                log = self.log_of(piece.index)
+                gone = log.settle_between(piece.index, int(piece.first), int(piece.last + 1))
+                assert gone == piece.count
+        self.expected.clear()
+        return self.queue.purge()
+
+    def drain(self, bytes_max: int = 2000) -> list[bytes]:
+        """Deliver and acknowledge everything."""
+        found: list[bytes] = []
+        while self.queue.ready_count() > 0:
+            if self.queue.at_hand() == 0:
+                self.append()
+                self.flush()
+                assert self.read(bytes_max) > 0, "nothing is at hand, and nothing can be read"
+            for _ in range(int(self.queue.at_hand())):
+                found.append(self.take())
+                self.ack(int(self.queue.position))
+        return found
+
+    # -- laws ------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Counts and books, and how the parts stand to each other (flow-semantics 6.1)."""
+        queue = self.queue
+        assert queue.ready_count() == len(self.expected)
+        assert 0 <= queue.at_hand() <= queue.ready_count()
+        held = [*queue.ready_messages(), *self.out.values()]
+        stored = sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in held)
+        unacked = sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in self.out.values())
+        pieces = queue.delta.ram_bytes if isinstance(queue, PagedMessages) else 0
+        assert queue.bytes_ready == stored - unacked + pieces
+        assert sum(int(one.stored_bytes) for one in self.origins) == stored + pieces
+        deltas = queue.delta.count if isinstance(queue, PagedMessages) else 0
+        in_memory = sum(int(one.stored_messages) for one in self.origins)
+        assert in_memory == len(held)
+        assert in_memory + deltas == len(self.expected) + len(self.out)
+        if isinstance(queue, PagedMessages):
+            self._check_parts(queue)
+
+    def _check_parts(self, queue: PagedMessages) -> None:
+        assert queue.delta.count > 0 or not queue.q2
+        assert queue.q3 or queue.delta.count > 0 or len(queue.q1) == 0
+        assert queue.is_split == bool(queue.q3 or queue.q2 or queue.delta.count or len(queue.q1))
+        behind = [*queue.q3, *queue.q2, *(entry.message for entry in queue.husks_back)]
+        husks = [one for one in behind if is_husk(one)]
+        assert queue.husk_count == len(husks)
+        assert queue.husk_bytes == sum(int(one.header_bytes + one.body_bytes) for one in husks)
+        assert not any(is_husk(one) for one in (*queue.ring.items[int(queue.ring.head) :],))
+        assert queue.paged_count() == len(husks) + queue.delta.count
+        assert queue.ram_count() >= 0
+        front = sum(len(one.raw) + 130 for one in queue.ring.items[int(queue.ring.head) :])
+        assert queue.front_bytes == front
+        tail = sum(len(one.raw) + 130 for one in queue.q1.items[int(queue.q1.head) :])
+        assert queue.tail_bytes == tail
+        for piece in queue.delta.pieces:
+            assert piece.count > 0
+            assert sum(int(payer.count) for payer in piece.payers) == piece.count
+            assert self._live(piece.index, int(piece.first), int(piece.last)) == piece.count
+
+    def _live(self, index: QueueIndex, first: int, last: int) -> int:
+        return sum(run.has(at) for run in index.runs for at in range(first, last + 1))

@@ -1,0 +1,200 @@
+"""`penstock store` on directories that brokers left, whole, crashed and damaged."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from penstock.base.errors import OperatorError
+from penstock.broker.catalogue_rows import Change, QueueRow
+from penstock.cli.store import store
+from penstock.server.catalogue_db import CatalogueDb
+from penstock.server.data_directory import DataDirectory, vhost_folder
+from penstock.server.disk_files import DiskDirectory
+from penstock.server.store_marks import leave_clean, mark_unsynced
+from penstock.simulation.dice import Dice
+from penstock.storage.log import MessageLog
+from tests.unit.storage.making import fill, flush
+
+
+class Left:
+    """A directory that a broker has left: queue orders with ten messages of sixty, bills with five,
+    and five of a queue that was deleted."""
+
+    def __init__(self, folder: Path, is_clean: bool = True) -> None:
+        self.path = folder / "data"
+        directory = DataDirectory(self.path, "test")
+        database = CatalogueDb(directory.metadata)
+        rows = (QueueRow(1, "/", "orders"), QueueRow(2, "/", "bills"), QueueRow(3, "/", "gone"))
+        database.apply(0, tuple(Change(True, row) for row in rows))
+        database.apply(3, (Change(False, rows[2]),))
+        database.close()
+        self.store = directory.vhost("/")
+        log = MessageLog(DiskDirectory(str(self.store / "persistent")), Dice(1), 4096)
+        orders, bills, gone = (log.open_queue(number) for number in (1, 2, 3))
+        fill(log, bills, 5)
+        fill(log, gone, 5)
+        fill(log, orders, 60)
+        flush(log)
+        for position in range(1, 61):
+            if position % 6:
+                log.settle(orders, position)
+        if is_clean:
+            log.take_last_batch().run()
+            leave_clean(self.store)
+        else:
+            flush(log)
+        directory.close()
+
+    def files(self) -> dict[str, bytes]:
+        return {
+            str(one.relative_to(self.path)): one.read_bytes()
+            for one in sorted(self.path.rglob("*"))
+            if one.is_file()
+        }
+
+    def damage(self, number: int = 1) -> None:
+        path = self.store / "persistent" / f"{number:010d}.log"
+        data = bytearray(path.read_bytes())
+        data[data.find(b"2.....")] ^= 1
+        path.write_bytes(data)
+
+
+def said(left: Left | Path, *words: str) -> Result:
+    path = left.path if isinstance(left, Left) else left
+    done = CliRunner().invoke(store, [*words, "--data", str(path)])
+    if isinstance(done.exception, SystemExit) or done.exception is None:
+        return done
+    raise done.exception
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_check_of_a_whole_one(tmp_path: Path, is_clean: bool) -> None:
+    left = Left(tmp_path, is_clean)
+    before = left.files()
+    done = said(left, "check")
+    assert done.exit_code == 0
+    assert "read 70 records" in done.stdout and "nothing is damaged" in done.stdout
+    assert "5 records are of 1 deleted queues" in done.stdout
+    assert left.files() == before, "nothing is changed"
+
+
+def test_check_names_damage(tmp_path: Path) -> None:
+    left = Left(tmp_path)
+    left.damage()
+    done = said(left, "check")
+    assert done.exit_code == 1
+    first = done.stdout.splitlines()[0]
+    assert first.startswith(" ✘ vhost /: 0000000001.log at ")
+    assert "(queue bills, position 3: a message is lost)" in first
+    assert "1 damaged, 1 messages lost" in done.stdout
+    found = json.loads(said(left, "check", "--json").stdout)["vhosts"][0]
+    assert (found["damaged"], found["lost"], found["records"]) == (1, 1, 69)
+    (row,) = (one for one in found["findings"] if one["is_damage"])
+    assert (row["queue"], row["position"], row["file"]) == ("bills", 3, "0000000001.log")
+
+
+def test_check_without_a_catalogue(tmp_path: Path) -> None:
+    left = Left(tmp_path)
+    path = left.path / "metadata.sqlite"
+    path.write_bytes(b"?" * 5000)
+    done = said(left, "check")
+    assert done.exit_code == 1
+    assert f"✘ catalogue: {path} is damaged" in done.stdout
+    path.unlink()
+    assert "✘ catalogue: it cannot be read: No such file" in said(left, "check").stdout
+
+
+def test_check_of_a_store_whose_catalogue_is_older(tmp_path: Path) -> None:
+    left = Left(tmp_path)
+    (left.path / "metadata.sqlite").unlink()
+    CatalogueDb(left.path / "metadata.sqlite").close()
+    done = said(left, "check")
+    assert done.exit_code == 1
+    assert "the catalogue is older than the messages" in done.stdout
+
+
+def test_after_a_crash_in_mode_none_footers_are_not_believed(tmp_path: Path) -> None:
+    """Records that never came to the disk are no damage then."""
+    left = Left(tmp_path, is_clean=False)
+    path = left.store / "persistent" / "0000000001.log"
+    data = path.read_bytes()
+    path.write_bytes(data[:300] + bytes(400) + data[700:])
+    assert said(left, "check").exit_code == 1
+    mark_unsynced(left.store, True)
+    assert said(left, "check").exit_code == 0
+
+
+def test_stats(tmp_path: Path) -> None:
+    left = Left(tmp_path)
+    before = left.files()
+    found = json.loads(said(left, "stats", "--json").stdout)["vhosts"]
+    assert [row["vhost"] for row in found] == ["/"]
+    rows = {row["queue"]: row for row in found[0]["queues"]}
+    assert (rows["orders"]["messages"], rows["bills"]["messages"]) == (10, 5)
+    assert rows["orders"]["disk_bytes"] > 2 * rows["orders"]["live_bytes"] > 0
+    assert found[0]["messages"] == 15 and found[0]["garbage_share"] > 0.5
+    text = said(left, "stats").stdout.splitlines()
+    assert text[0].split() == [
+        "vhost", "queue", "messages", "live", "on", "disk", "garbage", "segments", "oldest",
+    ]  # fmt: skip
+    assert any(line.split()[:3] == ["/", "orders", "10"] for line in text)
+    assert left.files() == before
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_compact(tmp_path: Path, is_clean: bool) -> None:
+    left = Left(tmp_path, is_clean)
+    mark_unsynced(left.store, True)
+    done = said(left, "compact", "--json")
+    (row,) = json.loads(done.stdout)["vhosts"]
+    assert row["after_bytes"] < row["before_bytes"] * 0.6
+    assert (left.store / "CLEAN").exists() == is_clean, "how the broker stopped is still known"
+    assert not (left.store / "UNSYNCED").exists(), "what is there was synced"
+    found = json.loads(said(left, "stats", "--json").stdout)["vhosts"][0]
+    assert found["messages"] == 15
+    assert said(left, "check").exit_code == 0
+    assert "before" in said(left, "compact").stdout
+
+
+def test_a_damaged_store_is_not_compacted(tmp_path: Path) -> None:
+    """A segment whose damage only reading finds stays as it is, and is named."""
+    left = Left(tmp_path)
+    left.damage()
+    done = said(left, "compact")
+    assert done.exit_code == 1
+    assert "segment 1 could not be read whole" in done.stdout
+    crashed = Left(tmp_path / "crashed", is_clean=False)
+    crashed.damage(len(list((crashed.store / "persistent").glob("*.log"))) - 1)
+    assert said(crashed, "check").exit_code == 1
+
+
+def test_a_directory_in_use(tmp_path: Path) -> None:
+    left = Left(tmp_path)
+    holder = DataDirectory(left.path, "broker")
+    try:
+        for verb in ("check", "stats", "compact"):
+            with pytest.raises(OperatorError, match=r"is used by pid [0-9]+.*stop that broker"):
+                said(left, verb)
+    finally:
+        holder.close()
+    assert said(left, "check").exit_code == 0
+
+
+def test_a_directory_that_is_none(tmp_path: Path) -> None:
+    for verb in ("check", "stats", "compact"):
+        with pytest.raises(OperatorError, match="is not a data directory of Penstock"):
+            said(tmp_path, verb)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_no_virtual_host_is_left_alone(tmp_path: Path) -> None:
+    left = Left(tmp_path)
+    strange = left.path / "vhosts" / "strange"
+    (strange / "persistent").mkdir(parents=True)
+    (strange / "persistent" / "0000000001.acks").write_bytes(b"")
+    assert "no virtual host has this folder" in said(left, "check").stdout
+    said(left, "compact")
+    assert (strange / "persistent" / "0000000001.acks").exists()
+    assert vhost_folder("/") == left.store.name
