@@ -39,7 +39,7 @@ class Suite:
     options: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     commit: Commit | None = None
-    test_s_max: int = 20
+    test_s_max: int = 60
     wants_docker: bool = False
     wants_usual_port: bool = False
     is_long: bool = False

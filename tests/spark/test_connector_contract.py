@@ -240,19 +240,20 @@ def test_the_lag_is_what_waits_in_the_queue(broker_url: str, tmp_path: Path) -> 
 
 def test_a_buffer_that_is_full_pauses_the_consumer(broker_url: str, tmp_path: Path) -> None:
     with queue_at(broker_url) as (channel, queue):
+        # More than two sockets hold, so that not all of it is under way before the consumer pauses.
         body = bytes(30_000)
-        for _ in range(20):
+        for _ in range(400):
             channel.publish("", queue, body)
         channel.wait_for_confirms(10_000)
         given = {
             "url": broker_url, "queue": queue, "maxBufferedBytes": "64k",
-            "minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "20",
+            "minOffsetsPerTrigger": "300", "maxOffsetsPerTrigger": "400",
             "maxTriggerDelay": "500ms",
         }  # fmt: skip
         engine = Engine(tmp_path, given)
         # Fewer than minOffsetsPerTrigger fit, so they go as soon as no more can come.
         assert engine.drain(1.0) >= 2
-        assert len(sunk(tmp_path)) == 20
+        assert len(sunk(tmp_path)) == 400
         engine.stop()
         assert channel.declare_queue(queue, passive=True).message_count == 0
 

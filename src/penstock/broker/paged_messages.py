@@ -22,19 +22,24 @@ def head_bytes(messages: PagedMessages) -> i64:
 
 def place_found(
     messages: PagedMessages, wanted: Wanted, found: list[Found], damaged: list[int]
-) -> None:
-    """Put what was read where it belongs, and give up what cannot be read, in their order."""
+) -> list[int]:
+    """Put what was read where it belongs, and give up what cannot be read, in their order; the
+    positions that were given up. What does not come next any more, because the queue has paged on
+    meanwhile, is read again, and counts until then."""
     if not damaged:
         messages.arrived(wanted, found)
-        return
+        return damaged
+    lost: list[int] = []
     at = 0
     for position in sorted(damaged):
         begin = at
         while at < len(found) and found[at].position < position:
             at += 1
         messages.arrived(wanted, found[begin:at])
-        messages.lost(wanted, position)
+        if messages.lost(wanted, position):
+            lost.append(position)
     messages.arrived(wanted, found[at:])
+    return lost
 
 
 def plain_of(messages: PagedMessages) -> ClassicQueue:

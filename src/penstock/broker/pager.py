@@ -279,10 +279,10 @@ class Pager(QueuePaging):
         self.came_bytes = 0
         for one in found:
             self.came_bytes += len(one.message.raw) + MESSAGE_OVERHEAD_BYTES
-        place_found(messages, wanted, found, damaged)
-        if damaged:
-            self.keeper.cannot_read(damaged)
-            self.damaged(self.actor, len(damaged))
+        lost = place_found(messages, wanted, found, damaged)
+        if lost:
+            self.keeper.cannot_read(lost)
+            self.damaged(self.actor, len(lost))
         if not found and not damaged:
             self._wait_for_store()
         elif was_empty and self.actor.ready and self.read_bytes < READ_BYTES_MAX:

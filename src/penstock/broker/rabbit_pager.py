@@ -22,6 +22,7 @@ from penstock.queues.husks import is_husk
 from penstock.queues.paged import PagedMessages
 from penstock.queues.paging_rules import UNBOUNDED, is_embedded
 from penstock.queues.rabbit_paging import PendingAcks, RabbitPaging, Traffic
+from penstock.queues.rules import DROP_HEAD
 
 READ_TARGET_BYTES: Final = 16_777_216
 """What reading ahead may fill; RabbitMQ has no bound in bytes."""
@@ -137,9 +138,17 @@ class RabbitPager(Pager):
         if messages.at_hand() > 0:
             if messages.ram_count() >= self.rules.target:
                 return
-        elif not self.actor.ready and not self.waiters:
+        elif not self.actor.ready and not self.waiters and not self._is_over(messages):
             return
         super()._read(messages)
+
+    def _is_over(self, messages: PagedMessages) -> bool:
+        """Whether a limit waits for the first message, to drop it."""
+        ruling = self.actor.ruling
+        if ruling is None or ruling.rules.overflow != DROP_HEAD:
+            return False
+        # A limit in bytes would have kept everything in memory.
+        return ruling.rules.is_over(messages.ready_count(), 0)
 
     def _reduce(self, messages: PagedMessages) -> None:
         """One pass; another one follows when its cap ended it, or credit comes."""

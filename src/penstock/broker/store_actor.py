@@ -66,6 +66,7 @@ class Retry(Due):
         self.batch = batch
 
     def fall_due(self, now_ns: int) -> None:
+        self.store.log.give_room(self.batch)
         self.store.disk.submit(self.batch, self.store.client)
 
 
@@ -338,10 +339,14 @@ class StoreActor(Actor):
 
     def copy_done(self, job: CopyJob, error: OSError | None) -> None:
         """A slice was read: it goes with the next batch. What cannot be read is left alone."""
-        if error is None and not self.is_failed:
+        if self.is_failed:
+            return
+        if error is None:
             self.compactor.copy(job)
-            self.is_flush_due = True
-            self.wake()
+        else:
+            self.compactor.failed()
+        self.is_flush_due = True
+        self.wake()
 
     def answer_withheld(self) -> None:
         """Batches are answered in their order, once the catalogue has their queues."""

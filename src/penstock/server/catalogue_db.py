@@ -36,8 +36,9 @@ BUSY_MS: Final = 5000
 WAL_BYTES_MAX: Final = 16_777_216
 FULL_CODES: Final = ("SQLITE_FULL", "SQLITE_IOERR_DISKFULL")
 MEND: Final = (
-    "restore the whole data directory from a copy, or move this file away, start, and bring the "
-    "queues back with `penstock definitions import`; messages of queues that are missing are lost"
+    "restore the whole data directory from a copy; or, to go on without its messages, move this "
+    "file and the directory `vhosts` away, start, and bring the queues back with "
+    "`penstock definitions import`"
 )
 
 

@@ -29,6 +29,7 @@ class Keeping:
     ) -> None:
         self.directory = DataDirectory(Path(path), boot_id)
         try:
+            refuse_orphans(self.directory)
             self.database = CatalogueDb(self.directory.metadata)
         except OperatorError:
             self.directory.close()
@@ -88,3 +89,19 @@ class Keeping:
         self.database.close()
         self.directory.close()
         return len(self.catalogue.waiting)
+
+
+def refuse_orphans(directory: DataDirectory) -> None:
+    """A catalogue that is not there is a new one only where no messages are: a start with an empty
+    one would take all of them for those of deleted queues, and remove them.
+
+    Raises: OperatorError."""
+    if directory.metadata.exists():
+        return
+    count = sum(1 for _ in (directory.path / "vhosts").glob("*/*/*.log"))
+    if count > 0:
+        raise OperatorError(
+            f"{directory.metadata} is not there, but {count} files with messages are, and nothing "
+            "else says whose they are: restore the whole data directory from a copy; or, to go on "
+            "without those messages, move the directory `vhosts` away"
+        )

@@ -3,6 +3,7 @@
 How a store has ended is said by the files of server/store_marks.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -107,6 +108,9 @@ class StoreBoot:
         as they are read now. That is only done for queues whose rules look at single ones."""
         if index.live_count() == 0:
             return 0
+        if not is_clean:
+            # A clean stop knows only what came back in this life, and has to hand the mark on.
+            store.log.note_delivered(index, int(index.next_position))
         pager = self._pager(actor)
         if pager is not None:
             origin = self.broker.ledger.page_of_vhost(actor.vhost)
@@ -162,25 +166,27 @@ class StoreBoot:
 
     def close(self) -> None:
         """Write what is left, after the disk has done everything; what cannot be written was not
-        confirmed, and comes back as far as it did."""
-        try:
-            self._close()
-        except OSError as error:
-            self.broker.log.error("the last batch of messages is not on the disk", error)
-
-    def _close(self) -> None:
-        for scratch in self.broker.stores.scratch.values():
-            scratch.log.handles.close()
+        confirmed, and comes back as far as it did. No store keeps another from its last batch."""
         for name, store in self.broker.stores.stores.items():
             if store.is_failed or store.batch is not None:
                 continue
-            for actor in self.broker.vhosts[name].queues.values():
-                keeper = actor.keeper
-                if isinstance(keeper, Keeper):
-                    keeper.note_delivered(actor.messages.returned_messages())
-            settle_letters(store, list(self.broker.vhosts[name].queues.values()))
-            store.last_batch().run()
-            leave_clean(self.paths[name])
+            try:
+                self._close(name, store)
+            except OSError as error:
+                self.broker.log.error("the last batch of messages is not on the disk", error)
+        for scratch in self.broker.stores.scratch.values():
+            with suppress(OSError):
+                # Nothing in it is of use to the next start.
+                scratch.log.handles.close()
+
+    def _close(self, name: str, store: StoreActor) -> None:
+        for actor in self.broker.vhosts[name].queues.values():
+            keeper = actor.keeper
+            if isinstance(keeper, Keeper) and keeper.is_lasting:
+                keeper.note_delivered(actor.messages.returned_messages())
+        settle_letters(store, list(self.broker.vhosts[name].queues.values()))
+        store.last_batch().run()
+        leave_clean(self.paths[name])
 
 
 def _words(report: Report) -> list[str]:

@@ -116,8 +116,8 @@ class Batch(Job):
             file = handles.acks(deed.number, deed.is_created)
             deed.is_created = True
             self.write(file, deed.at, deed.data)
-            if self.is_last:
-                file.sync()
+        if self.is_last:
+            handles.sync_acks()
 
     def sync(self) -> None:
         self.handles.sync_all()
@@ -137,5 +137,7 @@ class Batch(Job):
         for segment in self.removals:
             if segment.acks_end > 0:
                 segment.acks_end = 0
+                # This batch may have written to it.
+                self.handles.forget(segment.number)
                 self.handles.directory.remove(acks_name(segment.number))
                 self.handles.is_directory_dirty = True

@@ -70,8 +70,8 @@ class Compactor:
 
     Owner: the log's. Each time there is time for it: `plan`, have the job run, `copy` what it read,
     and see that batches go on being taken. Nothing is copied faster than the caller asks for it.
-    is_patient: what empties itself is left alone; wants_look: there is such a segment, so somebody
-    has to ask again later, after `look_ns`.
+    is_patient: what empties itself is left alone; wants_look: there may be such a segment, so
+    somebody has to ask again later, after `look_ns`.
     """
 
     __slots__ = (
@@ -100,6 +100,8 @@ class Compactor:
         if copying is not None and not copying.segment.is_gone:
             return self.plan()
         if now_ns < self.look_ns:
+            # Nobody may have settled anything when this time is over.
+            self.wants_look = True
             return None
         self.look_ns = now_ns + LOOK_NS
         self.is_patient = True
@@ -220,6 +222,13 @@ class Compactor:
                 self._give_up(copying)
                 return
         copying.is_read = job.is_end
+
+    def failed(self) -> None:
+        """A slice could not be read: its segment is left alone, and others have their turn."""
+        self.is_reading = False
+        copying = self.copying
+        if copying is not None and not copying.segment.is_gone:
+            self._give_up(copying)
 
     def _copy_one(self, copying: Copying, run: Run, index: QueueIndex, found: Found) -> None:
         segment = copying.segment

@@ -21,7 +21,8 @@ class Handles:
     is told to it alone;
     is_directory_dirty: names were changed; is_broken: a sync has failed, nothing is written any
     more; is_scratch: nothing is synced; is_lazy: it is synced at the end only, until which dirty
-    handles may be closed; owed: numbers of those that were."""
+    handles may be closed; owed: numbers of those that were; owed_acks: numbers of acknowledgements
+    that were never synced, for the end of a clean stop."""
 
     __slots__ = (
         "ack_files",
@@ -33,6 +34,7 @@ class Handles:
         "is_lazy",
         "is_scratch",
         "owed",
+        "owed_acks",
     )
 
     def __init__(self, directory: Directory, is_scratch: bool = False) -> None:
@@ -45,6 +47,7 @@ class Handles:
         self.is_broken = False
         self.is_lazy = False
         self.owed: dict[int, None] = {}
+        self.owed_acks: dict[int, None] = {}
 
     def log(self, segment: Segment) -> File:
         """The file of `segment`, created if it is new."""
@@ -75,6 +78,7 @@ class Handles:
             if len(self.ack_files) >= ACK_FILES:
                 self.ack_files.pop(next(iter(self.ack_files))).close()
         self.ack_files[int(number)] = file
+        self.owed_acks[int(number)] = None
         return file
 
     def existing(self, segment: Segment) -> File:
@@ -110,10 +114,11 @@ class Handles:
         del self.dirty[int(number)]
 
     def secure(self, number: i64) -> None:
-        """What is in one file is safe before something is written that relies on it, unless a start
-        after a crash will not rely on anything. Raises: SyncFailed."""
+        """What is in one file is safe, its name too, before something is written that relies on it,
+        unless a start after a crash will not rely on anything. Raises: SyncFailed."""
         if not self.is_lazy:
             self.sync(number)
+            self.sync_directory()
 
     def sync_all(self) -> None:
         """Sync everything that was written to, then the directory. Raises: SyncFailed."""
@@ -125,15 +130,25 @@ class Handles:
 
     def _sync_owed(self) -> None:
         for number in list(self.owed):
-            try:
-                file = self.directory.open(log_name(number))
-                try:
-                    file.sync()
-                finally:
-                    file.close()
-            except OSError as error:
-                raise self.failed(error) from error
+            self._sync_closed(log_name(number))
             del self.owed[number]
+
+    def sync_acks(self) -> None:
+        """Sync all acknowledgements that this life has written: after a clean stop nothing that was
+        settled comes back. Raises: SyncFailed."""
+        for number in list(self.owed_acks):
+            self._sync_closed(acks_name(number))
+            del self.owed_acks[number]
+
+    def _sync_closed(self, name: str) -> None:
+        try:
+            file = self.directory.open(name)
+            try:
+                file.sync()
+            finally:
+                file.close()
+        except OSError as error:
+            raise self.failed(error) from error
 
     def sync_directory(self) -> None:
         """Sync the names if one was changed. Raises: SyncFailed."""
@@ -154,6 +169,7 @@ class Handles:
         """The file is going to be removed."""
         self.dirty.pop(int(number), None)
         self.owed.pop(int(number), None)
+        self.owed_acks.pop(int(number), None)
         for files in (self.files, self.ack_files):
             file = files.pop(int(number), None)
             if file is not None:

@@ -342,6 +342,16 @@ class MessageLog(Book):
         self.dead = []
         batch.chunks = [chunk for chunk in batch.chunks if not chunk.segment.is_gone]
 
+    def give_room(self, batch: Batch) -> None:
+        """`batch` found the disk full and is run again: it removes what nobody needs by now as
+        well, unless it or the open batch still writes there."""
+        busy = [chunk.segment for chunk in (*batch.chunks, *self.chunks)] + batch.full
+        for segment in list(self.dead):
+            if segment.taken_to > 0 and segment not in busy:
+                self.dead.remove(segment)
+                self.unsynced.pop(segment, None)
+                batch.removals.append(segment)
+
     def done(self, batch: Batch) -> None:
         """`batch` has run to its end."""
         for chunk in batch.chunks:

@@ -175,6 +175,9 @@ class StreamLog:
             # What is on its way to the disk is confirmed when it is there, so it has to get there.
             if not (is_over or is_old) or oldest.synced_next < oldest.next:
                 return
+            # The files go first: without one that is safe offsets would begin anew after a crash.
+            if self.segments[1].synced_next == self.segments[1].first:
+                return
             self._end(self.segments.pop(0))
 
     def _end(self, segment: StreamSegment) -> None:

@@ -37,6 +37,7 @@ from penstock.telemetry.taking import (
     held_share,
     queue_detail,
 )
+from penstock.telemetry.waiting import about_waiting, stopped_queues, waiting
 from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 
 __all__ = ["KINDS", "explain", "render"]
@@ -75,8 +76,17 @@ def _explain_publishers(
         for w in windows.values()
         if w.kind == "conn" and (w.rates.get("published", 0.0) > 0 or w.blocked_ns > 0)
     ]
+    if not any(w.blocked_share() >= THROTTLED_SHARE for w in publishers):
+        stopped = stopped_queues(windows)
+        found = [(waiting(w, stopped), w.actor) for w in windows.values() if w.kind == "conn"]
+        most = max(((one.publishes, who) for one, who in found if one is not None), default=None)
+        if most is not None:
+            return _explain_actor(windows[most[1]], windows, now_ns, window_s)
     if not publishers:
-        return Explanation("", "", FREE, window_s, "nothing is blocked: nobody publishes")
+        alarms = [called(actor) for actor, w in sorted(windows.items()) if w.kind == "alarm"]
+        also = f"; {' and '.join(alarms)} {'is' if len(alarms) == 1 else 'are'} set"
+        text = "nothing is blocked: nobody publishes"
+        return Explanation("", "", FREE, window_s, text + also if alarms else text)
     publishers.sort(key=lambda w: (-w.blocked_ns, -w.rates.get("published", 0.0), w.actor))
     worst = publishers[0]
     if worst.blocked_share() >= THROTTLED_SHARE:
@@ -103,7 +113,9 @@ def _explain_actor(
         _about(window),
         THROTTLED if is_throttled else FREE,
         window_s,
-        _verdict(window.actor, share, window_s, causes) if is_throttled else _at_ease(window),
+        _verdict(window.actor, share, window_s, causes)
+        if is_throttled
+        else _unthrottled(window, windows, window_s),
         blocked_share=share,
         blocked_ns=blocked_ns,
         stops=window.stops,
@@ -239,6 +251,17 @@ def _verdict(subject: str, share: float, window_s: float, causes: list[Cause]) -
     if cause.root == subject:
         return f"{text}: {cause.detail or cause.reason}"
     return f"{text}, {percent(cause.share)} of that by {blamed(cause.root, cause.reason)}{detail}"
+
+
+def _unthrottled(window: ActorWindow, windows: Mapping[str, ActorWindow], window_s: float) -> str:
+    """That nobody throttles an actor, or where its publishes wait although nobody does."""
+    found = waiting(window, stopped_queues(windows)) if window.blocked_ns == 0 else None
+    if found is None:
+        return _at_ease(window)
+    queue = windows[found.queue]
+    causes = _merge(follow(queue.actor, windows), windows)
+    stop = _verdict(queue.actor, queue.blocked_share(), window_s, causes)
+    return f"{about_waiting(window, found, windows)}: {stop}"
 
 
 def _at_ease(window: ActorWindow) -> str:

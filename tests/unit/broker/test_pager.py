@@ -35,11 +35,17 @@ class PagingDepot(Depot):
     def queue(self, name: str) -> QueueActor:
         return self.broker.vhosts["/"].queues[name]
 
-    def fill(self, name: str, count: int, properties: Properties = PERSISTENT) -> list[bytes]:
+    def fill(
+        self,
+        name: str,
+        count: int,
+        properties: Properties = PERSISTENT,
+        body_bytes: int = BODY_BYTES,
+    ) -> list[bytes]:
         """Publish numbered messages and let the disk work; their bodies."""
         bodies = []
         for _ in range(count):
-            bodies.append(b"%06d" % self.number + b"." * (BODY_BYTES - 6))
+            bodies.append(b"%06d" % self.number + b"." * (body_bytes - 6))
             self.number += 1
             self.hand.client.session.publish(self.hand.channel, "", name, bodies[-1], properties)
         self.hand.client.flush()
@@ -213,6 +219,38 @@ def test_f14_a_damaged_record_is_never_passed_over_in_silence() -> None:
     depot.rest()
     assert hand.bodies() == bodies[:50] + bodies[51:]
     assert depot.broker.node_account.total_stored_bytes() == 0
+
+
+def test_f14_damage_that_does_not_come_next_any_more_is_found_again() -> None:
+    """F14: the queue pages on while it is read; the message is given up once, when it is next."""
+    depot = PagingDepot()
+    queue = depot.queue("d1")
+    bodies = depot.fill("d1", 300, body_bytes=60)
+    next_at = len(depot.messages("d1").ring)
+    name = next(one for one in depot.files.names() if one.endswith(".log"))
+    at = bytes(depot.files.files[name].data).index(bodies[next_at])
+    depot.files.flip(name, (at + 30) * 8)
+    got = 0
+    while not depot.disk.jobs:
+        depot.hand.say(m.BasicGet(queue="d1", no_ack=True))
+        depot.settle()
+        got += 1
+    pager = queue.paging
+    assert isinstance(pager, Pager)
+    before = int(depot.messages("d1").paged_count())
+    pager.aim(300)
+    queue.wake()
+    depot.settle()
+    assert depot.messages("d1").paged_count() > before, "a part of the front has left"
+    depot.rest()
+    assert queue.ruling is None and not pager.keeper.unread
+    hand = depot.drain("d1")
+    ruling = queue.ruling
+    assert ruling is not None and ruling.is_paused
+    depot.broker.rulebook.pause(queue, False)
+    depot.rest()
+    assert hand.bodies() == bodies[got:next_at] + bodies[next_at + 1 :]
+    assert depot.ready("d1") == 0
 
 
 def test_f17_what_a_full_disk_has_not_taken_is_not_damaged() -> None:

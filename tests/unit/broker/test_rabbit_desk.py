@@ -14,6 +14,7 @@ from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
 from penstock.protocol import methods as m
 from penstock.queues.paged import PagedMessages
 from penstock.queues.paging_rules import UNBOUNDED
+from penstock.queues.rules import DROP_HEAD, QueueRules
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT, Depot
 
 S = 1_000_000_000
@@ -84,6 +85,23 @@ def test_what_was_paged_comes_back_in_order(is_persistent: bool) -> None:
     assert len(reader.deliveries) == COUNT
     assert not any(one.redelivered for one in reader.deliveries)
     assert depot.store.log.live_count(depot.store.lanes[0].index) == 0
+
+
+def test_a_limit_drops_what_was_paged_although_nobody_consumes() -> None:
+    depot = Monitored(is_persistent=True)
+    for _ in range(9):
+        depot.later(5, 3.0)
+    assert depot.actor.messages.at_hand() == 0
+    rules = QueueRules()
+    rules.max_length = 10
+    rules.overflow = DROP_HEAD
+    depot.broker.rulebook.apply(depot.actor, rules)
+    depot.later(1, 3.0)
+    assert depot.actor.messages.ready_count() == 10
+    depot.send(depot.hand, "d1", 5_000, 100)
+    depot.later(1, 3.0)
+    assert depot.actor.messages.ready_count() == 10
+    assert depot.store.log.live_count(depot.store.lanes[0].index) == 10
 
 
 def test_a_larger_wish_is_heard_with_the_next_report() -> None:

@@ -1,11 +1,14 @@
 """The store's actor on a disk that waits: batches, full disks, failures, room that comes back."""
 
+from errno import EIO
+
 import pytest
 
 from penstock.broker.keeper import UNCHARGED_BYTES
 from penstock.broker.store_actor import BATCH_BYTES
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4
 from penstock.protocol import methods as m
+from penstock.storage.compaction import CopyJob
 from penstock.storage.files import SyncFailed
 from tests.spec.test_store_scenarios import Depot
 
@@ -42,6 +45,32 @@ def test_f16_an_acknowledged_backlog_gives_its_room_back() -> None:
     assert depot.store.log.live_count(depot.store.lanes[1].index) == 10
 
 
+def test_a_slice_that_cannot_be_read_does_not_end_compaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    depot = Depot(PENSTOCK, segment_bytes=65_536)
+    hand = depot.connect()[0]
+    for _ in range(10):
+        depot.send(hand, "d1", 1000, 100)
+        depot.write()
+        depot.send(hand, "d2", 10)
+    rest(depot)
+    run = CopyJob.run
+    failed: list[CopyJob] = []
+
+    def fail_once(job: CopyJob) -> None:
+        if not failed:
+            failed.append(job)
+            raise OSError(EIO, "it cannot be read")
+        run(job)
+
+    monkeypatch.setattr(CopyJob, "run", fail_once)
+    hand.say(m.QueuePurge("d1"))
+    rest(depot)
+    assert failed and depot.ready("d2") == 10
+    assert log_bytes(depot) < 3 * 65_536, "one segment is left alone, the others are not"
+
+
 def test_a_deleted_queue_answers_what_it_had_taken() -> None:
     depot = Depot(PENSTOCK)
     hand = depot.connect()[0]
@@ -70,6 +99,25 @@ def test_f17_a_full_disk_is_tried_again() -> None:
     assert hand.client.session.unconfirmed(hand.channel) == 5
     assert "alarm:disk" in depot.broker.alarms
     depot.files.room = 1 << 30
+    rest(depot)
+    assert hand.client.session.unconfirmed(hand.channel) == 0
+    assert "alarm:disk" not in depot.broker.alarms
+
+
+def test_f17_a_full_disk_gets_room_from_what_is_purged() -> None:
+    """F17: without anybody else who makes room, and while a batch waits."""
+    depot = Depot(PENSTOCK, segment_bytes=4096)
+    hand = depot.connect()[0]
+    hand.say(m.ConfirmSelect())
+    depot.settle()
+    depot.send(hand, "d1", 1000, 30)
+    rest(depot)
+    depot.files.room = 100
+    depot.send(hand, "d2", 1000, 5)
+    rest(depot)
+    assert hand.client.session.unconfirmed(hand.channel) == 5
+    other = depot.connect()[0]
+    other.say(m.QueuePurge("d1"))
     rest(depot)
     assert hand.client.session.unconfirmed(hand.channel) == 0
     assert "alarm:disk" not in depot.broker.alarms

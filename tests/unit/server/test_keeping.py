@@ -48,6 +48,27 @@ def test_a_start_that_fails_lets_go_of_the_directory(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_messages_whose_catalogue_is_gone_are_left_alone(tmp_path: Path) -> None:
+    """An empty catalogue would make them those of deleted queues, which a start removes."""
+
+    async def scenario() -> None:
+        await declared(tmp_path, "q")
+        data = tmp_path / "data"
+        (data / "metadata.sqlite").rename(tmp_path / "away")
+        # Without messages there is nothing that could be lost.
+        await declared(tmp_path, "r")
+        (data / "metadata.sqlite").unlink()
+        segment = next((data / "vhosts").iterdir()) / "persistent" / "0000000001.log"
+        segment.write_bytes(b"what it holds is not looked at")
+        with pytest.raises(OperatorError, match=r"1 files with messages are.*move the directory"):
+            async with running(tmp_path, data_dir=str(data)):
+                pass
+        assert segment.exists()
+        DataDirectory(data, "after").close()
+
+    asyncio.run(scenario())
+
+
 def test_f04_a_disk_that_fails_ends_the_broker(tmp_path: Path) -> None:
     """F4: the database is taken away under it, which is what a broken disk looks like."""
 

@@ -102,3 +102,38 @@ def test_after_a_crash_all_of_it_may_have_been_delivered(tmp_path: Path) -> None
             await wire.close()
 
     asyncio.run(scenario())
+
+
+def test_a_clean_stop_after_a_crash_forgets_no_mark(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        where = {"data_dir": str(tmp_path / "data"), "queue_depth_bytes": DEPTH_BYTES}
+        ranked = m.QueueDeclare("ranked", durable=True, arguments={"x-max-priority": 3})
+        async with running(tmp_path, **where) as node:
+            wire = await Wire.connect(node)
+            await wire.open()
+            wire.say(1, m.QueueDeclare("d", durable=True), ranked)
+            await wire.expect(m.QueueDeclareOk)
+            await wire.expect(m.QueueDeclareOk)
+            for queue in ("d", "ranked"):
+                await publish(wire, queue, 0, Properties(delivery_mode=2))
+            await wire.close()
+        for mark in (tmp_path / "data" / "vhosts").glob("*/CLEAN"):
+            mark.unlink()
+        async with running(tmp_path, **where) as node:
+            wire = await Wire.connect(node)
+            await wire.open()
+            await publish(wire, "d", COUNT, Properties(delivery_mode=2))
+            await wire.close()
+        for _ in range(2):
+            async with running(tmp_path, **where):
+                pass
+        async with running(tmp_path, **where) as node:
+            wire = await Wire.connect(node)
+            await wire.open()
+            found = [await get(wire, "d") for _ in range(2 * COUNT)]
+            assert found == [(one, one < COUNT) for one in range(2 * COUNT)]
+            found = [await get(wire, "ranked") for _ in range(COUNT)]
+            assert found == [(one, True) for one in range(COUNT)]
+            await wire.close()
+
+    asyncio.run(scenario())

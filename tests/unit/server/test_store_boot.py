@@ -1,6 +1,7 @@
 """A start on what a crash has left: without syncs, or with a catalogue behind the messages."""
 
 import asyncio
+from errno import EIO
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from penstock.broker.catalogue_rows import Change, QueueRow
 from penstock.protocol import methods as m
 from penstock.server.catalogue_db import CatalogueDb
 from penstock.server.store_marks import is_unsynced, mark_unsynced
+from penstock.storage.batch import Batch
 from tests.unit.cli.test_store import Left
 from tests.unit.server.wire import Wire, book_of, running
 
@@ -64,3 +66,22 @@ def test_messages_of_a_queue_that_the_catalogue_never_got_find_no_other(tmp_path
 
     asyncio.run(scenario())
     assert started(left, tmp_path, "always")[0] == {"orders": 10, "new": 0}
+
+
+def test_a_store_that_cannot_write_its_end_keeps_no_other_from_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, data_dir=str(tmp_path / "data"), vhosts=("/", "b")) as node:
+            first = next(iter(node.broker.stores.stores.values()))
+
+            def fail(batch: Batch) -> None:
+                if batch.handles is first.log.handles:
+                    raise OSError(EIO, "the disk has gone")
+                run(batch)
+
+            run = Batch.run
+            monkeypatch.setattr(Batch, "run", fail)
+
+    asyncio.run(scenario())
+    assert len(list((tmp_path / "data" / "vhosts").glob("*/CLEAN"))) == 1

@@ -130,6 +130,20 @@ def test_a_marked_message_is_redelivered_from_its_copy_too() -> None:
     assert told == {5, 10, 15, 20}
 
 
+def test_a_segment_that_cannot_be_read_does_not_keep_the_others_from_their_turn() -> None:
+    log = emptied(SimDisk())
+    index = log.open_queue(1)
+    compactor = Compactor(log)
+    assert compactor.plan(300) is not None and compactor.copying is not None
+    unread = compactor.copying.segment
+    before = log.disk_bytes()
+    compactor.failed()
+    compact(log, compactor)
+    assert log.segments[int(unread.number)] is unread
+    assert log.disk_bytes() < before * 3 / 4
+    assert positions(read(log, index)) == list(range(5, 61, 5))
+
+
 def test_a_damaged_segment_is_left_as_it_is_and_told() -> None:
     disk = SimDisk()
     log = emptied(disk)

@@ -98,6 +98,24 @@ def test_one_segment_stays_however_large() -> None:
     assert shelf.offsets(0) == list(range(100))
 
 
+def test_a_segment_goes_when_the_next_one_is_on_the_disk() -> None:
+    """A batch removes files first: a crash behind that must not begin the offsets anew."""
+    shelf = Shelf(segment_bytes=400, max_bytes=500)
+    shelf.write(5, size=100)
+    for _ in range(5):
+        shelf.log.append(message(b"x" * 100), shelf.now_us)
+    batch = StreamBatch(shelf.handles)
+    shelf.log.take(batch)
+    assert len(shelf.log.segments) == 2 and not batch.removals
+    logs, _ = recover_streams(shelf.files, Dice(2), {1: shelf.retention})
+    assert (logs[1].first(), logs[1].next) == (0, 5)
+    batch.run()
+    for deed in batch.chunks:
+        shelf.log.done(deed)
+    shelf.write(1)
+    assert shelf.log.first() == 5
+
+
 def test_places_by_time() -> None:
     shelf = Shelf()
     for _ in range(20):
