@@ -98,7 +98,8 @@ def refuse_orphans(directory: DataDirectory) -> None:
     Raises: OperatorError."""
     if directory.metadata.exists():
         return
-    count = sum(1 for _ in (directory.path / "vhosts").glob("*/*/*.log"))
+    vhosts = directory.path / "vhosts"
+    count = sum(1 for kind in ("log", "stream") for _ in vhosts.glob(f"*/*/*.{kind}"))
     if count > 0:
         raise OperatorError(
             f"{directory.metadata} is not there, but {count} files with messages are, and nothing "
