@@ -113,7 +113,8 @@ def read_foot(segment: StreamSegment, tail: bytes, size: i64) -> i64:
         return 0
     count, _, _, _, end = FOOT.unpack_from(tail)
     length: i64 = int(count) * ENTRY.size + FOOT_BYTES
-    return length if i64(end) + length == size else 0
+    # Nothing of it was checked yet: what it says may be more than a number of 64 bits with a sign.
+    return length if int(end) == int(size - length) else 0
 
 
 def take_footer(segment: StreamSegment, data: bytes) -> bool:
