@@ -4,6 +4,7 @@ Loss is never allowed. From a queue a message may come twice, but only if a conn
 it on its way, and then at most `prefetch` of them; from a stream every row comes exactly once.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -60,8 +61,8 @@ def break_connection(engine: Engine) -> None:
 
 
 def cut(number: int) -> None:
-    """End the connection behind a file number."""
-    with socket.socket(fileno=os.dup(number)) as same:
+    """End the connection behind a file number, which may have ended a moment ago."""
+    with socket.socket(fileno=os.dup(number)) as same, contextlib.suppress(OSError):
         same.shutdown(socket.SHUT_RDWR)
 
 
@@ -118,7 +119,7 @@ def play(url: str, actions: list[tuple[str, int]], folder: Path) -> None:
 
 
 @given(actions=ACTIONS)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_queue_loses_nothing_whatever_dies(
     penstock_url: str, tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int]]
 ) -> None:
