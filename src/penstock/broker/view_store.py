@@ -2,7 +2,7 @@
 
 from penstock.broker.broker import Broker
 from penstock.broker.store_actor import StoreActor
-from penstock.broker.store_lane import Parcel
+from penstock.broker.stream_store import StreamStore
 from penstock.broker.view_queues import blocked, times
 from penstock.telemetry.roots import DEBT
 from penstock.telemetry.snapshots import ActorSnapshot
@@ -10,17 +10,27 @@ from penstock.telemetry.snapshots import ActorSnapshot
 
 def store_snapshot(broker: Broker, store: StoreActor) -> ActorSnapshot:
     """The store of one virtual host."""
+    bytes_ = int(store.batch_bytes), int(store.log.disk_bytes())
+    return snapshot_of(broker, store, bytes_, int(store.synced_count))
+
+
+def snapshot_of(
+    broker: Broker, store: StoreActor | StreamStore, bytes_: tuple[int, int], synced_count: int
+) -> ActorSnapshot:
+    """What stores have in common. bytes_: under way to the disk, and on it; synced_count: messages
+    that were ever made safe."""
     now_ns = broker.clock.monotonic_ns()
     mailbox = 0
     numbers: dict[str, float] = {}
     for parcel in store.parcels():
         mailbox += len(parcel.messages)
-        _add_debt(numbers, parcel)
+        key = DEBT + parcel.origin.name
+        numbers[key] = numbers.get(key, 0.0) + int(parcel.count)
     numbers["mailbox"] = float(mailbox)
-    numbers["bytes"] = float(store.batch_bytes)
-    numbers["synced"] = float(store.synced_count)
+    numbers["bytes"] = float(bytes_[0])
+    numbers["stored_bytes"] = float(bytes_[1])
+    numbers["synced"] = float(synced_count)
     numbers["fsync_p50_ns"] = float(store.sync_times.median_ns())
-    numbers["stored_bytes"] = float(store.log.disk_bytes())
     state = "running"
     if store.is_failed:
         state = "failed"
@@ -39,8 +49,3 @@ def store_snapshot(broker: Broker, store: StoreActor) -> ActorSnapshot:
         numbers=numbers,
         labels={"vhost": store.name},
     )
-
-
-def _add_debt(numbers: dict[str, float], parcel: Parcel) -> None:
-    key = DEBT + parcel.origin.name
-    numbers[key] = numbers.get(key, 0.0) + int(parcel.count)

@@ -5,43 +5,16 @@ from penstock.broker.broker import Broker
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.stream_actor import StreamActor
 from penstock.broker.stream_store import StreamStore
-from penstock.broker.view_queues import blocked, times
+from penstock.broker.view_store import snapshot_of
 from penstock.streams.log import NO_BOUND
-from penstock.telemetry.roots import DEBT
 from penstock.telemetry.snapshots import ActorSnapshot
 
 
 def stream_store_snapshot(broker: Broker, store: StreamStore) -> ActorSnapshot:
     """The streams of one virtual host, on their way to the disk."""
-    now_ns = broker.clock.monotonic_ns()
-    mailbox = 0
-    numbers: dict[str, float] = {}
-    for parcel in store.parcels():
-        mailbox += len(parcel.messages)
-        key = DEBT + parcel.origin.name
-        numbers[key] = numbers.get(key, 0.0) + int(parcel.count)
-    numbers["mailbox"] = float(mailbox)
-    numbers["bytes"] = float(store.open_bytes)
-    numbers["synced"] = float(store.written_count)
-    numbers["fsync_p50_ns"] = float(store.sync_times.median_ns())
-    numbers["stored_bytes"] = float(sum(int(lane.log.disk_bytes) for lane in store.lanes.values()))
-    state = "running"
-    if store.is_failed:
-        state = "failed"
-    elif store.is_full:
-        state = "disk full"
-    elif store.batch is not None:
-        state = "writing"
-    return ActorSnapshot(
-        store.identity,
-        "store",
-        state,
-        started_ns=int(store.time.start_ns),
-        taken_ns=now_ns,
-        times=times(store.time.totals(now_ns)),
-        blocked=blocked(store, now_ns),
-        numbers=numbers,
-        labels={"vhost": store.name},
+    stored_bytes = sum(int(lane.log.disk_bytes) for lane in store.lanes.values())
+    return snapshot_of(
+        broker, store, (int(store.open_bytes), stored_bytes), int(store.written_count)
     )
 
 
