@@ -58,3 +58,12 @@ OUTPUT_STALL_INTERVALS: Final = Limit(
     "server/patience",
     "the socket is closed",
 )
+PARKED_METHODS: Final = Limit(
+    "parked_methods",
+    "methods per channel behind a basic.get whose message is being read from the disk",
+    1024,
+    16,
+    65_536,
+    "broker/inbox",
+    "the connection is not read until the message is there",
+)

@@ -11,6 +11,7 @@ from penstock.base.client_limits import CHANNEL_FLOW_STALL_MS as CHANNEL_FLOW_ST
 from penstock.base.client_limits import CONSUMER_TIMEOUT_MS as CONSUMER_TIMEOUT_MS
 from penstock.base.client_limits import NOTIFY_BLOCKED_MS as NOTIFY_BLOCKED_MS
 from penstock.base.client_limits import OUTPUT_STALL_INTERVALS as OUTPUT_STALL_INTERVALS
+from penstock.base.client_limits import PARKED_METHODS as PARKED_METHODS
 from penstock.base.connector_limits import CONNECTOR_BUFFERED_BYTES as CONNECTOR_BUFFERED_BYTES
 from penstock.base.connector_limits import CONNECTOR_IN_FLIGHT as CONNECTOR_IN_FLIGHT
 from penstock.base.connector_limits import CONNECTOR_PREFETCH as CONNECTOR_PREFETCH
@@ -332,6 +333,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     NOTIFY_BLOCKED_MS,
     CONSUMER_TIMEOUT_MS,
     OUTPUT_STALL_INTERVALS,
+    PARKED_METHODS,
     WATCHDOG_MS,
     WATCHDOG_HOPS,
     ADAPTIVE_BYTES_MIN,

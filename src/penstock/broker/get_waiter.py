@@ -1,6 +1,7 @@
 """A basic.get whose message rests on the disk is parked until that is read.
 
-What came behind it on its channel waits with it, so answers keep their order; publishes go on.
+What came behind it on its channel waits with it, so answers keep their order; publishes go on. When
+too much waits the connection is not read, see broker/inbox.
 """
 
 from penstock.broker.channel import Channel

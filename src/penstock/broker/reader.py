@@ -275,6 +275,8 @@ class Connection(RatedConnection):
             self.verbs.without_channel(self, event)
             return
         channel.told(event)
+        if channel.inbox.is_crowded():
+            channel.inbox.stop(self.gate, channel.identity)
 
     def _arrive(self, message: Message) -> None:
         self.receive_count += 1

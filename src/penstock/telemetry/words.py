@@ -15,6 +15,7 @@ _WAITS_FOR: Final = {
     "full": "waits for room in",
     "prefetch": "waits for acks from",
     "socket": "waits for the socket of",
+    "read": "waits for a read from the disk by",
     "alarm": "is stopped by",
     "memory": "is stopped by",
     "disk": "is stopped by",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.client_limits import PARKED_METHODS
 from penstock.broker.pager import Pager
 from penstock.broker.queue_actor import QueueActor
 from penstock.client.events import ClientEvent, Replied
@@ -154,6 +155,24 @@ def test_a_get_waits_for_its_message_and_what_is_behind_it_too() -> None:
     depot.rest()
     assert hand.got() == bodies[:30]
     assert isinstance(hand.answers[-1].reply, m.QueueDeclareOk)
+
+
+def test_a_connection_is_not_read_while_too_much_waits_behind_a_get() -> None:
+    depot = PagingDepot()
+    bodies = depot.fill("d1", 100)
+    hand = depot.asking()
+    reader = depot.connection(hand.client)
+    for _ in range(30):
+        hand.say(m.BasicGet(queue="d1", no_ack=True))
+    for _ in range(3 * PARKED_METHODS.default):
+        hand.say(m.QueueDeclare("d1", passive=True, no_wait=True))
+    depot.settle()
+    inbox = reader.channels[hand.channel].inbox
+    assert len(inbox.methods) - inbox.head == PARKED_METHODS.default
+    assert list(reader.gate.reasons) == [(reader.channels[hand.channel].identity, "read")]
+    depot.rest()
+    assert reader.gate.is_open
+    assert hand.got() == bodies[:30]
 
 
 def test_a_get_that_waits_finds_an_empty_queue_after_a_purge() -> None:
