@@ -55,7 +55,7 @@ from penstock.flow.due import DueLine
 from penstock.flow.overrides import configured
 from penstock.flow.profile import profile_named
 from penstock.protocol.frames import FrameParser
-from penstock.protocol.handshake import ServerIdentity, server_properties
+from penstock.protocol.handshake import OWN_CAPABILITIES, ServerIdentity, server_properties
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP
@@ -150,7 +150,7 @@ class Broker(Household):
         self.stores = self._make_stores()
         self.streams = self._make_streams()
         self.connection_count = self.ended_count = 0
-        self._properties = server_properties(_identity(config))
+        self._properties = server_properties(_identity(config), OWN_CAPABILITIES)
 
     def _make_limits(self) -> Limits:
         rows = (*self.config.vhost_limits, *self.config.user_limits)

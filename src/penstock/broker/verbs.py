@@ -11,6 +11,7 @@ from penstock.base.errors import ConnectionFault
 from penstock.broker.channel import Channel, Verbs
 from penstock.broker.consume import Consuming
 from penstock.broker.declare import Declarations
+from penstock.broker.requests import Requests
 from penstock.broker.session import Session
 from penstock.protocol import methods as m
 from penstock.protocol.content import EVENT_ACK, Event
@@ -42,12 +43,13 @@ GOES_PAST = frozenset(
 class ChannelVerbs(Verbs):
     """The verbs of every channel of one session."""
 
-    __slots__ = ("consuming", "declarations", "session")
+    __slots__ = ("consuming", "declarations", "requests", "session")
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.declarations = Declarations(session)
         self.consuming = Consuming(session, self.declarations)
+        self.requests = Requests(session, self.declarations)
 
     def perform(self, channel: Channel, event: Event) -> None:
         if event.kind == EVENT_ACK:
@@ -91,6 +93,7 @@ class ChannelVerbs(Verbs):
         for tag in list(channel.consumers):
             self.consuming.remove(channel, tag)
         self.declarations.last_queue.pop(int(channel.number), None)
+        self.requests.release(int(channel.number))
 
 
 def _nothing(verbs: ChannelVerbs, channel: Channel, q: m.Method) -> None:
@@ -132,6 +135,7 @@ HANDLERS: Final[Mapping[type[m.Method], Handler]] = MappingProxyType(
         m.ChannelFlowOk: _flow_answered,
         m.ChannelClose: ChannelVerbs.close,
         m.ConfirmSelect: lambda v, c, q: v.consuming.confirm_select(c, q),
+        m.RequestAsk: lambda v, c, q: v.requests.ask(c, q),
         m.TxSelect: lambda v, c, q: v.consuming.tx_select(c),
         m.TxCommit: lambda v, c, q: v.consuming.tx_commit(c),
         m.TxRollback: lambda v, c, q: v.consuming.tx_rollback(c),

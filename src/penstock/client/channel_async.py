@@ -109,6 +109,10 @@ class AsyncChannel:
         request = m.QueueUnbind(queue, exchange, routing_key, arguments or {})
         await self._ask(request, m.QueueUnbindOk)
 
+    async def request(self, verb: str, arguments: Table | None = None) -> Table:
+        """Ask what AMQP has no method for (docs/requests.md); a Penstock broker answers."""
+        return (await self._ask(m.RequestAsk(verb, arguments or {}), m.RequestAskOk)).answer
+
     # --- publishing -----------------------------------------------------------------------
 
     async def confirm_select(self) -> None:

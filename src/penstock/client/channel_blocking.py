@@ -107,6 +107,10 @@ class Channel:
         request = m.QueueUnbind(queue, exchange, routing_key, arguments or {})
         self._ask(request, m.QueueUnbindOk)
 
+    def request(self, verb: str, arguments: Table | None = None) -> Table:
+        """Ask what AMQP has no method for (docs/requests.md); a Penstock broker answers."""
+        return self._ask(m.RequestAsk(verb, arguments or {}), m.RequestAskOk).answer
+
     # --- publishing -----------------------------------------------------------------------
 
     def confirm_select(self) -> None:

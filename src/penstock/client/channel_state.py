@@ -54,6 +54,7 @@ REPLIES: Final[Mapping[type[m.Method], tuple[type[m.Method], ...]]] = MappingPro
         m.BasicGet: (m.BasicGetOk, m.BasicGetEmpty),
         m.BasicRecover: (m.BasicRecoverOk,),
         m.ConfirmSelect: (m.ConfirmSelectOk,),
+        m.RequestAsk: (m.RequestAskOk,),
         m.TxSelect: (m.TxSelectOk,),
         m.TxCommit: (m.TxCommitOk,),
         m.TxRollback: (m.TxRollbackOk,),

@@ -181,6 +181,9 @@ CAPABILITIES: Final = (
 )
 """What RabbitMQ announces; every one is honoured."""
 
+OWN_CAPABILITIES: Final = ("penstock.requests",)
+"""What it does not have. Class request, and the verbs of docs/requests.md."""
+
 
 def server_properties(identity: ServerIdentity, more: tuple[str, ...] = ()) -> Table:
     """The server-properties table of connection.start. more: capabilities besides RabbitMQ's."""

@@ -71,6 +71,10 @@ from penstock.protocol.methods.queue import (
     QueueUnbind,
     QueueUnbindOk,
 )
+from penstock.protocol.methods.request import (
+    RequestAsk,
+    RequestAskOk,
+)
 from penstock.protocol.methods.tx import (
     TxCommit,
     TxCommitOk,
@@ -141,6 +145,8 @@ __all__ = [
     "QueuePurgeOk",
     "QueueUnbind",
     "QueueUnbindOk",
+    "RequestAsk",
+    "RequestAskOk",
     "TxCommit",
     "TxCommitOk",
     "TxRollback",

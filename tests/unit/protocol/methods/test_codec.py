@@ -40,6 +40,7 @@ VECTORS: list[tuple[m.Method, str]] = [
     (m.BasicAck(2**64 - 1, multiple=True), "003c 0050 ffffffffffffffff 01"),
     (m.BasicNack(1, multiple=False, requeue=True), "003c 0078 0000000000000001 02"),
     (m.ConfirmSelect(no_wait=True), "0055 000a 01"),
+    (m.RequestAsk("a.b", {"n": True}), "00f0 000a 03 612e62 00000004 016e 7401"),
     (m.TxCommit(), "005a 0014"),
 ]
 

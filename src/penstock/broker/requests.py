@@ -1,0 +1,67 @@
+"""Requests beyond AMQP (class request): from a verb to who does it, and the answer back.
+
+    performed -> Ticket settled     answered at once
+              -> Ticket open        the channel waits; `settle`, `refuse` make it go on
+One request of a channel is under way at most, because those behind it wait (broker/inbox). A
+channel that ends meanwhile answers nothing; what was begun is carried out.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from penstock.base.errors import ChannelFault
+from penstock.broker.channel import Channel
+from penstock.broker.declare import Declarations
+from penstock.broker.session import Session
+from penstock.broker.stream_requests import stream_offsets
+from penstock.broker.tickets import CLASS_ID, METHOD_ID, Ask, Ticket
+from penstock.protocol import methods as m
+
+Handler: TypeAlias = Callable[[Ask], None]
+
+HANDLERS: Final[Mapping[str, Handler]] = MappingProxyType(
+    {
+        "stream.offsets": stream_offsets,
+    }
+)
+
+
+class Requests:
+    """The requests of the channels of one session. waiting: by channel number."""
+
+    __slots__ = ("declarations", "session", "waiting")
+
+    def __init__(self, session: Session, declarations: Declarations) -> None:
+        self.session = session
+        self.declarations = declarations
+        self.waiting: dict[int, Ticket] = {}
+
+    def ask(self, channel: Channel, q: m.RequestAsk) -> m.Method | None:
+        """Begin `q`, or end it if it was begun before.
+
+        Raises: ChannelFault 540 for a verb there is not, and what the verb raises."""
+        number = int(channel.number)
+        ticket = self.waiting.pop(number, None)
+        if ticket is None:
+            handler = HANDLERS.get(q.verb)
+            if handler is None:
+                known = ", ".join(sorted(HANDLERS))
+                raise ChannelFault(
+                    540, f"no request '{q.verb}'; there are: {known}", CLASS_ID, METHOD_ID
+                )
+            ticket = Ticket(channel)
+            handler(Ask(self.session, self.declarations, number, q.arguments, ticket))
+        if ticket.fault is not None:
+            raise ticket.fault
+        if ticket.answer is not None:
+            return m.RequestAskOk(ticket.answer)
+        if not channel.inbox.is_ending:
+            ticket.is_awaited = True
+            self.waiting[number] = ticket
+            channel.inbox.is_parked = True
+        return None
+
+    def release(self, number: int) -> None:
+        """The channel `number` has ended."""
+        self.waiting.pop(number, None)
