@@ -24,6 +24,8 @@ SHELL := /bin/sh
 # Another interpreter:  make PYTHON=python3.13 test
 PYTHON ?=
 PYTEST_ARGS ?=
+# Two at a time, a file as a whole: sessions of Spark and brokers are shared within files.
+WORKERS ?= -n 2 --dist loadfile
 BENCH_ARGS ?=
 SIM_ARGS ?= --seconds 60
 FUZZ_ARGS ?=
@@ -75,10 +77,10 @@ $(COMPILED)/.stamp: $(BUILD) requirements/dev.lock
 	@touch $@
 
 test: $(TEST)/.stamp
-	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest $(PYTEST_ARGS)
+	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
 test-compiled: $(COMPILED)/.stamp
-	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest $(PYTEST_ARGS)
+	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
 # Without the limit for a test that hangs: the long ones take longer, and have limits of their own.
 suites: $(TEST)/.stamp
