@@ -22,6 +22,15 @@ STORE_OPEN_FILES: Final = Limit(
     "storage/handles",
     "the one unused for longest is closed, unless it waits for a sync",
 )
+STORE_FREEING_FILES: Final = Limit(
+    "store_freeing_files",
+    "removed files whose room is being given back",
+    16,
+    0,
+    4096,
+    "server/freeing",
+    "the disk's thread gives the room of further ones back itself",
+)
 STORE_TABLE_CACHE_BYTES: Final = Limit(
     "store_table_cache_bytes",
     "bytes of one store's tables read from footers",
@@ -66,4 +75,13 @@ PAGED_PAYERS: Final = Limit(
     65_536,
     "queues/delta",
     "the first of the stretch pays for the messages of the second",
+)
+PAGED_MARKS: Final = Limit(
+    "paged_marks",
+    "times of arrival remembered for the paged messages of one queue, 100 bytes each",
+    4096,
+    2,
+    65_536,
+    "queues/arrivals",
+    "they become coarser: messages die late by a 2000th of the time they span",
 )

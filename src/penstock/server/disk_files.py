@@ -1,8 +1,16 @@
 """Files and directories of the machine, as the message log uses them."""
 
 import os
+from contextlib import suppress
+from typing import Final
 
+from penstock.server.freeing import Freeing
 from penstock.storage.files import Directory, File
+
+PARTS_MAX: Final = 1024
+"""What the system takes at once (IOV_MAX); a batch has fewer."""
+FREED_LATER_BYTES: Final = 1_048_576
+"""Smaller files are removed faster than handed to another thread."""
 
 
 class DiskFile(File):
@@ -15,6 +23,11 @@ class DiskFile(File):
 
     def write(self, at: int, data: bytes) -> int:
         return os.pwrite(self._fd, data, at)
+
+    def write_parts(self, at: int, parts: list[bytes]) -> int:
+        if 1 < len(parts) <= PARTS_MAX:
+            return os.pwritev(self._fd, parts, at)
+        return super().write_parts(at, parts)
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
@@ -35,12 +48,14 @@ class DiskFile(File):
 
 
 class DiskDirectory(Directory):
-    """One directory, made with mode 0700 if it is not there. Raises, everywhere: OSError."""
+    """One directory, made with mode 0700 if it is not there. freeing: who gives the room of large
+    files back, None to wait for it. Raises, everywhere: OSError."""
 
-    __slots__ = ("path",)
+    __slots__ = ("freeing", "path")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, freeing: Freeing | None = None) -> None:
         self.path = path
+        self.freeing = freeing
         if not os.path.isdir(path):
             os.mkdir(path, 0o700)
             _sync_directory(os.path.dirname(path) or ".")
@@ -56,7 +71,20 @@ class DiskDirectory(Directory):
         return DiskFile(os.open(self._at(name), flags, 0o600))
 
     def remove(self, name: str) -> None:
-        os.unlink(self._at(name))
+        path = self._at(name)
+        freeing = self.freeing
+        if freeing is None:
+            os.unlink(path)
+            return
+        fd = -1
+        # Where no handle is to be had it is removed without; what else is wrong `unlink` says.
+        with suppress(OSError):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.unlink(path)
+        finally:
+            if fd >= 0:
+                _let_go(fd, freeing)
 
     def rename(self, old: str, new: str) -> None:
         os.rename(self._at(old), self._at(new))
@@ -66,6 +94,13 @@ class DiskDirectory(Directory):
 
     def _at(self, name: str) -> str:
         return os.path.join(self.path, name)
+
+
+def _let_go(fd: int, freeing: Freeing) -> None:
+    if os.fstat(fd).st_size < FREED_LATER_BYTES:
+        os.close(fd)
+    else:
+        freeing.free(fd)
 
 
 class ReadOnlyDirectory(Directory):

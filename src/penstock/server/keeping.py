@@ -10,6 +10,7 @@ from penstock.broker.restore import Restored, restore
 from penstock.server.catalogue_db import CatalogueDb
 from penstock.server.data_directory import DataDirectory
 from penstock.server.disk_thread import DiskThread
+from penstock.server.freeing import Freeing
 from penstock.server.poller import Poller
 from penstock.server.store_boot import StoreBoot
 from penstock.server.stream_boot import StreamBoot
@@ -45,8 +46,9 @@ class Keeping:
         self.catalogue = KeptCatalogue(self.disk, self.database, broker.log, kept.queue_id_max)
         broker.keep(self.catalogue)
         broker.delays.keep_all()
-        self.stores = StoreBoot(broker, self.directory, self.disk)
-        self.streams = StreamBoot(broker, self.directory, self.disk)
+        self.freeing = Freeing()
+        self.stores = StoreBoot(broker, self.directory, self.disk, self.freeing)
+        self.streams = StreamBoot(broker, self.directory, self.disk, self.freeing)
         try:
             self.stores.open()
             # A full disk may have kept messages of a queue that the catalogue never got.
@@ -82,10 +84,12 @@ class Keeping:
 
     def close(self) -> int:
         """Write what waits, let go of everything: how many changes could not be kept."""
+        self.streams.broker.streams.groups.save_moved()
         self.catalogue.hand_over()
         self.disk.close()
         self.stores.close()
         self.streams.close()
+        self.freeing.close()
         self.database.close()
         self.directory.close()
         return len(self.catalogue.waiting)

@@ -4,24 +4,25 @@ from errno import EDQUOT, ENOSPC
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.storage.files import File, SyncFailed, write_fully
+from penstock.storage.files import SyncFailed, write_all, write_fully
 from penstock.storage.footer import make_footer
 from penstock.storage.format import acks_name, log_name
 from penstock.storage.handles import Handles
 from penstock.storage.job import Job
+from penstock.storage.pieces import Pieces
 from penstock.storage.segment import Segment
 
 
 class Chunk:
-    """Bytes for the end of one segment. at, end: offsets in it; parts: the bytes, in pieces."""
+    """Bytes for the end of one segment. at, end: offsets in it; pieces: the bytes."""
 
-    __slots__ = ("at", "end", "parts", "segment")
+    __slots__ = ("at", "end", "pieces", "segment")
 
     def __init__(self, segment: Segment, at: i64) -> None:
         self.segment = segment
         self.at: i64 = at
         self.end: i64 = at
-        self.parts: list[bytes] = []
+        self.pieces = Pieces()
 
 
 class AckDeed:
@@ -40,7 +41,8 @@ class AckDeed:
 class Batch(Job):
     """One batch. chunks, acks: what is written; full: segments that get their footer; removals:
     segments nobody needs; is_sync: whether it ends with a sync; is_last: of a clean stop, which
-    syncs acknowledgements too; synced: what is safe afterwards, as segments and offsets.
+    syncs acknowledgements too, as one with syncs_acks does; synced: what is safe afterwards, as
+    segments and offsets.
 
     A run that found the disk full may be run again: everything has its fixed place. Raises:
     SyncFailed once a sync has failed, at this and every later run.
@@ -55,12 +57,14 @@ class Batch(Job):
         "is_sync",
         "removals",
         "synced",
+        "syncs_acks",
     )
 
     def __init__(self, handles: Handles, is_sync: bool) -> None:
         self.handles = handles
         self.is_sync = is_sync
         self.is_last = False
+        self.syncs_acks = False
         self.chunks: list[Chunk] = []
         self.acks: list[AckDeed] = []
         self.full: list[Segment] = []
@@ -103,11 +107,8 @@ class Batch(Job):
         handles = self.handles
         for chunk in self.chunks:
             file = handles.log(chunk.segment)
-            self.write(file, chunk.at, b"".join(chunk.parts))
+            write_all(file, chunk.at, chunk.pieces.parts)
             handles.written(chunk.segment)
-
-    def write(self, file: File, at: i64, data: bytes) -> None:
-        write_fully(file, at, data)
 
     def write_acks(self) -> None:
         """Not synced before the end: a lost acknowledgement is a redelivery."""
@@ -115,8 +116,8 @@ class Batch(Job):
         for deed in self.acks:
             file = handles.acks(deed.number, deed.is_created)
             deed.is_created = True
-            self.write(file, deed.at, deed.data)
-        if self.is_last:
+            write_fully(file, deed.at, deed.data)
+        if self.is_last or self.syncs_acks:
             handles.sync_acks()
 
     def sync(self) -> None:

@@ -13,9 +13,10 @@ from penstock.storage.segment import Run, Segment
 class Book:
     """queues: by their number; segments: by theirs; touched: runs with acknowledgements that are on
     no way yet; marked: queues with deliveries of that kind; acking: segments whose acknowledgements
-    go with the next batch; dead: full segments in which nothing counts, which are to be removed."""
+    go with the next batch; dead: full segments in which nothing counts, which are to be removed;
+    wants_ack_sync: somebody waits for acknowledgements to survive a loss of power."""
 
-    __slots__ = ("acking", "dead", "marked", "queues", "segments", "touched")
+    __slots__ = ("acking", "dead", "marked", "queues", "segments", "touched", "wants_ack_sync")
 
     def __init__(self) -> None:
         self.queues: dict[int, QueueIndex] = {}
@@ -24,6 +25,7 @@ class Book:
         self.marked: dict[QueueIndex, None] = {}
         self.acking: dict[Segment, None] = {}
         self.dead: list[Segment] = []
+        self.wants_ack_sync = False
 
     # -- queues ----------------------------------------------------------------------------------
 
@@ -174,6 +176,12 @@ class Book:
             segment.acks = None
         self.acking = {}
         return deeds
+
+    def _take_ack_sync(self) -> bool:
+        """Whether the next batch has to sync acknowledgements; it does then."""
+        wants = self.wants_ack_sync
+        self.wants_ack_sync = False
+        return wants
 
     def _settle_copy(self, segment: Segment, index: QueueIndex, position: i64) -> None:
         """What was copied out of `segment` already is settled as well."""

@@ -1,6 +1,6 @@
 """What the store asks of files and directories; who implements them decides where bytes go."""
 
-from errno import ENOSPC
+from errno import EIO, ENOSPC
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -19,6 +19,10 @@ class File:
     def write(self, at: int, data: bytes) -> int:
         """Write `data` at offset `at`; returns how many bytes were taken, which may be fewer."""
         raise NotImplementedError
+
+    def write_parts(self, at: int, parts: list[bytes]) -> int:
+        """Write `parts`, one behind the other, as `write` does."""
+        return self.write(at, b"".join(parts))
 
     def sync(self) -> None:
         """Return when what was written, and the size, would survive a loss of power."""
@@ -86,17 +90,43 @@ def write_fully(file: File, at: i64, data: bytes) -> None:
         done += taken
 
 
+def write_all(file: File, at: i64, parts: list[bytes]) -> None:
+    """Write all of `parts`, one behind the other, however little the file takes at a time.
+
+    Raises: as `write_fully`.
+    """
+    size: i64 = 0
+    for part in parts:
+        size += len(part)
+    done: i64 = i64(file.write_parts(int(at), parts))
+    if done < size:
+        write_fully(file, at + done, b"".join(parts)[done:])
+
+
 def read_fully(file: File, at: i64, count: i64) -> bytes:
-    """`count` bytes from offset `at`, fewer only where the file ends before."""
-    data = file.read(int(at), int(count))
+    """`count` bytes from offset `at`, fewer only where the file ends before.
+
+    Raises: OSError; of EIO only when a second attempt has failed, too: a cable or a path that was
+    away for a moment is no damage, and reading twice harms nothing.
+    """
+    data = _read(file, at, count)
     if len(data) == count:
         return data
     parts = [data]
     have: i64 = len(data)
     while have < count:
-        more = file.read(int(at + have), int(count - have))
+        more = _read(file, at + have, count - have)
         if not more:
             break
         parts.append(more)
         have += len(more)
     return b"".join(parts)
+
+
+def _read(file: File, at: i64, count: i64) -> bytes:
+    try:
+        return file.read(int(at), int(count))
+    except OSError as error:
+        if error.errno != EIO:
+            raise
+        return file.read(int(at), int(count))

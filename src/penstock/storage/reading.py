@@ -140,11 +140,16 @@ class ReadJob(Job):
         """Read a stretch; False when it has become enough."""
         wanted: list[int] = []
         rows: list[int] = []
+        row = 0
+        size = len(positions)
         for position in stretch.positions:
-            row = bisect_left(positions, position)
-            if row < len(positions) and positions[row] == position:
+            # Most follow the one before, and nothing needs to be looked for.
+            if row == size or positions[row] != position:
+                row = bisect_left(positions, position, row)
+            if row < size and positions[row] == position:
                 wanted.append(position)
                 rows.append(places[row])
+                row += 1
             else:
                 self.damaged.append(position)
                 self.next_position = position + 1

@@ -22,11 +22,12 @@ from penstock.storage.format import (
     REF,
     REF_BYTES,
 )
+from penstock.storage.pieces import Pieces
 from penstock.storage.segment import Segment
 
 LOW32: Final = 0xFFFFFFFF
-GATHER_BYTES: Final = 384
-"""Content from here on is checked and written where it lies."""
+GATHER_BYTES: Final = 2048
+"""Content from here on is checked where it lies."""
 
 
 class Record:
@@ -74,7 +75,7 @@ def unsigned(data: bytes, at: i64) -> i64:
 
 
 def add_body(
-    parts: list[bytes],
+    pieces: Pieces,
     scratch: BytesWriter,
     segment: Segment,
     queue_id: i64,
@@ -83,8 +84,8 @@ def add_body(
     flags: i64,
     stored_ms: i64,
 ) -> None:
-    """Put the record with `message` for the end of `segment` behind `parts`, large content as it
-    is, without copying it. scratch: empty, and empty again afterwards: heads are made in it.
+    """Put the record with `message` for the end of `segment` behind `pieces`. scratch: empty, and
+    empty again afterwards: what is checked is made in it.
     """
     suffix = message.address.suffix
     raw = message.raw
@@ -106,18 +107,18 @@ def add_body(
     if body < GATHER_BYTES:
         # A second call of the checksum would cost more than the copy.
         scratch.write(raw)
-        _add_checked(parts, scratch, segment)
+        _add_checked(pieces, scratch, segment)
         return
     head = scratch.getvalue()
     scratch.truncate(0)
     extend = segment.extend
     checksum: i64 = extend(extend(int(segment.seed), head), raw)
-    _add(parts, scratch, checksum ^ segment.end, head)
-    parts.append(raw)
+    _add(pieces, checksum ^ segment.end, head)
+    pieces.add(raw)
 
 
 def add_ref(
-    parts: list[bytes],
+    pieces: Pieces,
     scratch: BytesWriter,
     segment: Segment,
     queue_id: i64,
@@ -126,7 +127,7 @@ def add_ref(
     flags: i64,
 ) -> None:
     """Put the record for one more queue of a message whose body lies at `offset` in `segment`
-    behind `parts`. scratch: as in `add_body`."""
+    behind `pieces`. scratch: as in `add_body`."""
     write_i32_be(scratch, REF_BYTES)
     scratch.append(REF)
     scratch.append(int(flags))
@@ -135,24 +136,23 @@ def add_ref(
     write_i64_be(scratch, queue_id)
     write_i64_be(scratch, position)
     write_i32_be(scratch, int(offset))
-    _add_checked(parts, scratch, segment)
+    _add_checked(pieces, scratch, segment)
 
 
-def _add_checked(parts: list[bytes], scratch: BytesWriter, segment: Segment) -> None:
+def _add_checked(pieces: Pieces, scratch: BytesWriter, segment: Segment) -> None:
     """A record of which `scratch` has everything behind the checksum."""
     data = scratch.getvalue()
     scratch.truncate(0)
     checksum: i64 = segment.extend(int(segment.seed), data)
-    _add(parts, scratch, checksum ^ segment.end, data)
+    _add(pieces, checksum ^ segment.end, data)
 
 
-def _add(parts: list[bytes], scratch: BytesWriter, checksum: i64, data: bytes) -> None:
+def _add(pieces: Pieces, checksum: i64, data: bytes) -> None:
     """The beginning of a record: mark, checksum, then `data`."""
-    scratch.write(MARK)
-    write_i32_be(scratch, signed(checksum))
-    scratch.write(data)
-    parts.append(scratch.getvalue())
-    scratch.truncate(0)
+    fresh = pieces.fresh
+    fresh.write(MARK)
+    write_i32_be(fresh, signed(checksum))
+    pieces.add(data)
 
 
 def signed(number: i64) -> int:

@@ -19,8 +19,8 @@ from penstock.storage.checksum import VERSION, Extend, extend_of
 GAP_MAX: Final = 4096
 """A table ends where this many positions are missing, so that its bits stay small."""
 
-FRESH_BYTES: Final = 4096
-"""What a table may leave ungathered."""
+FRESH_BYTES: Final = 32_768
+"""What a table may leave ungathered: every gathering may move what was gathered before."""
 NOTHING_FRESH: Final = BytesWriter()
 
 PLACE_OFFSET_BITS: Final = 31
@@ -120,11 +120,24 @@ class Table:
 class Run:
     """Positions first..last of a table, and which of them count.
 
-    bits: bit 0 of byte 0 stands for position `base`; live: bits that are set; ack_first, ack_last:
-    settled positions that are not yet on their way to the disk, ack_first 0 for none.
+    bits: bit 0 of byte 0 stands for position `base`; hot: byte hot_at of them, which is looked at
+    in place of the one in `bits`, because positions come and go one behind the other, -1 for none;
+    live: bits that are set; ack_first, ack_last: settled positions that are not yet on their way to
+    the disk, ack_first 0 for none.
     """
 
-    __slots__ = ("ack_first", "ack_last", "base", "bits", "first", "last", "live", "table")
+    __slots__ = (
+        "ack_first",
+        "ack_last",
+        "base",
+        "bits",
+        "first",
+        "hot",
+        "hot_at",
+        "last",
+        "live",
+        "table",
+    )
 
     def __init__(self, table: Table, first: i64, last: i64, bits: bytearray) -> None:
         self.table = table
@@ -132,6 +145,8 @@ class Run:
         self.last: i64 = last
         self.base: i64 = first
         self.bits = bits
+        self.hot: i64 = 0
+        self.hot_at: i64 = -1
         self.live: i64 = 0
         self.ack_first: i64 = 0
         self.ack_last: i64 = 0
@@ -140,10 +155,10 @@ class Run:
         """One more position, behind all the others."""
         off: i64 = position - self.base
         at: i64 = off >> 3
-        bits = self.bits
-        while len(bits) <= at:
-            bits.append(0)
-        bits[at] = bits[at] | (1 << (off & 7))
+        if at != self.hot_at:
+            self._heat(at)
+        mask: i64 = 1 << (off & 7)
+        self.hot |= mask
         self.last = position
         self.live += 1
 
@@ -152,19 +167,39 @@ class Run:
         if position < self.first or position > self.last:
             return False
         off: i64 = position - self.base
-        return i64(self.bits[off >> 3]) & (1 << (off & 7)) != 0
+        at: i64 = off >> 3
+        if at != self.hot_at:
+            self._heat(at)
+        mask: i64 = 1 << (off & 7)
+        return self.hot & mask != 0
 
     def clear(self, position: i64) -> bool:
         """The position counts no more; False if it did not."""
         off: i64 = position - self.base
         at: i64 = off >> 3
-        byte: i64 = i64(self.bits[at])
+        if at != self.hot_at:
+            self._heat(at)
         mask: i64 = 1 << (off & 7)
-        if byte & mask == 0:
+        if self.hot & mask == 0:
             return False
-        self.bits[at] = int(byte & ~mask)
+        self.hot &= ~mask
         self.live -= 1
         return True
+
+    def _heat(self, at: i64) -> None:
+        """Have byte `at` in `hot`."""
+        self._cool()
+        bits = self.bits
+        while len(bits) <= at:
+            bits.append(0)
+        self.hot = i64(bits[at])
+        self.hot_at = at
+
+    def _cool(self) -> None:
+        """Have all of them in `bits`."""
+        if self.hot_at >= 0:
+            self.bits[self.hot_at] = int(self.hot)
+            self.hot_at = -1
 
     def next_live(self, position: i64) -> i64:
         """The first position from `position` on that counts, -1 for none."""
@@ -176,8 +211,11 @@ class Run:
         size: i64 = len(bits)
         if at >= size:
             return -1
-        byte: i64 = i64(bits[at]) >> (off & 7) << (off & 7)
+        if at != self.hot_at:
+            self._heat(at)
+        byte: i64 = self.hot >> (off & 7) << (off & 7)
         if byte == 0:
+            self._cool()
             at += 1
             if at < size and bits[at] == 0:
                 # The standard library steps over the zeros of a long settled stretch.

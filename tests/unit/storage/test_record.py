@@ -5,6 +5,7 @@ import pytest
 from penstock.base.wire import BytesWriter
 from penstock.protocol.content import DeadLetter
 from penstock.storage.format import CHECKED_AT
+from penstock.storage.pieces import Pieces
 from penstock.storage.record import (
     GATHER_BYTES,
     Record,
@@ -21,17 +22,19 @@ IDENTITY = b"\x01\x02\x03\x04\x05\x06\x07\x08"
 
 
 def body_record(segment: Segment, position: int = 9, body: bytes = b"hello") -> bytes:
-    parts: list[bytes] = []
+    pieces = Pieces()
     scratch = BytesWriter()
-    add_body(parts, scratch, segment, 4, position, message(body), 1, 77)
+    add_body(pieces, scratch, segment, 4, position, message(body), 1, 77)
     assert len(scratch) == 0
-    return b"".join(parts)
+    pieces.finish()
+    return b"".join(pieces.parts)
 
 
 def ref_record(segment: Segment) -> bytes:
-    parts: list[bytes] = []
-    add_ref(parts, BytesWriter(), segment, 5, 6, 64, 1)
-    return b"".join(parts)
+    pieces = Pieces()
+    add_ref(pieces, BytesWriter(), segment, 5, 6, 64, 1)
+    pieces.finish()
+    return b"".join(pieces.parts)
 
 
 def segment_at(end: int, identity: bytes = IDENTITY) -> Segment:
@@ -109,9 +112,10 @@ def test_a_dead_letter_comes_back_as_one() -> None:
     made = message(b"dead")
     letter = DeadLetter(made.channel, b"", made.raw, made.header_bytes, made.body_bytes)
     letter.address = made.address
-    parts: list[bytes] = []
-    add_body(parts, BytesWriter(), segment_at(64), 4, 9, letter, 1, 77)
-    data = b"".join(parts)
+    pieces = Pieces()
+    add_body(pieces, BytesWriter(), segment_at(64), 4, 9, letter, 1, 77)
+    pieces.finish()
+    data = b"".join(pieces.parts)
     found = message_of(Record(data, 0, 64), data, 0, {})
     assert isinstance(found, DeadLetter) and found.raw == made.raw
     plain = body_record(segment_at(64))
