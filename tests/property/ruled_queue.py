@@ -173,6 +173,7 @@ class RuledQueue(RuleBasedStateMachine):
         self.ruling = self.kind(self.actor, self.dues, RuleDesk())
         self.ruling.dead_letters = self.log
         self.actor.ruling = self.ruling
+        self._keep()
         # The twin.
         self.ready: list[Entry] = []
         self.out: dict[int, Entry] = {}
@@ -188,12 +189,23 @@ class RuledQueue(RuleBasedStateMachine):
         self.is_full = self.is_paused = False
         self.stopped: tuple[str, int] | None = None
         drawn: dict[str, object] = {
-            "ttl": ttl, "length": length, "size": size, "overflow": overflow,
+            "ttl": self._lifetime(ttl), "length": length, "size": size, "overflow": overflow,
             "priorities": priorities, "limit": limit, "last_value": last_value,
         }  # fmt: skip
         self._rules(**{**drawn, **self.fixed})  # type: ignore[arg-type]  # of the same kinds
         if self.prefetch > 0:
             self._consume(self.prefetch, False)
+
+    def _keep(self) -> None:
+        """Where the queue has a disk it gets it here."""
+
+    def _lifetime(self, ms: int | None) -> int | None:
+        return ms
+
+    def _properties(self, number: int, priority: int, lifetime: int | None) -> Properties:
+        return Properties(
+            priority=priority or None, expiration=None if lifetime is None else str(lifetime)
+        )
 
     def _rules(
         self,
@@ -234,12 +246,11 @@ class RuledQueue(RuleBasedStateMachine):
         )
     )
     def publish(self, batch: list[MESSAGE]) -> None:
-        for priority, lifetime, key, size in batch:
+        for priority, drawn, key, size in batch:
+            lifetime = self._lifetime(drawn)
             number = self.published
             self.published += 1
-            properties = Properties(
-                priority=priority or None, expiration=None if lifetime is None else str(lifetime)
-            )
+            properties = self._properties(number, priority, lifetime)
             body = (b"%06d" % number).ljust(size, b".")
             header = encode_header_payload(len(body), properties)
             message = make_content(1, b"", header, body, 131_072)
@@ -282,7 +293,7 @@ class RuledQueue(RuleBasedStateMachine):
     @rule(which=st.integers(0, 5))
     def acknowledge(self, which: int) -> None:
         delivery = self._answered(which)
-        self.out.pop(number_of(delivery.message))
+        self.out.pop(self._number(delivery))
         delivery.queue.settle(delivery)
         self._turn()
 
@@ -291,7 +302,7 @@ class RuledQueue(RuleBasedStateMachine):
     def requeue(self, which: list[int]) -> None:
         back = [self._answered(at) for at in which if self.sink.open]
         for delivery in back:
-            entry = self.out.pop(number_of(delivery.message))
+            entry = self.out.pop(self._number(delivery))
             entry.returns += 1
             if self.actor.messages.is_ruled and entry.era != self.era and self.goal.ttl_ms >= 0:
                 entry.expires = self.clock.monotonic_ns() + int(self.goal.ttl_ms) * MS
@@ -306,6 +317,9 @@ class RuledQueue(RuleBasedStateMachine):
         self.actor.requeue(back)
         self._turn()
 
+    def _number(self, delivery: Delivery) -> int:
+        return number_of(delivery.message)
+
     def _answered(self, which: int) -> Delivery:
         delivery = self.sink.open.pop(which % len(self.sink.open))
         consumer = delivery.consumer
@@ -316,7 +330,7 @@ class RuledQueue(RuleBasedStateMachine):
 
     @rule()
     def get(self) -> None:
-        message = self.actor.get()
+        message = self._get()
         expected = None
         if not self.is_paused:
             self._expire()
@@ -328,6 +342,9 @@ class RuledQueue(RuleBasedStateMachine):
             assert self.actor.messages.redelivered == (expected.returns > 0)
             self.actor.get_done(message)
         self._turn()
+
+    def _get(self) -> Message | None:
+        return self.actor.get()
 
     @rule()
     def purge(self) -> None:
@@ -357,6 +374,7 @@ class RuledQueue(RuleBasedStateMachine):
         """As a policy would."""
         old = self.goal
         now = self.clock.monotonic_ns()
+        ttl = self._lifetime(ttl)
         if ttl is not None:
             for entry in self.ready:
                 if entry.expires is None:
@@ -375,12 +393,15 @@ class RuledQueue(RuleBasedStateMachine):
 
     def _turn(self) -> None:
         """Both do all there is to do now."""
-        self.line.picker = Patience()
-        assert not self.line.run(0), "the queue never comes to rest"
+        self._rest()
         before = None
         while before != (self.mailbox, self.is_full, len(self.ready)):
             before = (list(self.mailbox), self.is_full, len(self.ready))
             self._twin_turn()
+
+    def _rest(self) -> None:
+        self.line.picker = Patience()
+        assert not self.line.run(0), "the queue never comes to rest"
 
     def _twin_turn(self) -> None:
         self._expire()
@@ -543,15 +564,22 @@ class RuledQueue(RuleBasedStateMachine):
         actor = self.actor
         messages = actor.messages
         assert self.sink.given == self.given
-        assert self.log.dead == self.dead
+        self._check_deaths()
         assert sorted(self.sender.answers) == sorted(self.answers)
-        assert self.ruling.drops == self.drops
         assert messages.ready_count() == len(self.ready)
-        found = sorted(number_of(one) for one in messages.ready_messages())
-        assert found == sorted(one.number for one in self.ready)
         assert [number_of(one) for one in self.lane.items] == [n for n, _ in self.mailbox]
         assert self.ruling.is_full == self.is_full
         assert self.ruling.is_full == (("consumers:/q", "full") in actor.gate.reasons)
+        self._check_what_rests()
+
+    def _check_deaths(self) -> None:
+        assert self.log.dead == self.dead
+        assert self.ruling.drops == self.drops
+
+    def _check_what_rests(self) -> None:
+        messages = self.actor.messages
+        found = sorted(number_of(one) for one in messages.ready_messages())
+        assert found == sorted(one.number for one in self.ready)
         # The ledger: what rests here and what is unanswered, and nothing else.
         rests = [*messages.ready_messages(), *(one.message for one in self.sink.open)]
         raw = sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in messages.ready_messages())

@@ -1,19 +1,24 @@
 """A queue with rules against its naive twin: order, lifetimes, limits, priorities, last value,
-delivery limit, dead letters, accounts."""
+delivery limit, dead letters, accounts; in memory, and with most of it on a disk."""
 
 import os
 
 from hypothesis import HealthCheck, settings
 
+from tests.property.paged_ruled_queue import PagedRuledQueue
 from tests.property.ruled_queue import RuledQueue
 
 EXAMPLES = int(os.environ.get("PENSTOCK_QUEUE_EXAMPLES", "60"))
 STEPS = int(os.environ.get("PENSTOCK_QUEUE_STEPS", "30"))
-
-TestRuledQueue = RuledQueue.TestCase
-TestRuledQueue.settings = settings(
+SEARCH = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+TestRuledQueue = RuledQueue.TestCase
+TestRuledQueue.settings = SEARCH
+
+TestPagedRuledQueue = PagedRuledQueue.TestCase
+TestPagedRuledQueue.settings = SEARCH

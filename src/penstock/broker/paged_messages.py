@@ -2,14 +2,43 @@
 
 from mypy_extensions import i64
 
+from penstock.base.cause import Cause
+from penstock.broker.queue_actor import QueueActor
+from penstock.broker.ruling import Ruling
+from penstock.protocol.content import Message
 from penstock.queues.paged import PagedMessages
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
+from penstock.queues.records import FLAG_EXPIRATION, FLAGS_AT
+from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled_paged import RuledPaged
 from penstock.queues.wanted import Wanted
+from penstock.storage.index import QueueIndex
 from penstock.storage.reading import Found, ReadJob
+from penstock.storage.spans import Span
 
 
-def head_bytes(messages: PagedMessages) -> i64:
+def set_records(actor: QueueActor, records: RuledMessages) -> None:
+    """`records` stand for those the rules of `actor` have had until now."""
+    ruling = actor.ruling
+    assert isinstance(ruling, Ruling), "who keeps records has rules"
+    ruling.records = records
+    actor.messages = records
+
+
+def page_bytes(
+    messages: ClassicQueue, keep_bytes: i64, pass_bytes: i64, pass_count: i64
+) -> list[Message]:
+    """See queues/paged_out; of a queue that pages, with rules or without."""
+    if isinstance(messages, RuledPaged):
+        return messages.page_bytes(keep_bytes, pass_bytes, pass_count)
+    assert isinstance(messages, PagedMessages), "others are told to become one first"
+    return messages.page_bytes(keep_bytes, pass_bytes, pass_count)
+
+
+def head_bytes(messages: ClassicQueue) -> i64:
     """What the first message takes in memory, 0 when it is not there."""
+    if isinstance(messages, RuledPaged):
+        return messages.head_bytes()
     if messages.returned:
         message = messages.returned[0].message
     elif len(messages.ring) > 0:
@@ -42,6 +71,14 @@ def place_found(
     return lost
 
 
+def has_expiration(found: list[Found]) -> bool:
+    """Whether one of those that were read has a lifetime of its own."""
+    flags: i64 = 0
+    for one in found:
+        flags |= i64(one.message.raw[FLAGS_AT])
+    return flags & FLAG_EXPIRATION != 0
+
+
 def plain_of(messages: PagedMessages) -> ClassicQueue:
     """A plain queue with everything `messages` has, all of it in memory."""
     plain = ClassicQueue()
@@ -60,3 +97,19 @@ def unread(job: ReadJob) -> list[int]:
     """What a read that failed has not found: every position it was for, and did not come to."""
     found = {int(one.position) for one in job.found}
     return [one for part in job.stretches for one in part.positions if one not in found]
+
+
+def restore_spans(
+    messages: PagedMessages, index: QueueIndex, spans: list[Span], origin: Cause, is_clean: bool
+) -> i64:
+    """Put `spans`, some or all of what counts in `index`, into an empty queue, unread; how many
+    messages that are. is_clean: only what the log says was delivered may have been."""
+    total: i64 = 0
+    average: i64 = index.live_bytes() // index.live_count()
+    for span in spans:
+        total += span.count
+        before: i64 = span.below(index, index.delivered_below) if is_clean else span.count
+        messages.restore_delta(
+            index, span.first, span.last, span.count, average * span.count, origin, before
+        )
+    return total

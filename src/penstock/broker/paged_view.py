@@ -2,6 +2,7 @@
 
 from penstock.broker.queue_actor import QueueActor
 from penstock.queues.paged import PagedMessages
+from penstock.queues.ruled_paged import RuledPaged
 
 READING = "reading"
 """In labels: of a queue whose consumers wait for the disk."""
@@ -11,6 +12,8 @@ def paged_of(actor: QueueActor) -> tuple[int, int]:
     """(messages, bytes) of ready messages whose bodies are not in memory; after a start the bytes
     are an estimate."""
     messages = actor.messages
+    if isinstance(messages, RuledPaged):
+        messages = messages.tail
     if not isinstance(messages, PagedMessages):
         return 0, 0
     return int(messages.paged_count()), int(messages.paged_bytes())

@@ -17,7 +17,16 @@ from mypy_extensions import i64
 from penstock.broker.actor import Actor
 from penstock.broker.disk import JobClient
 from penstock.broker.keeper import UNCHARGED_BYTES, Keeper
-from penstock.broker.paged_messages import head_bytes, place_found, plain_of, unread
+from penstock.broker.paged_messages import (
+    has_expiration,
+    head_bytes,
+    page_bytes,
+    place_found,
+    plain_of,
+    restore_spans,
+    set_records,
+    unread,
+)
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_paging import ALWAYS, NO_PAGING, QueuePaging, ReadWaiter
 from penstock.broker.ruling import Ruling
@@ -26,9 +35,13 @@ from penstock.queues.paged import PagedMessages
 from penstock.queues.paged_out import UNBOUNDED
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rabbit_paging import PendingAcks
+from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled_paged import LONG_AGO_NS, RuledPaged, can_page
+from penstock.queues.rules import QueueRules
 from penstock.queues.wanted import Paged, Wanted
 from penstock.storage.job import Job
 from penstock.storage.reading import ReadJob
+from penstock.storage.spans import spans_without
 
 PASS_BYTES: Final = 1_048_576
 READ_BYTES_MIN: Final = 131_072
@@ -107,7 +120,7 @@ class Pager(QueuePaging):
         queue = self.actor
         messages = self.messages
         if messages is None:
-            if queue.messages.is_ruled:
+            if not self.can_hold(queue):
                 queue.page_above = NO_PAGING
                 return
             messages = self._begin()
@@ -122,13 +135,24 @@ class Pager(QueuePaging):
         if self.messages is None:
             self.actor.page_above = target_bytes
 
+    def can_hold(self, actor: QueueActor) -> bool:
+        """Whether `actor` may page, by its rules."""
+        return can_page(actor.messages)
+
     def _begin(self) -> PagedMessages:
         """The queue is about to have messages on the disk."""
+        actor = self.actor
         index = self.keeper.index
-        messages = PagedMessages.from_plain(self.actor.messages, index, index)
+        plain = actor.messages
+        if isinstance(plain, RuledMessages):
+            ruled = RuledPaged.from_records(plain, index)
+            set_records(actor, ruled)
+            messages = ruled.tail
+        else:
+            messages = PagedMessages.from_plain(plain, index, index)
+            actor.messages = messages
         self.messages = messages
-        self.actor.messages = messages
-        self.actor.page_above = ALWAYS
+        actor.page_above = ALWAYS
         return messages
 
     def _end(self, messages: PagedMessages) -> bool:
@@ -140,7 +164,11 @@ class Pager(QueuePaging):
         self.has_husks_out = False
         self.messages = None
         self.keeper.is_through = False
-        self.actor.messages = plain_of(messages)
+        whole = self.actor.messages
+        if isinstance(whole, RuledPaged):
+            set_records(self.actor, whole.unpaged())
+        else:
+            self.actor.messages = plain_of(messages)
         self.actor.page_above = self.target_bytes
         if self.wants_all:
             self.wants_all = False
@@ -174,7 +202,7 @@ class Pager(QueuePaging):
             # A read may bring a message that is larger than all it was to bring.
             if self.came_bytes > 2 * size:
                 keep += self.came_bytes - 2 * size
-        head: i64 = head_bytes(messages)
+        head: i64 = head_bytes(self.actor.messages)
         return keep if keep > head else head
 
     def _page(self, messages: PagedMessages) -> None:
@@ -183,7 +211,8 @@ class Pager(QueuePaging):
         keeper = self.keeper
         lane = keeper.lane
         passes: i64 = 0
-        while messages.bytes_ready > self._keep_bytes(messages):
+        whole = self.actor.messages
+        while whole.bytes_ready > self._keep_bytes(messages):
             if passes == PASSES_PER_TURN:
                 self.actor.wake()
                 return
@@ -191,7 +220,7 @@ class Pager(QueuePaging):
             can_save = not lane.is_closed and lane.uncharged_bytes < UNCHARGED_BYTES
             credit: i64 = lane.balance if lane.window > 0 else UNBOUNDED
             keep: i64 = self._keep_bytes(messages)
-            saves = messages.page_bytes(keep, PASS_BYTES if can_save else 0, credit)
+            saves = page_bytes(whole, keep, PASS_BYTES if can_save else 0, credit)
             if not saves:
                 # What is left has to be saved and may not now, or it is all there has to be.
                 lane.is_pass_waiting = lane.is_closed
@@ -208,13 +237,19 @@ class Pager(QueuePaging):
         actor = self.actor
         messages = self.messages
         if messages is None:
+            if not self.can_hold(actor):
+                return
             messages = self._begin()
+        whole = actor.messages
         paged = Paged()
         for delivery in acks.newest(actor.unacked_count):
             if actor.unacked_bytes <= keep_bytes:
                 return
             if messages.place_of(delivery.message) > 0:
-                acks.replace(delivery, messages.page_out(delivery.message, paged))
+                husk = messages.page_out(delivery.message, paged)
+                acks.replace(delivery, husk)
+                if isinstance(whole, RuledPaged):
+                    whole.husked_out(delivery.position, husk)
                 self.has_husks_out = True
 
     # -- back into memory ------------------------------------------------------------------------
@@ -230,13 +265,14 @@ class Pager(QueuePaging):
                 return
             self.is_at_end = False
         size: i64 = self._read_size()
-        if messages.at_hand() > 0:
-            front: i64 = messages.bytes_ready - messages.tail_bytes
+        whole = self.actor.messages
+        if whole.at_hand() > 0:
+            front: i64 = whole.bytes_ready - messages.tail_bytes
             if front + 2 * size > self._ready_target() - size:
                 return
         wanted = messages.wanted(size)
         if wanted is None:
-            if messages.at_hand() == 0 and messages.ready_count() > 0:
+            if whole.at_hand() == 0 and whole.ready_count() > 0:
                 self._wait_for_store()
             return
         average: i64 = messages.paged_bytes() // messages.paged_count()
@@ -275,11 +311,19 @@ class Pager(QueuePaging):
                 damaged = []
         elif error is not None:
             damaged = unread(job)
-        was_empty = messages.at_hand() == 0
+        if not self.actor.messages.is_ruled and has_expiration(found):
+            # A queue that came back from the disk without records needs them after all.
+            self.actor.expects_lifetimes()
+        whole = self.actor.messages
+        was_empty = whole.at_hand() == 0
         self.came_bytes = 0
         for one in found:
             self.came_bytes += len(one.message.raw) + MESSAGE_OVERHEAD_BYTES
         lost = place_found(messages, wanted, found, damaged)
+        if isinstance(whole, RuledPaged):
+            clock = self.actor.line.clock
+            whole.now_ns = clock.monotonic_ns()
+            whole.refill(found, clock.wall_ns() - whole.now_ns)
         if lost:
             self.keeper.cannot_read(lost)
             self.damaged(self.actor, len(lost))
@@ -291,11 +335,11 @@ class Pager(QueuePaging):
         self.actor.wake()
 
     def is_read_awaited(self) -> bool:
-        messages = self.messages
         ruling = self.actor.ruling
-        if messages is None or (ruling is not None and ruling.is_paused):
+        if self.messages is None or (ruling is not None and ruling.is_paused):
             return False
-        return messages.at_hand() == 0 and messages.ready_count() > 0
+        whole = self.actor.messages
+        return whole.at_hand() == 0 and whole.ready_count() > 0
 
     def wait(self, waiter: ReadWaiter) -> None:
         self.waiters.append(waiter)
@@ -309,30 +353,26 @@ class Pager(QueuePaging):
 
     # -- what others do --------------------------------------------------------------------------
 
-    def restore(self, origin: Account, is_clean: bool) -> i64:
-        """Everything the log has is in the queue again, and nothing of it is read before somebody
-        wants it; how many. `origin` pays for it then. is_clean: only what the log says was
-        delivered may have been."""
+    def restore(self, origin: Account, is_clean: bool, body_bytes: int, without: list[int]) -> i64:
+        """Everything the log has is in the queue again but what is at the positions `without`, and
+        nothing of it is read before somebody wants it; how many. `origin` pays for it then.
+        is_clean: only what the log says was delivered may have been; body_bytes: of all of them,
+        for a limit; 0 where there is none."""
         index = self.keeper.index
-        count: i64 = index.live_count()
-        if count > 0:
-            before: i64 = index.live_below(index.delivered_below) if is_clean else count
-            messages = self._begin()
-            messages.restore_delta(
-                index,
-                index.first_position(),
-                index.runs[-1].last,
-                count,
-                index.live_bytes(),
-                origin,
-                before,
-            )
+        total: i64 = 0
+        spans = spans_without(index, without)
+        if spans:
+            total = restore_spans(self._begin(), index, spans, origin, is_clean)
+            whole = self.actor.messages
+            if isinstance(whole, RuledPaged):
+                whole.body_bytes_ready = body_bytes
+                whole.restored(LONG_AGO_NS, body_bytes > 0)
             self.keeper.is_through = True
-        return count
+        return total
 
-    def may_keep_records(self) -> bool:
+    def may_keep_records(self, rules: QueueRules) -> bool:
         messages = self.messages
-        if messages is None or self._end(messages):
+        if messages is None or rules.is_linear() or self._end(messages):
             return True
         self.wants_all = True
         return False

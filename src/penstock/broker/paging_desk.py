@@ -6,7 +6,7 @@ Once a second the targets are set anew:
                                                            memory mark, see queues/fair_level
 A queue below its target pays one comparison a turn. One that is above gets a pager, and with it,
 if it is not durable, a place in its vhost's transient log, which is made when the first one needs
-it. Queues with lifetimes, priorities or last values keep everything in memory; what they hold
+it. Queues with priorities, last values or deduplication keep everything in memory; what they hold
 leaves less of the budget to the others.
 """
 
@@ -25,6 +25,7 @@ from penstock.broker.rabbit_pager import QueueAcks
 from penstock.broker.store_actor import StoreActor
 from penstock.broker.vhost import VirtualHost
 from penstock.queues.fair_level import fair_level
+from penstock.queues.ruled_paged import can_page
 
 SCRATCH_IDS: Final = 1 << 40
 """Queues that are not durable have numbers from here on, in the transient log of their vhost."""
@@ -79,7 +80,7 @@ class PagingDesk(QueuePaging):
         for vhost in self.vhosts.values():
             for actor in vhost.queues.values():
                 bytes_ = int(actor.messages.bytes_ready + actor.unacked_bytes)
-                if actor.paging is None or actor.messages.is_ruled:
+                if actor.paging is None or not can_page(actor.messages):
                     budget -= bytes_
                 else:
                     actors.append(actor)
@@ -109,7 +110,7 @@ class PagingDesk(QueuePaging):
 
     def turn_ended(self, actor: Actor) -> None:
         assert isinstance(actor, QueueActor), "queues call this"
-        if actor.messages.is_ruled:
+        if not can_page(actor.messages):
             actor.page_above = NO_PAGING
             return
         pager = self.pager_of(actor)

@@ -4,8 +4,7 @@ One turn: take from each sender's lane in rotation, answer the senders, deliver 
 ready, then repay the lanes, so that a cause is charged for a delivery before it is repaid for the
 publish. What rests here is charged to its cause as stored, until it leaves, however. While the
 queue holds more bytes than its depth mark its gate is closed for "depth": grants are deferred, so
-publishers wait before anything is paged or any alarm rings; consumers go on, and the gate opens
-again a little below the mark.
+publishers wait before any alarm rings; consumers go on, and it opens again a little below the mark.
 """
 
 from mypy_extensions import i64
@@ -55,10 +54,11 @@ class QueueClient(ConsumerQueue):
         self.actor.settled(delivery)
 
     def discard(self, delivery: Delivery) -> None:
-        # A body that was paged before the queue got a dead-letter exchange is not read for it.
-        if self.actor.ruling is not None and self.actor.is_alive and delivery.message.raw:
-            self.actor.ruling.rejected(delivery.message)
-        self.actor.settled(delivery)
+        ruling = self.actor.ruling if self.actor.is_alive else None
+        if ruling is None or ruling.rejected(delivery.position, delivery.message):
+            self.actor.settled(delivery)
+        else:
+            self.actor.answered(delivery)
 
     def requeue(self, deliveries: list[Delivery]) -> None:
         self.actor.requeue(deliveries)
@@ -67,8 +67,7 @@ class QueueClient(ConsumerQueue):
 class QueueActor(DepthMark):
     """consumers: in order of arrival; ready: those that can be given a message, served in rotation;
     choice: which of them are, None for all; rule_desk: gives it rules when a message comes that
-    asks for them; applied: the policies it goes by; queue_id: under which it is kept, 0 for a queue
-    that is gone after a restart."""
+    asks for them; applied: the policies it goes by; queue_id: under which it is kept, else 0."""
 
     __slots__ = (
         "applied",
@@ -254,7 +253,7 @@ class QueueActor(DepthMark):
             self.forget(message)
         if self.ruling is not None:
             self.messages.settled(delivery.position)
-        self._returned(delivery)
+        self.answered(delivery)
 
     def requeue(self, deliveries: list[Delivery]) -> None:
         """Deliveries come back to their places."""
@@ -265,10 +264,11 @@ class QueueActor(DepthMark):
                 self.messages.put_back(delivery.position, message)
             else:
                 message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
-            self._returned(delivery)
+            self.answered(delivery)
         self.wake()
 
-    def _returned(self, delivery: Delivery) -> None:
+    def answered(self, delivery: Delivery) -> None:
+        """It is with its consumer no more."""
         self.unacked_count -= 1
         self.unacked_bytes -= len(delivery.message.raw)
         consumer = delivery.consumer

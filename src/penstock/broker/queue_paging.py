@@ -7,6 +7,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actor import Actor
+from penstock.queues.rules import QueueRules
 
 NO_PAGING: Final = 1 << 62
 """A target that no queue reaches: nothing is paged."""
@@ -49,9 +50,9 @@ class QueuePaging:
         """Tell `waiter` when the first message was read."""
         raise NotImplementedError
 
-    def may_keep_records(self) -> bool:
-        """Whether every message is in memory, so that the queue may begin to keep a record of each;
-        if not, it is told when they are."""
+    def may_keep_records(self, rules: QueueRules) -> bool:
+        """Whether the queue may go by `rules`, which need records, now: what is on the disk may
+        stay there, or nothing is. If not, it is told when everything is in memory."""
         return True
 
     def purging(self) -> None:

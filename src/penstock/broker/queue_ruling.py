@@ -14,6 +14,8 @@ from penstock.queues.rules import DROP_NAMES, REASON_REJECTED, QueueRules
 
 FORCED: Final = 1 << 40
 """A budget that says: take everything, whatever the limits are, because the sender is gone."""
+COMMITTED: Final = FORCED + 1
+"""As FORCED, and nothing is refused either: it was committed, and may be on the disk by now."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -53,11 +55,21 @@ class QueueRuling(DropSink):
         self.is_full = False
         self.lost_count = 0
 
-    def rejected(self, message: Message) -> None:
-        """A consumer has rejected `message` for good; its cause is repaid by whoever forgets it."""
+    def rejected(self, position: i64, message: Message) -> bool:
+        """A consumer has rejected for good what was taken at `position`; its cause is repaid by
+        whoever forgets it. False if it is not gone yet, but in the queue, because its body is on
+        the disk and has to be read for its letter; what cannot be read for that has none."""
+        size: i64 = len(message.raw)
+        if self.dead_letters is not None and size == 0 and self.reads_rejected(position, message):
+            return False
         self.drops[REASON_REJECTED] += 1
-        if self.dead_letters is not None:
+        if self.dead_letters is not None and size > 0:
             self.dead_letters.dropped(message, REASON_REJECTED)
+        return True
+
+    def reads_rejected(self, position: i64, husk: Message) -> bool:
+        """Whether the queue has `husk` read, and drops it then."""
+        return False
 
     def held_bytes(self) -> i64:
         """Of dead letters that rest in this queue, beside its messages."""

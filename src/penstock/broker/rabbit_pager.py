@@ -22,15 +22,17 @@ from penstock.queues.husks import is_husk
 from penstock.queues.paged import PagedMessages
 from penstock.queues.paging_rules import UNBOUNDED, is_embedded
 from penstock.queues.rabbit_paging import PendingAcks, RabbitPaging, Traffic
-from penstock.queues.rules import DROP_HEAD
+from penstock.queues.ruled_paged import can_page
+from penstock.queues.rules import DROP_HEAD, QueueRules
 
 READ_TARGET_BYTES: Final = 16_777_216
 """What reading ahead may fill; RabbitMQ has no bound in bytes."""
 
 
 class QueueAcks(PendingAcks):
-    """What the consumers of a queue have not answered. Those of basic.get, and all of a queue that
-    may have to send them to a dead-letter exchange, stay in memory."""
+    """What the consumers of a queue have not answered. Those of basic.get stay in memory, all
+    of a queue whose rules keep it there, and all of one without records that may have to send them
+    to a dead-letter exchange."""
 
     __slots__ = ("actor", "embed_below")
 
@@ -58,7 +60,11 @@ class QueueAcks(PendingAcks):
         """All that may be paged, or is."""
         actor = self.actor
         found: list[Delivery] = []
-        if actor.unacked_count == 0 or actor.ruling is not None:
+        if actor.unacked_count == 0 or not can_page(actor.messages):
+            return found
+        ruling = actor.ruling
+        is_lettered = ruling is not None and ruling.dead_letters is not None
+        if is_lettered and not actor.messages.is_ruled:
             return found
         # Consumers of one channel share its table.
         for sink in {consumer.sink for consumer in actor.consumers}:
@@ -94,7 +100,7 @@ class RabbitPager(Pager):
 
     def turn_ended(self, actor: Actor) -> None:
         queue = self.actor
-        if queue.messages.is_ruled:
+        if not self.can_hold(queue):
             queue.page_above = NO_PAGING
             return
         count: i64 = queue.messages.publish_count + queue.messages.requeue_count
@@ -111,6 +117,17 @@ class RabbitPager(Pager):
         self._read(messages)
         if not messages.is_split:
             self._end(messages)
+
+    def can_hold(self, actor: QueueActor) -> bool:
+        # By counts only plain queues are paged.
+        return not actor.messages.is_ruled
+
+    def may_keep_records(self, rules: QueueRules) -> bool:
+        messages = self.messages
+        if messages is None or self._end(messages):
+            return True
+        self.wants_all = True
+        return False
 
     def aim(self, target_bytes: i64) -> None:
         """Bytes decide nothing here; see `aim_at`."""

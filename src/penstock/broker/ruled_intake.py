@@ -15,7 +15,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.lane import Lane
 from penstock.broker.queue_actor import QueueActor
-from penstock.broker.queue_ruling import FORCED, QueueRuling
+from penstock.broker.queue_ruling import COMMITTED, FORCED, QueueRuling
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.ruled import RuledMessages
@@ -71,9 +71,9 @@ class RuledIntake(QueueRuling):
         rules = self.rules
         is_bounded = rules.overflow != DROP_HEAD and rules.is_limited()
         is_holding = rules.overflow == BACKPRESSURE
-        if is_holding and budget == FORCED:
+        if budget == COMMITTED or (is_holding and budget == FORCED):
             is_bounded = False
-        if self.records is not None and budget == FORCED:
+        if self.records is not None and budget >= FORCED:
             self.look_at_clock()
         refused: list[Message] = []
         taken: list[Message] = []
@@ -85,6 +85,8 @@ class RuledIntake(QueueRuling):
             size: i64 = len(message.raw)
             if is_bounded and self._is_beyond(message, is_holding):
                 if budget != FORCED:
+                    self._keep(lane, taken)
+                    taken = []
                     self.give_one()
                 if budget == FORCED or self._is_beyond(message, is_holding):
                     if is_holding:
@@ -96,6 +98,9 @@ class RuledIntake(QueueRuling):
                     bytes_ += size
                     index += 1
                     continue
+            if taken and self._supersedes(message):
+                self._keep(lane, taken)
+                taken = []
             if self._add(lane, message, size):
                 taken.append(message)
             else:
@@ -109,11 +114,22 @@ class RuledIntake(QueueRuling):
             lane.answerable.refused(refused)
         if duplicates and lane.wants_answers:
             lane.answerable.accepted(duplicates, len(duplicates))
-        if taken and self.actor.keeper is not None:
-            self.actor.keeper.took(lane, taken, len(taken))
-        elif taken and lane.wants_answers:
-            lane.answerable.accepted(taken, len(taken))
+        self._keep(lane, taken)
         return len(lane.items) > 0
+
+    def _keep(self, lane: Lane, taken: list[Message]) -> None:
+        """`taken` are in the queue: before any of them may leave it, its keeper knows of them, or
+        it would keep what has gone."""
+        if not taken:
+            return
+        if self.actor.keeper is not None:
+            self.actor.keeper.took(lane, taken, len(taken))
+        elif lane.wants_answers:
+            lane.answerable.accepted(taken, len(taken))
+
+    def _supersedes(self, message: Message) -> bool:
+        records = self.records
+        return records is not None and records.supersedes(message)
 
     def _add(self, lane: Lane, message: Message, size: i64) -> bool:
         """False for a duplicate, which is dropped and must not be kept on disk. Charged before it
@@ -135,8 +151,7 @@ class RuledIntake(QueueRuling):
         bytes_: i64 = self.body_bytes() + message.body_bytes
         if not self.rules.is_over(count + 1, bytes_):
             return False
-        records = self.records
-        return records is None or not records.supersedes(message)
+        return not self._supersedes(message)
 
     def _refuse(self, message: Message) -> None:
         self.drops[REASON_REFUSED] += 1

@@ -17,8 +17,11 @@ from penstock.broker.queue_ruling import RuleDesk
 from penstock.broker.ruled_intake import EVERYTHING, RuledIntake
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import Due, DueLine
+from penstock.protocol.content import Message
 from penstock.queues.deduplicated import DeduplicatedMessages
+from penstock.queues.paged import PagedMessages
 from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled_paged import RuledPaged
 from penstock.queues.rules import (
     BACKPRESSURE,
     DROP_HEAD,
@@ -81,19 +84,16 @@ class Ruling(RuledIntake):
         actor = self.actor
         now_ns = actor.line.clock.monotonic_ns()
         self.rules = rules
-        records = self.records
         is_keeping = rules.keeps_records() or self.is_keeping
-        if is_keeping and records is None and not self._may_keep_records():
+        may_keep = is_keeping and self._may_keep_records(rules)
+        records = self.records
+        if is_keeping and records is not None:
+            records.change_rules(rules, now_ns)
+        elif may_keep:
+            self._begin_records(now_ns)
+        elif is_keeping:
             # They begin when what is on the disk has been read; until then nothing is given up.
             pass
-        elif is_keeping:
-            if records is None:
-                records = self.make_records()
-                records.adopt(actor.messages, now_ns)
-                actor.messages = records
-                self.records = records
-            else:
-                records.change_rules(rules, now_ns)
         elif records is not None and records.has_lifetimes():
             # Lifetimes that have begun go on, so the records stay.
             self.is_keeping = True
@@ -107,9 +107,19 @@ class Ruling(RuledIntake):
             self.used()
         actor.wake()
 
-    def _may_keep_records(self) -> bool:
+    def _may_keep_records(self, rules: QueueRules) -> bool:
         paging = self.actor.paging
-        return paging is None or paging.may_keep_records()
+        return paging is None or paging.may_keep_records(rules)
+
+    def _begin_records(self, now_ns: i64) -> None:
+        messages = self.actor.messages
+        if isinstance(messages, PagedMessages):
+            records: RuledMessages = RuledPaged.from_paged(messages, self.rules, self, now_ns)
+        else:
+            records = self.make_records()
+            records.adopt(messages, now_ns)
+        self.actor.messages = records
+        self.records = records
 
     def make_records(self) -> RuledMessages:
         """The messages of a queue that begins to need records."""
@@ -274,6 +284,13 @@ class Ruling(RuledIntake):
         # The new head may be dead, or have a lifetime that no timer knows of yet.
         if self.is_full or self.records is not None:
             self.actor.wake()
+
+    def reads_rejected(self, position: i64, husk: Message) -> bool:
+        messages = self.actor.messages
+        if not isinstance(messages, RuledPaged) or not messages.reject(position, husk):
+            return False
+        self.actor.wake()
+        return True
 
     # -- time ------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
-from penstock.protocol.property_lookup import headers_table_span
+from penstock.protocol.property_lookup import expiration, headers_table_span
 from penstock.protocol.values import decode_table
-from penstock.queues.rules import BY_ROUTING_KEY, NEVER
+from penstock.queues.rules import BY_ROUTING_KEY, LIFETIME_MS_MAX, NEVER
 
 FLAG_EXPIRATION: Final = 0x01
 FLAG_PRIORITY: Final = 0x08
@@ -21,11 +21,12 @@ NO_BOUND: Final = 1 << 60
 
 class Record:
     """One message in the queue, or out with a consumer. expires_ns: monotonic, NEVER for none;
-    is_fleeting: its lifetime is 0; is_uneven: its lifetime is not the queue's, so it may end
-    before that of a message ahead; deliveries: how often it has come back; key: of last value, ""
-    for none."""
+    came_ns: when its lifetime began; is_fleeting: its lifetime is 0; is_uneven: its lifetime is
+    not the queue's, so it may end before that of a message ahead; deliveries: how often it has come
+    back; key: of last value, "" for none."""
 
     __slots__ = (
+        "came_ns",
         "deliveries",
         "expires_ns",
         "is_fleeting",
@@ -41,6 +42,7 @@ class Record:
         self.message = message
         self.level: i64 = 0
         self.expires_ns: i64 = NEVER
+        self.came_ns: i64 = 0
         self.is_fleeting = False
         self.is_uneven = False
         self.deliveries: i64 = 0
@@ -105,6 +107,15 @@ class DropSink:
         """How many messages it takes for `reason` just now, 0.. ; those that only expire stay in
         the queue while there is none, and the queue is woken when there is some again."""
         return NO_BOUND
+
+
+def own_lifetime_ms(message: Message) -> i64:
+    """How long `message`, which has an expiration, asks to live, LIFETIME_MS_MAX for ever."""
+    text = expiration(message.raw, VALUES_AT, int(message.header_bytes) + 7)
+    if not text:
+        return LIFETIME_MS_MAX
+    own = int(text)
+    return own if own < LIFETIME_MS_MAX else LIFETIME_MS_MAX
 
 
 def last_value_key(message: Message, name: str) -> str:

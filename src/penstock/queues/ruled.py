@@ -16,7 +16,7 @@ from heapq import heappush
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
-from penstock.protocol.property_lookup import expiration, priority
+from penstock.protocol.property_lookup import priority
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue, Returned
 from penstock.queues.records import (
     FLAG_EXPIRATION,
@@ -27,6 +27,7 @@ from penstock.queues.records import (
     Level,
     Record,
     last_value_key,
+    own_lifetime_ms,
 )
 from penstock.queues.rules import (
     LIFETIME_MS_MAX,
@@ -144,11 +145,10 @@ class RuledMessages(ClassicQueue):
     def _begin_lifetime(self, record: Record, flags: i64) -> None:
         """The shorter of the queue's lifetime and the message's own, from now on."""
         lifetime_ms: i64 = self.rules.ttl_ms
+        record.came_ns = self.now_ns
         record.is_uneven = False
         if (flags & FLAG_EXPIRATION) != 0:
-            message = record.message
-            text = expiration(message.raw, VALUES_AT, int(message.header_bytes) + 7)
-            own = int(text) if text else LIFETIME_MS_MAX
+            own: i64 = own_lifetime_ms(record.message)
             if own < LIFETIME_MS_MAX and (lifetime_ms == NEVER or own < lifetime_ms):
                 lifetime_ms = own
                 record.is_uneven = True

@@ -98,6 +98,10 @@ class QueueRules:
             or self.is_counted
         )
 
+    def is_linear(self) -> bool:
+        """Whether they look at the first message only, so that the others may be on the disk."""
+        return self.max_priority == 0 and self.last_value_key == "" and not self.is_deduplicated
+
     def is_plain(self) -> bool:
         """Whether none of them is in force, so that a queue needs no ruling."""
         return (

@@ -9,6 +9,7 @@ from typing import Final
 from penstock.broker.rabbit_pager import RabbitPager
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
+from penstock.queues.rules import QueueRules
 from penstock.simulation.consuming import Consuming, Habit
 from penstock.simulation.deeds import MS, declare
 from penstock.simulation.publishing import (
@@ -25,6 +26,8 @@ from penstock.simulation.world import World
 KEPT: Final = ("q1", "q2")
 FLEETING: Final = "t1"
 PRESSURES: Final = 20
+LONG_MS: Final = 600_000
+ALL: Final = 1 << 30
 
 
 class Mixing(Publishing):
@@ -57,9 +60,26 @@ def paging(world: World) -> None:
         world.connect(Mixing(load, dice.one_of((0, 50, 90, 100))))
     for name in (*KEPT, FLEETING):
         world.timers.after(dice.between(1, 60) * MS, partial(_read, world, name))
+    for _ in range(dice.below(2) * dice.between(1, 6)):
+        name = dice.one_of((*KEPT, FLEETING))
+        world.timers.after(dice.below(80) * MS, partial(_rule, world, name))
     if world.broker.profile.io_batch:
         for _ in range(PRESSURES):
             world.timers.after(dice.between(1, 90) * MS, partial(_press, world))
+
+
+def _rule(world: World, name: str) -> None:
+    """The queue goes by other rules, none of which takes a message from anybody."""
+    rules = QueueRules()
+    kind = world.dice.below(4)
+    if kind == 0:
+        rules.ttl_ms = LONG_MS
+    elif kind == 1:
+        rules.delivery_limit = ALL
+        rules.is_counted = True
+    elif kind == 2:
+        rules.max_bytes = ALL
+    world.broker.rulebook.apply(world.broker.vhosts["/"].queues[name], rules)
 
 
 def _press(world: World) -> None:

@@ -307,17 +307,6 @@ def test_returned_messages_come_before_those_on_the_disk() -> None:
     assert [one.redelivered for one in hand.deliveries] == [True] * 10 + [False] * 90
 
 
-def test_a_queue_that_gets_lifetimes_keeps_records_when_it_has_everything_in_memory() -> None:
-    depot = PagingDepot()
-    bodies = depot.fill("d1", 60)
-    bodies += depot.fill("d1", 1, Properties(delivery_mode=2, expiration="3600000"))
-    assert not depot.queue("d1").messages.is_ruled
-    hand = depot.drain("d1")
-    assert hand.bodies() == bodies
-    depot.fill("d1", 1)
-    assert depot.queue("d1").messages.is_ruled
-
-
 def test_a_limit_drops_what_is_on_the_disk_from_its_head() -> None:
     depot = PagingDepot()
     bodies = depot.fill("d1", 100)

@@ -1,0 +1,164 @@
+"""The machine of ruled_queue with a disk and hardly any memory: its twin knows nothing of either.
+
+Whenever both come to rest the disk has done all it had to, so everything happens at the instant at
+which it would have happened in memory.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from penstock.broker.keeper import Keeper
+from penstock.broker.pager import Pager
+from penstock.broker.queue_actor import QueueActor
+from penstock.broker.store_actor import StoreActor
+from penstock.broker.store_owner import StoreOwner
+from penstock.flow.profile import profile_named
+from penstock.protocol.content import Message
+from penstock.protocol.properties import Properties
+from penstock.queues.consumers import Delivery
+from penstock.queues.paged import PagedMessages
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.rabbit_paging import PendingAcks
+from penstock.queues.ruled_paged import RuledPaged
+from penstock.queues.rules import DROP_NAMES
+from penstock.simulation.dice import Dice
+from penstock.simulation.disk import SimDisk
+from penstock.simulation.keeping import HandDisk
+from penstock.storage.log import MessageLog
+from tests.property.ruled_queue import RuledQueue, number_of
+
+EITHER = {"expired", "maxlen"}
+TARGETS = (0, 200, 400, 700)
+"""In bytes; a message takes about 180."""
+
+
+class Quiet(StoreOwner):
+    """Nothing but messages is kept."""
+
+    def hand_over(self) -> int:
+        return 0
+
+    def has(self, mark: int) -> bool:
+        return True
+
+    def will_write(self, size_bytes: int) -> None:
+        pass
+
+
+class Open(PendingAcks):
+    """What is unanswered. numbers: of messages whose bodies have left memory."""
+
+    def __init__(self, actor: QueueActor, found: list[Delivery]) -> None:
+        self.actor = actor
+        self.found = found
+        self.numbers: dict[Message, int] = {}
+
+    def newest(self, count: int) -> list[Delivery]:
+        whole = [one for one in self.found if one.message.raw]
+        return sorted(whole, key=lambda one: -one.position)[:count]
+
+    def replace(self, delivery: Delivery, husk: Message) -> None:
+        self.numbers[husk] = number_of(delivery.message)
+        self.actor.unacked_bytes -= len(delivery.message.raw)
+        delivery.message = husk
+
+
+class PagedRuledQueue(RuledQueue):
+    """acks: what is unanswered, of which bodies may be on the disk only."""
+
+    fixed: Mapping[str, object] = MappingProxyType({"priorities": 0, "last_value": ""})
+
+    def _keep(self) -> None:
+        self.disk = HandDisk()
+        log = MessageLog(SimDisk(), Dice(1), 3000)
+        strategy = profile_named("penstock").strategy()
+        store = StoreActor("/", log, self.disk, self.dues, strategy, Quiet(), self.line)
+        index = log.open_queue(1)
+        self.keeper = Keeper(store, store.join(self.actor, index), index, 0)
+        self.actor.keeper = self.keeper
+        self.pager = Pager(self.actor, self.keeper, TARGETS[1], self._damaged)
+        self.actor.paging = self.pager
+        self.actor.page_above = TARGETS[1]
+        self.acks = Open(self.actor, self.sink.open)
+
+    def _damaged(self, actor: QueueActor, count: int) -> None:
+        raise AssertionError(f"{count} messages cannot be read")
+
+    def _lifetime(self, ms: int | None) -> int | None:
+        """None of 0: what has to be read takes more than one turn to get to a consumer."""
+        return 1 if ms == 0 else ms
+
+    def _properties(self, number: int, priority: int, lifetime: int | None) -> Properties:
+        mode = 1 if number % 3 == 0 else 2
+        expiration = None if lifetime is None else str(lifetime)
+        return Properties(delivery_mode=mode, expiration=expiration)
+
+    @rule(bytes_=st.sampled_from(TARGETS))
+    def aim(self, bytes_: int) -> None:
+        """What other queues hold leaves more or less for this one."""
+        self.pager.aim(bytes_)
+        self.actor.wake()
+        self._turn()
+
+    @precondition(lambda self: self.sink.open)
+    @rule(bytes_=st.sampled_from((0, 60)))
+    def page_unanswered(self, bytes_: int) -> None:
+        self.pager.page_unanswered(self.acks, bytes_)
+        self._turn()
+
+    def _number(self, delivery: Delivery) -> int:
+        found = self.acks.numbers.get(delivery.message)
+        return number_of(delivery.message) if found is None else found
+
+    def _rest(self) -> None:
+        super()._rest()
+        while self.disk.work():
+            super()._rest()
+
+    def _get(self) -> Message | None:
+        while True:
+            found = super()._get()
+            if found is not None or not self.pager.is_read_awaited():
+                return found
+            self._rest()
+
+    def _check_deaths(self) -> None:
+        """What is over a limit and has been read for that dies of age if its time is up by then."""
+        assert len(self.log.dead) == len(self.dead)
+        found, expected = self.log.dead, self.dead
+        if self.acks.numbers:
+            # What came back too often is read before it dies.
+            found, expected = sorted(found), sorted(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert one == other or (one[0] == other[0] and {one[1], other[1]} <= EITHER)
+        for at, name in enumerate(DROP_NAMES):
+            assert name in EITHER or self.ruling.drops[at] == self.drops[at]
+        assert sum(self.ruling.drops) == sum(self.drops)
+
+    def _check_what_rests(self) -> None:
+        """What is in memory is as much as is charged, and what is on the disk is the rest."""
+        messages = self.actor.messages
+        there = messages.ready_messages()
+        tail = messages.tail if isinstance(messages, RuledPaged) else messages
+        pieces_bytes = in_pieces = 0
+        if isinstance(tail, PagedMessages):
+            pieces_bytes, in_pieces = int(tail.delta.ram_bytes), int(tail.delta.count)
+        assert len(there) + in_pieces == len(self.ready)
+        known = {one.number for one in self.ready}
+        assert all(number_of(one) in known for one in there if one.raw)
+        raw = sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in there)
+        assert messages.bytes_ready == raw + pieces_bytes
+        assert not there or messages.ready_count() == 0 or messages.at_hand() > 0
+        if isinstance(messages, RuledPaged):
+            assert (
+                messages.body_bytes_ready == sum(one.size for one in self.ready)
+                or messages.sized_from > 0
+            )
+        out = sum(len(one.message.raw) + MESSAGE_OVERHEAD_BYTES for one in self.sink.open)
+        assert self.account.stored_messages == len(there) + len(self.sink.open)
+        assert self.account.stored_bytes == messages.bytes_ready + out
+        live = self.keeper.store.log.live_count(self.keeper.index)
+        assert live <= len(self.ready) + len(self.sink.open)

@@ -1,0 +1,111 @@
+"""A start with queues that have rules and are larger than memory: what they come back with."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.paged_view import paged_of
+from penstock.protocol import methods as m
+from penstock.protocol.properties import Properties
+from penstock.protocol.values import Table
+from penstock.queues.ruled_paged import RuledPaged
+from penstock.server.node import Node
+from tests.unit.server.test_paged_start import COUNT, DEPTH_BYTES, body_of, get, publish, queue_of
+from tests.unit.server.wire import Wire, running
+
+PERSISTENT = Properties(delivery_mode=2)
+
+
+async def opened(node: Node, queue: str, arguments: Table) -> Wire:
+    wire = await Wire.connect(node)
+    await wire.open()
+    wire.say(1, m.QueueDeclare(queue, durable=True, arguments=arguments))
+    await wire.expect(m.QueueDeclareOk)
+    return wire
+
+
+def forget_clean(tmp_path: Path) -> None:
+    for mark in (tmp_path / "data" / "vhosts").glob("*/CLEAN"):
+        mark.unlink()
+
+
+@pytest.mark.parametrize("is_crash", [False, True])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"x-message-ttl": 3_600_000},
+        {"x-queue-type": "quorum"},
+        {"x-max-length-bytes": COUNT * len(body_of(0)), "x-overflow": "drop-head"},
+    ],
+    ids=["ttl", "quorum", "bytes"],
+)
+def test_positions_come_back_and_order_and_counts(
+    tmp_path: Path, arguments: Table, is_crash: bool
+) -> None:
+    where = {"data_dir": str(tmp_path / "data"), "queue_depth_bytes": DEPTH_BYTES}
+
+    async def scenario() -> None:
+        async with running(tmp_path, **where) as node:
+            wire = await opened(node, "d", arguments)
+            await publish(wire, "d", 0, PERSISTENT)
+            assert paged_of(queue_of(node, "d"))[0] > COUNT // 3
+            assert [await get(wire, "d") for _ in range(2)] == [(0, False), (1, False)]
+            await wire.close()
+        if is_crash:
+            forget_clean(tmp_path)
+        async with running(tmp_path, **where) as node:
+            messages = queue_of(node, "d").messages
+            assert isinstance(messages, RuledPaged)
+            assert messages.ready_count() == paged_of(queue_of(node, "d"))[0] == COUNT - 2
+            assert messages.bytes_ready < 1000
+            wire = await opened(node, "d", arguments)
+            await publish(wire, "d", COUNT, PERSISTENT)
+            first = COUNT if "x-max-length-bytes" in arguments else 2
+            found = [await get(wire, "d") for _ in range(2 * COUNT - first)]
+            assert found == [(one, is_crash and one < COUNT) for one in range(first, 2 * COUNT)]
+            wire.say(1, m.BasicGet(queue="d", no_ack=True))
+            await wire.expect(m.BasicGetEmpty)
+            assert not isinstance(queue_of(node, "d").messages, RuledPaged)
+            await wire.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_of_queue", [True, False])
+def test_lifetimes_go_on_over_a_stop(tmp_path: Path, is_of_queue: bool) -> None:
+    """Of the queue, and of messages in a queue without rules; letters have their bodies."""
+    where = {"data_dir": str(tmp_path / "data"), "queue_depth_bytes": DEPTH_BYTES}
+    arguments: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "g"}
+    lifetime_ms = 800
+    properties = PERSISTENT
+    if is_of_queue:
+        arguments["x-message-ttl"] = lifetime_ms
+    else:
+        properties = Properties(delivery_mode=2, expiration=str(lifetime_ms))
+
+    async def scenario() -> None:
+        async with running(tmp_path, **where) as node:
+            wire = await opened(node, "g", {})
+            wire.say(1, m.QueueDeclare("d", durable=True, arguments=arguments))
+            await wire.expect(m.QueueDeclareOk)
+            await publish(wire, "d", 0, properties)
+            assert paged_of(queue_of(node, "d"))[0] > COUNT // 3
+            await wire.close()
+        await asyncio.sleep(lifetime_ms / 1000)
+        async with running(tmp_path, **where) as node:
+            wire = await Wire.connect(node)
+            await wire.open()
+            for number in range(COUNT):
+                while (await ready(wire, "g")) == 0:
+                    await asyncio.sleep(0.01)
+                assert (await get(wire, "g"))[0] == number
+            assert await ready(wire, "d") == 0
+            await wire.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 30))
+
+
+async def ready(wire: Wire, queue: str) -> int:
+    wire.say(1, m.QueueDeclare(queue, passive=True))
+    return (await wire.expect(m.QueueDeclareOk)).message_count
