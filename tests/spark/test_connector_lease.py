@@ -1,0 +1,262 @@
+"""Exactly once from an ordinary queue: every crash point, killed brokers and drivers, lost leases.
+
+PENSTOCK_KILLS=60 makes of the short run with kills a long one.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from penstock.base.errors import OperatorError
+from penstock.client.channel_blocking import Channel
+from penstock.client.errors import ClientError
+from penstock.client.io_blocking import connect
+from tests.spark.doomed import doomed
+from tests.spark.engine import STEPS, Died, Engine, sunk
+from tests.spark.through_amqp import Publisher, publish, queue_at
+
+pytestmark = [
+    pytest.mark.slow,
+    # PySpark's own import.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
+
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "2"))
+
+
+def options(url: str, queue: str, **more: str) -> dict[str, str]:
+    given = {
+        "url": url,
+        "queue": queue,
+        "mode": "lease",
+        "group": "g",
+        "maxOffsetsPerTrigger": "4",
+        "minPartitions": "2",
+    }
+    return {**given, **more}
+
+
+def numbers(count: int) -> list[str]:
+    return [str(number) for number in range(count)]
+
+
+def left(channel: Channel, queue: str) -> tuple[object, ...]:
+    """What the queue and the group hold: (ready, leased)."""
+    state = channel.request("lease.state", {"queue": queue, "group": "g"})
+    return state["ready"], state["count"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_crash_point(penstock_url: str, tmp_path: Path, step: str) -> None:
+    """Every row once and in order, and in the end nothing is leased."""
+    with queue_at(penstock_url) as (channel, queue):
+        given = options(penstock_url, queue)
+        publish(channel, queue, 0, 10)
+        engine = Engine(tmp_path, given)
+        engine.step()
+        engine.dies_after = step
+        with pytest.raises(Died):
+            engine.drain()
+        engine.stop()
+        publish(channel, queue, 10, 3)
+        engine = Engine(tmp_path, given)
+        engine.drain()
+        engine.stop()
+        assert sunk(tmp_path) == numbers(13)
+        assert left(channel, queue) == (0, 0)
+
+
+def test_available_now_reads_what_was_there_and_leaves_the_rest(
+    penstock_url: str, tmp_path: Path
+) -> None:
+    with queue_at(penstock_url) as (channel, queue):
+        publish(channel, queue, 0, 21)
+        engine = Engine(tmp_path, options(penstock_url, queue))
+        engine.reader.prepareForTriggerAvailableNow()
+        publish(channel, queue, 21, 5)
+        while engine.step():
+            continue
+        assert sunk(tmp_path) == numbers(21)
+        assert left(channel, queue) == (5, 0)
+        engine.stop()
+
+
+def test_two_queues_in_one_query(penstock_url: str, tmp_path: Path) -> None:
+    with queue_at(penstock_url) as (channel, first), queue_at(penstock_url) as (other, second):
+        publish(channel, first, 0, 6)
+        publish(other, second, 6, 7)
+        given = options(penstock_url, "")
+        del given["queue"]
+        engine = Engine(tmp_path, {**given, "queues": f"{first},{second}"})
+        engine.drain()
+        engine.stop()
+        assert sorted(sunk(tmp_path), key=int) == numbers(13)
+
+
+def test_a_lease_that_ran_out_fails_the_query_with_numbers(
+    penstock_url: str, tmp_path: Path
+) -> None:
+    with queue_at(penstock_url) as (channel, queue):
+        publish(channel, queue, 0, 6)
+        engine = Engine(tmp_path, options(penstock_url, queue, leaseTimeout="200ms"))
+        engine.dies_after = "wal"
+        with pytest.raises(Died):
+            engine.drain()
+        engine.stop()
+        end_s = time.monotonic() + 10
+        # Not lease.state, which would be a sign of life.
+        while channel.declare_queue(queue, passive=True).message_count < 6:
+            assert time.monotonic() < end_s, "the messages did not come back"
+            time.sleep(0.02)
+        with pytest.raises(OperatorError, match=r"LEASE_LOST.*failOnDataLoss"):
+            Engine(tmp_path, options(penstock_url, queue)).drain()
+        engine = Engine(tmp_path, options(penstock_url, queue, failOnDataLoss="false"))
+        engine.drain()
+        engine.stop()
+        # The range that was lost is an empty batch, its messages come under new numbers.
+        assert sunk(tmp_path) == numbers(6)
+
+
+def test_a_lease_lives_as_long_as_its_query(penstock_url: str, tmp_path: Path) -> None:
+    with queue_at(penstock_url) as (channel, queue):
+        publish(channel, queue, 0, 4)
+        engine = Engine(tmp_path, options(penstock_url, queue, leaseTimeout="200ms"))
+        run = engine._run
+
+        def slow(start: dict[str, object], end: dict[str, object]) -> None:
+            # A batch five times as long as the time without a sign of life.
+            time.sleep(1.0)
+            run(start, end)
+
+        engine._run = slow  # type: ignore[method-assign]  # as slow as a sink may be
+        engine.drain()
+        engine.stop()
+        assert sunk(tmp_path) == numbers(4)
+        assert left(channel, queue) == (0, 0)
+
+
+def test_a_checkpoint_that_was_rolled_back_is_stale(penstock_url: str, tmp_path: Path) -> None:
+    with queue_at(penstock_url) as (channel, queue):
+        publish(channel, queue, 0, 12)
+        engine = Engine(tmp_path, options(penstock_url, queue))
+        engine.drain()
+        engine.stop()
+        for kind in ("offsets", "commits", "sink"):
+            (tmp_path / kind / "2").unlink()
+        publish(channel, queue, 12, 1)
+        with pytest.raises(OperatorError, match=r"STALE.*12.*begins at 8.*4 messages"):
+            Engine(tmp_path, options(penstock_url, queue)).drain()
+        engine = Engine(tmp_path, options(penstock_url, queue, failOnDataLoss="false"))
+        engine.drain()
+        engine.stop()
+        assert sunk(tmp_path) == [*numbers(8), "12"]
+
+
+def test_a_slow_sink_holds_the_publishers(penstock_url: str, tmp_path: Path) -> None:
+    """Publishers are never further ahead of the sink than the queue, one batch and their own window
+    hold together, and nothing is lost on the way."""
+    with queue_at(penstock_url, {"x-max-length": 60, "x-overflow": "backpressure"}) as (_, queue):
+        publisher = Publisher(penstock_url, queue)
+        engine = Engine(tmp_path, options(penstock_url, queue, maxOffsetsPerTrigger="20"))
+        try:
+            while len(publisher.confirmed) < 300:
+                engine.step()
+                # The slow sink: publishers would be a hundred times as fast.
+                time.sleep(0.05)
+                ahead = len(publisher.confirmed) - engine.end["number"]
+                assert ahead <= 60 + 20 + Publisher.WINDOW
+        finally:
+            publisher.stop()
+            engine.drain()
+            engine.stop()
+            publisher.thread.join()
+        rows = sunk(tmp_path)
+        assert len(rows) == len(set(rows))
+        assert set(publisher.confirmed) <= set(rows)
+
+
+def test_a_broker_without_leases_is_named(rabbitmq_url: str, tmp_path: Path) -> None:
+    with queue_at(rabbitmq_url) as (_channel, queue):
+        given = options(rabbitmq_url, queue)
+        with pytest.raises(OperatorError, match="Penstock"):
+            Engine(tmp_path, given)
+
+
+def test_broker_and_driver_are_killed_and_every_row_is_there_once(tmp_path: Path) -> None:
+    """Both are processes, killed with SIGKILL at random moments, in turn or together."""
+    chance = random.Random(KILLS)
+    with doomed(tmp_path / "broker") as broker:
+        broker.publish(0, 0)
+        given = options(broker.url, "orders", maxOffsetsPerTrigger="50")
+        sent = 0
+        for number in range(KILLS):
+            reader = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark.engine", str(tmp_path / "query"),
+                 json.dumps(given)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            try:
+                assert reader.stdout is not None
+                assert reader.stdout.readline() == b"running\n"
+                broker.publish(sent, 200)
+                sent += 200
+                # How long they have lived is what chance decides.
+                time.sleep(chance.uniform(0.0, 0.3))
+                if number % 2 == 0:
+                    broker.again()
+                    time.sleep(chance.uniform(0.0, 0.5))
+            finally:
+                reader.send_signal(signal.SIGKILL)
+                reader.communicate()
+        engine = Engine(tmp_path / "query", given)
+        engine.drain(1.0)
+        engine.stop()
+        rows = sunk(tmp_path / "query")
+        assert len(rows) == len(set(rows)) == sent
+        assert rows == numbers(sent)
+        with connect(broker.url) as connection:
+            assert left(connection.channel(), "orders") == (0, 0)
+
+
+def test_a_broker_that_is_away_for_a_moment_costs_no_query(tmp_path: Path) -> None:
+    with doomed(tmp_path / "broker") as broker:
+        broker.publish(0, 20)
+        engine = Engine(tmp_path / "query", options(broker.url, "orders"))
+        engine.step()
+        broker.kill()
+        assert not engine.step()
+        broker.again()
+        engine.drain(1.0)
+        engine.stop()
+        assert sunk(tmp_path / "query") == numbers(20)
+        broker.kill()
+        late = Engine(tmp_path / "query", options(broker.url, "orders", reconnectTimeout="0ms"))
+        with pytest.raises((OperatorError, ClientError)):
+            late.step()
+
+
+def test_the_same_job_leases_where_it_can(broker_url: str, tmp_path: Path) -> None:
+    with queue_at(broker_url) as (channel, queue):
+        publish(channel, queue, 0, 9)
+        engine = Engine(tmp_path, options(broker_url, queue, mode="auto"))
+        engine.drain()
+        engine.stop()
+        assert sunk(tmp_path) == numbers(9)
+        has_leases = "penstock.leases" in capabilities_of(broker_url)
+        assert ("lease" in engine.end) == has_leases
+
+
+def capabilities_of(url: str) -> frozenset[str]:
+    with connect(url) as connection:
+        return connection.session.server_capabilities()
