@@ -194,6 +194,40 @@ def killed_while_compacting() -> Rig:
     return next_life(first)
 
 
+def grouped() -> Rig:
+    """Groups for several queues, small and larger than a segment, between single messages."""
+    rig = Rig(SimDisk(), {1, 2, 3})
+    for turn in range(5):
+        rig.publish(1)
+        first = rig.publish_group((1, 2), (3,), (1, 2, 3), (2,))
+        rig.publish(3)
+        rig.flush(must_sync=turn != 2)
+        if turn > 1:
+            rig.settle(*first[0])
+    rig.publish_group((1,), (2, 3), size=500)
+    rig.publish_group((3,))
+    rig.flush()
+    rig.publish_group((2,), (2,))
+    rig.publish(2)
+    return rig
+
+
+def grouped_and_compacted() -> Rig:
+    """Segments with groups are compacted while others are appended."""
+    rig = Rig(SimDisk(), {1, 2}, segment_bytes=1200)
+    for turn in range(8):
+        for each in rig.publish_group((1, 2), (1,), (2,), size=60):
+            if turn % 3 and each[0] == 1:
+                rig.settle(*each)
+        rig.flush()
+    rig.compact()
+    rig.publish_group((1,), (2,))
+    rig.settle(2, *range(1, 6))
+    rig.compact()
+    rig.flush()
+    return rig
+
+
 def next_life(first: Rig) -> Rig:
     """Another process on the disk of a killed one: what that wrote is there, safe or not."""
     before = len(first.disk.ops)
@@ -220,6 +254,8 @@ HISTORIES: dict[str, History] = {
         compacted,
         settled_at_once,
         killed_while_compacting,
+        grouped,
+        grouped_and_compacted,
         unsynced,
         stopped,
         killed,

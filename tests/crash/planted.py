@@ -214,6 +214,9 @@ def takes_a_short_write_for_all(patch: pytest.MonkeyPatch) -> None:
     def write_once(file: File, at: int, data: bytes) -> None:
         file.write(at, data)
 
+    def write_parts_once(file: File, at: int, parts: list[bytes]) -> None:
+        file.write_parts(at, parts)
+
     create = SimDisk.__init__
 
     def little(self: SimDisk, image: dict[str, bytes] | None = None) -> None:
@@ -222,6 +225,7 @@ def takes_a_short_write_for_all(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(SimDisk, "__init__", little)
     patch.setattr(batch, "write_fully", write_once)
+    patch.setattr(batch, "write_all", write_parts_once)
 
 
 def acknowledges_everywhere(patch: pytest.MonkeyPatch) -> None:
@@ -287,6 +291,15 @@ def trusts_footers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(wreck, "read_footer", read_footer)
 
 
+def takes_parts_of_groups(patch: pytest.MonkeyPatch) -> None:
+    """What is whole of a torn group counts."""
+
+    def keep_all(result: Scan, data: bytes) -> None:
+        pass
+
+    patch.setattr("penstock.storage.scan._drop_torn_groups", keep_all)
+
+
 PLANTED: dict[str, tuple[Plant, str]] = {
     "missing sync": (missing_sync, "one_queue"),
     "missing directory sync": (missing_directory_sync, "one_queue"),
@@ -302,6 +315,7 @@ PLANTED: dict[str, tuple[Plant, str]] = {
     "acknowledges everywhere": (acknowledges_everywhere, "settled_at_once"),
     "writes footers first": (writes_footers_first, "one_queue"),
     "trusts footers": (trusts_footers, "one_queue"),
+    "takes parts of groups": (takes_parts_of_groups, "grouped"),
 }
 """What finds it: the crash states of a history."""
 

@@ -9,6 +9,7 @@ from penstock.simulation.disk import SimDisk
 from penstock.storage import recovery
 from penstock.storage.batch import Batch
 from penstock.storage.compaction import Compactor
+from penstock.storage.groups import GroupEntry, append_group
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 from penstock.storage.recovery import Recovered
@@ -18,6 +19,7 @@ Entry = tuple[int, int]
 """(queue id, position)."""
 
 APPENDED = "appended"
+GROUPED = "grouped"
 CONFIRMED = "confirmed"
 SETTLED = "settled"
 DROPPED = "dropped"
@@ -35,16 +37,22 @@ def message(body: bytes) -> Message:
 @dataclass(slots=True)
 class Expectation:
     """What a recovery must and may find. required: confirmed and not settled; allowed: everything
-    that was handed to the log, with its bytes; queues: those that exist."""
+    that was handed to the log, with its bytes; queues: those that exist; groups: entries that come
+    back together or not at all, without those that have left since."""
 
     required: dict[Entry, bytes] = field(default_factory=dict)
     allowed: dict[Entry, bytes] = field(default_factory=dict)
     queues: set[int] = field(default_factory=set)
+    groups: list[dict[Entry, bytes]] = field(default_factory=list)
 
     def happened(self, kind: str, entries: list[Entry], bodies: dict[Entry, bytes]) -> None:
         """One event of a history."""
         if kind == RECOVERED:
             self.allowed = {entry: bodies[entry] for entry in entries}
+            self.groups = [one for one in self.groups if one.items() <= self.allowed.items()]
+            return
+        if kind == GROUPED:
+            self.groups.append({entry: bodies[entry] for entry in entries})
             return
         for entry in entries:
             if kind == APPENDED:
@@ -53,14 +61,17 @@ class Expectation:
                 self.required[entry] = bodies[entry]
             elif kind == SETTLED:
                 self.required.pop(entry, None)
+                for group in self.groups:
+                    group.pop(entry, None)
             else:
                 self.queues.discard(entry[0])
-                for book in (self.required, self.allowed):
+                for book in (self.required, self.allowed, *self.groups):
                     for other in [other for other in book if other[0] == entry[0]]:
                         del book[other]
 
     def copy(self) -> "Expectation":
-        return Expectation(dict(self.required), dict(self.allowed), set(self.queues))
+        groups = [dict(group) for group in self.groups]
+        return Expectation(dict(self.required), dict(self.allowed), set(self.queues), groups)
 
 
 class Rig:
@@ -110,6 +121,28 @@ class Rig:
             self.bodies[entry] = body
             entries.append(entry)
         self.note(APPENDED, entries)
+        self._open += entries
+        return entries
+
+    def publish_group(self, *targets: tuple[int, ...], size: int = 40) -> list[Entry]:
+        """One message for each of `targets`, queues, which belong together."""
+        entries: list[Entry] = []
+        made: list[GroupEntry] = []
+        added: dict[int, int] = {}
+        for queue_ids in targets:
+            number = len(self.bodies)
+            body = f"{number}g:".encode() + bytes((number + n) % 251 for n in range(size))
+            one = message(body)
+            for queue_id in queue_ids:
+                index = self.queues[queue_id]
+                entry = (queue_id, int(index.next_position) + added.get(queue_id, 0))
+                added[queue_id] = added.get(queue_id, 0) + 1
+                self.bodies[entry] = body
+                entries.append(entry)
+                made.append(GroupEntry(index, one, True))
+        append_group(self.log, made, 1_700_000_000_000)
+        self.note(APPENDED, entries)
+        self.note(GROUPED, entries)
         self._open += entries
         return entries
 
@@ -219,6 +252,9 @@ def check(image: Image, expected: Expectation, segment_bytes: int = 700) -> Reco
     for entry in expected.required:
         assert entry in found, f"confirmed message lost: {entry}"
     _compare(found, expected)
+    for group in expected.groups:
+        there = [entry for entry, body in group.items() if found.get(entry) == body]
+        assert len(there) in (0, len(group)), f"a part of a group: {there} of {list(group)}"
     return recovered
 
 

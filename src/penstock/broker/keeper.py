@@ -33,13 +33,17 @@ class Keeper(QueueKeeping):
     that stay in the log until their dead letters have arrived, bounded by the letters' window;
     is_lasting: persistent messages come back after a restart, so whoever sent them waits for the
     disk; is_through: everything goes to the disk as it comes, because a part of the queue is there
-    already, and order on the disk is to be that of the queue; unread: positions of what cannot be
-    read, until somebody gives it up, bounded by the queue's messages."""
+    already, and order on the disk is to be that of the queue; commits: transactions on their way
+    to the disk, before which the queue takes nothing; is_arriving: what the queue takes now has its
+    place in the log already; unread: positions of what cannot be read, until somebody gives it up,
+    bounded by the queue's messages."""
 
     __slots__ = (
+        "commits",
         "embed_below",
         "held",
         "index",
+        "is_arriving",
         "is_lasting",
         "is_through",
         "lane",
@@ -58,12 +62,16 @@ class Keeper(QueueKeeping):
         self.unread: list[int] = []
         self.is_lasting = True
         self.is_through = False
+        self.is_arriving = False
+        self.commits: i64 = 0
 
     def has_room(self) -> bool:
-        return self.lane.uncharged_bytes < UNCHARGED_BYTES
+        return self.lane.uncharged_bytes < UNCHARGED_BYTES and self.commits == 0
 
     def took(self, lane: Lane, messages: list[Message], count: i64) -> None:
         """The queue has taken the first `count` of `messages` out of `lane`."""
+        if self.is_arriving:
+            return
         kept: list[Message] = []
         fleeting: list[Message] = []
         charged: i64 = 0

@@ -24,6 +24,10 @@ A checksum covers everything of its part but itself and the mark, begins with th
 identity, and is XORed with the offset: blocks of another file, or of another place in this one,
 never fit. The mark is for finding the next record behind a damaged one.
 
+Flags of records that belong together (see groups): all of them between one with IS_GROUP_FIRST and
+one with IS_GROUP_LAST have IS_GROUPED; they stand behind one another in one segment, and count
+together or not at all.
+
 synced_to: when the record was made, everything before this offset was on the disk for good. So what
 does not fit below the highest synced_to of a segment is damage, and beyond it a torn write.
 """
@@ -47,6 +51,13 @@ REF: Final = 2
 IS_PERSISTENT: Final = 1
 IS_DEAD_LETTER: Final = 2
 """Flag of a BODY: the broker published it, so what it says of deaths is true."""
+
+IS_GROUPED: Final = 4
+IS_GROUP_FIRST: Final = 8
+IS_GROUP_LAST: Final = 16
+
+MARKS_QUEUE_ID: Final = 1 << 62
+"""In place of a queue: the batch that each app has committed last (broker/app_marks)."""
 
 SETTLED: Final = 1
 DELIVERED: Final = 2

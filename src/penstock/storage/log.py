@@ -131,7 +131,7 @@ class MessageLog(Book):
         position = index.next_position
         stored.placed(index.queue_id, position)
         flags = IS_PERSISTENT if is_persistent else 0
-        self._append(index, position, message, stored, flags, now_ms)
+        self.append_entry(index, position, message, stored, flags, now_ms)
 
     def append_at(
         self,
@@ -157,7 +157,7 @@ class MessageLog(Book):
             stored.join(index.queue_id)
         stored.placed(index.queue_id, position)
         flags = IS_PERSISTENT if is_persistent else 0
-        self._append(index, position, message, stored, flags, now_ms)
+        self.append_entry(index, position, message, stored, flags, now_ms)
 
     def append_copy(self, index: QueueIndex, position: i64, found: Found, stored: Stored) -> None:
         """Put what was read out of a segment that is compacted into the open batch.
@@ -165,9 +165,9 @@ class MessageLog(Book):
         index: of the copies; stored: where the body went, if it was copied before.
         """
         flags = IS_PERSISTENT if found.is_persistent else 0
-        self._append(index, position, found.message, stored, flags, found.stored_ms)
+        self.append_entry(index, position, found.message, stored, flags, found.stored_ms)
 
-    def _append(
+    def append_entry(
         self,
         index: QueueIndex,
         position: i64,
@@ -176,6 +176,7 @@ class MessageLog(Book):
         flags: i64,
         now_ms: i64,
     ) -> None:
+        """A record with `flags` of the format for an entry whose place was given out."""
         assert not index.is_dropped, "a deleted queue keeps nothing"
         segment = self.active
         raw = message.raw
@@ -191,13 +192,13 @@ class MessageLog(Book):
             chunk = Chunk(segment, segment.end)
             self.chunk = chunk
             self.chunks.append(chunk)
-        parts = chunk.parts
+        pieces = chunk.pieces
         scratch = self.scratch
         queue_id = index.queue_id
         if is_ref:
-            add_ref(parts, scratch, segment, queue_id, position, stored.offset, flags)
+            add_ref(pieces, scratch, segment, queue_id, position, stored.offset, flags)
         else:
-            add_body(parts, scratch, segment, queue_id, position, message, flags, now_ms)
+            add_body(pieces, scratch, segment, queue_id, position, message, flags, now_ms)
             stored.segment = segment
             stored.offset = segment.end
             stored.size = size
@@ -254,7 +255,8 @@ class MessageLog(Book):
         self.active = segment
         chunk = Chunk(segment, 0)
         head = header(LOG, int(segment.version), int(number), segment.identity)
-        chunk.parts = [head, head]
+        chunk.pieces.add(head)
+        chunk.pieces.add(head)
         segment.end = DATA_AT
         chunk.end = DATA_AT
         self.chunk = chunk
@@ -287,6 +289,7 @@ class MessageLog(Book):
             or self.touched
             or self.marked
             or self.acking
+            or self.wants_ack_sync
             or self.full
             or self.dead
             or self.wants_sync
@@ -312,6 +315,7 @@ class MessageLog(Book):
         batch = Batch(self.handles, must_sync and not self.is_scratch)
         if takes_acks or self.dead:
             batch.acks = self._take_acks()
+            batch.syncs_acks = self._take_ack_sync()
         batch.chunks = self.chunks
         if self.dead:
             self._take_dead(batch)
@@ -319,6 +323,7 @@ class MessageLog(Book):
         self.chunk = None
         self.open_size = 0
         for chunk in batch.chunks:
+            chunk.pieces.finish()
             chunk.segment.taken_to = chunk.end
             self.unsynced[chunk.segment] = int(chunk.end)
         for segment in self.full:

@@ -3,7 +3,15 @@
 from mypy_extensions import i64
 
 from penstock.base.wire import read_i64_be
-from penstock.storage.format import BODY, DATA_AT, MARK, REF_BYTES
+from penstock.storage.format import (
+    BODY,
+    DATA_AT,
+    IS_GROUP_FIRST,
+    IS_GROUP_LAST,
+    IS_GROUPED,
+    MARK,
+    REF_BYTES,
+)
 from penstock.storage.record import Record, is_whole, unsigned
 from penstock.storage.segment import Segment
 
@@ -61,6 +69,7 @@ def scan(segment: Segment, data: bytes) -> Scan:
         at = found
     if at < result.synced_to:
         result.holes.append(Hole(data, at, size))
+    _drop_torn_groups(result, data)
     return result
 
 
@@ -79,6 +88,59 @@ def _next_record(segment: Segment, data: bytes, start: i64, budget: i64) -> tupl
                     return at, budget
         at = data.find(MARK, at + 1)
     return -1, budget
+
+
+def _drop_torn_groups(result: Scan, data: bytes) -> None:
+    """Groups of which something is missing count as not written at all. Below synced_to they were
+    whole, so that what is missing there is damage, and the rest stays."""
+    kept: list[Record] = []
+    torn: list[Record] = []
+    group: list[Record] = []
+    is_sound = False
+    end: i64 = DATA_AT
+    for record in result.records:
+        is_next = record.offset == end
+        end = record.offset + record.size
+        if record.flags & IS_GROUPED == 0:
+            _end_torn(group, kept, torn, result.synced_to)
+            group = []
+            kept.append(record)
+            continue
+        is_first = record.flags & IS_GROUP_FIRST != 0
+        if is_first or not is_next or not group:
+            _end_torn(group, kept, torn, result.synced_to)
+            group = []
+            is_sound = is_first
+        group.append(record)
+        if record.flags & IS_GROUP_LAST != 0:
+            if is_sound:
+                kept.extend(group)
+            else:
+                _end_torn(group, kept, torn, result.synced_to)
+            group = []
+    _end_torn(group, kept, torn, result.synced_to)
+    if not torn:
+        return
+    result.records = kept
+    result.end = kept[-1].offset + kept[-1].size if kept else i64(DATA_AT)
+    for record in torn:
+        result.holes.append(Hole(data, record.offset, record.offset + record.size))
+    result.holes.sort(key=_hole_start)
+    # What stands behind the last record is no hole but a torn end.
+    behind: i64 = result.end if result.end > result.synced_to else result.synced_to
+    result.holes = [hole for hole in result.holes if hole.start < behind]
+
+
+def _end_torn(group: list[Record], kept: list[Record], torn: list[Record], synced_to: i64) -> None:
+    for record in group:
+        if record.offset < synced_to:
+            kept.append(record)
+        else:
+            torn.append(record)
+
+
+def _hole_start(hole: Hole) -> int:
+    return int(hole.start)
 
 
 def bodies_of(records: list[Record]) -> dict[int, Record]:
