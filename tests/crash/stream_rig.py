@@ -80,6 +80,7 @@ class StreamRig:
             log.chunk_bytes = CHUNK_BYTES
         self.now_us = 1_700_000_000_000_000
         self.open: list[Entry] = []
+        self.unsafe: list[Entry] = []
         self.dropped: list[StreamLog] = []
 
     def note(self, kind: str, entries: list[Entry]) -> None:
@@ -96,22 +97,27 @@ class StreamRig:
             self.open.append(entry)
             self.note(APPENDED, [entry])
 
-    def flush(self, is_last: bool = False) -> None:
-        """One batch of everything, run and confirmed."""
+    def flush(self, is_last: bool = False, is_prompt: bool = True) -> None:
+        """One batch of everything, run, and confirmed with the next sync."""
         batch = StreamBatch(self.handles)
         batch.is_last = is_last
+        batch.is_prompt = is_prompt
         for log in [*self.logs.values(), *self.dropped]:
             if is_last:
                 log.take_last(batch)
             else:
                 log.take(batch)
         self.dropped = []
-        entries, self.open = self.open, []
+        self.unsafe += self.open
+        self.open = []
         self.note(ENDED, [(number, int(log.first())) for number, log in self.logs.items()])
+        is_safe = batch.has_to_sync()
         batch.run()
         for deed in batch.chunks:
             self.logs[int(deed.segment.queue_id)].done(deed)
-        self.note(CONFIRMED, [entry for entry in entries if entry[0] in self.logs])
+        if is_safe:
+            self.note(CONFIRMED, [entry for entry in self.unsafe if entry[0] in self.logs])
+            self.unsafe = []
 
     def drop(self, queue_id: int) -> None:
         log = self.logs.pop(queue_id)

@@ -64,7 +64,18 @@ def stopped() -> StreamRig:
     return rig
 
 
-HISTORIES = {"one": one_stream, "several": several, "stopped": stopped}
+def lazy() -> StreamRig:
+    """Batches that are not synced, as in the modes interval and none, and some that are."""
+    rig = StreamRig(SimDisk(), {1, 2})
+    for turn in range(14):
+        rig.publish(1, 3)
+        if turn % 3:
+            rig.publish(2, 1 + turn % 2)
+        rig.flush(is_prompt=turn % 5 == 4)
+    return rig
+
+
+HISTORIES = {"one": one_stream, "several": several, "stopped": stopped, "lazy": lazy}
 
 
 @pytest.mark.parametrize("name", HISTORIES)

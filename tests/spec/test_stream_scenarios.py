@@ -8,8 +8,10 @@ import pytest
 
 from penstock.broker.stream_actor import StreamActor
 from penstock.broker.stream_store import StreamStore
+from penstock.broker.syncing import SyncRule
 from penstock.flow.profile import PENSTOCK, PROFILES, RABBITMQ_4, Profile
 from penstock.protocol import methods as m
+from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table, Value
 from penstock.simulation.disk import SimDisk
 from penstock.simulation.keeping import HandDisk, Numbers
@@ -310,6 +312,70 @@ def test_damage_is_passed_over_and_told() -> None:
     offsets = [offset_of(reader, at) for at in range(len(reader.deliveries))]
     assert offsets == [*range(10), *range(20, 30)]
     assert bank.store.lanes[1].log.damaged_count == 10
+
+
+def test_a_filter_leaves_out_chunks_of_others() -> None:
+    """As RabbitMQ's stream filters: by chunks, from memory and from the disk, and offsets go on."""
+    bank = Bank(x_stream_filter_size_bytes=32)
+    hand = bank.connect()[0]
+
+    def send(region: str, count: int) -> None:
+        headers: Table = {"x-stream-filter-value": region} if region else {}
+        for _ in range(count):
+            properties = Properties(headers=headers)
+            hand.client.session.publish(hand.channel, "", "s", region.encode(), properties)
+        hand.client.flush()
+        bank.settle()
+        bank.write()
+
+    def reader(**arguments: Value) -> Hand:
+        made = bank.connect(acks=True)[0]
+        table: Table = {"x-stream-offset": "first"}
+        table.update({name.replace("_", "-"): value for name, value in arguments.items()})
+        made.say(m.BasicQos(0, 10, False))
+        made.say(m.BasicConsume("s", arguments=table))
+        bank.settle()
+        bank.write()
+        return made
+
+    for region, count in (("east", 30), ("west", 30), ("", 30), ("east", 20)):
+        send(region, count)
+    east = reader(x_stream_filter="east")
+    both = reader(x_stream_filter=["west", "none of these"], x_stream_match_unfiltered=True)
+    everything = reader(x_stream_match_unfiltered=True)
+    assert east.bodies() == [b"east"] * 50
+    assert both.bodies() == [b"west"] * 30 + [b""] * 30
+    assert len(everything.bodies()) == 110
+    for region, count in (("west", 5), ("east", 5)):
+        send(region, count)
+    assert east.bodies() == [b"east"] * 55
+    assert both.bodies()[60:] == [b"west"] * 5
+    assert len(everything.bodies()) == 120
+
+
+@pytest.mark.parametrize("mode", ["interval", "none"])
+def test_in_other_modes_a_confirm_waits_for_the_write_only(mode: str) -> None:
+    """As in the message store. The segment itself is synced when it begins."""
+    bank = Bank()
+    bank.store.rule = SyncRule(mode, 1000)
+    hand = bank.connect()[0]
+    hand.say(m.ConfirmSelect())
+    bank.settle()
+    bank.send(hand, 1)
+    bank.write()
+    begun = bank.files.sync_count
+    for _ in range(3):
+        bank.send(hand, 5)
+        bank.write()
+    assert hand.client.session.unconfirmed(hand.channel) == 0
+    assert bank.stream.messages.ready_count() == 16
+    assert bank.files.sync_count == begun
+    bank.later(2_000_000_000)
+    bank.write()
+    assert bank.files.sync_count - begun == (1 if mode == "interval" else 0)
+    bank.later(2_000_000_000)
+    bank.write()
+    assert bank.files.sync_count - begun == (1 if mode == "interval" else 0), "once is enough"
 
 
 def test_a_full_disk_is_an_error_of_its_own() -> None:

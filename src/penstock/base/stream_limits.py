@@ -31,6 +31,34 @@ STREAM_READ_BYTES: Final = Limit(
     "streams/reading",
     "the next read waits until these messages are delivered",
 )
+STREAM_CHUNK_READ_BYTES: Final = Limit(
+    "stream_chunk_read_bytes",
+    "bytes read ahead and delivered at once to a consumer that takes whole chunks; a larger chunk "
+    "is read alone",
+    1_048_576,
+    4096,
+    16_777_216,
+    "broker/chunk_cursor",
+    "the next read waits until these chunks are delivered",
+)
+STREAM_GROUPS: Final = Limit(
+    "stream_groups",
+    "reader groups of one stream",
+    64,
+    64,
+    64,
+    "broker/stream_groups",
+    "406 PRECONDITION_FAILED, naming those there are",
+)
+STREAM_GROUP_LAG_BYTES: Final = Limit(
+    "stream_group_lag_bytes",
+    "bytes that a reader group may be behind when neither it nor the stream has a bound of its own",
+    10_000_000_000,
+    1,
+    1_000_000_000_000_000,
+    "broker/stream_groups",
+    "publishers to the stream are given no credit until the group has caught up to three quarters",
+)
 STREAM_OPEN_FILES: Final = Limit(
     "stream_open_files",
     "open segments of the streams of one virtual host",

@@ -7,9 +7,10 @@ store; a consumer that is slow, or away, holds nobody. Source: RabbitMQ's rabbit
 
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actor import Line
+from penstock.broker.chunk_cursor import ChunkCursor
 from penstock.broker.lane import Lane
 from penstock.broker.log import Log
 from penstock.broker.queue_actor import QueueActor, QueueClient
@@ -19,11 +20,17 @@ from penstock.broker.stream_arguments import (
     AT_TIME,
     FIRST,
     LAST,
+    filter_bytes_of,
+    filter_of,
+    lag_bound_of,
     not_supported,
     retention_of,
     start_of,
+    until_of,
+    wants_chunks,
 )
 from penstock.broker.stream_cursor import CursorOwner, StreamCursor
+from penstock.broker.stream_groups import StreamGroups
 from penstock.broker.stream_lane import StreamLane, StreamParcel
 from penstock.broker.stream_store import StreamStore
 from penstock.flow.account import Account
@@ -32,6 +39,7 @@ from penstock.protocol.content import Message
 from penstock.queues.consumers import Consumer, Delivery
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
 from penstock.streams.log import Retention, StreamLog
+from penstock.streams.reader_groups import LagBound
 
 NS_PER_US: Final = 1000
 
@@ -77,15 +85,31 @@ class StreamCursorOwner(CursorOwner):
         )
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class StreamGroupKeeper:
+    """Who keeps reader groups beyond the life of the broker. Nominal base; this one does not."""
+
+    __slots__ = ()
+
+    def bring_back(self, actor: "StreamActor", groups: StreamGroups) -> None:
+        """`actor` has its log: the groups that were kept for it are there again."""
+
+    def ended(self, actor: "StreamActor", groups: StreamGroups) -> None:
+        """`actor` is deleted."""
+
+
 class StreamActor(QueueActor):
     """cursors: of its consumers; store, lane: its way to the disk, None until it has one;
     is_in_memory: there is no disk; origin: who pays for what is delivered, until the sockets have
-    taken it and its record until it is acknowledged."""
+    taken it and its record until it is acknowledged; groups: its reader groups, None until it has
+    its log, which group_keeper keeps."""
 
     __slots__ = (
         "counts",
         "cursor_owner",
         "cursors",
+        "group_keeper",
+        "groups",
         "is_in_memory",
         "lane",
         "notes",
@@ -111,6 +135,8 @@ class StreamActor(QueueActor):
         self.store: StreamStore | None = None
         self.lane: StreamLane | None = None
         self.is_in_memory = False
+        self.groups: StreamGroups | None = None
+        self.group_keeper = StreamGroupKeeper()
         self.origin = origin
         self.notes = notes
 
@@ -119,7 +145,11 @@ class StreamActor(QueueActor):
         self.is_in_memory = is_in_memory
         self.store = store
         self.lane = store.join(self, log)
+        log.filter_bytes = filter_bytes_of(self.arguments)
         self.counts.log = log
+        groups = StreamGroups(self, log, self._lag_bound(), is_in_memory)
+        self.groups = groups
+        self.group_keeper.bring_back(self, groups)
 
     def retention(self, is_in_memory: bool) -> Retention:
         """What its arguments and the policies that apply ask it to keep."""
@@ -131,6 +161,15 @@ class StreamActor(QueueActor):
         log = self.counts.log
         if log is not None:
             log.retention = self.retention(self.is_in_memory)
+        if self.groups is not None:
+            self.groups.set_bound(self._lag_bound())
+
+    def _lag_bound(self) -> LagBound:
+        return lag_bound_of(self.arguments, {} if self.applied is None else self.applied.definition)
+
+    def stop_reason(self) -> str:
+        """A group that is too far behind holds its publishers."""
+        return "" if self.groups is None else self.groups.holder()
 
     def expects_lifetimes(self) -> None:
         """A message is there as long as the stream keeps it, whatever its expiration says."""
@@ -141,6 +180,9 @@ class StreamActor(QueueActor):
         pending = self.pending
         if pending:
             self.take_round(budget)
+        groups = self.groups
+        if groups is not None and groups.groups:
+            groups.measure()
         log = self.counts.log
         if self.is_in_memory and log is not None:
             self.messages.bytes_ready = log.disk_bytes
@@ -239,9 +281,7 @@ class StreamActor(QueueActor):
         log = self.counts.log
         assert store is not None and log is not None, "a stream has its log before consumers"
         log.is_watched = True
-        cursor = StreamCursor(
-            consumer, log, store.disk, store.handles, self.origin, self.cursor_owner
-        )
+        cursor = self._cursor(consumer, log, store)
         start = start_of(self.name, self.vhost, consumer.arguments)
         value: i64 = start.value
         if start.kind == FIRST:
@@ -257,6 +297,25 @@ class StreamActor(QueueActor):
             cursor.since_us = value if value > 0 else 0
         self.cursors[consumer] = cursor
         super().add_consumer(consumer)
+
+    def _cursor(self, consumer: Consumer, log: StreamLog, store: StreamStore) -> StreamCursor:
+        if wants_chunks(consumer.arguments):
+            until = until_of(self.name, self.vhost, consumer.arguments)
+            return ChunkCursor(
+                consumer,
+                log,
+                store.disk,
+                store.handles,
+                self.origin,
+                self.cursor_owner,
+                self.name,
+                until,
+            )
+        cursor = StreamCursor(
+            consumer, log, store.disk, store.handles, self.origin, self.cursor_owner
+        )
+        cursor.wanted = filter_of(self.name, self.vhost, consumer.arguments)
+        return cursor
 
     def remove_consumer(self, consumer: Consumer) -> None:
         super().remove_consumer(consumer)
@@ -277,6 +336,8 @@ class StreamActor(QueueActor):
             self._end_cursor(consumer)
         if self.store is not None and self.lane is not None and not is_crash:
             self.store.drop(self.lane)
+        if self.groups is not None and not is_crash:
+            self.group_keeper.ended(self, self.groups)
 
 
 def refuse_for_streams(deliveries: list[Delivery], what: str, method_id: int) -> None:

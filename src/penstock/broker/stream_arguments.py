@@ -12,13 +12,25 @@ from penstock.base.limits import STREAM_MEMORY_BYTES, STREAM_SEGMENT_BYTES
 from penstock.broker.equivalence import type_name
 from penstock.protocol import methods as m
 from penstock.protocol.timestamp import Timestamp
+from penstock.streams.filtering import FILTER_BYTES, StreamFilter
 from penstock.streams.log import NO_BOUND, Retention
+from penstock.streams.reader_groups import LagBound
 
 STREAM: Final = "stream"
 OFFSET_KEY: Final = "x-stream-offset"
+LAG_MESSAGES_KEY: Final = "x-max-lag-messages"
+LAG_BYTES_KEY: Final = "x-max-lag-bytes"
+UNTIL_KEY: Final = "x-stream-until"
+FORMAT_KEY: Final = "x-penstock-format"
+CHUNK_FORMAT: Final = "chunk"
 AGE_KEY: Final = "x-max-age"
 BYTES_KEY: Final = "x-max-length-bytes"
 SEGMENT_KEY: Final = "x-stream-max-segment-size-bytes"
+FILTER_KEY: Final = "x-stream-filter"
+UNFILTERED_KEY: Final = "x-stream-match-unfiltered"
+FILTER_SIZE_KEY: Final = "x-stream-filter-size-bytes"
+FILTER_BYTES_MAX: Final = 255
+"""RabbitMQ's bounds: 16 to 255."""
 
 NOT_OF_STREAMS: Final = (
     "x-expires",
@@ -96,6 +108,17 @@ def check_stream(name: str, vhost: str, table: Mapping[str, object]) -> None:
             raise _argument(SEGMENT_KEY, name, vhost, f"{{value_negative,{size}}}")
         if size > STREAM_SEGMENT_BYTES.highest:
             raise ChannelFault(406, f"Exceeded max value for {SEGMENT_KEY}", 50, 10)
+    size = table.get(FILTER_SIZE_KEY, FILTER_BYTES)
+    if isinstance(size, bool) or not isinstance(size, int):
+        fault = f'"expected integer, got {type_name(size)}"'
+        raise _argument(FILTER_SIZE_KEY, name, vhost, fault)
+    if not FILTER_BYTES <= size <= FILTER_BYTES_MAX:
+        fault = f"expected a number from {FILTER_BYTES} to {FILTER_BYTES_MAX}"
+        raise _argument(FILTER_SIZE_KEY, name, vhost, fault)
+    for key in (LAG_MESSAGES_KEY, LAG_BYTES_KEY):
+        lag = table.get(key, 1)
+        if isinstance(lag, bool) or not isinstance(lag, int) or not 0 < lag <= US_MAX:
+            raise _argument(key, name, vhost, "expected a number of 1 or more")
     if name == "":
         raise ChannelFault(
             406, "Cannot declare a server-named queue for type rabbit_stream_queue", 50, 10
@@ -121,6 +144,8 @@ def check_stream_consumer(name: str, vhost: str, q: m.BasicConsume, prefetch: in
             20,
         )
     start_of(name, vhost, q.arguments)
+    until_of(name, vhost, q.arguments)
+    filter_of(name, vhost, q.arguments)
 
 
 def start_of(name: str, vhost: str, table: Mapping[str, object]) -> Start:
@@ -148,6 +173,58 @@ def start_of(name: str, vhost: str, table: Mapping[str, object]) -> Start:
     )
 
 
+def wants_chunks(table: Mapping[str, object]) -> bool:
+    """Whether a consumer with these arguments takes whole chunks."""
+    return table.get(FORMAT_KEY) == CHUNK_FORMAT
+
+
+def until_of(name: str, vhost: str, table: Mapping[str, object]) -> int:
+    """The offset behind the last that a consumer of chunks wants, -1 for no end.
+
+    Raises: ChannelFault 406, also for a format there is not."""
+    if FORMAT_KEY in table and not wants_chunks(table):
+        raise _unreadable(FORMAT_KEY, name, vhost, f"it takes '{CHUNK_FORMAT}'")
+    until = table.get(UNTIL_KEY, -1)
+    if UNTIL_KEY in table:
+        if not wants_chunks(table):
+            raise _unreadable(UNTIL_KEY, name, vhost, f"it needs {FORMAT_KEY}={CHUNK_FORMAT}")
+        if isinstance(until, bool) or not isinstance(until, int) or until < 0:
+            raise _unreadable(UNTIL_KEY, name, vhost, "it takes an offset of 0 or more")
+    assert isinstance(until, int), "it was just looked at"
+    return until
+
+
+def filter_of(name: str, vhost: str, table: Mapping[str, object]) -> StreamFilter | None:
+    """What a consumer with these arguments wants; None for everything.
+
+    Raises: ChannelFault 406."""
+    wants_unfiltered = table.get(UNFILTERED_KEY, False)
+    if not isinstance(wants_unfiltered, bool):
+        raise _unreadable(UNFILTERED_KEY, name, vhost, "it takes true or false")
+    if FILTER_KEY not in table:
+        return None
+    if wants_chunks(table):
+        raise _unreadable(FILTER_KEY, name, vhost, f"{FORMAT_KEY}={CHUNK_FORMAT} takes all of them")
+    said = table[FILTER_KEY]
+    texts = [value for value in (said if isinstance(said, list) else [said]) if value != ""]
+    values = [value.encode() for value in texts if isinstance(value, str)]
+    if not values or len(values) < len(texts):
+        raise _unreadable(FILTER_KEY, name, vhost, "it takes a text, or a list of texts")
+    return StreamFilter(values, wants_unfiltered)
+
+
+def filter_bytes_of(arguments: Mapping[str, object]) -> int:
+    """Bytes of the filter of a chunk."""
+    size = arguments.get(FILTER_SIZE_KEY, FILTER_BYTES)
+    return size if isinstance(size, int) else FILTER_BYTES
+
+
+def _unreadable(key: str, name: str, vhost: str, what: str) -> ChannelFault:
+    return ChannelFault(
+        406, f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}': {what}", 60, 20
+    )
+
+
 def retention_of(
     arguments: Mapping[str, object], definition: Mapping[str, object], is_in_memory: bool
 ) -> Retention:
@@ -168,6 +245,16 @@ def retention_of(
         min((size for size in sizes if isinstance(size, int)), default=NO_BOUND),
         min((age for age in ages if age > 0), default=NO_BOUND),
     )
+
+
+def lag_bound_of(arguments: Mapping[str, object], definition: Mapping[str, object]) -> LagBound:
+    """How far behind the groups of a stream may be, by its arguments and the policies that apply,
+    the stricter one; 0 for no bound. definition: as for `retention_of`."""
+    bounds = []
+    for key in (LAG_MESSAGES_KEY, LAG_BYTES_KEY):
+        said = (arguments.get(key), definition.get(key[2:]))
+        bounds.append(min((bound for bound in said if isinstance(bound, int)), default=0))
+    return LagBound(bounds[0], bounds[1])
 
 
 def not_supported(

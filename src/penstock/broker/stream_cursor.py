@@ -13,9 +13,10 @@ from penstock.broker.disk import Disk, JobClient
 from penstock.queues.consumers import Consumer
 from penstock.storage.job import Job
 from penstock.streams.chunk import Chunk
+from penstock.streams.filtering import StreamFilter
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import StreamLog
-from penstock.streams.reading import StreamRead
+from penstock.streams.reading import READ_BYTES, StreamRead
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -41,6 +42,7 @@ class StreamCursor(JobClient):
     """next: the offset of the next message; since_us: those that came before are passed over, -1
     when it has come so far; chunk, index: what is being delivered; chunks: read ahead; after: the
     read that has brought them, which knows where the next begins; is_reading: a read is under way;
+    read_bytes: how much that takes at most; wanted: what its consumer wants, None for everything;
     is_ended: the consumer is gone."""
 
     __slots__ = (
@@ -57,7 +59,9 @@ class StreamCursor(JobClient):
         "next",
         "origin",
         "owner",
+        "read_bytes",
         "since_us",
+        "wanted",
     )
 
     def __init__(
@@ -75,6 +79,7 @@ class StreamCursor(JobClient):
         self.handles = handles
         self.origin = origin
         self.owner = owner
+        self.read_bytes: i64 = READ_BYTES
         self.next: i64 = log.committed
         self.since_us: i64 = -1
         self.chunk: Chunk | None = None
@@ -82,6 +87,7 @@ class StreamCursor(JobClient):
         self.chunks: list[Chunk] = []
         self.after: StreamRead | None = None
         self.is_reading = False
+        self.wanted: StreamFilter | None = None
         self.is_ended = False
 
     def can_go_on(self) -> bool:
@@ -151,11 +157,15 @@ class StreamCursor(JobClient):
             place = after.next_place
         self.after = None
         self.is_reading = True
-        self.disk.submit(StreamRead(self.handles, segment, self.next, place), self)
+        read = StreamRead(self.handles, segment, self.next, place, self.read_bytes)
+        self.disk.submit(read, self)
         # In memory the read has ended by now.
         return len(self.chunks) > 0
 
     def _begin(self, chunk: Chunk) -> None:
+        if self.wanted is not None and not chunk.may_have(self.wanted):
+            self.next = chunk.next()
+            return
         if self.next < chunk.first:
             self.next = chunk.first
         self.chunk = chunk

@@ -15,6 +15,7 @@ from penstock.broker.queue_actor import QueueActor
 from penstock.broker.scheduler import Scheduler
 from penstock.broker.store_desk import StoreDesk
 from penstock.broker.stream_actor import StreamActor
+from penstock.broker.stream_group_desk import StreamGroupDesk
 from penstock.broker.stream_store import StreamOwner, StreamStore
 from penstock.broker.vhost import QueueKeepers, VirtualHost
 from penstock.flow.due import DueLine
@@ -57,8 +58,8 @@ class KeepersByKind(QueueKeepers):
 
 
 class StreamDesk(StreamOwner):
-    """stores: by virtual host; opener: opens those of a new virtual host, None in memory;
-    message_stores: whose catalogue and whose bad news are shared."""
+    """stores: by virtual host; groups: keeps their reader groups; opener: opens those of a new
+    virtual host, None in memory; message_stores: whose catalogue and whose bad news are shared."""
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class StreamDesk(StreamOwner):
         self.stores: dict[str, StreamStore] = {}
         self.chance = chance
         self.keepers = KeepersByKind(self, message_stores.keepers)
+        self.groups = StreamGroupDesk(lambda: message_stores.catalogue, dues, scheduler.clock)
         self.opener: Callable[[str], None] | None = None
         self._scheduler = scheduler
         self._strategy = strategy
@@ -91,7 +93,7 @@ class StreamDesk(StreamOwner):
 
     def make(self, vhost: str, name: str, arguments: Mapping[str, object]) -> StreamActor:
         """A new stream, without its log."""
-        return StreamActor(
+        actor = StreamActor(
             vhost,
             name,
             dict(arguments),
@@ -100,6 +102,8 @@ class StreamDesk(StreamOwner):
             self._ledger.page_of_vhost(vhost),
             self._log,
         )
+        actor.group_keeper = self.groups
+        return actor
 
     # -- opening ---------------------------------------------------------------------------------
 
@@ -113,6 +117,7 @@ class StreamDesk(StreamOwner):
         store = StreamStore(
             vhost, handles, disk, self._dues, self._strategy(), self, self._scheduler
         )
+        store.rule = self._message_stores.sync_rule
         self.stores[vhost] = store
         # It raises the disk alarm by itself, beside the node that measures free space.
         self._alarms.node_up(store.identity, ())

@@ -15,7 +15,8 @@ from penstock.broker.actor import BLOCKED, IDLE, WAITING, Actor, Line
 from penstock.broker.disk import Disk, JobClient
 from penstock.broker.stream_lane import StreamLane, StreamParcel
 from penstock.broker.sync_times import SyncTimes
-from penstock.flow.due import Due, DueLine
+from penstock.broker.syncing import ALWAYS, INTERVAL, SYNC_ALWAYS
+from penstock.flow.due import NEVER, Due, DueLine
 from penstock.flow.strategy import Strategy
 from penstock.storage.files import SyncFailed
 from penstock.storage.job import Job
@@ -74,6 +75,20 @@ class RetryBatch(Due):
         self.store.disk.submit(self.batch, self.store.client)
 
 
+class LateSync(Due):
+    """Syncs what was written and answered without a sync, in the mode INTERVAL."""
+
+    __slots__ = ("store",)
+
+    def __init__(self, store: "StreamStore") -> None:
+        super().__init__()
+        self.store = store
+
+    def fall_due(self, now_ns: int) -> None:
+        self.store.wants_sync = True
+        self.store.wake()
+
+
 class RecheckAnswers(Due):
     """Looks whether batches that are on the disk may be answered now."""
 
@@ -107,7 +122,8 @@ class StreamStore(Actor):
     """name: of its virtual host; handles: its files; lanes: of its streams, by queue id; pending:
     those with parcels; changed: logs with something to write; open: parcels in the batch that is
     being made; batch, under_way: what is being written, with its parcels; mark, withheld: see
-    StoreActor; written_count: messages that were ever made safe."""
+    StoreActor; rule: when it syncs, late_sync: when it has to, if not at once, wants_sync: now;
+    written_count: messages that were ever made safe, as far as the rule wants that."""
 
     __slots__ = (
         "batch",
@@ -119,6 +135,7 @@ class StreamStore(Actor):
         "is_failed",
         "is_full",
         "lanes",
+        "late_sync",
         "mark",
         "name",
         "open",
@@ -126,9 +143,11 @@ class StreamStore(Actor):
         "owner",
         "pending",
         "recheck",
+        "rule",
         "strategy",
         "sync_times",
         "under_way",
+        "wants_sync",
         "withheld",
         "written_count",
     )
@@ -160,6 +179,9 @@ class StreamStore(Actor):
         self.under_way: list[StreamParcel] = []
         self.withheld: list[StreamParcel] = []
         self.recheck = RecheckAnswers(self)
+        self.rule = SYNC_ALWAYS
+        self.late_sync = LateSync(self)
+        self.wants_sync = False
         self.mark: i64 = 0
         self.is_failed = False
         self.is_full = False
@@ -235,9 +257,10 @@ class StreamStore(Actor):
 
     def _send(self) -> None:
         """Let the disk have the batch, if it is its time."""
-        if self.batch is not None or not (self.open or self.changed):
+        if self.batch is not None or not (self.open or self.changed or self.wants_sync):
             return
         batch = StreamBatch(self.handles)
+        batch.is_prompt = self.rule.mode == ALWAYS or self.wants_sync
         for log in self.changed:
             log.take(batch)
         self._submit(batch)
@@ -252,7 +275,16 @@ class StreamStore(Actor):
         self.mark = self.owner.hand_over()
         self.owner.will_write(int(size))
         self.sync_times.began_ns = self.line.clock.monotonic_ns()
+        self._note_sync(batch)
         self.disk.submit(batch, self.client)
+
+    def _note_sync(self, batch: StreamBatch) -> None:
+        """See that what `batch` does not sync is synced in time."""
+        if batch.has_to_sync():
+            self.wants_sync = False
+            self.dues.take_off(self.late_sync)
+        elif self.rule.mode == INTERVAL and self.late_sync.due_ns == NEVER:
+            self.dues.put(self.late_sync, int(self.sync_times.began_ns + self.rule.interval_ns))
 
     def last_batch(self) -> StreamBatch:
         """Everything that is still here, at a clean stop, when no batch is under way."""
@@ -329,6 +361,7 @@ class StreamStore(Actor):
         if not isinstance(error, SyncFailed) and error.errno in (ENOSPC, EDQUOT):
             if not self.is_full:
                 self.is_full = True
+                self.sync_times.found_full(self.line.clock.monotonic_ns())
                 self.owner.disk_is_full(self, error)
             retry = RetryBatch(self, batch)
             self.dues.put(retry, self.line.clock.monotonic_ns() + RETRY_NS)

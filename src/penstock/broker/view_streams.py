@@ -5,6 +5,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.stream_actor import StreamActor
 from penstock.broker.stream_store import StreamStore
+from penstock.broker.view_groups import groups_in_words
 from penstock.broker.view_store import snapshot_of
 from penstock.streams.log import NO_BOUND
 from penstock.telemetry.snapshots import ActorSnapshot
@@ -36,6 +37,9 @@ def stream_in_words(actor: QueueActor) -> dict[str, str]:
         said["max-length-bytes"] = str(int(retention.max_bytes))
     if retention.max_age_us != NO_BOUND:
         said["max-age"] = show_duration(int(retention.max_age_us) * 1000)
+    groups = groups_in_words(actor)
+    if groups:
+        said["groups"] = groups
     if log.damaged_count > 0:
         said["damaged"] = str(int(log.damaged_count))
     return said

@@ -1,7 +1,6 @@
 """Streams from start to stop: their logs recovered, the last batch written."""
 
 from pathlib import Path
-from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
@@ -9,19 +8,22 @@ from penstock.broker.disk import Disk
 from penstock.broker.stream_actor import StreamActor
 from penstock.server.data_directory import DataDirectory
 from penstock.server.disk_files import DiskDirectory
+from penstock.server.freeing import Freeing
+from penstock.server.store_marks import STREAMS
 from penstock.streams.handles import StreamHandles
 from penstock.streams.recovery import StreamReport, recover_streams
-
-STREAMS: Final = "streams"
 
 
 class StreamBoot:
     """count: messages that were found. Raises: OperatorError that names the directory."""
 
-    def __init__(self, broker: Broker, directory: DataDirectory, disk: Disk) -> None:
+    def __init__(
+        self, broker: Broker, directory: DataDirectory, disk: Disk, freeing: Freeing
+    ) -> None:
         self.broker = broker
         self.directory = directory
         self.disk = disk
+        self.freeing = freeing
         self.count = 0
 
     def open(self) -> None:
@@ -47,7 +49,7 @@ class StreamBoot:
             for actor in self.broker.vhosts[name].queues.values()
             if isinstance(actor, StreamActor) and actor.queue_id > 0
         }
-        directory = DiskDirectory(str(path))
+        directory = DiskDirectory(str(path), self.freeing)
         wanted = {number: one.retention(False) for number, one in actors.items()}
         logs, report = recover_streams(directory, self.broker.chance, wanted)
         store = self.broker.streams.open(name, StreamHandles(directory), self.disk)

@@ -13,9 +13,9 @@ from penstock.streams.segment import StreamSegment
 class ChunkDeed:
     """A chunk for the end of one segment, with that segment's header before it if it is the first.
     at, end: offsets in the file; chunk_at: where the chunk begins in `data`; first, next: the
-    offsets of its first message and behind its last."""
+    offsets of its first message and behind its last; is_safe: a sync has covered it."""
 
-    __slots__ = ("at", "chunk_at", "data", "end", "first", "next", "segment")
+    __slots__ = ("at", "chunk_at", "data", "end", "first", "is_safe", "next", "segment")
 
     def __init__(
         self, segment: StreamSegment, at: i64, data: bytes, chunk_at: i64, first: i64
@@ -27,22 +27,26 @@ class ChunkDeed:
         self.end: i64 = at + len(data)
         self.first: i64 = first
         self.next: i64 = segment.next
+        self.is_safe = False
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StreamBatch(Job):
     """One batch. chunks: in their order; full: segments that get their footer; removals: segments
-    that go; is_last: of a clean stop.
+    that go; is_last: of a clean stop; is_prompt: it is synced in any case. Other batches are if a
+    segment begins, is full or goes in them: whatever the mode of the store, files follow each other
+    without a gap, and a footer is behind chunks that are safe.
 
     A run that found the disk full may be run again: everything has its fixed place. Raises:
     SyncFailed once a sync has failed, at this and every later run.
     """
 
-    __slots__ = ("chunks", "full", "handles", "is_last", "removals")
+    __slots__ = ("chunks", "full", "handles", "is_last", "is_prompt", "removals")
 
     def __init__(self, handles: StreamHandles) -> None:
         self.handles = handles
         self.is_last = False
+        self.is_prompt = True
         self.chunks: list[ChunkDeed] = []
         self.full: list[StreamSegment] = []
         self.removals: list[StreamSegment] = []
@@ -51,12 +55,16 @@ class StreamBatch(Job):
         handles = self.handles
         if handles.is_broken:
             raise SyncFailed("a sync of these streams has failed: nothing is written any more")
+        has_to_sync = self.has_to_sync()
         try:
             # First, because it gives room, and nothing in this batch depends on what goes.
             for segment in self.removals:
                 handles.remove(segment.name)
             self.write_chunks()
-            self.sync()
+            if has_to_sync:
+                self.sync()
+                for deed in self.chunks:
+                    deed.is_safe = True
             self.write_footers()
             if self.is_last:
                 self.sync()
@@ -67,6 +75,14 @@ class StreamBatch(Job):
             if error.errno not in (ENOSPC, EDQUOT):
                 handles.is_broken = True
             raise
+
+    def has_to_sync(self) -> bool:
+        """Whether it ends with a sync."""
+        if self.is_prompt or self.is_last or self.full or self.removals:
+            return True
+        # Begun in a run that found the disk full, a segment has a file and nothing safe in it.
+        begun = [deed for deed in self.chunks if deed.segment.safe_to == 0]
+        return len(begun) > 0
 
     def write_chunks(self) -> None:
         handles = self.handles

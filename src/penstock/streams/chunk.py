@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from penstock.base.cause import Cause
 from penstock.protocol.content import Address, Message
 from penstock.storage.checksum import Extend
+from penstock.streams.filtering import FILTER_BYTES, StreamFilter, section_of, value_of
 from penstock.streams.format import (
     ADDRESS_ID,
     BODIES,
@@ -29,6 +30,7 @@ from penstock.streams.format import (
     KEY_AT,
     KEYS,
     MARK,
+    NO_VALUES,
     TIMES,
     U32,
     padded,
@@ -49,7 +51,8 @@ END: Final = b"\xce"
 
 class ChunkBuilder:
     """Messages for one chunk. first: the offset of its first; first_us: when that came; size:
-    bytes of content in it."""
+    bytes of content in it; values: filter values of its messages, has_unfiltered: some have none,
+    filter_bytes: what the filter takes if any has one."""
 
     __slots__ = (
         "addresses",
@@ -58,16 +61,19 @@ class ChunkBuilder:
         "bodies_at",
         "body_bytes",
         "count",
+        "filter_bytes",
         "first",
         "first_us",
+        "has_unfiltered",
         "header_bytes",
         "headers",
         "headers_at",
         "last_us",
         "times",
+        "values",
     )
 
-    def __init__(self, first: i64, first_us: i64) -> None:
+    def __init__(self, first: i64, first_us: i64, filter_bytes: i64 = FILTER_BYTES) -> None:
         self.first: i64 = first
         self.first_us: i64 = first_us
         self.last_us: i64 = first_us
@@ -81,12 +87,20 @@ class ChunkBuilder:
         self.times: array[int] = array("I")
         self.addresses: dict[bytes, int] = {}
         self.addresses_of: array[int] = array("H")
+        self.filter_bytes: i64 = filter_bytes
+        self.values: dict[bytes, None] = {}
+        self.has_unfiltered = False
 
     def add(self, message: Message, now_us: i64) -> None:
         """One more message, behind the others. now_us: not before the last one's."""
         raw = message.raw
         properties = raw[7 + PROPERTIES_AT : 7 + message.header_bytes]
         body = message.body()
+        value = value_of(properties)
+        if value:
+            self.values[value] = None
+        else:
+            self.has_unfiltered = True
         self.headers.append(properties)
         self.bodies.append(body)
         self.header_bytes += len(properties)
@@ -152,6 +166,13 @@ class ChunkBuilder:
             if gap > 0:
                 parts.append(bytes(int(gap)))
             at += size + gap
+        filter_at: i64 = NO_VALUES
+        if self.values:
+            section = section_of(self.values, self.has_unfiltered, self.filter_bytes)
+            filter_at = at
+            parts.append(section)
+            parts.append(bytes(int(padded(len(section)) - len(section))))
+            at += padded(len(section))
         head: bytes = CHUNK.pack(
             int(at),
             int(self.count),
@@ -160,7 +181,7 @@ class ChunkBuilder:
             int(synced_to),
             len(self.addresses),
             *starts,
-            0,
+            int(filter_at),
         )
         rest = head + b"".join(parts)
         low: bytes = U32.pack(extend(int(seed), rest))
@@ -182,6 +203,7 @@ class Chunk:
         "at",
         "count",
         "data",
+        "filter_at",
         "first",
         "first_us",
         "size",
@@ -200,6 +222,7 @@ class Chunk:
         self.synced_to: i64 = int(fields[4])
         self.address_count: i64 = int(fields[5])
         self._starts: list[int] = list(fields[6 : 6 + COLUMNS])
+        self.filter_at: i64 = int(fields[6 + COLUMNS])
         self._times: array[int] | None = None
         self._bodies_at: array[int] | None = None
         self._headers_at: array[int] | None = None
@@ -209,6 +232,14 @@ class Chunk:
     def next(self) -> i64:
         """The offset behind its last message."""
         return self.first + self.count
+
+    def may_have(self, wanted: StreamFilter) -> bool:
+        """Whether any of its messages may be wanted; a chunk that does not say may have all."""
+        if self.filter_at == 0:
+            return True
+        if self.filter_at == NO_VALUES:
+            return wanted.may_have(b"")
+        return wanted.may_have(self.data[self.at + self.filter_at : self.at + self.size])
 
     def column(self, number: int, kind: str, count: i64) -> "array[int]":
         """`count` numbers of a column."""

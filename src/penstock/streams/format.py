@@ -7,7 +7,8 @@
                 checksum 4 | 0 4
 
     chunk       mark 4 | checksum 4 | size 4 | messages n 4 | first offset 8 | first time us 8 |
-                synced_to 8 | addresses k 4 | starts of the ten columns, 4 each | 0 4 | columns
+                synced_to 8 | addresses k 4 | starts of the ten columns, 4 each | filter 4 |
+                columns | filter section (see filtering), to the end
       0  time         n   x 4   us since the first of the chunk
       1  body_at      n+1 x 4   where each body begins in 9, and where the last one ends
       2  header_at    n+1 x 4   the same in 8
@@ -20,6 +21,9 @@
       end       entries 4 | 0 4 | next offset 8 |
                 last time us 8 | end of the chunks 8 | checksum of all of it 4 | "PFOT" 4 |
                 identity 8
+
+filter: where that section begins; 1 if none of the messages has a filter value, so that there is no
+section; 0 in chunks that were written before there were filters.
 
 Every column begins at a multiple of eight, and so does every chunk: a reader makes arrays of a
 column without a copy. A checksum covers everything of its part but itself and the marks before it,
@@ -45,6 +49,8 @@ DATA_AT: Final = 96
 CHUNK: Final = struct.Struct("<IIQQQI10II")
 CHUNK_HEAD_BYTES: Final = 88
 CHECKED_AT: Final = 8
+NO_VALUES: Final = 1
+"""In place of a filter section: nobody gave a value."""
 ENTRY: Final = struct.Struct("<QQQ")
 ENTRY_BYTES: Final = 24
 FOOT: Final = struct.Struct("<IIQQQ")

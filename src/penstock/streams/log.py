@@ -16,6 +16,7 @@ from penstock.base.chance import Chance
 from penstock.protocol.content import Message
 from penstock.streams.batch import ChunkDeed, StreamBatch
 from penstock.streams.chunk import CHUNK_BYTES, Chunk, ChunkBuilder
+from penstock.streams.filtering import FILTER_BYTES
 from penstock.streams.format import DATA_AT, make_header
 from penstock.streams.segment import StreamSegment
 
@@ -41,7 +42,9 @@ class Retention:
 class StreamLog:
     """segments: oldest first; chunk_bytes: a chunk with so much content is full; recent: the last
     chunk that was written, for readers at the end, None while nobody wants it; last_first: the
-    offset that begins the last chunk on the disk; damaged_count: messages nobody could read."""
+    offset that begins the last chunk on the disk; damaged_count: messages nobody could read;
+    keep_from: retention ends nothing from there on, -1 for whatever it likes; written_bytes: of
+    segments, ever and with those under way; filter_bytes: of the filter of a chunk."""
 
     __slots__ = (
         "building",
@@ -51,9 +54,11 @@ class StreamLog:
         "content_bytes",
         "damaged_count",
         "disk_bytes",
+        "filter_bytes",
         "full",
         "is_dropped",
         "is_watched",
+        "keep_from",
         "last_first",
         "last_us",
         "next",
@@ -62,6 +67,7 @@ class StreamLog:
         "removals",
         "retention",
         "segments",
+        "written_bytes",
     )
 
     def __init__(self, queue_id: i64, retention: Retention, chance: Chance) -> None:
@@ -81,6 +87,9 @@ class StreamLog:
         self.content_bytes: i64 = 0
         self.disk_bytes: i64 = 0
         self.damaged_count: i64 = 0
+        self.filter_bytes: i64 = FILTER_BYTES
+        self.keep_from: i64 = -1
+        self.written_bytes: i64 = 0
         self.is_dropped = False
         self.is_watched = False
 
@@ -106,7 +115,7 @@ class StreamLog:
             if builder.is_full(self.chunk_bytes) or now_us - builder.first_us > CHUNK_US_MAX:
                 builder = None
         if builder is None:
-            builder = ChunkBuilder(self.next, now_us)
+            builder = ChunkBuilder(self.next, now_us, self.filter_bytes)
             building.append(builder)
         before: i64 = builder.content_bytes()
         builder.add(message, now_us)
@@ -151,14 +160,16 @@ class StreamLog:
                 int(segment.version), int(self.queue_id), int(builder.first), segment.identity
             )
             self.disk_bytes += DATA_AT
+            self.written_bytes += DATA_AT
         at: i64 = segment.end
-        data = builder.build(segment.extend, segment.seed, segment.synced_to)
+        data = builder.build(segment.extend, segment.seed, segment.safe_to)
         segment.note_chunk(builder.first, at, builder.first_us)
         segment.end += len(data)
         segment.next = builder.first + builder.count
         segment.last_us = builder.last_us
         segment.last_count = builder.count
         self.disk_bytes += len(data)
+        self.written_bytes += len(data)
         if head:
             return ChunkDeed(segment, 0, head + data, DATA_AT, builder.first)
         return ChunkDeed(segment, at, data, 0, builder.first)
@@ -177,6 +188,8 @@ class StreamLog:
                 return
             # The files go first: without one that is safe offsets would begin anew after a crash.
             if self.segments[1].synced_next == self.segments[1].first:
+                return
+            if -1 < self.keep_from < oldest.next:
                 return
             self._end(self.segments.pop(0))
 
@@ -203,6 +216,8 @@ class StreamLog:
         segment = deed.segment
         segment.synced_to = deed.end
         segment.synced_next = deed.next
+        if deed.is_safe:
+            segment.safe_to = deed.end
         if self.is_dropped:
             return
         self.committed = deed.next
@@ -220,6 +235,17 @@ class StreamLog:
             if segment.last_us >= time_us:
                 return segment.first_at(time_us)
         return self.committed
+
+    def bytes_since(self, offset: i64) -> i64:
+        """Bytes of segments from `offset` on, to within an entry of the index."""
+        found: i64 = 0
+        for segment in reversed(self.segments):
+            if segment.first < offset:
+                if offset < segment.next:
+                    found += segment.end - segment.place_near(offset)
+                break
+            found += segment.end
+        return found
 
     def segment_of(self, offset: i64) -> StreamSegment | None:
         """The segment with `offset`; the next one there is, None at the end."""

@@ -21,10 +21,11 @@ READ_BYTES: Final = STREAM_READ_BYTES.default
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StreamRead(Job):
-    """Chunks of `segment` with messages from `offset` on, as many as READ_BYTES have, and at least
-    one. place: where that chunk begins or before it, as the read before has said, -1 to look it up;
-    end, last: how far the segment was safe when this was planned. found: afterwards; next: the
-    offset to go on with, next_place: the place for that; lost: messages that cannot be read."""
+    """Chunks of `segment` with messages from `offset` on, as many as `read_bytes` have (0 for the
+    limit's default), and at least one. place: where that chunk begins or before it, as the read
+    before has said, -1 to look it up; end, last: how far the segment was safe when this was
+    planned. found: afterwards; next: the offset to go on with, next_place: the place for that;
+    lost: messages that cannot be read."""
 
     __slots__ = (
         "end",
@@ -36,12 +37,19 @@ class StreamRead(Job):
         "next_place",
         "offset",
         "place",
+        "read_bytes",
         "segment",
     )
 
     def __init__(
-        self, handles: StreamHandles, segment: StreamSegment, offset: i64, place: i64 = -1
+        self,
+        handles: StreamHandles,
+        segment: StreamSegment,
+        offset: i64,
+        place: i64 = -1,
+        read_bytes: i64 = 0,
     ) -> None:
+        self.read_bytes: i64 = read_bytes if read_bytes > 0 else READ_BYTES
         self.handles = handles
         self.segment = segment
         self.offset: i64 = offset
@@ -98,7 +106,7 @@ class StreamRead(Job):
 
     def _wanted(self, at: i64) -> i64:
         left: i64 = self.end - at
-        return left if left < READ_BYTES else READ_BYTES
+        return left if left < self.read_bytes else self.read_bytes
 
     def _take(self, chunk: Chunk, end: i64) -> None:
         if chunk.next() <= self.offset:

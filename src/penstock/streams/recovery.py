@@ -81,7 +81,7 @@ def _recover_segment(
         if found is not None:
             segment = StreamSegment(log.queue_id, first, found[1], found[0])
             segment.is_created = True
-            if not _read_footer(file, segment, size):
+            if not read_footer(file, segment, size):
                 _scan(file, segment, size, report)
             if segment.next > segment.first:
                 log.segments.append(segment)
@@ -99,7 +99,9 @@ def _recover_segment(
     return True
 
 
-def _read_footer(file: File, segment: StreamSegment, size: int) -> bool:
+def read_footer(file: File, segment: StreamSegment, size: int) -> bool:
+    """Fill `segment` from the footer that ends a file of `size`; False where there is no whole one.
+    Raises: OSError."""
     if size < DATA_AT + FOOT_BYTES:
         return False
     tail = read_fully(file, size - FOOT_BYTES, FOOT_BYTES)
@@ -114,10 +116,10 @@ def _scan(file: File, segment: StreamSegment, size: int, report: StreamReport) -
     at: i64 = DATA_AT
     end: i64 = DATA_AT
     while at < size:
-        chunk = _chunk_at(file, segment, at, size)
+        chunk = chunk_at(file, segment, at, size)
         if chunk is None:
             later = next_whole(file, segment, at + 8, size)
-            if later < 0 or not _was_safe(file, segment, later, size, at):
+            if later < 0 or not was_safe(file, segment, later, size, at):
                 break
             at = later
             continue
@@ -145,10 +147,10 @@ def _scan(file: File, segment: StreamSegment, size: int, report: StreamReport) -
         write_fully(file, segment.end, segment.footer())
 
 
-def _was_safe(file: File, segment: StreamSegment, later: i64, size: i64, at: i64) -> bool:
+def was_safe(file: File, segment: StreamSegment, later: i64, size: i64, at: i64) -> bool:
     """Whether a chunk from `later` on was made when `at` was on the disk for good."""
     while later >= 0:
-        chunk = _chunk_at(file, segment, later, size)
+        chunk = chunk_at(file, segment, later, size)
         if chunk is None:
             later = next_whole(file, segment, later + 8, size)
             continue
@@ -158,7 +160,8 @@ def _was_safe(file: File, segment: StreamSegment, later: i64, size: i64, at: i64
     return False
 
 
-def _chunk_at(file: File, segment: StreamSegment, at: i64, size: i64) -> Chunk | None:
+def chunk_at(file: File, segment: StreamSegment, at: i64, size: i64) -> Chunk | None:
+    """The whole chunk that stands at `at` and ends before `size`. Raises: OSError."""
     head = read_fully(file, at, CHUNK_HEAD_BYTES)
     if len(head) < CHUNK_HEAD_BYTES:
         return None
@@ -179,6 +182,7 @@ def _join(log: StreamLog, report: StreamReport) -> None:
             report.lost[int(log.queue_id)] = report.lost.get(int(log.queue_id), 0) + lost
         following = segment.next
         log.disk_bytes += segment.end
+        log.written_bytes += segment.end
         log.last_us = segment.last_us
         log.last_first = segment.next - segment.last_count
     log.next = following

@@ -23,7 +23,8 @@ INDEX_STEP_BYTES: Final = 131_072
 
 class StreamSegment:
     """first, next: offsets of its first message and behind its last; end: of its chunks in the
-    file; synced_to: up to where that is on the disk for good; synced_next: the offset there;
+    file; synced_to: up to where that is on the disk, as far as the mode of the store wants it;
+    synced_next: the offset there; safe_to: up to where a sync is known to have covered it;
     last_us: when its last message came; last_count: messages in its last chunk; is_sealed: it takes
     no more; is_gone: its file is or will be removed; firsts, places, times: the index, of every
     chunk INDEX_STEP_BYTES behind another."""
@@ -43,6 +44,7 @@ class StreamSegment:
         "next",
         "places",
         "queue_id",
+        "safe_to",
         "seed",
         "synced_next",
         "synced_to",
@@ -61,6 +63,7 @@ class StreamSegment:
         self.seed: i64 = self.extend(0, identity)
         self.end: i64 = DATA_AT
         self.synced_to: i64 = 0
+        self.safe_to: i64 = 0
         self.synced_next: i64 = first
         self.last_us: i64 = 0
         self.last_count: i64 = 0
@@ -82,6 +85,20 @@ class StreamSegment:
         """Where to begin to look for `offset`."""
         at: i64 = bisect_right(self.firsts, int(offset)) - 1
         return self.places[at] if at >= 0 else DATA_AT
+
+    def place_near(self, offset: i64) -> i64:
+        """About where `offset` stands: between two entries of the index, in proportion."""
+        at: i64 = bisect_right(self.firsts, int(offset)) - 1
+        if at < 0:
+            return DATA_AT
+        first: i64 = self.firsts[at]
+        place: i64 = self.places[at]
+        is_last = at + 1 >= len(self.firsts)
+        next_first: i64 = self.next if is_last else self.firsts[at + 1]
+        next_place: i64 = self.end if is_last else self.places[at + 1]
+        if offset >= next_first:
+            return next_place
+        return place + (next_place - place) * (offset - first) // (next_first - first)
 
     def first_at(self, time_us: i64) -> i64:
         """An offset not behind the first message that came at `time_us` or later."""

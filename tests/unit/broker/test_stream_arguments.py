@@ -16,6 +16,7 @@ from penstock.broker.stream_arguments import (
     US_MAX,
     check_stream_consumer,
     duration_us,
+    filter_of,
     retention_of,
     start_of,
 )
@@ -40,6 +41,9 @@ PLACE = "for queue 's' in vhost '/'"
         ("x-stream-max-segment-size-bytes", 3_000_000_000, ""),
         ("x-stream-max-segment-size-bytes", -1, ": {value_negative,-1}"),
         ("x-stream-max-segment-size-bytes", "a", ': "expected integer, got longstr"'),
+        ("x-stream-filter-size-bytes", 255, ""),
+        ("x-stream-filter-size-bytes", 15, ": expected a number from 16 to 255"),
+        ("x-stream-filter-size-bytes", "a", ': "expected integer, got longstr"'),
         ("x-queue-leader-locator", "client-local", ""),
         ("x-unknown", 3, ""),
         ("x-expires", 1000, " of queue type rabbit_stream_queue"),
@@ -112,6 +116,24 @@ def test_where_a_consumer_begins(value: Value, kind: int, number: int) -> None:
     table: Table = {} if value is None else {"x-stream-offset": value}
     start = start_of("s", "/", table)
     assert (start.kind, start.value) == (kind, number)
+
+
+def test_what_a_consumer_wants() -> None:
+    assert filter_of("s", "/", {}) is None
+    assert filter_of("s", "/", {"x-stream-match-unfiltered": True}) is None
+    one = filter_of("s", "/", {"x-stream-filter": "a"})
+    assert one is not None and (one.values, one.wants_unfiltered) == ([b"a"], False)
+    table: Table = {"x-stream-filter": ["a", "ö"], "x-stream-match-unfiltered": True}
+    two = filter_of("s", "/", table)
+    assert two is not None and two.values == [b"a", "ö".encode()] and two.wants_unfiltered
+
+
+@pytest.mark.parametrize("value", [5, True, "", [], ["a", 5], ["a", None], {"a": "b"}])
+def test_what_no_consumer_can_want(value: Value) -> None:
+    with pytest.raises(ChannelFault, match="it takes a text, or a list of texts"):
+        filter_of("s", "/", {"x-stream-filter": value})
+    with pytest.raises(ChannelFault, match="it takes true or false"):
+        filter_of("s", "/", {"x-stream-match-unfiltered": "yes"})
 
 
 @pytest.mark.parametrize("value", ["1x", "foo", "", True, {"a": 1}, "1.5h"])

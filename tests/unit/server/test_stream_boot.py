@@ -72,6 +72,37 @@ def test_a_deleted_stream_leaves_nothing(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+async def asked(wire: Wire, verb: str, arguments: Table) -> Table:
+    wire.say(1, m.RequestAsk(verb, {"queue": "s", **arguments}))
+    return (await wire.expect(m.RequestAskOk)).answer
+
+
+def test_a_reader_group_is_there_again_where_it_was(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await published(tmp_path, b"a", b"b", b"c", b"d")
+        async with running(tmp_path, data_dir=str(tmp_path / "data")) as node:
+            wire = await Wire.connect(node)
+            await wire.open()
+            for name in ("stays", "moves", "goes"):
+                table: Table = {"group": name, "offset": 1, "max_lag_messages": 7}
+                await asked(wire, "stream.group.register", table)
+            await asked(wire, "stream.group.advance", {"group": "moves", "offset": 3})
+            await asked(wire, "stream.group.remove", {"group": "goes"})
+            await wire.close()
+        async with running(tmp_path, data_dir=str(tmp_path / "data")) as node:
+            groups = stream(node).groups
+            assert groups is not None
+            assert {name: int(one.position) for name, one in groups.groups.items()} == {
+                "stays": 1,
+                "moves": 3,
+            }
+            assert groups.groups["moves"].bound.messages == 7
+            assert groups.log.keep_from == 1
+        assert not book_of(node).errors
+
+    asyncio.run(scenario())
+
+
 def test_damage_is_told(tmp_path: Path) -> None:
     async def scenario() -> None:
         await published(tmp_path, b"a" * 1200, b"b" * 1200, b"c" * 1200)

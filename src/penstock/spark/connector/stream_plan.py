@@ -2,7 +2,8 @@
 
 A stream keeps its rows, so a range can be read as often as Spark likes and is the same each time.
 With a sink that ignores a batch it has committed (Delta by transaction, files by manifest), every
-row is in its result once. Nothing is acknowledged: what a stream keeps is its retention's business.
+row is in its result once. Nothing is acknowledged: what a stream keeps is its retention's business,
+unless the query has a group, which the stream keeps its rows for (`stream_group`).
 """
 
 import itertools
@@ -13,6 +14,8 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.spark.connector.options import SourceOptions
+from penstock.spark.connector.places import time_ms
+from penstock.spark.connector.stream_group import GroupMember
 from penstock.spark.connector.stream_read import check_loss
 from penstock.spark.connector.stream_tail import StreamEnds
 
@@ -35,50 +38,58 @@ class StreamPlanner:
         self._name = name
         self._ends: StreamEnds | None = None
         self._initial = -1
+        self._first = -1
         self._tail = -1
         self._target = -1
         self._is_known = False
+        self._group = GroupMember(options)
         self._seen_ns = 0
         self._lost_ns = 0
 
     def initial(self) -> int:
-        """Where a new query begins (startingOffsets)."""
+        """Where a new query begins (startingOffsets and its like)."""
         if self._initial < 0:
-            starting = self._options.starting or "latest"
-            if starting == "earliest":
-                self._initial = self._opened().first()
-            elif starting == "latest":
-                self._initial = self._opened().next_offset(TARGET_BUDGET_MS)
-            else:
-                self._initial = int(starting)
+            self._initial = self._number(self._options.starting or "latest")
         return self._initial
+
+    def first(self) -> int:
+        """The first row there is: a stream the query has not known before is read whole."""
+        if self._first < 0:
+            self._first = self._opened().first()
+        return self._first
 
     def prepare_available_now(self) -> None:
         """What is in the stream now is all that will be read."""
         self._target = self._tail = self._opened().next_offset(TARGET_BUDGET_MS)
 
     def whole(self) -> tuple[int, int]:
-        """The range of a batch read: startingOffsets (earliest) to endingOffsets (latest)."""
-        starting, ending = self._options.starting or "earliest", self._options.ending or "latest"
+        """The range of a batch read: from the first row there is to the last, or as options say.
+
+        Never a negative one: what ends before it begins is empty.
+        """
+        options = self._options
         ends = self._opened()
         first, stop = ends.first(), ends.next_offset(TARGET_BUDGET_MS)
-        start = {"earliest": first, "latest": stop}.get(starting)
-        if start is None:
-            start = int(starting)
+        start = first
+        if options.starting:
+            start = self._number(options.starting)
             if start < first:
-                check_loss(self._options, start, first)
-        if ending != "latest":
-            if int(ending) > stop:
-                raise OperatorError(
-                    f"option endingOffsets is {ending}, and stream {self._options.queue!r} ends at "
-                    f"{stop} (exclusive)"
-                )
-            stop = int(ending)
+                check_loss(options, start, first)
+        if options.ending.isdigit() and int(options.ending) > stop:
+            raise OperatorError(
+                f"option endingOffsets is {options.ending}, and stream {options.queue!r} ends at "
+                f"{stop} (exclusive)"
+            )
+        if options.ending:
+            stop = min(stop, self._number(options.ending))
         return max(start, first), stop
 
-    def latest(self, start: int, rows_max: int) -> int:
-        """Where the next batch ends; `start` when there is nothing to do, and while the broker is
-        away for less than reconnectTimeout. rows_max: 1..."""
+    def begin(self, start: int) -> None:
+        """Nothing: a stream is not acknowledged. A group is told by `available`, which minds
+        connections that break."""
+
+    def available(self, start: int) -> int:
+        """Rows from `start` on; 0 while the broker is away for less than reconnectTimeout."""
         try:
             self._look_twice(start)
             self._lost_ns = 0
@@ -86,23 +97,29 @@ class StreamPlanner:
             raise
         except ClientError as error:
             self._lose(error)
-            return start
-        available = (self._tail if self._target < 0 else self._target) - start
-        if available <= 0:
+            return 0
+        rows = max(0, (self._tail if self._target < 0 else self._target) - start)
+        if rows == 0:
             self._seen_ns = 0
-            return start
-        now_ns = time.monotonic_ns()
-        self._seen_ns = self._seen_ns or now_ns
-        options = self._options
-        waited_ms = (now_ns - self._seen_ns) / _NS_PER_MS
-        is_enough = available >= options.min_rows or waited_ms >= options.max_delay_ms
-        if not is_enough and self._target < 0:
-            return start
-        rows = min(available, rows_max)
+        else:
+            self._seen_ns = self._seen_ns or time.monotonic_ns()
+        return rows
+
+    def waited_ms(self) -> float:
+        """How long it has been known that there are rows."""
+        return (time.monotonic_ns() - self._seen_ns) / _NS_PER_MS if self._seen_ns else 0.0
+
+    def is_pressing(self) -> bool:
+        """Whether the query ends with what is there."""
+        return self._target >= 0
+
+    def plan(self, start: int, rows: int, bytes_max: int) -> int:
+        """The end of a batch of `rows` rows, of about `bytes_max` bytes at most."""
         ends = self._ends
-        if options.max_bytes > 0 and ends is not None and ends.bytes_per_row > 0:
-            rows = max(1, min(rows, int(options.max_bytes / ends.bytes_per_row)))
-        self._seen_ns = 0
+        if bytes_max > 0 and rows > 0 and ends is not None and ends.bytes_per_row > 0:
+            rows = max(1, min(rows, int(bytes_max / ends.bytes_per_row)))
+        if rows > 0:
+            self._seen_ns = 0
         return start + rows
 
     def tail(self) -> int | None:
@@ -126,6 +143,9 @@ class StreamPlanner:
 
     def _look(self, start: int) -> None:
         """Bring `_tail` up to date, as far as the next batch needs it."""
+        if not self._group.passed(self._opened(), start):
+            self.stop()
+            self._group.passed(self._opened(), start)
         if self._target >= 0:
             self._check_same(start, self._target)
             return
@@ -151,6 +171,17 @@ class StreamPlanner:
                 "the stream was made anew, or is another one. Start with a new checkpointLocation"
             )
         self._is_known = True
+
+    def _number(self, place: str) -> int:
+        """The offset of a place, see `places`."""
+        moment_ms = time_ms(place)
+        if moment_ms >= 0:
+            return self._opened().offset_at(moment_ms, TARGET_BUDGET_MS)
+        if place == "earliest":
+            return self._opened().first()
+        if place == "latest":
+            return self._opened().next_offset(TARGET_BUDGET_MS)
+        return int(place)
 
     def _opened(self) -> StreamEnds:
         if self._ends is None:

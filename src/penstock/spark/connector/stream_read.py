@@ -13,6 +13,7 @@ from typing import Any, Final
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.events import Cancelled, ChannelClosed
+from penstock.client.io_blocking import Connection
 from penstock.spark.connector.decode import Shape, record_batches, stream_offset
 from penstock.spark.connector.link import Link
 from penstock.spark.connector.options import SourceOptions
@@ -24,8 +25,14 @@ RETRY_MS: Final = 500
 _NS_PER_MS: Final = 1_000_000
 
 
-def read_range(options: SourceOptions, first: int, stop: int, shape: Shape) -> Iterator[Any]:
-    """Offsets first..stop-1 as Arrow batches.
+def read_range(
+    options: SourceOptions,
+    first: int,
+    stop: int,
+    shape: Shape,
+    connection: Connection | None = None,
+) -> Iterator[Any]:
+    """Offsets first..stop-1 as Arrow batches. connection: one that is open, to begin with.
 
     Raises: OperatorError for missing rows (failOnDataLoss), a queue that is no stream, and after
     readTimeout without a row; ClientError when the broker refuses.
@@ -34,7 +41,9 @@ def read_range(options: SourceOptions, first: int, stop: int, shape: Shape) -> I
     lost_ns = 0
     while expected < stop:
         try:
-            link = Link(options.endpoint, options.queue, PREFETCH, f"Spark task {first}..{stop}")
+            name = f"Spark task {first}..{stop}"
+            link = Link(options.endpoint, options.queue, PREFETCH, name, connection)
+            connection = None
         except ChannelClosedError:
             raise
         except ClientError:

@@ -1,128 +1,89 @@
 """The readers of streams for Spark, see `stream_plan`."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from penstock.base.errors import OperatorError
-from penstock.spark.connector import offsets
+from penstock.spark.connector.chunk_read import read_rows
 from penstock.spark.connector.decode import Shape
-from penstock.spark.connector.options import SourceOptions
+from penstock.spark.connector.options import SourceOptions, named, of_queue
+from penstock.spark.connector.reader import CONNECTION_NAME, AmqpStreamReader
+from penstock.spark.connector.share import share
 from penstock.spark.connector.stream_plan import StreamPlanner, split
-from penstock.spark.connector.stream_read import read_range
-
-ALL_ROWS = 2**62
 
 
 class StreamPartition(InputPartition):
-    """Offsets first..stop-1, which the task reads from the broker itself."""
+    """Offsets first..stop-1 of a stream, which the task reads from the broker itself."""
 
-    def __init__(self, first: int, stop: int) -> None:
-        super().__init__((first, stop))
+    def __init__(self, queue: str, first: int, stop: int) -> None:
+        super().__init__((queue, first, stop))
+        self.queue = queue
         self.first = first
         self.stop = stop
 
 
-class StreamStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A streaming query over a stream."""
+class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
+    """A streaming query over streams."""
 
-    def __init__(self, options: SourceOptions, shape: Shape) -> None:
-        self._options = options
-        self._shape = shape
-        self._planner: StreamPlanner | None = None
+    MODE = "stream"
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"_options": self._options, "_shape": self._shape, "_planner": None}
+    def planner_of(self, options: SourceOptions) -> StreamPlanner:
+        """One that finds the ends of that stream."""
+        return StreamPlanner(options, CONNECTION_NAME)
 
-    def initialOffset(self) -> dict[str, str | int]:
-        """startingOffsets as a number."""
-        return self._offset(self._opened().initial())
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """maxOffsetsPerTrigger; the other bounds are kept beside it."""
-        return ReadMaxRows(self._options.max_rows)
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, str | int]:
-        """Plan the next batch. Raises: OperatorError, ClientError."""
-        rows = rows_of(limit, ALL_ROWS)
-        return self._offset(self._opened().latest(self._number(start), rows))
-
-    def reportLatestOffset(self) -> dict[str, str | int] | None:
-        """The end of the stream, as far as known."""
-        tail = self._opened().tail()
-        return None if tail is None else self._offset(tail)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Read what is there now and end."""
-        self._opened().prepare_available_now()
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """minPartitions ranges of about equal length."""
-        first, stop = self._number(start), self._number(end)
-        return [StreamPartition(*part) for part in split(first, stop, self._options.partitions)]
+    def parts_of(
+        self, number: int, planner: StreamPlanner, start: int, end: int, count: int
+    ) -> Sequence[InputPartition]:
+        """Ranges of about equal length."""
+        queue = self._options.queues[number]
+        return [StreamPartition(queue, *part) for part in split(start, end, count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches; in a worker. Raises: OperatorError, ClientError."""
-        assert isinstance(partition, StreamPartition), "partitions come from partitions()"
-        return read_range(self._options, partition.first, partition.stop, self._shape)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: a stream is not acknowledged."""
-
-    def stop(self) -> None:
-        """Close the connection."""
-        if self._planner is not None:
-            self._planner.stop()
-
-    def _opened(self) -> StreamPlanner:
-        if self._planner is None:
-            self._planner = StreamPlanner(self._options, "Spark source")
-        return self._planner
-
-    def _offset(self, offset: int) -> dict[str, str | int]:
-        return offsets.written("stream", self._options.queue, offset)
-
-    def _number(self, offset: dict[str, Any]) -> int:
-        return offsets.read("stream", self._options.queue, offset)
+        return read_partition(self._options, self._shape, partition)
 
 
 class StreamBatchReader(DataSourceReader):
-    """`spark.read` of a stream: from startingOffsets to endingOffsets."""
+    """`spark.read` of streams: from startingOffsets to endingOffsets, or between times."""
 
     def __init__(self, options: SourceOptions, shape: Shape) -> None:
         self._options = options
         self._shape = shape
 
     def partitions(self) -> list[InputPartition]:
-        """minPartitions ranges of about equal length. Raises: OperatorError, ClientError."""
-        planner = StreamPlanner(self._options, "Spark source")
+        """About minPartitions ranges. Raises: OperatorError, ClientError."""
+        ranges = [self.range_of(number) for number in range(len(self._options.queues))]
+        rows = [max(0, stop - first) for first, stop in ranges]
+        filled = sum(count > 0 for count in rows)
+        counts = share(max(self._options.partitions, filled), rows)
+        parts: list[InputPartition] = [
+            StreamPartition(self._options.queues[number], *part)
+            for number, (first, stop) in enumerate(ranges)
+            for part in split(first, stop, counts[number])
+        ]
+        # Spark wants a partition even for no rows.
+        return parts or [StreamPartition(self._options.queue, 0, 0)]
+
+    def range_of(self, number: int) -> tuple[int, int]:
+        """What is read of the stream of that number. Raises: OperatorError, ClientError."""
+        planner = StreamPlanner(of_queue(self._options, number), CONNECTION_NAME)
         try:
-            first, stop = planner.whole()
+            return planner.whole()
         finally:
             planner.stop()
-        parts = split(first, stop, self._options.partitions) or [(first, first)]
-        return [StreamPartition(*part) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches; in a worker. Raises: OperatorError, ClientError."""
-        assert isinstance(partition, StreamPartition), "partitions come from partitions()"
-        return read_range(self._options, partition.first, partition.stop, self._shape)
+        return read_partition(self._options, self._shape, partition)
 
 
-def rows_of(limit: ReadLimit, all_rows: int) -> int:
-    """Rows the engine wants at most; `all_rows` where it wants all there are (trigger once).
-
-    Raises: OperatorError for a limit this source never offered.
-    """
-    if isinstance(limit, ReadMaxRows):
-        return limit.max_rows
-    if isinstance(limit, ReadAllAvailable):
-        return all_rows
-    raise OperatorError(f"read limit {type(limit).__name__} is not supported by the source amqp")
+def read_partition(
+    options: SourceOptions, shape: Shape, partition: InputPartition
+) -> Iterator[Any]:
+    """Arrow batches of one range. Raises: OperatorError, ClientError."""
+    assert isinstance(partition, StreamPartition), "partitions come from partitions()"
+    options = named(options, partition.queue)
+    shape = replace(shape, queue=options.queue)
+    return read_rows(options, partition.first, partition.stop, shape)

@@ -1,9 +1,9 @@
-"""Where a stream begins and ends, found out over plain AMQP. IO.
+"""Where a stream begins and ends: asked where the broker answers, else found out over AMQP. IO.
 
-Brokers do not tell: the length in queue.declare-ok lags by seconds. So the last chunk is read
-(`x-stream-offset` = last), for a short time, because a busy stream never goes quiet; what is missed
-comes with the next batch. While nothing comes, one consumer with a prefetch of 1 stands at the
-known end, and costs nothing until the next row wakes it.
+Penstock says it (`stream.offsets`). Others do not: the length in queue.declare-ok lags by seconds.
+So the last chunk is read (`x-stream-offset` = last), for a short time, because a busy stream never
+goes quiet; what is missed comes with the next batch. While nothing comes, one consumer with a
+prefetch of 1 stands at the known end, and costs nothing until the next row wakes it.
 """
 
 import time
@@ -13,7 +13,9 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError
 from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, Replied
 from penstock.protocol import methods as m
-from penstock.protocol.values import Value
+from penstock.protocol.constants import PRECONDITION_FAILED
+from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.values import Table, Value
 from penstock.spark.connector.decode import stream_offset
 from penstock.spark.connector.link import Link
 from penstock.spark.connector.options import SourceOptions
@@ -25,6 +27,7 @@ FIRST_ROW_MS: Final = 300
 """How long the first row of the last chunk may take before the stream counts as empty."""
 QUIET_MS: Final = 10
 ATTACH_MS: Final = 100
+CAN_ASK: Final = "penstock.requests"
 REPLY_MS: Final = 30_000
 _NS_PER_MS: Final = 1_000_000
 
@@ -32,7 +35,8 @@ _NS_PER_MS: Final = 1_000_000
 class StreamEnds:
     """One connection to a stream that answers where it begins and ends.
 
-    bytes_per_row: mean size of the rows last seen, 0.0 before. Owner: one thread.
+    bytes_per_row: mean size of the rows last seen, 0.0 before; can_ask: the broker answers
+    requests. Owner: one thread.
     Raises, from every verb: OperatorError, ClientError.
     """
 
@@ -40,23 +44,40 @@ class StreamEnds:
         self.bytes_per_row = 0.0
         self._options = options
         self._link = Link(options.endpoint, options.queue, 1, name)
+        self.can_ask = CAN_ASK in self._link.session.server_capabilities()
         self._is_consuming = False
         self._watched = -1
         self._consumers = 0
 
     def first(self) -> int:
         """The first offset there is; 0 for an empty stream."""
+        if self.can_ask:
+            return self._asked()[0]
         seen = self._read("first", 1, FIRST_ROW_MS)
         return seen[0] if seen else 0
 
     def next_offset(self, budget_ms: int) -> int:
         """The offset behind the last row, or a little before it when the stream is busy for all of
         `budget_ms`; 0 for an empty stream."""
+        if self.can_ask:
+            return self._asked()[1]
         seen = self._read("last", PROBE_PREFETCH, budget_ms)
         return seen[1] + 1 if seen else 0
 
+    def offset_at(self, moment_ms: int, budget_ms: int) -> int:
+        """The first offset that came at `moment_ms` (since 1970) or later; the end if none did.
+
+        AMQP has whole seconds. Brokers that look at chunks only answer with the first row of one,
+        which may be a little too early.
+        """
+        seen = self._read(Timestamp(moment_ms // 1000), 1, FIRST_ROW_MS)
+        return self.next_offset(budget_ms) if seen is None else seen[0]
+
     def has(self, offset: int) -> bool:
         """Whether the row at `offset` is there."""
+        if self.can_ask:
+            first, stop = self._asked()
+            return first <= offset < stop
         seen = self._read(offset, 1, FIRST_ROW_MS)
         return seen is not None and seen[0] == offset
 
@@ -64,10 +85,13 @@ class StreamEnds:
         """Whether there are rows from `offset` on; costs nothing while there are none."""
         end_ns = time.monotonic_ns()
         if self._watched != offset:
+            if self.can_ask and self._asked()[1] > offset:
+                return True
             self._attach(offset, 1)
             self._watched = offset
-            # Rows that are there already come now; later calls only look whether one has come.
-            end_ns += ATTACH_MS * _NS_PER_MS
+            if not self.can_ask:
+                # Rows that are there already come now; later calls only look whether one has come.
+                end_ns += ATTACH_MS * _NS_PER_MS
         while True:
             left_ms = max(0.0, (end_ns - time.monotonic_ns()) / _NS_PER_MS)
             scanned, events = self._link.exchange(left_ms)
@@ -81,6 +105,28 @@ class StreamEnds:
     def close(self) -> None:
         """End the connection. Idempotent."""
         self._link.close()
+
+    def request(self, verb: str, arguments: Table) -> Table:
+        """What AMQP has no method for; only where `can_ask`."""
+        try:
+            reply = self._ask(m.RequestAsk(verb, arguments))
+        except ChannelClosedError as error:
+            if error.code == PRECONDITION_FAILED and error.text.endswith("is no stream"):
+                raise self._no_stream() from error
+            raise
+        assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
+        return reply.answer
+
+    def _asked(self) -> tuple[int, int]:
+        """The first offset and the one behind the last row."""
+        answer = self.request("stream.offsets", {"queue": self._options.queue})
+        first, stop, size = answer["first"], answer["next"], answer["bytes"]
+        assert isinstance(first, int) and isinstance(stop, int) and isinstance(size, int), (
+            "the broker answers as it says"
+        )
+        if stop > first:
+            self.bytes_per_row = size / (stop - first)
+        return first, stop
 
     def _read(self, where: Value, prefetch: int, budget_ms: int) -> tuple[int, int] | None:
         """Offsets of the first and last row that came, attached at `where`; None for none."""
@@ -127,7 +173,7 @@ class StreamEnds:
             self._watched = -1
             self._ask(m.BasicCancel(f"{CONSUMER_TAG}-{self._consumers}"))
 
-    def _ask(self, request: m.Method) -> None:
+    def _ask(self, request: m.Method) -> m.Method:
         """Say `request` and wait for its reply; deliveries meanwhile are dropped."""
         self._link.ask(request)
         end_ns = time.monotonic_ns() + REPLY_MS * _NS_PER_MS
@@ -136,7 +182,7 @@ class StreamEnds:
             self._check(events)
             for event in events:
                 if isinstance(event, Replied) and event.request is request:
-                    return
+                    return event.reply
             if time.monotonic_ns() > end_ns:
                 raise OperatorError(
                     f"stream {self._options.queue!r}: no answer to {request.NAME} for "
@@ -154,8 +200,11 @@ class StreamEnds:
         at = scanned.ends[index - 1] if index else 0
         offset = stream_offset(scanned.raw, at, -1)
         if offset < 0:
-            raise OperatorError(
-                f"queue {self._options.queue!r} is no stream: its messages carry no "
-                "x-stream-offset. Read it with option mode=queue"
-            )
+            raise self._no_stream()
         return offset
+
+    def _no_stream(self) -> OperatorError:
+        return OperatorError(
+            f"queue {self._options.queue!r} is no stream: its messages carry no x-stream-offset. "
+            "Read it with option mode=queue"
+        )
