@@ -52,7 +52,7 @@ def options(url: str, queue: str, **more: str) -> dict[str, str]:
 
 def break_connection(engine: Engine) -> None:
     """Cut the planner's connection, as a network would."""
-    feed = engine.reader._planner._feed
+    feed = engine.reader._planners[0]._feed
     with feed.lock:
         number = feed._link.fileno()
         # Below 0 it was cut a moment ago, and is not open again yet.
@@ -313,7 +313,7 @@ def test_a_connection_that_ended_between_triggers_costs_no_batch(
         engine = Engine(tmp_path, given)
         engine.drain()
         publish(channel, stream, 5, 5)
-        cut(engine.reader._planner._ends._link.fileno())
+        cut(engine.reader._planners[0]._ends._link.fileno())
         assert engine.step()
         engine.stop()
         assert sunk(tmp_path) == [str(number) for number in range(10)]

@@ -128,6 +128,16 @@ def test_a_stream_is_read_in_batch_and_streaming(
     assert rows.selectExpr("count(DISTINCT body)", "min(offset)", "max(offset)").first() == (
         500, 0, 499,
     )  # fmt: skip
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        some = session.read.format("amqp").options(**options, filterPushdown="true").load()
+        few = some.where("offset >= 10 AND offset < 14 AND queue IS NOT NULL AND body <> '12'")
+        assert sorted(row[0] for row in few.select("offset").collect()) == [10, 11, 13]
+        # The narrowed range is all that Spark was given: nothing is left of it to be looked at.
+        plan = few._jdf.queryExecution().executedPlan().toString()
+        assert "body" in plan and "offset" not in plan.partition("Filter (")[2].partition("\n")[0]
+    finally:
+        session.conf.unset("spark.sql.python.filterPushdown.enabled")
     query = (
         session.readStream.format("amqp")
         .options(**options, startingOffsets="earliest", maxOffsetsPerTrigger="200")

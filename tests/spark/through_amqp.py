@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from penstock.client.channel_blocking import Channel
@@ -13,7 +13,9 @@ NAMES = iter(range(10**9))
 
 
 @contextmanager
-def queue_at(url: str, arguments: dict[str, str] | None = None) -> Iterator[tuple[Channel, str]]:
+def queue_at(
+    url: str, arguments: Mapping[str, str | int] | None = None
+) -> Iterator[tuple[Channel, str]]:
     """A confirming channel and a new durable queue, deleted afterwards."""
     with connect(url) as connection:
         channel = connection.channel()

@@ -1,5 +1,6 @@
-"""Makes `format("amqp")` known to a Spark session."""
+"""Makes `format("amqp")` and `format("deltatable")` known to a Spark session."""
 
+import importlib.util
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -7,7 +8,8 @@ if TYPE_CHECKING:
 
 
 def register(spark: "SparkSession") -> None:
-    """Register the data source `amqp`; once a session.
+    """Register the data source `amqp`, and the sink `deltatable` where `deltalake` is installed;
+    once a session.
 
     Raises: ImportError without the packages of `pip install penstock[spark]`.
     """
@@ -15,3 +17,7 @@ def register(spark: "SparkSession") -> None:
     from penstock.spark.connector.source import AmqpDataSource
 
     spark.dataSource.register(AmqpDataSource)
+    if importlib.util.find_spec("deltalake") is not None:
+        from penstock.spark.delta_sink import DeltaTableSink
+
+        spark.dataSource.register(DeltaTableSink)

@@ -34,7 +34,7 @@ _BEFORE_HEADERS: Final = CONTENT_TYPE | CONTENT_ENCODING | HEADERS | 1
 _FRAME: Final = struct.Struct(">BHI")
 _HEADER: Final = struct.Struct(">BHIHHQH")
 _I64: Final = struct.Struct(">q")
-_SECONDS_MAX: Final = 253_402_300_799
+SECONDS_MAX: Final = 253_402_300_799
 """The end of the year 9999, which is where Spark's timestamps can still be shown."""
 _ADDRESSES_KEPT: Final = 4096
 ROWS_PER_ARROW_BATCH: Final = 10_000
@@ -58,10 +58,10 @@ _ARROW_TYPES: Final[dict[str, Any]] = {
     "INT": pa.int32(),
     "TIMESTAMP": pa.timestamp("us", tz="UTC"),
 }
-_PROPERTIES_TYPE: Final[Any] = pa.struct(
+PROPERTIES_TYPE: Final[Any] = pa.struct(
     [pa.field(name, _ARROW_TYPES[kind]) for name, kind in PROPERTY_FIELDS]
 )
-_HEADERS_TYPE: Final[Any] = pa.map_(pa.string(), pa.string())
+HEADERS_TYPE: Final[Any] = pa.map_(pa.string(), pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class Shape:
     body_column: str = "body"
     has_properties: bool = False
     has_headers: bool = False
+    has_flow: bool = False
 
     def ddl(self) -> str:
         """The schema as Spark reads it."""
@@ -89,6 +90,8 @@ class Shape:
             columns.append(f"properties STRUCT<{inner}>")
         if self.has_headers:
             columns.append("headers MAP<STRING, STRING>")
+        if self.has_flow:
+            columns.append("enqueue_ts TIMESTAMP")
         return ", ".join(columns)
 
     def arrow(self) -> Any:
@@ -103,9 +106,11 @@ class Shape:
             pa.field("redelivered", pa.bool_()),
         ]
         if self.has_properties:
-            columns.append(pa.field("properties", _PROPERTIES_TYPE))
+            columns.append(pa.field("properties", PROPERTIES_TYPE))
         if self.has_headers:
-            columns.append(pa.field("headers", _HEADERS_TYPE))
+            columns.append(pa.field("headers", HEADERS_TYPE))
+        if self.has_flow:
+            columns.append(pa.field("enqueue_ts", _ARROW_TYPES["TIMESTAMP"]))
         return pa.schema(columns)
 
 
@@ -140,9 +145,12 @@ class Columns:
             pa.array(self.redelivered, pa.bool_()),
         ]
         if shape.has_properties:
-            arrays.append(pa.array(self.properties, _PROPERTIES_TYPE))
+            arrays.append(pa.array(self.properties, PROPERTIES_TYPE))
         if shape.has_headers:
-            arrays.append(pa.array(self.headers, _HEADERS_TYPE))
+            arrays.append(pa.array(self.headers, HEADERS_TYPE))
+        if shape.has_flow:
+            # A delivery does not say when the broker took it.
+            arrays.append(pa.nulls(count, _ARROW_TYPES["TIMESTAMP"]))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -185,7 +193,7 @@ def decode_rows(raw: bytes, at: int, first: int, shape: Shape, columns: Columns)
         keys.append(address[1])
         _, _, size, _, _, left, flags = header(raw, head)
         body = head + size + 8
-        timestamps.append(_timestamp(raw, head + 19, body - 1) if flags & TIMESTAMP else None)
+        timestamps.append(timestamp_us(raw, head + 19, body - 1) if flags & TIMESTAMP else None)
         if has_details:
             _add_details(raw, head + 19, body - 1, shape, columns)
         if left == 0:
@@ -246,21 +254,23 @@ def _join_body(raw: bytes, at: int, left: int, bodies: list[bytes]) -> int:
     return at
 
 
-def _timestamp(raw: bytes, flags_at: int, end: int) -> int | None:
-    """Microseconds since 1970; None for what is malformed or behind the year 9999."""
+def timestamp_us(raw: bytes, flags_at: int, end: int) -> int | None:
+    """The property `timestamp` in microseconds since 1970; None where there is none, for what is
+    malformed, and behind the year 9999."""
     try:
         span = property_span(raw, flags_at, TIMESTAMP, end)
     except ConnectionFault:
         return None
-    assert span is not None, "cannot happen because its flag is set"
+    if span is None:
+        return None
     seconds = int.from_bytes(raw[span[0] : span[1]], "big")
-    return seconds * 1_000_000 if seconds <= _SECONDS_MAX else None
+    return seconds * 1_000_000 if seconds <= SECONDS_MAX else None
 
 
 def _add_details(raw: bytes, flags_at: int, end: int, shape: Shape, columns: Columns) -> None:
     if shape.has_properties:
         try:
-            columns.properties.append(_property_row(decode_properties(raw, flags_at, end)))
+            columns.properties.append(property_row(decode_properties(raw, flags_at, end)))
         except ConnectionFault:
             columns.properties.append(None)
     if shape.has_headers:
@@ -274,12 +284,13 @@ def _add_details(raw: bytes, flags_at: int, end: int, shape: Shape, columns: Col
         columns.headers.append(None if table is None else header_items(table))
 
 
-def _property_row(properties: Properties) -> dict[str, object]:
+def property_row(properties: Properties) -> dict[str, object]:
+    """The column `properties` of one row."""
     row: dict[str, object] = {
         field.name: getattr(properties, field.name) for field in fields(properties)
     }
     seconds = properties.timestamp
-    is_shown = seconds is not None and seconds <= _SECONDS_MAX
+    is_shown = seconds is not None and seconds <= SECONDS_MAX
     row["timestamp"] = seconds * 1_000_000 if seconds is not None and is_shown else None
     return {name: row[name] for name, _ in PROPERTY_FIELDS}
 

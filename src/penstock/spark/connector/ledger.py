@@ -18,8 +18,6 @@ Not handled: sharing between threads; the owner locks.
 from collections import deque
 from dataclasses import dataclass
 
-from penstock.spark.connector.options import SourceOptions
-
 
 class Block:
     """Deliveries that came in together: positions first..first+len(ends)-1 (see `scan`)."""
@@ -167,21 +165,9 @@ def _overlap(block: Block, start: int, stop: int) -> int:
     return min(last, stop) - max(block.first, start) + 1
 
 
-def admit(
-    ledger: Ledger, options: SourceOptions, rows_max: int, waited_ms: float, has_to_go: bool
-) -> int:
-    """Rows of the next batch, 0 for no batch now.
-
-    rows_max: the engine's own limit; waited_ms: how long the oldest waiting row has waited;
-    has_to_go: no more rows can come until these have gone, so minOffsetsPerTrigger does not count.
-    """
-    waiting = ledger.waiting()
-    if waiting == 0 or rows_max <= 0:
-        return 0
-    is_enough = waiting >= options.min_rows or waited_ms >= options.max_delay_ms
-    if not is_enough and not has_to_go:
-        return 0
-    rows = min(waiting, rows_max)
-    if options.max_bytes > 0:
-        rows = min(rows, ledger.rows_in(options.max_bytes))
+def fit(ledger: Ledger, rows: int, bytes_max: int) -> int:
+    """How many of the waiting messages go into a batch of `rows` and `bytes_max` (0: no bound)."""
+    rows = max(0, min(rows, ledger.waiting()))
+    if bytes_max > 0 and rows > 0:
+        rows = min(rows, ledger.rows_in(bytes_max))
     return rows

@@ -129,13 +129,20 @@ class Wire:
 class Link(Wire):
     """A channel that consumes one queue.
 
-    Raises from `__init__`: OperatorError; ConnectError; ChannelClosedError, as when there is no
-    such queue.
+    connection: one that is open already, and belongs to this object from now on. Raises from
+    `__init__`: OperatorError; ConnectError; ChannelClosedError, as when there is no such queue.
     """
 
-    def __init__(self, endpoint: Endpoint, queue: str, prefetch: int, name: str) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        queue: str,
+        prefetch: int,
+        name: str,
+        connection: Connection | None = None,
+    ) -> None:
         self.queue = queue
-        connection = open_connection(endpoint, name)
+        connection = connection or open_connection(endpoint, name)
         try:
             channel = connection.channel()
             self.ready_at_opening = channel.declare_queue(queue, passive=True).message_count

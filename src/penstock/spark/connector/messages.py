@@ -19,9 +19,11 @@ from penstock.client.publish_template import PublishTemplate
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table
 from penstock.spark.connector.decode import PROPERTY_FIELDS
+from penstock.spark.connector.delivery import DEDUP
 from penstock.spark.connector.options import SinkOptions
 
 PERSISTENT: Final = 2
+DEDUPLICATION_HEADER: Final = "x-deduplication-header"
 _BODY_NAMES: Final = ("body", "value")
 _PROPERTIES: Final = dict(PROPERTY_FIELDS)
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
@@ -42,11 +44,13 @@ class RowPlan:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which task of which batch rows come from; empty where Spark does not say."""
+    """Which task of which batch rows come from; empty where Spark does not say. attempt: counts the
+    task's repetitions."""
 
     query_id: str
     batch_id: str
     partition: int
+    attempt: int = 0
 
 
 def plan_rows(columns: Mapping[str, str], options: SinkOptions) -> RowPlan:
@@ -111,6 +115,7 @@ class MessageMaker:
         self._channel = channel
         self._frame_bytes_max = frame_bytes_max
         self._origin = origin if options.has_batch_headers else None
+        self._key = dedup_key(options, origin)
         self._last: object = None
         self._template: PublishTemplate | None = None
         self.rows = 0
@@ -139,7 +144,8 @@ class MessageMaker:
                 )
             values = {**(structs[row] or {}), **{name: column[row] for name, column in singles}}
             key = (exchanges[row], keys[row], headers[row], values)
-            if self._template is None or self._origin is not None or key != self._last:
+            is_single = self._origin is not None or self._key != ""
+            if self._template is None or is_single or key != self._last:
                 self._template = self._templated(*key)
                 self._last = key
             data = body if isinstance(body, bytes) else body.encode()
@@ -157,6 +163,8 @@ class MessageMaker:
         table: Table | None = None if headers is None else dict(headers)
         if self._origin is not None:
             table = {**(table or {}), **_provenance(self._origin, self.rows)}
+        if self._key:
+            table = {**(table or {}), DEDUPLICATION_HEADER: f"{self._key}/{self.rows}"}
         found = {name: value for name, value in values.items() if value is not None}
         unknown = [name for name in found if name not in _PROPERTIES]
         if unknown:
@@ -177,6 +185,20 @@ class MessageMaker:
             raise OperatorError(
                 f"row {self.rows} of the partition cannot be a message: {error}"
             ) from error
+
+
+def dedup_key(options: SinkOptions, origin: Origin) -> str:
+    """What the deduplication keys of a task's rows begin with, "" without delivery=dedup.
+
+    Raises: OperatorError when nothing says which batch it is."""
+    delivery = options.delivery
+    if delivery.kind != DEDUP:
+        return ""
+    if not origin.batch_id:
+        raise OperatorError(
+            "delivery=dedup is for writeStream: nothing tells batches of df.write apart"
+        )
+    return f"{delivery.app_id or origin.query_id}/{origin.batch_id}/{origin.partition}"
 
 
 def _provenance(origin: Origin, row: int) -> Table:

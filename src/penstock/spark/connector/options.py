@@ -15,14 +15,21 @@ from penstock.base.limits import (
     CONNECTOR_BUFFERED_BYTES,
     CONNECTOR_IN_FLIGHT,
     CONNECTOR_PREFETCH,
+    LEASE_MESSAGES,
+    LEASE_TIMEOUT_MS,
 )
 from penstock.client.url import BrokerUrl, parse_url
+from penstock.spark.connector.delivery import DELIVERY_OPTIONS, Delivery, parse_delivery
 from penstock.spark.connector.option_values import TRIGGER_DELAY_MS_MAX, Option, Values
+from penstock.spark.connector.places import parse_places
+from penstock.spark.connector.queue_names import parse_queues
 
 QUEUE_ROWS_DEFAULT: Final = CONNECTOR_PREFETCH.default // 2
 STREAM_ROWS_DEFAULT: Final = 100_000
 """Rows of a batch at most. Of a queue they pass through the driver; of a stream tasks read them."""
 PARTITIONS_MAX: Final = 1024
+LAG_MAX: Final = 2**60
+GROUP_BYTES_MAX: Final = 200
 
 _CONNECTION: Final = (
     Option("url", "amqp:// or amqps://user:password@host:port/vhost", "amqp://localhost"),
@@ -37,8 +44,19 @@ _CONNECTION: Final = (
 )
 SOURCE_OPTIONS: Final = (
     *_CONNECTION,
-    Option("queue", "the queue or stream to read; has to be given"),
-    Option("mode", "queue (an ordinary queue) or stream (x-queue-type=stream)", "queue"),
+    Option("queue", "the queue or stream to read; this or queues has to be given"),
+    Option("queues", "several of them, separated by commas; all of one mode"),
+    Option("queuePattern", "instead: a regular expression for whole names; those there are when "
+           "the query starts. Penstock only"),
+    Option("mode", "queue (an ordinary queue, at least once), lease (the same of Penstock, exactly "
+           "once), auto (one of these, by the broker) or stream (x-queue-type=stream)", "queue"),
+    Option("group", "mode=lease, and streams that are to wait for the query: a name for it, which "
+           "has to stay the same, and no other query may use"),
+    Option("maxLagMessages", "streams, with group: publishers are held while the query is further "
+           "behind"),
+    Option("maxLagBytes", "streams, with group: the same in bytes"),
+    Option("leaseTimeout", "mode=lease: how long the broker keeps messages for a query that gives "
+           "no sign of life", "15m"),
     Option(
         "maxOffsetsPerTrigger", "rows of a batch at most", "10000; streams 100000",
         ("maxRecordsPerTrigger",),
@@ -46,16 +64,29 @@ SOURCE_OPTIONS: Final = (
     Option("minOffsetsPerTrigger", "rows that are worth a batch, unless maxTriggerDelay passes"),
     Option("maxTriggerDelay", "how long a row waits for minOffsetsPerTrigger", "15m"),
     Option("maxBytesPerTrigger", "bytes of a batch at most, but always one row"),
+    Option("targetBatchDuration", "how long a batch is to take; its size is found between "
+           "minOffsetsPerTrigger and maxOffsetsPerTrigger"),
     Option("minPartitions", "tasks a batch is divided into", "1"),
     Option("prefetch", "unacknowledged messages at most", "twice maxOffsetsPerTrigger"),
     Option("maxBufferedBytes", "bytes the driver keeps before it stops consuming", "64m"),
     Option("includeProperties", "add the column properties", "false"),
     Option("includeHeaders", "add the column headers", "false"),
+    Option("includeFlow", "streams: add the column enqueue_ts, when the broker took the row; null "
+           "where chunks are not read (readMode)", "false"),
     Option("bodyColumn", "name of the column body, such as value", "body"),
-    Option("startingOffsets", "streams: earliest, latest or a number; new queries only", "latest; "
-           "batch reads: earliest"),
-    Option("endingOffsets", "batch reads of streams: latest or a number (exclusive)", "latest"),
+    Option("startingOffsets", "streams: earliest, latest or a number, or JSON by queue; new "
+           "queries only", "latest; batch reads: earliest"),
+    Option("startingTimestamp", "streams: instead, with the first row that came at that time"),
+    Option("startingOffsetsByTimestamp", "streams: the same as JSON by queue"),
+    Option("endingOffsets", "batch reads of streams: latest or a number (exclusive), or JSON by "
+           "queue", "latest"),
+    Option("endingTimestamp", "batch reads: instead, before the first row that came at that time"),
+    Option("endingOffsetsByTimestamp", "batch reads: the same as JSON by queue"),
+    Option("filterPushdown", "batch reads: leave rows out early that a filter on offset, queue or "
+           "timestamp leaves out; needs spark.sql.python.filterPushdown.enabled=true", "false"),
     Option("failOnDataLoss", "streams: fail when retention has taken rows not yet read", "true"),
+    Option("readMode", "streams: chunk (whole chunks, of a Penstock broker), amqp (message by "
+           "message) or auto, which is the first that the broker can", "auto"),
     Option("readTimeout", "streams: how long a task waits for the next row of its range", "30s"),
 )  # fmt: skip
 SINK_OPTIONS: Final = (
@@ -64,6 +95,7 @@ SINK_OPTIONS: Final = (
     Option("routingKey", "key of rows without a column routing_key"),
     Option("persistent", "delivery mode 2 for rows without a column delivery_mode", "true"),
     Option("mandatory", "fail a row that reaches no queue", "true"),
+    *DELIVERY_OPTIONS,
     Option("maxInFlight", "unconfirmed publishes of a task at most", "1000"),
     Option("confirmTimeout", "how long a task waits for the next confirm; while the broker "
            "blocks the connection it does not run", "5m"),
@@ -95,8 +127,10 @@ class Endpoint:
 class SourceOptions:
     """What to read and how much of it at once. Rows are messages; 0 means no bound of that kind.
 
-    max_rows: 1..; min_rows: 0..max_rows; max_bytes: 0..; prefetch: max_rows..65535 (queues).
-    starting, ending: "earliest", "latest" or a number as text, "" where nothing was said.
+    max_rows: 1..; min_rows: 0..max_rows; max_bytes: 0..; prefetch: max_rows..65535 (queues);
+    target_ms: 0.., how long a batch is to take. queues: in order, 1 or more; queue: the first;
+    pattern: what they were found by, "" for none.
+    starts, ends: a place (see `places`) for each of `queues`; starting, ending: that of `queue`.
     """
 
     endpoint: Endpoint
@@ -112,11 +146,23 @@ class SourceOptions:
     buffered_bytes: int
     has_properties: bool
     has_headers: bool
+    has_flow: bool
     body_column: str
     starting: str
     ending: str
+    queues: tuple[str, ...]
+    pattern: str
+    starts: tuple[str, ...]
+    ends: tuple[str, ...]
+    target_ms: int
+    wants_pushdown: bool
     fails_on_data_loss: bool
     read_timeout_ms: int
+    read_mode: str
+    group: str = ""
+    max_lag_rows: int = 0
+    max_lag_bytes: int = 0
+    lease_timeout_ms: int = LEASE_TIMEOUT_MS.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,31 +179,40 @@ class SinkOptions:
     can_wait_blocked: bool
     has_batch_headers: bool
     can_ignore_columns: bool
+    delivery: Delivery
 
 
-def parse_source(given: Mapping[str, str]) -> SourceOptions:
-    """Options of `spark.read` and `spark.readStream`.
+def parse_source(given: Mapping[str, str], found: tuple[str, ...] = ()) -> SourceOptions:
+    """Options of `spark.read` and `spark.readStream`. found: the names that queuePattern matches;
+    without them it stands for a queue itself, and places are not looked at.
 
     Raises: OperatorError naming the option, its value, and what it takes.
     """
     values = Values(given, SOURCE_OPTIONS, "reading from AMQP")
-    queue = values.text("queue")
-    if not queue:
-        raise OperatorError("option queue is missing: the name of the queue or stream to read")
-    if len(queue.encode()) > 255:
-        raise OperatorError("option queue is longer than the 255 bytes a name may have")
-    mode = values.choice("mode", ("queue", "stream"), "queue")
+    pattern = values.text("queuePattern")
+    queues = parse_queues(values, found)
+    mode = values.choice("mode", ("queue", "lease", "auto", "stream"), "queue")
     _check_fits_mode(values, mode)
-    highest, usual = (
-        (CONNECTOR_PREFETCH.highest, QUEUE_ROWS_DEFAULT)
-        if mode == "queue"
-        else (2**40, STREAM_ROWS_DEFAULT)
-    )
+    highest, usual = {
+        "queue": (CONNECTOR_PREFETCH.highest, QUEUE_ROWS_DEFAULT),
+        "lease": (LEASE_MESSAGES.default, QUEUE_ROWS_DEFAULT),
+        "auto": (CONNECTOR_PREFETCH.highest, QUEUE_ROWS_DEFAULT),
+        "stream": (2**40, STREAM_ROWS_DEFAULT),
+    }[mode]
     max_rows = values.number("maxOffsetsPerTrigger", 1, highest, usual)
+    if max_rows < len(queues):
+        raise OperatorError(
+            f"option maxOffsetsPerTrigger is {max_rows}, less than the {len(queues)} queues, of "
+            "which each needs a row at least"
+        )
     min_rows = values.number("minOffsetsPerTrigger", 1, max_rows, 0)
+    starts = ends = ("",) * len(queues)
+    if found or not pattern:
+        starts = parse_places(values, "starting", ("earliest", "latest"), queues)
+        ends = parse_places(values, "ending", ("latest",), queues)
     return SourceOptions(
         endpoint=_endpoint(values),
-        queue=queue,
+        queue=queues[0],
         mode=mode,
         is_mode_given=values.has("mode"),
         max_rows=max_rows,
@@ -171,11 +226,44 @@ def parse_source(given: Mapping[str, str]) -> SourceOptions:
         ),
         has_properties=values.flag("includeProperties", False),
         has_headers=values.flag("includeHeaders", False),
+        has_flow=values.flag("includeFlow", False),
         body_column=values.text("bodyColumn", "body"),
-        starting=_offset_option(values, "startingOffsets", ("earliest", "latest")),
-        ending=_offset_option(values, "endingOffsets", ("latest",)),
+        starting=starts[0],
+        ending=ends[0],
+        queues=queues,
+        pattern=pattern,
+        starts=starts,
+        ends=ends,
+        target_ms=values.time_ms("targetBatchDuration", 1, TRIGGER_DELAY_MS_MAX, 0),
+        wants_pushdown=values.flag("filterPushdown", False),
         fails_on_data_loss=values.flag("failOnDataLoss", True),
         read_timeout_ms=values.time_ms("readTimeout", 100, 3_600_000, 30_000),
+        read_mode=values.choice("readMode", ("auto", "chunk", "amqp"), "auto"),
+        group=_group(values, mode),
+        max_lag_rows=values.number("maxLagMessages", 1, LAG_MAX, 0),
+        max_lag_bytes=values.size_bytes("maxLagBytes", 1, 0),
+        lease_timeout_ms=values.time_ms(
+            "leaseTimeout",
+            LEASE_TIMEOUT_MS.lowest,
+            LEASE_TIMEOUT_MS.highest,
+            LEASE_TIMEOUT_MS.default,
+        ),
+    )
+
+
+def named(options: SourceOptions, queue: str) -> SourceOptions:
+    """The options of a task that reads `queue`, which they may not name: patterns are matched in
+    each process anew."""
+    return replace(options, queue=queue)
+
+
+def of_queue(options: SourceOptions, number: int) -> SourceOptions:
+    """The options as they are for the queue of that number alone."""
+    return replace(
+        options,
+        queue=options.queues[number],
+        starting=options.starts[number],
+        ending=options.ends[number],
     )
 
 
@@ -198,21 +286,48 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         can_wait_blocked=values.choice("onBlocked", ("wait", "fail"), "wait") == "wait",
         has_batch_headers=values.flag("batchHeaders", False),
         can_ignore_columns=values.flag("ignoreUnknownColumns", False),
+        delivery=parse_delivery(values),
     )
 
 
 def _check_fits_mode(values: Values, mode: str) -> None:
-    """An option of the other mode would be ignored, and somebody relied on it."""
-    only_stream = ("startingOffsets", "endingOffsets", "failOnDataLoss", "readTimeout")
-    wrong = only_stream if mode == "queue" else ("maxBufferedBytes", "prefetch")
-    for name in wrong:
-        if values.has(name):
-            other = "stream" if mode == "queue" else "queue"
-            raise OperatorError(f"option {name} is for mode={other}, and this is mode={mode}")
+    """An option of another mode would be ignored, and somebody relied on it."""
+    ranges = ("failOnDataLoss", "readTimeout")
+    places = (
+        "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "endingOffsets",
+        "endingTimestamp", "endingOffsetsByTimestamp", "readMode", "filterPushdown",
+        "includeFlow",
+    )  # fmt: skip
+    of_modes = {
+        "queue": ("maxBufferedBytes", "prefetch"),
+        "lease": (*ranges, "group", "leaseTimeout"),
+        "auto": (*ranges, "maxBufferedBytes", "prefetch", "group", "leaseTimeout"),
+        "stream": (*ranges, *places, "group", "maxLagMessages", "maxLagBytes"),
+    }
+    for other, names in of_modes.items():
+        for name in names:
+            # What auto knows is named by the mode that it comes from.
+            if other != "auto" and values.has(name) and name not in of_modes[mode]:
+                raise OperatorError(f"option {name} is for mode={other}, and this is mode={mode}")
+
+
+def _group(values: Values, mode: str) -> str:
+    group = values.text("group")
+    if mode in ("lease", "auto") and not 0 < len(group.encode()) <= GROUP_BYTES_MAX:
+        raise OperatorError(
+            f"option group is {group!r}: mode={mode} needs a name of 1 to {GROUP_BYTES_MAX} bytes, "
+            "one for each checkpointLocation, under which the broker keeps messages for the query"
+        )
+    if mode == "stream" and len(group.encode()) > GROUP_BYTES_MAX:
+        raise OperatorError(f"option group is longer than the {GROUP_BYTES_MAX} bytes it may have")
+    for name in ("maxLagMessages", "maxLagBytes"):
+        if values.has(name) and not group:
+            raise OperatorError(f"option {name} is a bound of a group: give option group too")
+    return group
 
 
 def _prefetch(values: Values, mode: str, max_rows: int) -> int:
-    if mode == "stream":
+    if mode not in ("queue", "auto"):
         return 0
     prefetch = values.number(
         "prefetch", 1, CONNECTOR_PREFETCH.highest, min(CONNECTOR_PREFETCH.highest, 2 * max_rows)
@@ -224,15 +339,6 @@ def _prefetch(values: Values, mode: str, max_rows: int) -> int:
             "maxOffsetsPerTrigger"
         )
     return prefetch
-
-
-def _offset_option(values: Values, name: str, words: tuple[str, ...]) -> str:
-    text = values.text(name).strip().lower()
-    if text and text not in words and not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise OperatorError(
-            f"option {name} is {text!r}; it takes {', '.join(words)} or an offset 0..10^18"
-        )
-    return text
 
 
 def _endpoint(values: Values) -> Endpoint:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from penstock.base.errors import OperatorError
+from penstock.client.channel_blocking import Channel
 from penstock.client.errors import ChannelClosedError
 from penstock.client.events import (
     Blocked,
@@ -21,6 +22,7 @@ from penstock.client.events import (
     Returned,
     Unblocked,
 )
+from penstock.client.io_blocking import Connection
 from penstock.spark.connector.link import Wire
 from penstock.spark.connector.messages import MessageMaker, Origin, RowPlan
 from penstock.spark.connector.opening import open_connection
@@ -60,21 +62,25 @@ class Publisher:
     """One confirming channel. For one thread. `channel`: its number; frame_bytes_max: as agreed."""
 
     def __init__(self, options: SinkOptions, name: str) -> None:
+        self._options = options
         connection = open_connection(options.endpoint, name)
         try:
             channel = connection.channel()
-            channel.confirm_select()
+            self._begin(connection, channel)
         except BaseException:
             connection.drop()
             raise
         self.channel = channel.number
         self.frame_bytes_max = connection.session.frame_bytes_max
-        self._options = options
         self._wire = Wire(connection, channel.number)
         self._blocked = connection.blocked_reason
         self._unwritten_bytes = 0
         self._progress_ns = time.monotonic_ns()
         self._told_ns = self._progress_ns
+
+    def _begin(self, connection: Connection, channel: Channel) -> None:
+        """Make the channel ready for publishes."""
+        channel.confirm_select()
 
     def publish(self, frames: bytes) -> None:
         """Send one message; waits while the window is full or the broker blocks. Raises: as

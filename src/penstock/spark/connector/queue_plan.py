@@ -15,7 +15,7 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONNECTOR_TASK_BYTES
 from penstock.spark.connector.feed import QueueFeed
-from penstock.spark.connector.ledger import Piece, admit
+from penstock.spark.connector.ledger import Piece, fit
 from penstock.spark.connector.options import SourceOptions
 
 FIRST_ROWS_MS: Final = 200
@@ -41,57 +41,100 @@ class QueuePlanner:
         self._feed: QueueFeed | None = None
         self._target_rows = -1
         self._target = -1
+        self._first_until_ns = 0
         self._is_finished = False
 
     def prepare_available_now(self) -> None:
         """What is in the queue now is all that will be read."""
         self._target_rows = self._opened().ready
 
-    def latest(self, start: int, rows_max: int) -> int:
-        """Settle everything up to `start` and plan the next batch; where it ends.
+    def initial(self) -> int:
+        """Nothing has been read."""
+        return 0
 
-        start: all up to here is committed; rows_max: messages, 1... The end is `start` when there
-        is nothing to do.
-        """
+    def first(self) -> int:
+        """Nothing has been read."""
+        return 0
+
+    def begin(self, start: int) -> None:
+        """Settle everything up to `start`: it is committed."""
         if self._is_finished:
-            return start
+            return
         feed = self._opened()
         with feed.lock:
             feed.check()
             ledger = feed.ledger
-            is_first = not ledger.is_begun
-            if is_first:
+            if not ledger.is_begun:
                 ledger.begin(start)
                 feed.wake()
-            feed.settle(start)
-            rows_max -= ledger.planned - start
-            if self._target_rows >= 0:
-                if is_first:
+                self._first_until_ns = time.monotonic_ns() + FIRST_ROWS_MS * _NS_PER_MS
+                if self._target_rows >= 0:
                     self._target = start + self._target_rows
-                rows = self._rows_available_now(feed, rows_max)
+            feed.settle(start)
+
+    def available(self, start: int) -> int:
+        """Messages behind `start` that came, or with availableNow will come."""
+        feed = self._feed
+        if self._is_finished or feed is None:
+            return 0
+        if self._target >= 0:
+            return max(0, self._target - start)
+        with feed.lock:
+            left_ms = (self._first_until_ns - time.monotonic_ns()) / _NS_PER_MS
+            if left_ms > 0:
+                feed.wait_for_rows(1, left_ms)
+                self._first_until_ns = 0
+            return feed.ledger.received - start
+
+    def waited_ms(self) -> float:
+        """How long the oldest message that is in no batch has been here."""
+        feed = self._feed
+        if feed is None:
+            return 0.0
+        with feed.lock:
+            return feed.waited_ms()
+
+    def is_pressing(self) -> bool:
+        """Whether nothing more is delivered until a batch has gone, or the query ends."""
+        feed = self._feed
+        if self._target >= 0 or feed is None:
+            return True
+        with feed.lock:
+            return feed.is_full()
+
+    def plan(self, start: int, rows: int, bytes_max: int) -> int:
+        """Plan the batch of `rows` messages behind `start`; where it ends."""
+        feed = self._feed
+        if self._is_finished or feed is None:
+            return start
+        with feed.lock:
+            feed.check()
+            ledger = feed.ledger
+            # Spark did not run what was planned for the same start before.
+            wanted = rows - (ledger.planned - start)
+            if self._target >= 0:
+                fitting = self._rows_available_now(feed, wanted, bytes_max)
             else:
-                if is_first:
-                    feed.wait_for_rows(1, FIRST_ROWS_MS)
-                rows = admit(ledger, self._options, rows_max, feed.waited_ms(), feed.is_full())
-            if rows > 0:
+                fitting = fit(ledger, wanted, bytes_max)
+            if fitting > 0:
                 feed.planned()
-            end = ledger.plan(rows)
-            is_over = self._target >= 0 and rows == 0 and end == start
+            end = ledger.plan(fitting)
+            is_over = self._target >= 0 and end == start
         if is_over:
             self.stop()
             self._is_finished = True
         return end
 
-    def pieces(self, after: int, until: int) -> list[Piece]:
-        """The deliveries of the batch (after, until]; [] if an earlier process planned it."""
+    def pieces(self, after: int, until: int, count: int) -> list[Piece]:
+        """The deliveries of the batch (after, until] in about `count` parts; [] if an earlier
+        process planned it."""
         if self._feed is None:
             return []
         with self._feed.lock:
             ledger = self._feed.ledger
             # Spark sends tasks in messages of up to 128 MB.
             needed = -(-ledger.bytes_held // CONNECTOR_TASK_BYTES.default)
-            count = max(self._options.partitions, needed)
-            return ledger.pieces(after, until, count)
+            return ledger.pieces(after, until, max(count, needed))
 
     def tail(self) -> int | None:
         """The position of the last message there is, for showing the lag; None if unknown."""
@@ -111,7 +154,7 @@ class QueuePlanner:
             self._feed = QueueFeed(self._options, self._name)
         return self._feed
 
-    def _rows_available_now(self, feed: QueueFeed, rows_max: int) -> int:
+    def _rows_available_now(self, feed: QueueFeed, rows_max: int, bytes_max: int) -> int:
         """Rows of the next batch, 0 when the target is reached or the queue has run dry."""
         ledger, options = feed.ledger, self._options
         end_ns = time.monotonic_ns() + UNDELIVERED_MS_MAX * _NS_PER_MS
@@ -122,7 +165,7 @@ class QueuePlanner:
             feed.wait_for_rows(wanted, IDLE_MS)
             feed.check()
             if ledger.waiting() > 0:
-                return admit(ledger, options, wanted, 0.0, True)
+                return fit(ledger, wanted, bytes_max)
             feed.count_again(UNDELIVERED_MS_MAX)
             feed.check()
             if feed.ready == 0:

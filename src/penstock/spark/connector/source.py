@@ -9,6 +9,7 @@ and has the connection, and in the workers, which get a pickled copy. So nothing
 is needed, and what is open is never pickled.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql.datasource import (
@@ -22,8 +23,13 @@ from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
 from penstock.spark.connector.decode import Shape
+from penstock.spark.connector.discover import parse_and_find
+from penstock.spark.connector.lease_ask import has_leases
+from penstock.spark.connector.lease_source import LeaseStreamReader
 from penstock.spark.connector.options import SourceOptions, parse_source
+from penstock.spark.connector.pushdown import FilteringBatchReader
 from penstock.spark.connector.queue_source import QueueStreamReader
+from penstock.spark.connector.reader import CONNECTION_NAME
 from penstock.spark.connector.sink import BatchWriter, StreamWriter, make_sink
 from penstock.spark.connector.stream_source import StreamBatchReader, StreamStreamReader
 
@@ -50,20 +56,27 @@ class AmqpDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For `spark.readStream`. Raises: OperatorError."""
-        options = parse_source(dict(self.options))
+        options = parse_and_find(dict(self.options), CONNECTION_NAME)
+        if options.mode == "auto":
+            is_leasing = has_leases(options.endpoint, CONNECTION_NAME)
+            options = replace(options, mode="lease" if is_leasing else "queue")
         shape = shape_of(options)
         check_schema(schema, shape)
         if options.mode == "stream":
             return StreamStreamReader(options, shape)
+        if options.mode == "lease":
+            return LeaseStreamReader(options, shape)
         return QueueStreamReader(options, shape)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`. Raises: OperatorError, also for an ordinary queue."""
-        options = parse_source(dict(self.options))
-        if options.mode == "queue":
+        options = parse_and_find(dict(self.options), CONNECTION_NAME)
+        if options.mode != "stream":
             raise OperatorError(NO_BATCH_READ.format(queue=options.queue))
         shape = shape_of(options)
         check_schema(schema, shape)
+        if options.wants_pushdown:
+            return FilteringBatchReader(options, shape)
         return StreamBatchReader(options, shape)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -77,7 +90,13 @@ class AmqpDataSource(DataSource):
 
 def shape_of(options: SourceOptions) -> Shape:
     """Columns as the options want them."""
-    return Shape(options.queue, options.body_column, options.has_properties, options.has_headers)
+    return Shape(
+        options.queue,
+        options.body_column,
+        options.has_properties,
+        options.has_headers,
+        options.has_flow,
+    )
 
 
 def check_schema(given: StructType, shape: Shape) -> None:

@@ -1,16 +1,11 @@
 """The books of a queue: nothing acknowledged too early, nothing planned is forgotten."""
 
-from dataclasses import replace
-
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.spark.connector.ledger import Ledger, admit
-from penstock.spark.connector.options import parse_source
+from penstock.spark.connector.ledger import Ledger, fit
 from tests.unit.spark.connector.wire import laid_out
-
-OPTIONS = parse_source({"queue": "q"})
 
 
 class Books(RuleBasedStateMachine):
@@ -107,19 +102,15 @@ def test_everything_is_free_when_everything_is_settled() -> None:
     assert ledger.bytes_held == 0
 
 
-def test_admission_knows_its_four_bounds() -> None:
+def test_a_batch_is_bounded_in_rows_and_bytes() -> None:
     ledger = Ledger()
     ledger.begin(0)
-    bodies = [bytes(100)] * 10
-    ledger.add(*laid_out(bodies))
+    ledger.add(*laid_out([bytes(100)] * 10))
     one = len(laid_out([bytes(100)])[0])
-    many = replace(OPTIONS, min_rows=50, max_delay_ms=1000)
-    assert admit(ledger, OPTIONS, 4, 0.0, False) == 4
-    assert admit(ledger, OPTIONS, 100, 0.0, False) == 10
-    assert admit(ledger, replace(OPTIONS, max_bytes=3 * one), 100, 0.0, False) == 3
-    assert admit(ledger, replace(OPTIONS, max_bytes=1), 100, 0.0, False) == 1
-    assert admit(ledger, many, 100, 999.0, False) == 0
-    assert admit(ledger, many, 100, 1000.0, False) == 10
-    assert admit(ledger, many, 100, 0.0, True) == 10
+    assert fit(ledger, 4, 0) == 4
+    assert fit(ledger, 100, 0) == 10
+    assert fit(ledger, 100, 3 * one) == 3
+    assert fit(ledger, 100, 1) == 1
+    assert fit(ledger, -1, 1) == 0
     ledger.plan(10)
-    assert admit(ledger, OPTIONS, 100, 5000.0, True) == 0
+    assert fit(ledger, 100, 5000) == 0

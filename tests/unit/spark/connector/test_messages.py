@@ -116,3 +116,11 @@ def test_unknown_columns_may_be_left_out() -> None:
     batch = pa.record_batch({"body": pa.array([b"a"]), "offset": pa.array([4])})
     options = {"routingKey": "q", "ignoreUnknownColumns": "true"}
     assert len(sent({"body": "binary", "offset": "bigint"}, batch, options)) == 1
+
+
+def test_every_row_has_its_deduplication_key_when_asked() -> None:
+    batch = pa.record_batch({"body": pa.array([b"a", b"b"])})
+    given = {"routingKey": "q", "delivery": "dedup"}
+    rows = sent({"body": "binary"}, batch, given, Origin("query", "4", 1))
+    found = [row[1].headers for row in rows]
+    assert found == [{"x-deduplication-header": f"query/4/1/{n}"} for n in (0, 1)]

@@ -1,4 +1,4 @@
-"""What stands in a checkpoint comes back, and belongs to one queue and one mode."""
+"""What stands in a checkpoint comes back, and belongs to its queues and one mode."""
 
 import json
 
@@ -9,22 +9,47 @@ from penstock.spark.connector import offsets
 
 
 @pytest.mark.parametrize("mode", ["queue", "stream"])
-def test_an_offset_survives_the_checkpoint(mode: str) -> None:
-    text = json.dumps(offsets.written(mode, "orders", 2**40))
-    assert offsets.read(mode, "orders", json.loads(text)) == 2**40
+@pytest.mark.parametrize(
+    ("names", "numbers"), [(["orders"], [2**40]), (["b", "a", "c"], [3, 0, 2**40])]
+)
+def test_an_offset_survives_the_checkpoint(mode: str, names: list[str], numbers: list[int]) -> None:
+    text = json.dumps(offsets.written(mode, names, numbers))
+    assert offsets.read(mode, names, json.loads(text)) == numbers
+
+
+def test_the_order_of_names_in_an_option_makes_no_new_offset() -> None:
+    """Spark would see a batch where there is none."""
+    one = offsets.written("queue", ["b", "a"], [1, 2])
+    assert json.dumps(one) == json.dumps(offsets.written("queue", ["a", "b"], [2, 1]))
+    assert json.dumps(one) == '{"queues": {"a": 2, "b": 1}}'
+
+
+def test_the_queues_of_a_pattern_may_come_and_go() -> None:
+    one = offsets.written("stream", ["a"], [5], may_change=True)
+    assert one == {"streams": {"a": 5}}
+    assert offsets.read("stream", ["a", "b"], one, may_change=True) == [5, offsets.LACKING]
+    assert offsets.read("stream", ["b"], one, may_change=True) == [offsets.LACKING]
+    with pytest.raises(OperatorError, match="one mode"):
+        offsets.read("queue", ["a"], one, may_change=True)
 
 
 @pytest.mark.parametrize(
-    ("mode", "name", "offset"),
+    ("mode", "names", "offset"),
     [
-        ("queue", "orders", {"queue": "other", "position": 3}),
-        ("stream", "orders", {"queue": "orders", "position": 3}),
-        ("queue", "orders", {"queue": "orders", "position": -1}),
-        ("queue", "orders", {"topic": {"0": 7}}),
+        ("queue", ["orders"], {"queue": "other", "position": 3}),
+        ("stream", ["orders"], {"queue": "orders", "position": 3}),
+        ("queue", ["orders"], {"queue": "orders", "position": -1}),
+        ("queue", ["orders"], {"topic": {"0": 7}}),
+        ("queue", ["orders"], {"queue": {"orders": 1}, "position": 7}),
+        ("queue", ["orders"], {"queues": {"orders": 1, "more": 2}}),
+        ("queue", ["orders", "more"], {"queue": "orders", "position": 3}),
+        ("queue", ["orders", "more"], {"queues": {"orders": 1, "other": 2}}),
+        ("queue", ["orders", "more"], {"streams": {"orders": 1, "more": 2}}),
+        ("queue", ["orders", "more"], {"queues": {"orders": 1, "more": "2"}}),
     ],
 )
 def test_a_checkpoint_of_something_else_is_refused(
-    mode: str, name: str, offset: dict[str, object]
+    mode: str, names: list[str], offset: dict[str, object]
 ) -> None:
-    with pytest.raises(OperatorError, match="checkpoint belongs to one queue"):
-        offsets.read(mode, name, offset)
+    with pytest.raises(OperatorError, match="checkpoint belongs to its queues"):
+        offsets.read(mode, names, offset)

@@ -1,0 +1,362 @@
+"""How fast Spark reads a stream: whole chunks, message by message, other brokers, a naive source.
+
+    python bench/spark_source.py                    about six minutes; with RabbitMQ if it is there
+    python bench/spark_source.py --rows 2000000 --repeats 5
+    python bench/spark_source.py --python PATH      the broker as installed for that interpreter
+    python bench/spark_source.py --smoke            does everything arrive? under a minute
+
+Throughput: a streaming query over a stream that is full already, into the noop sink; rows by the
+time of each micro-batch, without the first, which warms Java up. Modes take turns, so that a busy
+minute hits all of them. Latency: a publisher of --rate messages a second, from its clock to the
+clock of the JVM in the task that has the row, and the time of a whole micro-batch.
+The naive source is what people write first: pika, and a Python tuple for every row.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+# Run as a program neither the directory above nor the sources are on the path yet.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import pika
+import psutil
+import pyspark
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from bench.brokers import RABBITMQ_MISSING, Broker, forget_cache, penstock_target, rabbitmq_target
+from bench.machine import describe
+from penstock.client.io_blocking import connect
+from penstock.client.publish_template import PublishTemplate
+from penstock.protocol.properties import Properties
+from penstock.spark import register
+from penstock.spark.java import find_java
+from penstock.spark.session import LATENCY_SETTINGS
+
+MODES: Final = ("chunk", "amqp", "rabbitmq", "naive")
+ROWS_PER_BATCH: Final = {"chunk": 500_000, "amqp": 50_000, "rabbitmq": 50_000}
+NAIVE_ROWS_MAX: Final = 100_000
+SMOKE_ROWS: Final = 20_000
+SMALL: Final = 100
+CONFIRM_WINDOW: Final = 20_000
+
+
+class BenchFailed(Exception):
+    """Rows were missing."""
+
+
+# --- streams that are full ------------------------------------------------------------------------
+
+
+def fill(url: str, stream: str, rows: int, size: int) -> None:
+    """A stream with `rows` messages of `size` bytes, all confirmed."""
+    with connect(url) as connection:
+        channel = connection.channel()
+        channel.declare_queue(stream, durable=True, arguments={"x-queue-type": "stream"})
+        channel.confirm_select()
+        session = connection.session
+        template = PublishTemplate(channel.number, "", stream, Properties())
+        frames = template.frames(bytes(size), session.frame_bytes_max)
+        for first in range(0, rows, CONFIRM_WINDOW):
+            for _ in range(min(CONFIRM_WINDOW, rows - first)):
+                session.publish_frames(channel.number, frames, 0)
+            channel.wait_for_confirms()
+
+
+# --- Spark ----------------------------------------------------------------------------------------
+
+
+def open_spark() -> SparkSession:
+    """A local session as a user would have it, with the settings that shorten a micro-batch."""
+    os.environ["JAVA_HOME"] = find_java().home
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(__file__).resolve().parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
+    )
+    builder = SparkSession.Builder().master("local[2]").appName("bench")
+    for name, value in LATENCY_SETTINGS.items():
+        builder = builder.config(name, value)
+    spark = (
+        builder.config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("FATAL")
+    register(spark)
+    spark.dataSource.register(NaiveSource)
+    return spark
+
+
+def read_stream(spark: SparkSession, url: str, stream: str, mode: str, rows: int) -> list[float]:
+    """Rows a second of each micro-batch but the first. Raises: BenchFailed."""
+    batch = min(ROWS_PER_BATCH[mode], max(1, rows // 3))
+    with tempfile.TemporaryDirectory() as folder:
+        query = (
+            spark.readStream.format("amqp")
+            .option("url", url)
+            .option("queue", stream)
+            .option("mode", "stream")
+            .option("readMode", "chunk" if mode == "chunk" else "amqp")
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", str(batch))
+            .load()
+            .writeStream.format("noop")
+            .option("checkpointLocation", folder)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        seen = [json.loads(one.json) for one in query.recentProgress]
+    filled = [one for one in seen if one["numInputRows"] > 0]
+    if sum(one["numInputRows"] for one in filled) != rows:
+        raise BenchFailed(f"{mode}: {rows} rows were there, and these came: {filled}")
+    return [
+        one["numInputRows"] / (one["durationMs"]["triggerExecution"] / 1000) for one in filled[1:]
+    ]
+
+
+class NaiveSource(DataSource):
+    """A batch source with pika and tuples."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "naive"
+
+    def schema(self) -> str:
+        return "body BINARY, routing_key STRING, offset BIGINT"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return NaiveReader(dict(self.options))
+
+
+class NaiveReader(DataSourceReader):
+    def __init__(self, options: dict[str, str]) -> None:
+        self.options = options
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[bytes, str, int]]:
+        rows = int(self.options["rows"])
+        connection = pika.BlockingConnection(pika.URLParameters(self.options["url"]))
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=1000)
+        for method, properties, body in channel.consume(
+            self.options["queue"], arguments={"x-stream-offset": "first"}
+        ):
+            assert method is not None and properties is not None, "no timeout was asked for"
+            offset: int = (properties.headers or {})["x-stream-offset"]
+            yield bytes(body), method.routing_key, offset
+            if method.delivery_tag % 500 == 0:
+                channel.basic_ack(method.delivery_tag, multiple=True)
+            rows -= 1
+            if rows == 0:
+                break
+        # Closing in order would reject what was fetched, which streams do not take.
+        connection._impl._transport.abort()
+
+
+def read_naive(spark: SparkSession, url: str, stream: str, rows: int) -> list[float]:
+    """Rows a second of one read. Raises: BenchFailed."""
+    table = spark.read.format("naive").option("url", url).option("queue", stream)
+    began = time.perf_counter()
+    count = table.option("rows", str(rows)).load().count()
+    if count != rows:
+        raise BenchFailed(f"naive: {rows} rows were asked for, and {count} came")
+    return [rows / (time.perf_counter() - began)]
+
+
+# --- latency --------------------------------------------------------------------------------------
+
+
+def publish_steadily(url: str, stream: str, rate: int, stop: threading.Event) -> None:
+    """`rate` messages a second; the body is the publisher's clock in ms."""
+    with connect(url) as connection:
+        channel = connection.channel()
+        began, sent = time.monotonic(), 0
+        while not stop.is_set():
+            while sent < (time.monotonic() - began) * rate:
+                channel.publish("", stream, b"%d" % (time.time_ns() // 1_000_000))
+                sent += 1
+            connection.process(1)
+
+
+def latency(
+    spark: SparkSession, url: str, stream: str, rate: int, seconds: float
+) -> dict[str, float]:
+    """ms from publishing a row to having it in a task, and of a whole micro-batch."""
+    with connect(url) as connection:
+        channel = connection.channel()
+        channel.declare_queue(stream, durable=True, arguments={"x-queue-type": "stream"})
+    stop = threading.Event()
+    publisher = threading.Thread(target=publish_steadily, args=(url, stream, rate, stop))
+    publisher.start()
+    with tempfile.TemporaryDirectory() as folder:
+        query = (
+            spark.readStream.format("amqp")
+            .option("url", url)
+            .option("queue", stream)
+            .option("mode", "stream")
+            .load()
+            .selectExpr(
+                "cast(java_method('java.lang.System', 'currentTimeMillis') as bigint)"
+                " - cast(string(body) as bigint) as ms"
+            )
+            .writeStream.format("memory")
+            .queryName("latencies")
+            .option("checkpointLocation", folder)
+            .start()
+        )
+        time.sleep(seconds)
+        query.stop()
+    stop.set()
+    publisher.join()
+    seen = [json.loads(one.json) for one in query.recentProgress]
+    warm = [one for one in seen if one["numInputRows"] > 0][len(seen) // 3 :]
+    batches = [float(one["durationMs"]["triggerExecution"]) for one in warm]
+    rows = [float(row.ms) for row in spark.table("latencies").collect()]
+    rows = rows[len(rows) // 3 :]
+    if not rows or not batches:
+        raise BenchFailed("no row came")
+    return {
+        "batch_p50_ms": statistics.median(batches),
+        "row_p50_ms": statistics.median(rows),
+        "row_p99_ms": statistics.quantiles(rows, n=100)[98],
+        "batches": len(batches),
+    }
+
+
+# --- the run --------------------------------------------------------------------------------------
+
+
+def url_of(broker: Broker) -> str:
+    return f"amqp://{broker.user}:{broker.password}@{broker.host}:{broker.port}"
+
+
+def cpu_s() -> float:
+    """Processor seconds of Spark, its Python workers and the brokers so far: steadier than the
+    clock on a busy machine."""
+    me = psutil.Process()
+    total = 0.0
+    for one in (me, *me.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            spent = one.cpu_times()
+            total += spent.user + spent.system + spent.children_user + spent.children_system
+    return total
+
+
+def measure(
+    spark: SparkSession, brokers: dict[str, Broker], size: int, rows: int, repeats: int
+) -> dict[str, list[tuple[float, float]]]:
+    """By mode, for every repeat: rows a second of the median micro-batch, and processor seconds for
+    a million rows with everything that took part. Modes take turns."""
+    stream = f"full.{size}"
+    amqp_rows = min(rows, 4 * ROWS_PER_BATCH["amqp"])
+    found: dict[str, list[tuple[float, float]]] = {}
+    for name, broker in brokers.items():
+        fill(url_of(broker), stream, rows if name == "penstock" else amqp_rows, size)
+    if rows > amqp_rows:
+        fill(url_of(brokers["penstock"]), stream + ".amqp", amqp_rows, size)
+    for _ in range(repeats):
+        for mode in MODES:
+            name = "rabbitmq" if mode == "rabbitmq" else "penstock"
+            if name not in brokers:
+                continue
+            url = url_of(brokers[name])
+            before_s = cpu_s()
+            there = rows if mode == "chunk" else amqp_rows
+            if mode == "naive":
+                there = min(rows, NAIVE_ROWS_MAX)
+                rates = read_naive(spark, url, stream, there)
+            elif mode == "amqp" and rows > amqp_rows:
+                rates = read_stream(spark, url, stream + ".amqp", mode, there)
+            else:
+                rates = read_stream(spark, url, stream, mode, there)
+            spent = (cpu_s() - before_s) / there * 1e6
+            found.setdefault(mode, []).append((statistics.median(rates), spent))
+    return found
+
+
+def show(size: int, found: dict[str, list[tuple[float, float]]]) -> None:
+    """A line a mode: median, range, MB/s, how many times the AMQP path it is, processor time."""
+    base = statistics.median(rate for rate, _ in found["amqp"])
+    for mode, runs in found.items():
+        rates = [rate for rate, _ in runs]
+        middle = statistics.median(rates)
+        spent = statistics.median(spent for _, spent in runs)
+        print(
+            f"  {size:>5} B  {mode:<9} {middle / 1000:>8.0f} k rows/s  "
+            f"({min(rates) / 1000:.0f}-{max(rates) / 1000:.0f})  "
+            f"{middle * size / 1e6:>7.1f} MB/s  {middle / base:>5.1f} x amqp  "
+            f"{spent:>6.1f} cpu s a million rows"
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--sizes", default="100,1000", help="bytes of a body")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--rate", type=int, default=500, help="messages a second, for latency")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of the latency run")
+    parser.add_argument("--python", default="", help="interpreter with Penstock installed")
+    parser.add_argument("--no-rabbitmq", action="store_true")
+    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--out", help="all figures as JSON")
+    given = parser.parse_args(arguments)
+    if given.smoke:
+        given.rows, given.repeats, given.seconds = SMOKE_ROWS, 1, 6.0
+        given.sizes, given.no_rabbitmq = str(SMALL), True
+    result: dict[str, Any] = {"machine": describe(), "pyspark": pyspark.__version__}
+    brokers: dict[str, Broker] = {}
+    spark = open_spark()
+    data = tempfile.TemporaryDirectory(prefix="penstock-bench-data-")
+    try:
+        target = penstock_target(given.python, ("--data", data.name))
+        brokers["penstock"] = target.start()
+        result["penstock"] = target.version
+        rabbitmq = None if given.no_rabbitmq else rabbitmq_target()
+        if rabbitmq is not None:
+            brokers["rabbitmq"] = rabbitmq.start()
+            result["rabbitmq"] = rabbitmq.version
+        elif not given.no_rabbitmq:
+            print(RABBITMQ_MISSING)
+        print(f"Penstock {target.version}, PySpark {pyspark.__version__}, load {os.getloadavg()}")
+        for size in [int(size) for size in given.sizes.split(",")]:
+            found = measure(spark, brokers, size, max(1, given.rows * SMALL // size), given.repeats)
+            show(size, found)
+            result[f"rows_per_s_{size}"] = found
+        result["latency"] = latency(
+            spark, url_of(brokers["penstock"]), "steady", given.rate, given.seconds
+        )
+        print(f"  at {given.rate} messages/s: {json.dumps(result['latency'])}")
+        print(f"load {os.getloadavg()}")
+    except BenchFailed as failure:
+        print(f"FAILED: {failure}")
+        return 1
+    finally:
+        for broker in brokers.values():
+            broker.stop()
+        spark.stop()
+        data.cleanup()
+        forget_cache()
+    if given.out:
+        Path(given.out).write_text(json.dumps(result, indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""The Delta sink without a JVM: a batch is in the table once, whoever dies in between."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+deltalake = pytest.importorskip("deltalake")
+pytest.importorskip("pyspark")
+
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from pyspark.sql.types import LongType, StringType, StructType  # noqa: E402
+
+from penstock.base.errors import OperatorError  # noqa: E402
+from penstock.spark.delta_sink import DeltaWriter, Part  # noqa: E402
+
+SCHEMA = StructType().add("n", LongType()).add("body", StringType())
+OTHER = StructType().add("body", StringType()).add("n", LongType())
+
+
+def write(writer: DeltaWriter, batch: int, partition: int) -> Part:
+    rows = [batch * 1000 + partition * 100 + n for n in range(3)]
+    made = pa.record_batch({"n": pa.array(rows, pa.int64()), "body": [str(n) for n in rows]})
+    part = writer.write(iter([made, made.slice(0, 0)]))
+    assert isinstance(part, Part)
+    return part
+
+
+def rows(path: Path) -> list[int]:
+    table = deltalake.DeltaTable(str(path))
+    return sorted(pa.table(table.to_pyarrow_table())["n"].to_pylist())
+
+
+def expected(batches: int) -> list[int]:
+    return sorted(b * 1000 + p * 100 + n for b in range(batches) for p in (0, 1) for n in range(3))
+
+
+def test_a_batch_that_is_run_again_adds_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    for batch in (0, 0, 1, 0, 1, 2):
+        writer = DeltaWriter(str(path), "job", SCHEMA)
+        writer.commit([write(writer, batch, 0), write(writer, batch, 1)], batch)
+    assert rows(path) == expected(3)
+    assert deltalake.DeltaTable(str(path)).transaction_version("job") == 2
+    assert len(list(path.glob("part-*"))) == 6, "files of repetitions are removed"
+
+
+def test_abort_leaves_nothing(tmp_path: Path) -> None:
+    writer = DeltaWriter(str(tmp_path), "job", SCHEMA)
+    writer.abort([write(writer, 0, 0), None], 0)
+    assert list(tmp_path.glob("part-*")) == []
+
+
+def test_other_columns_are_refused(tmp_path: Path) -> None:
+    writer = DeltaWriter(str(tmp_path), "job", SCHEMA)
+    writer.commit([write(writer, 0, 0)], 0)
+    other = DeltaWriter(str(tmp_path), "job", OTHER)
+    with pytest.raises(OperatorError, match="columns n, body"):
+        other.commit([write(writer, 1, 0)], 1)
+
+
+@settings(max_examples=10, deadline=None)
+@given(deaths=st.lists(st.sampled_from(["task", "before commit", "after commit"]), max_size=4))
+def test_whatever_dies_and_is_run_again(
+    tmp_path_factory: pytest.TempPathFactory, deaths: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("delta")
+    for batch, death in enumerate([*deaths, ""]):
+        for attempt in [death, ""] if death else [""]:
+            writer = DeltaWriter(str(path), "job", SCHEMA)
+            parts = [write(writer, batch, 0)]
+            if attempt == "task":
+                continue
+            parts.append(write(writer, batch, 1))
+            if attempt != "before commit":
+                writer.commit([*parts, None], batch)
+    assert rows(path) == expected(len(deaths) + 1)
+
+
+def test_a_file_is_on_the_disk_before_the_table_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    sync = os.fsync
+
+    def counted(handle: int) -> None:
+        synced.append(handle)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    write(DeltaWriter(str(tmp_path), "job", SCHEMA), 0, 0)
+    assert len(synced) == 1
