@@ -68,9 +68,14 @@ def read_record(path: Path) -> Record:
     except OSError as error:
         raise OperatorError(f"cannot read {path}: {error.strerror}") from error
     try:
-        return decode_record(_unpacked(data).splitlines())
+        return decode_packed(data)
     except OperatorError as error:
         raise OperatorError(f"{path}: {error}") from error
+
+
+def decode_packed(data: bytes) -> Record:
+    """The record in what a file holds, packed or not. Raises: RecordError, TraceError."""
+    return decode_record(_unpacked(data).splitlines())
 
 
 def _unpacked(data: bytes) -> bytes:

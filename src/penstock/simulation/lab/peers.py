@@ -355,6 +355,25 @@ def publishers_of(workload: Workload, dice: Dice, tally: Tally, now_ns: int) -> 
     return found
 
 
+def phases_apart(count: int, seed: int) -> list[float]:
+    """Where each of `count` publishers begins in its first interval, 0..1, by number."""
+    dice = Dice(seed)
+    return [dice.below(1 << 20) / (1 << 20) for _ in range(count)]
+
+
+def publishers_apart(workload: Workload, seed: int, tally: Tally, now_ns: int) -> list[Publishing]:
+    """The same as `publishers_of`, each with a source of chance of its own: no draw depends on what
+    the broker or another publisher did before it."""
+    phases = phases_apart(sum(spec.count for spec in workload.publishers), seed)
+    found: list[Publishing] = []
+    for spec in workload.publishers:
+        for _ in range(spec.count):
+            number = len(found)
+            dice = Dice((seed << 32) + number + 1)
+            found.append(Publishing(spec, number, phases[number], URL, tally, dice, now_ns))
+    return found
+
+
 def consumers_of(workload: Workload, tally: Tally, now_ns: int) -> list[Consuming]:
     """Every consumer of a workload."""
     return [

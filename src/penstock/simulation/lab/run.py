@@ -1,11 +1,20 @@
 """One workload under one profile in virtual time: set up, warm up, measure, wait for confirms."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from penstock.base.config import Config
+from penstock.broker.broker import Broker
 from penstock.simulation.faults import LawBroken
 from penstock.simulation.lab.model import INTERPRETED, LOOPBACK, Costs, Network
-from penstock.simulation.lab.peers import URL, Declaring, Peer, consumers_of, publishers_of
+from penstock.simulation.lab.peers import (
+    URL,
+    Declaring,
+    Peer,
+    consumers_of,
+    publishers_apart,
+    publishers_of,
+)
 from penstock.simulation.lab.processor import WorkClock
 from penstock.simulation.lab.result import SIMULATED, Memory, Result, result_of
 from penstock.simulation.lab.stage import LOOK_NS, Stage
@@ -14,6 +23,7 @@ from penstock.simulation.lab.world import LabWorld
 
 NS_PER_S = 1_000_000_000
 SET_UP_NS = 60 * NS_PER_S
+WATCH_NS = 100_000_000
 
 
 def config_of(workload: Workload, profile: str) -> Config:
@@ -34,14 +44,22 @@ def simulate_alone(
 def simulate(
     workload: Workload, profile: str, seed: int, alone: Result | None,
     costs: Costs = INTERPRETED, network: Network = LOOPBACK,
+    config: Config | None = None, has_own_chance: bool = False,
+    watch: Callable[[Broker, int], None] | None = None,
 ) -> Result:  # fmt: skip
-    """One run. alone: see `simulate_alone`. Raises: LawBroken, PeerFailed when it goes wrong."""
+    """One run. alone: see `simulate_alone`; config: of the broker, None for `config_of`;
+    has_own_chance: what programs do by chance follows from `seed` alone, so that it is the same
+    whatever the broker does; watch: is shown the broker every WATCH_NS from the start
+    on. Raises: LawBroken, PeerFailed when it goes wrong."""
     clock = WorkClock(costs)
-    world = LabWorld(seed, config_of(workload, profile), clock, network)
+    world = LabWorld(seed, config or config_of(workload, profile), clock, network)
     tally = world.tally
     stage = Stage(world.broker, workload)
     make_ready(world, [Declaring(workload, URL, tally, clock.now_ns)])
-    publishers = publishers_of(workload, world.dice, tally, clock.now_ns)
+    if has_own_chance:
+        publishers = publishers_apart(workload, seed, tally, clock.now_ns)
+    else:
+        publishers = publishers_of(workload, world.dice, tally, clock.now_ns)
     consumers = consumers_of(workload, tally, clock.now_ns)
     make_ready(world, [*consumers, *publishers])
     start_ns = clock.now_ns
@@ -51,6 +69,8 @@ def simulate(
     stage.prepare(start_ns)
     stage.begin(start_ns)
     world.every(LOOK_NS, stage.look)
+    if watch is not None:
+        world.every(WATCH_NS, partial(watch, world.broker))
     for peer in (*consumers, *publishers):
         peer.begin(start_ns)
     world.wake(start_ns)

@@ -72,6 +72,8 @@ class Stage:
         """The programs begin."""
         workload = self.workload
         self.start_ns = self._looked_ns = start_ns
+        if workload.memory_high_bytes:
+            self.watch.set_memory_high(str(workload.memory_high_bytes))
         for event in workload.events:
             after_s = workload.warm_up_s + event.at * workload.seconds
             self._events.append((start_ns + int(after_s * NS_PER_S), event))

@@ -92,7 +92,8 @@ class Event:
 @dataclass(frozen=True, slots=True)
 class Workload:
     """title: one line for people; seconds: of the measured stretch, quick_seconds: in a quick run;
-    warm_up_s: before it; depth_bytes: depth mark of queues in profiles that have one."""
+    warm_up_s: before it; depth_bytes: depth mark of queues in profiles that have one;
+    memory_high_bytes: memory mark on held bytes from the start on, 0 for far away."""
 
     name: str
     title: str
@@ -104,6 +105,7 @@ class Workload:
     quick_seconds: float = 1.0
     warm_up_s: float = 0.5
     depth_bytes: int = 256 * KIB
+    memory_high_bytes: int = 0
 
     def innocent_queues(self) -> frozenset[str]:
         """Queues that only innocent traffic goes to."""

@@ -1,0 +1,198 @@
+"""`penstock whatif KEY=VALUE`: the recent load of a running broker, simulated with another setting.
+
+Model beside observation first: who does not believe the first table need not read the second.
+"""
+
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from penstock.base.errors import OperatorError
+from penstock.base.quantities import parse_duration_ns
+from penstock.cli.record import fetch
+from penstock.cli.replay import decode_packed, read_record
+from penstock.server.control_client import ask, control_path
+from penstock.simulation.faults import LawBroken
+from penstock.simulation.lab.peers import PeerFailed
+from penstock.simulation.whatif.change import Setup, changed, recorded, window_of
+from penstock.simulation.whatif.judge import (
+    LOWEST_BAND,
+    Check,
+    Prediction,
+    checks,
+    errors,
+    predictions,
+)
+from penstock.simulation.whatif.model import Model, Outcome, model_of, run_model
+from penstock.simulation.whatif.observe import Observed, observe, prefetch_of
+from penstock.telemetry.record_file import Record
+
+NS_PER_S = 1_000_000_000
+
+
+@click.command()
+@click.argument("changes", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--last", default="1m", show_default=True, help="The load of how long, up to 10m.")
+@click.option(
+    "--file", "path", type=click.Path(path_type=Path, dir_okay=False),
+    help="A saved flight record instead of a running broker.",
+)  # fmt: skip
+@click.option("--port", default=5672, show_default=True, help="Port of the broker to ask.")
+@click.option("--control", default="", help="Its control socket, if not at the usual place.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
+def whatif(
+    changes: tuple[str, ...], last: str, path: Path | None, port: int, control: str, form: str
+) -> None:
+    """Replay the recent load in the simulator, as it was and with KEY=VALUE.
+
+    Keys: profile, credit.channel_queue, credit.connection_channel (and their _bytes), queue_depth,
+    memory_high; load and consumers (factors on rates), prefetch. Without any, only model and
+    observation are compared.
+    """
+    window_s = parse_duration_ns(last) / NS_PER_S
+    record = read_record(path) if path is not None else current(control or control_path(port), last)
+    seen = observe(record.history, window_s)
+    if not seen.queues:
+        raise OperatorError(
+            f"nothing was published or answered in the last {seen.span_s:.0f} s of the record, so "
+            "there is no load to replay; choose a longer --last"
+        )
+    config = recorded(record.header.profile, record.header.settings)
+    prefetches = {one.name: prefetch_of(record.history, one.name, window_s) for one in seen.queues}
+    model = model_of(seen, prefetches, window_of(config))
+    setup = Setup(config, model.workload)
+    wanted = setup
+    for text in changes:
+        wanted = changed(wanted, text)
+    before = simulated(model, setup)
+    found = checks(seen, before)
+    made: list[Prediction] = []
+    if changes:
+        made = predictions(seen, before, simulated(model, wanted), found)
+    if form == "json":
+        click.echo(
+            json.dumps(
+                {
+                    "span_s": seen.span_s,
+                    "checks": [asdict(one) for one in found],
+                    "predictions": [asdict(one) for one in made],
+                    "notes": model.notes,
+                }
+            )
+        )
+        return
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    show_load(console, seen, model)
+    show_checks(console, found)
+    if changes:
+        show_predictions(console, made, " ".join(changes))
+
+
+def current(place: str, last: str) -> Record:
+    """The record of a running broker. Raises: OperatorError when there is none."""
+    last_s = parse_duration_ns(last) / NS_PER_S
+    answer = ask(place, {"op": "record", "do": "save", "last_s": last_s})
+    number = answer["number"]
+    assert isinstance(number, int | float), "the broker answers with a number"
+    return decode_packed(fetch(place, int(number)))
+
+
+def simulated(model: Model, setup: Setup) -> Outcome:
+    """A run. Raises: OperatorError when it goes wrong."""
+    try:
+        return run_model(replace(model, workload=setup.workload), setup.config)
+    except (LawBroken, PeerFailed) as error:
+        raise OperatorError(f"the simulation went wrong: {error}") from error
+
+
+def show_load(console: Console, seen: Observed, model: Model) -> None:
+    """What is replayed."""
+    workload = model.workload
+    console.print(
+        f"recorded   {seen.span_s:.0f} s: {len(seen.flows)} flows into {len(seen.queues)} queues, "
+        f"{seen.in_per_s():.0f} msg/s"
+    )
+    console.print(
+        f"simulated  {workload.seconds:.1f} s after {workload.warm_up_s:.1f} s of warming up"
+    )
+    for note in model.notes:
+        console.print(f"assumed    {note}", soft_wrap=True)
+
+
+def show_checks(console: Console, found: list[Check]) -> None:
+    """The first table, and the band."""
+    console.print("\n[bold]model versus observed[/]")
+    table = new_table(("queue", "", "observed", "model", "error"))
+    name = ""
+    for one in found:
+        error = (
+            f"{one.error * 100:+.0f} points"
+            if one.measure == "held time"
+            else f"{one.error * 100:+.1f} %"
+        )
+        table.add_row(
+            one.queue if one.queue != name else "",
+            TITLES[one.measure],
+            shown(one.measure, one.observed),
+            shown(one.measure, one.model),
+            error,
+        )
+        name = one.queue
+    console.print(table)
+    worst = errors(found)
+    console.print(
+        "error band  " + ", ".join(f"{TITLES[name]} ± {worst[name] * 100:.0f} %" for name in worst),
+        soft_wrap=True,
+    )
+
+
+def show_predictions(console: Console, made: list[Prediction], changes: str) -> None:
+    """The second table."""
+    console.print(f"\n[bold]with {changes}[/]")
+    table = new_table(("queue", "", "model now", "model then", "expected", "band"))
+    name = "?"
+    for one in made:
+        label = TITLES.get(one.measure, one.measure)
+        expected = "not observed" if one.expected is None else shown(one.measure, one.expected)
+        table.add_row(
+            (one.queue or "all") if one.queue != name else "",
+            label,
+            shown(one.measure, one.before),
+            shown(one.measure, one.after),
+            expected,
+            f"{shown(one.measure, one.low)} .. {shown(one.measure, one.high)}",
+        )
+        name = one.queue
+    console.print(table)
+    console.print(
+        "expected: observed × (model then / model now); band: the error above, "
+        f"{LOWEST_BAND * 100:.0f} % at least",
+        soft_wrap=True,
+    )
+
+
+TITLES = {
+    "in": "in, msg/s",
+    "out": "answered, msg/s",
+    "held": "messages held",
+    "held time": "publishers held",
+}
+
+
+def shown(measure: str, value: float) -> str:
+    """A value as people read it."""
+    if measure == "held time":
+        return f"{value * 100:.0f} %"
+    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+
+
+def new_table(names: tuple[str, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for index, name in enumerate(names):
+        table.add_column(name, justify="left" if index < 2 else "right", no_wrap=True)
+    return table

@@ -1,0 +1,79 @@
+"""A sweep as Spark tasks: points in, rows out, round after round.
+
+Each task takes a few points and runs them one after the other in its Python worker. A row follows
+from its point alone, so a task that is lost, repeated or speculated changes nothing. Rows come back
+to the driver at the end of each round; what a killed sweep loses is one round.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from penstock.simulation.sweep.point import COLUMNS, Point
+from penstock.simulation.sweep.row import REAL, SCHEMA, TEXT, TRUTH, WHOLE, Row, point_of
+from penstock.simulation.sweep.run import run_point
+
+TASKS_PER_CORE: Final = 4
+"""In a round: points differ tenfold in what they cost, so whoever is done early takes another."""
+POINTS_PER_TASK: Final = 4
+_TYPES: Final[dict[str, DataType]] = {
+    TEXT: StringType(),
+    WHOLE: LongType(),
+    REAL: DoubleType(),
+    TRUTH: BooleanType(),
+}
+
+
+def struct_of(names: Sequence[str]) -> StructType:
+    """The columns called `names`; those of the key are never null."""
+    return StructType(
+        [StructField(name, _TYPES[SCHEMA[name]], nullable=name not in COLUMNS) for name in names]
+    )
+
+
+def run_in_spark(session: SparkSession, points: Sequence[Point]) -> Iterator[list[Row]]:
+    """The rows of `points`, a round at a time. Raises: what Spark raises when a task fails."""
+    cores = session.sparkContext.defaultParallelism
+    each = cores * TASKS_PER_CORE * POINTS_PER_TASK
+    for at in range(0, len(points), each):
+        yield run_round(session, points[at : at + each])
+
+
+def run_round(session: SparkSession, points: Sequence[Point]) -> list[Row]:
+    """The rows of `points`, all at once."""
+    tasks = min(len(points), session.sparkContext.defaultParallelism * TASKS_PER_CORE)
+    # Dealt out like cards, because neighbours in a grid cost the same.
+    dealt = [point for first in range(tasks) for point in points[first::tasks]]
+    context = session.sparkContext
+    frame = session.createDataFrame(
+        context.parallelize([tuple(asdict(point).values()) for point in dealt], tasks),
+        struct_of(COLUMNS),
+    )
+    found = frame.mapInArrow(run_batches, struct_of(tuple(SCHEMA))).toArrow()
+    rows: list[Row] = found.to_pylist()
+    return rows
+
+
+def run_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What runs in a worker."""
+    schema = None
+    for batch in batches:
+        rows = [run_point(point_of(row)) for row in batch.to_pylist()]
+        schema = schema or pa.schema([(name, _arrow(kind)) for name, kind in SCHEMA.items()])
+        yield pa.RecordBatch.from_pylist(rows, schema)
+
+
+def _arrow(kind: str) -> pa.DataType:
+    return {TEXT: pa.string(), WHOLE: pa.int64(), REAL: pa.float64(), TRUTH: pa.bool_()}[kind]

@@ -1,0 +1,40 @@
+"""The sweep in Spark: the same rows as without it, with the schema that it promises."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.simulation.sweep.grid import Grid, points_of
+from penstock.simulation.sweep.point import EVENTS
+from penstock.simulation.sweep.row import key_of
+from penstock.simulation.sweep.run import run_point
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    # PySpark 4.3 leaves its own sockets and deprecated calls behind.
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning",
+        "ignore::DeprecationWarning",
+        "ignore::FutureWarning",
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+    ),
+]
+
+
+def test_spark_gives_the_rows_that_plain_python_gives(spark: Any) -> None:
+    from penstock.spark.sweep import run_in_spark
+
+    points = points_of(
+        Grid(
+            ("chain-consumer",), ("static-20", "none"), ("events", "fluid"), connections=(4,),
+            loads=(2.0,), seconds=0.2,
+        )
+    )  # fmt: skip
+    points.append(replace(points[0], engine=EVENTS, seed=2))
+    found = [row for rows in run_in_spark(spark, points) for row in rows]
+    expected = [run_point(point) for point in points]
+    assert sorted(found, key=lambda row: str(key_of(row))) == sorted(
+        expected, key=lambda row: str(key_of(row))
+    )

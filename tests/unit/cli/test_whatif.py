@@ -1,0 +1,70 @@
+"""Tests of `penstock whatif` on a saved record: the check first, then the prediction."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from penstock.base.errors import OperatorError
+from penstock.cli.whatif import whatif
+from penstock.telemetry.flight import FlightHistory
+from penstock.telemetry.record_file import Encoder, RecordHeader
+from penstock.telemetry.snapshots import ActorSnapshot, Times
+
+NS_PER_S = 1_000_000_000
+
+
+def record(path: Path, rate: int) -> Path:
+    """Eleven rounds of a queue that takes and answers `rate` messages a second from one sender."""
+    history = FlightHistory()
+    for second in range(11):
+        now_ns = second * NS_PER_S + 1
+        times = Times(idle_ns=now_ns)
+        count = float(rate * second)
+        queue = {
+            "published": count, "acked": count, "delivered": count, "ready": 0.0, "unacked": 1.0,
+            "bytes": 360.0, "consumers": 1.0, "sent:conn:one": count, "depth_bytes": 65_536.0,
+        }  # fmt: skip
+        history.push(
+            now_ns,
+            {
+                "queue:/q": ActorSnapshot("queue:/q", "queue", times=times, numbers=queue),
+                "conn:one": ActorSnapshot("conn:one", "conn", times=times),
+                "consumer:1": ActorSnapshot(
+                    "consumer:1", "consumer", times=times, numbers={"prefetch": 5.0, "n": count},
+                    labels={"queue": "queue:/q"},
+                ),
+            },
+        )  # fmt: skip
+    header = RecordHeader("node", "boot", 0, 10 * NS_PER_S, "0", "penstock", "", 10.0)
+    path.write_bytes(b"".join(Encoder(header, history, []).pieces()))
+    return path
+
+
+def test_model_and_observation_come_first(tmp_path: Path) -> None:
+    path = record(tmp_path / "r.pflow", 200)
+    found = CliRunner().invoke(whatif, ["--file", str(path), "--last", "10s", "load=3"])
+    assert found.exit_code == 0, found.output
+    text = found.output
+    assert "recorded   10 s: 1 flows into 1 queues, 200 msg/s" in text
+    assert text.index("model versus observed") < text.index("error band") < text.index("load=3")
+
+
+def test_as_json(tmp_path: Path) -> None:
+    path = record(tmp_path / "r.pflow", 200)
+    found = CliRunner().invoke(
+        whatif, ["--file", str(path), "--last", "10s", "load=3", "--format", "json"]
+    )
+    answer = json.loads(found.output)
+    check = next(one for one in answer["checks"] if one["measure"] == "in")
+    assert check["observed"] == pytest.approx(200) and abs(check["error"]) < 0.05
+    made = next(one for one in answer["predictions"] if one["measure"] == "in")
+    assert made["expected"] == pytest.approx(600, rel=0.05)
+
+
+def test_without_load_there_is_nothing_to_replay(tmp_path: Path) -> None:
+    path = record(tmp_path / "r.pflow", 0)
+    found = CliRunner().invoke(whatif, ["--file", str(path)])
+    assert isinstance(found.exception, OperatorError)
+    assert "nothing was published" in str(found.exception)
