@@ -10,6 +10,7 @@ from pathlib import Path
 import penstock
 from penstock.base.clock import Clock
 from penstock.base.errors import OperatorError
+from penstock.server.consumer_holds import ConsumerHolds
 from penstock.telemetry.events import CONNECTION_SAMPLE, QUEUE_SAMPLE
 from penstock.telemetry.recorder import Recorder, RecorderReader
 from penstock.telemetry.snapshots import ActorSnapshot
@@ -24,6 +25,7 @@ class EventFile:
     def __init__(self, directory: str, boot_id: str, clock: Clock, recorder: Recorder) -> None:
         self.recorder = recorder
         self.cursor = RecorderReader(recorder)
+        self.holds = ConsumerHolds(recorder)
         path = Path(directory)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -50,6 +52,7 @@ class EventFile:
 
     def sample_one(self, one: ActorSnapshot) -> None:
         """Put one actor's cumulative numbers on record; accounts and the node have no time."""
+        self.holds.take(one)
         if one.kind not in SAMPLED:
             return
         record = self.recorder
@@ -69,6 +72,7 @@ class EventFile:
                 int(number.get("delivered", 0)),
                 int(number.get("acked", 0)),
                 int(number.get("consumers", 0)),
+                int(number.get("paged", 0)),
             )
 
     def write(self) -> None:

@@ -2,8 +2,9 @@
 
 The open edges `actor -> peer` at one moment form the wait-for graph. Between two changes of that
 graph every held actor is a *victim* of the roots its edges lead to. Its time is split equally among
-several peers at every branch, in whole nanoseconds. The sweep adds up how long each state of the
-graph lasted and then divides each state once, so the arithmetic is exact:
+several peers at every branch, in whole nanoseconds. The sweep adds up how long each victim stood in
+front of each graph and then divides each of those times once, so the arithmetic is exact. A change
+concerns only those upstream of it, so a sweep costs about as much as there are changes:
 
     sum of blame of a victim          = time in which at least one of its gates was closed
     blame of a victim within a bucket <= length of the bucket
@@ -33,9 +34,19 @@ _CAUSE_OF_KIND: Final = {
     "queue": "broker work",
     "store": "disk",
     "disk": "disk",
+    "streams": "disk",
     "quota": "quota",
     "account": "debt account",
+    "rate": "rate limit",
+    "exchange": "full delayed exchange",
 }
+
+_CAUSE_OF_REASON: Final = {"debt": "debt account", "rate": "rate limit"}
+"""Whoever is held for one of these is held by a limit of his own, and nobody stands behind it."""
+
+_CAUSE_OF_CONSUMER: Final = {"prefetch": "slow consumers", "client_flow": "paused consumers"}
+"""Where a chain ends at the consumer, because what it waits for is its own application: it has not
+acknowledged, or has asked for a pause."""
 
 
 class Edge(NamedTuple):
@@ -70,36 +81,9 @@ def sweep(
     Returns blame in nanoseconds, every value > 0.
     """
     blame: dict[BlameKey, int] = {}
-    for state, length_ns in state_lengths(edges).items():
-        graph = _Graph(state, members)
-        for victim in graph.victims():
-            graph.charge(victim, length_ns, blame)
+    for (victim, state), length_ns in _Sweep(members).lengths(edges).items():
+        _Graph(state, members).charge(victim, length_ns, blame)
     return blame
-
-
-def state_lengths(edges: Iterable[Edge]) -> dict[State, int]:
-    """How long each distinct set of open edges lasted; the empty set is left out."""
-    changes: list[tuple[int, int, tuple[str, str, str]]] = []
-    for actor, peer, reason, start_ns, end_ns in edges:
-        if end_ns > start_ns:
-            changes.append((start_ns, 1, (actor, peer, reason)))
-            changes.append((end_ns, -1, (actor, peer, reason)))
-    changes.sort()
-    lengths: dict[State, int] = {}
-    open_count: dict[tuple[str, str, str], int] = {}
-    since_ns = 0
-    for t_ns, step, edge in changes:
-        if open_count and t_ns > since_ns:
-            state = frozenset(open_count)
-            lengths[state] = lengths.get(state, 0) + t_ns - since_ns
-        since_ns = t_ns
-        count = open_count.get(edge, 0) + step
-        if count:
-            open_count[edge] = count
-        else:
-            del open_count[edge]
-    assert not open_count, "every edge that opened closed again, because each brings both changes"
-    return lengths
 
 
 def held_ns(edges: Iterable[Edge]) -> dict[str, int]:
@@ -138,23 +122,122 @@ def _union_ns(spans: list[tuple[int, int]]) -> int:
     return total_ns
 
 
+class _Sweep:
+    """Walks along the changes, and adds up how long each victim stood in front of each graph."""
+
+    def __init__(self, members: Mapping[str, Sequence[str]]) -> None:
+        self._members = members
+        self._groups: dict[str, list[str]] = {}
+        for group, actors in members.items():
+            for actor in actors:
+                self._groups.setdefault(actor, []).append(group)
+        self._open: dict[str, dict[tuple[str, str], int]] = {}
+        self._holders: dict[str, dict[str, int]] = {}
+        self._now: dict[str, tuple[int, State]] = {}
+        self._lengths: dict[tuple[str, State], int] = {}
+
+    def lengths(self, edges: Iterable[Edge]) -> dict[tuple[str, State], int]:
+        """(victim, what it could reach of the graph) -> nanoseconds."""
+        changes: list[tuple[int, int, str, str, str]] = []
+        for actor, peer, reason, start_ns, end_ns in edges:
+            if end_ns > start_ns:
+                changes.append((start_ns, 1, actor, peer, reason))
+                changes.append((end_ns, -1, actor, peer, reason))
+        changes.sort()
+        touched: set[str] = set()
+        last_ns = 0
+        for t_ns, step, actor, peer, reason in changes:
+            if t_ns != last_ns:
+                self._settle(touched, last_ns)
+                touched.clear()
+                last_ns = t_ns
+            if self._change(step, actor, peer, reason):
+                self._add_upstream(actor, touched)
+        self._settle(touched, last_ns)
+        assert not self._now, "every edge that opened has closed: each brings both changes"
+        return self._lengths
+
+    def _change(self, step: int, actor: str, peer: str, reason: str) -> bool:
+        """Whether the graph is another one now."""
+        peers = self._open.setdefault(actor, {})
+        count = peers.get((peer, reason), 0)
+        if count + step:
+            peers[peer, reason] = count + step
+        else:
+            del peers[peer, reason]
+            if not peers:
+                del self._open[actor]
+        if count and count + step:
+            return False
+        holders = self._holders.setdefault(peer, {})
+        edges = holders.get(actor, 0) + step
+        if edges:
+            holders[actor] = edges
+        else:
+            del holders[actor]
+        return True
+
+    def _add_upstream(self, actor: str, found: set[str]) -> None:
+        """Everybody from whom `actor` can be reached."""
+        ahead = [actor]
+        while ahead:
+            one = ahead.pop()
+            if one not in found:
+                found.add(one)
+                ahead += self._holders.get(one, ())
+                ahead += self._groups.get(one, ())
+
+    def _settle(self, actors: Iterable[str], t_ns: int) -> None:
+        """From `t_ns` on `actors` stand in front of another graph, or of none."""
+        for actor in actors:
+            if is_group(actor):
+                continue
+            state = self._reach(actor)
+            known = self._now.get(actor)
+            if known is not None:
+                if known[1] == state:
+                    continue
+                key = (actor, known[1])
+                self._lengths[key] = self._lengths.get(key, 0) + t_ns - known[0]
+            if state:
+                self._now[actor] = (t_ns, state)
+            elif known is not None:
+                del self._now[actor]
+
+    def _reach(self, victim: str) -> State:
+        """The open edges that lead on from `victim`."""
+        found: list[tuple[str, str, str]] = []
+        met = {victim}
+        ahead = [victim]
+        while ahead:
+            actor = ahead.pop()
+            nexts = [peer for peer, _ in self._open.get(actor, ())]
+            found += [(actor, *edge) for edge in self._open.get(actor, ())]
+            if not nexts and is_group(actor):
+                nexts = [one for one in self._members.get(actor, ()) if one in self._open]
+            for peer in nexts:
+                if peer not in met:
+                    met.add(peer)
+                    ahead.append(peer)
+        return frozenset(found)
+
+
 class _Graph:
     """One state of the wait-for graph."""
 
     def __init__(self, state: State, members: Mapping[str, Sequence[str]]) -> None:
         self._peers: dict[str, list[str]] = {}
+        self._consumer_causes: dict[str, str] = {}
+        self._limits: dict[tuple[str, str], str] = {}
         for actor, peer, reason in sorted(state):
-            # The window of a consumer is full because its own application has not acknowledged:
-            # the chain ends at the consumer, whatever stands behind it.
-            ends_here = actor_kind(actor) == "consumer" and reason == "prefetch"
             peers = self._peers.setdefault(actor, [])
-            if not ends_here and peer not in peers:
+            if actor_kind(actor) == "consumer" and reason in _CAUSE_OF_CONSUMER:
+                self._consumer_causes.setdefault(actor, _CAUSE_OF_CONSUMER[reason])
+            elif peer not in peers:
                 peers.append(peer)
+                if reason in _CAUSE_OF_REASON:
+                    self._limits[actor, peer] = _CAUSE_OF_REASON[reason]
         self._members = members
-
-    def victims(self) -> list[str]:
-        """Every held actor; groups are only a way through."""
-        return [actor for actor in self._peers if not is_group(actor)]
 
     def charge(self, victim: str, length_ns: int, blame: dict[BlameKey, int]) -> None:
         self._follow(victim, length_ns, (victim,), blame)
@@ -168,14 +251,18 @@ class _Graph:
     ) -> None:
         nexts = self._nexts(actor)
         if not nexts:
-            _add(blame, path, actor, cause_of(actor), length_ns)
+            cause = self._consumer_causes.get(actor) or cause_of(actor)
+            _add(blame, path, actor, cause, length_ns)
             return
         part_ns, rest_ns = divmod(length_ns, len(nexts))
         for index, peer in enumerate(nexts):
             share_ns = part_ns + (index < rest_ns)
             if share_ns == 0:
                 continue
-            if peer in path:
+            limit = self._limits.get((actor, peer))
+            if limit is not None:
+                _add(blame, (*path, peer), peer, limit, share_ns)
+            elif peer in path:
                 _add(blame, (*path, peer), peer, "cycle", share_ns)
             else:
                 self._follow(peer, share_ns, (*path, peer), blame)

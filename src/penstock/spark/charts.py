@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter
 
 from penstock.spark.blame import actor_kind
 from penstock.spark.formats import RunDescription
-from penstock.spark.rows import THROUGHPUT_BUCKET_NS, LatencyRow, Tables
+from penstock.spark.rows import THROUGHPUT_BUCKET_NS, LatencyRow, Tables, whole_time
 from penstock.spark.summary import HELD_KINDS, cause_shares
 
 INK: Final = "#22303c"
@@ -80,20 +80,20 @@ def throughput(tables: Tables, run: RunDescription, start_ns: int) -> str:
 
     def draw(figure: Figure) -> None:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        _bands(upper, run, start_ns, with_names=True)
-        _bands(lower, run, start_ns, with_names=False)
+        bands(upper, run, start_ns, with_names=True)
+        bands(lower, run, start_ns, with_names=False)
         upper.plot(times, [pair[0] for pair in series], color=BLUE, lw=1.6, label="published")
         upper.plot(times, [pair[1] for pair in series], color=GREEN, lw=1.6, label="delivered")
         upper.set_ylabel("messages / s")
         upper.set_ylim(0, max(1.0, *(max(pair) for pair in series)) * 1.25)
-        upper.yaxis.set_major_formatter(_thousands())
+        upper.yaxis.set_major_formatter(thousands())
         upper.legend(loc="upper right", ncols=2)
         _depths(lower, tables, start_ns)
         lower.set_ylabel("messages in queue")
         lower.set_xlabel("seconds")
-        lower.yaxis.set_major_formatter(_thousands())
+        lower.yaxis.set_major_formatter(thousands())
 
-    return _svg(4.8, draw)
+    return svg(4.8, draw)
 
 
 def latency(tables: Tables, run: RunDescription) -> str:
@@ -116,7 +116,7 @@ def latency(tables: Tables, run: RunDescription) -> str:
         panels[0].set_ylabel("latency")
         panels[-1].legend(loc="upper left", bbox_to_anchor=(0.0, 1.0))
 
-    return _svg(3.4, draw)
+    return svg(3.4, draw)
 
 
 def causes(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: int) -> str:
@@ -140,7 +140,7 @@ def causes(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: int) -
 
     def draw(figure: Figure) -> None:
         panel = figure.subplots()
-        _bands(panel, run, start_ns, with_names=True)
+        bands(panel, run, start_ns, with_names=True)
         bottoms = [0.0] * len(buckets)
         for name, height, colour in zip(names, heights, CAUSE_COLOURS, strict=False):
             panel.bar(
@@ -159,7 +159,7 @@ def causes(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: int) -
         panel.set_ylim(0, max([1.0, *bottoms]) * 1.25)
         panel.legend(loc="upper right", ncols=len(names))
 
-    return _svg(2.9, draw)
+    return svg(2.9, draw)
 
 
 def heat_strip(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: int) -> str:
@@ -206,12 +206,12 @@ def heat_strip(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: in
         bar.set_ticks([0, 0.5, 1], labels=["0 %", "50 %", "100 %"])
         bar.outline.set_visible(False)
 
-    return _svg(1.0 + 0.27 * len(names), draw)
+    return svg(1.0 + 0.27 * len(names), draw)
 
 
 def time_in_state(tables: Tables) -> str:
     """One bar an actor: idle, busy, blocked, waiting."""
-    rows = [row for row in tables.time_in_state if row.wall_ns > 0]
+    rows = [row for row in whole_time(tables.time_in_state) if row.wall_ns > 0]
     rows.sort(
         key=lambda row: (-(row.blocked_ns + row.busy_ns + row.waiting_ns) / row.wall_ns, row.actor)
     )
@@ -248,7 +248,7 @@ def time_in_state(tables: Tables) -> str:
         panel.set_xlabel("% of wall time")
         panel.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
 
-    return _svg(1.1 + 0.27 * len(rows), draw)
+    return svg(1.1 + 0.27 * len(rows), draw)
 
 
 def short(actor: str) -> str:
@@ -325,7 +325,7 @@ def _depths(panel: Axes, tables: Tables, start_ns: int) -> None:
         )
 
 
-def _bands(panel: Axes, run: RunDescription, start_ns: int, *, with_names: bool) -> None:
+def bands(panel: Axes, run: RunDescription, start_ns: int, *, with_names: bool) -> None:
     for index, phase in enumerate(run.phases):
         left, right = (phase.start_ns - start_ns) / 1e9, (phase.end_ns - start_ns) / 1e9
         panel.axvspan(left, right, color=BANDS[index % 2], zorder=-2, lw=0)
@@ -358,11 +358,11 @@ def _by_bucket(
     return list(range(min(known), max(known) + 1, bucket_ns)), values
 
 
-def _thousands() -> FuncFormatter:
+def thousands() -> FuncFormatter:
     return FuncFormatter(lambda value, _: f"{value:,.0f}")
 
 
-def _svg(height_inches: float, draw: Callable[[Figure], None]) -> str:
+def svg(height_inches: float, draw: Callable[[Figure], None]) -> str:
     with rc_context(_STYLE):
         figure = Figure(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
         draw(figure)

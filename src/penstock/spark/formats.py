@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from penstock.base.errors import OperatorError
 
@@ -23,6 +23,7 @@ EVENT_FILES: Final = "events-*.jsonl"
 TRACE_FILES: Final = "trace-*.jsonl"
 RUN_FILE: Final = "run.json"
 EVENT_FORMAT: Final = "penstock-events"
+DROPPED: Final = "dropped"
 
 STATE_FIELDS: Final = ("idle_ns", "busy_ns", "blocked_ns", "waiting_ns")
 SAMPLE_FIELDS: Final = (
@@ -33,6 +34,7 @@ SAMPLE_FIELDS: Final = (
     "delivered",
     "acked",
     "consumers",
+    "paged",
 )
 STAGES: Final = ("published", "confirmed", "nacked", "returned", "delivered", "acked")
 
@@ -137,18 +139,22 @@ def read_events(directory: Path) -> EventLog:
             elif fields.get("format") == EVENT_FORMAT:
                 boot_id = _text(fields, "boot_id")
             elif "kind" in fields:
-                event = _event(boot_id, fields)
+                event = event_from_fields(boot_id, fields)
                 found.setdefault((boot_id, event.seq), event)
     events = tuple(found[key] for key in sorted(found))
     return EventLog(events, unreadable_count, missing_count(events))
 
 
 def missing_count(events: tuple[FlowEvent, ...]) -> int:
-    """Events that never reached the files: gaps in seq between the first and last of each boot."""
+    """Events that never reached the files: gaps in seq between the first and last of each boot, and
+    what a `dropped` event stands for, which has the number of the last one that was lost."""
     spans: dict[str, tuple[int, int, int]] = {}
     for event in events:
-        low, high, count = spans.get(event.boot_id, (event.seq, event.seq, 0))
-        spans[event.boot_id] = (min(low, event.seq), max(high, event.seq), count + 1)
+        first, here = (event.seq, 1)
+        if event.kind == DROPPED:
+            first, here = (event.seq - event.amount + 1, 0)
+        low, high, count = spans.get(event.boot_id, (first, event.seq, 0))
+        spans[event.boot_id] = (min(low, first), max(high, event.seq), count + here)
     return sum(high - low + 1 - count for low, high, count in spans.values())
 
 
@@ -161,16 +167,7 @@ def read_traces(directory: Path) -> TraceLog:
             if fields is None:
                 unreadable_count += 1
                 continue
-            lines.append(
-                TraceLine(
-                    _text(fields, "id"),
-                    _text(fields, "stage"),
-                    _number(fields, "t"),
-                    _text(fields, "client"),
-                    _text(fields, "queue"),
-                    _text(fields, "phase"),
-                )
-            )
+            lines.append(trace_from_fields(fields))
     return TraceLog(tuple(lines), unreadable_count)
 
 
@@ -219,13 +216,14 @@ def event_from_line(boot_id: str, line: str) -> FlowEvent | None:
     fields = _object(line)
     if fields is None or "kind" not in fields:
         return None
-    return _event(boot_id, fields)
+    return event_from_fields(boot_id, fields)
 
 
 def _objects(path: Path) -> Iterator[dict[str, Json] | None]:
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            if line.strip():
+            # Without its end a line is not finished: the file is being written, or was cut off.
+            if line.endswith("\n") and line.strip():
                 yield _object(line)
 
 
@@ -237,7 +235,29 @@ def _object(line: str) -> dict[str, Json] | None:
     return fields if isinstance(fields, dict) else None
 
 
-def _event(boot_id: str, fields: dict[str, Json]) -> FlowEvent:
+def event_header(file: BinaryIO) -> tuple[str, str]:
+    """Boot and node of an open event file, from its first line; empty when that is no header."""
+    file.seek(0)
+    fields = _object(file.readline().decode("utf-8", "replace"))
+    if fields is None or fields.get("format") != EVENT_FORMAT:
+        return "", ""
+    return _text(fields, "boot_id"), _text(fields, "node")
+
+
+def trace_from_fields(fields: dict[str, Json]) -> TraceLine:
+    """One line of a trace file; what is missing or of another type is empty or 0."""
+    return TraceLine(
+        _text(fields, "id"),
+        _text(fields, "stage"),
+        _number(fields, "t"),
+        _text(fields, "client"),
+        _text(fields, "queue"),
+        _text(fields, "phase"),
+    )
+
+
+def event_from_fields(boot_id: str, fields: dict[str, Json]) -> FlowEvent:
+    """One line of an event file; what is missing or of another type is empty or 0."""
     numbers: dict[str, int] = {
         name: _number(fields, name) for name in (*STATE_FIELDS, *SAMPLE_FIELDS) if name in fields
     }
@@ -261,4 +281,4 @@ def _text(fields: dict[str, Json], name: str) -> str:
 
 def _number(fields: dict[str, Json], name: str) -> int:
     value = fields.get(name)
-    return value if isinstance(value, int) else 0
+    return int(value) if isinstance(value, int) else 0

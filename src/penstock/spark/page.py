@@ -17,6 +17,7 @@ h2 { font-size:17px; margin:0 0 6px }
 .note, footer { color:var(--faint); font-size:13px; margin:0 0 8px }
 .badge { font-size:13px; font-weight:600; color:#fff; padding:3px 12px; border-radius:99px }
 .badge.kept { background:var(--kept) } .badge.broken { background:var(--broken) }
+.badge.unknown { background:var(--unknown) }
 .tiles { display:grid; grid-template-columns:repeat(auto-fit,minmax(150px,1fr)); gap:12px }
 .tile, .card { background:var(--paper); border:1px solid var(--line); border-radius:10px }
 .tile { padding:14px 16px } .tile b { display:block; font-size:24px; line-height:1.2 }
@@ -31,6 +32,8 @@ h2 { font-size:17px; margin:0 0 6px }
 .kept i { color:var(--kept) } .broken i { color:var(--broken) } .unknown i { color:var(--unknown) }
 .broken b { color:var(--broken) }
 .words { margin:0; padding-left:20px } .words li { margin:3px 0; overflow-wrap:anywhere }
+.advice { margin:0; padding-left:20px } .advice li { margin:8px 0; overflow-wrap:anywhere }
+.advice .share { color:var(--broken); font-weight:600 } .advice small { color:var(--faint) }
 .chart svg { width:100%; height:auto; display:block }
 .chart svg text { font-family:inherit !important }
 .scroll { overflow-x:auto }

@@ -1,28 +1,33 @@
-"""The analysis from end to end: input directory to tables, promises and one report.
+"""The analysis from end to end: input directory to tables, tables to promises and one report.
 
-    bronze   the lines as they came, without repeats
-    silver   facts: block intervals, alarm intervals, message spans
+    bronze   the lines as they came, in columns
+    silver   facts: block intervals, alarm intervals, steps between samples, message spans
     gold     answers: who blocked whom, root causes, time in state, latency, throughput, integrity
 
-With Spark the tables are Parquet; without it the same tables are computed in plain Python and
-written as CSV, and the summary says what to install.
+With Spark the tables are Delta tables (or Parquet, without `deltalake`), and only what is new is
+worked on. Without it the same tables are computed in plain Python, written as CSV, and the summary
+says what to install.
 """
 
-import csv
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.spark import plain
-from penstock.spark.formats import (
-    read_events,
-    read_run,
-    read_traces,
-    require_input,
+from penstock.spark.about import (
+    PLAIN,
+    SPARK,
+    About,
+    read_about,
+    read_csv,
+    write_about,
+    write_csv,
 )
+from penstock.spark.formats import read_events, read_run, read_traces, require_input
 from penstock.spark.java import JavaHome, find_java
 from penstock.spark.names import renamed
 from penstock.spark.report import write_report
@@ -36,10 +41,15 @@ INSTALL: Final = 'pip install "penstock[spark]"'
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What computes the tables. `java`: None for plain Python; `note`: which, or why not Spark."""
+    """What computes the tables. `java`: None for plain Python; `note`: which, or why not Spark;
+    `master`: of Spark, "" for this machine."""
 
     java: JavaHome | None
     note: str
+    master: str = ""
+
+
+PLAIN_ASKED: Final = Engine(None, "plain Python, as asked")
 
 
 def run(
@@ -55,30 +65,30 @@ def run(
     Raises: OperatorError when the input cannot be used or the output not be written.
     """
     require_input(input_dir)
-    description = read_run(input_dir)
-    engine = choose_engine() if with_spark else Engine(None, "plain Python, as asked")
+    engine = choose_engine() if with_spark else PLAIN_ASKED
+    tables_dir = output_dir / "tables"
+    with open_updater(input_dir, tables_dir, engine, bucket_ns) as updater:
+        updater.update()
+    return report(tables_dir, output_dir)
+
+
+def report(tables_dir: Path, output_dir: Path) -> Summary:
+    """Write summary.json and index.html of tables that are there.
+
+    Raises: OperatorError when there are none, or the output cannot be written.
+    """
+    about = read_about(tables_dir)
+    if about is None:
+        raise OperatorError(
+            f"{tables_dir} holds no tables; make some with "
+            f"`penstock pipeline run --input EVENTS_DIR --tables {tables_dir}`"
+        )
+    tables = renamed(stored_tables(tables_dir, about), about.run.names)
+    summary = summarise(tables, about.run, about.source, about.bucket_ns)
     try:
         output_dir.mkdir(parents=True, exist_ok=True)
-        if engine.java is None:
-            tables, source = _run_plain(
-                input_dir,
-                output_dir,
-                engine.note,
-                bucket_ns,
-                description.origin_ns,
-            )
-        else:
-            tables, source = _run_spark(
-                input_dir,
-                output_dir,
-                engine,
-                bucket_ns,
-                description.origin_ns,
-            )
-        tables = renamed(tables, description.names)
-        summary = summarise(tables, description, source)
         summary.write(output_dir / "summary.json")
-        write_report(output_dir / "index.html", tables, description, summary, bucket_ns)
+        write_report(output_dir / "index.html", tables, about.run, summary, about.bucket_ns)
     except OSError as fault:
         raise OperatorError(
             f"the report cannot be written below {output_dir}: {fault}; choose another directory"
@@ -86,7 +96,20 @@ def run(
     return summary
 
 
-def choose_engine() -> Engine:
+def stored_tables(tables_dir: Path, about: About) -> Tables:
+    """The gold tables, with the broker's own names. Raises: OperatorError."""
+    if about.source.engine == PLAIN:
+        return read_csv(tables_dir / "gold")
+    if importlib.util.find_spec("pyarrow") is None:
+        raise OperatorError(f"pyarrow cannot be found, which reads these tables: {INSTALL}")
+    # Optional: whoever has only plain tables does not need it.
+    from penstock.spark.loading import load_tables
+    from penstock.spark.store import existing_store
+
+    return load_tables(existing_store(tables_dir))
+
+
+def choose_engine(master: str = "") -> Engine:
     """Spark when its packages and a Java are there, else plain Python with what to install."""
     missing = [name for name in SPARK_PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
@@ -97,56 +120,89 @@ def choose_engine() -> Engine:
         java = find_java()
     except OperatorError as fault:
         return Engine(None, f"plain Python, because {fault}")
-    return Engine(java, f"Java {java.version} ({java.source})")
+    return Engine(java, f"Java {java.version} ({java.source})", master)
 
 
-def _run_spark(
-    input_dir: Path,
-    output_dir: Path,
-    engine: Engine,
-    bucket_ns: int,
-    origin_ns: int,
-) -> tuple[Tables, Source]:
-    assert engine.java is not None, "the caller chose Spark only with a Java"
+class Updater:
+    """Brings the tables of one directory up to one directory of input. Nominal base."""
+
+    def __init__(self, input_dir: Path, tables_dir: Path, bucket_ns: int) -> None:
+        self.input_dir = input_dir
+        self.tables_dir = tables_dir
+        self.run = read_run(input_dir)
+        self.bucket_ns = bucket_ns
+        before = read_about(tables_dir)
+        # Tables that were begun before the description of the run was there go on as they began.
+        self.origin_ns = self.run.origin_ns if before is None else before.origin_ns
+        if before is not None and before.bucket_ns != bucket_ns:
+            raise OperatorError(
+                f"{tables_dir} has buckets of {before.bucket_ns / 1e9:g} s, not of "
+                f"{bucket_ns / 1e9:g} s; go on with --bucket {before.bucket_ns / 1e9:g}, or choose "
+                "another --tables directory"
+            )
+
+    def update(self) -> About:
+        """Take in what is new. Raises: OperatorError when that cannot be done."""
+        try:
+            source = self.work()
+            self.tables_dir.mkdir(parents=True, exist_ok=True)
+            about = About(source, self.bucket_ns, self.origin_ns, read_run(self.input_dir))
+            write_about(self.tables_dir, about)
+        except OSError as fault:
+            raise OperatorError(
+                f"the tables in {self.tables_dir} cannot be written: {fault}; choose another "
+                "directory"
+            ) from fault
+        return about
+
+    def work(self) -> Source:
+        """Make the tables."""
+        raise NotImplementedError
+
+
+class PlainUpdater(Updater):
+    """Everything anew, in memory."""
+
+    def __init__(self, input_dir: Path, tables_dir: Path, bucket_ns: int, note: str) -> None:
+        super().__init__(input_dir, tables_dir, bucket_ns)
+        self._note = note
+
+    def work(self) -> Source:
+        events = read_events(self.input_dir)
+        traces = read_traces(self.input_dir)
+        tables = plain.analyse(events, traces, self.bucket_ns, self.origin_ns)
+        write_csv(self.tables_dir / "gold", tables)
+        return Source(
+            PLAIN,
+            self._note,
+            len(events.events),
+            events.missing_count,
+            events.unreadable_count + traces.unreadable_count,
+            len(traces.lines),
+        )
+
+
+@contextmanager
+def open_updater(
+    input_dir: Path, tables_dir: Path, engine: Engine, bucket_ns: int
+) -> Iterator[Updater]:
+    """An updater with its Spark session, if it has one. Raises: OperatorError."""
+    if engine.java is None:
+        yield PlainUpdater(input_dir, tables_dir, bucket_ns, engine.note)
+        return
     # Spark is an optional, heavy dependency: whoever runs without it must not import it.
     from penstock.spark.job import SparkJob
     from penstock.spark.session import open_session
 
-    with open_session(engine.java) as spark:
-        job = SparkJob(spark, input_dir, output_dir / "tables", bucket_ns, origin_ns)
-        tables, counts = job.run()
+    class SparkUpdater(Updater):
+        """Only what is new."""
+
+        def work(self) -> Source:
+            job.update()
+            return Source(SPARK, note, *job.counts())
+
+    updater = SparkUpdater(input_dir, tables_dir, bucket_ns)
+    with open_session(engine.java, engine.master) as spark:
+        job = SparkJob(spark, input_dir, tables_dir, bucket_ns, updater.origin_ns)
         note = f"pyspark {spark.version} · {engine.note} · {spark.sparkContext.master}"
-    return tables, Source("spark", note, *counts)
-
-
-def _run_plain(
-    input_dir: Path,
-    output_dir: Path,
-    note: str,
-    bucket_ns: int,
-    origin_ns: int,
-) -> tuple[Tables, Source]:
-    events = read_events(input_dir)
-    traces = read_traces(input_dir)
-    tables = plain.analyse(events, traces, bucket_ns, origin_ns)
-    gold_dir = output_dir / "tables" / "gold"
-    gold_dir.mkdir(parents=True, exist_ok=True)
-    for name, rows in tables._asdict().items():
-        _write_csv(gold_dir / f"{name}.csv", rows)
-    return tables, Source(
-        "plain",
-        note,
-        len(events.events),
-        events.missing_count,
-        events.unreadable_count + traces.unreadable_count,
-        len(traces.lines),
-    )
-
-
-def _write_csv(path: Path, rows: Sequence[tuple[object, ...]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        if rows:
-            fields: tuple[str, ...] = getattr(rows[0], "_fields", ())
-            writer.writerow(fields)
-        writer.writerows(rows)
+        yield updater

@@ -4,10 +4,11 @@ It runs when Spark or Java cannot be had, and it is the naive twin that the Spar
 against. Everything is read into memory: about 1 KB a message.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.spark.blame import Edge, held_ns, sweep
+from penstock.spark.blame import Edge, actor_kind, held_ns, sweep
 from penstock.spark.formats import STATE_FIELDS, EventLog, FlowEvent, TraceLine, TraceLog
 from penstock.spark.intervals import (
     block_intervals,
@@ -17,10 +18,15 @@ from penstock.spark.intervals import (
     unattended_edges,
 )
 from penstock.spark.rows import (
+    CDF_RANKS,
+    HELD_BY,
     MEASURES,
     PERCENTILES,
     THROUGHPUT_BUCKET_NS,
+    AlarmRow,
     BlameRow,
+    BlockInterval,
+    CdfRow,
     DepthRow,
     HeldRow,
     IntegrityRow,
@@ -30,6 +36,7 @@ from penstock.spark.rows import (
     Tables,
     ThroughputRow,
 )
+from penstock.spark.small_windows import name_small_windows
 
 
 @dataclass(slots=True)
@@ -58,29 +65,34 @@ def analyse(
 ) -> Tables:
     """All gold tables. bucket_ns: width of the buckets of blame, > 0; origin_ns: a moment at which
     a bucket of throughput starts, so that no bucket lies in two phases."""
-    edges = [Edge(*interval[1:6]) for interval in block_intervals(events.events)]
+    intervals = block_intervals(events.events)
+    edges = [Edge(*interval[1:6]) for interval in intervals]
     edges.extend(unattended_edges(events.events))
     buckets = clip(edges, bucket_ns)
     members = members_of_groups(events.events)
     spans = message_spans(traces.lines)
+    states = time_in_state(events.events, bucket_ns)
+    blame = [
+        BlameRow(bucket, *key, blamed_ns)
+        for bucket in sorted(buckets)
+        for key, blamed_ns in sorted(sweep(buckets[bucket], members).items())
+    ]
     return Tables(
         tuple(edge_rows(buckets)),
-        tuple(
-            BlameRow(bucket, *key, blamed_ns)
-            for bucket in sorted(buckets)
-            for key, blamed_ns in sorted(sweep(buckets[bucket], members).items())
-        ),
+        tuple(name_small_windows(blame, states)),
         tuple(
             HeldRow(bucket, actor, length_ns)
             for bucket in sorted(buckets)
             for actor, length_ns in sorted(held_ns(buckets[bucket]).items())
         ),
-        tuple(time_in_state(events.events)),
+        tuple(states),
         tuple(latency(spans.values())),
         tuple(throughput(traces.lines, origin_ns)),
         tuple(integrity(spans.values())),
         tuple(queue_depth(events.events)),
-        tuple(event_kinds(events.events)),
+        tuple(event_kinds(events.events, bucket_ns)),
+        tuple(stage_cdf(spans.values(), intervals)),
+        tuple(alarms(events.events)),
     )
 
 
@@ -121,11 +133,49 @@ def latency(spans: Iterable[MessageSpan]) -> list[LatencyRow]:
 
 
 def percentile(ordered: Sequence[int], part: float) -> float:
-    """The exact percentile with linear interpolation. ordered: ascending, not empty; part: 0..1."""
-    position = part * (len(ordered) - 1)
-    low = int(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+    """The smallest value with at least `part` (0..1) of all at or below it, as the sketches have
+    it. ordered: ascending, not empty."""
+    rank = math.ceil(part * len(ordered))
+    return float(ordered[max(0, rank - 1)])
+
+
+def stage_cdf(spans: Iterable[MessageSpan], intervals: Iterable[BlockInterval]) -> list[CdfRow]:
+    """The distribution of the times of each stage: of messages, and of holds that have ended."""
+    found: dict[str, list[int]] = {}
+    for span in spans:
+        if span.published_ns is not None:
+            ends = (span.confirmed_ns, span.delivered_ns)
+            for measure, end_ns in zip(MEASURES, ends, strict=True):
+                if end_ns is not None:
+                    found.setdefault(measure, []).append(end_ns - span.published_ns)
+    for one in intervals:
+        if one.closed_by != "end_of_data":
+            stage = actor_kind(one.actor) + HELD_BY + actor_kind(one.peer)
+            found.setdefault(stage, []).append(one.end_ns - one.start_ns)
+    return [
+        CdfRow(stage, len(values), rank, percentile(ordered, rank))
+        for stage, values in sorted(found.items())
+        for ordered in (sorted(values),)
+        for rank in CDF_RANKS
+    ]
+
+
+def alarms(events: Iterable[FlowEvent]) -> list[AlarmRow]:
+    """When each alarm was set."""
+    found: list[AlarmRow] = []
+    open_: dict[tuple[str, str], int] = {}
+    last: dict[str, int] = {}
+    for event in events:
+        last[event.boot_id] = max(last.get(event.boot_id, 0), event.t_ns)
+        key = (event.boot_id, event.actor)
+        if event.kind in ("alarm_set", "alarm_cleared"):
+            start_ns = open_.pop(key, None)
+            if start_ns is not None:
+                found.append(AlarmRow(*key, start_ns, event.t_ns, False))
+            if event.kind == "alarm_set":
+                open_[key] = event.t_ns
+    found += [AlarmRow(*key, start, last[key[0]], True) for key, start in open_.items()]
+    return sorted(found)
 
 
 def throughput(lines: Iterable[TraceLine], origin_ns: int = 0) -> list[ThroughputRow]:
@@ -169,10 +219,10 @@ def integrity(spans: Iterable[MessageSpan]) -> list[IntegrityRow]:
     return [IntegrityRow(queue, *sums) for queue, sums in sorted(found.items())]
 
 
-def time_in_state(events: Iterable[FlowEvent]) -> list[StateRow]:
+def time_in_state(events: Iterable[FlowEvent], bucket_ns: int) -> list[StateRow]:
     """Where each actor's time went: the sum of the differences between its samples."""
     before: dict[tuple[str, str], FlowEvent] = {}
-    sums: dict[str, list[int]] = {}
+    sums: dict[tuple[int, str], list[int]] = {}
     for event in events:
         if event.kind != "time_sample":
             continue
@@ -180,11 +230,12 @@ def time_in_state(events: Iterable[FlowEvent]) -> list[StateRow]:
         before[event.boot_id, event.actor] = event
         if last is None:
             continue
-        total = sums.setdefault(event.actor, [0] * 5)
+        middle_ns = (last.t_ns + event.t_ns) // 2
+        total = sums.setdefault((middle_ns - middle_ns % bucket_ns, event.actor), [0] * 5)
         total[0] += event.t_ns - last.t_ns
         for index, name in enumerate(STATE_FIELDS, 1):
             total[index] += event.numbers.get(name, 0) - last.numbers.get(name, 0)
-    return [StateRow(actor, *total) for actor, total in sorted(sums.items())]
+    return [StateRow(*key, *total) for key, total in sorted(sums.items())]
 
 
 def queue_depth(events: Iterable[FlowEvent]) -> list[DepthRow]:
@@ -196,19 +247,21 @@ def queue_depth(events: Iterable[FlowEvent]) -> list[DepthRow]:
             event.numbers.get("ready", 0),
             event.numbers.get("unacked", 0),
             event.numbers.get("consumers", 0),
+            event.numbers.get("paged", 0),
         )
         for event in events
         if event.kind == "queue_sample"
     )
 
 
-def event_kinds(events: Iterable[FlowEvent]) -> list[KindRow]:
+def event_kinds(events: Iterable[FlowEvent], bucket_ns: int) -> list[KindRow]:
     """How often each kind of event happened."""
-    sums: dict[str, tuple[int, int]] = {}
+    sums: dict[tuple[int, str], tuple[int, int]] = {}
     for event in events:
-        count, amount = sums.get(event.kind, (0, 0))
-        sums[event.kind] = (count + 1, amount + event.amount)
-    return [KindRow(kind, count, amount) for kind, (count, amount) in sorted(sums.items())]
+        key = (event.t_ns - event.t_ns % bucket_ns, event.kind)
+        count, amount = sums.get(key, (0, 0))
+        sums[key] = (count + 1, amount + event.amount)
+    return [KindRow(*key, count, amount) for key, (count, amount) in sorted(sums.items())]
 
 
 def _first(known: int | None, t_ns: int) -> int:

@@ -7,11 +7,14 @@ every held second has a cause, the books balance, time adds up, and a bystander 
 
 from typing import Final, NamedTuple
 
+from penstock.spark.blame import actor_kind
 from penstock.spark.formats import RunDescription
-from penstock.spark.rows import LatencyRow, Tables
+from penstock.spark.rows import LatencyRow, Tables, whole_time
 
 EXPLAINED_SHARE_MIN: Final = 0.95
 STATE_SUM_TOLERANCE: Final = 0.01
+# An alarm does nothing, so it has no time to account for.
+TIMELESS: Final = frozenset({"alarm"})
 # The bystander shares two cores with everything else, so its latency may move by scheduling alone.
 BYSTANDER_FACTOR_MAX: Final = 3.0
 BYSTANDER_FLOOR_NS: Final = 100_000_000.0
@@ -95,7 +98,11 @@ def _books_balance(tables: Tables, has_events: bool) -> Promise:
 
 def _time_adds_up(tables: Tables) -> Promise:
     name = "idle + busy + blocked + waiting = 100 %"
-    rows = [row for row in tables.time_in_state if row.wall_ns > 0]
+    rows = [
+        row
+        for row in whole_time(tables.time_in_state)
+        if row.wall_ns > 0 and actor_kind(row.actor) not in TIMELESS
+    ]
     if not rows:
         return Promise(name, "unknown", "no time samples")
     off = [

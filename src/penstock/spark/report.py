@@ -10,7 +10,8 @@ import penstock
 from penstock.spark.blame import actor_kind
 from penstock.spark.formats import RunDescription
 from penstock.spark.page import STYLE
-from penstock.spark.rows import Tables
+from penstock.spark.recommend import head_of_line
+from penstock.spark.rows import Tables, whole_counts
 from penstock.spark.summary import HELD_KINDS, Summary
 
 ROWS_SHOWN_MAX: Final = 12
@@ -39,8 +40,10 @@ def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int
         _tiles(summary),
         _promises(summary),
         _sentences(summary),
+        _recommendations(summary),
         *_charts(tables, run, bucket_ns),
         _blame_table(tables),
+        _head_of_line_table(tables, bucket_ns),
         _latency_table(tables, run),
         _integrity_table(tables),
         _events_table(tables),
@@ -58,10 +61,17 @@ def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int
 def _head(summary: Summary) -> str:
     verdict = "every promise kept" if summary.is_kept else "a promise was broken"
     colour = "kept" if summary.is_kept else "broken"
+    source = summary.source
+    gaps = ""
+    if source.events_missing or source.unreadable_lines:
+        gaps = (
+            f' <span class="badge unknown">telemetry with gaps: {source.events_missing:,} events '
+            f"missing, {source.unreadable_lines:,} lines unreadable</span>"
+        )
     return (
         '<header><div class="brand">penstock</div>'
-        f'<h1>Run report <span class="badge {colour}">{verdict}</span></h1>'
-        f'<p class="note">{escape(summary.source.engine_note)}</p></header>'
+        f'<h1>Run report <span class="badge {colour}">{verdict}</span>{gaps}</h1>'
+        f'<p class="note">{escape(source.engine_note)}</p></header>'
     )
 
 
@@ -100,11 +110,24 @@ def _sentences(summary: Summary) -> str:
     return _card("In words", f'<ul class="words">{rows}</ul>')
 
 
+def _recommendations(summary: Summary) -> str:
+    rows = "".join(
+        f"<li><b>{escape(one.rule)}</b> <code>{escape(one.scope)}</code> "
+        f'<span class="share">{one.share:.0%}</span><br>{escape(one.advice)}'
+        f"<br><small>{escape(one.evidence)}</small></li>"
+        for one in summary.recommendations
+    )
+    if not rows:
+        return ""
+    note = "What cost most comes first; shares are of the time publishers were held."
+    return _card("What would help", f'<p class="note">{note}</p><ol class="advice">{rows}</ol>')
+
+
 def _charts(tables: Tables, run: RunDescription, bucket_ns: int) -> list[str]:
     if importlib.util.find_spec("matplotlib") is None:
         return [_card("Charts", _NO_CHARTS)]
     # matplotlib is optional: a report without it still has every number.
-    from penstock.spark import charts
+    from penstock.spark import charts, stage_charts
 
     start_ns = charts.start_of(tables, run)
     drawn = (
@@ -117,6 +140,16 @@ def _charts(tables: Tables, run: RunDescription, bucket_ns: int) -> list[str]:
             "Latency by phase",
             "Dot: median. Dash: 99th percentile. By the phase of publishing.",
             charts.latency(tables, run),
+        ),
+        (
+            "How long each stage takes",
+            "The share of all messages, or of all holds, that took at most so long.",
+            stage_charts.stage_cdf(tables),
+        ),
+        (
+            "Queue depth and alarms",
+            "The deepest queues: ready, unacknowledged on top, dotted on disk. Bands: alarms.",
+            stage_charts.queue_depth(tables, run, start_ns),
         ),
         (
             "Why publishers were held",
@@ -157,6 +190,17 @@ def _blame_table(tables: Tables) -> str:
     return _table("Chains of waiting", ("held", "root cause", "chain", "time"), rows, note)
 
 
+def _head_of_line_table(tables: Tables, bucket_ns: int) -> str:
+    found = head_of_line(tables, bucket_ns)
+    rows = [
+        (one.connection, one.channel, str(one.others), f"{one.held_ns / 1e9:.2f} s")
+        for one in found[:ROWS_SHOWN_MAX]
+        if one.held_ns >= SHOWN_MIN_NS
+    ]
+    heads = ("connection", "stopped for", "channels that waited with it", "time")
+    return _table("One channel stops its connection", heads, rows, "")
+
+
 def _latency_table(tables: Tables, run: RunDescription) -> str:
     order = {phase.name: index for index, phase in enumerate(run.phases)}
     rows = [
@@ -192,7 +236,7 @@ def _integrity_table(tables: Tables) -> str:
 
 
 def _events_table(tables: Tables) -> str:
-    rows = [(row.kind, f"{row.events:,}") for row in tables.event_kinds]
+    rows = [(kind, f"{count:,}") for kind, count in whole_counts(tables.event_kinds).items()]
     return _table("Flow events", ("kind", "count"), rows, "")
 
 
@@ -218,10 +262,7 @@ def _table(
 def _left_out(count: int) -> str:
     if count == 0:
         return ""
-    return (
-        f'<p class="note">{count} more, shorter, in the table '
-        "<code>tables/gold/root_cause</code>.</p>"
-    )
+    return f'<p class="note">{count} more, shorter, in the table <code>gold/root_cause</code>.</p>'
 
 
 def _card(title: str, body: str) -> str:
@@ -232,6 +273,6 @@ def _foot(summary: Summary) -> str:
     source = summary.source
     return (
         f"<footer>penstock {escape(penstock.__version__)} · {source.event_count:,} flow events, "
-        f"{source.trace_count:,} trace lines · tables beside this page in <code>tables/</code> · "
+        f"{source.trace_count:,} trace lines · "
         "times are CLOCK_MONOTONIC of this machine</footer>"
     )

@@ -26,13 +26,22 @@ from penstock.spark.java import JavaHome
 CORES_MAX: Final = 2
 DRIVER_MEMORY: Final = "1g"
 
+LATENCY_SETTINGS: Final[dict[str, str]] = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""What halves a micro-batch: no delayed acknowledgements of TCP between Java and Python, and
+checkpoint files without a process for each, which is for checkpoints on a local disk."""
+
 _SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": DRIVER_MEMORY,
-    "spark.python.unix.domain.socket.enabled": "true",
+    **LATENCY_SETTINGS,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
@@ -42,11 +51,15 @@ _SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
     "spark.log.level": "ERROR",
 }
 
+LOOPBACK_SETTINGS: Final = frozenset({"spark.driver.host", "spark.driver.bindAddress"})
+
 
 @contextmanager
-def open_session(java: JavaHome) -> Iterator[SparkSession]:
+def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
     """A session that is stopped, with its JVM, when the block ends.
 
+    master: where it runs, as Spark names it; "" for at most CORES_MAX cores of this machine. The
+    machines of a cluster need the same Python, this package, and the same directories.
     Raises: OperatorError when the JVM does not start.
     """
     cores = min(CORES_MAX, os.cpu_count() or 1)
@@ -57,9 +70,9 @@ def open_session(java: JavaHome) -> Iterator[SparkSession]:
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
         builder = (
             SparkSession.Builder()
-            .master(f"local[{cores}]")
+            .master(master or f"local[{cores}]")
             .appName("penstock")
-            .config(map=_SETTINGS)
+            .config(map=_settings(master))
             .config("spark.sql.shuffle.partitions", str(cores))
             .config("spark.local.dir", scratch)
             .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
@@ -79,6 +92,13 @@ def open_session(java: JavaHome) -> Iterator[SparkSession]:
             yield session
         finally:
             session.stop()
+
+
+def _settings(master: str) -> dict[str, bool | float | int | str | None]:
+    """Others than this machine have to reach the driver."""
+    if master == "" or master.startswith("local"):
+        return _SETTINGS
+    return {name: value for name, value in _SETTINGS.items() if name not in LOOPBACK_SETTINGS}
 
 
 def _package_root() -> str:

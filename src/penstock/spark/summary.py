@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from penstock.spark.blame import UNEXPLAINED, actor_kind
 from penstock.spark.formats import RunDescription
 from penstock.spark.promises import Promise, check
+from penstock.spark.recommend import Recommendation, recommend
 from penstock.spark.rows import Tables
 
 PHASE_SHOWN_MIN_NS: Final = 1_000_000_000
@@ -50,6 +51,7 @@ class Summary:
     causes: tuple[CauseShare, ...]
     promises: tuple[Promise, ...]
     sentences: tuple[str, ...]
+    recommendations: tuple[Recommendation, ...] = ()
 
     @property
     def is_kept(self) -> bool:
@@ -68,11 +70,14 @@ class Summary:
         fields["causes"] = tuple(CauseShare(*cause) for cause in fields["causes"])
         fields["promises"] = tuple(Promise(*promise) for promise in fields["promises"])
         fields["sentences"] = tuple(fields["sentences"])
+        fields["recommendations"] = tuple(Recommendation(*one) for one in fields["recommendations"])
         return Summary(**fields)
 
 
-def summarise(tables: Tables, run: RunDescription, source: Source) -> Summary:
-    """Numbers, promises and sentences of one analysis."""
+def summarise(
+    tables: Tables, run: RunDescription, source: Source, bucket_ns: int = 1_000_000_000
+) -> Summary:
+    """Numbers, promises, sentences and advice of one analysis. bucket_ns: of its tables."""
     causes = cause_shares(tables)
     held_ns = sum(cause.blamed_ns for cause in causes)
     unexplained_ns = sum(cause.blamed_ns for cause in causes if cause.cause in UNEXPLAINED)
@@ -98,6 +103,7 @@ def summarise(tables: Tables, run: RunDescription, source: Source) -> Summary:
         causes,
         check(tables, run, source.event_count > 0, explained_share, held_ns),
         tuple(_sentences(tables, run, source, causes, held_ns)),
+        recommend(tables, bucket_ns),
     )
 
 

@@ -1,0 +1,96 @@
+"""What of the input is new: byte ranges of whole lines, never taken twice.
+
+A file grows while the broker writes it. How far each has been read is known to the table that its
+lines go to, which is told in the same commit, so a crash between the two cannot happen. A last line
+without its end is left for the next time.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from penstock.base.errors import OperatorError
+from penstock.spark.formats import event_header, input_files
+
+RANGE_BYTES: Final = 4 << 20
+"""What one task reads."""
+
+ROUND_BYTES: Final = 256 << 20
+"""What is taken in before anything is derived from it: two million events."""
+
+TAIL_BYTES: Final = 1 << 16
+
+
+class Range(NamedTuple):
+    """Whole lines of one file: [start, end) in bytes. boot_id, node: of the file's header."""
+
+    path: str
+    start: int
+    end: int
+    boot_id: str
+    node: str
+
+
+class Intake(NamedTuple):
+    """marks: how far each file will have been read, by its name."""
+
+    ranges: tuple[Range, ...]
+    marks: dict[str, int]
+
+
+def fresh(directory: Path, pattern: str, taken: Callable[[str], int]) -> Intake:
+    """What may be read now, at most ROUND_BYTES and a range. taken: bytes read so far of the file
+    of a name, 0 for none. Raises: OperatorError when a file is shorter than what was read of it.
+    """
+    ranges: list[Range] = []
+    marks: dict[str, int] = {}
+    left = ROUND_BYTES
+    for path in input_files(directory, pattern):
+        start = taken(path.name)
+        with path.open("rb") as file:
+            end = _end_of_lines(file, path, start)
+            boot_id, node = event_header(file) if end > start else ("", "")
+            while start < end and left > 0:
+                stop = _cut(file, start, end)
+                ranges.append(Range(str(path.resolve()), start, stop, boot_id, node))
+                left -= stop - start
+                start = marks[path.name] = stop
+    return Intake(tuple(ranges), marks)
+
+
+def read_range(one: Range) -> bytes:
+    """The lines of a range. Raises: OSError."""
+    with Path(one.path).open("rb") as file:
+        file.seek(one.start)
+        return file.read(one.end - one.start)
+
+
+def _end_of_lines(file: BinaryIO, path: Path, start: int) -> int:
+    """Behind the last line end at or after `start`; `start` when there is none."""
+    size = file.seek(0, os.SEEK_END)
+    if size < start:
+        raise OperatorError(
+            f"{path} has {size} bytes, and {start} were read of it before: it is another file; "
+            "analyse it into another --tables directory"
+        )
+    for begin in _backwards(start, size):
+        file.seek(begin)
+        found = file.read(min(TAIL_BYTES, size - begin)).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+    return start
+
+
+def _backwards(start: int, size: int) -> Iterator[int]:
+    at = size
+    while at > start:
+        at = max(start, at - TAIL_BYTES)
+        yield at
+
+
+def _cut(file: BinaryIO, start: int, end: int) -> int:
+    if end - start <= RANGE_BYTES:
+        return end
+    file.seek(start + RANGE_BYTES)
+    return start + RANGE_BYTES + len(file.readline())

@@ -1,0 +1,68 @@
+"""Blocks of lines to columns: the same as line by line, whatever the lines are."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.spark.formats import SAMPLE_FIELDS, STATE_FIELDS, read_events, read_traces
+from tests.spark.synthetic import World, write_world
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+from penstock.spark import parse
+
+ODD = (
+    b'{"seq":1,"t":2,"kind":"gate_opened","actor":"a","peer":null,"amount":2.5}\n'
+    b"\n"
+    b'{"seq":2,"kind":"x","more":{"deep":[1]}}\n'
+    b'{"seq":"three","t":true,"kind":"y","ready":4}\n'
+    b"[1]\n"
+    b'{"torn":\n'
+    b'{"no":"kind"}\n'
+)
+
+
+def expected(directory: Path) -> list[tuple[object, ...]]:
+    return sorted(
+        (*one[:8], *(one.numbers.get(name, 0) for name in (*STATE_FIELDS, *SAMPLE_FIELDS)))
+        for one in read_events(directory).events
+    )
+
+
+def found(data: bytes, boot_id: str) -> tuple[list[tuple[object, ...]], int]:
+    rows = parse.event_table(data, boot_id, "node", 7).to_pylist()
+    names = ("boot_id", "seq", "t_ns", "kind", "actor", "peer", "reason", "amount")
+    good = [row for row in rows if row["unreadable"] is None]
+    assert all(row["batch"] == 7 for row in rows)
+    values = sorted(
+        tuple(row[name] for name in (*names, *STATE_FIELDS, *SAMPLE_FIELDS)) for row in good
+    )
+    return values, len(rows) - len(good)
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_events_are_those_of_the_slow_reader(tmp_path: Path, is_damaged: bool) -> None:
+    write_world(tmp_path, World(seed=3, damaged=is_damaged))
+    data = next(tmp_path.glob("events-*.jsonl")).read_bytes()
+    values, unreadable = found(data, "b1")
+    assert sorted(set(values), key=str) == sorted(expected(tmp_path), key=str)
+    assert unreadable == (1 if is_damaged else 0)
+
+
+def test_odd_lines_are_what_the_slow_reader_makes_of_them(tmp_path: Path) -> None:
+    header = json.dumps({"format": "penstock-events", "boot_id": "b"}).encode() + b"\n"
+    (tmp_path / "events-b.jsonl").write_bytes(header + ODD)
+    values, unreadable = found(header + ODD, "b")
+    assert values == expected(tmp_path)
+    assert unreadable == read_events(tmp_path).unreadable_count == 2
+
+
+def test_traces_are_those_of_the_slow_reader(tmp_path: Path) -> None:
+    write_world(tmp_path, World(seed=4))
+    rows = [
+        tuple(row[name] for name in ("message_id", "stage", "t_ns", "client", "queue", "phase"))
+        for path in sorted(tmp_path.glob("trace-*.jsonl"))
+        for row in parse.message_table(path.read_bytes(), "", "", 0).to_pylist()
+    ]
+    assert rows == [tuple(line) for line in read_traces(tmp_path).lines]
