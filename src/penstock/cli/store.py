@@ -44,7 +44,9 @@ def store() -> None:
 @located
 @click.option("--limit", default=50, show_default=True, help="Show so many findings.")
 def check(data: str, config_path: str, as_json: bool, limit: int) -> None:
-    """Read every record of every segment, and say what is not whole. Changes nothing.
+    """Read every record of every segment, of queues and streams, and say what is not whole.
+
+    Changes nothing.
 
     Exit status: 0 nothing is damaged, 1 something is, 2 it could not be looked at.
     """
@@ -66,6 +68,12 @@ def check(data: str, config_path: str, as_json: bool, limit: int) -> None:
 @click.option("--control", default="", help="Its control socket, if elsewhere.")
 def stats(data: str, config_path: str, as_json: bool, port: int, control: str) -> None:
     """Messages, bytes and segments of every virtual host and queue."""
+    if (port or control) and (data or config_path):
+        raise OperatorError(
+            f"--{'data' if data else 'config'} names a directory, and "
+            f"--{'port' if port else 'control'} a broker that runs, which has one of its own: give "
+            "one of the two"
+        )
     if port or control:
         rows = ask(control or control_path(port), {"op": "store"})["vhosts"]
     else:
@@ -157,7 +165,7 @@ def _say_check(
     ]
     for one, finding in shown[:limit]:
         mark, style = (" ✘ ", "bold red") if finding.is_damage else (" ! ", "")
-        say(screen, mark + _finding_text(one, finding), style)
+        say(screen, mark + _finding_text(one, finding, fault), style)
     total = sum(result.damage_count + result.note_count for _, result in results)
     if total > limit:
         say(screen, more(total - min(limit, len(shown)), "findings"))
@@ -168,7 +176,8 @@ def _say_check(
     segments = sum(result.segment_count for _, result in results)
     verdict = "nothing is damaged"
     if damage or fault:
-        verdict = f"{damage + (fault != '')} damaged, {lost} messages lost"
+        least = "at least " if fault else ""
+        verdict = f"{damage + (fault != '')} damaged, {least}{lost} messages lost"
     say(
         screen,
         f"read {records:,} records in {segments} segments of {len(results)} virtual host(s), "
@@ -176,14 +185,15 @@ def _say_check(
     )
 
 
-def _finding_text(one: OneStore, finding: Finding) -> str:
+def _finding_text(one: OneStore, finding: Finding, fault: str) -> str:
     place = f"vhost {one.vhost}: {finding.file}"
     if finding.offset >= 0:
         place += f" at {finding.offset}"
     of = ""
     if finding.queue_id:
         name = one.names.get(finding.queue_id)
-        of = f" (queue {name}" if name else f" (deleted queue number {finding.queue_id}"
+        deleted = "" if fault else "deleted "
+        of = f" (queue {name}" if name else f" ({deleted}queue number {finding.queue_id}"
         of += f", position {finding.position}"
         of += ": a message is lost)" if finding.is_lost else ")"
     return f"{place}: {finding.text}{of}"

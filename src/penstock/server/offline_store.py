@@ -23,6 +23,7 @@ from penstock.server.machine import SystemChance
 from penstock.server.store_marks import (
     CLEAN,
     PERSISTENT,
+    STREAMS,
     is_unsynced,
     leave_clean,
     mark_unsynced,
@@ -31,12 +32,16 @@ from penstock.server.store_marks import (
 from penstock.storage.check import check
 from penstock.storage.check_segment import StoreFacts
 from penstock.storage.findings import Findings
+from penstock.storage.format import MARKS_QUEUE_ID
 from penstock.storage.offline import StoreStats, compact_all, files_bytes, store_stats
 from penstock.storage.overlay import OverlayDirectory
 from penstock.storage.recovery import Recovered, recover
+from penstock.streams.check import check_streams
 
 HASH_CHARACTERS: Final = 17
 """Of a virtual host's folder: a dash and sixteen digits behind the readable part."""
+MARKS_NAME: Final = "(batches committed last)"
+"""What stands for their queue, which has no name."""
 ID_MAX: Final = (1 << 63) - 1
 
 
@@ -154,7 +159,7 @@ class OfflineStores:
             OverlayDirectory(directory),
             SystemChance(),
             self.segment_bytes,
-            set(store.names),
+            {*store.names, MARKS_QUEUE_ID},
             store.trusts_footers,
         )
         return directory, recovered
@@ -165,13 +170,17 @@ class OfflineStores:
         """Read everything. Raises: OSError, OperatorError for an unknown format."""
         directory, recovered = self._look(store)
         facts = StoreFacts(
-            store.names,
+            {**store.names, MARKS_QUEUE_ID: MARKS_NAME},
             self.kept().queue_id_max,
             recovered.queues,
             store.is_clean,
             store.trusts_footers,
+            self.catalogue_fault == "",
         )
         findings = check(directory, facts)
+        if (store.path / STREAMS).is_dir():
+            streams = ReadOnlyDirectory(str(store.path / STREAMS))
+            check_streams(streams, store.names, facts.has_catalogue, findings)
         if not store.is_known:
             findings.note(".", "no virtual host has this folder; the broker leaves it alone")
         return findings
@@ -195,7 +204,11 @@ class OfflineStores:
         trusts_footers = store.trusts_footers
         is_clean = take_clean(path)
         recovered = recover(
-            directory, SystemChance(), self.segment_bytes, set(store.names), trusts_footers
+            directory,
+            SystemChance(),
+            self.segment_bytes,
+            {*store.names, MARKS_QUEUE_ID},
+            trusts_footers,
         )
         mark_unsynced(path, False)
         damaged = compact_all(recovered.log)

@@ -12,6 +12,7 @@ from typing import Final
 from penstock.server.whole_file import sync_directory, write_whole
 
 PERSISTENT: Final = "persistent"
+STREAMS: Final = "streams"
 CLEAN: Final = "CLEAN"
 UNSYNCED: Final = "UNSYNCED"
 

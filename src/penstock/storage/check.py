@@ -37,6 +37,14 @@ def check(directory: Directory, facts: StoreFacts) -> Findings:
 
 def _name_strangers(strangers: dict[int, int], facts: StoreFacts, findings: Findings) -> None:
     """Records of queues that the catalogue does not have."""
+    if not facts.has_catalogue:
+        if strangers:
+            findings.note(
+                "metadata.sqlite",
+                f"{sum(strangers.values())} records are of {len(strangers)} queues; which those "
+                "are, and whether they still count, cannot be told without the catalogue",
+            )
+        return
     for queue_id, count in sorted(strangers.items()):
         if queue_id > facts.queue_id_max:
             findings.damage(

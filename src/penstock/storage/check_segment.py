@@ -37,9 +37,10 @@ from penstock.storage.wreck import identity_of
 class StoreFacts:
     """What the rest of the data directory says about a store. names: of its queues, by number;
     queue_id_max: the highest number that was ever given; indexes: what a start would find for each
-    queue; is_clean: the last stop was; trusts_footers: see recovery."""
+    queue; is_clean: the last stop was; trusts_footers: see recovery;
+    has_catalogue: whether `names` and `queue_id_max` say anything."""
 
-    __slots__ = ("indexes", "is_clean", "names", "queue_id_max", "trusts_footers")
+    __slots__ = ("has_catalogue", "indexes", "is_clean", "names", "queue_id_max", "trusts_footers")
 
     def __init__(
         self,
@@ -48,7 +49,9 @@ class StoreFacts:
         indexes: Mapping[int, QueueIndex],
         is_clean: bool,
         trusts_footers: bool = True,
+        has_catalogue: bool = True,
     ) -> None:
+        self.has_catalogue = has_catalogue
         self.names = names
         self.queue_id_max = queue_id_max
         self.indexes = indexes
@@ -202,7 +205,8 @@ class SegmentCheck:
     def _hole(self, hole: Hole, safe_to: int) -> None:
         start, count = int(hole.start), int(hole.end - hole.start)
         if start < safe_to:
-            queue_id = int(hole.queue_id) if int(hole.queue_id) in self.facts.names else 0
+            is_named = not self.facts.has_catalogue or int(hole.queue_id) in self.facts.names
+            queue_id = int(hole.queue_id) if is_named else 0
             position = int(hole.position) if queue_id else 0
             self._damaged(start, queue_id, position, f"{count} bytes were safe and are no record")
         else:
@@ -266,7 +270,9 @@ class SegmentCheck:
 
     def _queue(self, queue_id: int) -> str:
         name = self.facts.names.get(queue_id)
-        return f"deleted queue number {queue_id}" if name is None else f"queue '{name}'"
+        if name is not None:
+            return f"queue '{name}'"
+        return f"{'deleted ' if self.facts.has_catalogue else ''}queue number {queue_id}"
 
 
 def _has_body(queue_id: int, position: int, place: int, bodies: dict[int, Record]) -> bool:

@@ -15,6 +15,10 @@ from penstock.server.disk_files import DiskDirectory
 from penstock.server.store_marks import leave_clean, mark_unsynced
 from penstock.simulation.dice import Dice
 from penstock.storage.log import MessageLog
+from penstock.streams.batch import StreamBatch
+from penstock.streams.handles import StreamHandles
+from penstock.streams.log import Retention, StreamLog
+from tests.crash.rig import message
 from tests.unit.storage.making import fill, flush
 
 
@@ -103,7 +107,12 @@ def test_check_without_a_catalogue(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert f"✘ catalogue: {path} is damaged" in done.stdout
     path.unlink()
-    assert "✘ catalogue: it cannot be read: No such file" in said(left, "check").stdout
+    text = said(left, "check").stdout
+    assert "✘ catalogue: it cannot be read: No such file" in text
+    assert "70 records are of 3 queues" in text and "deleted" not in text
+    left.damage()
+    text = said(left, "check").stdout
+    assert "(queue number 2, position 3" in text and "deleted" not in text
 
 
 def test_check_of_a_store_whose_catalogue_is_older(tmp_path: Path) -> None:
@@ -168,6 +177,37 @@ def test_a_damaged_store_is_not_compacted(tmp_path: Path) -> None:
     crashed = Left(tmp_path / "crashed", is_clean=False)
     crashed.damage(len(list((crashed.store / "persistent").glob("*.log"))) - 1)
     assert said(crashed, "check").exit_code == 1
+
+
+def test_check_looks_at_streams_too(tmp_path: Path) -> None:
+    left = Left(tmp_path)
+    handles = StreamHandles(DiskDirectory(str(left.store / "streams")))
+    log = StreamLog(2, Retention(4096), Dice(1))
+    for _ in range(3):
+        log.append(message(b"2....."), 1)
+        batch = StreamBatch(handles)
+        log.take(batch)
+        batch.run()
+        for deed in batch.chunks:
+            log.done(deed)
+    assert "read 73 records" in said(left, "check").stdout
+    (path,) = (left.store / "streams").iterdir()
+    data = bytearray(path.read_bytes())
+    data[data.find(b"2.....")] ^= 1
+    path.write_bytes(data)
+    done = said(left, "check")
+    assert done.exit_code == 1
+    assert "message 0 of the stream cannot be read (queue bills, position 0)" in done.stdout
+    assert "1 damaged, 1 messages lost" in done.stdout
+
+
+@pytest.mark.parametrize("options", [("--port", "5672"), ("--control", "/tmp/none.sock")])
+def test_a_directory_and_a_running_broker_are_not_both_asked(
+    tmp_path: Path, options: tuple[str, str]
+) -> None:
+    left = Left(tmp_path)
+    with pytest.raises(OperatorError, match=rf"--data names a directory, and {options[0]} a"):
+        said(left, "stats", *options)
 
 
 def test_a_directory_in_use(tmp_path: Path) -> None:
