@@ -32,12 +32,21 @@ SEES_ONLY = {
 }
 
 # Files of the connector that know PySpark; everything else there runs, and is tested, without it.
-KNOW_PYSPARK = {"queue_source", "sink", "source", "stream_source"}
+KNOW_PYSPARK = {
+    "lease_source",
+    "pushdown",
+    "queue_source",
+    "reader",
+    "sink",
+    "source",
+    "stream_source",
+}
 
 # Packages that may be absent, and that only rooms of the top floors import inside functions.
 OPTIONAL = {
     "aio_pika",
     "celery",
+    "deltalake",
     "matplotlib",
     "numpy",
     "pandas",

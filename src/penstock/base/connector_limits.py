@@ -40,3 +40,21 @@ CONNECTOR_TASK_BYTES: Final = Limit(
     "spark/connector/queue_plan",
     "the batch is divided into more tasks",
 )
+CONNECTOR_QUEUES: Final = Limit(
+    "connector_queues",
+    "queues that one Spark query reads, each over a connection of its own",
+    64,
+    64,
+    64,
+    "spark/connector/options",
+    "the query is refused",
+)
+CONNECTOR_STAGED_BYTES: Final = Limit(
+    "connector_staged_bytes",
+    "bytes that a Spark task reserves for the rows it stages",
+    16_777_216,
+    1024,
+    67_108_864,
+    "spark/connector/delivery",
+    "the task fails and names maxStagedBytes",
+)

@@ -15,6 +15,8 @@ from penstock.base.client_limits import PARKED_METHODS as PARKED_METHODS
 from penstock.base.connector_limits import CONNECTOR_BUFFERED_BYTES as CONNECTOR_BUFFERED_BYTES
 from penstock.base.connector_limits import CONNECTOR_IN_FLIGHT as CONNECTOR_IN_FLIGHT
 from penstock.base.connector_limits import CONNECTOR_PREFETCH as CONNECTOR_PREFETCH
+from penstock.base.connector_limits import CONNECTOR_QUEUES as CONNECTOR_QUEUES
+from penstock.base.connector_limits import CONNECTOR_STAGED_BYTES as CONNECTOR_STAGED_BYTES
 from penstock.base.connector_limits import CONNECTOR_TASK_BYTES as CONNECTOR_TASK_BYTES
 from penstock.base.data_limits import CATALOGUE_CHANGES as CATALOGUE_CHANGES
 from penstock.base.data_limits import CONTROL_CLIENTS as CONTROL_CLIENTS
@@ -33,6 +35,12 @@ from penstock.base.flow_limits import RATE_LIMITS as RATE_LIMITS
 from penstock.base.flow_limits import SETTING_REVERTS as SETTING_REVERTS
 from penstock.base.flow_limits import WATCHDOG_HOPS as WATCHDOG_HOPS
 from penstock.base.flow_limits import WATCHDOG_MS as WATCHDOG_MS
+from penstock.base.lease_limits import LEASE_BYTES as LEASE_BYTES
+from penstock.base.lease_limits import LEASE_GROUPS as LEASE_GROUPS
+from penstock.base.lease_limits import LEASE_MESSAGES as LEASE_MESSAGES
+from penstock.base.lease_limits import LEASE_RUNS as LEASE_RUNS
+from penstock.base.lease_limits import LEASE_TIMEOUT_MS as LEASE_TIMEOUT_MS
+from penstock.base.lease_limits import LEASE_WAITING as LEASE_WAITING
 from penstock.base.limit import Limit as Limit
 from penstock.base.policy_limits import PATTERN_BYTES as PATTERN_BYTES
 from penstock.base.policy_limits import PATTERN_MEMORY_BYTES as PATTERN_MEMORY_BYTES
@@ -46,17 +54,29 @@ from penstock.base.queue_limits import DEAD_LETTER_WINDOW_BYTES as DEAD_LETTER_W
 from penstock.base.queue_limits import DEDUPLICATION_ENTRIES as DEDUPLICATION_ENTRIES
 from penstock.base.queue_limits import DELAYED_BYTES_MAX as DELAYED_BYTES_MAX
 from penstock.base.queue_limits import DELAYED_MESSAGES_MAX as DELAYED_MESSAGES_MAX
+from penstock.base.store_limits import PAGED_MARKS as PAGED_MARKS
 from penstock.base.store_limits import PAGED_PAYERS as PAGED_PAYERS
 from penstock.base.store_limits import STORE_COPY_BYTES as STORE_COPY_BYTES
 from penstock.base.store_limits import STORE_FINDINGS as STORE_FINDINGS
+from penstock.base.store_limits import STORE_FREEING_FILES as STORE_FREEING_FILES
 from penstock.base.store_limits import STORE_OPEN_FILES as STORE_OPEN_FILES
 from penstock.base.store_limits import STORE_SEGMENT_BYTES as STORE_SEGMENT_BYTES
 from penstock.base.store_limits import STORE_SYNC_INTERVAL_MS as STORE_SYNC_INTERVAL_MS
 from penstock.base.store_limits import STORE_TABLE_CACHE_BYTES as STORE_TABLE_CACHE_BYTES
+from penstock.base.stream_limits import STREAM_CHUNK_READ_BYTES as STREAM_CHUNK_READ_BYTES
+from penstock.base.stream_limits import STREAM_GROUP_LAG_BYTES as STREAM_GROUP_LAG_BYTES
+from penstock.base.stream_limits import STREAM_GROUPS as STREAM_GROUPS
 from penstock.base.stream_limits import STREAM_MEMORY_BYTES as STREAM_MEMORY_BYTES
 from penstock.base.stream_limits import STREAM_OPEN_FILES as STREAM_OPEN_FILES
 from penstock.base.stream_limits import STREAM_READ_BYTES as STREAM_READ_BYTES
 from penstock.base.stream_limits import STREAM_SEGMENT_BYTES as STREAM_SEGMENT_BYTES
+from penstock.base.transaction_limits import TRANSACTION_APPS as TRANSACTION_APPS
+from penstock.base.transaction_limits import TRANSACTION_BYTES as TRANSACTION_BYTES
+from penstock.base.transaction_limits import TRANSACTION_TTL_MS as TRANSACTION_TTL_MS
+from penstock.base.transaction_limits import TRANSACTIONS_BYTES as TRANSACTIONS_BYTES
+from penstock.base.transaction_limits import TRANSACTIONS_STAGED as TRANSACTIONS_STAGED
+from penstock.base.transaction_limits import TX_BYTES_MAX as TX_BYTES_MAX
+from penstock.base.transaction_limits import TX_MESSAGES_MAX as TX_MESSAGES_MAX
 
 FRAME_BYTES_MAX: Final = Limit(
     "frame_bytes_max",
@@ -238,15 +258,6 @@ UNCONFIRMED_MAX: Final = Limit(
     "broker/confirms",
     "the publisher's gate closes until confirms go out",
 )
-TX_MESSAGES_MAX: Final = Limit(
-    "tx_messages_max",
-    "publishes and settles per transaction",
-    100_000,
-    1,
-    10_000_000,
-    "broker/transactions",
-    "406 PRECONDITION_FAILED closes the channel",
-)
 
 BLOCK_ENTRIES: Final = Limit(
     "block_entries",
@@ -283,15 +294,6 @@ PARKED_BYTES: Final = Limit(
     1_073_741_824,
     "broker/reader",
     "the socket is not read until a hop opens",
-)
-TX_BYTES_MAX: Final = Limit(
-    "tx_bytes_max",
-    "bytes per transaction",
-    134_217_728,
-    0,
-    4_294_967_296,
-    "broker/transactions",
-    "406 PRECONDITION_FAILED closes the channel",
 )
 
 LIMITS: Final[tuple[Limit, ...]] = (
@@ -357,9 +359,11 @@ LIMITS: Final[tuple[Limit, ...]] = (
     DELAYED_MESSAGES_MAX,
     DELAYED_BYTES_MAX,
     DEDUPLICATION_ENTRIES,
+    PAGED_MARKS,
     PAGED_PAYERS,
     STORE_SEGMENT_BYTES,
     STORE_OPEN_FILES,
+    STORE_FREEING_FILES,
     STORE_TABLE_CACHE_BYTES,
     STORE_COPY_BYTES,
     STORE_SYNC_INTERVAL_MS,
@@ -367,9 +371,25 @@ LIMITS: Final[tuple[Limit, ...]] = (
     STREAM_SEGMENT_BYTES,
     STREAM_MEMORY_BYTES,
     STREAM_READ_BYTES,
+    STREAM_CHUNK_READ_BYTES,
+    STREAM_GROUPS,
+    STREAM_GROUP_LAG_BYTES,
     STREAM_OPEN_FILES,
     CONNECTOR_PREFETCH,
     CONNECTOR_BUFFERED_BYTES,
     CONNECTOR_IN_FLIGHT,
     CONNECTOR_TASK_BYTES,
+    CONNECTOR_QUEUES,
+    CONNECTOR_STAGED_BYTES,
+    LEASE_GROUPS,
+    LEASE_MESSAGES,
+    LEASE_BYTES,
+    LEASE_RUNS,
+    LEASE_WAITING,
+    LEASE_TIMEOUT_MS,
+    TRANSACTION_BYTES,
+    TRANSACTIONS_BYTES,
+    TRANSACTIONS_STAGED,
+    TRANSACTION_TTL_MS,
+    TRANSACTION_APPS,
 )

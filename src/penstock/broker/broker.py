@@ -14,7 +14,6 @@ from penstock.base.config import Config, UserConfig
 from penstock.base.errors import ConnectionFault
 from penstock.base.limits import QUEUES_PER_VHOST
 from penstock.broker.access import Access
-from penstock.broker.actor import Actor
 from penstock.broker.adaptive_settings import add_adaptive_settings
 from penstock.broker.alarm_actions import AlarmActions
 from penstock.broker.alarm_desk import AlarmDesk
@@ -27,6 +26,7 @@ from penstock.broker.damage import close_damaged
 from penstock.broker.delay_desk import DelayDesk
 from penstock.broker.entry_limits import Limits
 from penstock.broker.hop_watch import HopWatch, WatchdogSetting
+from penstock.broker.lease_desk import LeaseDesk
 from penstock.broker.ledger import Ledger
 from penstock.broker.ledger_settings import add_ledger_settings
 from penstock.broker.letter_desk import LetterDesk
@@ -38,12 +38,13 @@ from penstock.broker.policies import Policies
 from penstock.broker.policy_desk import PolicyDesk
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_kinds import KindNotes, is_stream
+from penstock.broker.queue_mender import QueueMender
 from penstock.broker.rabbit_desk import ProfileDesk
 from penstock.broker.rate_settings import add_rate_settings
 from penstock.broker.rates import Rates
 from penstock.broker.reader import Connection
 from penstock.broker.rulebook import RuleBook
-from penstock.broker.scheduler import Mender, Scheduler
+from penstock.broker.scheduler import Scheduler
 from penstock.broker.setting_changes import SettingChanges
 from penstock.broker.settings import Settings
 from penstock.broker.shell import Shell
@@ -64,21 +65,6 @@ from penstock.telemetry.recorder import Recorder
 FRAME_BYTES_BEFORE_OPEN = 8192
 
 
-class QueueMender(Mender):
-    """Ends a queue whose turn failed: its senders and consumers are told, the broker lives."""
-
-    __slots__ = ("broker",)
-
-    def __init__(self, broker: "Broker") -> None:
-        self.broker = broker
-
-    def failed(self, actor: Actor, error: Exception) -> None:
-        self.broker.log.error(f"internal error in {actor.identity}, which is stopped", error)
-        actor.is_alive = False
-        if isinstance(actor, QueueActor):
-            self.broker.vhosts[actor.vhost].remove_queue(actor, True)
-
-
 class Broker(Household):
     """memory_high_bytes: for alarm texts and the default depth mark."""
 
@@ -96,7 +82,6 @@ class Broker(Household):
         self.recorder = Recorder(clock, config.recorder_events)
         self.scheduler = Scheduler(clock, self.recorder, config.turn_messages)
         self.scheduler.is_accounting = config.time_accounting
-        self.scheduler.mender = QueueMender(self)
         self.cleanup = Cleanup(self.scheduler)
         self.settings = Settings()
         self.memory_high_bytes = memory_high_bytes
@@ -105,6 +90,7 @@ class Broker(Household):
         if self.profile.is_depth_aware:
             self.depth_bytes = config.queue_depth_bytes or memory_high_bytes // 5
         self.vhosts = _make_vhosts(config)
+        self.scheduler.mender = QueueMender(log, self.vhosts)
         self.limits = self._make_limits()
         self.ledger = Ledger(config, self.access, self.vhosts)
         self.ledger.adopt(self.profile, self.strategy)
@@ -147,10 +133,15 @@ class Broker(Household):
         self.delays = self._make_delays()
         self.kind_notes = KindNotes(log)
         self.catalogue: Catalogue = NOTHING_KEPT
+        self.leases = self._make_leases()
         self.stores = self._make_stores()
         self.streams = self._make_streams()
         self.connection_count = self.ended_count = 0
         self._properties = server_properties(_identity(config), OWN_CAPABILITIES)
+
+    def _make_leases(self) -> LeaseDesk:
+        payer = self.node_account
+        return LeaseDesk(self.scheduler, self.dues, lambda: self.catalogue, payer, self.log)
 
     def _make_limits(self) -> Limits:
         rows = (*self.config.vhost_limits, *self.config.user_limits)
@@ -177,6 +168,7 @@ class Broker(Household):
         )
         desk.sync_rule = SyncRule(self.config.store_sync, self.config.store_sync_interval_ms)
         self.hop_watch.stores = desk.by_name
+        self.transactions = desk.transactions
         desk.paging = ProfileDesk(
             self.vhosts,
             self.config.paging_ratio,

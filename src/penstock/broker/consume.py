@@ -11,6 +11,9 @@ from penstock.broker.content_rules import REPLY_TO_NAME, PropertyRules
 from penstock.broker.declare import Declarations
 from penstock.broker.deliveries import unknown_tag
 from penstock.broker.get_waiter import wait_for_read
+from penstock.broker.lease_actor import LeaseReads
+from penstock.broker.lease_desk import GROUP_ARGUMENT
+from penstock.broker.lease_requests import read_lease
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_arguments import check_consumer
 from penstock.broker.session import Session
@@ -80,12 +83,16 @@ class Consuming:
         consumer.priority = max(-PRIORITY_MAX, min(PRIORITY_MAX, priority))
         consumer.holder = self.session.connection.identity
         consumer.started_ns = channel.line.clock.monotonic_ns()
+        is_of_lease = GROUP_ARGUMENT in q.arguments
+        if is_of_lease:
+            read_lease(self.session.maker.leases, actor, consumer)
         channel.consumers[tag] = consumer
         channel.queues_of[tag] = actor
         # consume-ok first: a delivery for a tag the client does not know yet would be a fault.
         if not q.no_wait:
             _send(channel, m.BasicConsumeOk(tag))
-        actor.add_consumer(consumer)
+        if not is_of_lease:
+            actor.add_consumer(consumer)
         return None
 
     def _reply_queue(self, channel: Channel, q: m.BasicConsume) -> QueueActor:
@@ -114,6 +121,8 @@ class Consuming:
         """Take a consumer away; an auto-delete queue that loses its last one goes too."""
         consumer = channel.consumers.pop(tag, None)
         actor = channel.queues_of.pop(tag, None)
+        if consumer is not None and isinstance(consumer.queue, LeaseReads):
+            consumer.queue.actor.end_read(consumer)
         if consumer is None or actor is None or consumer not in actor.consumers:
             return
         actor.remove_consumer(consumer)

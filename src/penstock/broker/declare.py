@@ -28,9 +28,12 @@ QUEUE_ARGUMENT_KEYS = (
     "x-max-length",
     "x-max-length-bytes",
     "x-max-age",
+    "x-max-lag-bytes",
+    "x-max-lag-messages",
     "x-overflow",
     "x-max-priority",
     "x-queue-type",
+    "x-stream-filter-size-bytes",
     "x-stream-max-segment-size-bytes",
     "x-single-active-consumer",
 )

@@ -12,7 +12,7 @@ from penstock.base.wire import BytesWriter, write_i16_be, write_i32_be, write_i6
 from penstock.broker.commits import Commits
 from penstock.broker.confirms import Confirms
 from penstock.broker.output import Output
-from penstock.protocol.content import Message, as_i16, write_content
+from penstock.protocol.content import FramedMessage, Message, as_i16, write_content
 from penstock.queues.consumers import Consumer, DeliverySink
 from penstock.queues.unacked import UnackedTable
 
@@ -74,6 +74,11 @@ class ChannelSink(DeliverySink):
         shown = consumer.queue.shown(message) if redelivered else message
         if shown.channel == self.number and len(shown.raw) <= self.frame_bytes_max:
             if output.takes_pieces and len(shown.raw) >= PIECE_BYTES:
+                output.write_piece(shown.raw)
+            else:
+                writer.write(shown.raw)
+        elif isinstance(shown, FramedMessage):
+            if output.takes_pieces:
                 output.write_piece(shown.raw)
             else:
                 writer.write(shown.raw)

@@ -110,12 +110,14 @@ def owed_rows(broker: Broker) -> list[OwedRow]:
                     rows.extend(_lane(lane))
             for entries in (channel.table.old.values(), channel.table.entries):
                 for delivery in entries:
-                    if delivery is not None:
-                        client = delivery.queue
-                        assert isinstance(client, QueueClient), "queues make these"
+                    client = None if delivery is None else delivery.queue
+                    # What is read of a lease is counted with the lease.
+                    if delivery is not None and isinstance(client, QueueClient):
                         place = client.actor.identity
                         unanswered.setdefault(place, []).append(delivery.message)
         rows.extend(_socket(f"socket:{connection.name}", connection.output.owed.by_origin()))
+    for queue, leased in broker.leases.held():
+        unanswered.setdefault(queue.identity, []).extend(one.message for one in leased)
     for place, messages in unanswered.items():
         rows.extend(_by_origin(place, "unanswered", messages))
     for vhost in broker.vhosts.values():

@@ -55,6 +55,7 @@ version on (flow-semantics 11.3)."""
 
 _WORDS: Mapping[str, str] = {
     "depth": "room in",
+    "lag": "the progress of",
     "full": "room in",
     "credit": "credit of",
     "rate": "",

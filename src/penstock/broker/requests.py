@@ -13,16 +13,34 @@ from typing import Final, TypeAlias
 from penstock.base.errors import ChannelFault
 from penstock.broker.channel import Channel
 from penstock.broker.declare import Declarations
+from penstock.broker.lease_requests import lease_acquire, lease_release, lease_state
+from penstock.broker.queue_requests import queue_list
 from penstock.broker.session import Session
+from penstock.broker.stream_group_requests import (
+    group_advance,
+    group_list,
+    group_register,
+    group_remove,
+)
 from penstock.broker.stream_requests import stream_offsets
 from penstock.broker.tickets import CLASS_ID, METHOD_ID, Ask, Ticket
+from penstock.broker.transaction_requests import TRANSACTION_HANDLERS
 from penstock.protocol import methods as m
 
 Handler: TypeAlias = Callable[[Ask], None]
 
 HANDLERS: Final[Mapping[str, Handler]] = MappingProxyType(
     {
+        "lease.acquire": lease_acquire,
+        "lease.release": lease_release,
+        "lease.state": lease_state,
+        "queue.list": queue_list,
+        "stream.group.advance": group_advance,
+        "stream.group.register": group_register,
+        "stream.group.remove": group_remove,
+        "stream.groups": group_list,
         "stream.offsets": stream_offsets,
+        **TRANSACTION_HANDLERS,
     }
 )
 

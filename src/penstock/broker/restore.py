@@ -28,8 +28,10 @@ from penstock.broker.catalogue_rows import (
 from penstock.broker.delay_store import STORE_PREFIX, DelayStore
 from penstock.broker.entry_limits import COMPONENT as VHOST_LIMITS
 from penstock.broker.entry_limits import USER, USER_COMPONENT, VHOST
+from penstock.broker.lease_rows import COMPONENT as LEASE
 from penstock.broker.policies import COMPONENT as OPERATOR_POLICY
 from penstock.broker.policies import POLICY_COMPONENT
+from penstock.broker.stream_group_desk import COMPONENT as STREAM_GROUP
 from penstock.broker.vhost import VirtualHost
 from penstock.routing.destination import Destination
 from penstock.routing.factory import make_exchange
@@ -102,7 +104,11 @@ def _user(broker: Broker, row: UserRow, done: Restored) -> None:
 
 def _parameter(broker: Broker, row: ParameterRow, done: Restored) -> None:
     value = json.loads(row.value)
-    if row.component in (POLICY_COMPONENT, OPERATOR_POLICY):
+    if row.component == LEASE:
+        broker.leases.found[row.name] = value
+    elif row.component == STREAM_GROUP:
+        broker.streams.groups.found[row.name] = value
+    elif row.component in (POLICY_COMPONENT, OPERATOR_POLICY):
         _home(broker, row.vhost, done)
         is_operator = row.component == OPERATOR_POLICY
         policy = policy_from(value)

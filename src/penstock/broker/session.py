@@ -1,8 +1,10 @@
 """What one open connection may work with: its user, its virtual host, and the broker's makers."""
 
 from penstock.broker.entry_limits import Limits
+from penstock.broker.lease_desk import LeaseDesk
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import Connection
+from penstock.broker.transaction_desk import TransactionDesk
 from penstock.broker.vhost import VirtualHost
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
@@ -13,6 +15,8 @@ class QueueMaker:
 
     __slots__ = ()
     limits: Limits
+    transactions: TransactionDesk
+    leases: LeaseDesk
 
     def make_queue(
         self,

@@ -378,6 +378,7 @@ class StoreActor(Actor):
         if not isinstance(error, SyncFailed) and error.errno in (ENOSPC, EDQUOT):
             if not self.is_full:
                 self.is_full = True
+                self.sync_times.found_full(self.line.clock.monotonic_ns())
                 self.owner.disk_full(self.name, error)
             retry = Retry(self, batch)
             self.dues.put(retry, self.line.clock.monotonic_ns() + RETRY_NS)

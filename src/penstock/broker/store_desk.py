@@ -16,6 +16,7 @@ from penstock.broker.scheduler import Scheduler
 from penstock.broker.store_actor import StoreActor
 from penstock.broker.store_owner import StoreOwner
 from penstock.broker.syncing import SYNC_ALWAYS
+from penstock.broker.transaction_desk import TransactionDesk
 from penstock.broker.vhost import QueueKeepers
 from penstock.broker.write_meter import WriteMeter
 from penstock.flow.account import Account
@@ -46,7 +47,7 @@ class StoreDesk(StoreOwner):
     nothing is confirmed any more, "" while it is; meter: what is written between two looks at the
     disk; sync_rule: of every store; scratch: stores of transient logs, by virtual host, made by
     scratch_opener when a queue that is not durable pages for the first time; by_name: all stores;
-    paging: who pages, None for nobody."""
+    paging: who pages, None for nobody; transactions: what is staged and committed as one."""
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class StoreDesk(StoreOwner):
         self._log = log
         self._embed_below = embed_below
         self.meter = WriteMeter(dues, scheduler.clock)
+        self.transactions = TransactionDesk(scheduler, dues, log, self.stores)
 
     def vhost_made(self, name: str) -> None:
         """A new virtual host gets its store before anybody can open it."""

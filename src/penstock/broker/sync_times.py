@@ -1,4 +1,4 @@
-"""How long the disk takes: the last syncs of a store, for whoever asks why a publisher waits."""
+"""How long the disk takes: the last syncs of a store, and since when it waits for room there."""
 
 from typing import Final
 
@@ -8,22 +8,29 @@ SYNCS_KEPT: Final = 63
 
 
 class SyncTimes:
-    """How long the last batches took from being submitted to being safe: a ring of nanoseconds."""
+    """How long the last batches took from being submitted to being safe: a ring of nanoseconds.
+    full_since_ns: since when the batch under way waits for room on the disk, -1 while none does."""
 
-    __slots__ = ("at", "began_ns", "ring")
+    __slots__ = ("at", "began_ns", "full_since_ns", "ring")
 
     def __init__(self) -> None:
         self.ring: list[int] = []
         self.at: i64 = 0
         self.began_ns: i64 = 0
+        self.full_since_ns: i64 = -1
 
     def ended(self, now_ns: i64) -> None:
         """The batch that was begun is safe."""
+        self.full_since_ns = -1
         if len(self.ring) < SYNCS_KEPT:
             self.ring.append(int(now_ns - self.began_ns))
             return
         self.ring[self.at] = int(now_ns - self.began_ns)
         self.at = (self.at + 1) % SYNCS_KEPT
+
+    def found_full(self, now_ns: i64) -> None:
+        """The batch that was begun found no room."""
+        self.full_since_ns = now_ns
 
     def median_ns(self) -> int:
         """0 before the first."""

@@ -35,6 +35,10 @@ class Ticket:
         self.fault = refused(text, code)
         self._go_on()
 
+    def frame_bytes_max(self) -> int:
+        """What an answer has to fit, envelope included; 0 for no bound."""
+        return int(self._channel.frame_bytes_max)
+
     def _go_on(self) -> None:
         if self.is_awaited and not self._channel.is_closed:
             self._channel.inbox.unpark()

@@ -12,6 +12,7 @@ from typing import Final
 from penstock.broker.channel import Channel
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import Connection
+from penstock.broker.view_groups import has_groups
 from penstock.telemetry.snapshots import ActorSnapshot
 
 PARTS_MAX: Final = 16
@@ -128,6 +129,7 @@ def queue_stamp(queue: QueueActor, now_ns: int) -> Stamp | None:
         not queue.line.is_accounting
         or not queue.gate.is_open
         or queue.ruling is not None
+        or has_groups(queue)
         or len(queue.lanes) > PARTS_MAX
         or len(queue.consumers) > PARTS_MAX
     ):

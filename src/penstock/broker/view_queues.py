@@ -10,10 +10,13 @@ from penstock.broker.actor import Actor
 from penstock.broker.broker import Broker
 from penstock.broker.delay_store import DelayStore
 from penstock.broker.deliver import ChannelSink
+from penstock.broker.lease_view import note_lease
 from penstock.broker.paged_view import note_paged
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.ruling_view import note_limit, note_ruling
+from penstock.broker.view_groups import group_snapshots
 from penstock.broker.view_loads import queue_loads
+from penstock.broker.view_room import note_room
 from penstock.queues.consumers import (
     REASON_CHANNEL_FLOW,
     REASON_CHANNEL_PREFETCH,
@@ -65,7 +68,10 @@ def queue_and_consumers(broker: Broker, queue: QueueActor) -> Iterator[ActorSnap
     elif consumers or queue.stop_reason() != "":
         yield _consumers(queue, snapshot, now_ns)
     for consumer in consumers:
-        yield _consumer(queue, consumer, broker.clock.monotonic_ns())
+        one = _consumer(queue, consumer, broker.clock.monotonic_ns())
+        note_lease(broker.leases, queue, consumer, one)
+        yield one
+    yield from group_snapshots(queue)
 
 
 def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
@@ -100,6 +106,7 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     }
     queue_loads(queue, numbers)
     labels = {"vhost": queue.vhost}
+    note_room(queue, labels)
     note_paged(queue, numbers, labels)
     if queue.ruling is not None:
         note_ruling(queue.ruling, numbers, labels)

@@ -4,6 +4,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.store_actor import StoreActor
 from penstock.broker.stream_store import StreamStore
 from penstock.broker.view_queues import blocked, times
+from penstock.telemetry.full_disk import FULL_NS, WANTED
 from penstock.telemetry.roots import DEBT
 from penstock.telemetry.snapshots import ActorSnapshot
 
@@ -20,10 +21,11 @@ def snapshot_of(
     """What stores have in common. bytes_: under way to the disk, and on it; synced_count: messages
     that were ever made safe."""
     now_ns = broker.clock.monotonic_ns()
-    mailbox = 0
+    mailbox = waiting_bytes = 0
     numbers: dict[str, float] = {}
     for parcel in store.parcels():
         mailbox += len(parcel.messages)
+        waiting_bytes += int(parcel.bytes)
         key = DEBT + parcel.origin.name
         numbers[key] = numbers.get(key, 0.0) + int(parcel.count)
     numbers["mailbox"] = float(mailbox)
@@ -36,6 +38,8 @@ def snapshot_of(
         state = "failed"
     elif store.is_full:
         state = "disk full"
+        numbers[FULL_NS] = float(now_ns - store.sync_times.full_since_ns)
+        numbers[WANTED] = float(waiting_bytes)
     elif store.batch is not None:
         state = "writing"
     return ActorSnapshot(

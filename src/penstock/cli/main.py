@@ -25,8 +25,11 @@ COMMANDS: Final = {
     "status": "penstock.cli.status:status",
     "record": "penstock.cli.record:record",
     "replay": "penstock.cli.replay:replay",
+    "pipeline": "penstock.cli.pipeline:pipeline",
     "perf": "penstock.perf.main:command",
     "lab": "penstock.cli.lab.command:command",
+    "sweep": "penstock.cli.sweep.command:command",
+    "whatif": "penstock.cli.whatif:whatif",
     "version": "penstock.cli.version:version",
 }
 

@@ -99,6 +99,13 @@ class Session:
         self._now_ns = now_ns
         self._heartbeat = Heartbeat(0, now_ns)
 
+    def server_capabilities(self) -> frozenset[str]:
+        """What the broker has said it can do; empty before it has said anything."""
+        said = self._server_properties.get("capabilities")
+        if not isinstance(said, dict):
+            return frozenset()
+        return frozenset(name for name, value in said.items() if value is True)
+
     def is_closed(self) -> bool:
         """Whether the connection has ended: nothing will come out of it any more."""
         return self.state is State.CLOSED

@@ -21,6 +21,7 @@ CHAIN_MAX = 16
 """Names in one line of the log; there are fewer kinds of actors than that in a row."""
 
 _FIXES = {
+    "lag": "make the reader of that group faster, or end the group with stream.group.remove",
     "depth": "add consumers or let them work faster, or raise the queue's depth mark",
     "full": "add consumers or let them work faster, or raise the queue's maximum length",
     "debt": "see `penstock flow accounts` for what it has under way, or raise its limit",

@@ -129,6 +129,13 @@ class DeadLetter(Message):
     __slots__ = ()
 
 
+@mypyc_attr(acyclic=True)
+class FramedMessage(Message):
+    """One that was built for its only receiver: its frames are as large as he takes them."""
+
+    __slots__ = ()
+
+
 def write_content(
     writer: BytesWriter, message: Message, channel: i64, frame_bytes_max: i64
 ) -> None:

@@ -181,7 +181,12 @@ CAPABILITIES: Final = (
 )
 """What RabbitMQ announces; every one is honoured."""
 
-OWN_CAPABILITIES: Final = ("penstock.requests",)
+OWN_CAPABILITIES: Final = (
+    "penstock.requests",
+    "penstock.chunks",
+    "penstock.transactions",
+    "penstock.leases",
+)
 """What it does not have. Class request, and the verbs of docs/requests.md."""
 
 

@@ -91,6 +91,8 @@ KEYS: Final[Mapping[str, PolicyKey]] = {
     ),
     "max-age": PolicyKey(_is_filled_text, "max age"),
     "stream-max-segment-size-bytes": PolicyKey(_between(0, SEGMENT_BYTES_MAX), "segment size"),
+    "max-lag-messages": PolicyKey(_at_least(1), "maximum lag"),
+    "max-lag-bytes": PolicyKey(_at_least(1), "maximum lag in bytes"),
     "stream-filter-size-bytes": PolicyKey(
         _between(16, 255), "filter size. Valid range is 16-255", False, _STREAMS
     ),

@@ -28,6 +28,7 @@ from penstock.broker.catalogue_rows import (
     VhostRow,
 )
 from penstock.broker.kept_catalogue import CatalogueDisk, CatalogueJob
+from penstock.broker.lease_rows import COMPONENT as LEASE
 from penstock.server.catalogue_schema import APPLICATION_ID, FORMAT, MIGRATIONS
 from penstock.server.whole_file import sync_directory
 
@@ -251,6 +252,10 @@ def _drops(row: Row) -> Iterable[Statement]:
         yield (
             "DELETE FROM bindings WHERE vhost = ? AND is_to_exchange = 0 AND destination = ?",
             (row.vhost, row.name),
+        )
+        yield (
+            "DELETE FROM parameters WHERE component = ? AND name GLOB ?",
+            (LEASE, f"{row.queue_id}/*"),
         )
         yield "DELETE FROM queues WHERE id = ?", (row.queue_id,)
     elif isinstance(row, ExchangeRow):

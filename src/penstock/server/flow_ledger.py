@@ -141,6 +141,9 @@ def _unanswered(broker: Broker, queue: QueueActor) -> list[OwedRow]:
                 for delivery in entries:
                     if delivery is not None and _is_of(delivery.queue, queue):
                         rows.append(_row(queue, delivery.message))
+    for leased_from, leased in broker.leases.held():
+        if leased_from is queue:
+            rows.extend(_row(queue, one.message) for one in leased)
     return rows
 
 

@@ -13,6 +13,7 @@ from penstock.broker.damage import close_damaged
 from penstock.broker.disk import Disk
 from penstock.broker.keeper import Keeper
 from penstock.broker.last_letters import settle_letters
+from penstock.broker.lease_restore import restore_leases
 from penstock.broker.pager import Pager
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.store_actor import StoreActor
@@ -20,8 +21,10 @@ from penstock.broker.store_desk import bring_back
 from penstock.broker.stream_actor import StreamActor
 from penstock.broker.syncing import NONE
 from penstock.queues.ruled import RuledMessages
+from penstock.queues.rules import NEVER
 from penstock.server.data_directory import DataDirectory
 from penstock.server.disk_files import DiskDirectory
+from penstock.server.freeing import Freeing
 from penstock.server.store_marks import (
     PERSISTENT,
     is_unsynced,
@@ -29,6 +32,7 @@ from penstock.server.store_marks import (
     mark_unsynced,
     take_clean,
 )
+from penstock.storage.format import MARKS_QUEUE_ID
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 from penstock.storage.recovery import Report, empty, recover
@@ -44,10 +48,13 @@ class StoreBoot:
 
     Raises: OperatorError that names the directory."""
 
-    def __init__(self, broker: Broker, directory: DataDirectory, disk: Disk) -> None:
+    def __init__(
+        self, broker: Broker, directory: DataDirectory, disk: Disk, freeing: Freeing
+    ) -> None:
         self.broker = broker
         self.directory = directory
         self.disk = disk
+        self.freeing = freeing
         self.count = 0
         self.paths: dict[str, Path] = {}
         self.queue_id_max = 0
@@ -83,10 +90,10 @@ class StoreBoot:
             if actor.queue_id > 0 and not isinstance(actor, StreamActor)
         }
         recovered = recover(
-            DiskDirectory(str(path / PERSISTENT)),
+            DiskDirectory(str(path / PERSISTENT), self.freeing),
             self.broker.chance,
             self.broker.config.store_segment_bytes,
-            set(queues),
+            {*queues, MARKS_QUEUE_ID},
             trusts_footers=is_clean or not is_unsynced(path),
         )
         mark_unsynced(path, self.broker.stores.sync_rule.mode == NONE)
@@ -95,17 +102,29 @@ class StoreBoot:
         self.queue_id_max = max(self.queue_id_max, recovered.report.queue_id_max)
         for line in _words(recovered.report):
             self.broker.log.warning(f"{path}: {line}")
+        self.broker.stores.transactions.restore(name, store)
         damaged = dict(recovered.report.lost)
         for queue_id, actor in queues.items():
             index = recovered.queues[queue_id]
             self.broker.stores.keep(store, actor, index)
-            lost = damaged.get(queue_id, 0) + self._fill(store, actor, index, is_clean)
+            origin = self.broker.ledger.page_of_vhost(actor.vhost)
+            leased = restore_leases(self.broker.leases, store, actor, index, origin)
+            self.count += len(leased)
+            lost = damaged.get(queue_id, 0) + self._fill(store, actor, index, is_clean, leased)
             if lost > 0:
                 close_damaged(self.broker.rulebook, self.broker.log, actor, lost)
 
-    def _fill(self, store: StoreActor, actor: QueueActor, index: QueueIndex, is_clean: bool) -> int:
-        """Everything that rests in `actor` is there again; how many messages cannot be read, as far
-        as they are read now. That is only done for queues whose rules look at single ones."""
+    def _fill(
+        self,
+        store: StoreActor,
+        actor: QueueActor,
+        index: QueueIndex,
+        is_clean: bool,
+        leased: list[int],
+    ) -> int:
+        """Everything that rests in `actor` is there again but what is `leased`; how many messages
+        cannot be read, as far as they are read now. That is only done for queues whose rules look
+        at single ones."""
         if index.live_count() == 0:
             return 0
         if not is_clean:
@@ -114,12 +133,14 @@ class StoreBoot:
         pager = self._pager(actor)
         if pager is not None:
             origin = self.broker.ledger.page_of_vhost(actor.vhost)
-            self.count += int(pager.restore(origin, is_clean))
+            body_bytes = _body_bytes(store, index, set(leased)) if _is_bounded(actor) else 0
+            self.count += int(pager.restore(origin, is_clean, body_bytes, leased))
             return 0
         now_ms = self.broker.clock.wall_ns() // NS_PER_MS
         if isinstance(actor.messages, RuledMessages):
             actor.messages.now_ns = self.broker.clock.monotonic_ns()
         origin = self.broker.ledger.page_of_vhost(actor.vhost)
+        held = set(leased)
         lost = 0
         position = 0
         while True:
@@ -129,19 +150,22 @@ class StoreBoot:
                 actor.keeper.cannot_read(job.damaged)
             lost += len(job.damaged)
             for found in job.found:
+                if found.position in held:
+                    continue
                 age_ns = max(0, now_ms - int(found.stored_ms)) * NS_PER_MS
                 is_redelivered = bool(found.is_redelivered) or not is_clean
                 bring_back(actor, origin, found.message, is_redelivered, age_ns)
-            self.count += len(job.found)
+                self.count += 1
             if not job.found and not job.damaged:
                 return lost
             position = int(job.next_position)
 
     def _pager(self, actor: QueueActor) -> Pager | None:
         paging = self.broker.stores.paging
-        if paging is None or actor.paging is None or isinstance(actor.messages, RuledMessages):
+        if paging is None or actor.paging is None:
             return None
-        return paging.pager_of(actor)
+        pager = paging.pager_of(actor)
+        return pager if pager is not None and pager.can_hold(actor) else None
 
     def open_scratch(self, name: str) -> None:
         """Open the transient log of a virtual host, which was emptied at the start. It is tried
@@ -153,7 +177,7 @@ class StoreBoot:
             self.broker.log.error(f"cannot make {path}", error)
             return
         log = MessageLog(
-            DiskDirectory(str(path)),
+            DiskDirectory(str(path), self.freeing),
             self.broker.chance,
             self.broker.config.store_segment_bytes,
             is_scratch=True,
@@ -187,6 +211,26 @@ class StoreBoot:
         settle_letters(store, list(self.broker.vhosts[name].queues.values()))
         store.last_batch().run()
         leave_clean(self.paths[name])
+
+
+def _is_bounded(actor: QueueActor) -> bool:
+    """Whether the bytes of its messages decide what `actor` may take."""
+    return actor.ruling is not None and actor.ruling.rules.max_bytes != NEVER
+
+
+def _body_bytes(store: StoreActor, index: QueueIndex, leased: set[int]) -> int:
+    """Bytes of all bodies a queue has in the log, which only the messages tell, without those that
+    are leased. What cannot be read is found again when it is wanted."""
+    total = 0
+    position = 0
+    while True:
+        job = store.log.plan_reads(index, position, READ_COUNT, READ_BYTES)
+        job.run()
+        ready = [found for found in job.found if found.position not in leased]
+        total += sum(int(found.message.body_bytes) for found in ready)
+        if not job.found and not job.damaged:
+            return total
+        position = int(job.next_position)
 
 
 def _words(report: Report) -> list[str]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.explanation import Cause, Part
+from penstock.telemetry.groups import about_lag
+from penstock.telemetry.leasing import about_leases
 from penstock.telemetry.neighbours import consumers_on
 from penstock.telemetry.roots import debt_of, state_share
 from penstock.telemetry.taking import ack_time_ns, consumer_trouble
@@ -29,11 +31,15 @@ def advise(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
     if cause.reason == "delay":
         return _about_delay(who, window)
     if cause.reason == "consumer":
-        return _about_consumer(who, window)
+        return about_leases(window, windows) or _about_consumer(who, window)
+    if cause.reason == "lag":
+        return about_lag(window, cause.root)
     if window is None:
         return ()
     if cause.reason == "cpu":
         return _about_cpu(who, window)
+    if cause.reason == "room":
+        return (f"free space on the broker's disk: {who} goes on by itself when there is some",)
     if cause.reason == "disk":
         return _about_disk(who, window)
     if cause.reason in ("stuck", "slow"):

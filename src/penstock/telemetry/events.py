@@ -126,10 +126,13 @@ class CountSample(Event):
     """QUEUE_SAMPLE or CONNECTION_SAMPLE: what the actor holds now, and what passed through it.
 
     ready, unacked: messages now; bytes: of those messages now; published, delivered, acked:
-    messages since the actor came up; consumers: now.
+    messages since the actor came up; consumers: now; paged: of the ready messages now, those that
+    are on the disk and not in memory.
     """
 
-    __slots__ = ("acked", "bytes", "consumers", "delivered", "published", "ready", "unacked")
+    __slots__ = (
+        "acked", "bytes", "consumers", "delivered", "paged", "published", "ready", "unacked"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -144,6 +147,7 @@ class CountSample(Event):
         delivered: int,
         acked: int,
         consumers: int,
+        paged: int = 0,
     ) -> None:
         super().__init__(seq, t_ns, kind, actor, "", "", 0)
         assert kind in (QUEUE_SAMPLE, CONNECTION_SAMPLE), "not a sample of counts"
@@ -154,6 +158,7 @@ class CountSample(Event):
         self.delivered = delivered
         self.acked = acked
         self.consumers = consumers
+        self.paged = paged
 
     def plain(self) -> dict[str, int | str]:
         answer = super().plain()
@@ -164,6 +169,8 @@ class CountSample(Event):
         answer["delivered"] = self.delivered
         answer["acked"] = self.acked
         answer["consumers"] = self.consumers
+        if self.paged:
+            answer["paged"] = self.paged
         return answer
 
 

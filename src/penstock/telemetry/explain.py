@@ -20,6 +20,7 @@ from penstock.telemetry.explanation import (
     Link,
     Part,
 )
+from penstock.telemetry.full_disk import full_disk_note
 from penstock.telemetry.full_queue import with_limit
 from penstock.telemetry.neighbours import loads, sharing
 from penstock.telemetry.notes import about_mixture, mixture_on, notes_on, unmix
@@ -122,7 +123,10 @@ def _explain_actor(
         longest_ns=window.longest_ns,
         held_ns=held_ns,
         causes=tuple(causes),
-        notes=tuple(f"{called(window.actor)} {note}" for note in notes_on(window)),
+        notes=tuple(
+            f"{called(window.actor)} {note}"
+            for note in (*notes_on(window), *full_disk_note(window, windows))
+        ),
     )
     if not is_throttled or not causes:
         return plain

@@ -69,6 +69,7 @@ class Recorder:
         delivered: int,
         acked: int,
         consumers: int,
+        paged: int = 0,
     ) -> None:
         """Keep one QUEUE_SAMPLE or CONNECTION_SAMPLE; the numbers are those of CountSample.
 
@@ -90,6 +91,7 @@ class Recorder:
                 delivered,
                 acked,
                 consumers,
+                paged,
             )
         )
 

@@ -13,7 +13,9 @@ CAUSES_SHOWN: Final = 4
 _AT_ROOT: Final = {
     "cpu": "works without a break",
     "consumer": "waits for consumers",
+    "lag": "is too far behind",
     "disk": "waits for the disk",
+    "room": "waits for room on the disk",
     "socket": "waits for its peer to read",
     "stuck": "does not take its messages",
     "slow": "takes its messages slowly",

@@ -9,6 +9,9 @@ from typing import Final
 
 from penstock.telemetry.actor_window import MAIL_SHARE, MAILBOX, OWED, ActorWindow
 from penstock.telemetry.blame import Stay
+from penstock.telemetry.full_disk import FULL_NS, full_stores, wait_for_room
+from penstock.telemetry.groups import lag_detail
+from penstock.telemetry.leasing import lease_detail
 from penstock.telemetry.taking import (
     consumer_detail,
     consumer_label,
@@ -61,6 +64,10 @@ def name_cause(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[str, str
         return stay.root, alarm_detail(connection_of(stay.path[0].who), window, windows)
     if kind == "socket":
         return "socket", _socket_detail(stay.root, windows)
+    if window is not None and FULL_NS in window.numbers:
+        return "room", wait_for_room(window, windows)
+    if kind == "group":
+        return "lag", "" if window is None else lag_detail(window)
     if gate == "rate":
         return "rate", "" if window is None else _limit(window)
     if gate == "flow":
@@ -80,7 +87,7 @@ def name_cause(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[str, str
         if not _is_short(stops, held_ns) and processor_share(windows) < BUSY_LOOP_SHARE:
             return _not_taking(window)
     elif kind == "queue" and (gate in ("depth", "full") or _waits_for_consumers(window)):
-        return consumer_label(window), queue_detail(window)
+        return consumer_label(window), lease_detail(window, windows) or queue_detail(window)
     found = _by_state(window, kind, gate, stops, held_ns)
     is_idle = found[0] != "cpu" and dominant_state(window) == "idle"
     if is_idle and processor_share(windows) >= BUSY_LOOP_SHARE:
@@ -238,6 +245,11 @@ def alarm_detail(
     if used is not None and limit is not None:
         word = "free" if window.actor == "alarm:disk" else "used"
         parts.append(f"{size(used)} {word}, limit {size(limit)}")
+    if window.actor == "alarm:disk":
+        parts += [
+            f"{called(store.actor)} waits {wait_for_room(store, windows)}"
+            for store in full_stores(windows)
+        ]
     mine = windows.get(subject)
     held = 0.0 if mine is None else mine.numbers.get("memory_bytes", 0.0)
     if window.labels.get("mode") == "targeted" and held > 0:

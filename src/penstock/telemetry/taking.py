@@ -8,6 +8,7 @@ from typing import Final
 
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.explanation import THROTTLED_SHARE
+from penstock.telemetry.leasing import lease_detail
 from penstock.telemetry.rates import NS_PER_S
 from penstock.telemetry.words import amount, called, duration, percent, rate
 
@@ -88,6 +89,10 @@ def consumer_detail(window: ActorWindow, windows: Mapping[str, ActorWindow] | No
     share = percent(held_share(window))
     if trouble == "none":
         return queue_detail(window)
+    leased = "" if windows is None else lease_detail(window, windows)
+    if leased:
+        taken = window.rates.get("acked", 0.0)
+        return leased + (f"; {rate(taken)} acked" if taken > 0 else "; it acks nothing")
     if trouble == "socket":
         text = f"socket full {share}: the client does not read what is written to it"
     elif trouble == "flow":

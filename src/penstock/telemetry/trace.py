@@ -4,8 +4,9 @@ First line: {"format":"penstock-events","version":1,"node":..,"boot_id":..,"wall
 "mono_ns":..,"penstock":..}, where wall_ns and mono_ns are two readings of one instant. Every
 further line is one event: {"seq","t","kind","actor","peer","reason","amount"}; a time_sample has
 idle_ns, busy_ns, blocked_ns, waiting_ns besides, a queue_sample or connection_sample has ready,
-unacked, bytes, published, delivered, acked, consumers. (node, boot_id, seq) is unique, and the
-sequences of a file have no gap that a `dropped` event does not account for.
+unacked, bytes, published, delivered, acked, consumers, and paged where that is not 0.
+(node, boot_id, seq) is unique, and the sequences of a file have no gap that a `dropped` event does
+not account for.
 
 A file may end in the middle of a line (power cut, file still being written): that line is left
 out. Unknown fields are passed over; an unknown kind needs a new version. This module is compiled.
@@ -102,8 +103,10 @@ def encode_events(events: list[Event]) -> bytes:
             parts.append(
                 f',"ready":{event.ready},"unacked":{event.unacked},"bytes":{event.bytes}'
                 f',"published":{event.published},"delivered":{event.delivered}'
-                f',"acked":{event.acked},"consumers":{event.consumers}}}\n'
+                f',"acked":{event.acked},"consumers":{event.consumers}'
             )
+            # Few queues page, and their readers take what is missing for none.
+            parts.append(f',"paged":{event.paged}}}\n' if event.paged else "}\n")
         else:
             parts.append("}\n")
     return "".join(parts).encode("ascii")
@@ -168,6 +171,7 @@ def decode_event(line: bytes, line_number: int = 0) -> Event:
             _number(fields, "delivered", line_number),
             _number(fields, "acked", line_number),
             _number(fields, "consumers", line_number),
+            _number(fields, "paged", line_number) if "paged" in fields else 0,
         )
     return Event(
         seq,

@@ -13,6 +13,7 @@ _WAITS_FOR: Final = {
     "parked": "has a publish parked at",
     "depth": "waits for room in",
     "full": "waits for room in",
+    "lag": "waits for the progress of",
     "prefetch": "waits for acks from",
     "socket": "waits for the socket of",
     "read": "waits for a read from the disk by",
@@ -110,6 +111,9 @@ def called(actor: str) -> str:
         return f"the consumers of queue {name}"
     if kind == "exchange":
         return f"delayed exchange {name}"
+    if kind == "group":
+        group, _, stream = name.rpartition("@")
+        return f"reader group {group} of stream {stream}"
     if kind == "user":
         return f"user {name.removesuffix('@/')}"
     if actor == "node":
@@ -121,7 +125,7 @@ def called(actor: str) -> str:
 
 def blamed(root: str, reason: str) -> str:
     """A cause as a sentence names it: `cpu at queue /orders`, `the memory alarm`."""
-    if reason == root or kind_of(root) in ("consumers", "rate", "exchange"):
+    if reason == root or kind_of(root) in ("consumers", "rate", "exchange", "group"):
         return called(root)
     return f"{reason} at {called(root)}"
 

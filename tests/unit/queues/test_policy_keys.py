@@ -28,6 +28,8 @@ GOOD: dict[str, tuple[object, ...]] = {
     "consumer-disconnected-timeout": (0,),
     "max-age": ("1D",),
     "stream-max-segment-size-bytes": (0, 3_000_000_000),
+    "max-lag-messages": (1, 10**12),
+    "max-lag-bytes": (1, 10**12),
     "stream-filter-size-bytes": (16, 255),
 }
 BAD: dict[str, tuple[object, ...]] = {
@@ -53,6 +55,8 @@ BAD: dict[str, tuple[object, ...]] = {
     "consumer-disconnected-timeout": (-1,),
     "max-age": ("", 1),
     "stream-max-segment-size-bytes": (-1, 3_000_000_001),
+    "max-lag-messages": (0, "5", True),
+    "max-lag-bytes": (0, "5", True),
     "stream-filter-size-bytes": (15, 256),
 }
 

@@ -41,7 +41,7 @@ COUNTS = st.builds(
     NUMBERS,
     st.sampled_from([QUEUE_SAMPLE, CONNECTION_SAMPLE]),
     NAMES,
-    *[NUMBERS] * 7,
+    *[NUMBERS] * 8,
 )
 EVENTS = st.lists(st.one_of(PLAIN, TIMES, COUNTS), max_size=8)
 HEADER = TraceHeader("a@host", "b0", 1_700_000_000_000_000_000, 5_000, "0.1.0")
