@@ -11,7 +11,14 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.demo.children import Child, Children
 from penstock.demo.ports import HOST, connected_from
-from penstock.demo.scenario import CONSUMERS, DRAIN_SECONDS_MAX, PUBLISHERS, QUEUES, Plan
+from penstock.demo.scenario import (
+    CONSUMERS,
+    DRAIN_SECONDS_MAX,
+    PLAN_FILE,
+    PUBLISHERS,
+    QUEUES,
+    Plan,
+)
 
 READY_SECONDS_MAX: Final = 30.0
 STOP_CLIENT_SECONDS_MAX: Final = 15.0
@@ -58,7 +65,7 @@ class Fleet:
 
     async def start_clients(self, plan: Plan) -> None:
         """Start all clients and wait until each is connected. Raises: OperatorError."""
-        plan_file = self.directory / "plan.json"
+        plan_file = self.directory / PLAN_FILE
         plan.write(plan_file)
         consumers = [(f"aio-pika-orders-{n + 1}", "aio_pika_consumer") for n in range(CONSUMERS)]
         consumers += [("celery-worker", "celery_worker")]

@@ -26,9 +26,20 @@ from penstock.demo.fleet import (
 from penstock.demo.live import EventTail
 from penstock.demo.options import RunOptions
 from penstock.demo.ports import HOST, choose_port
-from penstock.demo.scenario import DRAIN, QUEUE_MAIL, SLOW, STATUS_SECONDS, STEADY, Plan, phases
+from penstock.demo.scenario import (
+    DRAIN,
+    PLAN_FILE,
+    QUEUE_MAIL,
+    SLOW,
+    STATUS_SECONDS,
+    STEADY,
+    Plan,
+    phases,
+)
 from penstock.demo.screen import Reading, Screen
-from penstock.spark.formats import Phase, RunDescription, write_run
+from penstock.demo.spark_act import Outcome, SparkAct
+from penstock.spark.formats import TABLES, Phase, RunDescription, write_run
+from penstock.spark.promises import Promise
 from penstock.spark.summary import Summary
 
 EXIT_OK: Final = 0
@@ -72,6 +83,7 @@ class _Run:
         self._directory = options.report_dir / "events"
         self._children = Children(self._directory)
         self._fleet = Fleet(self._children, self._directory)
+        self._outcome: Outcome | None = None
 
     async def whole(self) -> int:
         _require_clients()
@@ -81,6 +93,8 @@ class _Run:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, self._interrupt, task)
         _make_empty(self._directory)
+        # What an earlier run has left there is of other files; the analysis adds to what it finds.
+        shutil.rmtree(self._options.report_dir / TABLES, ignore_errors=True)
         try:
             url = await self._start_broker()
             plan = Plan(
@@ -147,10 +161,18 @@ class _Run:
             self._screen.close()
         drained_ns = time.monotonic_ns()
         await self._fleet.stop_clients()
+        bounds = watch.phases(drained_ns)
+        if self._options.with_spark and self._fleet.broker is not None:
+            act = SparkAct(
+                self._children, self._directory, self._directory / PLAN_FILE, self._screen
+            )
+            port = urlsplit(plan.url).port or DEFAULT_PORT
+            self._outcome = await act.run(plan.url, port, self._options.duration_scale)
+            bounds += self._outcome.phases
+            names.update(self._outcome.names)
         status = await self._fleet.stop_broker()
         if status != 0:
             raise OperatorError(f"the broker did not end cleanly, status {status}")
-        bounds = watch.phases(drained_ns)
         write_run(self._directory, RunDescription(bounds, QUEUE_MAIL, STEADY, SLOW, names))
 
     async def _analyse(self) -> int:
@@ -172,12 +194,18 @@ class _Run:
         self._print_summary(summary, time.monotonic() - started)
         if not self._options.keep_events:
             shutil.rmtree(self._directory)
-        return EXIT_OK if summary.is_kept else EXIT_BROKEN_PROMISE
+        return EXIT_OK if self._is_kept(summary) else EXIT_BROKEN_PROMISE
+
+    def _is_kept(self, summary: Summary) -> bool:
+        return summary.is_kept and all(one.state != "broken" for one in self._own_promises())
+
+    def _own_promises(self) -> tuple[Promise, ...]:
+        return () if self._outcome is None else self._outcome.promises()
 
     def _print_summary(self, summary: Summary, seconds: float) -> None:
         say = self._screen.say
         say(" checks")
-        for promise in summary.promises:
+        for promise in (*summary.promises, *self._own_promises()):
             say(f"   {_MARKS[promise.state]} {promise.name:<40} {promise.detail}")
         source = summary.source
         say(f" {source.engine:<8} {source.engine_note}")
@@ -191,7 +219,7 @@ class _Run:
         if self._options.keep_events:
             say(f" events   {self._directory}")
         say(" next     keep a broker running:  penstock serve --memory")
-        verdict = "ok" if summary.is_kept else "✘ a promise was broken"
+        verdict = "ok" if self._is_kept(summary) else "✘ a promise was broken"
         say(f"{verdict} in {time.monotonic() - self._began:.0f} s")
 
 

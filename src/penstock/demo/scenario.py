@@ -20,17 +20,26 @@ CONSUMERS: Final = 2
 PREFETCH: Final = 20
 UNCONFIRMED_MAX: Final = 500
 DRAIN_SECONDS_MAX: Final = 12.0
+PLAN_FILE: Final = "plan.json"
 STATUS_SECONDS: Final = 0.5
 
 QUEUE_ORDERS: Final = "orders"
 QUEUE_MAIL: Final = "mail"
 QUEUE_TASKS: Final = "tasks"
+# The act with Spark: one exchange for both, because a payment must reach the queue and the stream.
+EXCHANGE_PAYMENTS: Final = "payments"
+QUEUE_PAYMENTS: Final = "payments"
+STREAM_PAYMENTS: Final = "payments-log"
+SPARK_BATCH_ROWS: Final = 400
+SPARK_DELAY_MS: Final = 400
 QUEUES: Final = (QUEUE_ORDERS, QUEUE_MAIL, QUEUE_TASKS)
 
 STEADY: Final = "steady"
 BURST: Final = "burst"
 SLOW: Final = "slow consumer"
 DRAIN: Final = "drain"
+SPARK: Final = "spark"
+SLOW_SPARK: Final = "slow spark"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from penstock.base.errors import OperatorError
 
+TABLES: Final = "tables"
+"""Where the tables stand in the directory of a report."""
 EVENT_FILES: Final = "events-*.jsonl"
 TRACE_FILES: Final = "trace-*.jsonl"
 RUN_FILE: Final = "run.json"

@@ -27,7 +27,7 @@ from penstock.spark.about import (
     write_about,
     write_csv,
 )
-from penstock.spark.formats import read_events, read_run, read_traces, require_input
+from penstock.spark.formats import TABLES, read_events, read_run, read_traces, require_input
 from penstock.spark.java import JavaHome, find_java
 from penstock.spark.names import renamed
 from penstock.spark.report import write_report
@@ -66,7 +66,7 @@ def run(
     """
     require_input(input_dir)
     engine = choose_engine() if with_spark else PLAIN_ASKED
-    tables_dir = output_dir / "tables"
+    tables_dir = output_dir / TABLES
     with open_updater(input_dir, tables_dir, engine, bucket_ns) as updater:
         updater.update()
     return report(tables_dir, output_dir)

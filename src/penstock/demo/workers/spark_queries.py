@@ -1,0 +1,113 @@
+"""Two queries of Spark on one broker: payments by leases from a queue, and from a stream.
+
+Reads "delay MS" from its input: what the sink of the leased payments takes longer for each batch.
+Tells how many rows of each have arrived, how many batches there were, and when the last began.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.demo.scenario import QUEUE_PAYMENTS, SPARK_BATCH_ROWS, STREAM_PAYMENTS
+from penstock.demo.workers.part import Part, part_from_arguments
+from penstock.spark.java import find_java
+from penstock.spark.register import register
+from penstock.spark.session import open_session
+
+COLUMNS: Final = ("properties.message_id AS id", "offset")
+LEASED: Final = "leased"
+STREAMED: Final = "streamed"
+FIRST_SECONDS_MAX: Final = 90.0
+
+
+class Sink:
+    """Writes each batch to a directory of its number, so that a repeated one replaces it.
+
+    The first leased batch waits until the other query has had its first one: queries of one session
+    that begin at the same moment can spoil each other's tasks (java.io.OptionalDataException, the
+    map of variables that Spark gives to Python is shared and not locked).
+    """
+
+    def __init__(self, folder: Path, part: Part) -> None:
+        self._folder = folder
+        self._part = part
+        self.delay_ms = 0
+        self.has_leased = threading.Event()
+        self.has_streamed = threading.Event()
+
+    def leased(self, rows: Any, batch: int) -> None:
+        began_ns = time.monotonic_ns()
+        path = str(self._folder / LEASED / f"batch={batch}")
+        rows.selectExpr(*COLUMNS).write.mode("overwrite").parquet(path)
+        self.has_leased.set()
+        self.has_streamed.wait(FIRST_SECONDS_MAX)
+        time.sleep(self.delay_ms / 1000)
+        self._part.count("batches")
+        self._part.counts["began_ns"] = began_ns
+        self._part.report()
+
+    def streamed(self, rows: Any, batch: int) -> None:
+        path = str(self._folder / STREAMED / f"batch={batch}")
+        rows.selectExpr(*COLUMNS).write.mode("overwrite").parquet(path)
+        self.has_streamed.set()
+
+
+def start(spark: Any, part: Part, folder: Path, sink: Sink) -> list[Any]:
+    """Both queries, running; it takes until both have read something."""
+    leased = (
+        _reader(spark, part, QUEUE_PAYMENTS)
+        .options(mode="lease", group=LEASED, maxOffsetsPerTrigger=SPARK_BATCH_ROWS)
+        .load()
+    )
+    queries = [_query(leased, LEASED, sink.leased, folder)]
+    part.report()
+    if sink.has_leased.wait(FIRST_SECONDS_MAX):
+        streamed = (
+            _reader(spark, part, STREAM_PAYMENTS)
+            .options(mode="stream", startingOffsets="earliest")
+            .load()
+        )
+        queries.append(_query(streamed, STREAMED, sink.streamed, folder))
+    return queries
+
+
+def _reader(spark: Any, part: Part, queue: str) -> Any:
+    asked = {"url": part.plan.url, "queue": queue, "includeProperties": "true"}
+    return spark.readStream.format("amqp").options(**asked)
+
+
+def _query(rows: Any, name: str, write: Callable[[Any, int], None], folder: Path) -> Any:
+    return (
+        rows.writeStream.queryName(name)
+        .foreachBatch(write)
+        .option("checkpointLocation", str(folder / f"{name}-state"))
+        .start()
+    )
+
+
+def obey(sink: Sink) -> None:
+    """Take lines until the input ends."""
+    for line in sys.stdin:
+        word, _, number = line.strip().partition(" ")
+        if word == "delay":
+            sink.delay_ms = int(number)
+
+
+def main(arguments: list[str]) -> None:
+    part = part_from_arguments(arguments)
+    folder = Path(part.plan.directory) / "spark"
+    with open_session(find_java()) as spark:
+        register(spark)
+        sink = Sink(folder, part)
+        queries = start(spark, part, folder, sink)
+        obey(sink)
+        for query in queries:
+            query.processAllAvailable()
+            query.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
