@@ -38,7 +38,7 @@ from penstock.telemetry.taking import (
     held_share,
     queue_detail,
 )
-from penstock.telemetry.waiting import about_waiting, stopped_queues, waiting
+from penstock.telemetry.waiting import about_waiting, stopped_places, waiting
 from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 
 __all__ = ["KINDS", "explain", "render"]
@@ -78,7 +78,7 @@ def _explain_publishers(
         if w.kind == "conn" and (w.rates.get("published", 0.0) > 0 or w.blocked_ns > 0)
     ]
     if not any(w.blocked_share() >= THROTTLED_SHARE for w in publishers):
-        stopped = stopped_queues(windows)
+        stopped = stopped_places(windows)
         found = [(waiting(w, stopped), w.actor) for w in windows.values() if w.kind == "conn"]
         most = max(((one.publishes, who) for one, who in found if one is not None), default=None)
         if most is not None:
@@ -259,12 +259,12 @@ def _verdict(subject: str, share: float, window_s: float, causes: list[Cause]) -
 
 def _unthrottled(window: ActorWindow, windows: Mapping[str, ActorWindow], window_s: float) -> str:
     """That nobody throttles an actor, or where its publishes wait although nobody does."""
-    found = waiting(window, stopped_queues(windows)) if window.blocked_ns == 0 else None
+    found = waiting(window, stopped_places(windows)) if window.blocked_ns == 0 else None
     if found is None:
         return _at_ease(window)
-    queue = windows[found.queue]
-    causes = _merge(follow(queue.actor, windows), windows)
-    stop = _verdict(queue.actor, queue.blocked_share(), window_s, causes)
+    place = windows[found.at]
+    causes = _merge(follow(place.actor, windows), windows)
+    stop = _verdict(place.actor, place.blocked_share(), window_s, causes)
     return f"{about_waiting(window, found, windows)}: {stop}"
 
 

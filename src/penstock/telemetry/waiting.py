@@ -1,7 +1,8 @@
-"""Publishers that nobody holds and whose publishes wait all the same, at a queue that is stopped.
+"""Publishers that nobody holds and whose publishes wait all the same, where something is stopped.
 
-Who keeps fewer publishes unconfirmed than the queue's window has room for is never blocked: no gate
-of its own closes, and it waits by its own choice for confirms. Only the queue's mailbox says so.
+Who keeps fewer publishes unconfirmed than there is room for on the way is never blocked: no gate of
+its own closes, and it waits by its own choice for confirms. They lie in the mailbox of a queue that
+is stopped, or in that of the publisher's own channel, which has no credit left for the queue.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,28 +18,29 @@ STOPPED_SHARE: Final = 0.5
 
 
 class Waiting(NamedTuple):
-    """So many `publishes` wait at the queue with this id, which has most of them."""
+    """So many `publishes` wait `at` the queue or channel with this id, which has most of them."""
 
     publishes: float
-    queue: str
+    at: str
 
 
-def stopped_queues(windows: Mapping[str, ActorWindow]) -> list[ActorWindow]:
-    """Queues that take nothing now, and did not for STOPPED_SHARE of the window."""
+def stopped_places(windows: Mapping[str, ActorWindow]) -> list[ActorWindow]:
+    """Queues and channels that take nothing now, and did not for STOPPED_SHARE of the window."""
     return [
         window
         for window in windows.values()
-        if window.kind == "queue"
+        if window.kind in ("queue", "chan")
         and window.since_ns is not None
         and window.blocked_share() >= STOPPED_SHARE
     ]
 
 
 def waiting(publisher: ActorWindow, stopped: Iterable[ActorWindow]) -> Waiting | None:
-    """What a connection or channel has handed to a stopped queue; None if nothing."""
+    """What a connection or channel has handed to a stopped queue, or a connection to a stopped
+    channel of its own; None if nothing."""
     if publisher.kind not in ("conn", "chan"):
         return None
-    most = max((Waiting(_handed(publisher, queue), queue.actor) for queue in stopped), default=None)
+    most = max((Waiting(_handed(publisher, place), place.actor) for place in stopped), default=None)
     return most if most is not None and most.publishes > 0 else None
 
 
@@ -55,16 +57,21 @@ def about_waiting(
     wait = "publish waits" if found.publishes == 1 else "publishes wait"
     how = " unconfirmed" if confirms else ""
     who = called(publisher.actor)
-    return (
-        f"{who} is not blocked, but {amount(found.publishes)} {wait}{how} at {called(found.queue)}"
-    )
+    return f"{who} is not blocked, but {amount(found.publishes)} {wait}{how} at {called(found.at)}"
 
 
-def _handed(publisher: ActorWindow, queue: ActorWindow) -> float:
+def _handed(publisher: ActorWindow, place: ActorWindow) -> float:
     """Of a channel, what its connection has there, and not more than the channel's own credit has
     gone: a stopped queue withholds some of it for what it took, so that alone says too much."""
-    handed = queue.numbers.get(DEBT + connection_of(publisher.actor), 0.0)
-    if publisher.kind == "conn":
-        return handed
-    initial = publisher.numbers.get(f"credit_initial:{queue.actor}", 0.0)
-    return min(handed, initial - publisher.numbers.get(f"credit_now:{queue.actor}", initial))
+    if place.kind == "chan":
+        if publisher.kind == "chan" or connection_of(place.actor) != publisher.actor:
+            return 0.0
+        return min(publisher.numbers.get("debt_messages", 0.0), _used(publisher, place))
+    handed = place.numbers.get(DEBT + connection_of(publisher.actor), 0.0)
+    return handed if publisher.kind == "conn" else min(handed, _used(publisher, place))
+
+
+def _used(sender: ActorWindow, receiver: ActorWindow) -> float:
+    """Credit of `sender` for `receiver` that is gone, messages."""
+    initial = sender.numbers.get(f"credit_initial:{receiver.actor}", 0.0)
+    return initial - sender.numbers.get(f"credit_now:{receiver.actor}", initial)

@@ -61,3 +61,23 @@ def test_an_empty_mailbox_or_a_queue_that_goes_on_is_no_wait(queue: ActorWindow)
     windows = scene(*publisher(confirms=True, sent=0), queue)
     assert explain("publish", "", windows, 0).text == "nothing is blocked: nobody publishes"
     assert explain("channel", "web-50/1", windows, 0).text.startswith("web-50/1 is not blocked:")
+
+
+def test_what_waits_in_the_publishers_own_channel_counts_too() -> None:
+    credit = {"credit_initial:chan:web-50/1": 400.0, "credit_now:chan:web-50/1": 295.0}
+    sender = actor("conn:web-50", numbers={"debt_messages": 19.0, **credit})
+    hold = held("queue:/full", 10_000)
+    channel = actor("chan:web-50/1", (0, 0, 10_000, 0), hold, labels={CONFIRMS: "yes"}, since_ns=1)
+    for kind, name in (("publish", ""), ("connection", "web-50")):
+        text = explain(kind, name, scene(sender, channel, parked(0)), 0).text
+        assert text.startswith(
+            "web-50 is not blocked, but 19 publishes wait unconfirmed at web-50/1: "
+            "web-50/1 was blocked 100 % of the last 10 s, 100 % of that by the consumers of"
+        )
+
+
+def test_another_connections_channel_is_none_of_ones_business() -> None:
+    other = actor("chan:other/1", (0, 0, 10_000, 0), held("queue:/full", 10_000), since_ns=1)
+    sender = actor("conn:web-50", numbers={"debt_messages": 19.0})
+    text = explain("connection", "web-50", scene(sender, other, parked(0)), 0).text
+    assert text.startswith("web-50 is not blocked:")
