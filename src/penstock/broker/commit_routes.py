@@ -4,12 +4,14 @@ A commit is all or nothing, so a queue that would not take a part of it refuses 
 that are only full for now (depth, overflow backpressure) are no fault: the commit waits for them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.delay_store import DelayStore
 from penstock.broker.hashed_properties import with_properties
+from penstock.broker.publish import Publisher
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.route import FLAG_HEADERS, ContentRules, short_text
 from penstock.broker.ruled_intake import RuledIntake
@@ -22,6 +24,25 @@ from penstock.queues.rules import REJECT_PUBLISH, REJECT_PUBLISH_DLX
 CLASS_ID: Final = 240
 METHOD_ID: Final = 10
 REJECTING: Final = (REJECT_PUBLISH, REJECT_PUBLISH_DLX)
+
+
+class Asked:
+    """Who asks for a commit: the virtual host, the rules and the page of its channel; settle,
+    refuse: take the answer, one of them once."""
+
+    __slots__ = ("account", "refuse", "rules", "settle", "vhost")
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        settle: Callable[[Table], None],
+        refuse: Callable[[str, int], None],
+    ) -> None:
+        self.vhost = publisher.vhost
+        self.rules = publisher.rules
+        self.account = publisher.account
+        self.settle = settle
+        self.refuse = refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +116,7 @@ def _actors(
         raise refused(
             f"a mandatory publish to exchange '{way.address.exchange}' with routing key "
             f"'{way.address.routing_key}' reaches no queue; nothing is committed. Bind a queue and "
-            "commit again"
+            "stage or commit again"
         )
     for actor in actors:
         check_target(actor)
@@ -140,11 +161,6 @@ def check_room(actor: QueueActor, messages: list[Message]) -> None:
             f"({count} messages with the {len(messages)} of this commit); nothing is committed. "
             "Commit again when it has room"
         )
-
-
-def stopped(shared: dict[QueueActor, list[Message]]) -> bool:
-    """Whether one of the queues takes nothing for now."""
-    return any(actor.is_alive and actor.stop_reason() != "" for actor in shared)
 
 
 def refused(text: str, code: int = 406) -> ChannelFault:

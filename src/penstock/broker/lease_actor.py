@@ -149,6 +149,10 @@ class LeaseActor(Actor):
         self.is_waiting = False
 
     def turn(self, budget: i64) -> bool:
+        if not self.queue.is_alive:
+            # It went while no group held anything, so that nothing of it was told.
+            self.end()
+            return False
         has_more = False
         if self.leaving:
             has_more = self._settle(budget)

@@ -182,6 +182,10 @@ class LeaseDesk(LeaseOwner):
         if fault is not None and not order.accepts_loss:
             order.answer.refuse(fault)
             self._next(book, order.group)
+            if group.end() == 0 and order.group not in book.under_way:
+                # It holds nothing and never did: it must not count among the queue's groups.
+                book.groups.pop(order.group, None)
+                book.timers.pop(order.group, None)
             return
         book.under_way[order.group] = order
         end = int(group.end())

@@ -110,6 +110,9 @@ def read_lease(desk: LeaseDesk, queue: QueueActor, consumer: Consumer) -> None:
     name = arguments[GROUP_ARGUMENT]
     first = _number(arguments.get(FROM_ARGUMENT), FROM_ARGUMENT)
     stop = _number(arguments.get(TO_ARGUMENT), TO_ARGUMENT)
+    if stop < first:
+        text = f"invalid arg '{TO_ARGUMENT}': {stop} is below {FROM_ARGUMENT}, which is {first}"
+        raise ChannelFault(406, text, 60, 20)
     book = desk.book_of(queue)
     group = None if book is None or not isinstance(name, str) else book.groups.get(name)
     if book is None or group is None:

@@ -74,6 +74,8 @@ class Ask:
     def number_of(self, name: str, least: int, most: int, default: int | None = None) -> int:
         """The argument `name`, least..most. Raises: ChannelFault 406 if it is anything else."""
         value = self.arguments.get(name, default)
+        if value is None:
+            raise refused(f"argument '{name}' is missing; it is a number of {least} to {most}")
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise refused(f"argument '{name}' is {value!r}, not a number of {least} to {most}")
         return value

@@ -25,15 +25,9 @@ from penstock.base.limits import (
 )
 from penstock.broker.actor import Line
 from penstock.broker.app_marks import AppMarks, Mark, mark_message
+from penstock.broker.commit_line import CommitLine
 from penstock.broker.commit_parcel import GroupParcel
-from penstock.broker.commit_routes import (
-    Routed,
-    check_room,
-    refused,
-    route_all,
-    shares,
-    stopped,
-)
+from penstock.broker.commit_routes import Asked, Routed, check_room, refused, route_all, shares
 from penstock.broker.committed import put_in
 from penstock.broker.keeper import Keeper
 from penstock.broker.lane import Answerable
@@ -45,7 +39,6 @@ from penstock.broker.store_actor import StoreActor
 from penstock.broker.store_lane import is_persistent
 from penstock.flow.due import NEVER, Due, DueLine
 from penstock.protocol.content import Message
-from penstock.protocol.values import Table
 from penstock.storage.groups import SEGMENT_BYTES_MOST, GroupEntry, group_bytes
 
 RETRY_NS: Final = 20_000_000
@@ -66,29 +59,24 @@ class Look(Due):
         self.desk.look(now_ns)
 
 
-class Asked:
-    """Who asks for a commit: the virtual host, the rules and the page of its channel; settle,
-    refuse: take the answer, one of them once."""
-
-    __slots__ = ("account", "refuse", "rules", "settle", "vhost")
-
-    def __init__(
-        self,
-        publisher: Publisher,
-        settle: Callable[[Table], None],
-        refuse: Callable[[str, int], None],
-    ) -> None:
-        self.vhost = publisher.vhost
-        self.rules = publisher.rules
-        self.account = publisher.account
-        self.settle = settle
-        self.refuse = refuse
-
-
 class Commit(Answerable):
-    """One commit on its way. shared: what each queue gets, once it is routed."""
+    """One commit on its way. shared: what each queue gets, once it is routed; line: where it waits
+    for them; kept: what the catalogue has to have, so that a crash leaves them, -1 for not known
+    yet."""
 
-    __slots__ = ("app", "asked", "batch", "desk", "keepers", "mark", "shared", "stages", "vhost")
+    __slots__ = (
+        "app",
+        "asked",
+        "batch",
+        "desk",
+        "keepers",
+        "kept",
+        "line",
+        "mark",
+        "shared",
+        "stages",
+        "vhost",
+    )
 
     def __init__(
         self, desk: "TransactionDesk", asked: Asked, app: str, batch: int, stages: list[Stage]
@@ -101,6 +89,8 @@ class Commit(Answerable):
         self.stages = stages
         self.shared: dict[QueueActor, list[Message]] = {}
         self.keepers: list[Keeper] = []
+        self.line = CommitLine()
+        self.kept = -1
         self.mark: Message | None = None
 
     def accepted(self, messages: list[Message], count: i64) -> None:
@@ -307,19 +297,24 @@ class TransactionDesk:
 
     def attempt(self, commit: Commit) -> None:
         """Hand `commit` over, unless one of its queues is full for now."""
-        if stopped(commit.shared):
+        if commit.line.is_held(commit.shared):
             self._try_later(commit)
             return
+        before = commit.shared
         try:
             # Queues may have come or gone, or be fuller, since it was looked at last.
             commit.shared = self._routed(commit)
         except ChannelFault as fault:
             self._fail(commit, fault)
             return
-        if stopped(commit.shared):
+        store = self._stores.get(commit.vhost)
+        if store is not None and (commit.kept < 0 or before.keys() != commit.shared.keys()):
+            commit.kept = store.owner.hand_over()
+        is_early = store is not None and not store.owner.has(commit.kept)
+        if commit.line.is_held(commit.shared) or is_early:
             self._try_later(commit)
             return
-        store = self._stores.get(commit.vhost)
+        commit.line.leave()
         if store is None:
             self.complete(commit)
             return
@@ -373,6 +368,7 @@ class TransactionDesk:
 
     def _fail(self, commit: Commit, fault: ChannelFault) -> None:
         """Nothing of it is committed; it may be committed again while its stages live."""
+        commit.line.leave()
         for stage in commit.stages:
             stage.state = STAGED
         commit.asked.refuse(fault.text, fault.code)

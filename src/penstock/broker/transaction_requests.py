@@ -14,10 +14,11 @@ from typing import Final
 
 from penstock.base.limits import TRANSACTION_BYTES, TRANSACTION_TTL_MS
 from penstock.broker.channel import Channel
+from penstock.broker.commit_routes import Asked
 from penstock.broker.publish import Publisher
 from penstock.broker.stages import OPEN, Stage
 from penstock.broker.tickets import Ask, refused
-from penstock.broker.transaction_desk import Asked, TransactionDesk
+from penstock.broker.transaction_desk import TransactionDesk
 
 BATCH_MOST: Final = (1 << 63) - 1
 NS_PER_MS: Final = 1_000_000

@@ -1,6 +1,8 @@
 """Leases of a broker in memory: holding, reading again, being done, giving back, refusals."""
 
+from penstock.base.limits import LEASE_GROUPS
 from penstock.broker.lease_book import Answer, Order
+from penstock.broker.lease_view import leases_in_words
 from penstock.broker.ledger_rows import owed_rows
 from penstock.broker.view_queues import queue_and_consumers
 from penstock.protocol import methods as m
@@ -254,6 +256,8 @@ def test_what_makes_no_sense_is_refused() -> None:
     table: Table = {"x-lease-group": "g", "x-lease-from": 0}
     code, text = refusal(peer, m.BasicConsume("q", "r", arguments=table), 2)
     assert (code, "x-lease-to" in text) == (406, True)
+    code, text = refusal(peer, reading(1, 0), 2)
+    assert (code, "0 is below x-lease-from, which is 1" in text) == (406, True)
     assert (
         " - LEASE_LOST: "
         in refusal(
@@ -331,9 +335,12 @@ def test_what_is_leased_stays_with_whoever_published_it_and_is_shown() -> None:
     lease = shown["consumer:g@conn:spark"]
     assert lease.labels["lease"] == "spark query orders"
     assert (lease.numbers["unacked"], lease.numbers["prefetch_full_share"]) == (3, 1)
+    words = leases_in_words(bed.broker.leases, queue)["leases"]
+    assert words.startswith("g done to 0, holds 3 for ")
     peer.say(2, m.BasicAck(1), m.BasicCancel("r"))
     peer.heard()
     acquire(peer, 3, 0)
+    assert leases_in_words(bed.broker.leases, queue) == {"leases": "g done to 3, holds 0"}
     assert bed.broker.node_account.total_stored_messages() == 1
     assert [row.kind for row in owed_rows(bed.broker)] == ["stored"]
 
@@ -378,3 +385,10 @@ class Unheard(Answer):
 
     def refuse(self, text: str, code: int = 406) -> None:
         self.code = code
+
+
+def test_a_refused_request_of_an_unknown_group_makes_none() -> None:
+    _bed, peer = prepared(5)
+    for number in range(LEASE_GROUPS.default + 1):
+        assert " - LEASE_LOST: " in refused(peer, 5, group=f"wrong{number}")[1]
+    assert acquire(peer, 0, 1)["end"] == 1

@@ -46,6 +46,14 @@ def test_an_argument_that_is_missing_is_406_and_named() -> None:
     assert "'queue'" in text
 
 
+def test_a_number_that_is_missing_is_said_to_be_missing() -> None:
+    peer = Bed().connect("asker")
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    code, text = fault(peer, "lease.acquire", {"queue": "q", "group": "g"})
+    assert code == 406
+    assert "'start' is missing" in text
+
+
 def test_a_queue_that_is_no_stream_is_406() -> None:
     peer = Bed().connect("asker")
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)

@@ -234,3 +234,26 @@ def test_rules_and_leases_come_back_together(tmp_path: Path) -> None:
     acquire(bed, peer, 5, 0)
     bed.settle()
     bed.die()
+
+
+@pytest.mark.parametrize("jobs", range(2))
+def test_a_queue_that_goes_before_anything_is_held_refuses_whoever_waits(
+    tmp_path: Path, jobs: int
+) -> None:
+    """The first message is still being read from the disk when the queue is deleted."""
+    bed = begun(tmp_path, queue_depth_bytes=4000)
+    bed.end()
+    bed = LeaseBed(tmp_path, queue_depth_bytes=4000)
+    peer, other = spark(bed), bed.connect("other")
+    ask(peer, 0, 5)
+    bed.work(jobs)
+    other.call(1, m.QueueDelete("q"), m.QueueDeleteOk)
+    bed.work()
+    (heard,) = [one.method for one in peer.heard()]
+    assert isinstance(heard, m.ChannelClose)
+    assert heard.reply_code == 404
+    assert bed.database.read().parameters == []
+    other.call(1, m.QueueDeclare("q", durable=True), m.QueueDeclareOk)
+    bed.publish(other, b"new")
+    bed.settle()
+    bed.die()
