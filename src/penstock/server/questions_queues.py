@@ -10,6 +10,8 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
+from penstock.broker.lease_desk import LeaseDesk
+from penstock.broker.lease_view import leases_in_words
 from penstock.broker.paged_view import paged_of
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_kinds import type_in_words
@@ -69,7 +71,8 @@ class QueueQuestions:
         if name != "":
             found = [self.find(name)]
         windows = self.windows(WINDOW_S)
-        rows = [row_of(one, windows.get(one.identity)) for one in found]
+        leases = self.broker.leases
+        rows = [row_of(one, windows.get(one.identity), leases) for one in found]
         if sort == "name":
             rows.sort(key=lambda row: str(row["name"]))
         else:
@@ -130,7 +133,9 @@ def _name(actor: QueueActor) -> str:
     return actor.identity.removeprefix("queue:")
 
 
-def row_of(actor: QueueActor, window: ActorWindow | None) -> dict[str, object]:
+def row_of(
+    actor: QueueActor, window: ActorWindow | None, leases: LeaseDesk | None = None
+) -> dict[str, object]:
     """One queue. in_rate, out_rate: messages a second over the last WINDOW_S; drops: by reason,
     only those that happened; dead_letters: see letters_of; state: see state_of."""
     ruling = actor.ruling
@@ -149,7 +154,7 @@ def row_of(actor: QueueActor, window: ActorWindow | None) -> dict[str, object]:
         "in_rate": rates.get("published", 0.0),
         "out_rate": rates.get("delivered", 0.0),
         "is_durable": actor.durable,
-        "rules": rules_of(actor),
+        "rules": rules_of(actor) | ({} if leases is None else leases_in_words(leases, actor)),
         **policies_of(actor),
         "drops": {} if ruling is None else drops_of(ruling.drops),
         "dead_letters": letters_of(actor),

@@ -59,8 +59,7 @@ def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int
 
 
 def _head(summary: Summary) -> str:
-    verdict = "every promise kept" if summary.is_kept else "a promise was broken"
-    colour = "kept" if summary.is_kept else "broken"
+    verdict, colour = _verdict(summary)
     source = summary.source
     gaps = ""
     if source.events_missing or source.unreadable_lines:
@@ -75,13 +74,26 @@ def _head(summary: Summary) -> str:
     )
 
 
+def _verdict(summary: Summary) -> tuple[str, str]:
+    if not summary.is_kept:
+        return "a promise was broken", "broken"
+    if any(promise.state == "unknown" for promise in summary.promises):
+        return "no promise broken, not all could be checked", "kept"
+    return "every promise kept", "kept"
+
+
 def _tiles(summary: Summary) -> str:
     top = summary.causes[0] if summary.causes else None
+    # Only traces of clients count messages: without one, "0 published" would be untrue.
+    counts = (summary.published, summary.lost, summary.duplicated)
+    published, lost, duplicated = (
+        f"{count:,}" if summary.source.trace_count else "–" for count in counts
+    )
     tiles = (
-        (f"{summary.published:,}", "messages published"),
-        (f"{summary.lost:,}", "confirmed and lost"),
-        (f"{summary.duplicated:,}", "duplicates"),
-        (f"{summary.held_ns / 1e9:.1f} s", "publishers held"),
+        (published, "messages published"),
+        (lost, "confirmed and lost"),
+        (duplicated, "duplicates"),
+        (f"{summary.held_ns / 1e9:.1f} s", "connections and channels held"),
         (f"{top.share:.0%}" if top else "–", top.cause if top else "nothing held anybody"),
     )
     return (

@@ -3,7 +3,7 @@
 from typing import Final
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator
 
 from penstock.spark.charts import (
     BLUE,
@@ -51,11 +51,20 @@ def stage_cdf(tables: Tables) -> str:
             )
         panel.set_ylim(0, 101)
         panel.set_ylabel("% took at most")
+        panel.xaxis.set_major_locator(time_ticks(*panel.get_xlim()))
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: milliseconds(value)))
         panel.minorticks_off()
         panel.legend(loc="lower right")
 
     return svg(3.4, draw)
+
+
+def time_ticks(low: float, high: float) -> Locator:
+    """Where a logarithmic axis of `low` to `high` > `low` has its numbers: at powers of ten,
+    which less than two decades may have one of, or none, so those have more."""
+    if high / low < 10:
+        return MaxNLocator(nbins=6)
+    return LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 100 else (1.0,))
 
 
 def queue_depth(tables: Tables, run: RunDescription, start_ns: int) -> str:

@@ -11,6 +11,7 @@ from penstock.spark.formats import read_run, require_input
 from penstock.spark.pipeline import run
 from penstock.spark.plain import percentile
 from penstock.spark.rows import Tables
+from penstock.spark.stage_charts import time_ticks
 from penstock.spark.summary import Summary
 from tests.spark.synthetic import Truth, World, write_world
 
@@ -65,6 +66,26 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     assert "every promise kept" in page
     for outside in ("<script", "<link", "src=", "@import", "url(http"):
         assert outside not in page
+
+
+def test_a_broker_without_traces_is_not_said_to_have_published_nothing(tmp_path: Path) -> None:
+    write_world(tmp_path / "in", World(seed=6))
+    for path in (tmp_path / "in").iterdir():
+        if not path.name.startswith("events"):
+            path.unlink()
+    summary = run(tmp_path / "in", tmp_path / "out", with_spark=False)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert (summary.source.trace_count, summary.is_kept) == (0, True)
+    assert summary.source.event_count > 0
+    assert "<b>–</b><span>messages published</span>" in page
+    assert "no promise broken, not all could be checked" in page
+    assert not any("unrelated queue" in promise.name for promise in summary.promises)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.2, 900_000.0), (1500.0, 33_000.0), (2100.0, 9800.0)])
+def test_an_axis_of_times_has_numbers_however_short_it_is(low: float, high: float) -> None:
+    ticks = [tick for tick in time_ticks(low, high).tick_values(low, high) if low <= tick <= high]
+    assert 2 <= len(ticks) <= 8
 
 
 def test_every_table_is_written(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def finish(rows: Sequence[Row], out: Path, form: str, no_plots: bool) -> None:
             click.echo(f"! {error}", err=True)
             return
         names = ", ".join(path.name for path in paths if path.suffix == ".svg")
-        click.echo(f"plots: {names} in {out}{os.sep}", err=True)
+        click.echo(f"plots: {names} in {out}{os.sep}, and each as .png", err=True)
 
 
 def parts(text: str) -> tuple[str, ...]:

@@ -219,7 +219,8 @@ def fronts(workload: str, engine: str, some: Sequence[Summary]) -> "Figure":
     figure.supxlabel("confirm latency, p99 in ms")
     figure.supylabel("peak memory in MiB")
     figure.suptitle(
-        f"{workload} ({engine}): down and left is better, ringed: nobody beats it, ▲ rising"
+        f"{workload} ({engine}): down and left is better,\nringed: nobody beats it, ▲ rising",
+        fontsize=10,
     )
     return figure
 
