@@ -165,7 +165,7 @@ class DropsTheParked(Gremlin):
             parked = publisher.parked
             if parked is not None and parked not in self.met:
                 self.met.append(parked)
-                if len(self.met) % 4 == 0:
+                if len(self.met) % 2 == 0:
                     publisher.parked = None
                     publisher.parked_route = None
                     publisher.host.may_resume()
