@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from penstock.base.errors import ChannelFault
 from penstock.broker.channel import Channel
 from penstock.broker.declare import Declarations
 from penstock.broker.lease_requests import lease_acquire, lease_release, lease_state
@@ -23,23 +22,30 @@ from penstock.broker.stream_group_requests import (
     group_remove,
 )
 from penstock.broker.stream_requests import stream_offsets
-from penstock.broker.tickets import CLASS_ID, METHOD_ID, Ask, Ticket
+from penstock.broker.tickets import Ask, Ticket, refused
 from penstock.broker.transaction_requests import TRANSACTION_HANDLERS
 from penstock.protocol import methods as m
 
-Handler: TypeAlias = Callable[[Ask], None]
+Verb: TypeAlias = tuple[Callable[[Ask], None], str]
+"""Who does it, and the names of the arguments it looks at."""
 
-HANDLERS: Final[Mapping[str, Handler]] = MappingProxyType(
+HANDLERS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
-        "lease.acquire": lease_acquire,
-        "lease.release": lease_release,
-        "lease.state": lease_state,
-        "queue.list": queue_list,
-        "stream.group.advance": group_advance,
-        "stream.group.register": group_register,
-        "stream.group.remove": group_remove,
-        "stream.groups": group_list,
-        "stream.offsets": stream_offsets,
+        "lease.acquire": (
+            lease_acquire,
+            "queue group start max_messages max_bytes timeout_ms query accept_loss",
+        ),
+        "lease.release": (lease_release, "queue group forget"),
+        "lease.state": (lease_state, "queue group first stop"),
+        "queue.list": (queue_list, "type after"),
+        "stream.group.advance": (group_advance, "queue group offset"),
+        "stream.group.register": (
+            group_register,
+            "queue group offset max_lag_messages max_lag_bytes",
+        ),
+        "stream.group.remove": (group_remove, "queue group"),
+        "stream.groups": (group_list, "queue"),
+        "stream.offsets": (stream_offsets, "queue"),
         **TRANSACTION_HANDLERS,
     }
 )
@@ -58,18 +64,13 @@ class Requests:
     def ask(self, channel: Channel, q: m.RequestAsk) -> m.Method | None:
         """Begin `q`, or end it if it was begun before.
 
-        Raises: ChannelFault 540 for a verb there is not, and what the verb raises."""
+        Raises: ChannelFault 540 for a verb there is not, 406 for an argument that it does not
+        have, and what the verb raises."""
         number = int(channel.number)
         ticket = self.waiting.pop(number, None)
         if ticket is None:
-            handler = HANDLERS.get(q.verb)
-            if handler is None:
-                known = ", ".join(sorted(HANDLERS))
-                raise ChannelFault(
-                    540, f"no request '{q.verb}'; there are: {known}", CLASS_ID, METHOD_ID
-                )
             ticket = Ticket(channel)
-            handler(Ask(self.session, self.declarations, number, q.arguments, ticket))
+            _handler(q)(Ask(self.session, self.declarations, number, q.arguments, ticket))
         if ticket.fault is not None:
             raise ticket.fault
         if ticket.answer is not None:
@@ -83,3 +84,17 @@ class Requests:
     def release(self, number: int) -> None:
         """The channel `number` has ended."""
         self.waiting.pop(number, None)
+
+
+def _handler(q: m.RequestAsk) -> Callable[[Ask], None]:
+    """Who does `q`. Raises: ChannelFault 540, and 406 for a misspelt argument, which would be read
+    as its default."""
+    found = HANDLERS.get(q.verb)
+    if found is None:
+        known = ", ".join(sorted(HANDLERS))
+        raise refused(f"no request '{q.verb}'; there are: {known}", 540)
+    handler, names = found
+    for name in q.arguments:
+        if name not in names.split():
+            raise refused(f"{q.verb} has no argument '{name}'; it has: {names.replace(' ', ', ')}")
+    return handler

@@ -45,11 +45,16 @@ def group_advance(ask: Ask) -> None:
 def group_remove(ask: Ask) -> None:
     """stream.group.remove {queue, group} -> {offset}: where it was. Raises: as advance."""
     actor = as_stream(ask.queue("queue"))
+    ask.ticket.settle({"offset": end_group(actor, _name(ask))})
+
+
+def end_group(actor: StreamActor, name: str) -> int:
+    """Nobody waits for the group `name` any more; where it was. Raises: ChannelFault 404."""
     groups, desk = _parts(actor)
-    group = _known(groups, _name(ask), actor)
+    group = _known(groups, name, actor)
     groups.remove(group.name)
     desk.remove(actor, group.name)
-    ask.ticket.settle({"offset": int(group.position)})
+    return int(group.position)
 
 
 def group_list(ask: Ask) -> None:

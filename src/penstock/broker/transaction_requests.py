@@ -137,13 +137,13 @@ def _ids(ask: Ask) -> list[str]:
     return ids
 
 
-TRANSACTION_HANDLERS: Final[Mapping[str, Callable[[Ask], None]]] = MappingProxyType(
+TRANSACTION_HANDLERS: Final[Mapping[str, tuple[Callable[[Ask], None], str]]] = MappingProxyType(
     {
-        "transaction.begin": begin,
-        "transaction.stage": stage,
-        "transaction.commit": commit,
-        "transaction.rollback": roll_back,
-        "transaction.last": last,
-        "transaction.forget": forget,
+        "transaction.begin": (begin, "app batch attempt max_bytes ttl_ms"),
+        "transaction.stage": (stage, "id"),
+        "transaction.commit": (commit, "app batch ids"),
+        "transaction.rollback": (roll_back, "app batch ids"),
+        "transaction.last": (last, "app"),
+        "transaction.forget": (forget, "app"),
     }
 )

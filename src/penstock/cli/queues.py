@@ -1,5 +1,5 @@
 """`penstock queues`: what is in the queues of a running broker, by which rules, and what they gave
-up; pausing and resuming one."""
+up; pausing and resuming one, ending a group that reads one."""
 
 import click
 import msgspec
@@ -56,6 +56,25 @@ def pause(name: str, port: int, control: str, form: str) -> None:
 def resume(name: str, port: int, control: str, form: str) -> None:
     """Let the consumers of NAME have its messages again."""
     _say_paused(_ask(port, control, {"do": "resume", "name": name}), form)
+
+
+@queues.command()
+@click.argument("name")
+@click.argument("group")
+@asking
+def release(name: str, group: str, port: int, control: str, form: str) -> None:
+    """End the reader group GROUP of NAME, for good.
+
+    What it leases of a queue is ready again, in its old order, and its place is forgotten: a Spark
+    query that still runs fails then. What it has not read of a stream waits for it no longer.
+    """
+    answer = _ask(port, control, {"do": "release", "name": name, "group": group})
+    if form == "json":
+        click.echo(msgspec.json.encode(answer).decode())
+        return
+    count = int(str(answer["given_back"]))
+    back = f"; {amount(count)} message{'' if count == 1 else 's'} ready again" if count else ""
+    say(console(), f"{answer['queue']}: group {answer['group']} has ended{back}")
 
 
 def _ask(port: int, control: str, question: dict[str, object]) -> dict[str, object]:

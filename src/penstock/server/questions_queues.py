@@ -1,20 +1,22 @@
-"""What the control socket answers about queues: a listing, pausing, resuming.
+"""What the control socket answers about queues: a listing, pausing, resuming, ending groups.
 
-One request is {"op": "queues", "do": "list" | "pause" | "resume", ...}. A queue is named as it
-shows itself: `/orders` in the virtual host `/`, `tenant/orders` elsewhere, or `orders` alone when
-one queue has that name.
+One request is {"op": "queues", "do": "list" | "pause" | "resume" | "release", ...}. A queue is
+named as it shows itself: `/orders` in the virtual host `/`, `tenant/orders` elsewhere, or `orders`
+alone when one queue has that name.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from penstock.base.errors import OperatorError
+from penstock.base.errors import ChannelFault, OperatorError
 from penstock.broker.broker import Broker
 from penstock.broker.lease_desk import LeaseDesk
 from penstock.broker.lease_view import leases_in_words
 from penstock.broker.paged_view import paged_of
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_kinds import type_in_words
+from penstock.broker.stream_actor import StreamActor
+from penstock.broker.stream_group_requests import end_group
 from penstock.broker.view_streams import stream_in_words
 from penstock.queues.applied import names_of
 from penstock.queues.rules import DROP_NAMES, QueueRules
@@ -55,7 +57,9 @@ class QueueQuestions:
             return self._list(request)
         if do in ("pause", "resume"):
             return self._pause(str(request.get("name", "")), do == "pause")
-        raise OperatorError(f"unknown question 'queues {do}'; one of: list, pause, resume")
+        if do == "release":
+            return self._release(str(request.get("name", "")), str(request.get("group", "")))
+        raise OperatorError(f"unknown question 'queues {do}'; one of: list, pause, resume, release")
 
     def _list(self, request: dict[str, object]) -> dict[str, object]:
         limit, sort = request.get("limit", 50), request.get("sort", SORTS[0])
@@ -88,6 +92,20 @@ class QueueQuestions:
         self.broker.rulebook.pause(actor, is_paused)
         self.run_soon()
         return {"queue": _name(actor), "is_paused": is_paused, "was_paused": was_paused}
+
+    def _release(self, name: str, group: str) -> dict[str, object]:
+        """End `group`: what it leases is ready again, or what it pins of a stream may go."""
+        actor = self.find(name)
+        try:
+            if isinstance(actor, StreamActor):
+                given_back = 0
+                end_group(actor, group)
+            else:
+                given_back = self.broker.leases.release(actor, group, True)
+        except ChannelFault as fault:
+            raise OperatorError(fault.text) from fault
+        self.run_soon()
+        return {"queue": _name(actor), "group": group, "given_back": given_back}
 
     def _queues(self) -> list[QueueActor]:
         return [one for vhost in self.broker.vhosts.values() for one in vhost.queues.values()]

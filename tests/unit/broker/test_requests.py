@@ -36,6 +36,13 @@ def test_a_verb_there_is_not_closes_the_channel_and_names_those_there_are() -> N
     assert "stream.offsets" in text
 
 
+def test_an_argument_there_is_not_is_refused_with_those_there_are() -> None:
+    code, text = fault(Bed().connect("asker"), "lease.acquire", {"queue": "q", "max_mesages": 1})
+    assert code == 406
+    assert "'max_mesages'" in text
+    assert "max_messages" in text
+
+
 def test_no_such_queue_is_404() -> None:
     assert fault(Bed().connect("asker"), "stream.offsets", {"queue": "s"})[0] == 404
 
@@ -73,7 +80,7 @@ class Later:
 def waiting(monkeypatch: pytest.MonkeyPatch, bed: Bed) -> tuple[Peer, Later]:
     """A channel that waits for a request, with a declaration behind it."""
     later = Later()
-    monkeypatch.setattr(requests, "HANDLERS", {"later": later})
+    monkeypatch.setattr(requests, "HANDLERS", {"later": (later, "")})
     peer = bed.connect("asker")
     peer.say(1, m.RequestAsk("later"))
     peer.say(1, m.QueueDeclare("behind"))

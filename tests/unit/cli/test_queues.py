@@ -11,6 +11,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.base.errors import OperatorError
 from penstock.cli.queues import queues
+from penstock.client.io_blocking import connect
+from penstock.protocol.values import Table
 from tests.unit.cli.broker_process import BrokerProcess, Said, broker_process
 
 
@@ -152,3 +154,33 @@ def test_exchanges_that_drop_duplicates_say_how_many(
         "known": 2,
         "known_max": 10,
     }
+
+
+def test_a_group_that_leases_is_ended_and_its_messages_are_ready(
+    broker: BrokerProcess, channel: BlockingChannel
+) -> None:
+    channel.queue_declare("leased")
+    for _ in range(3):
+        channel.basic_publish("", "leased", b"x")
+    with connect(f"amqp://guest:guest@127.0.0.1:{broker.port}") as connection:
+        lease: Table = {"queue": "leased", "group": "jobs", "start": 0, "max_messages": 2}
+        assert connection.channel().request("lease.acquire", lease)["count"] == 2
+    done = said(broker, "release", "leased", "jobs")
+    assert done == Said("/leased: group jobs has ended; 2 messages ready again\n", "", 0)
+    (row,) = [row for row in listed(broker) if row["name"] == "/leased"]
+    assert (row["ready"], row["unacked"]) == (3, 0)
+    again = said(broker, "release", "leased", "jobs")
+    assert (again.status, "no group 'jobs'" in again.error) == (2, True)
+
+
+def test_a_group_that_pins_a_stream_is_ended(
+    broker: BrokerProcess, channel: BlockingChannel
+) -> None:
+    channel.queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
+    with connect(f"amqp://guest:guest@127.0.0.1:{broker.port}") as connection:
+        asking = connection.channel()
+        asking.request("stream.group.register", {"queue": "log", "group": "jobs", "offset": 0})
+        done = said(broker, "release", "log", "jobs")
+        assert done == Said("/log: group jobs has ended\n", "", 0)
+        assert asking.request("stream.groups", {"queue": "log"}) == {"groups": []}
+    assert said(broker, "release", "log", "jobs").status == 2
