@@ -104,6 +104,9 @@ bench: $(RUN)/.stamp
 	$(RUN)/bin/python bench/flow_live.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/backlog.py --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/recovery.py --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/spark_source.py --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/spark_pace.py --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/pipeline.py
 
 bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/run.py --smoke $(BENCH_ARGS)
@@ -111,6 +114,9 @@ bench-smoke: $(RUN)/.stamp
 	$(RUN)/bin/python bench/flow_live.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/backlog.py --smoke --python $(RUN)/bin/python
 	$(RUN)/bin/python bench/recovery.py --smoke --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/spark_source.py --smoke --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/spark_pace.py --smoke --python $(RUN)/bin/python
+	$(RUN)/bin/python bench/pipeline.py --smoke
 
 # At least 1,000 random graphs with deaths, however long that takes, and every scenario in between,
 # for a minute or more; one of them again:  python -m penstock.simulation run SCENARIO --seed N
