@@ -160,8 +160,11 @@ class Client:
         self.flush()
 
     def can_act(self) -> bool:
-        """Whether a role would do something now; asked only while it is not over."""
-        return len(self.outbox) <= OUTBOX_BYTES and any(role.can_act() for role in self.roles)
+        """Whether a role would do something now; asked only while it is not over. Who says goodbye
+        says nothing else."""
+        if self.session.state is not State.OPEN or len(self.outbox) > OUTBOX_BYTES:
+            return False
+        return any(role.can_act() for role in self.roles)
 
     def act(self) -> None:
         """One role does something."""
