@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.clock import ManualClock
-from penstock.broker.actor import Actor, Line
+from penstock.broker.actor import Actor
+from penstock.broker.scheduler import Scheduler
 from penstock.broker.stream_groups import StreamGroups
 from penstock.simulation.dice import Dice
 from penstock.streams.reader_groups import LagBound, ReaderGroup
@@ -22,13 +23,6 @@ STEP = st.one_of(
 )
 
 
-class NoLine(Line):
-    """Nobody is given a turn."""
-
-    def join(self, actor: Actor) -> None:
-        actor.is_ready = False
-
-
 class Stage:
     """A stream of 50-byte messages in segments of about 400 bytes, of which 900 are kept."""
 
@@ -36,7 +30,8 @@ class Stage:
         self.bound = bound
         self.shelf = Shelf(400, 900)
         clock = ManualClock()
-        self.line = NoLine(clock, Recorder(clock, 100))
+        # Nobody is given a turn.
+        self.line = Scheduler(clock, Recorder(clock, 100), 100)
         self.begin({})
 
     def begin(self, kept: dict[str, tuple[LagBound, int]]) -> None:
