@@ -73,6 +73,7 @@ from penstock.base.stream_limits import STREAM_SEGMENT_BYTES as STREAM_SEGMENT_B
 from penstock.base.transaction_limits import TRANSACTION_APPS as TRANSACTION_APPS
 from penstock.base.transaction_limits import TRANSACTION_BYTES as TRANSACTION_BYTES
 from penstock.base.transaction_limits import TRANSACTION_TTL_MS as TRANSACTION_TTL_MS
+from penstock.base.transaction_limits import TRANSACTION_WAITING as TRANSACTION_WAITING
 from penstock.base.transaction_limits import TRANSACTIONS_BYTES as TRANSACTIONS_BYTES
 from penstock.base.transaction_limits import TRANSACTIONS_STAGED as TRANSACTIONS_STAGED
 from penstock.base.transaction_limits import TX_BYTES_MAX as TX_BYTES_MAX
@@ -392,4 +393,5 @@ LIMITS: Final[tuple[Limit, ...]] = (
     TRANSACTIONS_STAGED,
     TRANSACTION_TTL_MS,
     TRANSACTION_APPS,
+    TRANSACTION_WAITING,
 )

@@ -67,3 +67,12 @@ TRANSACTION_APPS: Final = Limit(
     "broker/transaction_desk",
     "406 PRECONDITION_FAILED refuses the first batch of one more, until one is forgotten",
 )
+TRANSACTION_WAITING: Final = Limit(
+    "transaction_waiting",
+    "commits of one app that wait for another one of it",
+    16,
+    1,
+    1024,
+    "broker/commits_behind",
+    "a further one is refused (406)",
+)

@@ -28,16 +28,18 @@ REJECTING: Final = (REJECT_PUBLISH, REJECT_PUBLISH_DLX)
 
 class Asked:
     """Who asks for a commit: the virtual host, the rules and the page of its channel; settle,
-    refuse: take the answer, one of them once."""
+    refuse: take the answer, one of them once; is_gone: whether the channel has ended."""
 
-    __slots__ = ("account", "refuse", "rules", "settle", "vhost")
+    __slots__ = ("account", "is_gone", "refuse", "rules", "settle", "vhost")
 
     def __init__(
         self,
         publisher: Publisher,
         settle: Callable[[Table], None],
         refuse: Callable[[str, int], None],
+        is_gone: Callable[[], bool],
     ) -> None:
+        self.is_gone = is_gone
         self.vhost = publisher.vhost
         self.rules = publisher.rules
         self.account = publisher.account

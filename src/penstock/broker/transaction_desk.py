@@ -28,6 +28,7 @@ from penstock.broker.app_marks import AppMarks, Mark, mark_message
 from penstock.broker.commit_line import CommitLine
 from penstock.broker.commit_parcel import GroupParcel
 from penstock.broker.commit_routes import Asked, Routed, check_room, refused, route_all, shares
+from penstock.broker.commits_behind import CommitsBehind
 from penstock.broker.committed import put_in
 from penstock.broker.keeper import Keeper
 from penstock.broker.lane import Answerable
@@ -113,8 +114,8 @@ class Retry(Due):
 
 class TransactionDesk:
     """stages: by their identity; reserved_bytes: of all of them; marks: by virtual host;
-    under_way: by virtual host and app; behind: what waits for one of them, oldest first, at most
-    one request a channel. committed_count, expired_count: ever."""
+    under_way: by virtual host and app; behind: what waits for one of them. committed_count,
+    expired_count: ever."""
 
     __slots__ = (
         "_dues",
@@ -143,7 +144,7 @@ class TransactionDesk:
         self.reserved_bytes = 0
         self.marks: dict[str, AppMarks] = {}
         self.under_way: dict[tuple[str, str], Commit] = {}
-        self.behind: dict[tuple[str, str], list[Callable[[], None]]] = {}
+        self.behind = CommitsBehind()
         self.committed_count = 0
         self.expired_count = 0
 
@@ -259,7 +260,7 @@ class TransactionDesk:
         vhost = asked.vhost.name
         key = (vhost, app)
         if key in self.under_way:
-            self.behind.setdefault(key, []).append(lambda: self._later(asked, app, batch, ids))
+            self.behind.wait(key, asked, lambda: self._later(asked, app, batch, ids))
             return
         last = self.marks_of(vhost).last.get(app)
         if last is not None and batch <= last.batch:
@@ -378,8 +379,8 @@ class TransactionDesk:
         """Those that waited for `commit` have their turn."""
         key = (commit.vhost, commit.app)
         self.under_way.pop(key, None)
-        for waiting in self.behind.pop(key, []):
-            waiting()
+        for begin in self.behind.take(key):
+            begin()
 
     def _later(self, asked: Asked, app: str, batch: int, ids: list[str]) -> None:
         try:

@@ -79,8 +79,8 @@ def stage(ask: Ask) -> None:
 def commit(ask: Ask) -> None:
     """Everything staged under `ids` becomes visible at once, if `batch` is above the app's last
     one. Raises: ChannelFault 404, 406, and then nothing is committed."""
-    _, publisher = _channel(ask)
-    asked = Asked(publisher, ask.ticket.settle, ask.ticket.refuse)
+    channel, publisher = _channel(ask)
+    asked = Asked(publisher, ask.ticket.settle, ask.ticket.refuse, lambda: channel.is_closed)
     _desk(ask).commit(asked, _app(ask), _batch(ask), _ids(ask))
 
 

@@ -2,7 +2,12 @@
 
 import pytest
 
-from penstock.base.limits import TRANSACTION_APPS, TRANSACTION_TTL_MS, TRANSACTIONS_BYTES
+from penstock.base.limits import (
+    TRANSACTION_APPS,
+    TRANSACTION_TTL_MS,
+    TRANSACTION_WAITING,
+    TRANSACTIONS_BYTES,
+)
 from penstock.broker.transaction_desk import LOOK_NS, RETRY_NS
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
@@ -357,3 +362,33 @@ def test_rules_of_queues_apply_to_what_is_committed() -> None:
     yard.write()
     assert yard.store.log.live_count(yard.store.log.queues[3]) == 2
     yard.settle()
+
+
+def test_commits_behind_another_have_a_bound_and_those_that_nobody_hears_go() -> None:
+    """A queue stays full, and drivers lose patience or do not."""
+    yard = Yard()
+    identity = stage(yard, ("a", b"x"))
+    given: Table = {"app": "q", "batch": 0, "ids": [identity]}
+    first = yard.connect("first")
+    first.say(1, m.RequestAsk("transaction.commit", dict(given)))
+    for _ in range(TRANSACTION_WAITING.default * 2):
+        impatient = yard.connect("impatient")
+        impatient.say(1, m.RequestAsk("transaction.commit", dict(given)))
+        impatient.shell.hang_up()
+    waiting = [yard.connect(f"waits {n}") for n in range(TRANSACTION_WAITING.default)]
+    for peer in waiting:
+        peer.say(1, m.RequestAsk("transaction.commit", dict(given)))
+        assert peer.heard() == []
+    late = yard.connect("late")
+    late.say(1, m.RequestAsk("transaction.commit", dict(given)))
+    (close,) = [one.method for one in late.heard() if isinstance(one.method, m.ChannelClose)]
+    assert (close.reply_code, "16 commits of app 'q' wait" in close.reply_text) == (406, True)
+    yard.write()
+    yard.later(RETRY_NS)
+    yard.write()
+    answers = [one.method for peer in (first, *waiting) for one in peer.heard()]
+    assert [one.answer["already"] for one in answers if isinstance(one, m.RequestAskOk)] == [
+        False,
+        *[True] * len(waiting),
+    ]
+    assert yard.ready("a") == [b"x"]
