@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from penstock.simulation.disk import SimDisk
+from penstock.storage.spares import GiveBack
 from tests.crash.rig import Rig
 
 History = Callable[[], Rig]
@@ -228,6 +229,99 @@ def grouped_and_compacted() -> Rig:
     return rig
 
 
+def reused() -> Rig:
+    """Segments are emptied and written over, with records of the same size, so that those of an
+    earlier life begin just where the new ones end."""
+    rig = Rig(SimDisk(), {1})
+    for turn in range(12):
+        for _ in range(2):
+            rig.publish(1, size=90)
+        rig.flush()
+        if turn > 1:
+            rig.settle(1, turn * 2 - 3, turn * 2 - 2)
+            rig.flush()
+    assert rig.log.spares.taken_count > 2, "files were used again"
+    return rig
+
+
+def reused_by_others() -> Rig:
+    """Every life of a file is of another shape: a body for three queues, groups, messages that need
+    a segment for themselves; batches that are not synced, and several segments in one batch."""
+    rig = Rig(SimDisk(), {1, 2, 3}, segment_bytes=900)
+    for turn in range(11):
+        rig.publish(1, 2, 3, size=20 + turn * 17 % 90)
+        if turn % 3 == 1:
+            rig.publish_group((1, 2), (3,), (2,), size=30)
+        elif turn % 3 == 2:
+            for _ in range(4):
+                rig.publish(2, size=100)
+        if turn == 6:
+            rig.publish(3, size=1200)
+        rig.flush(must_sync=turn % 4 != 1)
+        if turn > 0:
+            for queue_id in (1, 2, 3):
+                rig.purge(queue_id, int(rig.queues[queue_id].next_position) - 2)
+    rig.flush()
+    assert rig.log.spares.taken_count > 2, "files were used again"
+    return rig
+
+
+def reused_by_copies() -> Rig:
+    """What compaction copies goes into files that were used before, and so do new messages."""
+    rig = Rig(SimDisk(), {1, 2}, segment_bytes=1200)
+    for _ in range(4):
+        for _ in range(10):
+            rig.publish(1, 2, size=60)
+        rig.flush()
+        last = int(rig.queues[1].next_position)
+        rig.purge(2, last - 1)
+        rig.settle(1, *(position for position in range(last - 10, last) if position % 5))
+        rig.flush()
+        rig.compact()
+    rig.publish(1, 2)
+    rig.flush()
+    assert rig.log.spares.taken_count > 1, "files were used again"
+    return rig
+
+
+def reused_and_given_back() -> Rig:
+    """The next batch is filled while one is under way; now and then there is no room, or somebody
+    else needs it, and nothing is kept; and a clean stop."""
+    rig = Rig(SimDisk(), {1, 2})
+    under_way = None
+    for turn in range(15):
+        rig.publish(1, 2, size=80)
+        rig.publish(1, size=80)
+        taken = rig.take()
+        if under_way is not None:
+            if turn == 7:
+                rig.disk.room = 100
+            rig.run(under_way)
+            rig.disk.room = -1
+        under_way = taken
+        if turn == 10:
+            GiveBack(rig.log.spares).run()
+        if turn > 1:
+            rig.purge(1, turn * 2 - 3)
+            rig.purge(2, turn - 1)
+    rig.run(under_way)
+    assert rig.log.spares.taken_count > 2, "files were used again"
+    rig.stop()
+    return rig
+
+
+def reused_and_killed() -> Rig:
+    """A process was killed that had written over files and kept others."""
+    first = reused()
+    first.publish(1, size=90)
+    first.purge(1, int(first.queues[1].next_position) - 1)
+    first.flush(must_sync=False)
+    first.publish(1, size=90)
+    first.flush(must_sync=False)
+    assert first.log.spares.kept_bytes > 0, "something is left behind"
+    return next_life(first)
+
+
 def next_life(first: Rig) -> Rig:
     """Another process on the disk of a killed one: what that wrote is there, safe or not."""
     before = len(first.disk.ops)
@@ -256,6 +350,11 @@ HISTORIES: dict[str, History] = {
         killed_while_compacting,
         grouped,
         grouped_and_compacted,
+        reused,
+        reused_by_others,
+        reused_by_copies,
+        reused_and_given_back,
+        reused_and_killed,
         unsynced,
         stopped,
         killed,

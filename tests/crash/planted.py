@@ -29,9 +29,8 @@ from penstock.storage.scan import Scan, scan
 from penstock.storage.segment import Segment
 from penstock.storage.wreck import Wreck
 from tests.crash import rig
+from tests.crash.planted_reuse import REUSED, Plant
 from tests.crash.rig import Rig
-
-Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def missing_sync(patch: pytest.MonkeyPatch) -> None:
@@ -178,7 +177,7 @@ def appends_behind_a_tear(patch: pytest.MonkeyPatch) -> None:
         return 0
 
     def go_on(
-        directory: Directory, chance: Chance, segment_bytes: int, queues: set[int]
+        directory: Directory, chance: Chance, segment_bytes: int, queues: set[int], spares_max: int
     ) -> Recovered:
         recovered = recover(directory, chance, segment_bytes, queues)
         log = recovered.log
@@ -279,7 +278,7 @@ def trusts_footers(patch: pytest.MonkeyPatch) -> None:
         end = file.read(end_at, END_BYTES) if end_at >= DATA_AT else b""
         if len(end) < END_BYTES:
             return False
-        magic, _, data_end, directory_at, count = END.unpack(end[: END.size])
+        magic, _, data_end, directory_at, count, _ = END.unpack(end[: END.size])
         if magic != END_MAGIC or directory_at + count * DIRECTORY_BYTES != end_at:
             return False
         for at in range(directory_at, end_at, DIRECTORY_BYTES):
@@ -316,6 +315,7 @@ PLANTED: dict[str, tuple[Plant, str]] = {
     "writes footers first": (writes_footers_first, "one_queue"),
     "trusts footers": (trusts_footers, "one_queue"),
     "takes parts of groups": (takes_parts_of_groups, "grouped"),
+    **REUSED,
 }
 """What finds it: the crash states of a history."""
 

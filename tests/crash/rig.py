@@ -13,6 +13,7 @@ from penstock.storage.groups import GroupEntry, append_group
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 from penstock.storage.recovery import Recovered
+from penstock.storage.segment import Segment
 from penstock.storage.stored import Stored
 
 Entry = tuple[int, int]
@@ -23,6 +24,7 @@ GROUPED = "grouped"
 CONFIRMED = "confirmed"
 SETTLED = "settled"
 DROPPED = "dropped"
+REMOVED = "removed"
 RECOVERED = "recovered"
 
 
@@ -59,6 +61,8 @@ class Expectation:
                 self.allowed[entry] = bodies[entry]
             elif kind == CONFIRMED:
                 self.required[entry] = bodies[entry]
+            elif kind == REMOVED:
+                self.allowed.pop(entry, None)
             elif kind == SETTLED:
                 self.required.pop(entry, None)
                 for group in self.groups:
@@ -76,7 +80,8 @@ class Expectation:
 
 class Rig:
     """Drives one life of a log and writes down what has happened, by the number of disk operations
-    that were done before. start: what was expected at its beginning."""
+    that were done before. start: what was expected at its beginning; homes: the only segment that
+    has an entry, where that is known."""
 
     def __init__(
         self,
@@ -85,6 +90,7 @@ class Rig:
         segment_bytes: int = 700,
         start: Expectation | None = None,
         seed: int = 1,
+        spares_max: int = 2,
     ) -> None:
         self.disk = disk
         self.segment_bytes = segment_bytes
@@ -92,7 +98,7 @@ class Rig:
         self.start = start or Expectation(queues=set(queues))
         self.events: list[tuple[int, str, list[Entry]]] = []
         self.bodies: dict[Entry, bytes] = dict(self.start.allowed)
-        recovered = recovery.recover(disk, self.dice, segment_bytes, queues)
+        recovered = recovery.recover(disk, self.dice, segment_bytes, queues, spares_max=spares_max)
         self.recovered = recovered
         self.log: MessageLog = recovered.log
         self.queues: dict[int, QueueIndex] = recovered.queues
@@ -101,6 +107,8 @@ class Rig:
         self._settled: set[Entry] = set()
         self._taken: dict[Batch, list[Entry]] = {}
         self._take_count = 0
+        self.homes: dict[Entry, Segment] = {}
+        self._leaving: list[Entry] = []
 
     def note(self, kind: str, entries: list[Entry]) -> None:
         self.events.append((len(self.disk.ops), kind, entries))
@@ -118,6 +126,8 @@ class Rig:
             index = self.queues[queue_id]
             entry = (queue_id, int(index.next_position))
             self.log.append(index, made, 1_700_000_000_000)
+            assert index.tail is not None, "it has just got an entry"
+            self.homes[entry] = index.tail.table.segment
             self.bodies[entry] = body
             entries.append(entry)
         self.note(APPENDED, entries)
@@ -164,6 +174,21 @@ class Rig:
         self.log.done(batch)
         entries = [entry for entry in self._taken.pop(batch) if entry not in self._settled]
         self.note(CONFIRMED, entries)
+        self._leave(batch)
+
+    def _leave(self, batch: Batch) -> None:
+        """What was in a file whose name is gone for good never comes back."""
+        copying = self.compactor.copying
+        if copying is not None:
+            for entry in [key for key, home in self.homes.items() if home is copying.segment]:
+                del self.homes[entry]
+        gone = set(batch.removals)
+        self._leaving += [entry for entry, segment in self.homes.items() if segment in gone]
+        if batch.is_sync:
+            self.note(REMOVED, self._leaving)
+            for entry in self._leaving:
+                self.homes.pop(entry, None)
+            self._leaving = []
 
     def flush(self, must_sync: bool = True) -> None:
         self.run(self.take(must_sync))

@@ -63,7 +63,8 @@ class Config:
     "" for 40%;
     paging_ratio: queues page so that they hold no more than this share of the memory mark together,
     0..1, 0 for never;
-    data_dir: where everything durable is kept, "" for nowhere; store_segment_bytes: see limits;
+    data_dir: where everything durable is kept, "" for nowhere; store_segment_bytes,
+    store_spare_segments: see limits;
     store_sync: when what was written is synced, always, interval or none, see docs/store.md;
     store_sync_interval_ms: see limits;
     disk_dir: whose file system must
@@ -115,6 +116,7 @@ class Config:
     paging_ratio: float = 0.5
     data_dir: str = ""
     store_segment_bytes: int = limits.STORE_SEGMENT_BYTES.default
+    store_spare_segments: int = limits.STORE_SPARE_SEGMENTS.default
     store_sync: str = "always"
     store_sync_interval_ms: int = limits.STORE_SYNC_INTERVAL_MS.default
     disk_dir: str = ""

@@ -61,6 +61,7 @@ from penstock.base.store_limits import STORE_FINDINGS as STORE_FINDINGS
 from penstock.base.store_limits import STORE_FREEING_FILES as STORE_FREEING_FILES
 from penstock.base.store_limits import STORE_OPEN_FILES as STORE_OPEN_FILES
 from penstock.base.store_limits import STORE_SEGMENT_BYTES as STORE_SEGMENT_BYTES
+from penstock.base.store_limits import STORE_SPARE_SEGMENTS as STORE_SPARE_SEGMENTS
 from penstock.base.store_limits import STORE_SYNC_INTERVAL_MS as STORE_SYNC_INTERVAL_MS
 from penstock.base.store_limits import STORE_TABLE_CACHE_BYTES as STORE_TABLE_CACHE_BYTES
 from penstock.base.stream_limits import STREAM_CHUNK_READ_BYTES as STREAM_CHUNK_READ_BYTES
@@ -365,6 +366,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     STORE_SEGMENT_BYTES,
     STORE_OPEN_FILES,
     STORE_FREEING_FILES,
+    STORE_SPARE_SEGMENTS,
     STORE_TABLE_CACHE_BYTES,
     STORE_COPY_BYTES,
     STORE_SYNC_INTERVAL_MS,

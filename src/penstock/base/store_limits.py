@@ -31,6 +31,15 @@ STORE_FREEING_FILES: Final = Limit(
     "server/freeing",
     "the disk's thread gives the room of further ones back itself",
 )
+STORE_SPARE_SEGMENTS: Final = Limit(
+    "store_spare_segments",
+    "files of removed segments that one store keeps to write over",
+    4,
+    0,
+    64,
+    "storage/spares",
+    "further ones are removed; all of them are when none was used for 5 s or room runs out",
+)
 STORE_TABLE_CACHE_BYTES: Final = Limit(
     "store_table_cache_bytes",
     "bytes of one store's tables read from footers",

@@ -239,6 +239,8 @@ class AlarmWatch:
 
     def _check_disk(self, was_set: bool) -> int:
         around = self.around
+        stores = self.broker.stores
+        spare_bytes = stores.spare_bytes()
         try:
             free = around.disk_free_bytes()
         except OSError as error:
@@ -248,12 +250,15 @@ class AlarmWatch:
                     f"cannot read the free space of {around.disk_dir}: {error}; no disk alarm is "
                     f"set or ended until it can be; tried again every {POLL_MS_MAX // 1000} s"
                 )
-            self.broker.stores.meter.allow(-1)
+            stores.meter.allow(-1)
             return POLL_MS_MAX
         self.is_disk_unreadable = False
         # A reserve that was given up is still wanted: without this it would end its own alarm.
         free = max(0, free - around.reserve_missing_bytes())
         floor = self.floor
+        # What stores only keep to write over goes before anybody is stopped for it.
+        stores.keep_spares(free >= floor.clear_bytes)
+        free += spare_bytes
         self.desk.levels[DISK] = Level(free, floor.limit_bytes, floor.clear_bytes)
         is_set = floor.is_set(was_set, free)
         if is_set:
@@ -265,7 +270,7 @@ class AlarmWatch:
             self.desk.clear(DISK)
             around.keep_reserve()
         is_watched = floor.limit_bytes > 0 and not is_set
-        self.broker.stores.meter.allow(free - floor.limit_bytes if is_watched else -1)
+        stores.meter.allow(free - floor.limit_bytes if is_watched else -1)
         return next_look_ms(free, floor.limit_bytes, is_set)
 
 

@@ -18,6 +18,7 @@ from mypy_extensions import i64
 
 from penstock.broker.actor import BLOCKED, IDLE, WAITING, Actor, Line
 from penstock.broker.disk import Disk, JobClient
+from penstock.broker.spare_watch import SpareWatch
 from penstock.broker.store_lane import Parcel, StoreLane
 from penstock.broker.store_owner import StoreOwner
 from penstock.broker.sync_times import SyncTimes
@@ -132,6 +133,7 @@ class StoreActor(Actor):
         "pending",
         "readers",
         "recheck",
+        "spare_watch",
         "strategy",
         "sync_times",
         "synced_count",
@@ -159,6 +161,7 @@ class StoreActor(Actor):
         self.owner = owner
         self.client = StoreClient(self)
         self.compactor = Compactor(log)
+        self.spare_watch = SpareWatch(log.spares, disk, dues)
         self.flush = Flush(self)
         self.syncing = Syncing(log, self.flush, dues)
         self.lanes: list[StoreLane] = []
@@ -314,6 +317,7 @@ class StoreActor(Actor):
         self.batch_bytes = 0
         self.sync_times.ended(self.line.clock.monotonic_ns())
         self.log.done(batch)
+        self.spare_watch.look(self.line.clock)
         if self.is_full:
             self.is_full = False
             self.owner.disk_has_room(self.name)

@@ -135,6 +135,15 @@ class StoreDesk(StoreOwner):
     def will_write(self, size_bytes: int) -> None:
         self.meter.will_write(size_bytes)
 
+    def spare_bytes(self) -> int:
+        """What all stores have taken for files that are only there to be written over."""
+        return sum(int(store.log.spares.kept_bytes) for store in self.stores.values())
+
+    def keep_spares(self, is_wanted: bool) -> None:
+        """Whether there is room for such files; without, they are removed."""
+        for store in self.stores.values():
+            store.spare_watch.allow(is_wanted)
+
     # -- what the disk does ----------------------------------------------------------------------
 
     def store_failed(self, name: str, error: OSError) -> None:

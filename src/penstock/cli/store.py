@@ -250,6 +250,8 @@ def _say_stats(rows: list[dict[str, object]]) -> None:
     lines: list[tuple[str, ...]] = []
     for row in rows:
         lines.append(_line(row, str(row["vhost"]), "(all files)"))
+        if row.get("spare_bytes"):
+            lines.append(_spares(row))
         queues = row["queues"]
         assert isinstance(queues, list), "a row has its queues"
         for one in sorted(queues, key=lambda one: -int(one["live_bytes"])):
@@ -272,6 +274,12 @@ def _line(row: dict[str, object], vhost: str, queue: str) -> tuple[str, ...]:
         str(row["segments"]),
         _age(oldest_ms) if oldest_ms else "-",
     )
+
+
+def _spares(row: dict[str, object]) -> tuple[str, ...]:
+    """Files that are only there to be written over."""
+    taken = size(int(str(row["spare_bytes"])))
+    return (str(row["vhost"]), "(files to be used again)", "-", "-", taken, "-", "-", "-")
 
 
 def _age(since_ms: int) -> str:

@@ -34,6 +34,7 @@ def stats_row(vhost: str, names: Mapping[int, str], stats: StoreStats) -> dict[s
         "messages": stats.messages,
         "live_bytes": stats.live_bytes,
         "disk_bytes": stats.disk_bytes,
+        "spare_bytes": stats.spare_bytes,
         "garbage_share": round(stats.garbage_share, 4),
         "segments": stats.segments,
         "queues": [

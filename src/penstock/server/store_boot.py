@@ -95,6 +95,7 @@ class StoreBoot:
             self.broker.config.store_segment_bytes,
             {*queues, MARKS_QUEUE_ID},
             trusts_footers=is_clean or not is_unsynced(path),
+            spares_max=self.broker.config.store_spare_segments,
         )
         mark_unsynced(path, self.broker.stores.sync_rule.mode == NONE)
         store = self.broker.stores.open(name, recovered.log, self.disk)
@@ -238,6 +239,11 @@ def _words(report: Report) -> list[str]:
     lines: list[str] = []
     if report.cut_bytes > 0:
         lines.append(f"{report.cut_bytes} bytes behind the last whole record were cut off")
+    if report.old_bytes > 0:
+        lines.append(
+            f"{report.old_bytes} bytes behind the last whole record of files that had been used "
+            "before were cut off: of their earlier lives, or torn"
+        )
     if report.ignored_acks > 0:
         lines.append(f"{report.ignored_acks} acknowledgements of unknown messages were ignored")
     for text in report.unreadable:

@@ -3,7 +3,8 @@ it.
 
 A file that was synced has what was written before; its name is there if the directory was synced
 since. Of everything later any part may be there: whole writes or pieces of them, in any order, as
-zeros, or as what another file had on those blocks. A state is a dictionary of names and bytes.
+zeros, or as what another file had on those blocks. Where bytes are written over, what is not there
+is what was there before, sector by sector. A state is a dictionary of names and bytes.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,6 +26,8 @@ Image = dict[str, bytes]
 
 SECTOR_BYTES = 64
 """What reaches a disk in one piece here: small, so that small records are torn."""
+DISK_SECTOR_BYTES = 512
+"""What reaches a real one in one piece, at multiples of it."""
 
 
 class Pending:
@@ -106,6 +109,7 @@ class Replay:
         yield self._image(self._names, self._zero_bytes)
         yield self._image(self._names, self._stale_bytes)
         yield from self._torn()
+        yield from self._sectors(dice)
         for _ in range(random_count):
             yield self._random(dice)
 
@@ -166,6 +170,28 @@ class Replay:
                     pieces = [_piece(op, 0, hole), _piece(op, hole + SECTOR_BYTES, len(op.data))]
                     yield base | {name: _apply(node.safe, [*before, *pieces, *after])}
 
+    def _sectors(self, dice: Dice) -> Iterator[Image]:
+        """Everything that was done to one file, in some of its sectors only; elsewhere it is as it
+        was safe, whether it has become longer or shorter meanwhile."""
+        base = self._image(self._names, self._all_bytes)
+        for name, number in self._names.items():
+            node = self._nodes[number]
+            if not node.later:
+                continue
+            for size in (SECTOR_BYTES, DISK_SECTOR_BYTES):
+                count = -(-max(len(node.safe), len(base[name])) // size)
+                first = next(
+                    (n for n in range(count) if _differs(node.safe, base[name], n, size)), 0
+                )
+                for here in (
+                    {first},
+                    set(range(count)) - {first},
+                    set(range(0, count, 2)),
+                    set(range(1, count, 2)),
+                    {n for n in range(count) if dice.happens(50)},
+                ):
+                    yield base | {name: _mixed(node.safe, base[name], here, size)}
+
     def _random(self, dice: Dice) -> Image:
         names = self._named([op for op in self._name_ops if dice.happens(60)])
         return {
@@ -217,6 +243,20 @@ def _apply(data: bytes, ops: list[Op]) -> bytes:
             if op.at > len(held):
                 held.extend(bytes(op.at - len(held)))
             held[op.at : op.at + len(op.data)] = op.data
+    return bytes(held)
+
+
+def _differs(old: bytes, new: bytes, sector: int, size: int) -> bool:
+    start, stop = sector * size, (sector + 1) * size
+    return old[start:stop] != new[start:stop]
+
+
+def _mixed(old: bytes, new: bytes, is_new: set[int], size: int) -> bytes:
+    """`new` in the sectors `is_new`, `old` in the others, as long as the longer one."""
+    held = bytearray(old.ljust(len(new), b"\0"))
+    for sector in is_new:
+        start, stop = sector * size, (sector + 1) * size
+        held[start : start + len(new[start:stop])] = new[start:stop]
     return bytes(held)
 
 

@@ -99,7 +99,7 @@ class SimDisk(Directory):
         if name not in self.files:
             raise FileNotFoundError(ENOENT, "no such file", name)
         node = self.files.pop(name)
-        self._give_back(len(node.data))
+        self.give_back(len(node.data))
         self.ops.append(Op(REMOVE, node.number, name=name))
 
     def rename(self, old: str, new: str) -> None:
@@ -129,7 +129,8 @@ class SimDisk(Directory):
         self.room -= taken
         return taken
 
-    def _give_back(self, size: int) -> None:
+    def give_back(self, size: int) -> None:
+        """So many bytes are free again."""
         if self.room >= 0:
             self.room += size
 
@@ -176,6 +177,7 @@ class SimFile(File):
     def truncate(self, size: int) -> None:
         held = self._data()
         if size < len(held):
+            self._disk.give_back(len(held) - size)
             del held[size:]
         else:
             held.extend(bytes(size - len(held)))

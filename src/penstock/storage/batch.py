@@ -4,9 +4,9 @@ from errno import EDQUOT, ENOSPC
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.storage.files import SyncFailed, write_all, write_fully
+from penstock.storage.files import File, SyncFailed, write_all, write_fully
 from penstock.storage.footer import make_footer
-from penstock.storage.format import acks_name, log_name
+from penstock.storage.format import LOG, WAS_USED, acks_name, header
 from penstock.storage.handles import Handles
 from penstock.storage.job import Job
 from penstock.storage.pieces import Pieces
@@ -14,7 +14,8 @@ from penstock.storage.segment import Segment
 
 
 class Chunk:
-    """Bytes for the end of one segment. at, end: offsets in it; pieces: the bytes."""
+    """Bytes for the end of one segment. at, end: offsets in it, at 0 for its first, which begins
+    with the headers; pieces: the bytes behind those."""
 
     __slots__ = ("at", "end", "pieces", "segment")
 
@@ -76,39 +77,60 @@ class Batch(Job):
         if handles.is_broken:
             raise SyncFailed("a sync of this message store has failed: nothing is written any more")
         try:
-            # First, because it gives room, and nothing in this batch depends on what goes.
-            self.remove_logs()
-            self.write_chunks()
-            self.write_acks()
-            if self.is_sync:
-                self.sync()
-            self.write_footers()
-            if self.is_last:
-                handles.sync_all()
-                handles.close()
+            self.write()
         except SyncFailed:
             raise
         except OSError as error:
             if error.errno not in (ENOSPC, EDQUOT):
                 handles.is_broken = True
-            raise
+                raise
+            handles.spares.has_no_room = True
+            if not handles.spares.give_back():
+                raise
+            self._write_again()
+        handles.spares.has_no_room = False
         self.remove_acks()
 
-    def remove_logs(self) -> None:
+    def _write_again(self) -> None:
+        """There is room that only spares had taken."""
+        try:
+            self.write()
+        except SyncFailed:
+            raise
+        except OSError as error:
+            if error.errno not in (ENOSPC, EDQUOT):
+                self.handles.is_broken = True
+            raise
+
+    def write(self) -> None:
+        """Everything but the removal of acknowledgements. Raises: OSError."""
         handles = self.handles
+        # First, because it gives room, and nothing in this batch depends on what goes.
+        self.remove_logs()
+        self.write_chunks()
+        self.write_acks()
+        if self.is_sync:
+            self.sync()
+        self.write_footers()
+        if self.is_last:
+            handles.spares.give_back()
+            handles.sync_all()
+            handles.close()
+
+    def remove_logs(self) -> None:
         for segment in self.removals:
-            handles.forget(segment.number)
-            if segment.is_created:
-                handles.directory.remove(log_name(segment.number))
-                segment.is_created = False
-                handles.is_directory_dirty = True
+            self.handles.let_go(segment)
 
     def write_chunks(self) -> None:
         handles = self.handles
         for chunk in self.chunks:
-            file = handles.log(chunk.segment)
-            write_all(file, chunk.at, chunk.pieces.parts)
-            handles.written(chunk.segment)
+            segment = chunk.segment
+            file = handles.log(segment)
+            if chunk.at == 0:
+                write_all(file, 0, [first_bytes(segment), *chunk.pieces.parts])
+            else:
+                write_all(file, chunk.at, chunk.pieces.parts)
+            handles.written(segment)
 
     def write_acks(self) -> None:
         """Not synced before the end: a lost acknowledgement is a redelivery."""
@@ -129,7 +151,10 @@ class Batch(Job):
         for segment in self.full:
             file = handles.log(segment)
             handles.secure(segment.number)
-            write_fully(file, segment.end, make_footer(segment))
+            footer = make_footer(segment)
+            write_fully(file, segment.end, footer)
+            if segment.was_used:
+                cut_behind(file, segment.end + len(footer))
             if self.is_last:
                 handles.written(segment)
 
@@ -142,3 +167,15 @@ class Batch(Job):
                 self.handles.forget(segment.number)
                 self.handles.directory.remove(acks_name(segment.number))
                 self.handles.is_directory_dirty = True
+
+
+def first_bytes(segment: Segment) -> bytes:
+    """The header, twice. They are made when it is known whether the file has had another life."""
+    uses = WAS_USED if segment.was_used else 0
+    return header(LOG, int(segment.version), int(segment.number), segment.identity, uses) * 2
+
+
+def cut_behind(file: File, end: i64) -> None:
+    """Take away what an earlier life of `file` has left behind `end`."""
+    if file.size() > end:
+        file.truncate(int(end))

@@ -7,7 +7,7 @@ and is not whole any more is damage. After a clean stop nothing is torn, so more
 from penstock.storage.check_segment import SegmentCheck, StoreFacts
 from penstock.storage.files import Directory
 from penstock.storage.findings import Findings
-from penstock.storage.format import acks_name, log_name, number_of
+from penstock.storage.format import acks_name, is_spare, log_name, number_of
 
 
 def check(directory: Directory, facts: StoreFacts) -> Findings:
@@ -19,6 +19,8 @@ def check(directory: Directory, facts: StoreFacts) -> Findings:
     for name in names:
         if name.endswith(".log.damaged"):
             findings.damage(name, "its beginning could not be read; a start has set it aside")
+        elif is_spare(name):
+            findings.note(name, "a file to be used again: nothing in it counts, a start removes it")
         elif number_of(name) < 0:
             findings.note(name, "no file of the store; the broker leaves it alone")
     strangers: dict[int, int] = {}

@@ -31,7 +31,7 @@ from penstock.storage.segment import (
     Segment,
 )
 from penstock.storage.tables import tables_from
-from penstock.storage.wreck import identity_of
+from penstock.storage.wreck import has_earlier, identity_of, is_of_earlier
 
 
 class StoreFacts:
@@ -60,7 +60,8 @@ class StoreFacts:
 
 
 class SegmentCheck:
-    """strangers: records of queues that the catalogue does not have, by their number."""
+    """strangers: records of queues that the catalogue does not have, by their number; was_used: the
+    file was another segment's before."""
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class SegmentCheck:
         self.name = log_name(number)
         self.slots: list[Slot] = []
         self.strangers: dict[int, int] = {}
+        self.was_used = False
 
     def run(self, has_acks: bool) -> None:
         """Read everything. Raises: OSError."""
@@ -101,7 +103,7 @@ class SegmentCheck:
         self.findings.byte_count += size + len(acks)
         known = identity_of(self.number, file, size, acks)
         if known is None:
-            self._unreadable(size)
+            self._unreadable(size, is_of_earlier(self.number, file))
             return
         data = read_fully(file, 0, size)
         for at in (0, HEADER_BYTES):
@@ -109,6 +111,7 @@ class SegmentCheck:
                 self._torn_or_damaged(
                     self.name, at, "a copy of the header does not fit; it is written more than once"
                 )
+        self.was_used = has_earlier(self.number, file)
         segment = Segment(self.number, known[1], known[0])
         self._read_acks(segment, acks)
         if self.facts.trusts_footers and read_footer(segment, file, size):
@@ -116,9 +119,9 @@ class SegmentCheck:
         else:
             self._open(Segment(self.number, known[1], known[0]), data)
 
-    def _unreadable(self, size: int) -> None:
+    def _unreadable(self, size: int, is_of_earlier: bool) -> None:
         """Nothing says which segment this is."""
-        if (self.is_newest or size <= DATA_AT) and not self.facts.is_clean:
+        if (self.is_newest or is_of_earlier or size <= DATA_AT) and not self.facts.is_clean:
             self.findings.note(self.name, f"begun and torn: {size} bytes, nothing of it was safe")
         else:
             text = "its beginning is damaged: nothing in it can be read"
@@ -197,7 +200,8 @@ class SegmentCheck:
             self._hole(hole, safe_to)
         tail = len(data) - max(int(result.end), *(int(hole.end) for hole in result.holes), DATA_AT)
         if tail > 0 and not self.facts.is_clean:
-            said = f"{tail} bytes behind the last whole record: torn"
+            torn = "torn, or of an earlier life of the file" if self.was_used else "torn"
+            said = f"{tail} bytes behind the last whole record: {torn}"
             if not self.facts.trusts_footers:
                 said = f"{tail} bytes behind the records were never synced; a start reads anew"
             self.findings.note(self.name, said, len(data) - tail)

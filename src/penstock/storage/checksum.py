@@ -23,7 +23,14 @@ Extend = Callable[[int, bytes], int]
 VERSION_CRC32C: Final = 1
 VERSION_CRC32: Final = 2
 VERSION: Final = VERSION_CRC32C if HAS_CRC32C else VERSION_CRC32
-"""The format version that is written."""
+"""The format version that streams are written in."""
+
+LOG_VERSION_CRC32C: Final = 3
+LOG_VERSION_CRC32: Final = 4
+LOG_VERSION: Final = LOG_VERSION_CRC32C if HAS_CRC32C else LOG_VERSION_CRC32
+"""The format version that message logs are written in. Up to version 2 no file had an earlier
+life: who does not know of them would believe its footer."""
+LOG_VERSIONS: Final = (VERSION_CRC32C, VERSION_CRC32, LOG_VERSION_CRC32C, LOG_VERSION_CRC32)
 
 
 def crc32(seed: int, data: bytes) -> int:
@@ -49,4 +56,21 @@ def extend_of(version: int) -> Extend:
     raise OperatorError(
         f"the message store has format version {version}, and this Penstock reads 1 and 2: "
         "start the version that wrote it"
+    )
+
+
+def log_extend_of(version: int) -> Extend:
+    """The checksum of a message log of format `version`.
+
+    Raises: OperatorError for a version that this installation cannot read.
+    """
+    if version == LOG_VERSION_CRC32C:
+        return extend_of(VERSION_CRC32C)
+    if version == LOG_VERSION_CRC32:
+        return extend_of(VERSION_CRC32)
+    if version in LOG_VERSIONS:
+        return extend_of(version)
+    raise OperatorError(
+        f"the message store has format version {version}, and this Penstock reads 1 to "
+        f"{LOG_VERSION_CRC32}: start the version that wrote it"
     )

@@ -3,6 +3,7 @@
 import sys
 from array import array
 
+from penstock.storage.checksum import VERSION_CRC32
 from penstock.storage.files import File, read_fully
 from penstock.storage.format import (
     DATA_AT,
@@ -31,7 +32,8 @@ def make_footer(segment: Segment) -> bytes:
         parts.append(data)
         at += len(data)
     parts.extend(rows)
-    end = END.pack(END_MAGIC, segment.identity, int(segment.end), at, len(rows))
+    number = int(segment.number)
+    end = END.pack(END_MAGIC, segment.identity, int(segment.end), at, len(rows), number)
     checksum = segment.extend(seed, b"".join(rows) + end)
     parts.append(end)
     parts.append(U32.pack(checksum))
@@ -72,8 +74,11 @@ def read_footer(segment: Segment, file: File, size: int) -> bool:
     end = read_fully(file, end_at, END_BYTES)
     if len(end) < END_BYTES:
         return False
-    magic, identity, data_end, directory_at, count = END.unpack(end[: END.size])
+    magic, identity, data_end, directory_at, count, number = END.unpack(end[: END.size])
     if magic != END_MAGIC or identity != segment.identity:
+        return False
+    # An earlier life of the file had another number; versions 1 and 2 have none here.
+    if number != segment.number and (number != 0 or segment.version > VERSION_CRC32):
         return False
     if not DATA_AT <= data_end <= directory_at or directory_at + count * DIRECTORY_BYTES != end_at:
         return False

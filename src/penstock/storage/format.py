@@ -2,9 +2,12 @@
 
     NNNNNNNNNN.log    header twice | record ... | footer
     NNNNNNNNNN.acks   header | slot ...
+    NNNNNNNNNN.spare  the file of a segment that is gone, to be written over; never read
 
-    header 32     "PENSTOCK" 8 | kind 1 | version 1 | 0 2 | segment number 8 | identity 8 |
+    header 32     "PENSTOCK" 8 | kind 1 | version 1 | uses 2 | segment number 8 | identity 8 |
                   checksum 4
+      uses        1: the file was another segment's before; what stands behind the last record, or
+                  in place of one that was torn, may be that one's
 
     record        mark 4 | checksum 4 | size 4 | kind 1 | flags 1 | address bytes 2 | synced_to 4 |
                   queue 8 | position 8 | rest
@@ -16,7 +19,7 @@
       directory   queue 8 | first 8 | last 8 | record bytes 8 | at 8 | count 4 | fleeting 4 |
                   checksum of the table 4 | 0 12
       end         "PENSTEND" 8 | identity 8 | end of the records 8 | directory at 8 | tables 4 |
-                  0 8 | checksum of directory and end 4
+                  segment number 8, 0 in versions 1 and 2 | checksum of directory and end 4
 
     slot 32       checksum 4 | kind 1 | 0 3 | queue 8 | first 8 | last 8
 
@@ -37,7 +40,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.storage.checksum import extend_of
+from penstock.storage.checksum import LOG_VERSIONS, log_extend_of
 
 MAGIC: Final = b"PENSTOCK"
 END_MAGIC: Final = b"PENSTEND"
@@ -47,6 +50,10 @@ ACKS: Final = 2
 
 BODY: Final = 1
 REF: Final = 2
+
+WAS_USED: Final = 1
+"""In `uses` of a header."""
+SPARE_SUFFIX: Final = ".spare"
 
 IS_PERSISTENT: Final = 1
 IS_DEAD_LETTER: Final = 2
@@ -74,7 +81,7 @@ END_BYTES: Final = 48
 SLOT_BYTES: Final = 32
 HEADER: Final = struct.Struct(">8sBBHq8s")
 DIRECTORY_ROW: Final = struct.Struct(">qqqqqIII12x")
-END: Final = struct.Struct(">8s8sqqI8x")
+END: Final = struct.Struct(">8s8sqqIq")
 SLOT: Final = struct.Struct(">BxxxQqq")
 U32: Final = struct.Struct(">I")
 
@@ -87,6 +94,17 @@ def acks_name(number: i64) -> str:
     return f"{number:010d}.acks"
 
 
+def spare_name(number: i64) -> str:
+    """The name of a file that was segment `number` and is none any more."""
+    return f"{number:010d}{SPARE_SUFFIX}"
+
+
+def is_spare(name: str) -> bool:
+    """Whether a file is there only to be written over."""
+    stem = name.removesuffix(SPARE_SUFFIX)
+    return stem != name and len(stem) == 10 and stem.isdecimal()
+
+
 def number_of(name: str) -> int:
     """The segment number in a file's name, -1 when it is none of the store's files."""
     stem, _, kind = name.partition(".")
@@ -95,10 +113,10 @@ def number_of(name: str) -> int:
     return int(stem)
 
 
-def header(kind: int, version: int, number: int, identity: bytes) -> bytes:
+def header(kind: int, version: int, number: int, identity: bytes, uses: int = 0) -> bytes:
     """The first bytes of a file."""
-    head = HEADER.pack(MAGIC, kind, version, 0, number, identity)
-    return head + U32.pack(extend_of(version)(0, head))
+    head = HEADER.pack(MAGIC, kind, version, uses, number, identity)
+    return head + U32.pack(log_extend_of(version)(0, head))
 
 
 def parse_header(data: bytes, kind: int, number: int) -> tuple[int, bytes] | None:
@@ -106,21 +124,40 @@ def parse_header(data: bytes, kind: int, number: int) -> tuple[int, bytes] | Non
 
     Raises: OperatorError when the version is unknown here.
     """
+    found = _header_of(data, kind)
+    if found is None or found[2] != number:
+        return None
+    return found[0], found[1]
+
+
+def number_in(data: bytes) -> int:
+    """The segment number in the header of a log, -1 when it is damaged."""
+    found = _header_of(data, LOG)
+    return -1 if found is None else found[2]
+
+
+def was_used(data: bytes) -> bool:
+    """Whether a whole header says that its file was another segment's before."""
+    return bool(HEADER.unpack(data[:28])[3] & WAS_USED)
+
+
+def _header_of(data: bytes, kind: int) -> tuple[int, bytes, int] | None:
+    """(version, identity, number) from a header, None when it is damaged."""
     if len(data) != HEADER_BYTES:
         return None
-    magic, found_kind, version, _, found_number, identity = HEADER.unpack(data[:28])
-    if magic != MAGIC or found_kind != kind or found_number != number or not 1 <= version <= 255:
+    magic, found_kind, version, _, number, identity = HEADER.unpack(data[:28])
+    if magic != MAGIC or found_kind != kind or not 1 <= version <= 255:
         return None
     if not _is_whole(data, version):
         return None
-    return version, identity
+    return version, identity, number
 
 
 def _is_whole(data: bytes, version: int) -> bool:
     """Any version has its checksum here; one from the future is told from damage by trying ours."""
     wanted = U32.unpack(data[28:])[0]
-    known = [version] if version in (1, 2) else [1, 2]
-    return any(extend_of(each)(0, data[:28]) == wanted for each in known)
+    known = (version,) if version in LOG_VERSIONS else LOG_VERSIONS[:2]
+    return any(log_extend_of(each)(0, data[:28]) == wanted for each in known)
 
 
 def footer_identity(data: bytes) -> bytes:
@@ -128,5 +165,5 @@ def footer_identity(data: bytes) -> bytes:
     footer."""
     if len(data) != END_BYTES:
         return b""
-    magic, identity, _, _, _ = END.unpack(data[: END.size])
+    magic, identity, _, _, _, _ = END.unpack(data[: END.size])
     return bytes(identity) if magic == END_MAGIC else b""

@@ -9,6 +9,7 @@ from penstock.base.limits import STORE_OPEN_FILES
 from penstock.storage.files import Directory, File, SyncFailed
 from penstock.storage.format import acks_name, log_name
 from penstock.storage.segment import Segment
+from penstock.storage.spares import Spares
 
 OPEN_FILES: Final = STORE_OPEN_FILES.default
 ACK_FILES: Final = 8
@@ -22,7 +23,7 @@ class Handles:
     is_directory_dirty: names were changed; is_broken: a sync has failed, nothing is written any
     more; is_scratch: nothing is synced; is_lazy: it is synced at the end only, until which dirty
     handles may be closed; owed: numbers of those that were; owed_acks: numbers of acknowledgements
-    that were never synced, for the end of a clean stop."""
+    that were never synced, for the end of a clean stop; spares: files to be used again."""
 
     __slots__ = (
         "ack_files",
@@ -35,10 +36,12 @@ class Handles:
         "is_scratch",
         "owed",
         "owed_acks",
+        "spares",
     )
 
-    def __init__(self, directory: Directory, is_scratch: bool = False) -> None:
+    def __init__(self, directory: Directory, is_scratch: bool, spares: Spares) -> None:
         self.directory = directory
+        self.spares = spares
         self.is_scratch = is_scratch
         self.files: dict[int, File] = {}
         self.ack_files: dict[int, File] = {}
@@ -50,19 +53,24 @@ class Handles:
         self.owed_acks: dict[int, None] = {}
 
     def log(self, segment: Segment) -> File:
-        """The file of `segment`, created if it is new."""
+        """The file of `segment`; for a new one a spare, or one that is created."""
         number = int(segment.number)
         file = self.files.pop(number, None)
         if file is None:
             name = log_name(number)
-            if segment.is_created:
-                file = self.directory.open(name)
-            else:
-                file = self.directory.create(name)
-                segment.is_created = True
-                self.is_directory_dirty = True
+            file = self.directory.open(name) if segment.is_created else self._begun(segment, name)
             self._make_room()
         self.files[number] = file
+        return file
+
+    def _begun(self, segment: Segment, name: str) -> File:
+        file = self.spares.take(name)
+        if file is None:
+            file = self.directory.create(name)
+        else:
+            segment.was_used = True
+        segment.is_created = True
+        self.is_directory_dirty = True
         return file
 
     def acks(self, number: i64, is_created: bool) -> File:
@@ -159,14 +167,26 @@ class Handles:
         except OSError as error:
             raise self.failed(error) from error
         self.is_directory_dirty = False
+        self.spares.names_are_safe()
 
     def failed(self, error: OSError) -> SyncFailed:
         """This was the last write."""
         self.is_broken = True
         return SyncFailed(error.errno, f"syncing the message store failed: {error.strerror}")
 
+    def let_go(self, segment: Segment) -> None:
+        """Nothing in `segment` counts: its file is kept for another one, or removed."""
+        self.forget(segment.number)
+        if not segment.is_created:
+            return
+        # Without syncs the new name would never be safe.
+        if self.is_scratch or self.is_lazy or not self.spares.keep(segment):
+            self.directory.remove(log_name(segment.number))
+        segment.is_created = False
+        self.is_directory_dirty = True
+
     def forget(self, number: i64) -> None:
-        """The file is going to be removed."""
+        """The file is going to have another name, or none."""
         self.dirty.pop(int(number), None)
         self.owed.pop(int(number), None)
         self.owed_acks.pop(int(number), None)

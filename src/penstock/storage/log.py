@@ -24,15 +24,13 @@ from penstock.base.wire import BytesWriter
 from penstock.protocol.content import Message
 from penstock.storage.batch import Batch, Chunk
 from penstock.storage.book import Book
-from penstock.storage.checksum import VERSION
+from penstock.storage.checksum import LOG_VERSION
 from penstock.storage.files import Directory
 from penstock.storage.format import (
     BODY_HEAD_BYTES,
     DATA_AT,
     IS_PERSISTENT,
-    LOG,
     REF_BYTES,
-    header,
 )
 from penstock.storage.handles import Handles
 from penstock.storage.index import QueueIndex
@@ -45,6 +43,7 @@ from penstock.storage.segment import (
     Table,
     place_of,
 )
+from penstock.storage.spares import Spares
 from penstock.storage.stored import Stored
 
 __all__ = ["Batch", "MessageLog", "QueueIndex", "ReadJob"]
@@ -55,7 +54,8 @@ SEGMENT_BYTES: Final = STORE_SEGMENT_BYTES.default
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageLog(Book):
     """segment_bytes: where a segment is full, 1024..2**30; is_scratch: nothing in it has to
-    survive, so nothing is synced. `storage.recovery.recover` makes one from what is on the disk.
+    survive, so nothing is synced; spares_max: see storage/spares. `storage.recovery.recover` makes
+    one from what is on the disk.
 
     Owner: one actor; every method is called on the loop. Jobs must be run in the order in which
     they were returned, and a batch be given to `done` afterwards."""
@@ -73,6 +73,7 @@ class MessageLog(Book):
         "open_size",
         "scratch",
         "segment_bytes",
+        "spares",
         "unsynced",
         "version",
         "wants_sync",
@@ -84,14 +85,16 @@ class MessageLog(Book):
         chance: Chance,
         segment_bytes: int = SEGMENT_BYTES,
         is_scratch: bool = False,
+        spares_max: int = 0,
     ) -> None:
         super().__init__()
-        self.handles = Handles(directory, is_scratch)
+        self.spares = Spares(directory, segment_bytes, spares_max)
+        self.handles = Handles(directory, is_scratch, self.spares)
         self.cache = TableCache()
         self.chance = chance
         self.segment_bytes: i64 = segment_bytes
         self.is_scratch = is_scratch
-        self.version: i64 = VERSION
+        self.version: i64 = LOG_VERSION
         self.next_number: i64 = 1
         self.active: Segment | None = None
         self.chunk: Chunk | None = None
@@ -254,9 +257,6 @@ class MessageLog(Book):
         self.segments[int(number)] = segment
         self.active = segment
         chunk = Chunk(segment, 0)
-        head = header(LOG, int(segment.version), int(number), segment.identity)
-        chunk.pieces.add(head)
-        chunk.pieces.add(head)
         segment.end = DATA_AT
         chunk.end = DATA_AT
         self.chunk = chunk

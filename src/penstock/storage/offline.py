@@ -5,7 +5,7 @@ from typing import Final
 
 from penstock.storage.compaction import Compactor
 from penstock.storage.files import Directory
-from penstock.storage.format import MARKS_QUEUE_ID, number_of
+from penstock.storage.format import MARKS_QUEUE_ID, is_spare, number_of
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 
@@ -29,13 +29,15 @@ class QueueStats:
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """disk_bytes: of all its files; segments: of them those with messages."""
+    """disk_bytes: of all its files but those to be used again, which have spare_bytes; segments: of
+    them those with messages."""
 
     queues: tuple[QueueStats, ...]
     messages: int
     live_bytes: int
     disk_bytes: int
     segments: int
+    spare_bytes: int = 0
 
     @property
     def garbage_share(self) -> float:
@@ -64,6 +66,7 @@ def store_stats(log: MessageLog, directory: Directory | None = None) -> StoreSta
         sum(one.live_bytes for one in queues),
         log.disk_bytes() if directory is None else files_bytes(directory),
         len(log.segments),
+        int(log.spares.kept_bytes) if directory is None else spares_bytes(directory),
     )
 
 
@@ -84,15 +87,23 @@ def _queue_stats(log: MessageLog, index: QueueIndex, written: int, is_read: bool
 
 
 def files_bytes(directory: Directory) -> int:
-    """What the files of a store take. Raises: OSError."""
+    """What the files of a store take, without those to be used again. Raises: OSError."""
+    return _bytes_of(directory, [name for name in directory.names() if number_of(name) >= 0])
+
+
+def spares_bytes(directory: Directory) -> int:
+    """What the files to be used again take, which a killed process leaves. Raises: OSError."""
+    return _bytes_of(directory, [name for name in directory.names() if is_spare(name)])
+
+
+def _bytes_of(directory: Directory, names: list[str]) -> int:
     total = 0
-    for name in directory.names():
-        if number_of(name) >= 0:
-            file = directory.open(name)
-            try:
-                total += file.size()
-            finally:
-                file.close()
+    for name in names:
+        file = directory.open(name)
+        try:
+            total += file.size()
+        finally:
+            file.close()
     return total
 
 

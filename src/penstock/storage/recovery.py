@@ -7,6 +7,8 @@
                           safe once, and a torn write where it was not (F11, F13)
     one entry twice       a crash while a segment was compacted: the newer copy counts
     no acknowledgements   everything in the segment counts: redeliveries
+    header of another     the file was to be used again when the power went: nothing in it was safe
+    a spare               removed: what is in it is of no segment
 
 Nothing is removed before everything that stays is synced: what a killed process has written may
 still be in memory only. A recovery that is cut short is done again by the same rules.
@@ -14,7 +16,7 @@ still be in memory only. A recovery that is cut short is done again by the same 
 
 from penstock.base.chance import Chance
 from penstock.storage.files import Directory
-from penstock.storage.format import MARKS_QUEUE_ID, number_of
+from penstock.storage.format import MARKS_QUEUE_ID, SPARE_SUFFIX, is_spare, number_of
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 from penstock.storage.merging import merge
@@ -23,8 +25,9 @@ from penstock.storage.wreck import Wreck
 
 
 class Report:
-    """What recovery had to do. cut_bytes: torn ends; lost: entries that were safe once and are
-    gone, by queue, 0 where the queue cannot be told; ignored_acks: acknowledgements that were
+    """What recovery had to do. cut_bytes: torn ends; old_bytes: ends of files that had been used
+    before, torn or of an earlier life; lost: entries that were safe once and are gone, by queue,
+    0 where the queue cannot be told; ignored_acks: acknowledgements that were
     damaged or of entries that are not there; unreadable: files whose beginning is damaged, set
     aside under the name given; queue_id_max: of all records, also of queues that do not live."""
 
@@ -32,6 +35,7 @@ class Report:
         "cut_bytes",
         "ignored_acks",
         "lost",
+        "old_bytes",
         "queue_id_max",
         "removed_count",
         "segment_count",
@@ -40,6 +44,7 @@ class Report:
 
     def __init__(self) -> None:
         self.cut_bytes = 0
+        self.old_bytes = 0
         self.ignored_acks = 0
         self.lost: dict[int, int] = {}
         self.unreadable: list[str] = []
@@ -70,14 +75,16 @@ def recover(
     segment_bytes: int,
     live_queue_ids: set[int],
     trusts_footers: bool = True,
+    spares_max: int = 0,
 ) -> Recovered:
     """Bring back what the queues `live_queue_ids` have in `directory`; what others had is removed.
 
     segment_bytes: of new segments; trusts_footers: no footer was written before what stands before
-    it was safe (see MessageLog.make_lazy), otherwise every record is looked at. Raises: OSError;
-    SyncFailed, after which nothing may be written; OperatorError for a format that is unknown here.
+    it was safe (see MessageLog.make_lazy), otherwise every record is looked at; spares_max: see
+    MessageLog. Raises: OSError; SyncFailed, after which nothing may be written; OperatorError for a
+    format that is unknown here.
     """
-    log = MessageLog(directory, chance, segment_bytes)
+    log = MessageLog(directory, chance, segment_bytes, spares_max=spares_max)
     report = Report()
     names = directory.names()
     numbers = sorted({number for number in map(number_of, names) if number >= 0})
@@ -127,7 +134,11 @@ def _mend(log: MessageLog, wrecks: list[Wreck], report: Report, directory: Direc
             report.removed_count += 1
             continue
         if not segment.is_sealed:
-            report.cut_bytes += wreck.seal()
+            cut = wreck.seal()
+            if segment.was_used:
+                report.old_bytes += cut
+            else:
+                report.cut_bytes += cut
         wreck.remove_strange_acks()
         log.segments[int(segment.number)] = segment
         report.segment_count += 1
@@ -137,11 +148,13 @@ def _mend(log: MessageLog, wrecks: list[Wreck], report: Report, directory: Direc
 
 
 def _clear(directory: Directory, numbers: list[int], kept: set[int], names: list[str]) -> None:
-    """Remove the files of segments that nobody needs, logs before acknowledgements."""
+    """Remove the files of segments that nobody needs, logs before acknowledgements, and spares: a
+    loss of power may still undo the names of those that a killed process has left."""
     has_removed = False
-    for suffix in (".log", ".acks"):
+    for suffix in (SPARE_SUFFIX, ".log", ".acks"):
         for name in directory.names():
-            if name.endswith(suffix) and number_of(name) >= 0 and number_of(name) not in kept:
+            is_gone = number_of(name) >= 0 and number_of(name) not in kept
+            if name.endswith(suffix) and (is_gone or is_spare(name)):
                 directory.remove(name)
                 has_removed = True
         if has_removed:
@@ -151,5 +164,5 @@ def _clear(directory: Directory, numbers: list[int], kept: set[int], names: list
 def empty(directory: Directory) -> None:
     """Remove every file of a store: how a scratch log begins. Raises: OSError."""
     for name in directory.names():
-        if number_of(name) >= 0:
+        if number_of(name) >= 0 or is_spare(name):
             directory.remove(name)

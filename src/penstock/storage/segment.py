@@ -14,7 +14,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.wire import BytesWriter, write_i64_le
-from penstock.storage.checksum import VERSION, Extend, extend_of
+from penstock.storage.checksum import LOG_VERSION, Extend, log_extend_of
 
 GAP_MAX: Final = 4096
 """A table ends where this many positions are missing, so that its bits stay small."""
@@ -262,6 +262,7 @@ class Segment:
     taken_to, written_to, synced_to: up to where records went into a batch, to the file, to the disk
     for good; live: entries that count; seen_live, seen_end: `live` and `end` when the compactor
     last looked; is_full: takes no more; is_sealed: has a footer; is_created: its file exists;
+    was_used: its file was another segment's before, and may be longer than what is in it;
     is_pinned: not to be compacted; is_gone: its file is or will be removed;
     copies: while it is compacted, where an entry went, by queue and position; acks:
     acknowledgements for the next batch, acks_end: where they go, 0 when there is no file."""
@@ -288,14 +289,15 @@ class Segment:
         "tables",
         "taken_to",
         "version",
+        "was_used",
         "written_to",
     )
 
-    def __init__(self, number: i64, identity: bytes, version: i64 = VERSION) -> None:
+    def __init__(self, number: i64, identity: bytes, version: i64 = LOG_VERSION) -> None:
         self.number: i64 = number
         self.identity = identity
         self.version: i64 = version
-        self.extend: Extend = extend_of(int(version))
+        self.extend: Extend = log_extend_of(int(version))
         self.seed: i64 = self.extend(0, identity)
         self.end: i64 = 0
         self.taken_to: i64 = 0
@@ -305,6 +307,7 @@ class Segment:
         self.seen_live: i64 = -1
         self.seen_end: i64 = -1
         self.is_created = False
+        self.was_used = False
         self.is_full = False
         self.is_sealed = False
         self.is_pinned = False

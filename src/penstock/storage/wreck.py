@@ -3,6 +3,7 @@
 from errno import EDQUOT, ENOSPC
 
 from penstock.storage.acks import Slot, read_slots
+from penstock.storage.checksum import LOG_VERSIONS
 from penstock.storage.files import Directory, File, SyncFailed, read_fully, write_fully
 from penstock.storage.footer import make_footer, read_footer
 from penstock.storage.format import (
@@ -17,7 +18,9 @@ from penstock.storage.format import (
     acks_name,
     footer_identity,
     log_name,
+    number_in,
     parse_header,
+    was_used,
 )
 from penstock.storage.scan import scan
 from penstock.storage.segment import NO_SEGMENT, Run, Segment
@@ -77,11 +80,13 @@ class Wreck:
             found = identity_of(self.number, file, self.size, acks)
             if found is not None:
                 self._read_log(file, found, live_queue_ids)
+            is_earlier = is_of_earlier(self.number, file)
         finally:
             file.close()
         if found is None:
-            # A crash while the newest segment was begun leaves this, and nothing in it was safe.
-            if not is_newest and self.size > DATA_AT:
+            # A crash while the newest segment was begun leaves this, and nothing in it was safe;
+            # nor was it where an earlier life of the file begins it.
+            if not is_newest and not is_earlier and self.size > DATA_AT:
                 self.directory.rename(name, name + ".damaged")
                 self.set_aside = (
                     f"the beginning of {name} is damaged, so nothing in it can be read; it was set "
@@ -120,6 +125,7 @@ class Wreck:
             if queue_id in live:
                 self.tops[queue_id] = max(self.tops.get(queue_id, 0), int(table.last))
         segment.is_created = True
+        segment.was_used = has_earlier(self.number, file)
         segment.is_full = True
         segment.taken_to = segment.end
         segment.written_to = segment.end
@@ -231,10 +237,26 @@ def _footer(number: int, file: File, size: int) -> tuple[int, bytes] | None:
     if size < DATA_AT + END_BYTES:
         return None
     identity = footer_identity(read_fully(file, size - END_BYTES, END_BYTES))
-    for version in (1, 2):
+    for version in LOG_VERSIONS:
         if identity and read_footer(Segment(number, identity, version), file, size):
             return version, identity
     return None
+
+
+def is_of_earlier(number: int, file: File) -> bool:
+    """Whether `file` begins with the header of another segment, whose file it was. Raises:
+    OSError."""
+    return any(number_in(head) not in (-1, number) for head in _heads(file))
+
+
+def has_earlier(number: int, file: File) -> bool:
+    """Whether something of another segment may stand in `file`, segment `number`. Raises:
+    OSError."""
+    return any(number_in(head) == number and was_used(head) for head in _heads(file))
+
+
+def _heads(file: File) -> list[bytes]:
+    return [read_fully(file, at, HEADER_BYTES) for at in (0, HEADER_BYTES)]
 
 
 def _sync(file: File) -> None:
