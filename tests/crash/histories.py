@@ -294,12 +294,12 @@ def reused_and_given_back() -> Rig:
         rig.publish(1, size=80)
         taken = rig.take()
         if under_way is not None:
-            if turn == 7:
+            if turn == 10:
                 rig.disk.room = 100
             rig.run(under_way)
             rig.disk.room = -1
         under_way = taken
-        if turn == 10:
+        if turn == 12:
             GiveBack(rig.log.spares).run()
         if turn > 1:
             rig.purge(1, turn * 2 - 3)

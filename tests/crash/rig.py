@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from penstock.protocol.content import Address, Message, make_content
 from penstock.simulation.crash import Image, Replay
 from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SimDisk
+from penstock.simulation.disk import SYNC_DIRECTORY, SimDisk
 from penstock.storage import recovery
 from penstock.storage.batch import Batch
 from penstock.storage.compaction import Compactor
@@ -170,13 +170,14 @@ class Rig:
         """Run a batch and confirm what is in it."""
         if batch is None:
             return
+        before = len(self.disk.ops)
         batch.run()
         self.log.done(batch)
         entries = [entry for entry in self._taken.pop(batch) if entry not in self._settled]
         self.note(CONFIRMED, entries)
-        self._leave(batch)
+        self._leave(batch, before)
 
-    def _leave(self, batch: Batch) -> None:
+    def _leave(self, batch: Batch, before: int) -> None:
         """What was in a file whose name is gone for good never comes back."""
         copying = self.compactor.copying
         if copying is not None:
@@ -184,7 +185,7 @@ class Rig:
                 del self.homes[entry]
         gone = set(batch.removals)
         self._leaving += [entry for entry, segment in self.homes.items() if segment in gone]
-        if batch.is_sync:
+        if any(op.kind == SYNC_DIRECTORY for op in self.disk.ops[before:]):
             self.note(REMOVED, self._leaving)
             for entry in self._leaving:
                 self.homes.pop(entry, None)

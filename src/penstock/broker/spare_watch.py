@@ -1,8 +1,8 @@
 """Gives back what a store keeps to write over: when nothing is written any more, or room runs out.
 
-A store that is written to uses the file of an old segment for the next one again and again. Where
-none was used for IDLE_NS nobody wins by their being there, so an idle store keeps nothing, and after
-a purge the room is back soon (reliability F16).
+A store that is written to uses the file of an old segment for the next one, again and again. Where
+none was used for IDLE_NS nobody gains by their being there. So an idle store keeps nothing, and the
+room is back soon after a purge (reliability F16).
 """
 
 from typing import Final

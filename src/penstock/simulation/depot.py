@@ -14,6 +14,7 @@ from penstock.simulation.keeping import HandDisk, give_scratch, give_store
 from penstock.storage.recovery import recover
 
 EVERYTHING: Final = 1 << 30
+SPARES: Final = 2
 
 
 class Depot:
@@ -23,7 +24,7 @@ class Depot:
         self.disk = HandDisk()
         self.files = SimDisk()
         self.segment_bytes = dice.one_of((2048, 20_000, 1 << 20))
-        self.store = give_store(broker, self.disk, self.files, self.segment_bytes)
+        self.store = give_store(broker, self.disk, self.files, self.segment_bytes, SPARES)
         give_scratch(broker, self.disk, self.segment_bytes)
 
     def check_end(self, broker: Broker) -> None:

@@ -58,10 +58,12 @@ class HandDisk(Disk):
         return done
 
 
-def give_store(broker: Broker, disk: Disk, files: SimDisk, segment_bytes: int) -> StoreActor:
+def give_store(
+    broker: Broker, disk: Disk, files: SimDisk, segment_bytes: int, spares_max: int = 0
+) -> StoreActor:
     """Virtual host / keeps what durable queues declared from now on are given, in `files`."""
     broker.keep(Numbers())
-    log = MessageLog(files, broker.chance, segment_bytes)
+    log = MessageLog(files, broker.chance, segment_bytes, spares_max=spares_max)
     return broker.stores.open("/", log, disk)
 
 

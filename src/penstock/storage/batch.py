@@ -6,7 +6,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.storage.files import File, SyncFailed, write_all, write_fully
 from penstock.storage.footer import make_footer
-from penstock.storage.format import LOG, WAS_USED, acks_name, header
+from penstock.storage.format import LOG, WAS_USED, header
 from penstock.storage.handles import Handles
 from penstock.storage.job import Job
 from penstock.storage.pieces import Pieces
@@ -160,13 +160,13 @@ class Batch(Job):
 
     def remove_acks(self) -> None:
         """Last, because without it its segment would come back whole."""
+        handles = self.handles
         for segment in self.removals:
             if segment.acks_end > 0:
                 segment.acks_end = 0
                 # This batch may have written to it.
-                self.handles.forget(segment.number)
-                self.handles.directory.remove(acks_name(segment.number))
-                self.handles.is_directory_dirty = True
+                handles.leave_acks(segment.number)
+        handles.remove_orphans(self.is_sync and not self.is_last)
 
 
 def first_bytes(segment: Segment) -> bytes:

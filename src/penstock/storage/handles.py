@@ -14,26 +14,32 @@ from penstock.storage.spares import Spares
 OPEN_FILES: Final = STORE_OPEN_FILES.default
 ACK_FILES: Final = 8
 """Of them those of acknowledgements: most go to the segments of the last seconds."""
+ORPHANS_MAX: Final = 16
+"""Acknowledgements of removed segments: with more the next sync is one of the directory as well."""
 
 
 class Handles:
     """files: open segments, the longest unused first; ack_files: open acknowledgements; dirty:
     segments with writes that were not synced, whose handle stays open because an error of writing
-    is told to it alone;
-    is_directory_dirty: names were changed; is_broken: a sync has failed, nothing is written any
-    more; is_scratch: nothing is synced; is_lazy: it is synced at the end only, until which dirty
-    handles may be closed; owed: numbers of those that were; owed_acks: numbers of acknowledgements
-    that were never synced, for the end of a clean stop; spares: files to be used again."""
+    is told to it alone; is_directory_dirty: there are names that have to be safe before the next
+    confirm; has_loose_names: names were changed, maybe such that nobody waits for; orphans: numbers
+    of acknowledgements to be removed when the log they are of is safely gone; is_broken: a sync has
+    failed, nothing is written any more; is_scratch: nothing is synced; is_lazy: it is synced at the
+    end only, until which dirty handles may be closed; owed: numbers of those that were; owed_acks:
+    numbers of acknowledgements that were never synced, for the end of a clean stop; spares: files
+    to be used again."""
 
     __slots__ = (
         "ack_files",
         "directory",
         "dirty",
         "files",
+        "has_loose_names",
         "is_broken",
         "is_directory_dirty",
         "is_lazy",
         "is_scratch",
+        "orphans",
         "owed",
         "owed_acks",
         "spares",
@@ -47,6 +53,8 @@ class Handles:
         self.ack_files: dict[int, File] = {}
         self.dirty: dict[int, File] = {}
         self.is_directory_dirty = False
+        self.has_loose_names = False
+        self.orphans: dict[int, None] = {}
         self.is_broken = False
         self.is_lazy = False
         self.owed: dict[int, None] = {}
@@ -82,7 +90,7 @@ class Handles:
                 file = self.directory.open(name)
             else:
                 file = self.directory.create(name)
-                self.is_directory_dirty = True
+                self.has_loose_names = True
             if len(self.ack_files) >= ACK_FILES:
                 self.ack_files.pop(next(iter(self.ack_files))).close()
         self.ack_files[int(number)] = file
@@ -129,7 +137,8 @@ class Handles:
             self.sync_directory()
 
     def sync_all(self) -> None:
-        """Sync everything that was written to, then the directory. Raises: SyncFailed."""
+        """Sync everything that was written to, then the directory if it has names that somebody
+        relies on. Raises: SyncFailed."""
         for number in list(self.dirty):
             self.sync(number)
         if self.owed and not self.is_scratch:
@@ -143,7 +152,8 @@ class Handles:
 
     def sync_acks(self) -> None:
         """Sync all acknowledgements that this life has written: after a clean stop nothing that was
-        settled comes back. Raises: SyncFailed."""
+        settled comes back. Their names have to be safe, too. Raises: SyncFailed."""
+        self.is_directory_dirty = self.is_directory_dirty or self.has_loose_names
         for number in list(self.owed_acks):
             self._sync_closed(acks_name(number))
             del self.owed_acks[number]
@@ -167,6 +177,7 @@ class Handles:
         except OSError as error:
             raise self.failed(error) from error
         self.is_directory_dirty = False
+        self.has_loose_names = False
         self.spares.names_are_safe()
 
     def failed(self, error: OSError) -> SyncFailed:
@@ -183,7 +194,26 @@ class Handles:
         if self.is_scratch or self.is_lazy or not self.spares.keep(segment):
             self.directory.remove(log_name(segment.number))
         segment.is_created = False
-        self.is_directory_dirty = True
+        # What a loss of power brings back has its acknowledgements, as long as they are there.
+        self.has_loose_names = True
+
+    def leave_acks(self, number: i64) -> None:
+        """The log they are of was let go."""
+        self.forget(number)
+        self.orphans[int(number)] = None
+        if len(self.orphans) > ORPHANS_MAX:
+            self.is_directory_dirty = True
+
+    def remove_orphans(self, may_wait: bool) -> None:
+        """Remove acknowledgements of which the log is safely gone. may_wait: as a sync of the
+        directory for that alone would be one more that confirms wait for, it is left to the next.
+        """
+        if not self.orphans or (may_wait and self.has_loose_names and not self.is_lazy):
+            return
+        for number in self.orphans:
+            self.directory.remove(acks_name(number))
+        self.orphans.clear()
+        self.has_loose_names = True
 
     def forget(self, number: i64) -> None:
         """The file is going to have another name, or none."""

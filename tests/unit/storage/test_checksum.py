@@ -5,7 +5,13 @@ import pytest
 from penstock.base.errors import OperatorError
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import SimDisk
-from penstock.storage.checksum import HAS_CRC32C, VERSION_CRC32, VERSION_CRC32C, extend_of
+from penstock.storage.checksum import (
+    HAS_CRC32C,
+    VERSION_CRC32,
+    VERSION_CRC32C,
+    extend_of,
+    log_extend_of,
+)
 from penstock.storage.recovery import recover
 from tests.unit.storage.making import fill, flush, fresh, positions, read
 
@@ -25,6 +31,8 @@ def test_what_came_before_is_carried_on() -> None:
 def test_unknown_versions_are_refused() -> None:
     with pytest.raises(OperatorError, match="version 3"):
         extend_of(3)
+    with pytest.raises(OperatorError, match="version 5, and this Penstock reads 1 to 4"):
+        log_extend_of(5)
 
 
 def test_a_store_of_the_other_checksum_is_read_and_carried_on() -> None:
