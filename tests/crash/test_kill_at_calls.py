@@ -19,6 +19,7 @@ from penstock.protocol import methods as m
 from penstock.server.data_directory import vhost_folder
 from penstock.server.disk_files import DiskDirectory
 from penstock.server.machine import SystemChance
+from penstock.storage.format import HEADER_BYTES, was_used
 from penstock.storage.recovery import recover
 from tests.crash.live import Lost, Publisher, Served, recovered, served
 from tests.crash.rig import message
@@ -117,6 +118,49 @@ def test_f01_f05_killed_at_a_call(call: int, begun: Path, data: Path, tmp_path: 
         assert said == 0, "the broker died of something else"
     with served(data, tmp_path) as broker:
         check_back(broker, "d1", range(said), confirmed - purged)
+
+
+@needs_strace
+@pytest.mark.parametrize("call", calls("PENSTOCK_KILL_CALLS", [160, 290]))
+def test_f06_killed_while_files_are_written_over(call: int, begun: Path, data: Path) -> None:
+    """Everything is purged again and again, so that files of segments are used again; the next life
+    does the same, and is killed as well."""
+    shutil.copytree(begun, data)
+    folder = data.parent
+    confirmed: set[int] = set()
+    purged: set[int] = set()
+    said = 0
+    is_used_again = False
+    for life in range(2):
+        first = said
+        try:
+            with served(data, folder, killing(call + life), SMALL_SEGMENTS) as broker:
+                publisher = Publisher(broker)
+                try:
+                    publisher.declare("d1")
+                    while said < first + 10_000:
+                        publisher.publish("", "d1", body(said))
+                        said += 1
+                        if said % 60 == 0:
+                            purged |= set(range(said))
+                            publisher.ask(m.QueuePurge("d1"))
+                except Lost:
+                    confirmed |= {first + number for number in publisher.confirmed}
+                finally:
+                    publisher.close()
+                assert broker.process.wait(20) != 0
+        except (AssertionError, Lost):
+            assert said == first, "the broker died of something else"
+        is_used_again = is_used_again or any(map(was_written_over, store_of(data).glob("*.log")))
+    with served(data, folder) as broker:
+        check_back(broker, "d1", range(said), confirmed - purged)
+    assert (is_used_again and len(confirmed) > 60) or call < 100, "a file had an earlier life"
+    assert not list(store_of(data).glob("*.spare"))
+
+
+def was_written_over(path: Path) -> bool:
+    head = path.read_bytes()[:HEADER_BYTES]
+    return len(head) == HEADER_BYTES and was_used(head)
 
 
 @needs_strace

@@ -9,7 +9,7 @@ from penstock.simulation.disk import SimDisk
 from penstock.simulation.keeping import HandDisk, give_store
 from penstock.storage.job import Job
 from tests.unit.broker.alarm_bed import MB, AlarmBed
-from tests.unit.broker.peer import ManualClock
+from penstock.base.clock import ManualClock
 from tests.unit.storage.test_spares import emptied, life, spares_of
 
 

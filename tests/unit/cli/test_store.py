@@ -238,3 +238,19 @@ def test_a_folder_of_no_virtual_host_is_left_alone(tmp_path: Path) -> None:
     said(left, "compact")
     assert (strange / "persistent" / "0000000001.acks").exists()
     assert vhost_folder("/") == left.store.name
+
+
+def test_files_that_were_kept_to_be_used_again(tmp_path: Path) -> None:
+    """As a killed broker leaves them: no damage, told apart, and gone when somebody cleans up."""
+    left = Left(tmp_path, is_clean=False)
+    spare = left.store / "persistent" / "0000000009.spare"
+    spare.write_bytes(bytes(5000))
+    before = json.loads(said(left, "stats", "--json").stdout)["vhosts"][0]
+    assert before["spare_bytes"] == 5000
+    assert "(files to be used again)" in said(left, "stats").stdout
+    done = said(left, "check")
+    assert done.exit_code == 0 and "0000000009.spare: a file to be used again" in done.stdout
+    assert spare.exists()
+    assert said(left, "compact").exit_code == 0
+    assert not spare.exists()
+    assert "(files to be used again)" not in said(left, "stats").stdout

@@ -38,7 +38,7 @@ def emptied(spares_max: int = 2, lives: int = 6) -> tuple[SimDisk, MessageLog, Q
 
 
 def test_a_store_that_is_written_to_makes_no_new_files() -> None:
-    disk, log, index = emptied(spares_max=4)
+    disk, log, index = emptied(spares_max=4, lives=20)
     before = len(disk.ops)
     taken = log.spares.taken_count
     for _ in range(6):
