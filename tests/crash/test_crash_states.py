@@ -13,7 +13,7 @@ from tests.crash.rig import Walk, check_flips
 
 STATES = int(os.environ.get("PENSTOCK_CRASH_STATES", "0"))
 """How many states all histories together are to have at least, 0 for a sample."""
-FLIPS = ("fan_out", "large", "compacted")
+FLIPS = ("fan_out", "large", "compacted", "reused_by_others")
 
 
 @pytest.mark.parametrize("name", HISTORIES)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.base.clock import ManualClock
 from penstock.broker.disk import Disk, JobClient
 from penstock.broker.spare_watch import IDLE_NS, SpareWatch
 from penstock.flow.due import DueLine
@@ -9,7 +10,6 @@ from penstock.simulation.disk import SimDisk
 from penstock.simulation.keeping import HandDisk, give_store
 from penstock.storage.job import Job
 from tests.unit.broker.alarm_bed import MB, AlarmBed
-from penstock.base.clock import ManualClock
 from tests.unit.storage.test_spares import emptied, life, spares_of
 
 
