@@ -121,7 +121,7 @@ def test_f01_f05_killed_at_a_call(call: int, begun: Path, data: Path, tmp_path: 
 
 
 @needs_strace
-@pytest.mark.parametrize("call", calls("PENSTOCK_KILL_CALLS", [160, 290]))
+@pytest.mark.parametrize("call", calls("PENSTOCK_KILL_CALLS", [290]))
 def test_f06_killed_while_files_are_written_over(call: int, begun: Path, data: Path) -> None:
     """Everything is purged again and again, so that files of segments are used again; the next life
     does the same, and is killed as well."""

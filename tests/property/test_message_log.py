@@ -8,6 +8,7 @@ from penstock.simulation.crash import Replay
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import SimDisk
 from penstock.storage.batch import Batch
+from penstock.storage.spares import GiveBack
 from tests.crash.rig import Entry, Expectation, Rig, check, contents, legible
 
 QUEUES = (1, 2, 3)
@@ -76,6 +77,13 @@ class LogMachine(RuleBasedStateMachine):
                 job.run()
                 self.rig.compactor.copy(job)
             self.rig.flush(must_sync=False)
+
+    @rule(left_count=st.integers(0, 1))
+    def give_back(self, left_count: int) -> None:
+        """Files that are kept to be written over."""
+        GiveBack(self.rig.log.spares, left_count).run()
+        spares = [name for name in self.rig.disk.names() if name.endswith(".spare")]
+        assert len(spares) <= left_count
 
     @rule()
     def stop(self) -> None:

@@ -38,7 +38,7 @@ STORE_SPARE_SEGMENTS: Final = Limit(
     0,
     64,
     "storage/spares",
-    "further ones are removed; all of them are when none was used for 5 s or room runs out",
+    "further ones are removed; all are when nothing was written for 3 s, or when room runs out",
 )
 STORE_TABLE_CACHE_BYTES: Final = Limit(
     "store_table_cache_bytes",

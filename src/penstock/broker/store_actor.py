@@ -317,7 +317,7 @@ class StoreActor(Actor):
         self.batch_bytes = 0
         self.sync_times.ended(self.line.clock.monotonic_ns())
         self.log.done(batch)
-        self.spare_watch.look(self.line.clock)
+        self.spare_watch.look(batch, self.line.clock)
         if self.is_full:
             self.is_full = False
             self.owner.disk_has_room(self.name)

@@ -85,7 +85,7 @@ class Batch(Job):
                 handles.is_broken = True
                 raise
             handles.spares.has_no_room = True
-            if not handles.spares.give_back():
+            if not handles.spares.make_room():
                 raise
             self._write_again()
         handles.spares.has_no_room = False

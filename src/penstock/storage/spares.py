@@ -100,23 +100,30 @@ class Spares:
             return self.directory.open(name)
         return None
 
-    def give_back(self) -> bool:
-        """Remove all of them; False when there was none. Raises: OSError."""
-        names = [*self.ready, *self.fresh]
-        # The blocks of those under a safe name are free at once, and not when a thread comes to it.
+    def give_back(self, left_count: i64 = 0) -> None:
+        """Remove all of them but `left_count`. Raises: OSError."""
+        for files in (self.fresh, self.ready):
+            for name in list(files):
+                if len(self.fresh) + len(self.ready) <= left_count:
+                    return
+                self.kept_bytes -= files.pop(name)
+                with suppress(FileNotFoundError):
+                    self.directory.remove(name)
+
+    def make_room(self) -> bool:
+        """Remove all of them, and return when their blocks are free, as far as no loss of power can
+        want them back; False when there was none. Raises: OSError."""
+        if not self.ready and not self.fresh:
+            return False
         for name in self.ready:
             with suppress(FileNotFoundError):
                 _empty(self.directory, name)
-        self.ready.clear()
-        self.fresh.clear()
-        self.kept_bytes = 0
-        for name in names:
-            with suppress(FileNotFoundError):
-                self.directory.remove(name)
-        return len(names) > 0
+        self.give_back()
+        return True
 
 
 def _empty(directory: Directory, name: str) -> None:
+    """Its room would otherwise come back when a thread has come to it."""
     file = directory.open(name)
     try:
         file.truncate(0)
@@ -125,12 +132,13 @@ def _empty(directory: Directory, name: str) -> None:
 
 
 class GiveBack(Job):
-    """Removes the spares of a log."""
+    """Removes the spares of a log, all but `left_count`."""
 
-    __slots__ = ("spares",)
+    __slots__ = ("left_count", "spares")
 
-    def __init__(self, spares: Spares) -> None:
+    def __init__(self, spares: Spares, left_count: i64 = 0) -> None:
         self.spares = spares
+        self.left_count: i64 = left_count
 
     def run(self) -> None:
-        self.spares.give_back()
+        self.spares.give_back(self.left_count)

@@ -10,6 +10,7 @@ from penstock.simulation.disk import SimDisk
 from penstock.simulation.keeping import HandDisk, give_store
 from penstock.storage.job import Job
 from tests.unit.broker.alarm_bed import MB, AlarmBed
+from tests.unit.storage.making import fill
 from tests.unit.storage.test_spares import emptied, life, spares_of
 
 
@@ -24,19 +25,27 @@ class Straight(Disk):
 def test_an_idle_store_keeps_none() -> None:
     disk, log, index = emptied()
     clock = ManualClock()
+    start_ns = clock.monotonic_ns()
     dues = DueLine()
     watch = SpareWatch(log.spares, Straight(), dues)
-    watch.look(clock)
-    dues.fire(clock.monotonic_ns() + IDLE_NS - 1)
-    assert spares_of(disk), "not before its time"
+    fill(log, index, 1)
+    batch = log.take_batch(True)
+    assert batch is not None
+    batch.run()
+    log.done(batch)
+    watch.look(batch, clock)
+    dues.fire(start_ns + IDLE_NS - 1)
+    assert len(spares_of(disk)) == 2, "not before its time"
     life(log, index, 24)
-    watch.look(clock)
-    dues.fire(clock.monotonic_ns() + IDLE_NS)
-    assert spares_of(disk), "some were used since the last look"
-    dues.fire(clock.monotonic_ns() + 2 * IDLE_NS)
+    dues.fire(start_ns + IDLE_NS)
+    assert len(spares_of(disk)) == 2, "some were used since the last look"
+    watch.look(batch, clock)
+    dues.fire(start_ns + 2 * IDLE_NS)
+    assert len(spares_of(disk)) == 1, "a little was written"
+    dues.fire(start_ns + 3 * IDLE_NS)
     assert not spares_of(disk)
     assert len(dues) == 0
-    watch.look(clock)
+    watch.look(batch, clock)
     assert len(dues) == 0, "there is nothing to give back"
 
 
@@ -48,7 +57,10 @@ def test_they_go_before_the_disk_alarm_stops_anybody(is_readable: bool) -> None:
     store = give_store(bed.broker, work, files, 1024, 4)
     life(store.log, store.log.open_queue(1), 60)
     assert spares_of(files)
-    store.log.spares.kept_bytes += 64 * MB
+    for sizes in (store.log.spares.ready, store.log.spares.fresh):
+        for name in sizes:
+            sizes[name] += 16 * MB
+            store.log.spares.kept_bytes += 16 * MB
     bed.around.free_bytes = 90 * MB
     bed.around.is_readable = is_readable
     bed.watch.check_disk()
