@@ -11,6 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.broker.commits import Commits
+from penstock.protocol.content import Message
 
 ANSWERED: Final = -1
 
@@ -73,6 +74,20 @@ class Confirms:
         else:
             self.waiting[index] = 0
             self.singles.append(int(sequence))
+
+    def accept_all(self, messages: list[Message], count: i64) -> None:
+        """One queue took the first `count` of `messages`; those without a number count nowhere."""
+        index: i64 = 0
+        while index < count:
+            sequence: i64 = messages[index].sequence
+            if sequence > 0:
+                place: i64 = sequence - self.base
+                if place == self.ripe and self.waiting[place] == 1:
+                    self.ripe = place + 1
+                    self.is_dirty = True
+                else:
+                    self.accept(sequence)
+            index += 1
 
     def refuse(self, sequence: i64) -> None:
         """A queue will never take it: nack, once."""
