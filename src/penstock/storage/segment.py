@@ -3,8 +3,8 @@
 Segment   a file; its tables say where every entry lies, its runs which of them still count
 Table     the places of one queue's entries, in ascending order of position; once the segment
           has its footer they are read from there when they are needed
-Run       a stretch of one queue's positions in one table, one bit for each: set while the entry
-          counts. Five million resting messages take 625 kB.
+Run       a stretch of one queue's positions in one table, and which of them count: what came and
+          goes in its order is first and last, the rest has one bit for each.
 """
 
 import sys
