@@ -1,6 +1,7 @@
 """Which publishes of a channel are confirmed: counts per sequence number, answered in batches.
 
     waiting[i] = queues that still have to take publish base + i;  0 = done;  ANSWERED = told
+                 head..ripe-1 are done, whatever stands there, because most are done in their order
 Everything below the first unanswered number goes out as one basic.ack with `multiple`; numbers
 above it that are done go out one by one (flow-semantics 4.1).
 """
@@ -10,6 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.broker.commits import Commits
+from penstock.protocol.content import Message
 
 ANSWERED: Final = -1
 
@@ -25,6 +27,7 @@ class Confirms:
         "is_dirty",
         "nacked",
         "next_sequence",
+        "ripe",
         "singles",
         "waiting",
     )
@@ -33,6 +36,7 @@ class Confirms:
         self.waiting: list[int] = []
         self.base: i64 = 1
         self.head: i64 = 0
+        self.ripe: i64 = 0
         self.next_sequence: i64 = 1
         self.singles: list[int] = []
         self.nacked: list[int] = []
@@ -56,19 +60,39 @@ class Confirms:
     def accept(self, sequence: i64) -> None:
         """One queue took it. Nothing if another queue has refused it."""
         index: i64 = sequence - self.base
-        if index < self.head or self.waiting[index] <= 0:
+        if index < self.ripe:
             return
         left: i64 = i64(self.waiting[index]) - 1
-        self.waiting[index] = int(left)
-        if left == 0:
-            self.is_dirty = True
-            if index != self.head:
-                self.singles.append(int(sequence))
+        if left < 0:
+            return
+        if left > 0:
+            self.waiting[index] = int(left)
+            return
+        self.is_dirty = True
+        if index == self.ripe:
+            self.ripe = index + 1
+        else:
+            self.waiting[index] = 0
+            self.singles.append(int(sequence))
+
+    def accept_all(self, messages: list[Message], count: i64) -> None:
+        """One queue took the first `count` of `messages`; those without a number count nowhere."""
+        index: i64 = 0
+        while index < count:
+            sequence: i64 = messages[index].sequence
+            if sequence > 0:
+                place: i64 = sequence - self.base
+                if place == self.ripe and self.waiting[place] == 1:
+                    self.ripe = place + 1
+                    self.is_dirty = True
+                else:
+                    self.accept(sequence)
+            index += 1
 
     def refuse(self, sequence: i64) -> None:
         """A queue will never take it: nack, once."""
         index: i64 = sequence - self.base
-        if index >= self.head and self.waiting[index] > 0:
+        if index >= self.ripe and self.waiting[index] > 0:
             self.waiting[index] = ANSWERED
             self.nacked.append(int(sequence))
             self.is_dirty = True
@@ -80,9 +104,9 @@ class Confirms:
     def collect_multiple(self) -> i64:
         """The highest number that can be answered with `multiple`, 0 if there is none."""
         waiting = self.waiting
-        index: i64 = self.head
+        index: i64 = self.ripe
         end: i64 = len(waiting)
-        has_news = False
+        has_news = index > self.head
         while index < end:
             left: i64 = i64(waiting[index])
             if left > 0:
@@ -102,6 +126,7 @@ class Confirms:
             self.base += index
             index = 0
         self.head = index
+        self.ripe = index
         return last if has_news else 0
 
     def collect_singles(self) -> list[int]:
@@ -111,6 +136,7 @@ class Confirms:
         singles = self.singles
         self.singles = []
         answer: list[int] = []
+        # None of them is ripe, because `collect_multiple` came before.
         for sequence in singles:
             index: i64 = i64(sequence) - self.base
             if index >= self.head and self.waiting[index] == 0:

@@ -12,6 +12,7 @@ from penstock.broker.deliver import ChannelSink, SinkOwner, write_cancel
 from penstock.broker.lane import LaneReceiver
 from penstock.broker.output import Output
 from penstock.broker.queue_actor import QueueActor
+from penstock.broker.settling import settle_all
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
 from penstock.queues.unacked import UnackedTable
 
@@ -102,8 +103,8 @@ class DeliveringChannel(LaneReceiver):
                 sink.unacked_bytes -= delivery.message.body_bytes
             if is_discard:
                 delivery.queue.discard(delivery)
-            else:
-                delivery.queue.settle(delivery)
+        if not is_discard:
+            settle_all(deliveries)
         if sink.prefetch > 0 or sink.prefetch_bytes > 0:
             self.offer_consumers()
 

@@ -81,6 +81,9 @@ class LaneIntake(LaneReceiver):
         messages = self.messages
         index: i64 = 0
         try:
+            if type(messages) is ClassicQueue:
+                bytes_ = messages.add_all(items)
+                index = count
             while index < count:
                 message = items[index]
                 messages.add(message)

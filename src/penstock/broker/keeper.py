@@ -72,7 +72,8 @@ class Keeper(QueueKeeping):
         """The queue has taken the first `count` of `messages` out of `lane`."""
         if self.is_arriving:
             return
-        kept: list[Message] = []
+        kept = messages
+        is_all = True
         fleeting: list[Message] = []
         charged: i64 = 0
         bytes_: i64 = 0
@@ -87,7 +88,8 @@ class Keeper(QueueKeeping):
                 has_fleeting = True
             if is_kept:
                 self._reserve(message)
-                kept.append(message)
+                if not is_all:
+                    kept.append(message)
                 size: i64 = len(message.raw)
                 if self._is_embedded(message):
                     uncharged_bytes += size
@@ -95,8 +97,13 @@ class Keeper(QueueKeeping):
                     charged += 1
                     bytes_ += size
             else:
+                if is_all:
+                    is_all = False
+                    kept = messages[:index]
                 fleeting.append(message)
             index += 1
+        if is_all and count < len(messages):
+            kept = messages[:count]
         if kept and not self.is_lasting:
             if lane.wants_answers:
                 lane.answerable.accepted(kept, len(kept))

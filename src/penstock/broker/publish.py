@@ -360,12 +360,7 @@ class Publisher(Answerable):
         confirms = self.confirms
         if confirms is None:
             return
-        index: i64 = 0
-        while index < count:
-            sequence: i64 = messages[index].sequence
-            if sequence > 0:
-                confirms.accept(sequence)
-            index += 1
+        confirms.accept_all(messages, count)
         if confirms.is_dirty:
             self.host.must_answer()
 

@@ -18,7 +18,7 @@ class QueueKeeping:
 
     def took(self, lane: Lane, messages: list[Message], count: i64) -> None:
         """The queue has taken the first `count` of `messages`; their senders are answered when they
-        are as safe as they asked for."""
+        are as safe as they asked for. The list is the keeper's from now on."""
         raise NotImplementedError
 
     def left(self, message: Message) -> None:

@@ -214,9 +214,7 @@ class Connection(RatedConnection):
             self.fail(fault)
             return
         self.is_deaf = True
-        self.parser.buffer = b""
-        self.parser.offset = 0
-        self.parser.assemblies.clear()
+        self.parser.forget()
 
     def _parse(self, budget: i64) -> bool:
         if self.phase == PHASE_HEADER:

@@ -71,6 +71,8 @@ class FrameParser:
         "frame_bytes_max",
         "last_method",
         "offset",
+        "rest",
+        "rest_at",
     )
 
     def __init__(self, frame_bytes_max: int, body_bytes_max: int) -> None:
@@ -78,22 +80,57 @@ class FrameParser:
         self.body_bytes_max: i64 = body_bytes_max
         self.buffer = b""
         self.offset: i64 = 0
+        self.rest = b""
+        self.rest_at: i64 = 0
         self.assemblies: dict[int, Assembly] = {}
         self.discarding: set[int] = set()
         self.faulty_channel: i64 = 0
         self.last_method = b""
 
     def feed(self, data: bytes) -> None:
-        """Keep `data` behind what is still unread. At most one frame is carried over."""
+        """Keep `data` behind what is still unread. At most one frame is carried over, and of `data`
+        only what completes it is copied."""
+        self._go_on()
         if self.offset >= len(self.buffer):
             self.buffer = data
         else:
-            self.buffer = self.buffer[self.offset :] + data
+            tail = self.buffer[self.offset :]
+            missing: i64 = _missing(tail)
+            if 0 < missing < len(data):
+                self.buffer = tail + data[:missing]
+                self.rest = data
+                self.rest_at = missing
+            else:
+                self.buffer = tail + data
         self.offset = 0
+
+    def _go_on(self) -> bool:
+        """The buffer is at its end, but for a piece of a frame: go on with the rest, if any."""
+        rest = self.rest
+        if not rest:
+            return False
+        self.rest = b""
+        if self.offset >= len(self.buffer):
+            self.buffer = rest
+            self.offset = self.rest_at
+        else:
+            self.buffer = self.buffer[self.offset :] + rest[self.rest_at :]
+            self.offset = 0
+        return True
+
+    def forget(self) -> None:
+        """Drop everything that was fed, and contents on their way."""
+        self.buffer = b""
+        self.offset = 0
+        self.rest = b""
+        self.assemblies.clear()
 
     def unread_bytes(self) -> int:
         """Bytes fed and not yet consumed by `next`."""
-        return len(self.buffer) - self.offset
+        unread: i64 = len(self.buffer) - self.offset
+        if self.rest:
+            unread += len(self.rest) - self.rest_at
+        return int(unread)
 
     def discard(self, channel: int) -> None:
         """Drop content of `channel` from now on, until `accept`: its channel was closed by us."""
@@ -111,18 +148,22 @@ class FrameParser:
         """
         out.event = None
         out.message = None
-        buffer = self.buffer
-        end: i64 = len(buffer)
         while True:
+            buffer = self.buffer
+            end: i64 = len(buffer)
             at: i64 = self.offset
             if end - at < 8:
-                return False
+                if not self._go_on():
+                    return False
+                continue
             size: i64 = i64(read_i32_be(buffer, at + 3))
             kind: i64 = i64(buffer[at])
             if size < 0 or (self.frame_bytes_max != 0 and size > self.frame_bytes_max - 8):
                 self._refuse_size(kind, at, size & 0xFFFFFFFF)
             if end - at < size + 8:
-                return False
+                if not self._go_on():
+                    return False
+                continue
             if buffer[at + 7 + size] != 0xCE:
                 raise ConnectionFault(501, _frame_text(kind, buffer, at, size, "bad frame end"))
             channel: i64 = i64(read_i16_be(buffer, at + 1)) & 0xFFFF
@@ -307,6 +348,26 @@ class FrameParser:
             f"type {kind}, all octets = <<>>: "
             f"{{frame_too_large,{size},{self.frame_bytes_max - 8}}}",
         )
+
+
+def _missing(tail: bytes) -> i64:
+    """How many bytes complete the frame that `tail` begins with, or the whole content when it says
+    how long that is; 0 or anything wrong when it does not say."""
+    size: i64 = len(tail)
+    if size < 11:
+        return 0
+    end: i64 = i64(read_i32_be(tail, 3)) + 8
+    if tail[0] != 1:
+        return end - size
+    identity: i64 = i64(read_i32_be(tail, 7))
+    if identity in (PUBLISH, DELIVER, GET_OK, RETURN):
+        if end < 8 or size - end < 19 or tail[end] != 2:
+            return 0
+        body_bytes: i64 = read_i64_be(tail, end + 11)
+        end += i64(read_i32_be(tail, end + 3)) + 8
+        if body_bytes > 0:
+            end += body_bytes + 8
+    return end - size
 
 
 def _frame_text(kind: i64, buffer: bytes, at: i64, size: i64, fault: str) -> str:

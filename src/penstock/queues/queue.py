@@ -83,6 +83,17 @@ class ClassicQueue:
         self.ring.items.append(message)
         self.publish_count += 1
 
+    def add_all(self, messages: list[Message]) -> i64:
+        """New messages, behind all others, in a queue that is plain; how many bytes they have."""
+        bytes_: i64 = 0
+        for message in messages:
+            bytes_ += len(message.raw)
+        count: i64 = len(messages)
+        self.ring.items.extend(messages)
+        self.bytes_ready += bytes_ + count * MESSAGE_OVERHEAD_BYTES
+        self.publish_count += count
+        return bytes_
+
     def take(self) -> Message:
         """The first ready message. Raises: IndexError when there is none."""
         if self.returned:

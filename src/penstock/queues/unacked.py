@@ -8,7 +8,7 @@ table grows with what is unanswered and not with what was delivered since:
     len(entries) <= 2 * SPARSE_PLACES + 16 * count          whenever the list grows
 """
 
-from typing import Final
+from typing import Final, cast
 
 from mypy_extensions import i64
 
@@ -93,6 +93,9 @@ class UnackedTable:
         end: i64 = len(self.entries)
         if tag == 0 or last >= end:
             last = end - 1
+        is_whole = not self.old and self.count == end - self.head
+        if is_whole and last >= self.head and end - last <= SPARSE_PLACES:
+            return self._take_front(last + 1)
         taken: list[Delivery] = []
         if self.old:
             for old_tag in list(self.old):
@@ -109,6 +112,15 @@ class UnackedTable:
         if last >= self.head:
             self.head = last + 1
         self._trim()
+        return taken
+
+    def _take_front(self, end: i64) -> list[Delivery]:
+        """Every delivery before the place `end`; none is missing between those that are there."""
+        taken = cast("list[Delivery]", self.entries[self.head : end])
+        del self.entries[:end]
+        self.base += end
+        self.head = 0
+        self.count -= len(taken)
         return taken
 
     def oldest(self) -> Delivery | None:

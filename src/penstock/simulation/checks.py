@@ -287,7 +287,7 @@ def check_unconfirmed(channel: Channel) -> None:
         waiting.append(publisher.parked)
     for message in waiting:
         index = int(message.sequence - confirms.base)
-        if message.sequence and (index < confirms.head or confirms.waiting[index] <= 0):
+        if message.sequence and (index < confirms.ripe or confirms.waiting[index] <= 0):
             raise LawBroken(
                 f"{channel.identity}: {message.sequence} is confirmed and in no queue yet"
             )

@@ -4,6 +4,7 @@ from errno import EDQUOT, ENOSPC
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.base.wire import BytesWriter
 from penstock.storage.files import File, SyncFailed, write_all, write_fully
 from penstock.storage.footer import make_footer
 from penstock.storage.format import LOG, WAS_USED, header
@@ -15,15 +16,15 @@ from penstock.storage.segment import Segment
 
 class Chunk:
     """Bytes for the end of one segment. at, end: offsets in it, at 0 for its first, which begins
-    with the headers; pieces: the bytes behind those."""
+    with the headers; pieces: the bytes behind those; writer: see there."""
 
     __slots__ = ("at", "end", "pieces", "segment")
 
-    def __init__(self, segment: Segment, at: i64) -> None:
+    def __init__(self, segment: Segment, at: i64, writer: BytesWriter) -> None:
         self.segment = segment
         self.at: i64 = at
         self.end: i64 = at
-        self.pieces = Pieces()
+        self.pieces = Pieces(writer)
 
 
 class AckDeed:

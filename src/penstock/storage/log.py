@@ -20,7 +20,6 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.chance import Chance
 from penstock.base.limits import STORE_SEGMENT_BYTES
-from penstock.base.wire import BytesWriter
 from penstock.protocol.content import Message
 from penstock.storage.batch import Batch, Chunk
 from penstock.storage.book import Book
@@ -35,14 +34,8 @@ from penstock.storage.format import (
 from penstock.storage.handles import Handles
 from penstock.storage.index import QueueIndex
 from penstock.storage.reading import Found, ReadJob, TableCache, plan_run
-from penstock.storage.record import add_body, add_ref
-from penstock.storage.segment import (
-    GAP_MAX,
-    Run,
-    Segment,
-    Table,
-    place_of,
-)
+from penstock.storage.record import RecordTools, add_body, add_ref
+from penstock.storage.segment import GAP_MAX, Run, Segment, Table, place_of
 from penstock.storage.spares import Spares
 from penstock.storage.stored import Stored
 
@@ -71,9 +64,9 @@ class MessageLog(Book):
         "is_scratch",
         "next_number",
         "open_size",
-        "scratch",
         "segment_bytes",
         "spares",
+        "tools",
         "unsynced",
         "version",
         "wants_sync",
@@ -100,7 +93,7 @@ class MessageLog(Book):
         self.chunk: Chunk | None = None
         self.chunks: list[Chunk] = []
         self.open_size: i64 = 0
-        self.scratch = BytesWriter()
+        self.tools = RecordTools()
         self.full: list[Segment] = []
         self.unsynced: dict[Segment, int] = {}
         self.wants_sync = False
@@ -182,26 +175,28 @@ class MessageLog(Book):
         """A record with `flags` of the format for an entry whose place was given out."""
         assert not index.is_dropped, "a deleted queue keeps nothing"
         segment = self.active
-        raw = message.raw
         is_ref = segment is not None and stored.segment is segment and stored.size > 0
-        body_size: i64 = BODY_HEAD_BYTES + len(message.address.suffix) + len(raw)
-        size: i64 = REF_BYTES if is_ref else body_size
+        body_size: i64 = len(message.address.suffix)
+        body_size += len(message.raw) + BODY_HEAD_BYTES
+        size: i64 = body_size
+        if is_ref:
+            size = REF_BYTES
         if segment is None or (segment.end + size > self.segment_bytes and segment.end > DATA_AT):
             segment = self._next_segment()
             is_ref = False
             size = body_size
         chunk = self.chunk
         if chunk is None:
-            chunk = Chunk(segment, segment.end)
+            chunk = Chunk(segment, segment.end, self.tools.writer)
             self.chunk = chunk
             self.chunks.append(chunk)
         pieces = chunk.pieces
-        scratch = self.scratch
+        tools = self.tools
         queue_id = index.queue_id
         if is_ref:
-            add_ref(pieces, scratch, segment, queue_id, position, stored.offset, flags)
+            add_ref(pieces, tools, segment, queue_id, position, stored.offset, flags)
         else:
-            add_body(pieces, scratch, segment, queue_id, position, message, flags, now_ms)
+            add_body(pieces, tools, segment, queue_id, position, message, flags, now_ms)
             stored.segment = segment
             stored.offset = segment.end
             stored.size = size
@@ -256,7 +251,7 @@ class MessageLog(Book):
         segment = Segment(number, self.chance.token(8), self.version)
         self.segments[int(number)] = segment
         self.active = segment
-        chunk = Chunk(segment, 0)
+        chunk = Chunk(segment, 0, self.tools.writer)
         segment.end = DATA_AT
         chunk.end = DATA_AT
         self.chunk = chunk
@@ -269,12 +264,18 @@ class MessageLog(Book):
         if segment is None:
             return
         self.active = None
-        self.chunk = None
+        self._end_chunk()
         segment.is_full = True
         for table in segment.tables:
             table.gather()
         self.full.append(segment)
         self._check_life(segment)
+
+    def _end_chunk(self) -> None:
+        """The next record begins another chunk, with the same writer."""
+        if self.chunk is not None:
+            self.chunk.pieces.finish()
+        self.chunk = None
 
     # -- batches ---------------------------------------------------------------------------------
 
@@ -317,13 +318,12 @@ class MessageLog(Book):
             batch.acks = self._take_acks()
             batch.syncs_acks = self._take_ack_sync()
         batch.chunks = self.chunks
+        self._end_chunk()
         if self.dead:
             self._take_dead(batch)
         self.chunks = []
-        self.chunk = None
         self.open_size = 0
         for chunk in batch.chunks:
-            chunk.pieces.finish()
             chunk.segment.taken_to = chunk.end
             self.unsynced[chunk.segment] = int(chunk.end)
         for segment in self.full:

@@ -15,12 +15,14 @@ KEPT_BYTES: Final = 8192
 
 
 class Pieces:
-    """fresh: the end, still growing; `parts` has everything else, and after `finish` all of it."""
+    """fresh: the end, still growing, in a writer that is empty before and after `finish`, so that
+    one pieces after the other use it and it grows only once; `parts` has everything else, and after
+    `finish` all of it."""
 
     __slots__ = ("fresh", "parts")
 
-    def __init__(self) -> None:
-        self.fresh = BytesWriter()
+    def __init__(self, writer: BytesWriter) -> None:
+        self.fresh = writer
         self.parts: list[bytes] = []
 
     def add(self, data: bytes) -> None:

@@ -22,6 +22,7 @@ from penstock.storage.format import (
     REF,
     REF_BYTES,
 )
+from penstock.storage.head import Head
 from penstock.storage.pieces import Pieces
 from penstock.storage.segment import Segment
 
@@ -74,9 +75,21 @@ def unsigned(data: bytes, at: i64) -> i64:
     return i64(read_i32_be(data, at)) & 0xFFFFFFFF
 
 
+class RecordTools:
+    """What records are made with, one after the other; owner: the log. scratch: for what is checked
+    in one go, empty in between; head: of the last record with a body; writer: see pieces."""
+
+    __slots__ = ("head", "scratch", "writer")
+
+    def __init__(self) -> None:
+        self.scratch = BytesWriter()
+        self.head = Head()
+        self.writer = BytesWriter()
+
+
 def add_body(
     pieces: Pieces,
-    scratch: BytesWriter,
+    tools: RecordTools,
     segment: Segment,
     queue_id: i64,
     position: i64,
@@ -84,42 +97,63 @@ def add_body(
     flags: i64,
     stored_ms: i64,
 ) -> None:
-    """Put the record with `message` for the end of `segment` behind `pieces`. scratch: empty, and
-    empty again afterwards: what is checked is made in it.
-    """
+    """Put the record with `message` for the end of `segment` behind `pieces`."""
+    scratch = tools.scratch
+    head = tools.head
     suffix = message.address.suffix
     raw = message.raw
-    words: i64 = len(suffix)
     body: i64 = len(raw)
     if isinstance(message, DeadLetter):
         flags |= IS_DEAD_LETTER
-    write_i32_be(scratch, int(BODY_HEAD_BYTES + words + body))
-    scratch.append(BODY)
-    scratch.append(int(flags))
-    write_i16_be(scratch, int(words))
-    write_i32_be(scratch, int(segment.synced_to))
-    write_i64_be(scratch, queue_id)
-    write_i64_be(scratch, position)
-    write_i32_be(scratch, int(message.header_bytes))
-    write_i32_be(scratch, int(message.body_bytes))
-    write_i64_be(scratch, stored_ms)
-    scratch.write(suffix)
-    if body < GATHER_BYTES:
+    size: i64 = len(suffix)
+    size += body + BODY_HEAD_BYTES
+    is_like = head.is_like(segment.number, flags, suffix)
+    if not is_like:
+        head.begin(segment.number, segment.version, flags, suffix)
+    head.move(
+        size,
+        segment.synced_to,
+        queue_id,
+        position,
+        message.header_bytes,
+        message.body_bytes,
+        stored_ms,
+    )
+    if not is_like and body < GATHER_BYTES:
         # A second call of the checksum would cost more than the copy.
+        _write_head(scratch, head)
         scratch.write(raw)
         _add_checked(pieces, scratch, segment)
         return
-    head = scratch.getvalue()
-    scratch.truncate(0)
     extend = segment.extend
-    checksum: i64 = extend(extend(int(segment.seed), head), raw)
-    _add(pieces, checksum ^ segment.end, head)
+    if not head.is_known:
+        _write_head(scratch, head)
+        head.learn(extend(int(segment.seed), scratch.getvalue()))
+        scratch.truncate(0)
+    checksum: i64 = extend(int(head.checksum), raw)
+    fresh = pieces.fresh
+    fresh.write(MARK)
+    write_i32_be(fresh, signed(checksum ^ segment.end))
+    _write_head(fresh, head)
     pieces.add(raw)
+
+
+def _write_head(writer: BytesWriter, head: Head) -> None:
+    """The record from its size up to the content."""
+    write_i32_be(writer, int(head.size))
+    write_i32_be(writer, int(BODY << 24 | head.flags << 16 | head.suffix_bytes))
+    write_i32_be(writer, int(head.synced_to))
+    write_i64_be(writer, head.queue_id)
+    write_i64_be(writer, head.position)
+    write_i32_be(writer, int(head.header_bytes))
+    write_i32_be(writer, int(head.body_bytes))
+    write_i64_be(writer, head.stored_ms)
+    writer.write(head.suffix)
 
 
 def add_ref(
     pieces: Pieces,
-    scratch: BytesWriter,
+    tools: RecordTools,
     segment: Segment,
     queue_id: i64,
     position: i64,
@@ -127,7 +161,8 @@ def add_ref(
     flags: i64,
 ) -> None:
     """Put the record for one more queue of a message whose body lies at `offset` in `segment`
-    behind `pieces`. scratch: as in `add_body`."""
+    behind `pieces`."""
+    scratch = tools.scratch
     write_i32_be(scratch, REF_BYTES)
     scratch.append(REF)
     scratch.append(int(flags))

@@ -3,8 +3,8 @@
 Segment   a file; its tables say where every entry lies, its runs which of them still count
 Table     the places of one queue's entries, in ascending order of position; once the segment
           has its footer they are read from there when they are needed
-Run       a stretch of one queue's positions in one table, one bit for each: set while the entry
-          counts. Five million resting messages take 625 kB.
+Run       a stretch of one queue's positions in one table, and which of them count: what came and
+          goes in its order is first and last, the rest has one bit for each.
 """
 
 import sys
@@ -28,6 +28,8 @@ PLACE_OFFSET_MASK: Final = (1 << 31) - 1
 PLACE_SIZE_MASK: Final = (1 << 30) - 1
 PLACE_IS_REF: Final = 1 << 61
 PLACE_IS_FLEETING: Final = 1 << 62
+FLEETING_BIT: Final = 62
+"""For who asks often: a number of 63 bits is looked up as an object."""
 
 
 def place_of(offset: i64, size: i64, is_ref: bool, is_persistent: bool) -> i64:
@@ -88,7 +90,7 @@ class Table:
         self.last = position
         self.count += 1
         self.record_bytes += record_bytes
-        if place & PLACE_IS_FLEETING:
+        if place >> FLEETING_BIT != 0:
             self.fleeting_count += 1
         fresh = self.fresh
         write_i64_le(fresh, position)
@@ -120,9 +122,11 @@ class Table:
 class Run:
     """Positions first..last of a table, and which of them count.
 
-    bits: bit 0 of byte 0 stands for position `base`; hot: byte hot_at of them, which is looked at
+    solid, solid_end: what came one behind the other and did not go out of its order counts from
+    here up to there, and has no bits; bits: of what is before, bit 0 of byte 0 stands for position
+    `base`, what is missing does not count; hot: byte hot_at of them, which is looked at
     in place of the one in `bits`, because positions come and go one behind the other, -1 for none;
-    live: bits that are set; ack_first, ack_last: settled positions that are not yet on their way to
+    live: how many count; ack_first, ack_last: settled positions that are not yet on their way to
     the disk, ack_first 0 for none.
     """
 
@@ -136,6 +140,8 @@ class Run:
         "hot_at",
         "last",
         "live",
+        "solid",
+        "solid_end",
         "table",
     )
 
@@ -145,6 +151,8 @@ class Run:
         self.last: i64 = last
         self.base: i64 = first
         self.bits = bits
+        self.solid: i64 = first
+        self.solid_end: i64 = first
         self.hot: i64 = 0
         self.hot_at: i64 = -1
         self.live: i64 = 0
@@ -153,19 +161,37 @@ class Run:
 
     def add(self, position: i64) -> None:
         """One more position, behind all the others."""
-        off: i64 = position - self.base
-        at: i64 = off >> 3
-        if at != self.hot_at:
-            self._heat(at)
-        mask: i64 = 1 << (off & 7)
-        self.hot |= mask
+        if position != self.solid_end:
+            self._dissolve(self.solid_end)
+            self.solid = position
+        self.solid_end = position + 1
         self.last = position
         self.live += 1
+
+    def fill(self) -> None:
+        """Everything first..last counts."""
+        self.solid_end = self.last + 1
+        self.live = self.solid_end - self.solid
+
+    def _dissolve(self, end: i64) -> None:
+        """What is solid before `end` gets bits."""
+        position: i64 = self.solid
+        while position < end:
+            off: i64 = position - self.base
+            at: i64 = off >> 3
+            if at != self.hot_at:
+                self._heat(at)
+            mask: i64 = 1 << (off & 7)
+            self.hot |= mask
+            position += 1
+        self.solid = end
 
     def has(self, position: i64) -> bool:
         """Whether the position counts."""
         if position < self.first or position > self.last:
             return False
+        if position >= self.solid:
+            return position < self.solid_end
         off: i64 = position - self.base
         at: i64 = off >> 3
         if at != self.hot_at:
@@ -175,6 +201,14 @@ class Run:
 
     def clear(self, position: i64) -> bool:
         """The position counts no more; False if it did not."""
+        if position >= self.solid:
+            if position >= self.solid_end:
+                return False
+            if position > self.solid:
+                self._dissolve(position)
+            self.solid = position + 1
+            self.live -= 1
+            return True
         off: i64 = position - self.base
         at: i64 = off >> 3
         if at != self.hot_at:
@@ -190,8 +224,8 @@ class Run:
         """Have byte `at` in `hot`."""
         self._cool()
         bits = self.bits
-        while len(bits) <= at:
-            bits.append(0)
+        if len(bits) <= at:
+            bits.extend(bytes(at + 1 - len(bits)))
         self.hot = i64(bits[at])
         self.hot_at = at
 
@@ -203,6 +237,17 @@ class Run:
 
     def next_live(self, position: i64) -> i64:
         """The first position from `position` on that counts, -1 for none."""
+        found: i64 = -1
+        if position < self.solid:
+            found = self._next_bit(position)
+        if found >= 0:
+            return found
+        if position < self.solid:
+            position = self.solid
+        return position if position < self.solid_end else found
+
+    def _next_bit(self, position: i64) -> i64:
+        """The first position from `position` on whose bit is set, -1 for none."""
         off: i64 = position - self.base
         if off < 0:
             off = 0

@@ -58,8 +58,7 @@ def runs_from(segment: Segment, table: Table, file: File) -> bool:
     """Give `segment` a run of everything persistent in `table`; False when the table is damaged."""
     run = Run(table, table.first, table.last, bytearray())
     if table.positions is None and table.fleeting_count == 0 and _is_dense(table):
-        run.bits = _ones(table.count)
-        run.live = table.count
+        run.fill()
     else:
         rows = rows_of(table, file)
         if rows is None:
@@ -83,13 +82,6 @@ def rows_of(table: Table, file: File) -> "tuple[array[int], array[int]] | None":
 
 def _is_dense(table: Table) -> bool:
     return table.last - table.first + 1 == table.count
-
-
-def _ones(count: i64) -> bytearray:
-    bits = bytearray(b"\xff") * int(count >> 3)
-    if count & 7:
-        bits.append((1 << (count & 7)) - 1)
-    return bits
 
 
 def lost_of(orphans: list[Record], holes: list[Hole], synced_to: i64) -> list[tuple[int, int]]:

@@ -60,3 +60,84 @@ def test_a_method_too_long_for_a_publish_is_not_kept() -> None:
     assert parser.next(received) and parser.next(received)
     assert received.message is not None and received.message.method == longer
     assert parser.last_method == longest
+
+
+def content(*bodies: bytes) -> bytes:
+    total = sum(len(body) for body in bodies)
+    header = struct.pack(">HHQH", 60, 0, total, 0)
+    frames = b"".join(frame(3, body) for body in bodies)
+    return frame(1, method_of(b"ex", b"key")) + frame(2, header) + frames
+
+
+MIXED = b"".join(
+    (
+        content(b"a" * 40),
+        frame(1, struct.pack(">HHQB", 60, 80, 7, 1)),
+        content(),
+        content(b"b" * 30, b"c" * 9),
+        frame(1, struct.pack(">HHB", 20, 20, 1)),
+        b"\x08\x00\x00\x00\x00\x00\x00\xce",
+        content(b"\xce" * 25),
+        content(b"last"),
+    )
+)
+
+
+def seen(parser: FrameParser) -> list[tuple[int, bytes]]:
+    """All that is there now, as kinds and bytes."""
+    received = Received()
+    found = []
+    while parser.next(received):
+        if received.message is not None:
+            found.append((0, received.message.raw))
+        else:
+            assert received.event is not None
+            found.append((int(received.event.kind), received.event.payload))
+    return found
+
+
+def seen_whole() -> list[tuple[int, bytes]]:
+    parser = FrameParser(131_072, 1 << 20)
+    parser.feed(MIXED)
+    return seen(parser)
+
+
+def test_where_the_stream_was_cut_does_not_show() -> None:
+    wanted = seen_whole()
+    assert len(wanted) == 8
+    for first in range(1, len(MIXED)):
+        for second in {first + 1, first + 20, first + 70, len(MIXED)}:
+            parser = FrameParser(131_072, 1 << 20)
+            found = []
+            for piece in (MIXED[:first], MIXED[first:second], MIXED[second:]):
+                parser.feed(piece)
+                found += seen(parser)
+            assert found == wanted, (first, second)
+            assert parser.unread_bytes() == 0
+
+
+def test_what_is_fed_before_it_is_looked_at_stays_in_its_order() -> None:
+    wanted = seen_whole()
+    for first in range(1, len(MIXED) - 60):
+        parser = FrameParser(131_072, 1 << 20)
+        parser.feed(MIXED[:first])
+        found = seen(parser)
+        parser.feed(MIXED[first : first + 55])
+        parser.feed(MIXED[first + 55 :])
+        assert parser.unread_bytes() >= len(MIXED) - first
+        found += seen(parser)
+        assert found == wanted
+
+
+def test_what_completes_a_content_is_all_that_is_copied() -> None:
+    parser = FrameParser(131_072, 1 << 20)
+    large = content(b"x" * 5000)
+    parser.feed(large[:3000])
+    assert seen(parser) == []
+    data = large[3000:] + content(b"y" * 5000) * 10
+    parser.feed(data)
+    received = Received()
+    assert parser.next(received) and parser.next(received)
+    assert parser.buffer is data
+    parser.forget()
+    assert parser.unread_bytes() == 0 and seen(parser) == []

@@ -2,12 +2,13 @@
 
 import pytest
 
+from penstock.base.wire import BytesWriter
 from penstock.storage.pieces import KEPT_BYTES, PIECE_BYTES, Pieces
 
 
 @pytest.mark.parametrize("size", [1, 1000, KEPT_BYTES - 1, KEPT_BYTES, PIECE_BYTES])
 def test_everything_is_there_in_its_order(size: int) -> None:
-    pieces = Pieces()
+    pieces = Pieces(BytesWriter())
     wanted = [bytes([number]) * (size + number) for number in range(100)]
     for data in wanted:
         pieces.add(data)
@@ -17,7 +18,7 @@ def test_everything_is_there_in_its_order(size: int) -> None:
 
 
 def test_small_ones_share_a_piece() -> None:
-    pieces = Pieces()
+    pieces = Pieces(BytesWriter())
     for _ in range(PIECE_BYTES // 64 * 3):
         pieces.add(bytes(64))
     pieces.finish()
@@ -25,7 +26,7 @@ def test_small_ones_share_a_piece() -> None:
 
 
 def test_large_ones_are_not_copied() -> None:
-    pieces = Pieces()
+    pieces = Pieces(BytesWriter())
     large = bytes(KEPT_BYTES)
     for data in (b"before", large, b"behind"):
         pieces.add(data)

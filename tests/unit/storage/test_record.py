@@ -9,6 +9,7 @@ from penstock.storage.pieces import Pieces
 from penstock.storage.record import (
     GATHER_BYTES,
     Record,
+    RecordTools,
     add_body,
     add_ref,
     is_whole,
@@ -22,17 +23,17 @@ IDENTITY = b"\x01\x02\x03\x04\x05\x06\x07\x08"
 
 
 def body_record(segment: Segment, position: int = 9, body: bytes = b"hello") -> bytes:
-    pieces = Pieces()
-    scratch = BytesWriter()
-    add_body(pieces, scratch, segment, 4, position, message(body), 1, 77)
-    assert len(scratch) == 0
+    pieces = Pieces(BytesWriter())
+    tools = RecordTools()
+    add_body(pieces, tools, segment, 4, position, message(body), 1, 77)
+    assert len(tools.scratch) == 0
     pieces.finish()
     return b"".join(pieces.parts)
 
 
 def ref_record(segment: Segment) -> bytes:
-    pieces = Pieces()
-    add_ref(pieces, BytesWriter(), segment, 5, 6, 64, 1)
+    pieces = Pieces(BytesWriter())
+    add_ref(pieces, RecordTools(), segment, 5, 6, 64, 1)
     pieces.finish()
     return b"".join(pieces.parts)
 
@@ -112,8 +113,8 @@ def test_a_dead_letter_comes_back_as_one() -> None:
     made = message(b"dead")
     letter = DeadLetter(made.channel, b"", made.raw, made.header_bytes, made.body_bytes)
     letter.address = made.address
-    pieces = Pieces()
-    add_body(pieces, BytesWriter(), segment_at(64), 4, 9, letter, 1, 77)
+    pieces = Pieces(BytesWriter())
+    add_body(pieces, RecordTools(), segment_at(64), 4, 9, letter, 1, 77)
     pieces.finish()
     data = b"".join(pieces.parts)
     found = message_of(Record(data, 0, 64), data, 0, {})

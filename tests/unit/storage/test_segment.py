@@ -43,11 +43,25 @@ def test_settled_positions_count_no_more() -> None:
     assert run.live_bytes() == 10
 
 
-def test_a_million_positions_take_a_bit_each() -> None:
-    run = run_of(1)
-    for position in range(2, 100_001):
-        run.add(position)
+def test_what_comes_and_goes_in_its_order_takes_nothing() -> None:
+    run = run_of(*range(1, 100_001))
+    for position in range(1, 50_001):
+        assert run.clear(position)
+    assert len(run.bits) == 0
+    assert run.next_live(1) == 50_001 and run.live == 50_000
+
+
+def test_everything_else_takes_a_bit_for_each_position() -> None:
+    run = run_of(*range(1, 100_001))
+    assert run.clear(100_000)
     assert len(run.bits) == 12_500
+    assert run.live == 99_999
+    for position in range(1, 99_999):
+        assert run.clear(position)
+    assert live(run) == [99_999]
+    run.add(100_001)
+    run.add(100_003)
+    assert live(run) == [99_999, 100_001, 100_003]
 
 
 def test_a_split_run_has_the_same_positions() -> None:
