@@ -14,9 +14,21 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.wire import BytesWriter, read_i32_be, write_i32_be
-from penstock.storage.checksum import VERSION_CRC32, VERSION_CRC32C
+from penstock.storage.checksum import (
+    LOG_VERSION_CRC32,
+    LOG_VERSION_CRC32C,
+    VERSION_CRC32,
+    VERSION_CRC32C,
+)
 
-POLYNOMIALS: Final = {VERSION_CRC32C: 0x82F63B78, VERSION_CRC32: 0xEDB88320}
+CRC32C: Final = 0x82F63B78
+CRC32: Final = 0xEDB88320
+POLYNOMIALS: Final = {
+    VERSION_CRC32C: CRC32C,
+    VERSION_CRC32: CRC32,
+    LOG_VERSION_CRC32C: CRC32C,
+    LOG_VERSION_CRC32: CRC32,
+}
 """Of each format version, its lowest bit the highest power."""
 SUFFIX_BYTES_MOST: Final = 513
 """Two names of 255 bytes, their lengths, a frame end: what follows the numbers of a head."""

@@ -5,14 +5,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.protocol.content import Address, make_content
-from penstock.storage.checksum import HAS_CRC32C, VERSION_CRC32, VERSION_CRC32C
+from penstock.storage.checksum import (
+    HAS_CRC32C,
+    LOG_VERSION_CRC32,
+    LOG_VERSION_CRC32C,
+    VERSION_CRC32,
+    VERSION_CRC32C,
+)
 from penstock.storage.format import BODY_HEAD_BYTES
 from penstock.storage.head import NUMBERS_BYTES, SUFFIX_BYTES_MOST, reach_of, spread
 from penstock.storage.pieces import Pieces
 from penstock.storage.record import GATHER_BYTES, Record, RecordTools, add_body, is_whole
 from penstock.storage.segment import Segment
 
-VERSIONS = (VERSION_CRC32, VERSION_CRC32C) if HAS_CRC32C else (VERSION_CRC32,)
+VERSIONS = (
+    (VERSION_CRC32, VERSION_CRC32C, LOG_VERSION_CRC32, LOG_VERSION_CRC32C)
+    if HAS_CRC32C
+    else (VERSION_CRC32, LOG_VERSION_CRC32)
+)
 ADDRESSES = (Address("", ""), Address("ex", "key"), Address("e" * 255, "k" * 255))
 HEADER = b"\0\x3c\0\0" + bytes(8) + b"\0\0"
 
