@@ -1,14 +1,16 @@
 """How fast Spark reads a stream: whole chunks, message by message, other brokers, a naive source.
 
-    python bench/spark_source.py                    about six minutes; with RabbitMQ if it is there
-    python bench/spark_source.py --rows 2000000 --repeats 5
+    python bench/spark_source.py                    about nine minutes; RabbitMQ if it is there
+    python bench/spark_source.py --rows 4000000 --repeats 5
     python bench/spark_source.py --python PATH      the broker as installed for that interpreter
     python bench/spark_source.py --smoke            does everything arrive? under a minute
 
 Throughput: a streaming query over a stream that is full already, into the noop sink; rows by the
-time of each micro-batch, without the first, which warms Java up. Modes take turns, so that a busy
-minute hits all of them. Latency: a publisher of --rate messages a second, from its clock to the
-clock of the JVM in the task that has the row, and the time of a whole micro-batch.
+time of each micro-batch, without the first of a query. Before that every mode reads for --warm-up
+seconds, because Java goes on compiling for as long; queries run for hours. Modes take turns, so
+that a busy minute hits all of them. `chunk-few` is `chunk` with three columns. Latency: a publisher
+of --rate messages a second, from its clock to the clock of the JVM in the task that has the row,
+and the time of a whole micro-batch.
 The naive source is what people write first: pika, and a Python tuple for every row.
 """
 
@@ -45,12 +47,19 @@ from penstock.spark import register
 from penstock.spark.java import find_java
 from penstock.spark.session import LATENCY_SETTINGS
 
-MODES: Final = ("chunk", "amqp", "rabbitmq", "naive")
-ROWS_PER_BATCH: Final = {"chunk": 500_000, "amqp": 50_000, "rabbitmq": 50_000}
+MODES: Final = ("chunk", "chunk-few", "amqp", "rabbitmq", "naive")
+ROWS_PER_BATCH: Final = {
+    "chunk": 1_000_000,
+    "chunk-few": 1_000_000,
+    "amqp": 100_000,
+    "rabbitmq": 100_000,
+}
+FEW_COLUMNS: Final = "body,offset,timestamp"
 NAIVE_ROWS_MAX: Final = 100_000
 SMOKE_ROWS: Final = 20_000
 SMALL: Final = 100
 CONFIRM_WINDOW: Final = 20_000
+FIRST_ROW_S: Final = 120
 
 
 class BenchFailed(Exception):
@@ -105,30 +114,40 @@ def open_spark() -> SparkSession:
 
 def read_stream(spark: SparkSession, url: str, stream: str, mode: str, rows: int) -> list[float]:
     """Rows a second of each micro-batch but the first. Raises: BenchFailed."""
-    batch = min(ROWS_PER_BATCH[mode], max(1, rows // 3))
+    # No fourth batch with what a division leaves.
+    batch = min(ROWS_PER_BATCH[mode], max(1, -(-rows // 3)))
+    reader = (
+        spark.readStream.format("amqp")
+        .option("url", url)
+        .option("queue", stream)
+        .option("mode", "stream")
+        .option("readMode", "chunk" if mode.startswith("chunk") else "amqp")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", str(batch))
+    )
+    if mode == "chunk-few":
+        reader = reader.option("columns", FEW_COLUMNS)
     with tempfile.TemporaryDirectory() as folder:
         query = (
-            spark.readStream.format("amqp")
-            .option("url", url)
-            .option("queue", stream)
-            .option("mode", "stream")
-            .option("readMode", "chunk" if mode == "chunk" else "amqp")
-            .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", str(batch))
-            .load()
+            reader.load()
             .writeStream.format("noop")
             .option("checkpointLocation", folder)
             .trigger(availableNow=True)
             .start()
         )
         query.awaitTermination()
-        seen = [json.loads(one.json) for one in query.recentProgress]
-    filled = [one for one in seen if one["numInputRows"] > 0]
-    if sum(one["numInputRows"] for one in filled) != rows:
-        raise BenchFailed(f"{mode}: {rows} rows were there, and these came: {filled}")
+        seen = filled(query.recentProgress)
+    if sum(one["numInputRows"] for one in seen) != rows:
+        raise BenchFailed(f"{mode}: {rows} rows were there, and these came: {seen}")
     return [
-        one["numInputRows"] / (one["durationMs"]["triggerExecution"] / 1000) for one in filled[1:]
+        one["numInputRows"] / (one["durationMs"]["triggerExecution"] / 1000) for one in seen[1:]
     ]
+
+
+def filled(progress: Sequence[Any]) -> list[dict[str, Any]]:
+    """What Spark says of each micro-batch that had rows."""
+    seen = [json.loads(one.json) for one in progress]
+    return [one for one in seen if one["numInputRows"] > 0]
 
 
 class NaiveSource(DataSource):
@@ -179,6 +198,13 @@ def read_naive(spark: SparkSession, url: str, stream: str, rows: int) -> list[fl
     return [rows / (time.perf_counter() - began)]
 
 
+def read_once(spark: SparkSession, url: str, stream: str, mode: str, rows: int) -> list[float]:
+    """Rows a second of each part of one read. Raises: BenchFailed."""
+    if mode == "naive":
+        return read_naive(spark, url, stream, rows)
+    return read_stream(spark, url, stream, mode, rows)
+
+
 # --- latency --------------------------------------------------------------------------------------
 
 
@@ -195,41 +221,49 @@ def publish_steadily(url: str, stream: str, rate: int, stop: threading.Event) ->
 
 
 def latency(
-    spark: SparkSession, url: str, stream: str, rate: int, seconds: float
+    spark: SparkSession, url: str, stream: str, rate: int, warm_up_s: float, seconds: float
 ) -> dict[str, float]:
-    """ms from publishing a row to having it in a task, and of a whole micro-batch."""
+    """ms from publishing a row to having it in a task, and of a whole micro-batch; after the first
+    row and warm_up_s more."""
     with connect(url) as connection:
         channel = connection.channel()
         channel.declare_queue(stream, durable=True, arguments={"x-queue-type": "stream"})
     stop = threading.Event()
     publisher = threading.Thread(target=publish_steadily, args=(url, stream, rate, stop))
     publisher.start()
-    with tempfile.TemporaryDirectory() as folder:
-        query = (
-            spark.readStream.format("amqp")
-            .option("url", url)
-            .option("queue", stream)
-            .option("mode", "stream")
-            .load()
-            .selectExpr(
-                "cast(java_method('java.lang.System', 'currentTimeMillis') as bigint)"
-                " - cast(string(body) as bigint) as ms"
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            query = (
+                spark.readStream.format("amqp")
+                .option("url", url)
+                .option("queue", stream)
+                .option("mode", "stream")
+                .load()
+                .selectExpr(
+                    "cast(java_method('java.lang.System', 'currentTimeMillis') as bigint)"
+                    " - cast(string(body) as bigint) as ms"
+                )
+                .writeStream.format("memory")
+                .queryName("latencies")
+                .option("checkpointLocation", folder)
+                .start()
             )
-            .writeStream.format("memory")
-            .queryName("latencies")
-            .option("checkpointLocation", folder)
-            .start()
-        )
-        time.sleep(seconds)
-        query.stop()
-    stop.set()
-    publisher.join()
-    seen = [json.loads(one.json) for one in query.recentProgress]
-    warm = [one for one in seen if one["numInputRows"] > 0][len(seen) // 3 :]
-    batches = [float(one["durationMs"]["triggerExecution"]) for one in warm]
-    rows = [float(row.ms) for row in spark.table("latencies").collect()]
-    rows = rows[len(rows) // 3 :]
-    if not rows or not batches:
+            end = time.monotonic() + FIRST_ROW_S
+            while not filled(query.recentProgress) and time.monotonic() < end:
+                time.sleep(0.1)
+            time.sleep(warm_up_s)
+            cold = len(filled(query.recentProgress))
+            time.sleep(seconds)
+            query.stop()
+    finally:
+        stop.set()
+        publisher.join()
+    seen = filled(query.recentProgress)
+    batches = [float(one["durationMs"]["triggerExecution"]) for one in seen[cold:]]
+    # A memory sink keeps its rows in the order of batches.
+    before = sum(one["numInputRows"] for one in seen[:cold])
+    rows = [float(row.ms) for row in spark.table("latencies").collect()][before:]
+    if len(rows) < 2 or not batches:
         raise BenchFailed("no row came")
     return {
         "batch_p50_ms": statistics.median(batches),
@@ -259,10 +293,15 @@ def cpu_s() -> float:
 
 
 def measure(
-    spark: SparkSession, brokers: dict[str, Broker], size: int, rows: int, repeats: int
+    spark: SparkSession,
+    brokers: dict[str, Broker],
+    size: int,
+    rows: int,
+    repeats: int,
+    warm_up_s: float,
 ) -> dict[str, list[tuple[float, float]]]:
     """By mode, for every repeat: rows a second of the median micro-batch, and processor seconds for
-    a million rows with everything that took part. Modes take turns."""
+    a million rows with everything that took part. Modes take turns; each warms up first."""
     stream = f"full.{size}"
     amqp_rows = min(rows, 4 * ROWS_PER_BATCH["amqp"])
     found: dict[str, list[tuple[float, float]]] = {}
@@ -270,21 +309,22 @@ def measure(
         fill(url_of(broker), stream, rows if name == "penstock" else amqp_rows, size)
     if rows > amqp_rows:
         fill(url_of(brokers["penstock"]), stream + ".amqp", amqp_rows, size)
-    for _ in range(repeats):
+    for repeat in range(repeats):
         for mode in MODES:
             name = "rabbitmq" if mode == "rabbitmq" else "penstock"
             if name not in brokers:
                 continue
             url = url_of(brokers[name])
-            before_s = cpu_s()
-            there = rows if mode == "chunk" else amqp_rows
+            there = rows if mode.startswith("chunk") else amqp_rows
             if mode == "naive":
                 there = min(rows, NAIVE_ROWS_MAX)
-                rates = read_naive(spark, url, stream, there)
-            elif mode == "amqp" and rows > amqp_rows:
-                rates = read_stream(spark, url, stream + ".amqp", mode, there)
-            else:
-                rates = read_stream(spark, url, stream, mode, there)
+            source = stream + ".amqp" if mode == "amqp" and rows > amqp_rows else stream
+            if repeat == 0:
+                end = time.monotonic() + warm_up_s
+                while time.monotonic() < end:
+                    read_once(spark, url, source, mode, there)
+            before_s = cpu_s()
+            rates = read_once(spark, url, source, mode, there)
             spent = (cpu_s() - before_s) / there * 1e6
             found.setdefault(mode, []).append((statistics.median(rates), spent))
     return found
@@ -307,9 +347,12 @@ def show(size: int, found: dict[str, list[tuple[float, float]]]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--sizes", default="100,1000", help="bytes of a body")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument(
+        "--warm-up", type=float, default=15.0, help="seconds of each mode, not timed"
+    )
     parser.add_argument("--rate", type=int, default=500, help="messages a second, for latency")
     parser.add_argument("--seconds", type=float, default=30.0, help="of the latency run")
     parser.add_argument("--python", default="", help="interpreter with Penstock installed")
@@ -318,7 +361,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", help="all figures as JSON")
     given = parser.parse_args(arguments)
     if given.smoke:
-        given.rows, given.repeats, given.seconds = SMOKE_ROWS, 1, 6.0
+        given.rows, given.repeats, given.seconds, given.warm_up = SMOKE_ROWS, 1, 6.0, 0.0
         given.sizes, given.no_rabbitmq = str(SMALL), True
     result: dict[str, Any] = {"machine": describe(), "pyspark": pyspark.__version__}
     brokers: dict[str, Broker] = {}
@@ -336,11 +379,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(RABBITMQ_MISSING)
         print(f"Penstock {target.version}, PySpark {pyspark.__version__}, load {os.getloadavg()}")
         for size in [int(size) for size in given.sizes.split(",")]:
-            found = measure(spark, brokers, size, max(1, given.rows * SMALL // size), given.repeats)
+            rows = max(1, given.rows * SMALL // size)
+            found = measure(spark, brokers, size, rows, given.repeats, given.warm_up)
             show(size, found)
             result[f"rows_per_s_{size}"] = found
         result["latency"] = latency(
-            spark, url_of(brokers["penstock"]), "steady", given.rate, given.seconds
+            spark,
+            url_of(brokers["penstock"]),
+            "steady",
+            given.rate,
+            given.warm_up,
+            given.seconds,
         )
         print(f"  at {given.rate} messages/s: {json.dumps(result['latency'])}")
         print(f"load {os.getloadavg()}")

@@ -40,6 +40,7 @@ KNOW_PYSPARK = {
     "sink",
     "source",
     "stream_source",
+    "worker_care",
 }
 
 # Packages that may be absent, and that only rooms of the top floors import inside functions.

@@ -2,19 +2,33 @@
 
 from pathlib import Path
 
-from bench.pipeline import WARM_UP_EVENTS, write_events
+import pytest
+
+from bench.pipeline import WARM_UP_EVENTS
+from bench.pipeline_events import SHAPES, write_events
 from penstock.spark.formats import read_events
 from penstock.spark.intervals import block_intervals
 
+GATES = {"pressed": (0.9, 1.0), "calm": (0.1, 0.3), "random": (0.9, 1.0)}
+"""Their share of all events."""
 
-def test_the_events_are_whole_and_their_holds_tell_their_length(tmp_path: Path) -> None:
-    write_events(tmp_path / "in", WARM_UP_EVENTS)
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_events_are_whole_and_their_holds_tell_their_length(tmp_path: Path, shape: str) -> None:
+    write_events(tmp_path / "in", WARM_UP_EVENTS, shape)
     log = read_events(tmp_path / "in")
     assert (len(log.events), log.missing_count, log.unreadable_count) == (WARM_UP_EVENTS, 0, 0)
     closed: dict[tuple[str, str], int] = {}
+    last: dict[str, int] = {}
+    gates = 0
     for event in log.events:
+        assert event.t_ns >= last.get(event.boot_id, 0)
+        last[event.boot_id] = event.t_ns
         if event.kind == "gate_closed":
             closed[event.actor, event.peer] = event.t_ns
         elif event.kind == "gate_opened":
             assert event.amount == event.t_ns - closed.pop((event.actor, event.peer))
-    assert len(block_intervals(log.events)) > WARM_UP_EVENTS // 4
+        gates += event.kind.startswith("gate")
+    low, high = GATES[shape]
+    assert low <= gates / WARM_UP_EVENTS <= high
+    assert len(block_intervals(log.events)) > gates // 3

@@ -5,6 +5,7 @@ which it would have happened in memory.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from hypothesis import strategies as st
@@ -20,6 +21,8 @@ from penstock.protocol.content import Message
 from penstock.protocol.properties import Properties
 from penstock.queues.consumers import Delivery
 from penstock.queues.paged import PagedMessages
+from penstock.queues.paged_records import PagedRecords
+from penstock.queues.priority_paged import PriorityPaged
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rabbit_paging import PendingAcks
 from penstock.queues.ruled_paged import RuledPaged
@@ -67,8 +70,10 @@ class Open(PendingAcks):
 
 
 class PagedRuledQueue(RuledQueue):
-    """acks: what is unanswered, of which bodies may be on the disk only."""
+    """acks: what is unanswered, of which bodies may be on the disk only; is_ordered: whether deaths
+    of one instant are in order."""
 
+    is_ordered = True
     fixed: Mapping[str, object] = MappingProxyType({"priorities": 0, "last_value": ""})
 
     def _keep(self) -> None:
@@ -129,7 +134,7 @@ class PagedRuledQueue(RuledQueue):
         """What is over a limit and has been read for that dies of age if its time is up by then."""
         assert len(self.log.dead) == len(self.dead)
         found, expected = self.log.dead, self.dead
-        if self.acks.numbers:
+        if self.acks.numbers or not self.is_ordered:
             # What came back too often is read before it dies.
             found, expected = sorted(found), sorted(expected)
         for one, other in zip(found, expected, strict=True):
@@ -142,17 +147,21 @@ class PagedRuledQueue(RuledQueue):
         """What is in memory is as much as is charged, and what is on the disk is the rest."""
         messages = self.actor.messages
         there = messages.ready_messages()
-        tail = messages.tail if isinstance(messages, RuledPaged) else messages
-        pieces_bytes = in_pieces = 0
-        if isinstance(tail, PagedMessages):
-            pieces_bytes, in_pieces = int(tail.delta.ram_bytes), int(tail.delta.count)
+        tails = messages.tails() if isinstance(messages, PagedRecords) else []
+        if isinstance(messages, PagedMessages):
+            tails = [messages]
+        pieces_bytes = sum(int(tail.delta.ram_bytes) for tail in tails)
+        in_pieces = sum(int(tail.delta.count) for tail in tails)
         assert len(there) + in_pieces == len(self.ready)
         known = {one.number for one in self.ready}
         assert all(number_of(one) in known for one in there if one.raw)
         raw = sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in there)
         assert messages.bytes_ready == raw + pieces_bytes
         assert not there or messages.ready_count() == 0 or messages.at_hand() > 0
-        if isinstance(messages, RuledPaged):
+        if isinstance(messages, PriorityPaged):
+            assert messages.body_bytes_ready == sum(one.size for one in self.ready)
+            self._check_levels(messages)
+        elif isinstance(messages, RuledPaged):
             assert (
                 messages.body_bytes_ready == sum(one.size for one in self.ready)
                 or messages.sized_from > 0
@@ -162,3 +171,52 @@ class PagedRuledQueue(RuledQueue):
         assert self.account.stored_bytes == messages.bytes_ready + out
         live = self.keeper.store.log.live_count(self.keeper.index)
         assert live <= len(self.ready) + len(self.sink.open)
+
+    def _check_levels(self, messages: PriorityPaged) -> None:
+        """Each level has its first message in memory, and its part in the sums."""
+        counts: dict[int, int] = {}
+        for one in self.ready:
+            counts[one.level] = counts.get(one.level, 0) + 1
+        for part in messages.parts:
+            if part is None:
+                continue
+            assert part.queue.ready_count() == part.ready == counts.pop(int(part.level), 0)
+            assert part.ready == 0 or part.queue.at_hand() > 0
+        assert not counts
+
+
+class PagedPriorityQueue(PagedRuledQueue):
+    """The same with priorities, and without limits: what is dropped at one is another if lower
+    levels died while the highest was read."""
+
+    fixed: Mapping[str, object] = MappingProxyType({"priorities": 3, "last_value": ""})
+    is_ordered = False
+
+    def _rules(
+        self,
+        ttl: int | None,
+        length: int | None,
+        size: int | None,
+        overflow: int,
+        priorities: int,
+        limit: int | None,
+        last_value: str,
+    ) -> None:
+        super()._rules(ttl, None, None, overflow, priorities, limit, last_value)
+
+    def _properties(self, number: int, priority: int, lifetime: int | None) -> Properties:
+        properties = super()._properties(number, priority, lifetime)
+        return replace(properties, priority=priority or None)
+
+
+class PagedPriorityLimits(PagedRuledQueue):
+    """The same with priorities and limits, without lifetimes."""
+
+    fixed: Mapping[str, object] = MappingProxyType({"priorities": 3, "last_value": ""})
+
+    def _lifetime(self, ms: int | None) -> int | None:
+        return None
+
+    def _properties(self, number: int, priority: int, lifetime: int | None) -> Properties:
+        properties = super()._properties(number, priority, lifetime)
+        return replace(properties, priority=priority or None)

@@ -5,7 +5,11 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-from tests.property.paged_ruled_queue import PagedRuledQueue
+from tests.property.paged_ruled_queue import (
+    PagedPriorityLimits,
+    PagedPriorityQueue,
+    PagedRuledQueue,
+)
 from tests.property.ruled_queue import RuledQueue
 
 EXAMPLES = int(os.environ.get("PENSTOCK_QUEUE_EXAMPLES", "60"))
@@ -22,3 +26,9 @@ TestRuledQueue.settings = SEARCH
 
 TestPagedRuledQueue = PagedRuledQueue.TestCase
 TestPagedRuledQueue.settings = SEARCH
+
+TestPagedPriorityQueue = PagedPriorityQueue.TestCase
+TestPagedPriorityQueue.settings = SEARCH
+
+TestPagedPriorityLimits = PagedPriorityLimits.TestCase
+TestPagedPriorityLimits.settings = SEARCH

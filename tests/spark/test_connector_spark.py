@@ -58,7 +58,11 @@ def test_the_schema_is_what_spark_expects(session: Any) -> None:
 
     from penstock.spark.connector.decode import Shape
 
-    for shape in (Shape("q"), Shape("q", "va`lue", has_properties=True, has_headers=True)):
+    for shape in (
+        Shape("q"),
+        Shape("q", "va`lue", has_properties=True, has_headers=True),
+        Shape("q", "va`lue", has_flow=True, chosen=("enqueue_ts", "body", "offset")),
+    ):
         struct = StructType.fromDDL(shape.ddl())
         assert isinstance(struct, StructType)
         assert to_arrow_schema(struct, timezone="UTC").equals(shape.arrow())

@@ -79,16 +79,34 @@ def test_whatever_dies_and_is_run_again(
     assert rows(path) == expected(len(deaths) + 1)
 
 
-def test_a_file_is_on_the_disk_before_the_table_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced: list[int] = []
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was synced, files and directories, by their last names."""
+    found: list[str] = []
     sync = os.fsync
 
-    def counted(handle: int) -> None:
-        synced.append(handle)
+    def noted(handle: int) -> None:
+        found.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name)
         sync(handle)
 
-    monkeypatch.setattr(os, "fsync", counted)
-    write(DeltaWriter(str(tmp_path), "job", SCHEMA), 0, 0)
-    assert len(synced) == 1
+    monkeypatch.setattr(os, "fsync", noted)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads the names of open files")
+def test_files_and_their_names_are_on_the_disk_before_anybody_relies_on_them(
+    tmp_path: Path, synced: list[str]
+) -> None:
+    """A part before the table names it; a version of the table before Spark notes the batch."""
+    path = tmp_path / "table"
+    writer = DeltaWriter(str(path), "job", SCHEMA)
+    part = write(writer, 0, 0)
+    assert synced == [part.name, "table"]
+    writer.commit([part], 0)
+    assert {f"{0:020}.json", f"{1:020}.json", "_delta_log", tmp_path.name} <= set(synced)
+    synced.clear()
+    writer.commit([write(writer, 1, 0)], 1)
+    assert f"{1:020}.json" not in synced and synced[-4:-2] == [f"{2:020}.json", "_delta_log"]
+    synced.clear()
+    writer.commit([write(writer, 1, 0)], 1)
+    assert f"{2:020}.json" in synced, "whoever committed it may have died before it was safe"

@@ -14,11 +14,12 @@ pytest.importorskip("pyspark")
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import connect
+from penstock.protocol.values import Table
 from penstock.spark.connector.messages import Origin, plan_rows
 from penstock.spark.connector.options import SinkOptions, parse_sink
 from penstock.spark.connector.staged import Batch, commit_batch, roll_back, stage_rows
 from tests.spark.mortal import MortalBroker
-from tests.spark.through_amqp import queue_at
+from tests.spark.through_amqp import queue_at, read_stream
 
 pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("PENSTOCK_SINK_KILLS", "6"))
@@ -160,21 +161,30 @@ class Killed(Exception):
     """A worker dies."""
 
 
+def number_of(body: bytes) -> list[int]:
+    """Batch, partition and number of a row."""
+    return [int(part) for part in body.split(b".")]
+
+
 def test_no_row_is_lost_or_doubled_whoever_is_killed(tmp_path: Path) -> None:
     """Rows are counted at the end: acknowledgements are not synced one by one, so what a consumer
     has taken may come again after a kill, whoever published it."""
     dice = Random(int(os.environ.get("PENSTOCK_SINK_SEED", "5")))
     with MortalBroker(tmp_path) as broker:
         queues = ["one", "two"]
+        stream: Table = {"x-queue-type": "stream"}
         with connect(broker.url) as connection:
             for name in queues:
                 connection.channel().declare_queue(name, durable=True)
-        job = Job(broker, queues, dice)
+            connection.channel().declare_queue("log", durable=True, arguments=stream)
+        job = Job(broker, [*queues, "log"], dice)
         while sum(job.kills.values()) < KILLS:
             job.run_batch()
         broker.kill()
         broker.start()
-        seen = [body for name in queues for body in drain(broker.url, name)]
+        rows = read_stream(broker.url, "log")
+        assert rows == sorted(rows, key=number_of), "a stream has the commits in their order"
+        seen = [body for name in queues for body in drain(broker.url, name)] + rows
     lost = set(job.published) - set(seen)
     doubled = len(seen) - len(set(seen))
     print(f"{job.batch} batches, {len(seen)} rows, kills {job.kills}, {broker.lives} lives")

@@ -32,6 +32,22 @@ def publish(channel: Channel, queue: str, first: int, count: int) -> None:
     channel.wait_for_confirms(10_000)
 
 
+def read_stream(url: str, stream: str) -> list[bytes]:
+    """Everything in `stream`, in its order."""
+    with connect(url) as connection:
+        channel = connection.channel()
+        count = channel.declare_queue(stream, passive=True).message_count
+        channel.qos(max(1, min(count, 60_000)))
+        channel.consume(stream, arguments={"x-stream-offset": "first"})
+        found: list[bytes] = []
+        while len(found) < count:
+            one = channel.next_delivery(10_000)
+            assert one is not None, f"{len(found)} of {count} rows"
+            found.append(one.body)
+            channel.ack(one)
+        return found
+
+
 class Publisher:
     """Publishes numbers as fast as it is let, in a thread; what is refused is tried again."""
 

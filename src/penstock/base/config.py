@@ -74,6 +74,8 @@ class Config:
     alarm_mode: targeted (those above their fair share of memory first) or all, "" as the profile
     has it; alarm_action, alarm_actions: block, nack or close, and other ones by vhost and user;
     events_dir: where flow event files are written, "" for nowhere;
+    event_stream: the virtual host in whose stream amq.flow.telemetry flow events are, "" for none;
+    event_stream_bytes: see limits;
     recorder_events: events the flight recorder keeps, 0 for none; time_accounting: whether actors
     keep books of their time and of who held them, without which `why` knows nothing;
     channel_flow: which clients are sent channel.flow, off, capability (those that ask for it) or
@@ -153,4 +155,6 @@ class Config:
     vhost_limits: tuple[EntryLimits, ...] = ()
     user_limits: tuple[EntryLimits, ...] = ()
     events_dir: str = ""
+    event_stream: str = ""
+    event_stream_bytes: int = limits.EVENT_STREAM_BYTES.default
     control_socket: str = ""

@@ -64,6 +64,7 @@ from penstock.base.store_limits import STORE_SEGMENT_BYTES as STORE_SEGMENT_BYTE
 from penstock.base.store_limits import STORE_SPARE_SEGMENTS as STORE_SPARE_SEGMENTS
 from penstock.base.store_limits import STORE_SYNC_INTERVAL_MS as STORE_SYNC_INTERVAL_MS
 from penstock.base.store_limits import STORE_TABLE_CACHE_BYTES as STORE_TABLE_CACHE_BYTES
+from penstock.base.stream_limits import EVENT_STREAM_BYTES as EVENT_STREAM_BYTES
 from penstock.base.stream_limits import STREAM_CHUNK_READ_BYTES as STREAM_CHUNK_READ_BYTES
 from penstock.base.stream_limits import STREAM_GROUP_LAG_BYTES as STREAM_GROUP_LAG_BYTES
 from penstock.base.stream_limits import STREAM_GROUPS as STREAM_GROUPS
@@ -377,6 +378,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     STREAM_CHUNK_READ_BYTES,
     STREAM_GROUPS,
     STREAM_GROUP_LAG_BYTES,
+    EVENT_STREAM_BYTES,
     STREAM_OPEN_FILES,
     CONNECTOR_PREFETCH,
     CONNECTOR_BUFFERED_BYTES,

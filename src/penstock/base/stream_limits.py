@@ -59,6 +59,15 @@ STREAM_GROUP_LAG_BYTES: Final = Limit(
     "broker/stream_groups",
     "publishers to the stream are given no credit until the group has caught up to three quarters",
 )
+EVENT_STREAM_BYTES: Final = Limit(
+    "event_stream_bytes",
+    "bytes of the broker's stream of its own flow events (event_stream)",
+    256_000_000,
+    1_000_000,
+    1_000_000_000_000,
+    "broker/internal_stream",
+    "the oldest eighth goes; what a reader group pins beyond it is not written, and counted",
+)
 STREAM_OPEN_FILES: Final = Limit(
     "stream_open_files",
     "open segments of the streams of one virtual host",

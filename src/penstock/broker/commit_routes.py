@@ -15,7 +15,6 @@ from penstock.broker.publish import Publisher
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.route import FLAG_HEADERS, ContentRules, short_text
 from penstock.broker.ruled_intake import RuledIntake
-from penstock.broker.stream_actor import StreamActor
 from penstock.broker.vhost import VirtualHost
 from penstock.protocol.content import Address, Message
 from penstock.protocol.values import Table
@@ -127,11 +126,6 @@ def _actors(
 
 def check_target(actor: QueueActor) -> None:
     """Raises: ChannelFault 406 for a queue that cannot take messages together with others."""
-    if isinstance(actor, StreamActor):
-        raise refused(
-            f"'{actor.name}' in vhost '{actor.vhost}' is a stream, which keeps its messages apart "
-            "from those of queues; a transaction cannot publish to it"
-        )
     if isinstance(actor, DelayStore):
         raise refused(
             f"a delayed message exchange cannot take part in a transaction: '{actor.name}' decides "

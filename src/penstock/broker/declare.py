@@ -6,6 +6,7 @@ Reply codes and texts are RabbitMQ's (rabbit_channel). Each verb answers with th
 from penstock.base.errors import ChannelFault
 from penstock.broker.content_rules import REPLY_TO_NAME
 from penstock.broker.equivalence import check_arguments, check_field
+from penstock.broker.internal_stream import refuse_ending
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_arguments import check_exchange, check_queue
 from penstock.broker.queue_kinds import check_properties, check_type
@@ -206,6 +207,7 @@ class Declarations:
 
     def queue_purge(self, number: int, q: m.QueuePurge) -> m.Method | None:
         actor = self.queue(number, self._named(number, q.queue), 50, 30)
+        refuse_ending(actor, "purge", 30)
         if isinstance(actor, StreamActor):
             raise not_supported("queue.purge", actor.name, actor.vhost, 50, 30)
         count = actor.purge()
@@ -214,13 +216,15 @@ class Declarations:
     def queue_to_delete(self, number: int, q: m.QueueDelete) -> QueueActor | None:
         """The queue that queue.delete means, None if there is none, which is no fault in RabbitMQ.
 
-        Raises: ChannelFault 405, or 406 while a condition does not hold."""
+        Raises: ChannelFault 405, 403 for the broker's own, or 406 while a condition does not
+        hold."""
         vhost = self.session.vhost
         name = self._named(number, q.queue)
         actor = self._find(name)
         if actor is None:
             return None
         self._not_locked(actor, 40)
+        refuse_ending(actor, "deletion", 40)
         actor.catch_up()
         if q.if_unused and actor.consumers:
             raise ChannelFault(406, f"queue '{name}' in vhost '{vhost.name}' in use", 50, 40)

@@ -6,11 +6,16 @@ from penstock.base.cause import Cause
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.ruling import Ruling
 from penstock.protocol.content import Message
+from penstock.queues.deduplicated import DeduplicatedMessages
+from penstock.queues.deduplicated_paged import DeduplicatedPaged
 from penstock.queues.paged import PagedMessages
+from penstock.queues.paged_records import PagedRecords
+from penstock.queues.priority_paged import PriorityPaged
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
 from penstock.queues.records import FLAG_EXPIRATION, FLAGS_AT
 from penstock.queues.ruled import RuledMessages
 from penstock.queues.ruled_paged import RuledPaged
+from penstock.queues.rules import REASON_REJECTED
 from penstock.queues.wanted import Wanted
 from penstock.storage.index import QueueIndex
 from penstock.storage.reading import Found, ReadJob
@@ -25,11 +30,73 @@ def set_records(actor: QueueActor, records: RuledMessages) -> None:
     actor.messages = records
 
 
+def begin_paging(actor: QueueActor, index: QueueIndex) -> list[PagedMessages]:
+    """The queue is about to have messages on the disk: what stands behind its first ones, live."""
+    plain = actor.messages
+    if not isinstance(plain, RuledMessages):
+        messages = PagedMessages.from_plain(plain, index, index)
+        actor.messages = messages
+        return [messages]
+    records: PagedRecords
+    if isinstance(plain, DeduplicatedMessages):
+        records = DeduplicatedPaged.from_deduplicated(plain, index)
+    elif plain.rules.max_priority > 0:
+        records = PriorityPaged.from_records(plain, index)
+    else:
+        records = RuledPaged.from_records(plain, index)
+    set_records(actor, records)
+    return records.tails()
+
+
+def end_paging(actor: QueueActor) -> None:
+    """Everything the queue has is in memory: it is a plain one again, or one with records."""
+    messages = actor.messages
+    if isinstance(messages, PagedRecords):
+        set_records(actor, messages.unpaged())
+    else:
+        assert isinstance(messages, PagedMessages), "it has begun to page"
+        actor.messages = plain_of(messages)
+
+
+def is_split(tails: list[PagedMessages]) -> bool:
+    """Whether something of the queue lies behind what is on the disk, or is there."""
+    return any(tail.is_split for tail in tails)
+
+
+def has_husks_back(tails: list[PagedMessages]) -> bool:
+    """Whether something has come back of which the body is on the disk."""
+    return any(len(tail.husks_back) > 0 for tail in tails)
+
+
+def paged_count(tails: list[PagedMessages]) -> i64:
+    """Messages whose bodies are not in memory."""
+    total: i64 = 0
+    for tail in tails:
+        total += tail.paged_count()
+    return total
+
+
+def husk_count(tails: list[PagedMessages]) -> i64:
+    """Those of them that memory has a husk of."""
+    total: i64 = 0
+    for tail in tails:
+        total += tail.husk_count
+    return total
+
+
+def tail_bytes(tails: list[PagedMessages]) -> i64:
+    """Memory of what came last, and lies behind what is on the disk."""
+    total: i64 = 0
+    for tail in tails:
+        total += tail.tail_bytes
+    return total
+
+
 def page_bytes(
     messages: ClassicQueue, keep_bytes: i64, pass_bytes: i64, pass_count: i64
 ) -> list[Message]:
     """See queues/paged_out; of a queue that pages, with rules or without."""
-    if isinstance(messages, RuledPaged):
+    if isinstance(messages, PagedRecords):
         return messages.page_bytes(keep_bytes, pass_bytes, pass_count)
     assert isinstance(messages, PagedMessages), "others are told to become one first"
     return messages.page_bytes(keep_bytes, pass_bytes, pass_count)
@@ -37,7 +104,7 @@ def page_bytes(
 
 def head_bytes(messages: ClassicQueue) -> i64:
     """What the first message takes in memory, 0 when it is not there."""
-    if isinstance(messages, RuledPaged):
+    if isinstance(messages, PagedRecords):
         return messages.head_bytes()
     if messages.returned:
         message = messages.returned[0].message
@@ -71,6 +138,23 @@ def place_found(
     return lost
 
 
+def take_in(actor: QueueActor, found: list[Found], has_lost: bool) -> None:
+    """`found`, which was read, is in its place: it gets its records, or leaves if it was read only
+    to be dropped. has_lost: some could not be read."""
+    messages = actor.messages
+    if isinstance(messages, PagedRecords):
+        clock = actor.line.clock
+        messages.now_ns = clock.monotonic_ns()
+        messages.refill(found, clock.wall_ns() - messages.now_ns)
+        if has_lost:
+            messages.lost_some()
+    elif isinstance(messages, PagedMessages):
+        for message in messages.take_rejected():
+            ruling = actor.ruling
+            assert ruling is not None, "who has dead letters has rules"
+            ruling.dropped(message, REASON_REJECTED)
+
+
 def has_expiration(found: list[Found]) -> bool:
     """Whether one of those that were read has a lifetime of its own."""
     flags: i64 = 0
@@ -97,6 +181,13 @@ def unread(job: ReadJob) -> list[int]:
     """What a read that failed has not found: every position it was for, and did not come to."""
     found = {int(one.position) for one in job.found}
     return [one for part in job.stretches for one in part.positions if one not in found]
+
+
+def can_restore_unread(messages: ClassicQueue) -> bool:
+    """Whether positions are all that has to be known of what the log has at a start."""
+    if not isinstance(messages, RuledMessages):
+        return True
+    return messages.rules.max_priority == 0 and not messages.rules.is_deduplicated
 
 
 def restore_spans(

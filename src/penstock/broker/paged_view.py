@@ -2,7 +2,7 @@
 
 from penstock.broker.queue_actor import QueueActor
 from penstock.queues.paged import PagedMessages
-from penstock.queues.ruled_paged import RuledPaged
+from penstock.queues.paged_records import PagedRecords
 
 READING = "reading"
 """In labels: of a queue whose consumers wait for the disk."""
@@ -12,11 +12,15 @@ def paged_of(actor: QueueActor) -> tuple[int, int]:
     """(messages, bytes) of ready messages whose bodies are not in memory; after a start the bytes
     are an estimate."""
     messages = actor.messages
-    if isinstance(messages, RuledPaged):
-        messages = messages.tail
-    if not isinstance(messages, PagedMessages):
+    if isinstance(messages, PagedRecords):
+        tails = messages.tails()
+    elif isinstance(messages, PagedMessages):
+        tails = [messages]
+    else:
         return 0, 0
-    return int(messages.paged_count()), int(messages.paged_bytes())
+    return sum(int(one.paged_count()) for one in tails), sum(
+        int(one.paged_bytes()) for one in tails
+    )
 
 
 def note_paged(actor: QueueActor, numbers: dict[str, float], labels: dict[str, str]) -> None:

@@ -18,27 +18,34 @@ from penstock.broker.actor import Actor
 from penstock.broker.disk import JobClient
 from penstock.broker.keeper import UNCHARGED_BYTES, Keeper
 from penstock.broker.paged_messages import (
+    begin_paging,
+    end_paging,
     has_expiration,
+    has_husks_back,
     head_bytes,
+    husk_count,
+    is_split,
     page_bytes,
+    paged_count,
     place_found,
-    plain_of,
     restore_spans,
-    set_records,
+    tail_bytes,
+    take_in,
     unread,
 )
+from penstock.broker.paged_reads import lacks_head, next_read, plan
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_paging import ALWAYS, NO_PAGING, QueuePaging, ReadWaiter
 from penstock.broker.ruling import Ruling
 from penstock.flow.account import Account
 from penstock.queues.paged import PagedMessages
 from penstock.queues.paged_out import UNBOUNDED
+from penstock.queues.paged_records import PagedRecords, Reading
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rabbit_paging import PendingAcks
-from penstock.queues.ruled import RuledMessages
-from penstock.queues.ruled_paged import LONG_AGO_NS, RuledPaged, can_page
+from penstock.queues.ruled_paged import can_page
 from penstock.queues.rules import QueueRules
-from penstock.queues.wanted import Paged, Wanted
+from penstock.queues.wanted import Paged
 from penstock.storage.job import Job
 from penstock.storage.reading import ReadJob
 from penstock.storage.spans import spans_without
@@ -69,7 +76,8 @@ class PagerClient(JobClient):
 
 
 class Pager(QueuePaging):
-    """messages: of `actor`, None while it has nothing on the disk; wanted, job: the read under way;
+    """tails: of the messages of `actor`, one or one a level, none while it has nothing on the disk;
+    reading, job: the read under way;
     has_husks_out: bodies of unanswered deliveries may be on the disk only; is_at_end: what comes
     next is in a batch that the disk has no room for; read_bytes: of the next one; came_bytes: what
     the last one has put into memory; waiters: for the first message; wants_all: who wants to keep
@@ -84,11 +92,11 @@ class Pager(QueuePaging):
         "is_at_end",
         "job",
         "keeper",
-        "messages",
         "read_bytes",
+        "reading",
+        "tails",
         "target_bytes",
         "waiters",
-        "wanted",
         "wants_all",
     )
 
@@ -104,10 +112,10 @@ class Pager(QueuePaging):
         self.target_bytes: i64 = target_bytes
         self.damaged = damaged
         self.client = PagerClient(self)
-        self.messages: PagedMessages | None = None
+        self.tails: list[PagedMessages] = []
         self.read_bytes: i64 = READ_BYTES_MIN
         self.came_bytes: i64 = 0
-        self.wanted: Wanted | None = None
+        self.reading: Reading | None = None
         self.job: ReadJob | None = None
         self.waiters: list[ReadWaiter] = []
         self.wants_all = False
@@ -118,57 +126,41 @@ class Pager(QueuePaging):
 
     def turn_ended(self, actor: Actor) -> None:
         queue = self.actor
-        messages = self.messages
-        if messages is None:
+        if not self.tails:
             if not self.can_hold(queue):
                 queue.page_above = NO_PAGING
                 return
-            messages = self._begin()
-        self._page(messages)
-        self._read(messages)
-        self.keeper.is_through = messages.delta.count > 0
-        if not messages.is_split:
-            self._end(messages)
+            self._begin()
+        self._page()
+        self._read()
+        self.keeper.is_through = paged_count(self.tails) > husk_count(self.tails)
+        if not is_split(self.tails):
+            self._end()
 
     def aim(self, target_bytes: i64) -> None:
         self.target_bytes = target_bytes
-        if self.messages is None:
+        if not self.tails:
             self.actor.page_above = target_bytes
 
     def can_hold(self, actor: QueueActor) -> bool:
         """Whether `actor` may page, by its rules."""
         return can_page(actor.messages)
 
-    def _begin(self) -> PagedMessages:
+    def _begin(self) -> None:
         """The queue is about to have messages on the disk."""
-        actor = self.actor
-        index = self.keeper.index
-        plain = actor.messages
-        if isinstance(plain, RuledMessages):
-            ruled = RuledPaged.from_records(plain, index)
-            set_records(actor, ruled)
-            messages = ruled.tail
-        else:
-            messages = PagedMessages.from_plain(plain, index, index)
-            actor.messages = messages
-        self.messages = messages
-        actor.page_above = ALWAYS
-        return messages
+        self.tails = begin_paging(self.actor, self.keeper.index)
+        self.actor.page_above = ALWAYS
 
-    def _end(self, messages: PagedMessages) -> bool:
+    def _end(self) -> bool:
         """Make it a plain queue again, if it has everything in memory; whether it has."""
-        if messages.paged_count() > 0 or messages.is_split or self.job is not None:
+        if self.job is not None or is_split(self.tails) or paged_count(self.tails) > 0:
             return False
         if self.has_husks_out and self.actor.unacked_count > 0:
             return False
         self.has_husks_out = False
-        self.messages = None
+        self.tails = []
         self.keeper.is_through = False
-        whole = self.actor.messages
-        if isinstance(whole, RuledPaged):
-            set_records(self.actor, whole.unpaged())
-        else:
-            self.actor.messages = plain_of(messages)
+        end_paging(self.actor)
         self.actor.page_above = self.target_bytes
         if self.wants_all:
             self.wants_all = False
@@ -180,10 +172,12 @@ class Pager(QueuePaging):
     # -- out of memory ---------------------------------------------------------------------------
 
     def _ready_target(self) -> i64:
-        """What ready messages may take: what unanswered ones leave of the target, but a part of it
-        in any case, so that deliveries go on."""
+        """What ready messages may take: what unanswered ones and what rules keep beside messages
+        leave of the target, but a part of it in any case, so that deliveries go on."""
         least: i64 = self.target_bytes // READY_SHARE
         left: i64 = self.target_bytes - self.actor.unacked_bytes
+        if self.actor.ruling is not None:
+            left -= self.actor.ruling.held_bytes()
         return left if left > least else least
 
     def _read_size(self) -> i64:
@@ -192,11 +186,11 @@ class Pager(QueuePaging):
         size: i64 = self.read_bytes if self.read_bytes < most else most
         return size if size > 0 else 1
 
-    def _keep_bytes(self, messages: PagedMessages) -> i64:
+    def _keep_bytes(self) -> i64:
         """What stays in memory: the target without room for the next read, but the first message in
         any case, because it may have been read for somebody."""
         keep: i64 = self._ready_target()
-        if messages.is_split:
+        if is_split(self.tails):
             size: i64 = self._read_size()
             keep -= size
             # A read may bring a message that is larger than all it was to bring.
@@ -205,26 +199,26 @@ class Pager(QueuePaging):
         head: i64 = head_bytes(self.actor.messages)
         return keep if keep > head else head
 
-    def _page(self, messages: PagedMessages) -> None:
+    def _page(self) -> None:
         """Passes until the queue is at its target, the store has no more credit, or it is enough
         for one turn."""
         keeper = self.keeper
         lane = keeper.lane
         passes: i64 = 0
         whole = self.actor.messages
-        while whole.bytes_ready > self._keep_bytes(messages):
+        while whole.bytes_ready > self._keep_bytes():
             if passes == PASSES_PER_TURN:
                 self.actor.wake()
                 return
             passes += 1
             can_save = not lane.is_closed and lane.uncharged_bytes < UNCHARGED_BYTES
             credit: i64 = lane.balance if lane.window > 0 else UNBOUNDED
-            keep: i64 = self._keep_bytes(messages)
+            keep: i64 = self._keep_bytes()
             saves = page_bytes(whole, keep, PASS_BYTES if can_save else 0, credit)
             if not saves:
                 # What is left has to be saved and may not now, or it is all there has to be.
                 lane.is_pass_waiting = lane.is_closed
-                if messages.husk_count > 0:
+                if husk_count(self.tails) > 0:
                     # They go, too, when they have their places.
                     self._wait_for_store()
                 return
@@ -235,28 +229,30 @@ class Pager(QueuePaging):
         what is unanswered takes no more than `keep_bytes`. They are read again if they come back.
         """
         actor = self.actor
-        messages = self.messages
-        if messages is None:
+        if not self.tails:
             if not self.can_hold(actor):
                 return
-            messages = self._begin()
+            self._begin()
         whole = actor.messages
+        # What is out is in none of them, and all of them have the same log.
+        tail = self.tails[0]
         paged = Paged()
         for delivery in acks.newest(actor.unacked_count):
             if actor.unacked_bytes <= keep_bytes:
                 return
-            if messages.place_of(delivery.message) > 0:
-                husk = messages.page_out(delivery.message, paged)
+            message = delivery.message
+            if tail.place_of(message) > 0:
+                husk = tail.page_out(message, paged)
                 acks.replace(delivery, husk)
-                if isinstance(whole, RuledPaged):
-                    whole.husked_out(delivery.position, husk)
+                if isinstance(whole, PagedRecords):
+                    whole.husked_out(delivery.position, message, husk)
                 self.has_husks_out = True
 
     # -- back into memory ------------------------------------------------------------------------
 
-    def _read(self, messages: PagedMessages) -> None:
+    def _read(self) -> None:
         """Begin the next read, if there is something to read and none is under way."""
-        if self.job is not None or not (messages.is_split or messages.husks_back):
+        if self.job is not None or not (is_split(self.tails) or has_husks_back(self.tails)):
             return
         store = self.keeper.store
         if self.is_at_end:
@@ -266,24 +262,25 @@ class Pager(QueuePaging):
             self.is_at_end = False
         size: i64 = self._read_size()
         whole = self.actor.messages
+        has_room = True
         if whole.at_hand() > 0:
-            front: i64 = whole.bytes_ready - messages.tail_bytes
-            if front + 2 * size > self._ready_target() - size:
-                return
-        wanted = messages.wanted(size)
-        if wanted is None:
-            if whole.at_hand() == 0 and whole.ready_count() > 0:
+            front: i64 = whole.bytes_ready - tail_bytes(self.tails)
+            has_room = front + 2 * size <= self._ready_target() - size
+        reading = next_read(whole, size, has_room)
+        if reading is None:
+            if lacks_head(whole):
                 self._wait_for_store()
             return
-        average: i64 = messages.paged_bytes() // messages.paged_count()
+        wanted = reading.wanted
+        average: i64 = reading.tail.paged_bytes() // reading.tail.paged_count()
         count: i64 = size // (average + MESSAGE_OVERHEAD_BYTES) + 1
         if count > wanted.count:
             count = wanted.count
-        job = store.log.plan_reads(wanted.index, int(wanted.first), int(count), int(size))
+        job = plan(store.log, wanted, count, size)
         if not job.stretches:
             self._wait_for_store()
             return
-        self.wanted = wanted
+        self.reading = reading
         self.job = job
         store.disk.submit(job, self.client)
 
@@ -294,12 +291,11 @@ class Pager(QueuePaging):
     def read_done(self, job: ReadJob, error: OSError | None) -> None:
         """The read that was under way has ended. One of a queue that was purged or deleted since
         is of no use."""
-        messages = self.messages
-        wanted = self.wanted
-        if job is not self.job or wanted is None or messages is None:
+        reading = self.reading
+        if job is not self.job or reading is None:
             return
         self.job = None
-        self.wanted = None
+        self.reading = None
         store = self.keeper.store
         found = job.found
         damaged = job.damaged
@@ -319,11 +315,8 @@ class Pager(QueuePaging):
         self.came_bytes = 0
         for one in found:
             self.came_bytes += len(one.message.raw) + MESSAGE_OVERHEAD_BYTES
-        lost = place_found(messages, wanted, found, damaged)
-        if isinstance(whole, RuledPaged):
-            clock = self.actor.line.clock
-            whole.now_ns = clock.monotonic_ns()
-            whole.refill(found, clock.wall_ns() - whole.now_ns)
+        lost = place_found(reading.tail, reading.wanted, found, damaged)
+        take_in(self.actor, found, len(lost) > 0)
         if lost:
             self.keeper.cannot_read(lost)
             self.damaged(self.actor, len(lost))
@@ -336,7 +329,7 @@ class Pager(QueuePaging):
 
     def is_read_awaited(self) -> bool:
         ruling = self.actor.ruling
-        if self.messages is None or (ruling is not None and ruling.is_paused):
+        if not self.tails or (ruling is not None and ruling.is_paused):
             return False
         whole = self.actor.messages
         return whole.at_hand() == 0 and whole.ready_count() > 0
@@ -362,33 +355,41 @@ class Pager(QueuePaging):
         total: i64 = 0
         spans = spans_without(index, without)
         if spans:
-            total = restore_spans(self._begin(), index, spans, origin, is_clean)
+            self._begin()
+            total = restore_spans(self.tails[0], index, spans, origin, is_clean)
             whole = self.actor.messages
-            if isinstance(whole, RuledPaged):
-                whole.body_bytes_ready = body_bytes
-                whole.restored(LONG_AGO_NS, body_bytes > 0)
+            if isinstance(whole, PagedRecords):
+                whole.restored_unread(body_bytes)
             self.keeper.is_through = True
         return total
 
+    def page_restored(self) -> None:
+        """More of what the log has was put into the queue: what is too much leaves again."""
+        if self.actor.messages.bytes_ready <= self.target_bytes:
+            return
+        if not self.tails:
+            self._begin()
+        page_bytes(self.actor.messages, self.target_bytes, 0, 0)
+        self.keeper.is_through = True
+
     def may_keep_records(self, rules: QueueRules) -> bool:
-        messages = self.messages
-        if messages is None or rules.is_linear() or self._end(messages):
+        if not self.tails or rules.can_page() or self._end():
             return True
         self.wants_all = True
         return False
 
     def purging(self) -> None:
-        messages = self.messages
         self.job = None
-        self.wanted = None
-        if messages is not None:
-            store = self.keeper.store
-            for piece in messages.pieces():
-                store.log.settle_between(piece.index, int(piece.first), int(piece.last + 1))
+        self.reading = None
+        store = self.keeper.store
+        for tail in self.tails:
+            for piece in tail.pieces():
+                for first, last in piece.stretches():
+                    store.log.settle_between(piece.index, first, last + 1)
             store.has_settled()
         self._let_go_on()
 
     def ended(self) -> None:
         self.job = None
-        self.wanted = None
+        self.reading = None
         self._let_go_on()

@@ -6,8 +6,8 @@ Once a second the targets are set anew:
                                                            memory mark, see queues/fair_level
 A queue below its target pays one comparison a turn. One that is above gets a pager, and with it,
 if it is not durable, a place in its vhost's transient log, which is made when the first one needs
-it. Queues with priorities, last values or deduplication keep everything in memory; what they hold
-leaves less of the budget to the others.
+it. Queues of last values or with deduplication keep everything in memory; what they hold leaves
+less of the budget to the others.
 """
 
 from collections.abc import Callable, Mapping

@@ -16,6 +16,7 @@ from penstock.broker.confirms import Confirms
 from penstock.broker.delay_store import is_delaying
 from penstock.broker.hashed_properties import with_properties
 from penstock.broker.immediate import NO_CONSUMERS, with_consumers
+from penstock.broker.internal_stream import refuse_internal
 from penstock.broker.lane import Answerable, Lane
 from penstock.broker.queue_actor import QueueActor, QueueTarget
 from penstock.broker.route import (
@@ -290,14 +291,7 @@ class Publisher(Answerable):
             raise ChannelFault(
                 404, f"no exchange '{exchange_name}' in vhost '{self.vhost.name}'", 60, 40
             )
-        if exchange.internal:
-            raise ChannelFault(
-                403,
-                f"cannot publish to internal exchange '{exchange_name}' in vhost "
-                f"'{self.vhost.name}'",
-                60,
-                40,
-            )
+        refuse_internal(self.vhost, exchange, key)
         if len(self.cache) >= ROUTE_CACHE_ENTRIES.default:
             self.cache.clear()
         self.last_route = None

@@ -4,6 +4,7 @@ from heapq import nsmallest
 from typing import Final
 
 from penstock.broker.delay_store import DelayStore
+from penstock.broker.internal_stream import InternalStream
 from penstock.broker.stream_actor import StreamActor
 from penstock.broker.tickets import Ask, refused
 from penstock.broker.vhost import REPLY_PREFIX
@@ -38,7 +39,7 @@ def queue_list(ask: Ask) -> None:
             if name > after
             and actor.owner == ""
             and isinstance(actor, StreamActor) == (kind == STREAM)
-            and not isinstance(actor, DelayStore)
+            and not isinstance(actor, (DelayStore, InternalStream))
             and not name.startswith(REPLY_PREFIX)
         ),
     )

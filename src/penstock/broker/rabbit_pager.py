@@ -30,9 +30,8 @@ READ_TARGET_BYTES: Final = 16_777_216
 
 
 class QueueAcks(PendingAcks):
-    """What the consumers of a queue have not answered. Those of basic.get stay in memory, all
-    of a queue whose rules keep it there, and all of one without records that may have to send them
-    to a dead-letter exchange."""
+    """What the consumers of a queue have not answered. Those of basic.get stay in memory, and all
+    of a queue whose rules keep it there."""
 
     __slots__ = ("actor", "embed_below")
 
@@ -61,10 +60,6 @@ class QueueAcks(PendingAcks):
         actor = self.actor
         found: list[Delivery] = []
         if actor.unacked_count == 0 or not can_page(actor.messages):
-            return found
-        ruling = actor.ruling
-        is_lettered = ruling is not None and ruling.dead_letters is not None
-        if is_lettered and not actor.messages.is_ruled:
             return found
         # Consumers of one channel share its table.
         for sink in {consumer.sink for consumer in actor.consumers}:
@@ -107,24 +102,22 @@ class RabbitPager(Pager):
         if self.rules.moved(count - self.seen):
             self.is_due = True
         self.seen = count
-        messages = self.messages
-        if messages is None:
+        if not self.tails:
             if not self.is_due or queue.messages.ready_count() + queue.unacked_count == 0:
                 return
-            messages = self._begin()
+            self._begin()
         if self.is_due:
-            self._reduce(messages)
-        self._read(messages)
-        if not messages.is_split:
-            self._end(messages)
+            self._reduce()
+        self._read()
+        if not self.tails[0].is_split:
+            self._end()
 
     def can_hold(self, actor: QueueActor) -> bool:
         # By counts only plain queues are paged.
         return not actor.messages.is_ruled
 
     def may_keep_records(self, rules: QueueRules) -> bool:
-        messages = self.messages
-        if messages is None or self._end(messages):
+        if not self.tails or self._end():
             return True
         self.wants_all = True
         return False
@@ -140,24 +133,28 @@ class RabbitPager(Pager):
         self._look_when_needed()
 
     def _look_when_needed(self) -> None:
-        is_idle = self.messages is None and self.rules.target == UNBOUNDED
+        is_idle = not self.tails and self.rules.target == UNBOUNDED
         self.actor.page_above = NO_PAGING if is_idle else ALWAYS
 
-    def _end(self, messages: PagedMessages) -> bool:
-        is_plain = super()._end(messages)
+    def _end(self) -> bool:
+        is_plain = super()._end()
         if is_plain:
             self._look_when_needed()
         return is_plain
 
-    def _read(self, messages: PagedMessages) -> None:
+    def _read(self) -> None:
         """Ahead only below the target, or the next pass would page what was read; otherwise for
         those who wait."""
-        if messages.at_hand() > 0:
+        messages = self.tails[0]
+        if messages.rejected:
+            # A dead letter waits for its body.
+            pass
+        elif messages.at_hand() > 0:
             if messages.ram_count() >= self.rules.target:
                 return
         elif not self.actor.ready and not self.waiters and not self._is_over(messages):
             return
-        super()._read(messages)
+        super()._read()
 
     def _is_over(self, messages: PagedMessages) -> bool:
         """Whether a limit waits for the first message, to drop it."""
@@ -167,13 +164,13 @@ class RabbitPager(Pager):
         # A limit in bytes would have kept everything in memory.
         return ruling.rules.is_over(messages.ready_count(), 0)
 
-    def _reduce(self, messages: PagedMessages) -> None:
+    def _reduce(self) -> None:
         """One pass; another one follows when its cap ended it, or credit comes."""
         lane = self.keeper.lane
         credit: i64 = lane.balance if lane.window > 0 else UNBOUNDED
         if not self.actor.gate.is_open:
             credit = 0
-        done = self.rules.reduce(messages, self.acks, credit)
+        done = self.rules.reduce(self.tails[0], self.acks, credit)
         if done.acks > 0:
             self.has_husks_out = True
         self.keeper.save(done.to_save)

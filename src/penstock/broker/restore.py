@@ -28,6 +28,7 @@ from penstock.broker.catalogue_rows import (
 from penstock.broker.delay_store import STORE_PREFIX, DelayStore
 from penstock.broker.entry_limits import COMPONENT as VHOST_LIMITS
 from penstock.broker.entry_limits import USER, USER_COMPONENT, VHOST
+from penstock.broker.internal_stream import InternalStream
 from penstock.broker.lease_rows import COMPONENT as LEASE
 from penstock.broker.policies import COMPONENT as OPERATOR_POLICY
 from penstock.broker.policies import POLICY_COMPONENT
@@ -157,6 +158,9 @@ def _queue(broker: Broker, row: QueueRow, done: Restored) -> None:
         vhost, row.name, True, row.is_auto_delete, "", arguments_table(row.arguments)
     )
     actor.queue_id = row.queue_id
+    if isinstance(actor, InternalStream):
+        vhost.add_store(actor)
+        return
     vhost.take_queue(actor)
     done.queues += 1
 

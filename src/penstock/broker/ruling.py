@@ -20,6 +20,7 @@ from penstock.flow.due import Due, DueLine
 from penstock.protocol.content import Message
 from penstock.queues.deduplicated import DeduplicatedMessages
 from penstock.queues.paged import PagedMessages
+from penstock.queues.paged_records import PagedRecords
 from penstock.queues.ruled import RuledMessages
 from penstock.queues.ruled_paged import RuledPaged
 from penstock.queues.rules import (
@@ -208,6 +209,10 @@ class Ruling(RuledIntake):
             if records.count == before:
                 return
 
+    def held_bytes(self) -> i64:
+        records = self.records
+        return super().held_bytes() + (0 if records is None else records.kept_bytes())
+
     def give_one(self) -> None:
         if not self.is_paused:
             self._pump(1)
@@ -287,7 +292,9 @@ class Ruling(RuledIntake):
 
     def reads_rejected(self, position: i64, husk: Message) -> bool:
         messages = self.actor.messages
-        if not isinstance(messages, RuledPaged) or not messages.reject(position, husk):
+        if isinstance(messages, PagedMessages):
+            messages.reject(position, husk)
+        elif not isinstance(messages, PagedRecords) or not messages.reject(position, husk):
             return False
         self.actor.wake()
         return True

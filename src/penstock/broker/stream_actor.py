@@ -11,7 +11,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actor import Line
 from penstock.broker.chunk_cursor import ChunkCursor
-from penstock.broker.lane import Lane
+from penstock.broker.lane import Answerable, Lane
 from penstock.broker.log import Log
 from penstock.broker.queue_actor import QueueActor, QueueClient
 from penstock.broker.stream_arguments import (
@@ -98,22 +98,37 @@ class StreamGroupKeeper:
         """`actor` is deleted."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class StreamOutbox:
+    """What commits have for a stream, until it has it. Nominal base; see broker/commit_streams."""
+
+    __slots__ = ()
+
+    def stream_ended(self) -> None:
+        """The stream is deleted."""
+        raise NotImplementedError
+
+
 class StreamActor(QueueActor):
     """cursors: of its consumers; store, lane: its way to the disk, None until it has one;
     is_in_memory: there is no disk; origin: who pays for what is delivered, until the sockets have
     taken it and its record until it is acknowledged; groups: its reader groups, None until it has
-    its log, which group_keeper keeps."""
+    its log, which group_keeper keeps; holder: the commit before which nothing is taken, if
+    there is one; behind: what was forced upon it meanwhile; outbox: of its commits, if any."""
 
     __slots__ = (
+        "behind",
         "counts",
         "cursor_owner",
         "cursors",
         "group_keeper",
         "groups",
+        "holder",
         "is_in_memory",
         "lane",
         "notes",
         "origin",
+        "outbox",
         "store",
     )
 
@@ -139,6 +154,9 @@ class StreamActor(QueueActor):
         self.group_keeper = StreamGroupKeeper()
         self.origin = origin
         self.notes = notes
+        self.holder: Answerable | None = None
+        self.behind: list[StreamParcel] = []
+        self.outbox: StreamOutbox | None = None
 
     def keep_in(self, store: StreamStore, log: StreamLog, is_in_memory: bool) -> None:
         """What is published goes to `store` from now on."""
@@ -178,7 +196,7 @@ class StreamActor(QueueActor):
 
     def turn(self, budget: i64) -> bool:
         pending = self.pending
-        if pending:
+        if pending and self.holder is None:
             self.take_round(budget)
         groups = self.groups
         if groups is not None and groups.groups:
@@ -192,7 +210,7 @@ class StreamActor(QueueActor):
             self.line.charge_outputs()
         for lane in pending:
             self.repay_taken(lane)
-        return has_more or len(self.pending) > 0
+        return has_more or (self.holder is None and len(self.pending) > 0)
 
     def take_lane(self, lane: Lane, budget: i64) -> bool:
         items = lane.items
@@ -215,8 +233,31 @@ class StreamActor(QueueActor):
         store = self.store
         assert to_disk is not None and store is not None, "a stream has its log before publishers"
         answerable = lane.answerable if lane.wants_answers else None
-        store.offered(StreamParcel(to_disk, lane.origin, answerable, items, bytes_))
+        parcel = StreamParcel(to_disk, lane.origin, answerable, items, bytes_)
+        if self.holder is None:
+            store.offered(parcel)
+        else:
+            # A sender that has gone is not held. What it leaves behind is what its window allows.
+            self.behind.append(parcel)
         return len(lane.items) > 0
+
+    def hold(self, holder: Answerable) -> bool:
+        """Take nothing from publishers before the commit `holder`, which `let_go` ends; True when
+        all that was taken is on the disk. Nobody else holds it."""
+        self.holder = holder
+        return self.lane is not None and self.lane.waiting_count == 0
+
+    def let_go(self, holder: Answerable) -> None:
+        """The commit `holder`, if it holds it, is written or waits for something else."""
+        if self.holder is not holder:
+            return
+        self.holder = None
+        behind = self.behind
+        self.behind = []
+        if self.store is not None:
+            for parcel in behind:
+                self.store.offered(parcel)
+        self.wake()
 
     def catch_up(self) -> None:
         """Nothing that was published can be seen before the disk has it, so nobody waits here."""
@@ -338,6 +379,8 @@ class StreamActor(QueueActor):
             self.store.drop(self.lane)
         if self.groups is not None and not is_crash:
             self.group_keeper.ended(self, self.groups)
+        if self.outbox is not None and not is_crash:
+            self.outbox.stream_ended()
 
 
 def refuse_for_streams(deliveries: list[Delivery], what: str, method_id: int) -> None:

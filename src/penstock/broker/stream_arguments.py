@@ -162,6 +162,7 @@ def start_of(name: str, vhost: str, table: Mapping[str, object]) -> Start:
     if isinstance(value, Timestamp):
         return Start(AT_TIME, min(US_MAX, int(value) * US_PER_S))
     if isinstance(value, int) and not isinstance(value, bool):
+        # RabbitMQ 3.10.8 begins at the first message for negative numbers, and so does this.
         return Start(AT_OFFSET, max(0, value))
     ago = duration_us(value)
     if ago > 0:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from penstock.base.chance import Chance
 from penstock.broker.alarm_desk import DISK, AlarmDesk
 from penstock.broker.disk import Disk, JobClient
+from penstock.broker.internal_stream import EVENT_STREAM, InternalStream
 from penstock.broker.ledger import Ledger
 from penstock.broker.log import Log
 from penstock.broker.queue_actor import QueueActor
@@ -93,7 +94,8 @@ class StreamDesk(StreamOwner):
 
     def make(self, vhost: str, name: str, arguments: Mapping[str, object]) -> StreamActor:
         """A new stream, without its log."""
-        actor = StreamActor(
+        kind = InternalStream if name == EVENT_STREAM else StreamActor
+        actor = kind(
             vhost,
             name,
             dict(arguments),

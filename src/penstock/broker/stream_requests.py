@@ -1,20 +1,28 @@
 """Requests about streams that AMQP has no method for."""
 
+from penstock.broker.internal_stream import InternalStream
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.stream_actor import StreamActor
 from penstock.broker.tickets import Ask, refused
+from penstock.protocol.values import Table
 
 
 def stream_offsets(ask: Ask) -> None:
-    """stream.offsets {queue} -> {first, next, bytes}: what can be read now is first..next-1.
+    """stream.offsets {queue} -> {first, next, bytes}: what can be read now is first..next-1. Of the
+    broker's own stream `id` too, under which its offsets are these.
 
     Raises: ChannelFault 404 for no such queue, 406 for one that is no stream."""
     actor = as_stream(ask.queue("queue"))
     log = actor.counts.log
     assert log is not None, "a stream has its log before anybody hears of it"
-    ask.ticket.settle(
-        {"first": int(log.first()), "next": int(log.committed), "bytes": int(log.disk_bytes)}
-    )
+    said: Table = {
+        "first": int(log.first()),
+        "next": int(log.committed),
+        "bytes": int(log.disk_bytes),
+    }
+    if isinstance(actor, InternalStream):
+        said["id"] = actor.stream_id
+    ask.ticket.settle(said)
 
 
 def as_stream(actor: QueueActor) -> StreamActor:

@@ -208,6 +208,14 @@ class StreamStore(Actor):
             self.pending.append(lane)
         self.wake()
 
+    def take_now(self, parcel: StreamParcel) -> None:
+        """Into the batch that is being made, past everything that waits: for a start, which brings
+        back what was committed."""
+        parcel.lane.waiting_count += 1
+        self.strategy.charge(parcel.lane, parcel.origin, parcel.count, parcel.bytes)
+        self._append(parcel, self.line.clock.wall_ns() // NS_PER_US)
+        self.wake()
+
     def drop(self, lane: StreamLane) -> None:
         """The stream is deleted. What is under way is answered when it is done: as in RabbitMQ,
         what a deleted queue had taken counts as taken."""

@@ -4,7 +4,7 @@ A commit takes any number of staged transactions of one app and batch:
 
     routed, checked -> queues that are full for now: looked at again every RETRY_NS
                     -> one group for the store, queues take nothing else before it
-                    -> on the disk: in all queues at once, then answered
+                    -> on the disk: in all queues at once, in streams a little later, then answered
 
 Nothing of it is delivered before the disk has all of it, or a crash could take back what a consumer
 has seen. A batch not above the app's last one is answered as committed and changes nothing.
@@ -13,8 +13,6 @@ Commits of one app follow each other; those of several apps go their way side by
 
 from collections.abc import Callable
 from typing import Final
-
-from mypy_extensions import i64
 
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import (
@@ -25,19 +23,19 @@ from penstock.base.limits import (
 )
 from penstock.broker.actor import Line
 from penstock.broker.app_marks import AppMarks, Mark, mark_message
-from penstock.broker.commit_line import CommitLine
+from penstock.broker.commit import Commit, CommitDesk, RetryCommit
 from penstock.broker.commit_parcel import GroupParcel
 from penstock.broker.commit_routes import Asked, Routed, check_room, refused, route_all, shares
 from penstock.broker.commits_behind import CommitsBehind
 from penstock.broker.committed import put_in
 from penstock.broker.keeper import Keeper
-from penstock.broker.lane import Answerable
 from penstock.broker.log import Log
 from penstock.broker.publish import Publisher
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.stages import COMMITTING, GONE, OPEN, STAGED, Stage
 from penstock.broker.store_actor import StoreActor
 from penstock.broker.store_lane import is_persistent
+from penstock.broker.stream_actor import StreamActor
 from penstock.flow.due import NEVER, Due, DueLine
 from penstock.protocol.content import Message
 from penstock.storage.groups import SEGMENT_BYTES_MOST, GroupEntry, group_bytes
@@ -60,59 +58,7 @@ class Look(Due):
         self.desk.look(now_ns)
 
 
-class Commit(Answerable):
-    """One commit on its way. shared: what each queue gets, once it is routed; line: where it waits
-    for them; kept: what the catalogue has to have, so that a crash leaves them, -1 for not known
-    yet."""
-
-    __slots__ = (
-        "app",
-        "asked",
-        "batch",
-        "desk",
-        "keepers",
-        "kept",
-        "line",
-        "mark",
-        "shared",
-        "stages",
-        "vhost",
-    )
-
-    def __init__(
-        self, desk: "TransactionDesk", asked: Asked, app: str, batch: int, stages: list[Stage]
-    ) -> None:
-        self.desk = desk
-        self.asked = asked
-        self.vhost = asked.vhost.name
-        self.app = app
-        self.batch = batch
-        self.stages = stages
-        self.shared: dict[QueueActor, list[Message]] = {}
-        self.keepers: list[Keeper] = []
-        self.line = CommitLine()
-        self.kept = -1
-        self.mark: Message | None = None
-
-    def accepted(self, messages: list[Message], count: i64) -> None:
-        """The disk has all of it."""
-        self.desk.complete(self)
-
-
-class Retry(Due):
-    """A commit whose queues are full for now."""
-
-    __slots__ = ("commit",)
-
-    def __init__(self, commit: Commit) -> None:
-        super().__init__()
-        self.commit = commit
-
-    def fall_due(self, now_ns: int) -> None:
-        self.commit.desk.attempt(self.commit)
-
-
-class TransactionDesk:
+class TransactionDesk(CommitDesk):
     """stages: by their identity; reserved_bytes: of all of them; marks: by virtual host;
     under_way: by virtual host and app; behind: what waits for one of them. committed_count,
     expired_count: ever."""
@@ -299,6 +245,7 @@ class TransactionDesk:
     def attempt(self, commit: Commit) -> None:
         """Hand `commit` over, unless one of its queues is full for now."""
         if commit.line.is_held(commit.shared):
+            commit.let_go()
             self._try_later(commit)
             return
         before = commit.shared
@@ -313,6 +260,10 @@ class TransactionDesk:
             commit.kept = store.owner.hand_over()
         is_early = store is not None and not store.owner.has(commit.kept)
         if commit.line.is_held(commit.shared) or is_early:
+            commit.let_go()
+            self._try_later(commit)
+            return
+        if store is not None and not commit.hold(list(commit.shared)):
             self._try_later(commit)
             return
         commit.line.leave()
@@ -325,7 +276,7 @@ class TransactionDesk:
             self._fail(commit, fault)
 
     def _try_later(self, commit: Commit) -> None:
-        self._dues.put(Retry(commit), self._line.clock.monotonic_ns() + RETRY_NS)
+        self._dues.put(RetryCommit(commit), self._line.clock.monotonic_ns() + RETRY_NS)
 
     def _hand_over(self, commit: Commit, store: StoreActor) -> None:
         marks = self.marks_of(commit.vhost)
@@ -339,10 +290,12 @@ class TransactionDesk:
                 commit.keepers.append(keeper)
                 for message in messages:
                     entries.append(GroupEntry(keeper.index, message, is_persistent(message)))
+        entries.extend(commit.entries(commit.shared, store))
         entries.append(GroupEntry(marks.index, mark, True))
         size = group_bytes(entries) + HEAD_ROOM_BYTES
         if size > SEGMENT_BYTES_MOST:
             commit.keepers = []
+            commit.shares = []
             raise refused(f"a commit of {size} bytes is larger than {SEGMENT_BYTES_MOST}")
         commit.mark = mark
         for keeper in commit.keepers:
@@ -351,25 +304,31 @@ class TransactionDesk:
         store.offered(GroupParcel(marks.lane, payer, commit, mark, entries, commit.keepers, store))
 
     def complete(self, commit: Commit) -> None:
-        """The disk has everything of `commit`: it is in the queues now, and answered."""
+        """The disk has everything of `commit`: it is in the queues now, and on its way to
+        streams."""
         for keeper in commit.keepers:
             keeper.commits -= 1
-        count = 0
         for actor, messages in commit.shared.items():
-            count += len(messages)
-            put_in(actor, messages)
+            if not isinstance(actor, StreamActor):
+                put_in(actor, messages)
         for stage in commit.stages:
             self.drop(stage)
         marks = self.marks_of(commit.vhost)
         marks.set(commit.app, Mark(commit.batch, commit.mark))
         self.committed_count += 1
         self._sweep(commit.vhost, commit.app, commit.batch)
+        commit.append(commit.shared, commit.asked.account)
+
+    def finish(self, commit: Commit) -> None:
+        """Its streams have their shares too: it is answered."""
+        count = sum(len(messages) for messages in commit.shared.values())
         commit.asked.settle({"committed": True, "already": False, "messages": count})
         self._go_on(commit)
 
     def _fail(self, commit: Commit, fault: ChannelFault) -> None:
         """Nothing of it is committed; it may be committed again while its stages live."""
         commit.line.leave()
+        commit.let_go()
         for stage in commit.stages:
             stage.state = STAGED
         commit.asked.refuse(fault.text, fault.code)

@@ -148,8 +148,16 @@ class VirtualHost:
     ) -> None:
         """Bind, unless it is a new binding and there are `bindings_max` already.
 
-        Raises: ChannelFault 406 at the bound, or what the exchange refuses. class_id: 40 or 50."""
+        Raises: ChannelFault 406 at the bound, 403 for a queue that is the broker's own, or what the
+        exchange refuses. class_id: 40 or 50."""
         method_id = 20 if class_id == 50 else 30
+        if isinstance(destination, QueueTarget) and self.is_internal(destination.name):
+            raise ChannelFault(
+                403,
+                f"cannot bind internal queue '{destination.name}' in vhost '{self.name}'",
+                class_id,
+                method_id,
+            )
         self.catalogue.check_binding(source, destination, class_id, method_id)
         is_new = source.bind(destination, routing_key, arguments)
         if is_new and self.router.binding_count > self.bindings_max:
@@ -172,6 +180,11 @@ class VirtualHost:
             self.catalogue.unbound(self.name, source, destination, routing_key, arguments)
         if source.is_due:
             self.remove_exchange(source)
+
+    def is_internal(self, name: str) -> bool:
+        """Whether the queue `name` is one that nothing can be routed to; see `add_store`."""
+        actor = self.queues.get(name)
+        return actor is not None and self.directory.find_queue(name) is not actor.target
 
     def counted_queues(self) -> int:
         """Queues that clients have declared, or were given."""
@@ -215,7 +228,8 @@ class VirtualHost:
             self.keepers.queue_made(actor)
 
     def add_store(self, actor: QueueActor) -> None:
-        """A queue that belongs to an exchange: nobody can publish to it by its name."""
+        """A queue that belongs to an exchange, or to the broker: nobody can publish to it by its
+        name."""
         self.queues[actor.name] = actor
         self.hidden_count += 1
         if self.keepers is not None:

@@ -2,6 +2,7 @@
 
 from penstock.base.quantities import show_duration
 from penstock.broker.broker import Broker
+from penstock.broker.internal_stream import InternalStream
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.stream_actor import StreamActor
 from penstock.broker.stream_store import StreamStore
@@ -29,6 +30,10 @@ def stream_in_words(actor: QueueActor) -> dict[str, str]:
         "offsets": f"{log.first()}..{log.committed}",
         "segments": f"{len(log.segments)} with {log.disk_bytes} bytes",
     }
+    if isinstance(actor, InternalStream):
+        said["internal"] = "flow events" if actor.is_fed else "flow events of before"
+        if actor.lost_count > 0:
+            said["lost"] = str(actor.lost_count)
     if actor.cursors:
         # Of the reader that is furthest behind; one may wait for an offset that is not there yet.
         behind = max(int(log.committed - one.next) for one in actor.cursors.values())

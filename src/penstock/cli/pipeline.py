@@ -11,6 +11,7 @@ import click
 from penstock.spark.about import read_about, write_csv
 from penstock.spark.follow import follow
 from penstock.spark.formats import require_input
+from penstock.spark.intake import FileInput, Input
 from penstock.spark.pipeline import (
     PLAIN_ASKED,
     choose_engine,
@@ -20,6 +21,7 @@ from penstock.spark.pipeline import (
 from penstock.spark.pipeline import (
     report as make_report,
 )
+from penstock.spark.stream_input import FETCHED, StreamInput, is_address
 from penstock.spark.summary import Summary
 
 RECOMMENDATIONS_SHOWN: Final = 5
@@ -30,11 +32,18 @@ _PATH: Final = click.Path(path_type=Path)
 
 @click.group()
 def pipeline() -> None:
-    """What held whom, from the event files of `penstock serve --events DIR`."""
+    """What held whom, from the event files of `penstock serve --events DIR`, or live from the
+    stream of `penstock serve --event-stream`."""
 
 
 @pipeline.command()
-@click.option("--input", "input_dir", required=True, type=_PATH, help="Directory of event files.")
+@click.option(
+    "--input",
+    "place",
+    required=True,
+    help="Directory of event files, or amqp://USER:PASSWORD@HOST:PORT/VHOST of a broker that "
+    "was started with --event-stream.",
+)
 @click.option("--tables", required=True, type=_PATH, help="Directory of the tables.")
 @click.option("--master", default="", help="Where Spark runs: local[*], or the URL of a cluster.")
 @click.option("--follow", "is_following", is_flag=True, help="Go on with what comes, until Ctrl-C.")
@@ -54,18 +63,18 @@ def pipeline() -> None:
 )
 @click.option("--no-spark", is_flag=True, help="Work in plain Python, in memory.")
 def run(
-    input_dir: Path, tables: Path, master: str, is_following: bool, every: float, bucket: float,
+    place: str, tables: Path, master: str, is_following: bool, every: float, bucket: float,
     no_spark: bool,
 ) -> None:  # fmt: skip
     """Bring the tables up to the input: only what is new is worked on, nothing is counted twice."""
-    require_input(input_dir)
+    source_place = _input(place, tables)
     # Spark's JVM ends with this process, but only if the session is closed on the way out.
     signal.signal(signal.SIGTERM, _stop)
     engine = PLAIN_ASKED if no_spark else choose_engine(master)
     if engine.java is None and master:
         click.echo(f"--master is not used: {engine.note}", err=True)
     try:
-        with open_updater(input_dir, tables, engine, round(bucket * NS_PER_S)) as updater:
+        with open_updater(source_place, tables, engine, round(bucket * NS_PER_S)) as updater:
             if is_following:
                 follow(updater, every, click.echo)
             source = updater.update().source
@@ -113,6 +122,17 @@ def show(summary: Summary) -> None:
         click.echo(f" {number}) {one.share:4.0%} {one.rule}: {one.scope}")
         click.echo(f"         {one.evidence}")
         click.echo(f"       → {one.advice}")
+
+
+def _input(place: str, tables: Path) -> Input:
+    """Raises: OperatorError when there is nothing to read."""
+    if is_address(place):
+        stream = StreamInput(place, tables / FETCHED)
+        stream.check()
+        click.echo(f"input    {stream}")
+        return stream
+    require_input(Path(place))
+    return FileInput(Path(place))
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -1,19 +1,43 @@
 """`penstock queues`: what is in the queues of a running broker, by which rules, and what they gave
 up; pausing and resuming one, ending a group that reads one."""
 
+from collections.abc import Sequence
+from typing import Final
+
 import click
 import msgspec
 from rich.console import Console
 
 from penstock.cli.flow import asking, limited
+from penstock.cli.queues_streams import (
+    STREAM_COLUMNS,
+    is_stream,
+    policies,
+    state_cell,
+    stream_cells,
+)
 from penstock.cli.tables import Cell, Column, console, more, say, show, table
 from penstock.server.control_client import ask, control_path
 from penstock.server.questions_queues import SORTS
 from penstock.telemetry.words import amount, size
 
-RED = "bold red"
-YELLOW = "yellow"
 FAINT = "dim"
+OPTIONAL: Final = frozenset({"ON DISK", "RULES", "POLICIES", "DROPPED", "DEAD LETTERS", "GROUPS"})
+QUEUE_COLUMNS: Final = (
+    Column("QUEUE", is_name=True),
+    Column("STATE"),
+    Column("READY", is_number=True),
+    Column("UNACKED", is_number=True),
+    Column("BYTES", is_number=True),
+    Column("ON DISK", is_number=True),
+    Column("CONSUMERS", is_number=True),
+    Column("IN/S", is_number=True),
+    Column("OUT/S", is_number=True),
+    Column("RULES", is_prose=True),
+    Column("POLICIES", is_prose=True),
+    Column("DROPPED", is_prose=True),
+    Column("DEAD LETTERS", is_prose=True),
+)
 
 
 @click.group(invoke_without_command=True)
@@ -30,8 +54,10 @@ def queues(
     IN and OUT are messages a second over the last ten seconds; BYTES what ready and unanswered
     messages take in memory; ON DISK those of the ready ones whose bodies are not. DROPPED counts by
     reason since the queue was declared; DEAD LETTERS what of it went to the dead-letter exchange,
-    what was lost on the way, and what waits. Exchanges that drop duplicates are named below, with
-    how many they dropped.
+    what was lost on the way, and what waits. Streams have a table of their own: SIZE is on the
+    disk, in so many SEGMENTS, LAG what the last of its readers has still to be given. Columns that
+    nothing would stand in are left out. Exchanges that drop duplicates are named below, with how
+    many they dropped.
     """
     if context.invoked_subcommand is not None:
         return
@@ -98,23 +124,12 @@ def _show_queues(answer: dict[str, object]) -> None:
         say(screen, "no queues")
         _say_duplicates(screen, answer)
         return
-    columns = (
-        Column("QUEUE", is_name=True),
-        Column("STATE"),
-        Column("READY", is_number=True),
-        Column("UNACKED", is_number=True),
-        Column("BYTES", is_number=True),
-        *_disk_column(rows),
-        Column("CONSUMERS", is_number=True),
-        Column("IN/S", is_number=True),
-        Column("OUT/S", is_number=True),
-        Column("RULES", is_prose=True),
-        Column("POLICIES", is_prose=True),
-        Column("DROPPED", is_prose=True),
-        Column("DEAD LETTERS", is_prose=True),
-    )
-    has_paged = len(_disk_column(rows)) > 0
-    show(screen, table(columns, [_queue(row, has_paged) for row in rows]))
+    plain = [row for row in rows if not is_stream(row)]
+    if plain:
+        show(screen, table(*columns_used(QUEUE_COLUMNS, [_queue(row) for row in plain])))
+    streams = [row for row in rows if is_stream(row)]
+    if streams:
+        show(screen, table(*columns_used(STREAM_COLUMNS, [stream_cells(row) for row in streams])))
     cut = more(total - len(rows), "queues")
     if cut:
         say(screen, cut, FAINT)
@@ -132,11 +147,16 @@ def _say_duplicates(screen: Console, answer: dict[str, object]) -> None:
         )
 
 
-def _disk_column(rows: list[dict[str, object]]) -> tuple[Column, ...]:
-    """Only where something is on the disk."""
-    if all(row.get("paged", 0) == 0 for row in rows):
-        return ()
-    return (Column("ON DISK", is_number=True),)
+def columns_used(
+    columns: Sequence[Column], rows: list[list[Cell | str]]
+) -> tuple[list[Column], list[list[Cell | str]]]:
+    """Without those of OPTIONAL that no row has anything in: a terminal has little room."""
+    used = [
+        at
+        for at, column in enumerate(columns)
+        if column.title not in OPTIONAL or any(row[at] != "" for row in rows)
+    ]
+    return [columns[at] for at in used], [[row[at] for at in used] for row in rows]
 
 
 def _on_disk(row: dict[str, object]) -> str:
@@ -144,24 +164,22 @@ def _on_disk(row: dict[str, object]) -> str:
     return f"{amount(count)} ({size(int(str(row['paged_bytes'])))})" if count > 0 else ""
 
 
-def _queue(row: dict[str, object], has_paged: bool) -> list[Cell | str]:
-    state = str(row["state"])
-    styles = {"full": RED, "deep": RED, "damaged": RED, "paused": YELLOW}
+def _queue(row: dict[str, object]) -> list[Cell | str]:
     rules, drops, letters = row["rules"], row["drops"], row["dead_letters"]
     assert isinstance(rules, dict) and isinstance(drops, dict), "the broker answers so"
     assert isinstance(letters, dict), "the broker answers so"
     return [
         str(row["name"]),
-        Cell(state, styles.get(state, "")),
+        state_cell(row),
         _count(row["ready"]),
         _count(row["unacked"]),
         size(int(str(row["bytes"]))),
-        *([_on_disk(row)] if has_paged else []),
+        _on_disk(row),
         str(row["consumers"]),
         amount(float(str(row["in_rate"]))),
         amount(float(str(row["out_rate"]))),
         ", ".join(f"{name} {text or '(default)'}" for name, text in rules.items()),
-        ", ".join(str(row[key]) for key in ("policy", "operator_policy") if row[key]),
+        policies(row),
         ", ".join(f"{name} {amount(count)}" for name, count in drops.items()),
         ", ".join(f"{name} {amount(count)}" for name, count in letters.items()),
     ]

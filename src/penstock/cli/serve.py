@@ -32,6 +32,14 @@ DATA_DIR = "penstock-data"
 @click.option("--profile", default=None, type=click.Choice(tuple(PROFILES)), help="Flow profile.")
 @click.option("--queue-depth", default=None, type=int, help="Depth mark of a queue, in bytes.")
 @click.option("--events", default=None, help="Directory for flow event files.")
+@click.option(
+    "--event-stream",
+    default=None,
+    is_flag=False,
+    flag_value="/",
+    metavar="[VHOST]",
+    help="Flow events as a stream to read, amq.flow.telemetry.  [VHOST: /]",
+)
 @click.option("--control", default=None, help="Path of the control socket.")
 def serve(
     host: str | None,
@@ -43,6 +51,7 @@ def serve(
     profile: str | None,
     queue_depth: int | None,
     events: str | None,
+    event_stream: str | None,
     control: str | None,
 ) -> None:
     """Run a broker until Ctrl-C."""
@@ -54,6 +63,7 @@ def serve(
         profile=profile or config.profile,
         queue_depth_bytes=config.queue_depth_bytes if queue_depth is None else queue_depth,
         events_dir=events or config.events_dir,
+        event_stream=config.event_stream if event_stream is None else event_stream,
         control_socket=control or config.control_socket,
         store_sync=sync or config.store_sync,
         data_dir="" if memory else data or config.data_dir or DATA_DIR,
@@ -75,8 +85,7 @@ def serve(
         click.echo(f" ✔ broker   amqp://{shown}:{listener.port}   ready in {seconds:.2f} s")
         if node.control is not None:
             click.echo(f" ✔ control  {node.control.path}   penstock why --port {listener.port}")
-        if node.events is not None:
-            click.echo(f" ✔ events   {node.events.path}")
+        _say_events(node)
         sys.stdout.flush()
 
     asyncio.run(run_node(config, announce))
@@ -84,6 +93,16 @@ def serve(
         click.echo("stopped; nothing was kept")
     else:
         click.echo(f"stopped; kept in {config.data_dir}: {KEPT}")
+
+
+def _say_events(node: Node) -> None:
+    """Where flow events can be read."""
+    writers = node.events
+    if writers is not None and writers.file is not None:
+        click.echo(f" ✔ events   {writers.file.path}")
+    if writers is not None and writers.feed is not None:
+        actor = writers.feed.actor
+        click.echo(f" ✔ events   stream {actor.name} in vhost {actor.vhost}")
 
 
 def _say_kept(node: Node) -> None:

@@ -61,12 +61,13 @@ class Mark:
 
 
 class Arrivals:
-    """marks: in order of their positions; what lies before the first one is gone; grain_ns: one is
-    for all that came within this, 0.. ."""
+    """most: marks there may be; marks: in order of their positions; what lies before the first one
+    is gone; grain_ns: one is for all that came within this, 0.. ."""
 
-    __slots__ = ("grain_ns", "marks")
+    __slots__ = ("grain_ns", "marks", "most")
 
-    def __init__(self) -> None:
+    def __init__(self, most: i64) -> None:
+        self.most: i64 = most
         self.marks: deque[Mark] = deque()
         self.grain_ns: i64 = 0
 
@@ -119,14 +120,14 @@ class Arrivals:
     def _bound(self) -> None:
         """Too many: those that are alike become half as many, and if they are not, all do."""
         marks = self.marks
-        if len(marks) <= MARKS_MAX:
+        if len(marks) <= self.most:
             return
         known = [mark for mark in marks if mark.is_known]
-        grain_ns: i64 = 2 * (known[-1].came_ns - known[0].first_ns) // MARKS_MAX + 1
+        grain_ns: i64 = 2 * (known[-1].came_ns - known[0].first_ns) // self.most + 1
         if grain_ns > self.grain_ns:
             self.grain_ns = grain_ns
         self._merge(False)
-        if len(self.marks) > MARKS_MAX:
+        if len(self.marks) > self.most:
             self._merge(True)
 
     def _merge(self, is_forced: bool) -> None:

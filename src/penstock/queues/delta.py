@@ -73,6 +73,14 @@ class Piece:
             payers[0].count += payers[1].count
             del payers[1]
 
+    def stretches(self) -> list[tuple[int, int]]:
+        """(first, last) of positions that are the piece's; what else lies between is settled."""
+        return [(int(self.first), int(self.last))]
+
+    def chosen(self, count: i64) -> list[int] | None:
+        """The first `count` positions, None where they are simply the next ones that count."""
+        return None
+
     def payer(self) -> Cause:
         """Who pays for the first message, which leaves the piece."""
         payer = self.payers[0]

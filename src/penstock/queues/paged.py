@@ -13,7 +13,7 @@ or writes: what has to be saved or read is asked for. Names and order of the par
 RabbitMQ's variable queue (flow-semantics 6.1), but delta is read straight into the front.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -122,6 +122,30 @@ class PagedMessages(PagingIn):
         self.bytes_ready += MESSAGE_OVERHEAD_BYTES
         self.requeue_count += 1
 
+    def reject(self, position: i64, husk: Message) -> None:
+        """What was taken at `position` was rejected: it is read, and dropped then."""
+        self.put_back(position, husk)
+        self.requeue_count -= 1
+        self.rejected.add(int(position))
+
+    def take_rejected(self) -> list[Message]:
+        """Those of them that were read since: they leave the queue."""
+        if not self.rejected:
+            return []
+        kept: list[Returned] = []
+        gone: list[Message] = []
+        for entry in self.returned:
+            if int(entry.position) in self.rejected:
+                self.rejected.remove(int(entry.position))
+                self.bytes_ready -= len(entry.message.raw) + MESSAGE_OVERHEAD_BYTES
+                self.ack_count += 1
+                gone.append(entry.message)
+            else:
+                kept.append(entry)
+        heapify(kept)
+        self.returned = kept
+        return gone
+
     def restore(self, message: Message, is_redelivered: bool, age_ns: i64) -> None:
         before: i64 = self.publish_count
         self.add(message)
@@ -223,6 +247,7 @@ class PagedMessages(PagingIn):
         self.ring.clear()
         self.returned.clear()
         self.husks_back.clear()
+        self.rejected.clear()
         self.q3.clear()
         self.delta.clear()
         self.q2.clear()

@@ -26,7 +26,9 @@ class PagedForms(ClassicQueue):
     """index: where the log has what the queue keeps anyway; spill: where messages go that are saved
     only because they are paged, of a queue that keeps nothing the same; husks_back: husks that came
     back, a heap; is_split: something lies behind the front; husk_count: of all husks; front_bytes:
-    of memory in the front; place: the index that the last `place_of` found a position in."""
+    of memory in the front; rejected: at these positions messages are read only to be dropped, no
+    more than there are husks that came back; place: the index that the last `place_of` found a
+    position in."""
 
     __slots__ = (
         "delta",
@@ -40,6 +42,7 @@ class PagedForms(ClassicQueue):
         "q1",
         "q2",
         "q3",
+        "rejected",
         "spill",
         "tail_bytes",
     )
@@ -54,6 +57,7 @@ class PagedForms(ClassicQueue):
         self.q2: deque[Message] = deque()
         self.q1 = MessageRing()
         self.husks_back: list[Returned] = []
+        self.rejected: set[int] = set()
         self.is_split = False
         self.husk_count: i64 = 0
         self.husk_bytes: i64 = 0

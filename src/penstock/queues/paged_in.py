@@ -35,7 +35,7 @@ class PagingIn(PagingOut):
         """
         if self.husks_back:
             # The front waits meanwhile: what came back is before it.
-            if self.returned and self.returned[0] < self.husks_back[0]:
+            if self.returned and self.returned[0] < self.husks_back[0] and not self.rejected:
                 return None
             self.husks_back.sort()
             first = self.husks_back[:TOGETHER_MAX]
@@ -50,7 +50,9 @@ class PagingIn(PagingOut):
         count: i64 = bytes_max * piece.count // (piece.bytes + 1) + SPARE_COUNT
         if count > piece.count:
             count = piece.count
-        return Wanted(piece.index, piece.first, count, False)
+        wanted = Wanted(piece.index, piece.first, count, False)
+        wanted.chosen = piece.chosen(count)
+        return wanted
 
     def _wanted_husks(
         self, husks: list[Message], bytes_max: i64, is_returned: bool
@@ -174,6 +176,7 @@ class PagingIn(PagingOut):
         for at in range(len(self.husks_back)):
             husk = self.husks_back[at].message
             if self.place_of(husk) == position and self.place is index:
+                self.rejected.discard(int(self.husks_back[at].position))
                 del self.husks_back[at]
                 heapify(self.husks_back)
                 self._lose(husk)

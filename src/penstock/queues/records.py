@@ -6,7 +6,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
-from penstock.protocol.property_lookup import expiration, headers_table_span
+from penstock.protocol.property_lookup import expiration, headers_table_span, priority
 from penstock.protocol.values import decode_table
 from penstock.queues.rules import BY_ROUTING_KEY, LIFETIME_MS_MAX, NEVER
 
@@ -107,6 +107,14 @@ class DropSink:
         """How many messages it takes for `reason` just now, 0.. ; those that only expire stay in
         the queue while there is none, and the queue is woken when there is some again."""
         return NO_BOUND
+
+
+def level_of(message: Message, highest: i64) -> i64:
+    """The level of priority `message` belongs to, in a queue with the levels 0..`highest`."""
+    if highest == 0 or (i64(message.raw[FLAGS_AT]) & FLAG_PRIORITY) == 0:
+        return 0
+    level: i64 = priority(message.raw, VALUES_AT, int(message.header_bytes) + 7)
+    return level if level < highest else highest
 
 
 def own_lifetime_ms(message: Message) -> i64:

@@ -16,17 +16,15 @@ from heapq import heappush
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
-from penstock.protocol.property_lookup import priority
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue, Returned
 from penstock.queues.records import (
     FLAG_EXPIRATION,
-    FLAG_PRIORITY,
     FLAGS_AT,
-    VALUES_AT,
     DropSink,
     Level,
     Record,
     last_value_key,
+    level_of,
     own_lifetime_ms,
 )
 from penstock.queues.rules import (
@@ -125,10 +123,8 @@ class RuledMessages(ClassicQueue):
     def _record(self, position: i64, message: Message, flags: i64) -> Record:
         """A record whose lifetime begins now."""
         record = Record(position, message)
-        highest: i64 = self.rules.max_priority
-        if highest > 0 and (flags & FLAG_PRIORITY) != 0:
-            level: i64 = priority(message.raw, VALUES_AT, int(message.header_bytes) + 7)
-            record.level = level if level < highest else highest
+        if self.rules.max_priority > 0:
+            record.level = level_of(message, self.rules.max_priority)
         self._begin_lifetime(record, flags)
         return record
 
@@ -206,6 +202,10 @@ class RuledMessages(ClassicQueue):
         """Whether `message` would take the place of one that is ready."""
         name = self.rules.last_value_key
         return name != "" and last_value_key(message, name) in self.by_key
+
+    def kept_bytes(self) -> i64:
+        """What the rules keep in memory beside messages, and is charged to nobody."""
+        return 0
 
     def settled(self, position: i64) -> None:
         """What was taken at `position` will not come back."""

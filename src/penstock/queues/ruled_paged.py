@@ -2,7 +2,7 @@
 
     front: returned, line of records | tail: a PagedMessages, whose own front is empty
     <- next                                                                     last ->
-That is enough for rules that look at the first message only (QueueRules.is_linear): what is in the
+That is enough for rules that look at the first message only (QueueRules.can_page): what is in the
 tail has no record, and gets one when it comes into memory, with the lifetime it would have had
 (queues/arrivals). Messages that were delivered and came back are in the front, and so their counts
 are never on the disk. Positions count on from front to tail, and where the front has to leave
@@ -15,9 +15,10 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.protocol.content import Message
-from penstock.queues.arrivals import Arrivals, Mark
+from penstock.queues.arrivals import MARKS_MAX, Arrivals, Mark
 from penstock.queues.husks import is_husk
 from penstock.queues.paged import PagedMessages
+from penstock.queues.paged_records import PagedRecords, Reading
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue, Returned
 from penstock.queues.records import FLAG_EXPIRATION, FLAGS_AT, DropSink, Record, own_lifetime_ms
 from penstock.queues.ruled import RuledMessages
@@ -35,7 +36,7 @@ from penstock.storage.reading import Found
 LONG_AGO_NS: Final = -(1 << 62)
 
 
-class RuledPaged(RuledMessages):
+class RuledPaged(PagedRecords):
     """tail: what stands behind the records; tail_bytes: of it in `bytes_ready`; arrivals: of the
     tail; mixed_below: what lies before may die in another order than it stands in; sized_from:
     bodies of the tail count from this position on, those before when they are read; rejected: at
@@ -48,7 +49,7 @@ class RuledPaged(RuledMessages):
         super().__init__(rules, sink)
         self.tail = tail
         self.tail_bytes: i64 = 0
-        self.arrivals = Arrivals()
+        self.arrivals = Arrivals(MARKS_MAX)
         self.mixed_below: i64 = 0
         self.sized_from: i64 = 0
         self.rejected: set[int] = set()
@@ -60,7 +61,7 @@ class RuledPaged(RuledMessages):
         """A queue with everything that is in `records`, which is given up. index: where the log has
         what the queue pages."""
         paged = RuledPaged(records.rules, records.sink, PagedMessages(index, index))
-        _hand_over(records, paged)
+        hand_over(records, paged)
         paged.tail.taken = records.next_position
         return paged
 
@@ -74,6 +75,7 @@ class RuledPaged(RuledMessages):
         paged.now_ns = now_ns
         paged.copy_counts(tail)
         paged.restored(now_ns, False)
+        paged.rejected, tail.rejected = tail.rejected, paged.rejected
         for entry in tail.returned:
             paged._return(entry, False)
         tail.returned.clear()
@@ -93,16 +95,23 @@ class RuledPaged(RuledMessages):
             self.sized_from = self.next_position
         self.add_up()
 
+    def restored_unread(self, body_bytes: i64) -> None:
+        self.body_bytes_ready = body_bytes
+        self.restored(LONG_AGO_NS, body_bytes > 0)
+
     def unpaged(self) -> RuledMessages:
-        """The same queue without a tail, which is empty by now."""
         assert self.tail.ready_count() == 0, "there is something behind the records"
-        records = RuledMessages(self.rules, self.sink)
-        _hand_over(self, records)
+        records = self.make_unpaged()
+        hand_over(self, records)
         # What could not be read has left without its size.
         records.body_bytes_ready = 0
         for message in records.ready_messages():
             records.body_bytes_ready += message.body_bytes
         return records
+
+    def make_unpaged(self) -> RuledMessages:
+        """What takes over all records when everything is in memory; it has none yet."""
+        return RuledMessages(self.rules, self.sink)
 
     # -- in and out ------------------------------------------------------------------------------
 
@@ -127,15 +136,26 @@ class RuledPaged(RuledMessages):
         self.requeue_count += 1
         self._wait_for_body(position, message)
 
-    def husked_out(self, position: i64, husk: Message) -> None:
-        """The body of what was taken at `position` has left memory; `husk` stands for it."""
+    def restore(self, message: Message, is_redelivered: bool, age_ns: i64) -> None:
+        tail = self.tail
+        if not tail.is_split:
+            super().restore(message, is_redelivered, age_ns)
+            tail.taken = self.next_position
+            return
+        self.arrivals.note(self.next_position, self.now_ns - age_ns, self._ttl_ns())
+        self.next_position += 1
+        if is_redelivered:
+            tail.redelivered_below = self.next_position
+        tail.add(message)
+        self.body_bytes_ready += message.body_bytes
+        self.add_up()
+
+    def husked_out(self, position: i64, message: Message, husk: Message) -> None:
         record = self.out.get(int(position))
         if record is not None:
             record.message = husk
 
     def reject(self, position: i64, husk: Message) -> bool:
-        """What was taken at `position` was rejected: it is read, and dropped then. False if it was
-        taken before the queue had rules."""
         if int(position) not in self.out:
             return False
         self.rejected.add(int(position))
@@ -167,7 +187,7 @@ class RuledPaged(RuledMessages):
         count = self.tail.purge()
         count += super().purge()
         self.tail_bytes = 0
-        self.arrivals = Arrivals()
+        self.arrivals = Arrivals(self.arrivals.most)
         self.next_position = self.tail.taken
         return count
 
@@ -179,13 +199,21 @@ class RuledPaged(RuledMessages):
         self.bytes_ready += bytes_ - self.tail_bytes
         self.tail_bytes = bytes_
 
+    def tails(self) -> list[PagedMessages]:
+        return [self.tail]
+
+    def next_read(self, size_bytes: i64, has_room: bool) -> Reading | None:
+        wanted = self.tail.wanted(size_bytes) if has_room else None
+        return None if wanted is None else Reading(self.tail, wanted)
+
+    def lacks_head(self) -> bool:
+        return self.at_hand() == 0 and self.ready_count() > 0
+
     def head_bytes(self) -> i64:
-        """What the first message takes in memory, 0 when it is not there."""
         first = self.levels[0].first()
         return 0 if first is None else len(first.message.raw) + MESSAGE_OVERHEAD_BYTES
 
     def page_bytes(self, target_bytes: i64, pass_bytes: i64, pass_count: i64) -> list[Message]:
-        """As of the paged queue: let memory above `target_bytes` go; what has to be saved."""
         front: i64 = self.bytes_ready - self.tail_bytes
         if front > target_bytes:
             front = self._lend(front, target_bytes)
@@ -239,8 +267,6 @@ class RuledPaged(RuledMessages):
         return lifetime_ns
 
     def refill(self, found: list[Found], wall_ahead_ns: i64) -> None:
-        """What the tail has at hand gets its records. found: what was read last, in order;
-        wall_ahead_ns: the wall clock's time without `now_ns`."""
         tail = self.tail
         while tail.returned:
             self._return(heappop(tail.returned), True)
@@ -267,6 +293,9 @@ class RuledPaged(RuledMessages):
             self._counted(record, 1)
             if position >= self.sized_from:
                 self.body_bytes_ready -= message.body_bytes
+        if not tail.is_split and self.arrivals.marks:
+            # What goes to the tail later came later, and must not be taken for what was there.
+            self.arrivals = Arrivals(self.arrivals.most)
         self.add_up()
 
     def _recorded(self, position: i64, message: Message, mark: Mark, came_ns: i64) -> Record:
@@ -333,17 +362,6 @@ class RuledPaged(RuledMessages):
         self.arrivals.give(self._ttl_ns(), now_ns)
         self.mixed_below = self.next_position
 
-    def has_lifetimes(self) -> bool:
-        """The tail may have some, so the records stay."""
-        return True
-
-    def supersedes(self, message: Message) -> bool:
-        """Last values begin when everything is in memory."""
-        return False
-
-    def _index_keys(self) -> None:
-        """See `supersedes`."""
-
     # -- looking ---------------------------------------------------------------------------------
 
     def ready_messages(self, step: int = 1) -> list[Message]:
@@ -359,12 +377,12 @@ class RuledPaged(RuledMessages):
 
 def can_page(messages: ClassicQueue) -> bool:
     """Whether what is behind the first messages may be on the disk."""
-    if isinstance(messages, RuledPaged):
+    if isinstance(messages, PagedRecords):
         return True
-    return not isinstance(messages, RuledMessages) or messages.rules.is_linear()
+    return not isinstance(messages, RuledMessages) or messages.rules.can_page()
 
 
-def _hand_over(old: RuledMessages, new: RuledMessages) -> None:
+def hand_over(old: RuledMessages, new: RuledMessages) -> None:
     """Everything that `old` has records of is in `new`, which has nothing yet."""
     new.now_ns = old.now_ns
     new.levels = old.levels

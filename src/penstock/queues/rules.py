@@ -98,9 +98,18 @@ class QueueRules:
             or self.is_counted
         )
 
-    def is_linear(self) -> bool:
-        """Whether they look at the first message only, so that the others may be on the disk."""
-        return self.max_priority == 0 and self.last_value_key == "" and not self.is_deduplicated
+    def can_page(self) -> bool:
+        """Whether they look at the first message of each priority only, so that the others may be
+        on the disk."""
+        return self.last_value_key == "" and not (self.is_deduplicated and self.max_priority > 0)
+
+    def of_one_level(self) -> "QueueRules":
+        """What the messages of one priority go by among themselves: lifetimes, and how often they
+        may come back."""
+        rules = QueueRules()
+        rules.ttl_ms = self.ttl_ms
+        rules.delivery_limit = self.delivery_limit
+        return rules
 
     def is_plain(self) -> bool:
         """Whether none of them is in force, so that a queue needs no ruling."""

@@ -14,7 +14,6 @@ from penstock.broker.alarm_settings import offer as offer_alarm_settings
 from penstock.broker.alarm_watch import AlarmWatch, memory_mark_bytes
 from penstock.broker.broker import Broker, Log
 from penstock.broker.reader import PHASE_CLOSING, PHASE_OPEN, Connection
-from penstock.broker.views import actor_snapshots
 from penstock.flow.disk_polling import POLL_MS_MAX
 from penstock.protocol.methods import ConnectionClose
 from penstock.protocol.methods.codec import method_frame
@@ -22,7 +21,7 @@ from penstock.server.clock import SystemClock
 from penstock.server.control_client import control_path
 from penstock.server.control_socket import ControlSocket
 from penstock.server.due_timer import DueTimer
-from penstock.server.event_files import EventFile
+from penstock.server.event_writers import FEED_S, FILE_S, EventWriters
 from penstock.server.flight_deck import FlightDeck
 from penstock.server.keeping import Keeping
 from penstock.server.listener import Listener
@@ -36,7 +35,6 @@ from penstock.server.surroundings import MachineSurroundings
 
 TICK_S = 1.0
 RELIEF_S = 0.1
-EVENTS_S = 0.25
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 DRAIN_S = 2.0
 NS_PER_MS = 1_000_000
@@ -67,7 +65,7 @@ class Node:
         self.on_failure: Callable[[], None] | None = None
         self.listener: Listener | None = None
         self.control: ControlSocket | None = None
-        self.events: EventFile | None = None
+        self.events: EventWriters | None = None
         self.ticks: list[asyncio.TimerHandle] = []
         self.disk_look: asyncio.TimerHandle | None = None
         self.stopped = asyncio.Event()
@@ -79,10 +77,7 @@ class Node:
         config = self.config
         if config.data_dir != "":
             self.keeping = Keeping(config.data_dir, self.boot_id, self.broker, self.poller)
-        if config.events_dir != "":
-            self.events = EventFile(
-                config.events_dir, self.boot_id, self.clock, self.broker.recorder
-            )
+        self.events = EventWriters(self.broker, self.boot_id)
         self.listener = Listener(self.broker, self.poller, self.loop, config.host, config.port)
         path = config.control_socket or control_path(self.listener.port)
         questions = Questions(self.broker, self.flight, self._run_soon)
@@ -92,8 +87,10 @@ class Node:
         self._look_at_disk()
         self._every(TICK_S, self.tick)
         self._every(RELIEF_S, self.relieve)
-        if self.events is not None:
-            self._every(EVENTS_S, self.events.write)
+        if self.events.file is not None:
+            self._every(FILE_S, self.events.file.write)
+        if self.events.feed is not None:
+            self._every(FEED_S, self.feed)
 
     def _every(self, seconds: float, work: object) -> None:
         assert callable(work), "periodic work is a function"
@@ -124,6 +121,11 @@ class Node:
         if self.broker.care.often(now_ns):
             self.poller.request()
 
+    def feed(self) -> None:
+        """Twenty times a second: flow events into the broker's own stream."""
+        if self.events is not None and self.events.feed is not None and self.events.feed.tick():
+            self.poller.request()
+
     def tick(self) -> None:
         """Once a second: memory, heartbeats, handshakes, samples."""
         now_ns = self.clock.monotonic_ns()
@@ -140,7 +142,8 @@ class Node:
         self.patience.forget_gone(self.broker.connections)
         self._look_at_keeping()
         self._collect_garbage()
-        self.flight.tick(None if self.events is None else self.events.sample_one)
+        samples = None if self.events is None else self.events.samples
+        self.flight.tick(None if samples is None else samples.take)
         self.poller.request()
 
     def _look_at_keeping(self) -> None:
@@ -248,7 +251,6 @@ class Node:
         if self.control is not None:
             await self.control.close()
         if self.events is not None:
-            self.events.sample(actor_snapshots(self.broker))
             self.events.close()
         if self.keeping is not None:
             lost = self.keeping.close()

@@ -32,7 +32,7 @@ from penstock.server.store_marks import (
 from penstock.storage.check import check
 from penstock.storage.check_segment import StoreFacts
 from penstock.storage.findings import Findings
-from penstock.storage.format import MARKS_QUEUE_ID
+from penstock.storage.format import MARKS_QUEUE_ID, OUTBOX_QUEUE_ID
 from penstock.storage.offline import StoreStats, compact_all, files_bytes, store_stats
 from penstock.storage.overlay import OverlayDirectory
 from penstock.storage.recovery import Recovered, recover
@@ -159,7 +159,7 @@ class OfflineStores:
             OverlayDirectory(directory),
             SystemChance(),
             self.segment_bytes,
-            {*store.names, MARKS_QUEUE_ID},
+            {*store.names, *names_of_own(store.names)},
             store.trusts_footers,
         )
         return directory, recovered
@@ -170,7 +170,7 @@ class OfflineStores:
         """Read everything. Raises: OSError, OperatorError for an unknown format."""
         directory, recovered = self._look(store)
         facts = StoreFacts(
-            {**store.names, MARKS_QUEUE_ID: MARKS_NAME},
+            {**store.names, **names_of_own(store.names)},
             self.kept().queue_id_max,
             recovered.queues,
             store.is_clean,
@@ -207,7 +207,7 @@ class OfflineStores:
             directory,
             SystemChance(),
             self.segment_bytes,
-            {*store.names, MARKS_QUEUE_ID},
+            {*store.names, *names_of_own(store.names)},
             trusts_footers,
         )
         mark_unsynced(path, False)
@@ -240,3 +240,13 @@ def _guessed(folder: str) -> str:
     """The virtual host of a folder, "" if there can be none."""
     name = unquote(folder[:-HASH_CHARACTERS])
     return name if vhost_folder(name) == folder else ""
+
+
+def names_of_own(names: dict[int, str]) -> dict[int, str]:
+    """What the broker keeps in place of queues, by number, if these are the queues; a queue that is
+    no stream has nothing there."""
+    outboxes = {
+        OUTBOX_QUEUE_ID + queue_id: f"{name} (committed, on its way to the stream)"
+        for queue_id, name in names.items()
+    }
+    return {MARKS_QUEUE_ID: MARKS_NAME, **outboxes}

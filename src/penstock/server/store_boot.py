@@ -14,6 +14,7 @@ from penstock.broker.disk import Disk
 from penstock.broker.keeper import Keeper
 from penstock.broker.last_letters import settle_letters
 from penstock.broker.lease_restore import restore_leases
+from penstock.broker.paged_messages import can_restore_unread
 from penstock.broker.pager import Pager
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.store_actor import StoreActor
@@ -32,7 +33,7 @@ from penstock.server.store_marks import (
     mark_unsynced,
     take_clean,
 )
-from penstock.storage.format import MARKS_QUEUE_ID
+from penstock.storage.format import MARKS_QUEUE_ID, OUTBOX_QUEUE_ID
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 from penstock.storage.recovery import Report, empty, recover
@@ -93,7 +94,7 @@ class StoreBoot:
             DiskDirectory(str(path / PERSISTENT), self.freeing),
             self.broker.chance,
             self.broker.config.store_segment_bytes,
-            {*queues, MARKS_QUEUE_ID},
+            {*queues, MARKS_QUEUE_ID, *self._outboxes(name)},
             trusts_footers=is_clean or not is_unsynced(path),
             spares_max=self.broker.config.store_spare_segments,
         )
@@ -115,6 +116,14 @@ class StoreBoot:
             if lost > 0:
                 close_damaged(self.broker.rulebook, self.broker.log, actor, lost)
 
+    def _outboxes(self, name: str) -> set[int]:
+        """Where commits to streams of a virtual host are, until those have them."""
+        return {
+            OUTBOX_QUEUE_ID + actor.queue_id
+            for actor in self.broker.vhosts[name].queues.values()
+            if actor.queue_id > 0 and isinstance(actor, StreamActor)
+        }
+
     def _fill(
         self,
         store: StoreActor,
@@ -132,7 +141,7 @@ class StoreBoot:
             # A clean stop knows only what came back in this life, and has to hand the mark on.
             store.log.note_delivered(index, int(index.next_position))
         pager = self._pager(actor)
-        if pager is not None:
+        if pager is not None and can_restore_unread(actor.messages):
             origin = self.broker.ledger.page_of_vhost(actor.vhost)
             body_bytes = _body_bytes(store, index, set(leased)) if _is_bounded(actor) else 0
             self.count += int(pager.restore(origin, is_clean, body_bytes, leased))
@@ -157,6 +166,8 @@ class StoreBoot:
                 is_redelivered = bool(found.is_redelivered) or not is_clean
                 bring_back(actor, origin, found.message, is_redelivered, age_ns)
                 self.count += 1
+            if pager is not None:
+                pager.page_restored()
             if not job.found and not job.damaged:
                 return lost
             position = int(job.next_position)

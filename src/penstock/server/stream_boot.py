@@ -5,6 +5,7 @@ from pathlib import Path
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
 from penstock.broker.disk import Disk
+from penstock.broker.outbox_restore import restore_outbox
 from penstock.broker.stream_actor import StreamActor
 from penstock.server.data_directory import DataDirectory
 from penstock.server.disk_files import DiskDirectory
@@ -56,9 +57,15 @@ class StreamBoot:
         for queue_id, actor in actors.items():
             log = logs[queue_id]
             actor.keep_in(store, log, False)
-            self.count += int(log.count())
+            self.count += int(log.count()) + self._restore_outbox(name, actor)
         for line in _words(report, actors):
             self.broker.log.warning(f"{path}: {line}")
+
+    def _restore_outbox(self, name: str, actor: StreamActor) -> int:
+        """What was committed to `actor` and is not in it; message stores are open by now."""
+        store = self.broker.stores.stores[name]
+        payer = self.broker.ledger.page_of_vhost(name)
+        return restore_outbox(actor, store, payer, self.broker.log)
 
     def close(self) -> None:
         """Write what is left, after the disk has done everything; what cannot be written was not

@@ -1,7 +1,9 @@
 """Queues that are larger than what they may keep in memory: both kinds of messages, in queues that
-outlive the broker and in one that does not, read by consumers, by basic.get, and by some that die.
+outlive the broker, one of them with priorities, and in one that does not, read by consumers, by
+basic.get, and by some that die.
 """
 
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Final
@@ -25,6 +27,9 @@ from penstock.simulation.world import World
 
 KEPT: Final = ("q1", "q2")
 FLEETING: Final = "t1"
+RANKED: Final = "p1"
+"""Has priorities."""
+ALL_NAMES: Final = (*KEPT, FLEETING, RANKED)
 PRESSURES: Final = 20
 LONG_MS: Final = 600_000
 ALL: Final = 1 << 30
@@ -39,7 +44,8 @@ class Mixing(Publishing):
 
     def properties(self) -> Properties:
         is_persistent = self.client.dice.happens(self.persistent_percent)
-        return PERSISTENT if is_persistent else NO_PROPERTIES
+        properties = PERSISTENT if is_persistent else NO_PROPERTIES
+        return replace(properties, priority=self.client.dice.below(4))
 
 
 def paging(world: World) -> None:
@@ -49,19 +55,23 @@ def paging(world: World) -> None:
     admin = declare(world, KEPT, ("q1", "amq.fanout", ""), ("q2", "amq.fanout", ""))
     admin.say(m.QueueDeclare(FLEETING))
     admin.say(m.QueueBind(FLEETING, "amq.fanout", ""))
+    admin.say(m.QueueDeclare(RANKED, durable=True, arguments={"x-max-priority": 3}))
+    admin.say(m.QueueBind(RANKED, "amq.fanout", ""))
+    world.books.unordered.add(RANKED)
     world.settle()
     addresses = [
         to_queue("q1"),
         to_queue(FLEETING),
-        Address("amq.fanout", "", (*KEPT, FLEETING)),
+        to_queue(RANKED),
+        Address("amq.fanout", "", ALL_NAMES),
     ]
     for _ in range(dice.between(1, 3)):
         load = Load(addresses, 60, dice.one_of((60, 400, 2000)), dice.happens(50))
         world.connect(Mixing(load, dice.one_of((0, 50, 90, 100))))
-    for name in (*KEPT, FLEETING):
+    for name in ALL_NAMES:
         world.timers.after(dice.between(1, 60) * MS, partial(_read, world, name))
     for _ in range(dice.below(2) * dice.between(1, 6)):
-        name = dice.one_of((*KEPT, FLEETING))
+        name = dice.one_of(ALL_NAMES)
         world.timers.after(dice.below(80) * MS, partial(_rule, world, name))
     if world.broker.profile.io_batch:
         for _ in range(PRESSURES):
@@ -71,6 +81,7 @@ def paging(world: World) -> None:
 def _rule(world: World, name: str) -> None:
     """The queue goes by other rules, none of which takes a message from anybody."""
     rules = QueueRules()
+    rules.max_priority = 3 if name == RANKED else 0
     kind = world.dice.below(4)
     if kind == 0:
         rules.ttl_ms = LONG_MS
@@ -88,7 +99,7 @@ def _press(world: World) -> None:
     dice = world.dice
     desk = world.broker.stores.paging
     assert desk is not None, "the broker keeps its queues"
-    for name in (*KEPT, FLEETING):
+    for name in ALL_NAMES:
         actor = world.broker.vhosts["/"].queues[name]
         pager = desk.pager_of(actor)
         if isinstance(pager, RabbitPager):

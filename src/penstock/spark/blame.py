@@ -41,10 +41,10 @@ _CAUSE_OF_KIND: Final = {
     "exchange": "full delayed exchange",
 }
 
-_CAUSE_OF_REASON: Final = {"debt": "debt account", "rate": "rate limit"}
+CAUSE_OF_REASON: Final = {"debt": "debt account", "rate": "rate limit"}
 """Whoever is held for one of these is held by a limit of his own, and nobody stands behind it."""
 
-_CAUSE_OF_CONSUMER: Final = {"prefetch": "slow consumers", "client_flow": "paused consumers"}
+CAUSE_OF_CONSUMER: Final = {"prefetch": "slow consumers", "client_flow": "paused consumers"}
 """Where a chain ends at the consumer, because what it waits for is its own application: it has not
 acknowledged, or has asked for a pause."""
 
@@ -231,12 +231,12 @@ class _Graph:
         self._limits: dict[tuple[str, str], str] = {}
         for actor, peer, reason in sorted(state):
             peers = self._peers.setdefault(actor, [])
-            if actor_kind(actor) == "consumer" and reason in _CAUSE_OF_CONSUMER:
-                self._consumer_causes.setdefault(actor, _CAUSE_OF_CONSUMER[reason])
+            if actor_kind(actor) == "consumer" and reason in CAUSE_OF_CONSUMER:
+                self._consumer_causes.setdefault(actor, CAUSE_OF_CONSUMER[reason])
             elif peer not in peers:
                 peers.append(peer)
-                if reason in _CAUSE_OF_REASON:
-                    self._limits[actor, peer] = _CAUSE_OF_REASON[reason]
+                if reason in CAUSE_OF_REASON:
+                    self._limits[actor, peer] = CAUSE_OF_REASON[reason]
         self._members = members
 
     def charge(self, victim: str, length_ns: int, blame: dict[BlameKey, int]) -> None:

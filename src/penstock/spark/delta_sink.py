@@ -40,6 +40,8 @@ OPTIONS: Final = (
     Option("checkpointLocation", "Spark's own"),
     Option("queryName", "Spark's own"),
 )  # fmt: skip
+LOG: Final = "_delta_log"
+"""Of the table: a file a version, called by its number."""
 
 
 class DeltaTableSink(DataSource):
@@ -98,6 +100,8 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             return Part("", 0, 0, app)
         writer.close()
         _sync(place / name)
+        # The name of a new file is in its directory, which has to be on the disk as well.
+        _sync(place)
         return Part(name, (place / name).stat().st_size, rows, app)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -132,6 +136,7 @@ def add_batch(path: str, schema: StructType, parts: list[Part], app: str, batch_
     else:
         columns = pa.schema([field.with_nullable(True) for field in arrow])
         table = deltalake.DeltaTable.create(path, schema=columns, mode="ignore")
+        _sync_log(path, -1)
     known = [field.name for field in table.schema().fields]
     if known != arrow.names:
         raise OperatorError(
@@ -139,6 +144,8 @@ def add_batch(path: str, schema: StructType, parts: list[Part], app: str, batch_
             f"{', '.join(arrow.names)}; select them in that order, or take another path"
         )
     if is_committed(path, app, batch_id):
+        # By a driver that may have died before its commit was on the disk.
+        _sync_log(path, -1)
         _remove(path, parts)
         return False
     now_ms = time.time_ns() // 1_000_000
@@ -150,7 +157,9 @@ def add_batch(path: str, schema: StructType, parts: list[Part], app: str, batch_
         if part.name
     ]
     done = deltalake.CommitProperties(app_transactions=[deltalake.Transaction(app, batch_id)])
+    before = table.version()
     table.create_write_transaction(actions, "append", table.schema(), commit_properties=done)
+    _sync_log(path, before)
     return True
 
 
@@ -168,9 +177,24 @@ def _remove(path: str, parts: list[Part]) -> None:
             (Path(path) / part.name).unlink(missing_ok=True)
 
 
-def _sync(file: Path) -> None:
-    """The table's log may only name what is on the disk."""
-    handle = os.open(file, os.O_RDONLY)
+def _sync_log(path: str, version: int) -> None:
+    """Before Spark notes that a batch is done, the table's log has to have it for good: its files
+    of versions above `version`, and their names.
+
+    deltalake renames or links a file into the log and syncs neither it nor the directory: a loss of
+    power would leave a batch that Spark does not run again, and that the table has not.
+    """
+    log = Path(path) / LOG
+    for file in log.glob("*.json"):
+        if not file.stem.isdecimal() or int(file.stem) > version:
+            _sync(file)
+    for place in (log, Path(path), Path(path).parent):
+        _sync(place)
+
+
+def _sync(place: Path) -> None:
+    """The table's log may only name what is on the disk. place: a file or a directory."""
+    handle = os.open(place, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -12,6 +12,7 @@ from penstock.spark.about import About
 from penstock.spark.blame import actor_kind
 from penstock.spark.pipeline import Updater, stored_tables
 from penstock.spark.rows import Tables
+from penstock.spark.stream_input import InputAway
 from penstock.spark.summary import HELD_KINDS
 
 BUCKETS_SHOWN: Final = 10
@@ -20,18 +21,29 @@ BUCKETS_SHOWN: Final = 10
 def follow(updater: Updater, period_s: float, say: Callable[[str], None]) -> None:
     """Update every `period_s` until a KeyboardInterrupt, which is passed on.
 
-    A round that takes longer than the period is followed by the next at once.
+    A round that takes longer than the period is followed by the next at once. A broker that is away
+    is waited for, once it has been there. Raises: OperatorError.
     """
     before = read_count = 0
+    is_away = False
     while True:
         begun_s = time.monotonic()
-        about = updater.update()
-        count = about.source.event_count + about.source.trace_count
-        if count != before or read_count == 0:
-            tables = stored_tables(updater.tables_dir, about)
-            say(line_of(tables, about, count - before, time.monotonic() - begun_s))
-        before = count
-        read_count += 1
+        try:
+            about = updater.update()
+        except InputAway as fault:
+            if read_count == 0:
+                raise
+            if not is_away:
+                say(f"{fault}; it is tried again every {period_s:g} s")
+            is_away = True
+        else:
+            is_away = False
+            count = about.source.event_count + about.source.trace_count
+            if count != before or read_count == 0:
+                tables = stored_tables(updater.tables_dir, about)
+                say(line_of(tables, about, count - before, time.monotonic() - begun_s))
+            before = count
+            read_count += 1
         time.sleep(max(0.0, period_s - (time.monotonic() - begun_s)))
 
 

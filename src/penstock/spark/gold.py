@@ -1,13 +1,11 @@
-"""Gold: facts to answers. Column names and meanings are those of `rows.py`."""
+"""Gold of traces, and all that is made of sketches. The rest of what events say is `answers.py`.
 
-from collections.abc import Mapping, Sequence
+Column names and meanings are those of `rows.py`.
+"""
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.spark.blame import NOBODY, Edge, sweep
-from penstock.spark.formats import DROPPED, STATE_FIELDS
 from penstock.spark.rows import (
     CDF_RANKS,
     HELD_BY,
@@ -16,104 +14,6 @@ from penstock.spark.rows import (
     SKETCH_SIZE,
     THROUGHPUT_BUCKET_NS,
 )
-from penstock.spark.schemas import BLAME_SCHEMA
-
-_BLAME_ARROW = pa.schema(
-    [
-        pa.field("bucket_ns", pa.int64()),
-        *(pa.field(name, pa.string()) for name in ("victim", "root", "cause", "path")),
-        pa.field("blamed_ns", pa.int64()),
-    ]
-)
-
-
-def edges(intervals: DataFrame, steps: DataFrame, bucket_ns: int) -> DataFrame:
-    """Block intervals and times without consumers, cut at the borders of buckets."""
-    whole = intervals.select("actor", "peer", "reason", "start_ns", "end_ns").unionByName(
-        _unattended(steps)
-    )
-    start, end = F.col("start_ns"), F.col("end_ns")
-    width = F.lit(bucket_ns)
-    first = start - start % width
-    last = (end - 1) - (end - 1) % width
-    return (
-        whole.where("end_ns > start_ns")
-        .withColumn("bucket_ns", F.explode(F.sequence(first, last, width)))
-        .withColumn("start_ns", F.greatest("start_ns", "bucket_ns"))
-        .withColumn("end_ns", F.least(end, F.col("bucket_ns") + width))
-        .select("bucket_ns", "actor", "peer", "reason", "start_ns", "end_ns")
-    )
-
-
-def _unattended(steps: DataFrame) -> DataFrame:
-    return steps.where("kind = 'queue_sample' and consumers = 0").select(
-        F.concat(F.lit("consumers:"), F.expr("substring(actor, 7)")).alias("actor"),
-        F.lit(NOBODY).alias("peer"),
-        F.lit("no consumer").alias("reason"),
-        "start_ns",
-        "end_ns",
-    )
-
-
-def who_blocked_whom(cut: DataFrame) -> DataFrame:
-    """Time per edge and bucket."""
-    return (
-        _victims(cut)
-        .groupBy("bucket_ns", "actor", "peer", "reason")
-        .agg(F.sum(F.col("end_ns") - F.col("start_ns")).alias("blocked_ns"))
-    )
-
-
-def held_time(cut: DataFrame) -> DataFrame:
-    """Length of the union of each actor's intervals, per bucket."""
-    reached = F.max("end_ns").over(
-        Window.partitionBy("bucket_ns", "actor")
-        .orderBy("start_ns", "end_ns")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    fresh = F.col("end_ns") - F.greatest("start_ns", F.coalesce(reached, F.lit(0)))
-    return (
-        _victims(cut)
-        .withColumn("fresh_ns", F.greatest(fresh, F.lit(0)))
-        .groupBy("bucket_ns", "actor")
-        .agg(F.sum("fresh_ns").alias("held_ns"))
-    )
-
-
-def _victims(cut: DataFrame) -> DataFrame:
-    return cut.where(~F.col("actor").startswith("consumers:"))
-
-
-def root_cause(cut: DataFrame, members: Mapping[str, Sequence[str]]) -> DataFrame:
-    """Blame per bucket: one sweep over the wait-for graph of each, in parallel."""
-    known = dict(members)
-
-    def sweep_bucket(table: pa.Table) -> pa.Table:
-        columns = [
-            table.column(name).to_pylist()
-            for name in ("actor", "peer", "reason", "start_ns", "end_ns")
-        ]
-        found = sweep((Edge(*row) for row in zip(*columns, strict=True)), known)
-        bucket = table.column("bucket_ns")[0].as_py()
-        rows = [(bucket, *key, blamed_ns) for key, blamed_ns in sorted(found.items())]
-        return pa.Table.from_pylist(
-            [dict(zip(_BLAME_ARROW.names, row, strict=True)) for row in rows],
-            schema=_BLAME_ARROW,
-        )
-
-    return cut.groupBy("bucket_ns").applyInArrow(sweep_bucket, BLAME_SCHEMA)
-
-
-def time_in_state(steps: DataFrame, bucket_ns: int) -> DataFrame:
-    """What was added between an actor's samples, in the bucket where the middle lies."""
-    middle = F.floor((F.col("start_ns") + F.col("end_ns")) / 2)
-    return (
-        steps.where("kind = 'time_sample'")
-        .withColumn("bucket_ns", middle - middle % bucket_ns)
-        .withColumn("wall_ns", F.col("end_ns") - F.col("start_ns"))
-        .groupBy("bucket_ns", "actor")
-        .agg(*(F.sum(name).alias(name) for name in ("wall_ns", *STATE_FIELDS)))
-    )
 
 
 def latency_sketch(spans: DataFrame, bucket_ns: int) -> DataFrame:
@@ -226,34 +126,4 @@ def integrity(spans: DataFrame, bucket_ns: int) -> DataFrame:
             *(F.count(F.when(fact, 1)).alias(name) for name, fact in facts.items()),
             F.sum(F.greatest(F.col("deliveries") - 1, F.lit(0))).alias("duplicated"),
         )
-    )
-
-
-def queue_depth(events: DataFrame) -> DataFrame:
-    """The samples of all queues."""
-    return events.where(F.col("kind") == "queue_sample").select(
-        "t_ns",
-        F.expr("substring(actor, 7)").alias("queue"),
-        *("ready", "unacked", "consumers", "paged"),
-    )
-
-
-def event_kinds(events: DataFrame, bucket_ns: int) -> DataFrame:
-    """How often each kind of event happened."""
-    bucket = (F.col("t_ns") - F.col("t_ns") % bucket_ns).alias("bucket_ns")
-    return events.groupBy(bucket, "kind").agg(
-        F.count("*").alias("events"), F.sum("amount").alias("amount")
-    )
-
-
-def coverage(events: DataFrame, bucket_ns: int) -> DataFrame:
-    """Which sequences are there: over all buckets of a boot, what lies between the lowest and the
-    highest and is not counted is missing. A `dropped` event stands for all that was lost."""
-    is_lost = F.col("kind") == DROPPED
-    lowest = F.col("seq") - F.when(is_lost, F.col("amount") - 1).otherwise(0)
-    bucket = (F.col("t_ns") - F.col("t_ns") % bucket_ns).alias("bucket_ns")
-    return events.groupBy(bucket, "boot_id").agg(
-        F.min(lowest).alias("low"),
-        F.max("seq").alias("high"),
-        F.count(F.when(~is_lost, 1)).alias("there"),
     )

@@ -2,7 +2,7 @@
 
 A file grows while the broker writes it. How far each has been read is known to the table that its
 lines go to, which is told in the same commit, so a crash between the two cannot happen. A last line
-without its end is left for the next time.
+without its end is left for the next time. A stream of events is read in `stream_input`.
 """
 
 import os
@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from penstock.base.errors import OperatorError
-from penstock.spark.formats import event_header, input_files
+from penstock.spark.formats import (
+    EventLog,
+    RunDescription,
+    TraceLog,
+    event_header,
+    input_files,
+    read_events,
+    read_run,
+    read_traces,
+)
 
 RANGE_BYTES: Final = 4 << 20
 """What one task reads."""
@@ -33,10 +42,56 @@ class Range(NamedTuple):
 
 
 class Intake(NamedTuple):
-    """marks: how far each file will have been read, by its name."""
+    """marks: how far each file will have been read, by its name; of a stream, by its id."""
 
     ranges: tuple[Range, ...]
     marks: dict[str, int]
+
+
+class Input:
+    """Where event lines come from. Nominal base."""
+
+    def fresh(self, pattern: str, taken: Callable[[str], int]) -> Intake:
+        """What may be read now of one kind of file, at most ROUND_BYTES and a range; what was
+        found before is not needed any more. taken: how far the input of a name was read, 0 for
+        not at all. Raises: OperatorError."""
+        raise NotImplementedError
+
+    def run(self) -> RunDescription:
+        """What the run says of itself."""
+        return RunDescription()
+
+    def events(self) -> EventLog:
+        """Every event there is, in memory."""
+        raise NotImplementedError
+
+    def traces(self) -> TraceLog:
+        """Every line of a trace there is, in memory."""
+        return TraceLog((), 0)
+
+
+class FileInput(Input):
+    """A directory of event files and traces."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def fresh(self, pattern: str, taken: Callable[[str], int]) -> Intake:
+        return fresh(self.directory, pattern, taken)
+
+    def run(self) -> RunDescription:
+        return read_run(self.directory)
+
+    def events(self) -> EventLog:
+        return read_events(self.directory)
+
+    def traces(self) -> TraceLog:
+        return read_traces(self.directory)
+
+
+def as_input(place: Path | Input) -> Input:
+    """A directory is one of files."""
+    return place if isinstance(place, Input) else FileInput(place)
 
 
 def fresh(directory: Path, pattern: str, taken: Callable[[str], int]) -> Intake:
@@ -50,13 +105,27 @@ def fresh(directory: Path, pattern: str, taken: Callable[[str], int]) -> Intake:
         start = taken(path.name)
         with path.open("rb") as file:
             end = _end_of_lines(file, path, start)
-            boot_id, node = event_header(file) if end > start else ("", "")
-            while start < end and left > 0:
-                stop = _cut(file, start, end)
-                ranges.append(Range(str(path.resolve()), start, stop, boot_id, node))
-                left -= stop - start
-                start = marks[path.name] = stop
+            for one in _ranges(file, path, start, end, left):
+                ranges.append(one)
+                left -= one.end - one.start
+                marks[path.name] = one.end
     return Intake(tuple(ranges), marks)
+
+
+def whole_file(path: Path) -> list[Range]:
+    """All of an event file that nobody writes to any more."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        return list(_ranges(file, path, 0, end, end))
+
+
+def _ranges(file: BinaryIO, path: Path, start: int, end: int, most: int) -> Iterator[Range]:
+    """[start, end) in ranges, of which the last begins within `most` bytes."""
+    boot_id, node = event_header(file) if end > start else ("", "")
+    stop = start
+    while stop < end and stop - start < most:
+        begin, stop = stop, _cut(file, stop, end)
+        yield Range(str(path.resolve()), begin, stop, boot_id, node)
 
 
 def read_range(one: Range) -> bytes:

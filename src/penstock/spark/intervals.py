@@ -1,6 +1,6 @@
 """Flow events to intervals, in plain Python: who was held when, and which queue nobody consumed.
 
-This is the naive twin of `silver.py`: the same rules, one event at a time. An interval starts at
+This is the naive twin of `holds.py`: the same rules, one event at a time. An interval starts at
 `gate_closed` and ends at the first of `gate_opened` of the same (actor, peer, reason), `actor_down`
 of the actor or the peer, or the end of the data. A `gate_opened` whose `gate_closed` was lost still
 tells the interval, because its amount is the time the gate was closed.

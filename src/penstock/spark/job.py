@@ -8,29 +8,39 @@ nothing is written.
     horizon = earliest of: a new line, the beginning of a new event's interval, whatever was still
               open (holds, alarms, last samples) of a boot that has new events
 
-Small tables take less time to compute than Spark takes to plan them, so two are made at a time.
+Events are worked on with arrays, in two rounds of tasks: shares of the actors give facts, stretches
+of time give answers. What Spark plans costs more than that, so only traces and sketches are left to
+it; a task gives back one cell of bytes a table.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.spark import bronze, gold, silver
+from penstock.spark import bronze, facts, gold, silver
+from penstock.spark.answers import Answers
 from penstock.spark.bronze import EVENTS, MESSAGES
-from penstock.spark.intake import fresh
+from penstock.spark.coded import in_tasks
+from penstock.spark.facts import Facts
+from penstock.spark.horizon import event_horizon
+from penstock.spark.intake import Input, as_input
 from penstock.spark.loading import load_tables
 from penstock.spark.parse import UNREADABLE
-from penstock.spark.rows import THROUGHPUT_BUCKET_NS, BlameRow, Counts, StateRow, Tables
-from penstock.spark.small_windows import name_small_windows
+from penstock.spark.rows import THROUGHPUT_BUCKET_NS, Counts, Tables
+from penstock.spark.schemas import ANSWERS, FACTS
 from penstock.spark.store import TableStore, open_store
 
 TABLES_AT_A_TIME: Final = 2
+STRETCHES_A_CORE: Final = 2
 
 EVENT_TABLES: Final = (
     "silver/block_interval",
@@ -73,13 +83,13 @@ class SparkJob:
     def __init__(
         self,
         spark: SparkSession,
-        input_dir: Path,
+        input_place: Path | Input,
         tables_dir: Path,
         bucket_ns: int,
         origin_ns: int = 0,
     ) -> None:
         self._spark = spark
-        self._input_dir = input_dir
+        self._input = as_input(input_place)
         self.store = open_store(tables_dir)
         self._bucket_ns = bucket_ns
         self._origin_ns = origin_ns
@@ -104,7 +114,7 @@ class SparkJob:
         has_any = False
         for source in bronze.SOURCES:
             taken = partial(self.store.mark, source.table)
-            intake = fresh(self._input_dir, source.pattern, taken)
+            intake = self._input.fresh(source.pattern, taken)
             if intake.ranges:
                 bronze.take_in(self._spark, self.store, source, intake)
                 has_any = True
@@ -130,76 +140,78 @@ class SparkJob:
     # -- events ----------------------------------------------------------------------------------
 
     def _from_events(self, known: int, batch: int) -> None:
-        everything = self._read(EVENTS).where(F.col("kind").isNotNull())
-        from_ns = self._floor(self._event_horizon(everything, known))
-        events = _once(everything.where(F.col("t_ns") >= from_ns)).cache()
-        carried = None
-        if known >= 0:
-            carried = self._read("silver/block_interval").where(
-                (F.col("start_ns") < from_ns) & (F.col("end_ns") >= from_ns)
-            )
-        self._replace(
+        from_ns = self._floor(event_horizon(self.store, known))
+        shares = self._spark.sparkContext.defaultParallelism
+        work = Facts(
+            tuple(self.store.files(EVENTS)),
+            tuple(self.store.files("silver/block_interval")),
+            0,
+            shares,
+            from_ns,
+            self._bucket_ns,
+        )
+        found = in_tasks(
+            self._spark, [replace(work, share=number) for number in range(shares)], FACTS
+        )
+        self._put(
             batch,
             from_ns,
-            Made(
-                "silver/block_interval", "start_ns", lambda: silver.block_interval(events, carried)
-            ),
-            Made("silver/alarm_interval", "start_ns", lambda: silver.alarm_interval(events)),
-            Made("silver/sample_step", "start_ns", lambda: silver.sample_step(events)),
-            Made("silver/consumer", "since_ns", lambda: silver.consumer(events)),
+            ("silver/block_interval", "start_ns", found["silver/block_interval"]),
+            ("silver/alarm_interval", "start_ns", found["silver/alarm_interval"]),
+            ("silver/sample_step", "start_ns", found["silver/sample_step"]),
+            ("silver/consumer", "since_ns", facts.earliest(found["silver/consumer"])),
+            ("gold/queue_depth", "t_ns", found["gold/queue_depth"]),
+            ("gold/event_kinds", "bucket_ns", facts.counted(found["gold/event_kinds"])),
+            ("gold/coverage", "bucket_ns", facts.covered(found["gold/coverage"])),
         )
-        self._event_gold(events, batch, from_ns)
-        events.unpersist()
+        self._event_gold(found, batch, from_ns)
 
-    def _event_gold(self, events: DataFrame, batch: int, from_ns: int) -> None:
-        width = self._bucket_ns
-        intervals = self._read("silver/block_interval").where(F.col("end_ns") > from_ns)
-        steps = self._read("silver/sample_step").where(F.col("end_ns") > from_ns)
-        cut = gold.edges(intervals, steps, width).where(F.col("bucket_ns") >= from_ns).cache()
-        begun = intervals.where(F.col("start_ns") >= from_ns)
-        self._replace(
-            batch,
-            from_ns,
-            Made("gold/time_in_state", "bucket_ns", lambda: gold.time_in_state(steps, width)),
-            Made("gold/who_blocked_whom", "bucket_ns", lambda: gold.who_blocked_whom(cut)),
-            Made("gold/held_time", "bucket_ns", lambda: gold.held_time(cut)),
-            Made("gold/queue_depth", "t_ns", lambda: gold.queue_depth(events)),
-            Made("gold/event_kinds", "bucket_ns", lambda: gold.event_kinds(events, width)),
-            Made("gold/coverage", "bucket_ns", lambda: gold.coverage(events, width)),
-            Made("gold/hold_sketch", "bucket_ns", lambda: gold.hold_sketch(begun, width)),
-        )
-        blame = gold.root_cause(cut, self._members()).toArrow()
-        states = self.store.read("gold/time_in_state")
-        self.store.replace(
-            "gold/root_cause", _with_small_windows(blame, states), batch, "bucket_ns", from_ns
-        )
-        cut.unpersist()
-
-    def _event_horizon(self, everything: DataFrame, known: int) -> int:
-        """The earliest moment about which the events after batch `known` say something new."""
-        if known < 0:
-            return 0
-        new = everything.where(F.col("batch") > known).cache()
-        began = F.when(
-            F.col("kind") == "gate_opened", F.col("t_ns") - F.greatest("amount", F.lit(0))
-        ).otherwise(F.col("t_ns"))
-        boots = F.broadcast(new.select("boot_id").distinct())
-        sampled = new.where(F.col("kind").isin(*silver.SAMPLES))
-        actors = F.broadcast(sampled.select("boot_id", "actor", "kind").distinct())
-        holds = self._read("silver/block_interval").where("closed_by = 'end_of_data'")
-        alarms = self._read("silver/alarm_interval").where("is_open")
-        steps = self._read("silver/sample_step").where("end_ns is null")
-        moments = [
-            new.select(began.alias("t_ns")),
-            holds.join(boots, "boot_id").select(F.col("start_ns").alias("t_ns")),
-            alarms.join(boots, "boot_id").select(F.col("start_ns").alias("t_ns")),
-            steps.join(actors, ["boot_id", "actor", "kind"]).select(
-                F.col("start_ns").alias("t_ns")
-            ),
+    def _event_gold(self, found: Mapping[str, pa.Table], batch: int, from_ns: int) -> None:
+        intervals = tuple(self.store.files("silver/block_interval"))
+        steps = tuple(self.store.files("silver/sample_step"))
+        members = self._members()
+        works = [
+            Answers(intervals, steps, low, high, self._bucket_ns, members)
+            for low, high in self._stretches(found, from_ns)
         ]
-        lowest = self._lowest(moments)
-        new.unpersist()
-        return lowest
+        begun = self._read("silver/block_interval").where(F.col("start_ns") >= from_ns)
+        with ThreadPoolExecutor(1) as pool:
+            sketches = pool.submit(lambda: gold.hold_sketch(begun, self._bucket_ns).toArrow())
+            answers = in_tasks(self._spark, works, ANSWERS)
+            self._put(
+                batch,
+                from_ns,
+                *((name, "bucket_ns", table) for name, table in answers.items()),
+                ("gold/hold_sketch", "bucket_ns", sketches.result()),
+            )
+
+    def _stretches(self, found: Mapping[str, pa.Table], from_ns: int) -> list[tuple[int, int]]:
+        """The time of the slice in parts of about as many rows each, of whole buckets."""
+        last_ns = pc.max(found["gold/event_kinds"]["bucket_ns"]).as_py()
+        if last_ns is None:
+            return []
+        count = self._spark.sparkContext.defaultParallelism * STRETCHES_A_CORE
+        rows = [found[name]["start_ns"] for name in ("silver/block_interval", "silver/sample_step")]
+        starts = pa.chunked_array([chunk for one in rows for chunk in one.chunks], pa.int64())
+        ranks = [number / count for number in range(1, count)]
+        inner = pc.quantile(starts, ranks, interpolation="lower").to_pylist() if len(starts) else []
+        borders = {
+            from_ns,
+            last_ns + self._bucket_ns,
+            *(self._floor(max(one, from_ns)) for one in inner),
+        }
+        return list(pairwise(sorted(borders)))
+
+    def _put(self, batch: int, from_ns: int, *tables: tuple[str, str, pa.Table]) -> None:
+        """Write tables: name, column, and rows, of which those from `from_ns` on are new."""
+
+        def write(name: str, column: str, rows: pa.Table) -> None:
+            new = rows.filter(pc.greater_equal(rows[column], from_ns)) if from_ns else rows
+            self.store.replace(name, new, batch, column, from_ns)
+
+        with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
+            for future in [pool.submit(write, *one) for one in tables]:
+                future.result()
 
     def _members(self) -> dict[str, tuple[str, ...]]:
         """The consumers of each queue."""
@@ -304,12 +316,6 @@ class SparkJob:
         return Counts(events, missing, unreadable, there)
 
 
-def _once(events: DataFrame) -> DataFrame:
-    """Each event once. Repeats are rare and looking for them is cheap; taking them out is not."""
-    repeated = events.groupBy("boot_id", "seq").count().where("count > 1")
-    return events.dropDuplicates(["boot_id", "seq"]) if repeated.take(1) else events
-
-
 def _covered(store: TableStore) -> tuple[int, int]:
     """How many events there are, and how many of their sequences are missing."""
     spans: dict[str, tuple[int, int, int]] = {}
@@ -323,10 +329,3 @@ def _covered(store: TableStore) -> tuple[int, int]:
         )
     events = sum(there for _, _, there in spans.values())
     return events, sum(high - low + 1 - there for low, high, there in spans.values())
-
-
-def _with_small_windows(blame: pa.Table, states: pa.Table | None) -> pa.Table:
-    rows = [BlameRow(**row) for row in blame.to_pylist()]
-    known = [] if states is None else [StateRow(**row) for row in states.to_pylist()]
-    named = [row._asdict() for row in name_small_windows(rows, known)]
-    return pa.Table.from_pylist(named, schema=blame.schema)

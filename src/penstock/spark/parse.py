@@ -56,7 +56,8 @@ def event_table(data: bytes, boot_id: str, node: str, batch: int) -> pa.Table:
     found = _parsed(data, _EVENT_LINE)
     if found is None:
         return _slowly(data, EVENTS, lambda fields: _event_row(fields, boot_id, node), batch)
-    found = found.filter(pc.is_valid(found["kind"]))
+    if found["kind"].null_count:
+        found = found.filter(pc.is_valid(found["kind"]))
     columns = {
         "boot_id": pa.repeat(boot_id, len(found)),
         "node": pa.repeat(node, len(found)),

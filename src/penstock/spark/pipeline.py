@@ -27,7 +27,8 @@ from penstock.spark.about import (
     write_about,
     write_csv,
 )
-from penstock.spark.formats import TABLES, read_events, read_run, read_traces, require_input
+from penstock.spark.formats import TABLES, require_input
+from penstock.spark.intake import Input, as_input
 from penstock.spark.java import JavaHome, find_java
 from penstock.spark.names import renamed
 from penstock.spark.report import write_report
@@ -126,10 +127,10 @@ def choose_engine(master: str = "") -> Engine:
 class Updater:
     """Brings the tables of one directory up to one directory of input. Nominal base."""
 
-    def __init__(self, input_dir: Path, tables_dir: Path, bucket_ns: int) -> None:
-        self.input_dir = input_dir
+    def __init__(self, place: Path | Input, tables_dir: Path, bucket_ns: int) -> None:
+        self.input = as_input(place)
         self.tables_dir = tables_dir
-        self.run = read_run(input_dir)
+        self.run = self.input.run()
         self.bucket_ns = bucket_ns
         before = read_about(tables_dir)
         # Tables that were begun before the description of the run was there go on as they began.
@@ -146,7 +147,7 @@ class Updater:
         try:
             source = self.work()
             self.tables_dir.mkdir(parents=True, exist_ok=True)
-            about = About(source, self.bucket_ns, self.origin_ns, read_run(self.input_dir))
+            about = About(source, self.bucket_ns, self.origin_ns, self.input.run())
             write_about(self.tables_dir, about)
         except OSError as fault:
             raise OperatorError(
@@ -163,13 +164,13 @@ class Updater:
 class PlainUpdater(Updater):
     """Everything anew, in memory."""
 
-    def __init__(self, input_dir: Path, tables_dir: Path, bucket_ns: int, note: str) -> None:
-        super().__init__(input_dir, tables_dir, bucket_ns)
+    def __init__(self, place: Path | Input, tables_dir: Path, bucket_ns: int, note: str) -> None:
+        super().__init__(place, tables_dir, bucket_ns)
         self._note = note
 
     def work(self) -> Source:
-        events = read_events(self.input_dir)
-        traces = read_traces(self.input_dir)
+        events = self.input.events()
+        traces = self.input.traces()
         tables = plain.analyse(events, traces, self.bucket_ns, self.origin_ns)
         write_csv(self.tables_dir / "gold", tables)
         return Source(
@@ -184,11 +185,12 @@ class PlainUpdater(Updater):
 
 @contextmanager
 def open_updater(
-    input_dir: Path, tables_dir: Path, engine: Engine, bucket_ns: int
+    place: Path | Input, tables_dir: Path, engine: Engine, bucket_ns: int
 ) -> Iterator[Updater]:
-    """An updater with its Spark session, if it has one. Raises: OperatorError."""
+    """An updater with its Spark session, if it has one. place: a directory of event files, or
+    another input. Raises: OperatorError."""
     if engine.java is None:
-        yield PlainUpdater(input_dir, tables_dir, bucket_ns, engine.note)
+        yield PlainUpdater(place, tables_dir, bucket_ns, engine.note)
         return
     # Spark is an optional, heavy dependency: whoever runs without it must not import it.
     from penstock.spark.job import SparkJob
@@ -201,8 +203,8 @@ def open_updater(
             job.update()
             return Source(SPARK, note, *job.counts())
 
-    updater = SparkUpdater(input_dir, tables_dir, bucket_ns)
+    updater = SparkUpdater(place, tables_dir, bucket_ns)
     with open_session(engine.java, engine.master) as spark:
-        job = SparkJob(spark, input_dir, tables_dir, bucket_ns, updater.origin_ns)
+        job = SparkJob(spark, updater.input, tables_dir, bucket_ns, updater.origin_ns)
         note = f"pyspark {spark.version} · {engine.note} · {spark.sparkContext.master}"
         yield updater

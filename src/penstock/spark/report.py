@@ -36,7 +36,7 @@ def write_report(
 def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int) -> str:
     """The whole page as text."""
     parts = [
-        _head(summary),
+        _head(summary, run),
         _tiles(summary),
         _promises(summary),
         _sentences(summary),
@@ -52,13 +52,17 @@ def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Penstock run report</title><style>{STYLE}</style></head>\n<body><main>\n"
-        + "\n".join(part for part in parts if part)
-        + "\n</main></body></html>\n"
+        f"<title>Penstock {_title(run).lower()}</title><style>{STYLE}</style></head>\n"
+        "<body><main>\n" + "\n".join(part for part in parts if part) + "\n</main></body></html>\n"
     )
 
 
-def _head(summary: Summary) -> str:
+def _title(run: RunDescription) -> str:
+    """Only `penstock run` has phases; any other broker's events are no run."""
+    return "Run report" if run.phases else "Flow report"
+
+
+def _head(summary: Summary, run: RunDescription) -> str:
     verdict, colour = _verdict(summary)
     source = summary.source
     gaps = ""
@@ -69,7 +73,7 @@ def _head(summary: Summary) -> str:
         )
     return (
         '<header><div class="brand">penstock</div>'
-        f'<h1>Run report <span class="badge {colour}">{verdict}</span>{gaps}</h1>'
+        f'<h1>{_title(run)} <span class="badge {colour}">{verdict}</span>{gaps}</h1>'
         f'<p class="note">{escape(source.engine_note)}</p></header>'
     )
 

@@ -1,11 +1,11 @@
-"""One quiet local Spark session with every setting that a fresh machine needs.
+"""One quiet Spark session with every setting that a fresh machine needs.
 
 What a user would otherwise have to find out: Python workers must be this Python and must find this
 package; the host name of a laptop or a container often resolves to nothing, so the driver stays on
 127.0.0.1; the web page of Spark stays off; unix sockets save 40 ms a Python stage on loopback; the
 compiler stays at its first level and the collector is serial, because a run of seconds never earns
 back more. One executor thread a core, two at most: a local analysis should leave
-the machine usable.
+the machine usable. On a cluster (spark/cluster) executors take what their workers give.
 """
 
 import logging
@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.base.errors import OperatorError
+from penstock.spark.cluster import await_executor, is_cluster, network_settings
 from penstock.spark.java import JavaHome
 
 CORES_MAX: Final = 2
@@ -59,12 +60,15 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
     """A session that is stopped, with its JVM, when the block ends.
 
     master: where it runs, as Spark names it; "" for at most CORES_MAX cores of this machine. The
-    machines of a cluster need the same Python, this package, and the same directories.
-    Raises: OperatorError when the JVM does not start.
+    machines of a cluster need the same Python (or PYSPARK_PYTHON names theirs), this package, and
+    the same directories.
+    Raises: OperatorError when the JVM does not start, or the cluster does not answer.
     """
     cores = min(CORES_MAX, os.cpu_count() or 1)
     os.environ["JAVA_HOME"] = java.home
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = _settings(master)
+    if not (is_cluster(master) and os.environ.get("PYSPARK_PYTHON")):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     logging.getLogger("py4j").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
@@ -72,7 +76,7 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
             SparkSession.Builder()
             .master(master or f"local[{cores}]")
             .appName("penstock")
-            .config(map=_settings(master))
+            .config(map=settings)
             .config("spark.sql.shuffle.partitions", str(cores))
             .config("spark.local.dir", scratch)
             .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
@@ -89,6 +93,10 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
             ) from fault
         session.sparkContext.setLogLevel("ERROR")
         try:
+            if is_cluster(master):
+                await_executor(session.sparkContext)
+                width = max(cores, session.sparkContext.defaultParallelism)
+                session.conf.set("spark.sql.shuffle.partitions", str(width))
             yield session
         finally:
             session.stop()
@@ -96,9 +104,10 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
 
 def _settings(master: str) -> dict[str, bool | float | int | str | None]:
     """Others than this machine have to reach the driver."""
-    if master == "" or master.startswith("local"):
+    if not is_cluster(master):
         return _SETTINGS
-    return {name: value for name, value in _SETTINGS.items() if name not in LOOPBACK_SETTINGS}
+    kept = {name: value for name, value in _SETTINGS.items() if name not in LOOPBACK_SETTINGS}
+    return {**kept, **network_settings(master)}
 
 
 def _package_root() -> str:

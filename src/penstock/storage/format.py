@@ -65,6 +65,9 @@ IS_GROUP_LAST: Final = 16
 
 MARKS_QUEUE_ID: Final = 1 << 62
 """In place of a queue: the batch that each app has committed last (broker/app_marks)."""
+OUTBOX_QUEUE_ID: Final = 1 << 61
+"""With the id of a stream added, in place of a queue: what commits have for that stream
+(broker/commit_streams). Ids of queues are below."""
 
 SETTLED: Final = 1
 DELIVERED: Final = 2

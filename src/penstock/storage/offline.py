@@ -5,7 +5,7 @@ from typing import Final
 
 from penstock.storage.compaction import Compactor
 from penstock.storage.files import Directory
-from penstock.storage.format import MARKS_QUEUE_ID, is_spare, number_of
+from penstock.storage.format import OUTBOX_QUEUE_ID, is_spare, number_of
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 
@@ -58,7 +58,7 @@ def store_stats(log: MessageLog, directory: Directory | None = None) -> StoreSta
     queues = tuple(
         _queue_stats(log, index, written.get(queue_id, 0), directory is not None)
         for queue_id, index in sorted(log.queues.items())
-        if queue_id != MARKS_QUEUE_ID
+        if queue_id < OUTBOX_QUEUE_ID
     )
     return StoreStats(
         queues,

@@ -16,7 +16,7 @@ still be in memory only. A recovery that is cut short is done again by the same 
 
 from penstock.base.chance import Chance
 from penstock.storage.files import Directory
-from penstock.storage.format import MARKS_QUEUE_ID, SPARE_SUFFIX, is_spare, number_of
+from penstock.storage.format import OUTBOX_QUEUE_ID, SPARE_SUFFIX, is_spare, number_of
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 from penstock.storage.merging import merge
@@ -102,7 +102,7 @@ def recover(
         wreck.count(report.lost)
         report.ignored_acks += wreck.ignored_acks
         for table in wreck.segment.tables:
-            if table.queue_id != MARKS_QUEUE_ID:
+            if table.queue_id < OUTBOX_QUEUE_ID:
                 report.queue_id_max = max(report.queue_id_max, int(table.queue_id))
         for queue_id, top in wreck.tops.items():
             index = log.queues[queue_id]

@@ -122,6 +122,14 @@ class StreamLog:
         self.content_bytes += builder.content_bytes() - before
         self.next += 1
 
+    def skip_to(self, offset: i64, now_us: i64) -> None:
+        """The message that is appended next, at once, has `offset`, which is above `next`: those
+        between are lost. For starts only."""
+        if now_us < self.last_us:
+            now_us = self.last_us
+        self.building.append(ChunkBuilder(offset, now_us, self.filter_bytes))
+        self.next = offset
+
     def take(self, batch: StreamBatch) -> None:
         """Everything since the last time goes into `batch`."""
         for builder in self.building:

@@ -325,8 +325,9 @@ def test_unanswered_deliveries_of_a_quorum_queue_leave_memory_and_count_on() -> 
     assert not isinstance(depot.queue("r").messages, RuledPaged)
 
 
-def test_a_rejected_message_is_read_for_its_letter() -> None:
-    depot = RuledDepot(message_ttl=3_600_000, dead_letter_exchange="", dead_letter_routing_key="g")
+@pytest.mark.parametrize("rules", [{"message_ttl": 3_600_000}, {}, {"max_priority": 3}])
+def test_a_rejected_message_is_read_for_its_letter(rules: dict[str, Value]) -> None:
+    depot = RuledDepot(True, **rules, dead_letter_exchange="", dead_letter_routing_key="g")
     paging = depot.broker.stores.paging
     assert paging is not None
     bodies = depot.fill("r", MANY)
@@ -368,8 +369,30 @@ def test_a_damaged_message_stops_the_queue_and_then_only_itself() -> None:
     assert depot.is_empty()
 
 
-def test_priorities_stay_in_memory() -> None:
-    depot = RuledDepot(max_priority=3)
+def test_what_comes_when_the_disk_is_empty_again_does_not_die_with_what_was_there() -> None:
+    depot = RuledDepot(message_ttl=1000)
+    paging = depot.broker.stores.paging
+    assert paging is not None
+    depot.fill("r", MANY)
+    hand = depot.connect()[0]
+    hand.say(m.BasicQos(0, MANY // 2))
+    hand.say(m.BasicConsume(queue="r"))
+    depot.rest()
+    paging.tick(2 * TARGET_BYTES)
+    depot.rest()
+    depot.drain("r", 3).client.vanish(True)
+    depot.rest()
+    assert depot.ready("r") == depot.paged() == 0 and depot.ruled.tail.ready_count() == 0
+    depot.pass_ms(600)
+    bodies = depot.fill("r", 1) + depot.fill("r", MANY)
+    assert depot.paged() > MANY // 2
+    depot.pass_ms(600)
+    assert depot.drain("r", 3).bodies() == bodies
+    assert depot.drops(REASON_EXPIRED) == 0
+
+
+def test_last_values_stay_in_memory() -> None:
+    depot = RuledDepot(last_value_key="key")
     depot.fill("r", MANY)
     assert depot.paged() == 0 and depot.queue("r").messages.bytes_ready > TARGET_BYTES
 

@@ -30,6 +30,7 @@ def test_tables_and_then_a_report(tmp_path: Path) -> None:
     assert said.exit_code == 0, said.output
     assert "slow consumers: consumer:ctag1@conn:W" in said.output
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "<h1>Run report" in page
     for title in ("What would help", "Queue depth and alarms", "How long each stage takes"):
         assert title in page
     assert "telemetry with gaps: 3 events missing" in page
@@ -39,10 +40,13 @@ def test_tables_and_then_a_report(tmp_path: Path) -> None:
 
 def test_a_broken_promise_is_the_exit_status(tmp_path: Path) -> None:
     write_world(tmp_path / "in", World(seed=22, lost=1))
+    (tmp_path / "in" / "run.json").unlink()
     penstock("run", "--input", tmp_path / "in", "--tables", tmp_path / "t", "--no-spark")
     said = penstock("report", "--tables", tmp_path / "t", "--output", tmp_path / "out")
     assert said.exit_code == 1
     assert "1 lost" in said.output
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "<h1>Flow report" in page, "events of any broker are no run"
 
 
 def test_another_width_of_buckets_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`penstock queues` against a running broker: what it lists, pausing and resuming, its refusals."""
 
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import msgspec
@@ -8,9 +9,12 @@ import pika
 import pytest
 from click.testing import CliRunner
 from pika.adapters.blocking_connection import BlockingChannel
+from rich.console import Console
 
 from penstock.base.errors import OperatorError
-from penstock.cli.queues import queues
+from penstock.cli.queues import columns_used, queues
+from penstock.cli.queues_streams import STREAM_COLUMNS, stream_cells
+from penstock.cli.tables import table
 from penstock.client.io_blocking import connect
 from penstock.protocol.values import Table
 from tests.unit.cli.broker_process import BrokerProcess, Said, broker_process
@@ -171,6 +175,34 @@ def test_a_group_that_leases_is_ended_and_its_messages_are_ready(
     assert (row["ready"], row["unacked"]) == (3, 0)
     again = said(broker, "release", "leased", "jobs")
     assert (again.status, "no group 'jobs'" in again.error) == (2, True)
+
+
+def test_streams_have_a_table_that_fits_a_terminal(
+    broker: BrokerProcess, channel: BlockingChannel
+) -> None:
+    arguments: Table = {
+        "x-queue-type": "stream", "x-max-length-bytes": 20_000_000, "x-max-age": "7D",
+    }  # fmt: skip
+    channel.queue_declare("orders.of.every.shop", durable=True, arguments=arguments)
+    with connect(f"amqp://guest:guest@127.0.0.1:{broker.port}") as connection:
+        group: Table = {"queue": "orders.of.every.shop", "group": "jobs", "offset": 0}
+        connection.channel().request("stream.group.register", group)
+        lines = said(broker).out.splitlines()
+        head = next(number for number, line in enumerate(lines) if line.startswith("STREAM"))
+        assert lines[head].split()[1:5] == ["STATE", "OFFSETS", "SEGMENTS", "SIZE"]
+        (row,) = (line for line in lines[head:] if "/orders.of.every.shop" in line)
+        assert row.split()[1:4] == ["running", "0..0", "0"]
+        assert "max-length-bytes 20.0 MB, max-age 168h" in row and "jobs" in row
+        assert "/orders.of.every.shop" not in "".join(lines[:head])
+        assert "DEAD LETTERS" not in lines[0], "no queue has any"
+        rows = [one for one in listed(broker) if one["name"] == "/orders.of.every.shop"]
+        printed = StringIO()
+        narrow = Console(width=120, file=printed, force_terminal=True, color_system=None)
+        narrow.print(table(*columns_used(STREAM_COLUMNS, [stream_cells(row) for row in rows])))
+        printed_lines = printed.getvalue().splitlines()
+        assert max(map(len, printed_lines)) <= 120
+        assert "/orders" in printed.getvalue() and len(printed_lines) <= 6
+    channel.queue_delete("orders.of.every.shop")
 
 
 def test_a_group_that_pins_a_stream_is_ended(

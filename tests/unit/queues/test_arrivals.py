@@ -1,14 +1,14 @@
 """Marks of when paged messages came."""
 
 from penstock.queues import arrivals
-from penstock.queues.arrivals import Arrivals
+from penstock.queues.arrivals import MARKS_MAX, Arrivals
 from penstock.queues.rules import NEVER
 
 TTL_NS = 1_000_000
 
 
 def noted(*came: int) -> Arrivals:
-    found = Arrivals()
+    found = Arrivals(MARKS_MAX)
     for position, came_ns in enumerate(came):
         found.note(position, came_ns, TTL_NS)
     return found
@@ -43,7 +43,7 @@ def test_at_the_bound_a_message_dies_late_and_never_early() -> None:
 
 
 def test_a_first_lifetime_is_for_those_without_one() -> None:
-    found = Arrivals()
+    found = Arrivals(MARKS_MAX)
     found.note(0, 5, NEVER)
     found.note(1, 6, TTL_NS)
     found.give(2 * TTL_NS, 7)
@@ -55,7 +55,7 @@ def test_a_first_lifetime_is_for_those_without_one() -> None:
 
 
 def test_nothing_is_made_up_for_what_only_the_disk_knows() -> None:
-    found = Arrivals()
+    found = Arrivals(MARKS_MAX)
     found.note_unknown(0, NEVER, -5)
     for position in range(1, 3 * arrivals.MARKS_MAX):
         found.note(position, position, TTL_NS + position % 2)

@@ -90,5 +90,5 @@ def test_as_the_naive_one(steps: list[tuple[str, int, bool]]) -> None:
             queue.now_ns += 6 * MS
         assert [int(one.body()) for one in queue.ready_messages()] == [n for n, _ in naive.ready]
         assert sink.duplicates == naive.duplicates
-        assert len(queue.keys) == sum(1 for _, one in naive.ready + naive.out if one)
-        assert len(queue.known) <= len(queue.keys)
+        assert len(queue.window.keys) == sum(1 for _, one in naive.ready + naive.out if one)
+        assert len(queue.window.known) <= len(queue.window.keys)

@@ -9,12 +9,15 @@ from penstock.base.errors import OperatorError
 from penstock.server.event_files import EventFile
 from penstock.telemetry.events import ACTOR_UP
 from penstock.telemetry.recorder import Recorder
+from penstock.telemetry.trace import TraceHeader
+
+HEADER = TraceHeader("node", "boot", 0, 0, "1")
 
 
 def test_every_event_is_written_once(tmp_path: Path) -> None:
     clock = ManualClock()
     recorder = Recorder(clock, 16)
-    file = EventFile(str(tmp_path / "new"), "boot", clock, recorder)
+    file = EventFile(str(tmp_path / "new"), HEADER, recorder)
     for index in range(3):
         recorder.record(ACTOR_UP, f"queue:/{index}", "", "", 0)
         file.write()
@@ -29,7 +32,7 @@ def test_every_event_is_written_once(tmp_path: Path) -> None:
 def test_events_that_left_the_ring_are_counted(tmp_path: Path) -> None:
     clock = ManualClock()
     recorder = Recorder(clock, 16)
-    file = EventFile(str(tmp_path), "boot", clock, recorder)
+    file = EventFile(str(tmp_path), HEADER, recorder)
     for index in range(40):
         recorder.record(ACTOR_UP, f"queue:/{index}", "", "", 0)
     file.close()
@@ -40,4 +43,4 @@ def test_a_place_that_cannot_be_written_is_the_operators_fault(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     clock = ManualClock()
     with pytest.raises(OperatorError, match="--events"):
-        EventFile(str(tmp_path / "file"), "boot", clock, Recorder(clock, 16))
+        EventFile(str(tmp_path / "file"), HEADER, Recorder(clock, 16))

@@ -7,8 +7,11 @@ import pytest
 
 from penstock.broker.paged_view import paged_of
 from penstock.protocol import methods as m
-from penstock.protocol.properties import Properties
+from penstock.protocol.content import make_content
+from penstock.protocol.methods.codec import method_frame
+from penstock.protocol.properties import Properties, encode_header_payload
 from penstock.protocol.values import Table
+from penstock.queues.priority_paged import PriorityPaged
 from penstock.queues.ruled_paged import RuledPaged
 from penstock.server.node import Node
 from tests.unit.server.test_paged_start import COUNT, DEPTH_BYTES, body_of, get, publish, queue_of
@@ -23,6 +26,20 @@ async def opened(node: Node, queue: str, arguments: Table) -> Wire:
     wire.say(1, m.QueueDeclare(queue, durable=True, arguments=arguments))
     await wire.expect(m.QueueDeclareOk)
     return wire
+
+
+async def consume(wire: Wire, queue: str, count: int) -> list[tuple[int, bool]]:
+    """The next `count` messages: their numbers, and whether they are marked as redelivered."""
+    wire.say(1, m.BasicConsume(queue=queue, no_ack=True))
+    await wire.expect(m.BasicConsumeOk)
+    found = []
+    for _ in range(count):
+        delivered = await wire.expect(m.BasicDeliver)
+        for _ in range(2):
+            head = await wire.read(7)
+            content = await wire.read(int.from_bytes(head[3:], "big") + 1)
+        found.append((int(content[:8]), delivered.redelivered))
+    return found
 
 
 def forget_clean(tmp_path: Path) -> None:
@@ -109,3 +126,61 @@ def test_lifetimes_go_on_over_a_stop(tmp_path: Path, is_of_queue: bool) -> None:
 async def ready(wire: Wire, queue: str) -> int:
     wire.say(1, m.QueueDeclare(queue, passive=True))
     return (await wire.expect(m.QueueDeclareOk)).message_count
+
+
+@pytest.mark.parametrize("is_crash", [False, True])
+def test_priorities_come_back_in_order(tmp_path: Path, is_crash: bool) -> None:
+    """What the log has is read, and most of it leaves memory again."""
+    where = {"data_dir": str(tmp_path / "data"), "queue_depth_bytes": DEPTH_BYTES}
+    arguments: Table = {"x-max-priority": 3}
+
+    async def scenario() -> None:
+        async with running(tmp_path, **where) as node:
+            wire = await opened(node, "d", arguments)
+            for priority in (1, 3):
+                first = priority * COUNT
+                await publish(wire, "d", first, Properties(delivery_mode=2, priority=priority))
+            assert paged_of(queue_of(node, "d"))[0] > COUNT
+            assert [await get(wire, "d") for _ in range(2)] == [
+                (3 * COUNT, False), (3 * COUNT + 1, False)
+            ]  # fmt: skip
+            await wire.close()
+        if is_crash:
+            forget_clean(tmp_path)
+        async with running(tmp_path, **where) as node:
+            messages = queue_of(node, "d").messages
+            assert isinstance(messages, PriorityPaged)
+            assert messages.ready_count() == 2 * COUNT - 2
+            assert messages.bytes_ready < DEPTH_BYTES
+            wire = await opened(node, "d", arguments)
+            found = await consume(wire, "d", 2 * COUNT - 2)
+            old = [*range(3 * COUNT + 2, 4 * COUNT), *range(COUNT, 2 * COUNT)]
+            assert found == [(one, is_crash) for one in old]
+            assert not isinstance(queue_of(node, "d").messages, PriorityPaged)
+            await wire.close()
+
+    asyncio.run(scenario())
+
+
+def test_duplicates_are_known_after_a_start(tmp_path: Path) -> None:
+    where = {"data_dir": str(tmp_path / "data"), "queue_depth_bytes": 100_000}
+    arguments: Table = {"x-message-deduplication": True}
+
+    async def scenario() -> None:
+        for life in range(2):
+            async with running(tmp_path, **where) as node:
+                wire = await opened(node, "d", arguments)
+                for number in range(COUNT):
+                    headers: Table = {"x-deduplication-header": f"key {number + 20 * life}"}
+                    properties = Properties(delivery_mode=2, headers=headers)
+                    header = encode_header_payload(len(body_of(0)), properties)
+                    body = body_of(number + COUNT * life)
+                    content = make_content(1, b"", header, body, 131_072)
+                    wire.writer.write(method_frame(1, m.BasicPublish("", "d")) + content.raw)
+                wire.say(1, m.QueueDeclare("d", passive=True))
+                answer = await wire.expect(m.QueueDeclareOk)
+                assert answer.message_count == COUNT + 20 * life
+                assert paged_of(queue_of(node, "d"))[0] > 0
+                await wire.close()
+
+    asyncio.run(scenario())

@@ -1,14 +1,18 @@
 """Streams of a node with a data directory: there again after a stop, damage told, nothing left."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from penstock.broker.commit_streams import Outbox
 from penstock.broker.stream_actor import StreamActor
 from penstock.protocol import methods as m
-from penstock.protocol.values import Table
+from penstock.protocol.values import Table, Value
 from penstock.server.node import Node
+from penstock.streams.log import StreamLog
 from tests.unit.broker.peer import publish
-from tests.unit.server.wire import Wire, book_of, running
+from tests.unit.server.wire import PATIENCE_S, Wire, book_of, running
 
 
 async def published(directory: Path, *bodies: bytes) -> None:
@@ -25,6 +29,13 @@ async def published(directory: Path, *bodies: bytes) -> None:
             wire.writer.write(publish(1, "", "s", body))
             await wire.expect(m.BasicAck)
         await wire.close()
+
+
+async def until(is_there: Callable[[], bool]) -> None:
+    """Wait for something that happens by itself."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_there():
+            await asyncio.sleep(0.01)
 
 
 def stream(node: Node) -> StreamActor:
@@ -53,6 +64,47 @@ def test_a_stream_is_there_again(tmp_path: Path) -> None:
             assert (await wire.expect(m.BasicDeliver)).delivery_tag == 1
             await wire.close()
         assert not book_of(node).errors
+
+    asyncio.run(scenario())
+
+
+def test_a_commit_that_had_not_got_into_its_stream_does_at_the_start(tmp_path: Path) -> None:
+    async def asked(wire: Wire, verb: str, **arguments: Value) -> Table:
+        wire.say(1, m.RequestAsk(f"transaction.{verb}", arguments))
+        return (await wire.expect(m.RequestAskOk)).answer
+
+    def has_all(log: StreamLog) -> bool:
+        return log.count() == 3
+
+    async def scenario() -> None:
+        await published(tmp_path, b"before")
+        async with running(tmp_path, data_dir=str(tmp_path / "data")) as node:
+            store = stream(node).store
+            assert store is not None
+            # From here on it writes nothing, so the commit gets as far as the message log.
+            store.is_failed = True
+            wire = await Wire.connect(node)
+            await wire.open()
+            identity = (await asked(wire, "begin", app="a", batch=7, max_bytes=10_000))["id"]
+            wire.writer.write(publish(1, "", "s", b"one") + publish(1, "", "s", b"two"))
+            await asked(wire, "stage", id=identity)
+            table: Table = {"app": "a", "batch": 7, "ids": [identity]}
+            wire.say(1, m.RequestAsk("transaction.commit", table))
+            last = node.broker.transactions.marks_of("/").last
+            await until(lambda: "a" in last)
+            await wire.close()
+        for _ in range(2):
+            async with running(tmp_path, data_dir=str(tmp_path / "data")) as node:
+                log = stream(node).counts.log
+                assert log is not None
+                await until(partial(has_all, log))
+                assert node.keeping is not None and node.keeping.streams.count == 3
+                wire = await Wire.connect(node)
+                await wire.open()
+                assert (await asked(wire, "last", app="a"))["batch"] == 7
+                outbox = stream(node).outbox
+                assert isinstance(outbox, Outbox) and outbox.index.live_count() == 0
+                await wire.close()
 
     asyncio.run(scenario())
 

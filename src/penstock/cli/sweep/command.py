@@ -62,15 +62,18 @@ SEEDS_MAX: Final = 1000
 )  # fmt: skip
 @click.option("--table", default=AUTO, type=click.Choice((AUTO, DELTA, PARQUET)))
 @click.option("--no-spark", is_flag=True, help="Run in this process, one point at a time.")
+@click.option("--master", default="", help="Where Spark runs: local[*], or the URL of a cluster.")
 @click.option("--no-plots", is_flag=True, help="Only the table.")
 @click.option("--dry-run", is_flag=True, help="Say how many points there are and are left.")
 @click.option("--format", "form", default="text", type=click.Choice(("text", "json")))
 def command(
     workloads: str, profiles: str, credit: str, depth: str, memory_high: str, load: str,
     connections: str, seeds: str, seconds: float | None, engine: str, out: Path, table: str,
-    no_spark: bool, no_plots: bool, dry_run: bool, form: str,
+    no_spark: bool, master: str, no_plots: bool, dry_run: bool, form: str,
 ) -> None:  # fmt: skip
     """Run a grid of settings in the simulator: response surfaces and the Pareto front."""
+    if no_spark and master:
+        raise OperatorError("--master is for Spark, and --no-spark says to run without; give one")
     grid = Grid(
         parts(workloads),
         parts(profiles),
@@ -95,7 +98,7 @@ def command(
     )
     if dry_run:
         return
-    failed = run_all(left, kept, no_spark)
+    failed = run_all(left, kept, no_spark, master)
     there = {key_of(row): row for row in kept.rows()}
     rows = [there[point.key()] for point in points if point.key() in there] + failed
     finish(rows, out, form, no_plots)
@@ -106,13 +109,13 @@ def command(
         )
 
 
-def run_all(points: Sequence[Point], kept: RowTable, no_spark: bool) -> list[Row]:
+def run_all(points: Sequence[Point], kept: RowTable, no_spark: bool, master: str = "") -> list[Row]:
     """Run `points` and keep their rows as they come; returns those that went wrong."""
     failed: list[Row] = []
     began_s, done = time.monotonic(), 0
     if not points:
         return failed
-    with rounds_of(points, no_spark) as rounds:
+    with rounds_of(points, no_spark, master) as rounds:
         for rows in rounds:
             kept.append(rows)
             failed += [row for row in rows if row["error"]]
@@ -124,8 +127,11 @@ def run_all(points: Sequence[Point], kept: RowTable, no_spark: bool) -> list[Row
 
 
 @contextmanager
-def rounds_of(points: Sequence[Point], no_spark: bool) -> Iterator[Iterator[list[Row]]]:
-    """The rows of `points`, some at a time. Raises: OperatorError when Spark cannot start."""
+def rounds_of(
+    points: Sequence[Point], no_spark: bool, master: str = ""
+) -> Iterator[Iterator[list[Row]]]:
+    """The rows of `points`, some at a time. master: of Spark, "" for two cores of this machine.
+    Raises: OperatorError when Spark cannot start."""
     if no_spark:
         yield run_here(points)
         return
@@ -137,7 +143,7 @@ def rounds_of(points: Sequence[Point], no_spark: bool) -> Iterator[Iterator[list
     from penstock.spark.session import open_session
     from penstock.spark.sweep import run_in_spark
 
-    with open_session(find_java()) as session:
+    with open_session(find_java(), master) as session:
         yield run_in_spark(session, points)
 
 

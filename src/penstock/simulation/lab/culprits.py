@@ -14,11 +14,10 @@ from penstock.base.config import Config
 from penstock.broker.actor import BUSY
 from penstock.broker.channel import Channel
 from penstock.broker.disk import Disk, JobClient
-from penstock.broker.views import actor_snapshots
 from penstock.client.publish_template import PublishTemplate
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
-from penstock.server.event_files import EventFile
+from penstock.server.event_writers import EventWriters
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import SimDisk
 from penstock.simulation.keeping import give_store
@@ -156,7 +155,9 @@ def record(culprit: Culprit, directory: str) -> Truth:
     """Run it, and write its event file to `directory`. Raises: LawBroken, PeerFailed."""
     workload = culprit.workload
     clock = WorkClock(INTERPRETED)
-    config = Config(profile=culprit.profile, queue_depth_bytes=workload.depth_bytes)
+    config = Config(
+        profile=culprit.profile, queue_depth_bytes=workload.depth_bytes, events_dir=directory
+    )
     if culprit.kind == SLOW_DISK:
         config = replace(config, credit_queue_store=f"{culprit.small}/{culprit.small // 3}")
     if culprit.kind == RATE:
@@ -164,7 +165,7 @@ def record(culprit: Culprit, directory: str) -> Truth:
     network = replace(LOOPBACK, down_bytes=16 * KIB)
     world = LabWorld(culprit.seed, config, clock, network)
     world.tally.begin(clock.now_ns, clock.now_ns, 1 << 62)
-    events = EventFile(directory, f"s{culprit.seed}", clock, world.broker.recorder)
+    events = EventWriters(world.broker, f"s{culprit.seed}")
     stage = Stage(world.broker, workload)
     peers = _peers(culprit, world)
     make_ready(world, [_declaring(culprit, world)])
@@ -173,14 +174,13 @@ def record(culprit: Culprit, directory: str) -> Truth:
     stage.prepare(start_ns)
     stage.begin(start_ns)
     world.every(LOOK_NS, partial(_look, stage))
-    world.every(SAMPLE_NS, partial(_sample, world, events))
+    world.every(SAMPLE_NS, partial(_sample, events))
     if culprit.kind == SLOW_CHANNEL:
         _slow_channels(culprit, world)
     for peer in peers:
         peer.begin(start_ns)
     world.wake(start_ns)
     world.run_until(start_ns + int((workload.warm_up_s + workload.seconds) * NS_PER_S), _never)
-    _sample(world, events, clock.now_ns)
     events.close()
     return _truth(culprit, world)
 
@@ -189,9 +189,10 @@ def _never() -> bool:
     return False
 
 
-def _sample(world: LabWorld, events: EventFile, now_ns: int) -> None:
-    events.sample(actor_snapshots(world.broker))
-    events.write()
+def _sample(events: EventWriters, now_ns: int) -> None:
+    events.sample()
+    if events.file is not None:
+        events.file.write()
 
 
 def _look(stage: Stage, now_ns: int) -> None:

@@ -74,6 +74,7 @@ class BatchMaker:
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self._schema = shape.arrow()
+        self._kept = shape.kept()
         self._constants: dict[tuple[str, object], Any] = {}
 
     def batches(self, pieces: Iterable[Piece]) -> Iterator[Any]:
@@ -92,32 +93,36 @@ class BatchMaker:
 
     def batch(self, pieces: list[Piece]) -> Any:
         """One batch of everything in `pieces`, 1 or more of them."""
-        shape = self._shape
-        bodies_at, bodies = _joined(
-            [_cut(one.chunk.bodies_at, one.chunk.bodies, one.first, one.stop) for one in pieces]
-        )
-        headers_at, headers = _joined(
+        kept = self._kept
+        count = sum(one.rows() for one in pieces)
+        made: dict[str, Any] = {}
+        if "body" in kept:
+            at, bodies = _joined(
+                [_cut(one.chunk.bodies_at, one.chunk.bodies, one.first, one.stop) for one in pieces]
+            )
+            made["body"] = _binary(at, bodies)
+        if "queue" in kept:
+            made["queue"] = self._constant(self._shape.queue, pa.string(), count)
+        if "redelivered" in kept:
+            made["redelivered"] = self._constant(False, pa.bool_(), count)
+        if "exchange" in kept or "routing_key" in kept:
+            made["exchange"], made["routing_key"] = self._addresses(pieces, count)
+        if "enqueue_ts" in kept:
+            made["enqueue_ts"] = _taken_at(pieces)
+        offsets = _offsets(pieces)
+        made["offset"] = pa.array(offsets, pa.int64())
+        if "timestamp" in kept or "properties" in kept or "headers" in kept:
+            self._read_headers(pieces, offsets, made)
+        return pa.RecordBatch.from_arrays([made[name] for name in kept], schema=self._schema)
+
+    def _read_headers(self, pieces: list[Piece], offsets: Any, made: dict[str, Any]) -> None:
+        """Add to `made` what comes from the properties of rows."""
+        at, headers = _joined(
             [_cut(one.chunk.headers_at, one.chunk.headers, one.first, one.stop) for one in pieces]
         )
-        count = len(bodies_at) - 1
-        offsets = np.concatenate(
-            [np.arange(p.chunk.first + p.first, p.chunk.first + p.stop) for p in pieces]
-        )
-        exchanges, keys = self._addresses(pieces, count)
-        columns = [
-            _binary(bodies_at, bodies),
-            self._constant(shape.queue, pa.string(), count),
-            pa.array(offsets, pa.int64()),
-            self._timestamps(headers_at, headers, count),
-            exchanges,
-            keys,
-            self._constant(False, pa.bool_(), count),
-        ]
-        if shape.has_properties or shape.has_headers:
-            columns += self._details(headers_at, headers, offsets)
-        if shape.has_flow:
-            columns.append(_taken_at(pieces))
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        if "timestamp" in self._kept:
+            made["timestamp"] = self._timestamps(at, headers, len(offsets))
+        self._add_details(at, headers, offsets, made)
 
     def _constant(self, value: object, kind: Any, count: int) -> Any:
         """`count` times the same, cut from an array that is made once."""
@@ -153,21 +158,36 @@ class BatchMaker:
         seconds, is_there = found
         return pa.array(seconds * 1_000_000, pa.int64(), mask=~is_there).cast(_TIMESTAMP_TYPE)
 
-    def _details(self, headers_at: Any, headers: Bytes, offsets: Any) -> list[Any]:
+    def _add_details(
+        self, headers_at: Any, headers: Bytes, offsets: Any, made: dict[str, Any]
+    ) -> None:
         """Properties and headers, row by row, because no two need be alike."""
+        kept = self._kept
+        if "properties" not in kept and "headers" not in kept:
+            return
         raw = headers.tobytes()
         bounds = headers_at.tolist()
-        columns = []
-        if self._shape.has_properties:
+        if "properties" in kept:
             rows = [_properties(raw, start, stop) for start, stop in pairwise(bounds)]
-            columns.append(pa.array(rows, PROPERTIES_TYPE))
-        if self._shape.has_headers:
+            made["properties"] = pa.array(rows, PROPERTIES_TYPE)
+        if "headers" in kept:
             items = [
                 _headers(raw, start, stop, offset)
                 for (start, stop), offset in zip(pairwise(bounds), offsets.tolist(), strict=True)
             ]
-            columns.append(pa.array(items, HEADERS_TYPE))
-        return columns
+            made["headers"] = pa.array(items, HEADERS_TYPE)
+
+
+def _offsets(pieces: list[Piece]) -> Any:
+    """The offset of each row. Where retention has left no hole they are one run."""
+    first = pieces[0].chunk.first + pieces[0].first
+    last = pieces[-1]
+    stop = last.chunk.first + last.stop
+    if stop - first == sum(one.rows() for one in pieces):
+        return np.arange(first, stop)
+    return np.concatenate(
+        [np.arange(p.chunk.first + p.first, p.chunk.first + p.stop) for p in pieces]
+    )
 
 
 def _taken_at(pieces: list[Piece]) -> Any:

@@ -62,56 +62,67 @@ PROPERTIES_TYPE: Final[Any] = pa.struct(
     [pa.field(name, _ARROW_TYPES[kind]) for name, kind in PROPERTY_FIELDS]
 )
 HEADERS_TYPE: Final[Any] = pa.map_(pa.string(), pa.string())
+_PROPERTIES_DDL: Final = ", ".join(f"{name}: {kind}" for name, kind in PROPERTY_FIELDS)
+# Name, type as Spark reads it, type as Arrow has it; in this order.
+_COLUMNS: Final[tuple[tuple[str, str, Any], ...]] = (
+    ("body", "BINARY", pa.binary()),
+    ("queue", "STRING", pa.string()),
+    ("offset", "BIGINT", pa.int64()),
+    ("timestamp", "TIMESTAMP", _ARROW_TYPES["TIMESTAMP"]),
+    ("exchange", "STRING", pa.string()),
+    ("routing_key", "STRING", pa.string()),
+    ("redelivered", "BOOLEAN", pa.bool_()),
+    ("properties", f"STRUCT<{_PROPERTIES_DDL}>", PROPERTIES_TYPE),
+    ("headers", "MAP<STRING, STRING>", HEADERS_TYPE),
+    ("enqueue_ts", "TIMESTAMP", _ARROW_TYPES["TIMESTAMP"]),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Which columns rows have. queue: the value of that column, the name of queue or stream."""
+    """Which columns rows have. queue: the value of that column, the name of queue or stream;
+    chosen: which of them are kept, by the names they have here; none for all."""
 
     queue: str
     body_column: str = "body"
     has_properties: bool = False
     has_headers: bool = False
     has_flow: bool = False
+    chosen: tuple[str, ...] = ()
+
+    def kept(self) -> tuple[str, ...]:
+        """The columns in order, by their names here, where the body is `body`."""
+        asked = {
+            "properties": self.has_properties,
+            "headers": self.has_headers,
+            "enqueue_ts": self.has_flow,
+        }
+        return tuple(
+            name
+            for name, _, _ in _COLUMNS
+            if asked.get(name, True) and (not self.chosen or name in self.chosen)
+        )
 
     def ddl(self) -> str:
         """The schema as Spark reads it."""
-        columns = [
-            f"`{self.body_column.replace('`', '``')}` BINARY",
-            "queue STRING",
-            "offset BIGINT",
-            "timestamp TIMESTAMP",
-            "exchange STRING",
-            "routing_key STRING",
-            "redelivered BOOLEAN",
-        ]
-        if self.has_properties:
-            inner = ", ".join(f"{name}: {kind}" for name, kind in PROPERTY_FIELDS)
-            columns.append(f"properties STRUCT<{inner}>")
-        if self.has_headers:
-            columns.append("headers MAP<STRING, STRING>")
-        if self.has_flow:
-            columns.append("enqueue_ts TIMESTAMP")
-        return ", ".join(columns)
+        body = f"`{self.body_column.replace('`', '``')}`"
+        kept = self.kept()
+        return ", ".join(
+            f"{body if name == 'body' else name} {kind}"
+            for name, kind, _ in _COLUMNS
+            if name in kept
+        )
 
     def arrow(self) -> Any:
         """The same schema as Arrow has it; Spark compares it to the letter."""
-        columns = [
-            pa.field(self.body_column, pa.binary()),
-            pa.field("queue", pa.string()),
-            pa.field("offset", pa.int64()),
-            pa.field("timestamp", _ARROW_TYPES["TIMESTAMP"]),
-            pa.field("exchange", pa.string()),
-            pa.field("routing_key", pa.string()),
-            pa.field("redelivered", pa.bool_()),
-        ]
-        if self.has_properties:
-            columns.append(pa.field("properties", PROPERTIES_TYPE))
-        if self.has_headers:
-            columns.append(pa.field("headers", HEADERS_TYPE))
-        if self.has_flow:
-            columns.append(pa.field("enqueue_ts", _ARROW_TYPES["TIMESTAMP"]))
-        return pa.schema(columns)
+        kept = self.kept()
+        return pa.schema(
+            [
+                pa.field(self.body_column if name == "body" else name, kind)
+                for name, _, kind in _COLUMNS
+                if name in kept
+            ]
+        )
 
 
 class Columns:
@@ -133,24 +144,25 @@ class Columns:
     def batch(self, shape: Shape, schema: Any) -> Any:
         """The rows so far as one Arrow record batch of `schema`."""
         count = len(self.bodies)
-        arrays = [
-            pa.array(self.bodies, pa.binary()),
-            pa.DictionaryArray.from_arrays(
-                pa.array([0] * count, pa.int8()), pa.array([shape.queue], pa.string())
-            ).dictionary_decode(),
-            pa.array(self.offsets, pa.int64()),
-            pa.array(self.timestamps, pa.timestamp("us", tz="UTC")),
-            pa.array(self.exchanges, pa.string()),
-            pa.array(self.keys, pa.string()),
-            pa.array(self.redelivered, pa.bool_()),
-        ]
-        if shape.has_properties:
-            arrays.append(pa.array(self.properties, PROPERTIES_TYPE))
-        if shape.has_headers:
-            arrays.append(pa.array(self.headers, HEADERS_TYPE))
-        if shape.has_flow:
-            # A delivery does not say when the broker took it.
-            arrays.append(pa.nulls(count, _ARROW_TYPES["TIMESTAMP"]))
+        values: dict[str, list[Any]] = {
+            "body": self.bodies,
+            "offset": self.offsets,
+            "timestamp": self.timestamps,
+            "exchange": self.exchanges,
+            "routing_key": self.keys,
+            "redelivered": self.redelivered,
+            "properties": self.properties,
+            "headers": self.headers,
+        }
+        arrays = []
+        for name, field in zip(shape.kept(), schema, strict=True):
+            if name == "queue":
+                arrays.append(pa.repeat(pa.scalar(shape.queue, field.type), count))
+            elif name == "enqueue_ts":
+                # A delivery does not say when the broker took it.
+                arrays.append(pa.nulls(count, field.type))
+            else:
+                arrays.append(pa.array(values[name], field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -13,7 +13,8 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.events import Cancelled, ChannelClosed
 from penstock.protocol.values import Table
-from penstock.spark.connector.decode import Shape, record_batches
+from penstock.spark.connector.decode import Shape
+from penstock.spark.connector.gather import Gathered
 from penstock.spark.connector.lease_ask import LOST, LeaseAsker, check_loss
 from penstock.spark.connector.link import Link
 from penstock.spark.connector.options import SourceOptions
@@ -60,6 +61,7 @@ def _runs_there(options: SourceOptions, first: int, stop: int) -> list[tuple[int
 
 def _read_run(options: SourceOptions, first: int, stop: int, shape: Shape) -> Iterator[Any]:
     expected = first
+    gathered = Gathered(shape)
     lost_ns = 0
     while expected < stop:
         try:
@@ -78,15 +80,16 @@ def _read_run(options: SourceOptions, first: int, stop: int, shape: Shape) -> It
             for raw, count in _deliveries(link, options, expected, stop):
                 lost_ns = 0
                 start, expected = expected, expected + count
-                yield from record_batches(raw, start, shape)
+                yield from gathered.add(raw, start, count)
         except ChannelClosedError as error:
             check_loss(options, error)
             raise OperatorError(f"{error.text}; that was while it was read") from error
         except ClientError:
-            # The connection broke; what was handed over stays, the rest is read from `expected` on.
+            # The connection broke; what has come stays, the rest is read from `expected` on.
             lost_ns = lost_ns or time.monotonic_ns()
         finally:
             link.close()
+    yield from gathered.rest()
 
 
 def _deliveries(

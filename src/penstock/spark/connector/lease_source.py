@@ -11,6 +11,7 @@ from penstock.spark.connector.lease_read import read_lease
 from penstock.spark.connector.options import SourceOptions, named
 from penstock.spark.connector.reader import CONNECTION_NAME, AmqpStreamReader
 from penstock.spark.connector.stream_plan import split
+from penstock.spark.connector.worker_care import spare_worker
 
 
 class LeasePartition(InputPartition):
@@ -42,6 +43,7 @@ class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches; in a worker. Raises: OperatorError, ClientError."""
         assert isinstance(partition, LeasePartition), "partitions come from partitions()"
+        spare_worker()
         options = named(self._options, partition.queue)
         shape = replace(self._shape, queue=options.queue)
         return read_lease(options, partition.first, partition.stop, shape)

@@ -19,6 +19,7 @@ from penstock.base.limits import (
     LEASE_TIMEOUT_MS,
 )
 from penstock.client.url import BrokerUrl, parse_url
+from penstock.spark.connector.column_names import parse_columns
 from penstock.spark.connector.delivery import DELIVERY_OPTIONS, Delivery, parse_delivery
 from penstock.spark.connector.option_values import TRIGGER_DELAY_MS_MAX, Option, Values
 from penstock.spark.connector.places import parse_places
@@ -74,6 +75,8 @@ SOURCE_OPTIONS: Final = (
     Option("includeFlow", "streams: add the column enqueue_ts, when the broker took the row; null "
            "where chunks are not read (readMode)", "false"),
     Option("bodyColumn", "name of the column body, such as value", "body"),
+    Option("columns", "only these of the columns, separated by commas; they keep their order",
+           "all"),
     Option("startingOffsets", "streams: earliest, latest or a number, or JSON by queue; new "
            "queries only", "latest; batch reads: earliest"),
     Option("startingTimestamp", "streams: instead, with the first row that came at that time"),
@@ -130,6 +133,7 @@ class SourceOptions:
     max_rows: 1..; min_rows: 0..max_rows; max_bytes: 0..; prefetch: max_rows..65535 (queues);
     target_ms: 0.., how long a batch is to take. queues: in order, 1 or more; queue: the first;
     pattern: what they were found by, "" for none.
+    columns: those kept, with `body` for the body whatever its name; none for all.
     starts, ends: a place (see `places`) for each of `queues`; starting, ending: that of `queue`.
     """
 
@@ -163,6 +167,7 @@ class SourceOptions:
     max_lag_rows: int = 0
     max_lag_bytes: int = 0
     lease_timeout_ms: int = LEASE_TIMEOUT_MS.default
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +253,7 @@ def parse_source(given: Mapping[str, str], found: tuple[str, ...] = ()) -> Sourc
             LEASE_TIMEOUT_MS.highest,
             LEASE_TIMEOUT_MS.default,
         ),
+        columns=parse_columns(values),
     )
 
 

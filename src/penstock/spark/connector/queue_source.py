@@ -10,6 +10,7 @@ from penstock.spark.connector.decode import record_batches
 from penstock.spark.connector.options import SourceOptions
 from penstock.spark.connector.queue_plan import QueuePlanner
 from penstock.spark.connector.reader import CONNECTION_NAME, AmqpStreamReader
+from penstock.spark.connector.worker_care import spare_worker
 
 
 class QueuePartition(InputPartition):
@@ -45,5 +46,6 @@ class QueueStreamReader(AmqpStreamReader[QueuePlanner]):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches; in a worker."""
         assert isinstance(partition, QueuePartition), "partitions come from partitions()"
+        spare_worker()
         shape = replace(self._shape, queue=partition.queue)
         return record_batches(partition.raw, partition.first, shape)

@@ -96,6 +96,7 @@ def shape_of(options: SourceOptions) -> Shape:
         options.has_properties,
         options.has_headers,
         options.has_flow,
+        options.columns,
     )
 
 

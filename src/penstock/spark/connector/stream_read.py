@@ -14,7 +14,8 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.events import Cancelled, ChannelClosed
 from penstock.client.io_blocking import Connection
-from penstock.spark.connector.decode import Shape, record_batches, stream_offset
+from penstock.spark.connector.decode import Shape, stream_offset
+from penstock.spark.connector.gather import Gathered
 from penstock.spark.connector.link import Link
 from penstock.spark.connector.options import SourceOptions
 
@@ -38,6 +39,7 @@ def read_range(
     readTimeout without a row; ClientError when the broker refuses.
     """
     expected = first
+    gathered = Gathered(shape)
     lost_ns = 0
     while expected < stop:
         try:
@@ -58,14 +60,15 @@ def read_range(
                 lost_ns = 0
                 expected = after
                 if raw:
-                    yield from record_batches(raw, start, shape)
+                    yield from gathered.add(raw, start, after - start)
         except ChannelClosedError:
             raise
         except ClientError:
-            # The connection broke; what was handed over stays, the rest is read from `expected` on.
+            # The connection broke; what has come stays, the rest is read from `expected` on.
             lost_ns = lost_ns or time.monotonic_ns()
         finally:
             link.close()
+    yield from gathered.rest()
 
 
 def _runs(

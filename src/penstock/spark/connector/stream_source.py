@@ -12,6 +12,7 @@ from penstock.spark.connector.options import SourceOptions, named, of_queue
 from penstock.spark.connector.reader import CONNECTION_NAME, AmqpStreamReader
 from penstock.spark.connector.share import share
 from penstock.spark.connector.stream_plan import StreamPlanner, split
+from penstock.spark.connector.worker_care import spare_worker
 
 
 class StreamPartition(InputPartition):
@@ -84,6 +85,7 @@ def read_partition(
 ) -> Iterator[Any]:
     """Arrow batches of one range. Raises: OperatorError, ClientError."""
     assert isinstance(partition, StreamPartition), "partitions come from partitions()"
+    spare_worker()
     options = named(options, partition.queue)
     shape = replace(shape, queue=options.queue)
     return read_rows(options, partition.first, partition.stop, shape)

@@ -1,0 +1,84 @@
+"""Which x-deduplication-header values the messages of one queue have, so that no two have the same.
+
+    known: the key of every message that is ready, or out with a consumer
+They stay in memory whatever part of the queue is on the disk, about KEY_BYTES each, and count
+towards the queue's depth mark (RuledMessages.kept_bytes).
+Source: noxdafox's rabbitmq-message-deduplication.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.protocol.content import Message
+from penstock.protocol.property_lookup import headers_table_span
+from penstock.protocol.values import read_field
+from penstock.queues.records import Record, last_value_key
+from penstock.queues.rules import LIFETIME_MS_MAX, NEVER, NS_PER_MS
+from penstock.routing.deduplication import CACHE_TTL, DEDUPLICATION_HEADER, lifetime_ms
+
+PROPERTIES_AT: Final = 12
+KEY_BYTES: Final = 250
+"""What a key costs: text, mark, places in both tables."""
+
+
+class KeyMark:
+    """The key of a message. position: of the message; until_ns: NEVER for as long as it is here."""
+
+    __slots__ = ("position", "until_ns")
+
+    def __init__(self, position: i64, until_ns: i64) -> None:
+        self.position: i64 = position
+        self.until_ns: i64 = until_ns
+
+
+class Duplicates:
+    """known: by key; keys: of messages that have one, by position."""
+
+    __slots__ = ("keys", "known")
+
+    def __init__(self) -> None:
+        self.known: dict[str, KeyMark] = {}
+        self.keys: dict[int, str] = {}
+
+    def kept_bytes(self) -> i64:
+        """What all keys take in memory."""
+        return len(self.keys) * KEY_BYTES
+
+    def has(self, message: Message, now_ns: i64) -> bool:
+        """Whether a message with the key of `message` is here, and its mark has not ended."""
+        mark = self.known.get(last_value_key(message, DEDUPLICATION_HEADER))
+        return mark is not None and (mark.until_ns == NEVER or mark.until_ns > now_ns)
+
+    def note(self, message: Message, position: i64, now_ns: i64) -> None:
+        """`message` has come to `position`."""
+        # It may have taken the place of another, whose last value it is.
+        self.forget(position)
+        key = last_value_key(message, DEDUPLICATION_HEADER)
+        if key != "":
+            self.keys[int(position)] = key
+            self.known[key] = KeyMark(position, _until_ns(message, now_ns))
+
+    def forget(self, position: i64) -> None:
+        """The message at `position` is not here any more."""
+        key = self.keys.pop(int(position), None)
+        if key is not None:
+            mark = self.known.get(key)
+            if mark is not None and mark.position == position:
+                del self.known[key]
+
+    def forget_but(self, positions: dict[int, Record]) -> None:
+        """Only the messages at `positions` are still here."""
+        for position in list(self.keys):
+            if position not in positions:
+                self.forget(position)
+
+
+def _until_ns(message: Message, now_ns: i64) -> i64:
+    header = message.header()
+    span = headers_table_span(header, PROPERTIES_AT)
+    assert span is not None, "because it has a header"
+    lifetime: i64 = lifetime_ms(read_field(header, span[0], span[1], CACHE_TTL))
+    if lifetime == 0 or lifetime >= LIFETIME_MS_MAX:
+        return NEVER
+    return now_ns + lifetime * NS_PER_MS

@@ -1,0 +1,112 @@
+"""Blame by the column is blame by the sweep, for any graphs in any buckets, cycles included."""
+
+import pytest
+
+pytest.importorskip("numpy")
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.spark.blame import BlameKey, Edge, sweep
+from penstock.spark.blame_columns import sweep_columns
+from penstock.spark.blame_graph import Cut
+
+MEMBERS = {
+    "consumers:/q": ("consumer:a@A", "consumer:b@B"),
+    "consumers:/r": ("consumer:b@B", "consumer:gone@C"),
+}
+ACTORS = (
+    "conn:A", "conn:B", "chan:A/1", "chan:A/2", "chan:B/1", "queue:/q", "queue:/r",
+    "consumers:/q", "consumers:/r", "consumer:a@A", "consumer:b@B",
+)  # fmt: skip
+ENDS = ("client:A", "nobody", "socket:B", "account:A", "rate:A", "store:/", "alarm:memory")
+REASONS = ("credit", "debt", "rate", "prefetch", "client_flow", "no consumer")
+PLACES = (*ACTORS, *ENDS)
+BUCKETS = (0, 1_000, 7_000)
+
+Times = st.tuples(st.integers(0, 200), st.integers(0, 60))
+Found = dict[tuple[int, BlameKey], int]
+
+
+def downward(pair: tuple[int, int]) -> tuple[int, int]:
+    """As in a broker: nobody is held by somebody above."""
+    low, high = sorted(pair)
+    return low, high if high > low else len(PLACES) - 1
+
+
+ways = st.tuples(st.integers(0, len(ACTORS) - 1), st.integers(0, len(PLACES) - 1))
+buckets_of = st.sampled_from(BUCKETS)
+
+
+def holds(pairs: st.SearchStrategy[tuple[int, int]]) -> st.SearchStrategy[list[tuple[int, Edge]]]:
+    one = st.builds(
+        lambda bucket, pair, reason, time: (
+            bucket,
+            Edge(
+                PLACES[pair[0]],
+                PLACES[pair[1]],
+                reason,
+                bucket + time[0],
+                bucket + time[0] + time[1],
+            ),
+        ),
+        buckets_of,
+        pairs,
+        st.sampled_from(REASONS),
+        Times,
+    )
+    return st.lists(one, max_size=30)
+
+
+def by_sweep(edges: list[tuple[int, Edge]]) -> Found:
+    return {
+        (bucket, key): blamed_ns
+        for bucket in BUCKETS
+        for key, blamed_ns in sweep([e for b, e in edges if b == bucket], MEMBERS).items()
+    }
+
+
+def by_columns(edges: list[tuple[int, Edge]]) -> Found:
+    edges = [(bucket, edge) for bucket, edge in edges if edge.end_ns > edge.start_ns]
+    names = sorted({name for _, edge in edges for name in edge[:2]})
+    reasons = sorted({edge.reason for _, edge in edges})
+    rows = [
+        (
+            bucket,
+            names.index(edge.actor),
+            names.index(edge.peer),
+            reasons.index(edge.reason),
+            *edge[3:],
+        )
+        for bucket, edge in edges
+    ]
+    columns = np.array(rows, np.int64).reshape(-1, 6).T
+    found = sweep_columns(Cut(names, reasons, *columns), MEMBERS)
+    answer: Found = {}
+    columns_found = (found.bucket.tolist(), found.key.tolist(), found.blamed_ns.tolist())
+    for bucket, key, blamed_ns in zip(*columns_found, strict=True):
+        assert (bucket, found.keys[key]) not in answer
+        answer[bucket, found.keys[key]] = blamed_ns
+    return answer
+
+
+@given(holds(ways.map(downward)))
+def test_without_cycles(edges: list[tuple[int, Edge]]) -> None:
+    assert by_columns(edges) == by_sweep(edges)
+
+
+@given(holds(ways))
+def test_with_cycles(edges: list[tuple[int, Edge]]) -> None:
+    assert by_columns(edges) == by_sweep(edges)
+
+
+def test_a_cycle_concerns_those_who_can_reach_it_only() -> None:
+    edges = [
+        (0, Edge("conn:A", "chan:A/1", "credit", 0, 10)),
+        (0, Edge("chan:A/1", "conn:A", "credit", 5, 10)),
+        (0, Edge("conn:B", "store:/", "credit", 0, 10)),
+    ]
+    found = by_columns(edges)
+    assert found == by_sweep(edges)
+    assert {key.cause for _, key in found} == {"cycle", "broker work", "disk"}

@@ -1,0 +1,76 @@
+"""Spark's own standalone cluster on loopback: a master and a worker as processes."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+START_S_MAX = 60.0
+STOP_S_MAX = 20.0
+LOOK_S = 0.05
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
+
+
+@contextmanager
+def standalone(java_home: str, folder: Path) -> Iterator[str]:
+    """The URL of a cluster with two cores; skips the test if it does not come up.
+
+    Its processes know nothing of this package: a session has to bring it.
+    """
+    import pyspark
+
+    spark_home = Path(pyspark.__file__).parent
+    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {
+        "JAVA_HOME": java_home,
+        "SPARK_HOME": str(spark_home),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+        "SPARK_WORKER_DIR": str(folder / "work"),
+    }
+    program = str(spark_home / "bin" / "spark-class")
+    common = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    with _running([program, MASTER, *common], environment, folder / "master.txt") as master:
+        url = _said(master, folder / "master.txt", r"Starting Spark master at (spark://\S+)")
+        worker = [program, WORKER, *common, "--cores", "2", "--memory", "1g", url]
+        with _running(worker, environment, folder / "worker.txt") as process:
+            _said(process, folder / "worker.txt", r"(Successfully registered with master)")
+            yield url
+
+
+@contextmanager
+def _running(
+    command: list[str], environment: dict[str, str], output: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    with output.open("wb") as out:
+        process = subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _said(process: subprocess.Popen[bytes], output: Path, pattern: str) -> str:
+    """What `pattern` finds in the output. Skips the test when it does not come."""
+    end_s = time.monotonic() + START_S_MAX
+    while time.monotonic() < end_s and process.poll() is None:
+        found = re.search(pattern, output.read_text(errors="replace"))
+        if found is not None:
+            return found[1]
+        time.sleep(LOOK_S)
+    tail = output.read_text(errors="replace")[-600:]
+    pytest.skip(f"Spark's own cluster does not start here: {tail}")

@@ -1,0 +1,81 @@
+"""On Spark's own cluster: driver and executors are processes that share nothing but the disk.
+
+PENSTOCK_SPARK_CLUSTER=1 runs it: each test starts several Java machines, which takes a minute.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.spark.about import read_about
+from penstock.spark.java import JavaHome
+from penstock.spark.loading import load_tables
+from penstock.spark.pipeline import PLAIN_ASKED, open_updater, stored_tables
+from penstock.spark.store import existing_store
+from tests.spark.cluster import standalone
+from tests.spark.synthetic import World, write_world
+from tests.spark.through_amqp import publish, queue_at, read_stream
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not os.environ.get("PENSTOCK_SPARK_CLUSTER"), reason="minutes: PENSTOCK_SPARK_CLUSTER=1"
+    ),
+]
+ROWS = 500
+JOB_S_MAX = 280
+
+
+def run(*arguments: str) -> str:
+    """A program of this Python to its end; what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=JOB_S_MAX
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def run_job(master: str, url: str, folder: Path) -> None:
+    """The job of cluster_job.py, and whether its target, a stream too, has every row once."""
+    with queue_at(url, {"x-queue-type": "stream"}) as (channel, source):
+        publish(channel, source, 0, ROWS)
+        with queue_at(url, {"x-queue-type": "stream"}) as (_, target):
+            said = run("tests.spark.cluster_job", master, url, source, target, str(folder))
+            assert json.loads(said.splitlines()[-1]) == {"count": ROWS, "points": ["", ""]}
+            found = [int(body) for body in read_stream(url, target)]
+            assert sorted(found) == list(range(ROWS))
+
+
+def test_connector_and_sweep_on_a_standalone_cluster(
+    java: JavaHome, penstock_url: str, tmp_path: Path
+) -> None:
+    with standalone(java.home, tmp_path) as master:
+        run_job(master, penstock_url, tmp_path / "state")
+
+
+def test_connector_and_sweep_on_processes_of_this_machine(
+    java: JavaHome, penstock_url: str, tmp_path: Path
+) -> None:
+    run_job("local-cluster[2,1,1024]", penstock_url, tmp_path / "state")
+
+
+def test_the_pipeline_makes_the_same_tables_on_a_cluster(java: JavaHome, tmp_path: Path) -> None:
+    write_world(tmp_path / "in", World(seed=21))
+    with standalone(java.home, tmp_path) as master:
+        command = ("penstock.cli.main", "pipeline", "run", "--input", str(tmp_path / "in"))
+        assert master in run(*command, "--tables", str(tmp_path / "tables"), "--master", master)
+    plain = tmp_path / "plain"
+    with open_updater(tmp_path / "in", plain, PLAIN_ASKED, 10**9) as updater:
+        updater.update()
+    about = read_about(plain)
+    assert about is not None
+    expected = stored_tables(plain, about)
+    for name, found, twin in zip(
+        expected._fields, load_tables(existing_store(tmp_path / "tables")), expected, strict=True
+    ):
+        assert sorted(found) == sorted(twin), name

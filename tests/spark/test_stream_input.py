@@ -1,0 +1,71 @@
+"""Spark and the broker's own stream: read while it is written to, it gives the rows of files."""
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client.io_blocking import connect
+from penstock.protocol.values import Table
+from penstock.spark.formats import EVENT_FILES, read_events
+from penstock.spark.stream_input import FETCHED, StreamInput
+from tests.conformance.live import penstock_process
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    # PySpark 4.3 leaves its own sockets and deprecated calls behind.
+    pytest.mark.filterwarnings(
+        "ignore::ResourceWarning",
+        "ignore::DeprecationWarning",
+        "ignore::FutureWarning",
+        "ignore::pytest.PytestUnraisableExceptionWarning",
+    ),
+]
+
+
+SECRET = "guest:guest"
+
+
+def held(url: str) -> None:
+    """A publisher that is held for a while: nobody takes what it sends, until it is purged."""
+    with connect(url) as connection, connect(url) as other:
+        channel, broom = connection.channel(), other.channel()
+        bounds: Table = {"x-max-length": 5, "x-overflow": "backpressure"}
+        channel.declare_queue("full", arguments=bounds)
+        channel.confirm_select()
+        for _ in range(600):
+            channel.publish("", "full", b"x")
+        for _ in range(2):
+            time.sleep(0.3)
+            broom.purge_queue("full")
+        broom.delete_queue("full")
+        channel.wait_for_confirms(5000)
+
+
+def test_lines_and_offsets_are_in_one_commit_of_bronze(spark: Any, tmp_path: Path) -> None:
+    from penstock.spark import bronze
+    from penstock.spark.store import open_store
+
+    (source,) = [one for one in bronze.SOURCES if one.table == bronze.EVENTS]
+    tables, events = tmp_path / "tables", tmp_path / "events"
+    store = open_store(tables)
+    with penstock_process(tmp_path, "--event-stream", "--events", str(events)) as broker:
+        for is_killed in (False, True, False):
+            # Another process each time, which knows what stands in the tables.
+            stream = StreamInput(broker.url, tables / FETCHED)
+            held(broker.url)
+            found = stream.fresh(EVENT_FILES, partial(store.mark, source.table))
+            assert found.ranges and SECRET not in f"{stream} {found}"
+            if not is_killed:
+                bronze.take_in(spark, store, source, found)
+    rows = store.read(source.table)
+    assert rows is not None
+    columns = ("boot_id", "seq", "t_ns", "kind", "actor", "peer", "reason", "amount")
+    read = sorted(zip(*(rows[name].to_pylist() for name in columns), strict=True))
+    files = read_events(events).events
+    assert read == [one[: len(columns)] for one in files[: len(read)]] and len(read) > 30
+    assert any(one.kind == "gate_closed" for one in files[: len(read)])
+    assert rows["unreadable"].null_count == len(rows)

@@ -1,0 +1,52 @@
+"""The middle of a queue in a log that it shares with others: positions, pieces, who pays."""
+
+from penstock.flow.account import Account
+from penstock.queues.delta import PIECE_BYTES
+from penstock.queues.sparse_delta import PLACES_BYTES, PLACES_BYTES_MAX, SparseDelta
+from penstock.storage.index import QueueIndex
+
+
+def test_only_its_own_positions_are_in_a_piece_and_they_are_paid_for() -> None:
+    account = Account("conn:a", None, None, 0)
+    delta = SparseDelta()
+    index = QueueIndex(1)
+    for position in range(1, 1001, 2):
+        delta.append(index, position, 10, account)
+    assert len(delta.pieces) == 1 and delta.count == 500 and delta.bytes == 5000
+    assert account.stored_bytes == delta.ram_bytes > PIECE_BYTES + PLACES_BYTES
+    piece = delta.pieces[0]
+    assert piece.chosen(3) == [1, 3, 5]
+    assert piece.stretches() == [(one, one) for one in range(1, 1001, 2)]
+    found = []
+    while delta.count > 0:
+        found.append(int(delta.first_position()))
+        delta.take_first(found[-1], 10)
+    assert found == list(range(1, 1001, 2))
+    assert account.stored_bytes == delta.ram_bytes == 0
+
+
+def test_what_leaves_memory_again_stands_before_the_others() -> None:
+    account = Account("conn:a", None, None, 0)
+    delta = SparseDelta()
+    index = QueueIndex(1)
+    for position in (50, 60, 70):
+        delta.append(index, position, 10, account)
+    for position in (49, 30, 20):
+        delta.prepend(index, position, 10, account)
+    assert len(delta.pieces) == 1
+    assert delta.pieces[0].chosen(9) == [20, 30, 49, 50, 60, 70]
+    delta.append(index, 5, 10, account)
+    assert [piece.chosen(9) for piece in delta.pieces][1] == [5], "which was saved out of order"
+    delta.clear()
+    assert account.stored_bytes == delta.ram_bytes == 0
+
+
+def test_a_piece_has_a_bound() -> None:
+    account = Account("conn:a", None, None, 0)
+    delta = SparseDelta()
+    index = QueueIndex(1)
+    for position in range(1, 4 * PLACES_BYTES_MAX, 2):
+        delta.append(index, position, 10, account)
+    assert len(delta.pieces) == 4
+    assert account.stored_bytes == delta.ram_bytes
+    assert delta.ram_bytes <= 4 * (PIECE_BYTES + PLACES_BYTES + PLACES_BYTES_MAX + 4)

@@ -1,0 +1,70 @@
+"""Events to tables by arrays, without Spark: the works of the tasks, done one after the other."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.spark import facts, parse
+from penstock.spark.answers import Answers
+from penstock.spark.facts import Facts
+from penstock.spark.formats import EventLog, FlowEvent
+from penstock.spark.schemas import ANSWERS, FACTS
+
+Tables = dict[str, pa.Table]
+
+
+def written(path: Path, events: Iterable[FlowEvent], batch: int = 0) -> str:
+    """A file of bronze. Returns its path."""
+    numbers = dict.fromkeys(parse._NUMBERS, 0)
+    rows = [
+        {**numbers, **one._asdict(), **one.numbers, "node": "n", "batch": batch} for one in events
+    ]
+    for row in rows:
+        del row["numbers"]
+    pq.write_table(pa.Table.from_pylist(rows, schema=parse.EVENTS), path)
+    return str(path)
+
+
+def log_of(events: Iterable[FlowEvent]) -> EventLog:
+    """As `formats.read_events` gives them: ordered, each once."""
+    found: dict[tuple[str, int], FlowEvent] = {}
+    for event in events:
+        found.setdefault((event.boot_id, event.seq), event)
+    return EventLog(tuple(found[key] for key in sorted(found)), 0, 0)
+
+
+def facts_of(files: Sequence[str], width_ns: int, shares: int = 3) -> Tables:
+    """Silver, and those of gold that are made with it."""
+    parts = [Facts(tuple(files), (), number, shares, 0, width_ns)() for number in range(shares)]
+    found = {
+        name: pa.concat_tables([one[name].cast(schema) for one in parts])
+        for name, schema in FACTS.items()
+    }
+    found["silver/consumer"] = facts.earliest(found["silver/consumer"])
+    found["gold/event_kinds"] = facts.counted(found["gold/event_kinds"])
+    found["gold/coverage"] = facts.covered(found["gold/coverage"])
+    return found
+
+
+def answers_of(directory: Path, silver: Tables, width_ns: int, borders: Sequence[int]) -> Tables:
+    """Gold, a stretch between two borders at a time."""
+    files = {}
+    for name in ("block_interval", "sample_step"):
+        path = directory / f"{name}.parquet"
+        pq.write_table(silver[f"silver/{name}"], path)
+        files[name] = (str(path),)
+    members: dict[str, set[str]] = {}
+    for row in silver["silver/consumer"].to_pylist():
+        members.setdefault(row["group"], set()).add(row["consumer"])
+    known = {group: tuple(sorted(consumers)) for group, consumers in members.items()}
+    parts = [
+        Answers(files["block_interval"], files["sample_step"], low, high, width_ns, known)()
+        for low, high in pairwise(borders)
+    ]
+    return {
+        name: pa.concat_tables([one[name].cast(schema) for one in parts])
+        for name, schema in ANSWERS.items()
+    }
