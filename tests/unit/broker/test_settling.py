@@ -4,9 +4,10 @@ import pytest
 
 from penstock.broker.queue_actor import QueueActor
 from penstock.protocol import methods as m
+from penstock.protocol.values import Table
 from tests.unit.broker.peer import Bed, Peer
 
-QUEUES: dict[str, dict[str, object]] = {"a": {}, "b": {}, "ruled": {"x-max-length": 1000}}
+QUEUES: dict[str, Table] = {"a": {}, "b": {}, "ruled": {"x-max-length": 1000}}
 
 
 def bodies(prefix: bytes, count: int) -> list[bytes]:
