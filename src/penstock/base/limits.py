@@ -54,6 +54,9 @@ from penstock.base.queue_limits import DEAD_LETTER_WINDOW_BYTES as DEAD_LETTER_W
 from penstock.base.queue_limits import DEDUPLICATION_ENTRIES as DEDUPLICATION_ENTRIES
 from penstock.base.queue_limits import DELAYED_BYTES_MAX as DELAYED_BYTES_MAX
 from penstock.base.queue_limits import DELAYED_MESSAGES_MAX as DELAYED_MESSAGES_MAX
+from penstock.base.recorder_limits import INCIDENTS_KEPT as INCIDENTS_KEPT
+from penstock.base.recorder_limits import RECORD_BYTES as RECORD_BYTES
+from penstock.base.recorder_limits import RECORDER_EVENTS as RECORDER_EVENTS
 from penstock.base.store_limits import PAGED_MARKS as PAGED_MARKS
 from penstock.base.store_limits import PAGED_PAYERS as PAGED_PAYERS
 from penstock.base.store_limits import STORE_COPY_BYTES as STORE_COPY_BYTES
@@ -197,33 +200,6 @@ TURN_MESSAGES: Final = Limit(
     1_048_576,
     "broker/scheduler",
     "the actor goes to the end of the ready line",
-)
-RECORDER_EVENTS: Final = Limit(
-    "recorder_events",
-    "events",
-    65_536,
-    0,
-    16_777_216,
-    "telemetry/recorder",
-    "the oldest event is dropped and counted; 0 records nothing",
-)
-RECORD_BYTES: Final = Limit(
-    "record_bytes",
-    "bytes of one saved flight record, compressed",
-    67_108_864,
-    1_048_576,
-    1_073_741_824,
-    "server/record_writer",
-    "what does not fit is left out, the oldest events first, and counted in the record",
-)
-INCIDENTS_KEPT: Final = Limit(
-    "incidents_kept",
-    "flight records frozen by an alarm or by throttling",
-    2,
-    0,
-    16,
-    "server/flight_deck",
-    "the oldest is dropped",
 )
 QUEUES_PER_VHOST: Final = Limit(
     "queues_per_vhost",
