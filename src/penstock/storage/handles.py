@@ -207,9 +207,15 @@ class Handles:
     def remove_orphans(self, may_wait: bool) -> None:
         """Remove acknowledgements of which the log is safely gone. may_wait: as a sync of the
         directory for that alone would be one more that confirms wait for, it is left to the next.
-        """
-        if not self.orphans or (may_wait and self.has_loose_names and not self.is_lazy):
+        Raises: OSError, SyncFailed."""
+        if not self.orphans:
             return
+        if self.has_loose_names and not self.is_lazy and not self.is_scratch:
+            if may_wait:
+                return
+            # A loss of power may keep this removal and undo that of the log.
+            self.is_directory_dirty = True
+            self.sync_directory()
         for number in self.orphans:
             self.directory.remove(acks_name(number))
         self.orphans.clear()

@@ -14,6 +14,7 @@ begins with the new identity, headers and footers have the number too.
 """
 
 from contextlib import suppress
+from errno import EMFILE, ENFILE
 
 from mypy_extensions import i64
 
@@ -69,14 +70,23 @@ class Spares:
             return False
         name = spare_name(segment.number)
         self.directory.rename(log_name(segment.number), name)
-        file = self.directory.open(name)
-        try:
-            size = file.size()
-        finally:
-            file.close()
+        size = self._size(name, segment)
         self.fresh[name] = size
         self.kept_bytes += size
         return True
+
+    def _size(self, name: str, segment: Segment) -> int:
+        try:
+            file = self.directory.open(name)
+        except OSError as error:
+            if error.errno not in (EMFILE, ENFILE):
+                raise
+            # Where handles are scarce the size without the footer will do.
+            return int(segment.end)
+        try:
+            return file.size()
+        finally:
+            file.close()
 
     def names_are_safe(self) -> None:
         """The directory was synced."""

@@ -1,10 +1,13 @@
 """Files of removed segments that are written over: when they are kept, used, given back."""
 
+from errno import EMFILE
+
 import pytest
 
 from penstock.simulation.dice import Dice
-from penstock.simulation.disk import CREATE, RENAME, SYNC_DIRECTORY, SimDisk
+from penstock.simulation.disk import CREATE, REMOVE, RENAME, SYNC_DIRECTORY, SimDisk
 from penstock.storage.checksum import VERSION
+from penstock.storage.files import File
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 from penstock.storage.recovery import empty, recover
@@ -230,3 +233,43 @@ def test_acknowledgements_outlive_their_log_by_little() -> None:
     log.close_active()
     flush(log, must_sync=False)
     assert not [name for name in disk.names() if name.endswith(".acks")]
+
+
+def test_acknowledgements_never_go_before_the_name_of_their_log_is_safely_gone() -> None:
+    """A loss of power may keep one change of names and undo another: what was settled for good
+    would be back."""
+    disk = SimDisk()
+    log, index = begun(disk)
+    fill(log, index, 30)
+    flush(log)
+    first = min(log.segments)
+    for position in positions(read(log, index, count=3)):
+        log.settle(index, position)
+    log.wants_ack_sync = True
+    flush(log)
+    before = len(disk.ops)
+    log.settle_below(index, int(index.next_position) - 1)
+    flush(log, must_sync=False)
+    changes = [(op.kind, op.name) for op in disk.ops[before:]]
+    renamed = changes.index((RENAME, f"{first:010d}.log"))
+    removed = changes.index((REMOVE, f"{first:010d}.acks"))
+    assert SYNC_DIRECTORY in [kind for kind, _ in changes[renamed:removed]]
+
+
+class Crowded(SimDisk):
+    """Where no handle is to be had for a spare."""
+
+    def open(self, name: str) -> File:
+        if name.endswith(".spare"):
+            raise OSError(EMFILE, "too many open files", name)
+        return super().open(name)
+
+
+def test_a_file_is_kept_where_handles_are_scarce() -> None:
+    disk = Crowded()
+    log, index = begun(disk)
+    life(log, index, 60)
+    assert len(spares_of(disk)) == 2 and log.spares.kept_bytes > 0
+    fill(log, index, 1)
+    flush(log)
+    assert not log.handles.is_broken
