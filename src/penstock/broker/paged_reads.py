@@ -17,7 +17,7 @@ def next_read(messages: ClassicQueue, size_bytes: i64, has_room: bool) -> Readin
         return messages.next_read(size_bytes, has_room)
     assert isinstance(messages, PagedMessages), "others have nothing to read"
     wanted = messages.wanted(size_bytes) if has_room else None
-    return None if wanted is None else Reading(messages, wanted)
+    return None if wanted is None else Reading(messages, wanted, messages.at_hand() > 0)
 
 
 def lacks_head(messages: ClassicQueue) -> bool:

@@ -262,17 +262,19 @@ class Pager(QueuePaging):
             self.is_at_end = False
         size: i64 = self._read_size()
         whole = self.actor.messages
-        has_room = True
+        room: i64 = UNBOUNDED
         if whole.at_hand() > 0:
-            front: i64 = whole.bytes_ready - tail_bytes(self.tails)
-            has_room = front + 2 * size <= self._ready_target() - size
-        reading = next_read(whole, size, has_room)
+            room = self._ready_target() - (whole.bytes_ready - tail_bytes(self.tails))
+        reading = next_read(whole, size, 3 * size <= room)
         if reading is None:
             if lacks_head(whole):
                 self._wait_for_store()
             return
         wanted = reading.wanted
         average: i64 = reading.tail.paged_bytes() // reading.tail.paged_count()
+        if reading.is_ahead and average + MESSAGE_OVERHEAD_BYTES > room:
+            # In memory it would be too much, and leave again.
+            return
         count: i64 = size // (average + MESSAGE_OVERHEAD_BYTES) + 1
         if count > wanted.count:
             count = wanted.count

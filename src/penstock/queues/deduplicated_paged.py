@@ -88,6 +88,10 @@ class DeduplicatedPaged(RuledPaged):
 
     def lost_some(self) -> None:
         self.window = Duplicates()
+        # Keys are forgotten by position: those of new messages go on behind what is there.
+        tail = self.tail
+        self.next_position = tail.taken + tail.ready_count()
+        self.next_position -= len(tail.returned) + len(tail.husks_back)
 
     def purge(self) -> int:
         count = super().purge()

@@ -10,13 +10,14 @@ from penstock.storage.reading import Found
 
 
 class Reading:
-    """`wanted` is to be read for `tail`."""
+    """`wanted` is to be read for `tail`; is_ahead: while what comes before it is in memory."""
 
-    __slots__ = ("tail", "wanted")
+    __slots__ = ("is_ahead", "tail", "wanted")
 
-    def __init__(self, tail: PagedMessages, wanted: Wanted) -> None:
+    def __init__(self, tail: PagedMessages, wanted: Wanted, is_ahead: bool) -> None:
         self.tail = tail
         self.wanted = wanted
+        self.is_ahead = is_ahead
 
 
 class PagedRecords(RuledMessages):

@@ -7,8 +7,9 @@ in time. A level that is on the disk and comes next holds back those below it; o
 ahead does not hold back those above it, because there is one read at a time and each is small.
 
 What is out with consumers is known by its place in its level: (level + 1) << LEVEL_AT | position.
-Below 1 << LEVEL_AT are the positions of what was taken before the queue paged. All levels share one
-log, so those of one are sparse in it (queues/sparse_delta).
+What was taken before the queue paged has the number it had then: a position below 1 << LEVEL_AT,
+or such a place of an earlier time in which it paged. All levels share one log, so those of one are
+sparse in it (queues/sparse_delta).
 """
 
 from typing import Final
@@ -144,6 +145,12 @@ class PriorityPaged(PriorityLevels):
         self.deliver_count += 1
         self._sum(part)
         return message
+
+    def _part_of(self, position: i64) -> Part | None:
+        # What is still out from an earlier time of paging has a level in its number as well.
+        if int(position) in self.before:
+            return None
+        return super()._part_of(position)
 
     def settled(self, position: i64) -> None:
         part = self._part_of(position)
@@ -305,7 +312,7 @@ class PriorityPaged(PriorityLevels):
                 size = HEAD_READ_BYTES
             wanted = part.queue.tail.wanted(size)
             if wanted is not None:
-                return Reading(part.queue.tail, wanted)
+                return Reading(part.queue.tail, wanted, there > 0)
             may_read_ahead = False
         return None
 

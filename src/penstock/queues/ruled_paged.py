@@ -156,8 +156,6 @@ class RuledPaged(PagedRecords):
             record.message = husk
 
     def reject(self, position: i64, husk: Message) -> bool:
-        if int(position) not in self.out:
-            return False
         self.rejected.add(int(position))
         self._wait_for_body(position, husk)
         return True
@@ -204,7 +202,7 @@ class RuledPaged(PagedRecords):
 
     def next_read(self, size_bytes: i64, has_room: bool) -> Reading | None:
         wanted = self.tail.wanted(size_bytes) if has_room else None
-        return None if wanted is None else Reading(self.tail, wanted)
+        return None if wanted is None else Reading(self.tail, wanted, self.at_hand() > 0)
 
     def lacks_head(self) -> bool:
         return self.at_hand() == 0 and self.ready_count() > 0
