@@ -1,6 +1,7 @@
 """Spark and the broker's own stream: read while it is written to, it gives the rows of files."""
 
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from penstock.client.io_blocking import connect
 from penstock.protocol.values import Table
 from penstock.spark.formats import EVENT_FILES, read_events
+from penstock.spark.intake import Intake
 from penstock.spark.stream_input import FETCHED, StreamInput
 from tests.conformance.live import penstock_process
 
@@ -25,8 +27,19 @@ pytestmark = [
     ),
 ]
 
-
 SECRET = "guest:guest"
+WAIT_S = 60.0
+
+
+def until_fresh(stream: StreamInput, taken: Callable[[str], int]) -> Intake:
+    """What is new, once there is anything: the broker writes once a second."""
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        found = stream.fresh(EVENT_FILES, taken)
+        if found.ranges:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"the broker has written nothing for {WAIT_S} s")
 
 
 def held(url: str) -> None:
@@ -57,8 +70,8 @@ def test_lines_and_offsets_are_in_one_commit_of_bronze(spark: Any, tmp_path: Pat
             # Another process each time, which knows what stands in the tables.
             stream = StreamInput(broker.url, tables / FETCHED)
             held(broker.url)
-            found = stream.fresh(EVENT_FILES, partial(store.mark, source.table))
-            assert found.ranges and SECRET not in f"{stream} {found}"
+            found = until_fresh(stream, partial(store.mark, source.table))
+            assert SECRET not in f"{stream} {found}"
             if not is_killed:
                 bronze.take_in(spark, store, source, found)
     rows = store.read(source.table)
