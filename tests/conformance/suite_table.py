@@ -114,6 +114,8 @@ CELERY_SHORT: Final = tuple(
     for part in ("inspect", "loader", "security", "serialization", "worker")
 )
 LONG_S_MAX: Final = 3600
+# Alone they take one to two minutes, beside other tests on two processors up to three times that.
+CLIENT_S_MAX: Final = 450
 
 
 def celery(name: str, targets: tuple[str, ...], backend: str, run_s_max: int = 280) -> Suite:
@@ -136,18 +138,23 @@ SUITES: Final = {
     for suite in (
         Suite("py-amqp", "amqp", ("t/integration/test_rmq.py",)),
         Suite("kombu", "kombu", ("t/integration/test_py_amqp.py",)),
-        Suite("aiormq", "aiormq", ("tests",), 280, AIOMISC),
+        Suite("aiormq", "aiormq", ("tests",), CLIENT_S_MAX, AIOMISC),
         Suite(
             "aio-pika",
             "aio-pika",
             ("tests", f"--ignore={RECONNECTING}"),
-            280,
+            CLIENT_S_MAX,
             AIOMISC,
             wants_docker=True,
         ),
         # A suite of its own, because it mostly waits: for cut and stuck connections.
         Suite(
-            "aio-pika-reconnecting", "aio-pika", (RECONNECTING,), 280, AIOMISC, wants_docker=True
+            "aio-pika-reconnecting",
+            "aio-pika",
+            (RECONNECTING,),
+            CLIENT_S_MAX,
+            AIOMISC,
+            wants_docker=True,
         ),
         celery("celery", CELERY_SHORT, "rpc"),
         celery("celery-tasks", CELERY_TASKS, "rpc"),
