@@ -259,7 +259,12 @@ def test_f19_a_probe_that_fails_is_no_alarm_and_no_end(tmp_path: Path) -> None:
     looked_at.mkdir()
     settings = f'disk_dir = "{looked_at}"\ndisk_reserve_bytes = 4096\n'
     with served(tmp_path / "data", tmp_path, settings=settings) as broker:
-        (looked_at / ".penstock-reserve").unlink()
+        reserve = looked_at / ".penstock-reserve"
+        deadline_s = time.monotonic() + 10
+        while not reserve.exists():
+            assert time.monotonic() < deadline_s, "the reserve was never made"
+            time.sleep(0.02)
+        reserve.unlink()
         looked_at.rmdir()
         looked_at.symlink_to(looked_at)
         _set(broker, "disk.free_min", "60MB")
