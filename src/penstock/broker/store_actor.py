@@ -1,10 +1,10 @@
 """The actor of a message store: takes parcels out of its queues' lanes, batch after batch to disk.
 
-While one batch is being written and synced everything that comes joins the next one, so that one
-fdatasync answers for all of it (group commit); an idle store writes the first parcel at once. There
-is never a third batch (reliability F21): what comes while the next one is full waits in the lanes,
-whose credit runs out, and so on up to the publishers. When a batch is on the disk its parcels are
-repaid and whoever waits for a confirm is told.
+While one batch is written and synced everything that comes joins the next one, so that one sync
+answers for all of it (group commit); an idle store writes the first parcel at once. There is never
+a third batch (reliability F21): what comes while the next one is full waits in the lanes, whose
+credit runs out, and so on up to the publishers. When a batch is on the disk its parcels are repaid
+and whoever waits for a confirm is told.
 
 A full disk is no failure: the batch is tried again until there is room, and meanwhile nobody gets
 credit. Any other failure is the last thing this store does: nothing is confirmed any more
@@ -104,11 +104,11 @@ class StoreClient(JobClient):
 
 
 class StoreActor(Actor):
-    """name: of its virtual host; lanes: of all queues with a place in it; pending: those with
+    """name: of its virtual host; lanes: of all queues with a place here; pending: those with
     parcels; readers: queues that wait for the next batch to read what is in it; open: parcels in
     the batch that is being made; batch: what is under way, with its parcels; mark: what the
-    catalogue has to have before they are answered; withheld: parcels of batches that are on the
-    disk, for whose queues it has not; is_full: the batch waits for room on the disk; is_failed:
+    catalogue has to have before they are answered; withheld: parcels on the disk for whose queues
+    it has not what withheld_mark says; is_full: the batch waits for room on the disk; is_failed:
     nothing is written any more; batch_bytes: of the batch under way; synced_count: messages that
     were ever made safe."""
 
@@ -140,6 +140,7 @@ class StoreActor(Actor):
         "syncing",
         "under_way",
         "withheld",
+        "withheld_mark",
     )
 
     def __init__(
@@ -170,8 +171,9 @@ class StoreActor(Actor):
         self.open: list[Parcel] = []
         self.batch: Batch | None = None
         self.under_way: list[Parcel] = []
-        self.mark: i64 = 0
         self.withheld: list[Parcel] = []
+        self.mark: i64 = 0
+        self.withheld_mark: i64 = 0
         self.recheck = Recheck(self)
         self.is_failed = False
         self.is_flush_due = False
@@ -203,13 +205,12 @@ class StoreActor(Actor):
         self.wake()
 
     def has_settled(self) -> None:
-        """Something was settled in the log: it goes with the next batch, or a little later."""
+        """Something was settled: it goes with the next batch, or a little later."""
         if self.flush.due_ns < 0:
             self.dues.put(self.flush, self.line.clock.monotonic_ns() + FLUSH_NS)
 
     def drop(self, lane: StoreLane) -> None:
-        """The queue is gone. What is under way is answered when it is done: as in RabbitMQ, what a
-        deleted queue had taken counts as taken."""
+        """The queue is gone. As in RabbitMQ, what it had taken counts as taken when it is done."""
         lane.is_wanted = False
         self.log.drop_queue(lane.index)
         self.has_settled()
@@ -224,7 +225,7 @@ class StoreActor(Actor):
         if self.is_failed:
             return False
         self._take(budget)
-        self._send()
+        self._answer(self._send())
         return len(self.pending) > 0 and self._has_room()
 
     def _has_room(self) -> bool:
@@ -249,22 +250,20 @@ class StoreActor(Actor):
                 parcel.append_to(self.log, int(now_ms))
             self.open.append(parcel)
 
-    def _send(self) -> None:
-        """Let the disk have the batch, if it is its time."""
+    def _send(self) -> list[Parcel]:
+        """Let the disk have the batch, if it is its time. Returns the parcels that need no disk."""
         if self.batch is not None or not (self.open or self.is_flush_due):
-            return
+            return []
         self.batch_count += 1
         takes_acks = self.is_flush_due or self.batch_count % ACKS_EVERY == 0
         self.is_flush_due = False
         self.batch_bytes = self.log.open_bytes()
-        must_sync = len(self.open) > 0 and self.syncing.is_prompt
-        batch = self.log.take_batch(must_sync, takes_acks)
         parcels = self.open
         self.open = []
+        batch = self.log.take_batch(len(parcels) > 0 and self.syncing.is_prompt, takes_acks)
         if batch is None:
-            self._answer(parcels)
             self._compact()
-            return
+            return parcels
         self.batch = batch
         self.under_way = parcels
         self.mark = self.owner.hand_over()
@@ -273,6 +272,7 @@ class StoreActor(Actor):
         self.syncing.submitted(batch, self.sync_times.began_ns)
         self.disk.submit(batch, self.client)
         self._let_readers_look()
+        return []
 
     def _let_readers_look(self) -> None:
         """What they wait for may be where it can be read by now."""
@@ -322,17 +322,20 @@ class StoreActor(Actor):
             self.is_full = False
             self.owner.disk_has_room(self.name)
             self._let_readers_look()
-        if self.withheld or not self.owner.has(int(self.mark)):
+        mark: i64 = self.mark
+        self._compact()
+        # The disk goes on before anybody is told: every message waits for its pauses, too.
+        parcels.extend(self._send())
+        if self.withheld or not self.owner.has(int(mark)):
             self.withheld.extend(parcels)
+            self.withheld_mark = mark
             self.answer_withheld()
         else:
             self._answer(parcels)
-        self._compact()
         self.wake()
 
     def _compact(self) -> None:
-        """Have the next slice of a mostly dead segment read, one at a time; and see that a batch
-        makes safe what was copied."""
+        """Have the next slice of a mostly dead segment read; a batch makes safe what was copied."""
         job = self.compactor.plan_at(self.line.clock.monotonic_ns())
         if job is not None:
             self.disk.submit(job, self.client)
@@ -354,7 +357,7 @@ class StoreActor(Actor):
 
     def answer_withheld(self) -> None:
         """Batches are answered in their order, once the catalogue has their queues."""
-        if not self.owner.has(int(self.mark)):
+        if not self.owner.has(int(self.withheld_mark)):
             if self.recheck.due_ns < 0:
                 self.dues.put(self.recheck, self.line.clock.monotonic_ns() + RETRY_NS)
             return
@@ -384,8 +387,7 @@ class StoreActor(Actor):
                 self.is_full = True
                 self.sync_times.found_full(self.line.clock.monotonic_ns())
                 self.owner.disk_full(self.name, error)
-            retry = Retry(self, batch)
-            self.dues.put(retry, self.line.clock.monotonic_ns() + RETRY_NS)
+            self.dues.put(Retry(self, batch), self.line.clock.monotonic_ns() + RETRY_NS)
             return
         if not self.is_failed:
             self.is_failed = True
