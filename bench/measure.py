@@ -17,6 +17,8 @@ SOURCES: Final = Path(__file__).resolve().parent
 COMPILER_MISSING: Final = "the load generator is C: install gcc (apt-get install gcc libc6-dev)"
 # Setting up, draining a backlog and deleting queues, on top of the measured time.
 OVERHEAD_SECONDS_MAX: Final = 90.0
+# Content of a message in the rows that sync.
+PROBE_BYTES: Final = 1024
 
 
 class RunFailed(Exception):
@@ -26,7 +28,9 @@ class RunFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One run of the generator. Times in microseconds, memory in MiB, rates per second; sync_us:
-    median and 99th percentile of one fdatasync on this disk just before, 0 where nothing syncs."""
+    median and 99th percentile of one fdatasync on this disk just before, 0 where nothing syncs;
+    ideal_us: those of a confirm, by a program that only writes and syncs at the row's rate, 0 where
+    it was not asked."""
 
     rate: float
     publish_rate: float
@@ -52,6 +56,7 @@ class Sample:
     load_average: float
     series: tuple[dict[str, float], ...] = ()
     sync_us: tuple[float, float] = (0.0, 0.0)
+    ideal_us: tuple[float, float] = (0.0, 0.0)
 
 
 def build_generator() -> Path:
@@ -131,17 +136,28 @@ def parse_sample(line: str, series: Sequence[dict[str, float]] = ()) -> Sample:
         raise RunFailed(f"the generator's last line is not a result: {line[:200]!r}") from error
 
 
-def probe_sync(program: Path, milliseconds: float) -> tuple[float, float]:
-    """Median and 99th percentile of one fdatasync of a kilobyte where the brokers keep their data,
-    microseconds. program: the generator.
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What the disk says of itself: sync_us, ideal_us as in `Sample`."""
+
+    sync_us: tuple[float, float] = (0.0, 0.0)
+    ideal_us: tuple[float, float] = (0.0, 0.0)
+
+
+def probe_sync(program: Path, milliseconds: float, rate: float = 0.0) -> Probe:
+    """How long one fdatasync of a kilobyte takes where the brokers keep their data; and, with a
+    rate, how long a confirm of a kilobyte would take at least. program: the generator.
 
     Raises: RunFailed.
     """
     command = [str(probe_beside(program)), tempfile.gettempdir(), str(milliseconds)]
+    if rate > 0:
+        command += [str(PROBE_BYTES), f"{rate:.0f}"]
     lines = run_lines(command, OVERHEAD_SECONDS_MAX, always)
     try:
         found = json.loads(lines[-1])
-        return float(found["p50_us"]), float(found["p99_us"])
+        ideal = [float(found.get(f"ideal_{name}_us", 0.0)) for name in ("p50", "p99")]
+        return Probe((float(found["p50_us"]), float(found["p99_us"])), (ideal[0], ideal[1]))
     except (IndexError, ValueError, KeyError) as error:
         raise RunFailed("the last line of the disk's probe is not a result") from error
 

@@ -181,7 +181,7 @@ def measure_drain(program: Path, target: Target, scale: Scale) -> dict[str, floa
     broker = target.start()
     try:
         common = ("-s", "1024", "--persistent", "--durable", "--keep", "--qprefix", "drain")
-        sync_us, _ = probe_sync(program, PROBE_MS)
+        sync_us, _ = probe_sync(program, PROBE_MS).sync_us
         filling = ("-C", "0", "-n", str(scale.backlog), "--confirm", "2000", "--stall", "3")
         filled = run_once(program, broker, (*common, *filling), 0.0)
         time.sleep(scale.settle_s)

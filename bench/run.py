@@ -37,6 +37,7 @@ from bench.brokers import (
 )
 from bench.machine import available_mb, describe, file_system
 from bench.measure import (
+    Probe,
     RunFailed,
     Sample,
     build_generator,
@@ -224,15 +225,16 @@ class Bench:
 
     def timed(self, workload: Workload, broker: Broker, rate: float = 0.0) -> Sample | None:
         """One timed run, at `rate` messages a second if that is not 0; None and a fault when it
-        failed. Where messages are kept the disk is asked first how long a sync takes."""
+        failed. Where messages are kept the disk is asked first how long a sync takes, and at a
+        set rate how long a confirm takes at least."""
         warm_up, seconds = self.options.warm_up, self.options.seconds
         words = (*workload.options, "-w", str(warm_up), "-t", str(seconds))
         if rate > 0:
             words = (*words, "--rate", f"{rate:.0f}")
         try:
-            sync_us = probe_sync(self.program, PROBE_MS) if workload.is_persistent else (0.0, 0.0)
+            disk = probe_sync(self.program, PROBE_MS, rate) if workload.is_persistent else Probe()
             sample = run_once(self.program, broker, words, warm_up + seconds)
-            sample = replace(sample, sync_us=sync_us)
+            sample = replace(sample, sync_us=disk.sync_us, ideal_us=disk.ideal_us)
         except RunFailed as failure:
             self.faults.append(f"{workload.name}, {broker.name}: {failure}")
             return None

@@ -78,8 +78,11 @@ def test_a_watch_ends_the_run() -> None:
 def test_the_generator_compiles_and_explains_itself() -> None:
     program = build_generator()
     try:
-        p50_us, p99_us = probe_sync(program, 20.0)
-        assert 0 < p50_us <= p99_us
+        disk = probe_sync(program, 20.0, 5000.0)
+        assert 0 < disk.sync_us[0] <= disk.sync_us[1]
+        assert 0 < disk.ideal_us[0] <= disk.ideal_us[1]
+        with pytest.raises(RunFailed, match="RATE is above 0"):
+            probe_sync(program, 20.0, 1e12)
         asked = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
         for option in ("--mixed", "--idle", "--confirm", "--stall", "--queue-type"):
             assert option in asked.stdout

@@ -103,6 +103,30 @@ def test_a_confirm_is_told_in_syncs_of_its_own_minute() -> None:
     assert set(values) == {"question", "penstock"}
 
 
+def test_bounds_in_microseconds_go_with_what_the_rival_takes_here() -> None:
+    """4 us were asked where RabbitMQ took 29.7; on a machine of half that speed they are 8."""
+    compiled = replace(PENSTOCK, is_compiled=True)
+    reference_us = ROWS["c1k"].reference_us
+    for slowness, cpu_us, word in ((1.0, 3.9, "floor"), (1.0, 4.1, "below"), (2.0, 7.9, "floor")):
+        results: dict[str, Samples] = {
+            "penstock": [sample(300, cpu_us)],
+            "rabbitmq": [sample(100, slowness * reference_us)],
+        }
+        lines, values = workload_report(ROWS["c1k"], [compiled, RABBITMQ], results)
+        assert lines[-1].startswith(f"    penstock: {word}")
+        assert ("of its reference" in lines[-1]) == (slowness != 1.0)
+        found = values["penstock"]
+        assert isinstance(found, dict)
+        assert found["slowness"] == pytest.approx(slowness)
+
+
+def test_a_confirm_stands_beside_the_least_there_is() -> None:
+    run = replace(sample(200, 1.0), confirm_us=(200.0, 300.0, 400.0), sync_us=(100.0, 150.0))
+    run = replace(run, ideal_us=(150.0, 250.0))
+    lines, _ = workload_report(ROWS["chalf"], [PENSTOCK], {"penstock": [run]})
+    assert "2/3 syncs of 100us/150us, at least 150us/250us" in lines[1]
+
+
 def test_rows_that_keep_nothing_do_not_speak_of_syncs() -> None:
     assert "confirm_p99_syncs" not in medians([sample(1, 1.0)])
 
