@@ -57,6 +57,7 @@ from penstock.base.queue_limits import DELAYED_MESSAGES_MAX as DELAYED_MESSAGES_
 from penstock.base.recorder_limits import INCIDENTS_KEPT as INCIDENTS_KEPT
 from penstock.base.recorder_limits import RECORD_BYTES as RECORD_BYTES
 from penstock.base.recorder_limits import RECORDER_EVENTS as RECORDER_EVENTS
+from penstock.base.store_limits import HANDLES_KEPT as HANDLES_KEPT
 from penstock.base.store_limits import PAGED_MARKS as PAGED_MARKS
 from penstock.base.store_limits import PAGED_PAYERS as PAGED_PAYERS
 from penstock.base.store_limits import STORE_COPY_BYTES as STORE_COPY_BYTES
@@ -73,6 +74,8 @@ from penstock.base.stream_limits import STREAM_GROUP_LAG_BYTES as STREAM_GROUP_L
 from penstock.base.stream_limits import STREAM_GROUPS as STREAM_GROUPS
 from penstock.base.stream_limits import STREAM_MEMORY_BYTES as STREAM_MEMORY_BYTES
 from penstock.base.stream_limits import STREAM_OPEN_FILES as STREAM_OPEN_FILES
+from penstock.base.stream_limits import STREAM_ORIGIN_SPANS as STREAM_ORIGIN_SPANS
+from penstock.base.stream_limits import STREAM_ORIGINS as STREAM_ORIGINS
 from penstock.base.stream_limits import STREAM_READ_BYTES as STREAM_READ_BYTES
 from penstock.base.stream_limits import STREAM_SEGMENT_BYTES as STREAM_SEGMENT_BYTES
 from penstock.base.transaction_limits import TRANSACTION_APPS as TRANSACTION_APPS
@@ -342,6 +345,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     PAGED_PAYERS,
     STORE_SEGMENT_BYTES,
     STORE_OPEN_FILES,
+    HANDLES_KEPT,
     STORE_FREEING_FILES,
     STORE_SPARE_SEGMENTS,
     STORE_TABLE_CACHE_BYTES,
@@ -353,6 +357,8 @@ LIMITS: Final[tuple[Limit, ...]] = (
     STREAM_READ_BYTES,
     STREAM_CHUNK_READ_BYTES,
     STREAM_GROUPS,
+    STREAM_ORIGIN_SPANS,
+    STREAM_ORIGINS,
     STREAM_GROUP_LAG_BYTES,
     EVENT_STREAM_BYTES,
     STREAM_OPEN_FILES,

@@ -22,6 +22,15 @@ STORE_OPEN_FILES: Final = Limit(
     "storage/handles",
     "the one unused for longest is closed, unless it waits for a sync",
 )
+HANDLES_KEPT: Final = Limit(
+    "handles_kept",
+    "open files of the process that are not for clients",
+    256,
+    16,
+    65_536,
+    "server/open_files",
+    "a socket beyond is closed at once and counted; of fewer than 1,024 files it is a quarter",
+)
 STORE_FREEING_FILES: Final = Limit(
     "store_freeing_files",
     "removed files whose room is being given back",

@@ -50,6 +50,24 @@ STREAM_GROUPS: Final = Limit(
     "broker/stream_groups",
     "406 PRECONDITION_FAILED, naming those there are",
 )
+STREAM_ORIGIN_SPANS: Final = Limit(
+    "stream_origin_spans",
+    "spans of offsets for which one stream knows who published what its reader groups keep",
+    128,
+    128,
+    128,
+    "streams/origins",
+    "each two become one: the count gets coarser",
+)
+STREAM_ORIGINS: Final = Limit(
+    "stream_origins",
+    "publishers that are told apart in one such span",
+    32,
+    32,
+    32,
+    "streams/origins",
+    "what others published is on the page of the virtual host",
+)
 STREAM_GROUP_LAG_BYTES: Final = Limit(
     "stream_group_lag_bytes",
     "bytes that a reader group may be behind when neither it nor the stream has a bound of its own",

@@ -11,7 +11,6 @@ credit. Any other failure is the last thing this store does: nothing is confirme
 (reliability F4), `StoreOwner.store_failed` ends the broker.
 """
 
-from errno import EDQUOT, ENOSPC
 from typing import Final
 
 from mypy_extensions import i64
@@ -27,7 +26,7 @@ from penstock.flow.due import Due, DueLine
 from penstock.flow.strategy import Strategy
 from penstock.storage.batch import Batch
 from penstock.storage.compaction import Compactor, CopyJob
-from penstock.storage.files import SyncFailed
+from penstock.storage.files import can_wait
 from penstock.storage.index import QueueIndex
 from penstock.storage.job import Job
 from penstock.storage.log import MessageLog
@@ -382,7 +381,7 @@ class StoreActor(Actor):
 
     def batch_failed(self, batch: Batch, error: OSError) -> None:
         """The batch that was under way is not on the disk."""
-        if not isinstance(error, SyncFailed) and error.errno in (ENOSPC, EDQUOT):
+        if can_wait(error):
             if not self.is_full:
                 self.is_full = True
                 self.sync_times.found_full(self.line.clock.monotonic_ns())

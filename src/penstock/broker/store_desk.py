@@ -4,6 +4,7 @@ Pure: logs are opened and recovered by whoever owns the data directory, and hand
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from penstock.broker.alarm_desk import DISK, AlarmDesk
 from penstock.broker.catalogue import NOTHING_KEPT, Catalogue
@@ -24,9 +25,15 @@ from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.storage.files import is_scarce
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 from penstock.telemetry.events import ACTOR_UP
+
+SCARCE: Final = (
+    "a batch waits until there are handles again: close connections, or raise the limit of open "
+    "files (ulimit -n)"
+)
 
 
 class Keepers(QueueKeepers):
@@ -158,11 +165,13 @@ class StoreDesk(StoreOwner):
 
     def disk_full(self, name: str, error: OSError) -> None:
         text = f"the disk of vhost '{name}' is full: {error}; a batch waits for room"
+        if is_scarce(error):
+            text = f"the store of vhost '{name}' can open no file: {error}; {SCARCE}"
         self._log.warning(text)
         self._alarms.set(DISK, text, node="store:" + name)
 
     def disk_has_room(self, name: str) -> None:
-        self._log.info(f"the disk of vhost '{name}' has room again")
+        self._log.info(f"the batch of vhost '{name}' that waited is on the disk")
         self._alarms.clear(DISK, node="store:" + name)
 
 

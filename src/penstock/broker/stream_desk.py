@@ -14,13 +14,14 @@ from penstock.broker.ledger import Ledger
 from penstock.broker.log import Log
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.scheduler import Scheduler
-from penstock.broker.store_desk import StoreDesk
+from penstock.broker.store_desk import SCARCE, StoreDesk
 from penstock.broker.stream_actor import StreamActor
 from penstock.broker.stream_group_desk import StreamGroupDesk
 from penstock.broker.stream_store import StreamOwner, StreamStore
 from penstock.broker.vhost import QueueKeepers, VirtualHost
 from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
+from penstock.storage.files import is_scarce
 from penstock.storage.job import Job
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import StreamLog
@@ -139,7 +140,11 @@ class StreamDesk(StreamOwner):
             self._last_id += 1
             queue_id = self._last_id
         retention = actor.retention(is_in_memory)
-        actor.keep_in(store, StreamLog(queue_id, retention, self.chance), is_in_memory)
+        log = StreamLog(queue_id, retention, self.chance)
+        if is_in_memory:
+            # The numbers begin anew with each process.
+            log.made_as = self.chance.token(8).hex()
+        actor.keep_in(store, log, is_in_memory)
 
     def hand_over(self) -> int:
         return self._message_stores.hand_over()
@@ -164,9 +169,11 @@ class StreamDesk(StreamOwner):
 
     def disk_is_full(self, store: StreamStore, error: OSError) -> None:
         text = f"the disk of the streams of vhost '{store.name}' is full: {error}; a batch waits"
+        if is_scarce(error):
+            text = f"the streams of vhost '{store.name}' can open no file: {error}; {SCARCE}"
         self._log.warning(text)
         self._alarms.set(DISK, text, node=store.identity)
 
     def disk_has_room_again(self, store: StreamStore) -> None:
-        self._log.info(f"the disk of the streams of vhost '{store.name}' has room again")
+        self._log.info(f"the batch of streams of vhost '{store.name}' that waited is on the disk")
         self._alarms.clear(DISK, node=store.identity)

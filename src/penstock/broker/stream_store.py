@@ -6,7 +6,6 @@ the lanes. A message can be read, and is confirmed, when its batch is on the dis
 waited for; any other failure ends the broker.
 """
 
-from errno import EDQUOT, ENOSPC
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -18,7 +17,7 @@ from penstock.broker.sync_times import SyncTimes
 from penstock.broker.syncing import ALWAYS, INTERVAL, SYNC_ALWAYS
 from penstock.flow.due import NEVER, Due, DueLine
 from penstock.flow.strategy import Strategy
-from penstock.storage.files import SyncFailed
+from penstock.storage.files import can_wait
 from penstock.storage.job import Job
 from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
@@ -260,6 +259,8 @@ class StreamStore(Actor):
         log = lane.log
         for message in parcel.messages:
             log.append(message, now_us)
+        if log.origins is not None:
+            log.origins.came(parcel.origin, len(parcel.messages), parcel.bytes, log.next)
         self.open_bytes += parcel.bytes
         self.changed[log] = None
 
@@ -366,7 +367,7 @@ class StreamStore(Actor):
 
     def batch_failed(self, batch: StreamBatch, error: OSError) -> None:
         """The batch that was under way is not on the disk."""
-        if not isinstance(error, SyncFailed) and error.errno in (ENOSPC, EDQUOT):
+        if can_wait(error):
             if not self.is_full:
                 self.is_full = True
                 self.sync_times.found_full(self.line.clock.monotonic_ns())

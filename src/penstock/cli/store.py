@@ -67,7 +67,7 @@ def check(data: str, config_path: str, as_json: bool, limit: int) -> None:
 @click.option("--port", default=0, help="Ask the broker that runs on this port instead.")
 @click.option("--control", default="", help="Its control socket, if elsewhere.")
 def stats(data: str, config_path: str, as_json: bool, port: int, control: str) -> None:
-    """Messages, bytes and segments of every virtual host and queue."""
+    """Messages, bytes and segments of every virtual host, queue and stream."""
     if (port or control) and (data or config_path):
         raise OperatorError(
             f"--{'data' if data else 'config'} names a directory, and "
@@ -79,7 +79,10 @@ def stats(data: str, config_path: str, as_json: bool, port: int, control: str) -
     else:
         with _stores(data, config_path).held() as found:
             rows = [
-                stats_row(one.vhost, one.names, _done(one, found.stats)) for one in _listed(found)
+                stats_row(
+                    one.vhost, one.names, _done(one, found.stats), _done(one, found.stream_stats)
+                )
+                for one in _listed(found)
             ]
     assert isinstance(rows, list), "the broker answers so"
     if as_json:
@@ -257,6 +260,10 @@ def _say_stats(rows: list[dict[str, object]]) -> None:
         for one in sorted(queues, key=lambda one: -int(one["live_bytes"])):
             if one["disk_bytes"]:
                 lines.append(_line(one, str(row["vhost"]), str(one["queue"])))
+        streams = row.get("streams", [])
+        assert isinstance(streams, list), "a row has its streams"
+        for one in sorted(streams, key=lambda one: -int(one["disk_bytes"])):
+            lines.append(_stream(one, str(row["vhost"])))
     show(screen, table(COLUMNS, lines))
 
 
@@ -271,6 +278,22 @@ def _line(row: dict[str, object], vhost: str, queue: str) -> tuple[str, ...]:
         size(live),
         size(on_disk),
         f"{garbage:.0%}",
+        str(row["segments"]),
+        _age(oldest_ms) if oldest_ms else "-",
+    )
+
+
+def _stream(row: dict[str, object], vhost: str) -> tuple[str, ...]:
+    """A stream, of which all counts as long as it is there."""
+    on_disk = size(int(str(row["disk_bytes"])))
+    oldest_ms = int(str(row["oldest_ms"]))
+    return (
+        vhost,
+        f"{row['stream']} (stream)",
+        f"{row['messages']:,}",
+        on_disk,
+        on_disk,
+        "0%",
         str(row["segments"]),
         _age(oldest_ms) if oldest_ms else "-",
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
+from penstock.broker.kept_rows import kept_in, listed
 from penstock.broker.ledger_rows import LedgerRow, OwedRow, ledger_rows, stored_rows
 from penstock.broker.queue_actor import QueueActor, QueueClient
 from penstock.protocol.content import Message
@@ -22,12 +23,14 @@ class AccountRows:
 @dataclass(frozen=True, slots=True)
 class CauseRow:
     """What `account` caused of one queue's content. waiting: in mailboxes of the queue; ready;
-    unanswered: delivered and not settled; messages, bytes: together; share: of the bytes, 0..1."""
+    unanswered: delivered and not settled; kept: in a stream, for its reader groups; messages,
+    bytes: together; share: of the bytes, 0..1."""
 
     account: str
     waiting: int
     ready: int
     unanswered: int
+    kept: int
     messages: int
     bytes: int
     share: float
@@ -45,13 +48,15 @@ class QueueCauses:
 
 
 def accounts(broker: Broker, vhost: str, limit: int) -> AccountRows:
-    """The tree, with the `limit` connections that have most outstanding and stored; only of `vhost`
-    unless that is ""."""
+    """The tree, with the `limit` connections that have most outstanding, stored and kept; only of
+    `vhost` unless that is ""."""
     rows = ledger_rows(broker)
     if vhost != "":
         rows = _below(rows, f"vhost:{vhost}")
     connections = [row for row in rows if row.level == "connection"]
-    connections.sort(key=lambda row: (-(row.debt_bytes + row.stored_bytes), row.name))
+    connections.sort(
+        key=lambda row: (-(row.debt_bytes + row.stored_bytes + row.kept_bytes), row.name)
+    )
     shown = {row.name for row in connections[:limit]}
     kept = [row for row in rows if row.level != "connection" or row.name in shown]
     return AccountRows(kept, len(connections) - len(shown))
@@ -83,10 +88,11 @@ def queue_causes(broker: Broker, name: str, limit: int) -> QueueCauses:
     Raises: OperatorError if there is no such queue."""
     queue = _queue(broker, name)
     owed = [*stored_rows(queue), *_waiting(queue), *_unanswered(broker, queue)]
+    owed += _kept(broker, queue)
     counts: dict[str, dict[str, int]] = {}
     sizes: dict[str, int] = {}
     for row in owed:
-        mine = counts.setdefault(row.origin, {"lane": 0, "stored": 0, "unanswered": 0})
+        mine = counts.setdefault(row.origin, {"lane": 0, "stored": 0, "unanswered": 0, "kept": 0})
         mine[row.kind] += row.messages
         sizes[row.origin] = sizes.get(row.origin, 0) + row.bytes_
     total = max(1, sum(sizes.values()))
@@ -96,6 +102,7 @@ def queue_causes(broker: Broker, name: str, limit: int) -> QueueCauses:
             mine["lane"],
             mine["stored"],
             mine["unanswered"],
+            mine["kept"],
             sum(mine.values()),
             sizes[origin],
             sizes[origin] / total,
@@ -145,6 +152,13 @@ def _unanswered(broker: Broker, queue: QueueActor) -> list[OwedRow]:
         if leased_from is queue:
             rows.extend(_row(queue, one.message) for one in leased)
     return rows
+
+
+def _kept(broker: Broker, queue: QueueActor) -> list[OwedRow]:
+    return [
+        OwedRow(queue.identity, "kept", listed(origin, broker.node_account).name, *amounts)
+        for origin, amounts in kept_in(queue).items()
+    ]
 
 
 def _is_of(client: object, queue: QueueActor) -> bool:

@@ -49,6 +49,7 @@ class Keeping:
         self.freeing = Freeing()
         self.stores = StoreBoot(broker, self.directory, self.disk, self.freeing)
         self.streams = StreamBoot(broker, self.directory, self.disk, self.freeing)
+        self.stores.queue_id_known = self.streams.queue_id_known = kept.queue_id_max
         try:
             self.stores.open()
             # A full disk may have kept messages of a queue that the catalogue never got.

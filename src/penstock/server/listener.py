@@ -8,16 +8,20 @@ import psutil
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
+from penstock.server.open_files import end_for_clients
 from penstock.server.patience import watch_host
 from penstock.server.poller import Poller
 from penstock.server.sockets import SocketShell
 
 ACCEPTS_PER_EVENT = 64
 BACK_OFF_S = 0.1
+SAID_EVERY_S = 10.0
 
 
 class Listener:
-    """One listening socket and the shells of its clients. `refused`: closed at the bound."""
+    """One listening socket and the shells of its clients. refused: closed at a bound;
+    handles_end: of sockets for clients, -1 for none, see open_files; quiet_until: loop time before
+    which it is not said again that handles are scarce."""
 
     def __init__(
         self, broker: Broker, poller: Poller, loop: asyncio.AbstractEventLoop, host: str, port: int
@@ -30,6 +34,8 @@ class Listener:
         self.port = int(self.sock.getsockname()[1])
         self.shells: set[SocketShell] = set()
         self.refused = 0
+        self.handles_end = end_for_clients()
+        self.quiet_until = 0.0
         loop.add_reader(self.sock, self._accept)
 
     def _accept(self) -> None:
@@ -40,10 +46,7 @@ class Listener:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    self.broker.note(
-                        f"cannot accept: {error.strerror}; trying again in {BACK_OFF_S} s; raise "
-                        "the limit of open files"
-                    )
+                    self._say(f"cannot accept: {error.strerror}; trying again in {BACK_OFF_S} s")
                     self.loop.remove_reader(self.sock)
                     self.loop.call_later(BACK_OFF_S, self._again)
                 return
@@ -51,7 +54,22 @@ class Listener:
                 self.refused += 1
                 sock.close()
                 continue
+            if 0 <= self.handles_end <= sock.fileno():
+                self.refused += 1
+                sock.close()
+                self._say(
+                    f"a connection was refused: {self.handles_end} files are open, and the rest "
+                    "of those the process may have is for the disk"
+                )
+                continue
             self._serve(sock, str(address[0]), int(address[1]))
+
+    def _say(self, what: str) -> None:
+        """Once in a while: clients who try again would fill the log."""
+        now = self.loop.time()
+        if now >= self.quiet_until:
+            self.quiet_until = now + SAID_EVERY_S
+            self.broker.log.warning(f"{what}; raise the limit of open files (ulimit -n)")
 
     def _again(self) -> None:
         if self.sock.fileno() >= 0:

@@ -27,6 +27,7 @@ from penstock.server.keeping import Keeping
 from penstock.server.listener import Listener
 from penstock.server.log_lines import LineLog
 from penstock.server.machine import SystemChance
+from penstock.server.open_files import raise_limit
 from penstock.server.patience import OutputPatience
 from penstock.server.poller import make_poller
 from penstock.server.questions import Questions
@@ -129,6 +130,8 @@ class Node:
     def tick(self) -> None:
         """Once a second: memory, heartbeats, handshakes, samples."""
         now_ns = self.clock.monotonic_ns()
+        # First: nothing that fails below may keep a broker alive that confirms nothing any more.
+        self._look_at_keeping()
         self.watch.check_memory()
         for connection in list(self.broker.connections.values()):
             if connection.phase != PHASE_OPEN:
@@ -140,7 +143,6 @@ class Node:
         self.broker.care.tick(now_ns)
         self.broker.page()
         self.patience.forget_gone(self.broker.connections)
-        self._look_at_keeping()
         self._collect_garbage()
         samples = None if self.events is None else self.events.samples
         self.flight.tick(None if samples is None else samples.take)
@@ -261,6 +263,7 @@ class Node:
 async def serve(config: Config, announce: object) -> None:
     """Run a broker until SIGINT or SIGTERM. `announce(node)` is called once it is ready."""
     loop = asyncio.get_running_loop()
+    raise_limit(config.connections_max)
     node = Node(config, loop, LineLog(sys.stderr, SystemClock()))
     asked = asyncio.Event()
     node.on_failure = asked.set

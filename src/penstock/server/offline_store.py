@@ -37,6 +37,7 @@ from penstock.storage.offline import StoreStats, compact_all, files_bytes, store
 from penstock.storage.overlay import OverlayDirectory
 from penstock.storage.recovery import Recovered, recover
 from penstock.streams.check import check_streams
+from penstock.streams.stats import StreamStats, found_stats
 
 HASH_CHARACTERS: Final = 17
 """Of a virtual host's folder: a dash and sixteen digits behind the readable part."""
@@ -180,20 +181,47 @@ class OfflineStores:
         findings = check(directory, facts)
         if (store.path / STREAMS).is_dir():
             streams = ReadOnlyDirectory(str(store.path / STREAMS))
-            check_streams(streams, store.names, facts.has_catalogue, findings)
+            check_streams(streams, store.names, facts.has_catalogue, findings, facts.queue_id_max)
         if not store.is_known:
             findings.note(".", "no virtual host has this folder; the broker leaves it alone")
         return findings
 
     def stats(self, store: OneStore) -> StoreStats:
         """Measure. Raises: OSError, OperatorError."""
+        self._need_catalogue()
         directory, recovered = self._look(store)
         return store_stats(recovered.log, directory)
 
+    def _need_catalogue(self) -> None:
+        """Without it every message would be taken for one of a deleted queue. Raises:
+        OperatorError."""
+        self.kept()
+        if self.catalogue_fault != "":
+            raise OperatorError(
+                f"which messages count cannot be told without the catalogue: {self.catalogue_fault}"
+                "; `penstock store check` reads the messages without it"
+            )
+
+    def stream_stats(self, store: OneStore) -> tuple[StreamStats, ...]:
+        """Measure its streams. Raises: OSError."""
+        path = store.path / STREAMS
+        if not path.is_dir():
+            return ()
+        return found_stats(ReadOnlyDirectory(str(path)), SystemChance())
+
     def compact(self, store: OneStore) -> "Compacted":
-        """Give back all the room there is. Raises: OSError, OperatorError for a damaged store."""
+        """Give back all the room there is. Raises: OSError, OperatorError for a damaged store, and
+        where the catalogue does not tell what counts."""
         path = store.path
+        self._need_catalogue()
         report = self._look(store)[1].report
+        highest = self.kept().queue_id_max
+        if report.queue_id_max > highest:
+            raise OperatorError(
+                f"{path} has messages of queue number {report.queue_id_max}, and the highest that "
+                f"was ever given is {highest}: the catalogue is older than the messages, and "
+                "compacting would remove them; restore the whole data directory from one copy"
+            )
         if report.lost or report.unreadable:
             raise OperatorError(
                 f"{path} is damaged, and compacting would hide where: look with `penstock store "

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from penstock.broker.broker import Broker
 from penstock.storage.offline import StoreStats, store_stats
+from penstock.streams.stats import StreamStats, stream_stats
 
 
 class StoreQuestions:
@@ -22,13 +23,21 @@ class StoreQuestions:
         for name, store in self.broker.stores.stores.items():
             queues = self.broker.vhosts[name].queues.values()
             names = {int(actor.queue_id): actor.name for actor in queues if actor.queue_id > 0}
-            rows.append(stats_row(name, names, store_stats(store.log)))
+            streams = self.broker.streams.stores.get(name)
+            found = () if streams is None else streams.lanes.values()
+            logs = tuple(stream_stats(lane.log) for lane in found if lane.is_wanted)
+            rows.append(stats_row(name, names, store_stats(store.log), logs))
         return {"sync": self.broker.stores.sync_rule.words(), "vhosts": rows}
 
 
-def stats_row(vhost: str, names: Mapping[int, str], stats: StoreStats) -> dict[str, object]:
-    """One virtual host and its queues, as it is shown. Sizes are in bytes; oldest_ms: wall clock, 0
-    for none or unknown."""
+def stats_row(
+    vhost: str,
+    names: Mapping[int, str],
+    stats: StoreStats,
+    streams: tuple[StreamStats, ...] = (),
+) -> dict[str, object]:
+    """One virtual host, its queues and its streams, as it is shown. Sizes are in bytes, those of
+    the virtual host without streams; oldest_ms: wall clock, 0 for none or unknown."""
     return {
         "vhost": vhost,
         "messages": stats.messages,
@@ -47,5 +56,15 @@ def stats_row(vhost: str, names: Mapping[int, str], stats: StoreStats) -> dict[s
                 "oldest_ms": one.oldest_ms,
             }
             for one in stats.queues
+        ],
+        "streams": [
+            {
+                "stream": names.get(one.queue_id, f"number {one.queue_id}"),
+                "messages": one.messages,
+                "disk_bytes": one.disk_bytes,
+                "segments": one.segments,
+                "oldest_ms": one.oldest_ms,
+            }
+            for one in streams
         ],
     }

@@ -33,7 +33,7 @@ from penstock.server.store_marks import (
     mark_unsynced,
     take_clean,
 )
-from penstock.storage.format import MARKS_QUEUE_ID, OUTBOX_QUEUE_ID
+from penstock.storage.format import MARKS_QUEUE_ID, ORPHANED, OUTBOX_QUEUE_ID
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 from penstock.storage.recovery import Report, empty, recover
@@ -45,7 +45,8 @@ NS_PER_MS: Final = 1_000_000
 
 
 class StoreBoot:
-    """count: messages that came back; queue_id_max: the highest of all records that were found.
+    """count: messages that came back; queue_id_max: the highest of all records that were found;
+    queue_id_known: the highest that was ever given, as far as the catalogue says.
 
     Raises: OperatorError that names the directory."""
 
@@ -59,6 +60,7 @@ class StoreBoot:
         self.count = 0
         self.paths: dict[str, Path] = {}
         self.queue_id_max = 0
+        self.queue_id_known = OUTBOX_QUEUE_ID
 
     def open(self) -> None:
         """Open the stores of all virtual hosts, and fill their durable queues."""
@@ -97,6 +99,7 @@ class StoreBoot:
             {*queues, MARKS_QUEUE_ID, *self._outboxes(name)},
             trusts_footers=is_clean or not is_unsynced(path),
             spares_max=self.broker.config.store_spare_segments,
+            queue_id_known=self.queue_id_known,
         )
         mark_unsynced(path, self.broker.stores.sync_rule.mode == NONE)
         store = self.broker.stores.open(name, recovered.log, self.disk)
@@ -176,8 +179,7 @@ class StoreBoot:
         paging = self.broker.stores.paging
         if paging is None or actor.paging is None:
             return None
-        pager = paging.pager_of(actor)
-        return pager if pager is not None and pager.can_hold(actor) else None
+        return paging.pager_of(actor)
 
     def open_scratch(self, name: str) -> None:
         """Open the transient log of a virtual host, which was emptied at the start. It is tried
@@ -204,7 +206,7 @@ class StoreBoot:
         """Write what is left, after the disk has done everything; what cannot be written was not
         confirmed, and comes back as far as it did. No store keeps another from its last batch."""
         for name, store in self.broker.stores.stores.items():
-            if store.is_failed or store.batch is not None:
+            if store.is_failed:
                 continue
             try:
                 self._close(name, store)
@@ -216,6 +218,11 @@ class StoreBoot:
                 scratch.log.handles.close()
 
     def _close(self, name: str, store: StoreActor) -> None:
+        while store.batch is not None:
+            # It was made when the disk's thread had ended already, or waited for room.
+            batch = store.batch
+            batch.run()
+            store.batch_done(batch)
         for actor in self.broker.vhosts[name].queues.values():
             keeper = actor.keeper
             if isinstance(keeper, Keeper) and keeper.is_lasting:
@@ -245,6 +252,15 @@ def _body_bytes(store: StoreActor, index: QueueIndex, leased: set[int]) -> int:
         position = int(job.next_position)
 
 
+def orphan_words(count: int) -> str:
+    """What people should know of files whose queues nobody has heard of."""
+    return (
+        f"{count} files have messages of queues that metadata.sqlite has never heard of, as after "
+        f"restoring half a backup; they were set aside as *{ORPHANED}: stop the broker, and "
+        "restore the whole data directory from one copy"
+    )
+
+
 def _words(report: Report) -> list[str]:
     """What people should know of a recovery, a line each."""
     lines: list[str] = []
@@ -257,6 +273,8 @@ def _words(report: Report) -> list[str]:
         )
     if report.ignored_acks > 0:
         lines.append(f"{report.ignored_acks} acknowledgements of unknown messages were ignored")
+    if report.orphan_count > 0:
+        lines.append(orphan_words(report.orphan_count))
     for text in report.unreadable:
         lines.append(text)
     if 0 in report.lost:

@@ -10,13 +10,16 @@ from penstock.broker.stream_actor import StreamActor
 from penstock.server.data_directory import DataDirectory
 from penstock.server.disk_files import DiskDirectory
 from penstock.server.freeing import Freeing
+from penstock.server.store_boot import orphan_words
 from penstock.server.store_marks import STREAMS
+from penstock.storage.format import OUTBOX_QUEUE_ID
 from penstock.streams.handles import StreamHandles
 from penstock.streams.recovery import StreamReport, recover_streams
 
 
 class StreamBoot:
-    """count: messages that were found. Raises: OperatorError that names the directory."""
+    """count: messages that were found; queue_id_known: see StoreBoot. Raises: OperatorError that
+    names the directory."""
 
     def __init__(
         self, broker: Broker, directory: DataDirectory, disk: Disk, freeing: Freeing
@@ -26,6 +29,7 @@ class StreamBoot:
         self.disk = disk
         self.freeing = freeing
         self.count = 0
+        self.queue_id_known = OUTBOX_QUEUE_ID
 
     def open(self) -> None:
         """Open the streams of all virtual hosts."""
@@ -52,7 +56,7 @@ class StreamBoot:
         }
         directory = DiskDirectory(str(path), self.freeing)
         wanted = {number: one.retention(False) for number, one in actors.items()}
-        logs, report = recover_streams(directory, self.broker.chance, wanted)
+        logs, report = recover_streams(directory, self.broker.chance, wanted, self.queue_id_known)
         store = self.broker.streams.open(name, StreamHandles(directory), self.disk)
         for queue_id, actor in actors.items():
             log = logs[queue_id]
@@ -70,10 +74,18 @@ class StreamBoot:
     def close(self) -> None:
         """Write what is left, after the disk has done everything; what cannot be written was not
         confirmed."""
-        for store in self.broker.streams.stores.values():
-            if store.is_failed or store.batch is not None or store.disk is not self.disk:
+        for name, store in self.broker.streams.stores.items():
+            if store.is_failed or store.disk is not self.disk:
                 continue
+            for actor in self.broker.vhosts[name].queues.values():
+                if isinstance(actor, StreamActor) and actor.holder is not None:
+                    # The commit it waits for is not going to be written any more.
+                    actor.let_go(actor.holder)
             try:
+                if store.batch is not None:
+                    # It waited for room.
+                    store.batch.run()
+                    store.batch_done(store.batch)
                 store.last_batch().run()
             except OSError as error:
                 self.broker.log.error("the last batch of streams is not on the disk", error)
@@ -82,6 +94,8 @@ class StreamBoot:
 def _words(report: StreamReport, actors: dict[int, StreamActor]) -> list[str]:
     """What people should know of a recovery, a line each."""
     lines = list(report.lines)
+    if report.orphan_count > 0:
+        lines.append(orphan_words(report.orphan_count))
     if report.cut_bytes > 0:
         lines.append(f"{report.cut_bytes} bytes behind the last whole chunks were cut off")
     for queue_id, count in report.lost.items():

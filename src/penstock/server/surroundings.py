@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from errno import ENODATA
 from pathlib import Path
 
@@ -26,12 +27,16 @@ class MachineSurroundings(Surroundings):
         self.group = MemoryGroup()
         self.reclaimer = Reclaimer()
         self.reserve = ReserveFile(folder, config.disk_reserve_bytes)
+        self.resident_bytes = 0
 
     def memory_total_bytes(self) -> int:
         return memory_total_bytes(self.group.limit_bytes)
 
     def memory_used_bytes(self) -> int:
-        return resident_bytes()
+        with suppress(OSError):
+            # Without a free handle the last value stands.
+            self.resident_bytes = resident_bytes()
+        return self.resident_bytes
 
     def group_bytes(self) -> tuple[int, int]:
         return self.group.used_bytes(), self.group.limit_bytes

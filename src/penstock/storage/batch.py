@@ -1,11 +1,9 @@
 """What is written at once: records, acknowledgements, footers, and files that are not needed."""
 
-from errno import EDQUOT, ENOSPC
-
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.wire import BytesWriter
-from penstock.storage.files import File, SyncFailed, write_all, write_fully
+from penstock.storage.files import File, SyncFailed, can_wait, is_scarce, write_all, write_fully
 from penstock.storage.footer import make_footer
 from penstock.storage.format import LOG, WAS_USED, header
 from penstock.storage.handles import Handles
@@ -46,8 +44,8 @@ class Batch(Job):
     syncs acknowledgements too, as one with syncs_acks does; synced: what is safe afterwards, as
     segments and offsets.
 
-    A run that found the disk full may be run again: everything has its fixed place. Raises:
-    SyncFailed once a sync has failed, at this and every later run.
+    A run that found the disk full, or no handle to be had, may be run again: everything has its
+    fixed place. Raises: SyncFailed once a sync has failed, at this and every later run.
     """
 
     __slots__ = (
@@ -82,24 +80,31 @@ class Batch(Job):
         except SyncFailed:
             raise
         except OSError as error:
-            if error.errno not in (ENOSPC, EDQUOT):
+            if not can_wait(error):
                 handles.is_broken = True
                 raise
-            handles.spares.has_no_room = True
-            if not handles.spares.make_room():
+            if not self._finds_more(error):
                 raise
             self._write_again()
         handles.spares.has_no_room = False
         self.remove_acks()
 
+    def _finds_more(self, error: OSError) -> bool:
+        """Whether what was missing could be had from what is kept for speed alone."""
+        handles = self.handles
+        if is_scarce(error):
+            return handles.give_up_idle()
+        handles.spares.has_no_room = True
+        return handles.spares.make_room()
+
     def _write_again(self) -> None:
-        """There is room that only spares had taken."""
+        """There is room that only spares had taken, or handles that nobody was using."""
         try:
             self.write()
         except SyncFailed:
             raise
         except OSError as error:
-            if error.errno not in (ENOSPC, EDQUOT):
+            if not can_wait(error):
                 self.handles.is_broken = True
             raise
 

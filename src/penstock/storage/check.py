@@ -4,10 +4,14 @@ What a crash may leave (torn ends, acknowledgements that do not fit) is noted; w
 and is not whole any more is damage. After a clean stop nothing is torn, so more is damage then.
 """
 
+from typing import Final
+
 from penstock.storage.check_segment import SegmentCheck, StoreFacts
 from penstock.storage.files import Directory
 from penstock.storage.findings import Findings
-from penstock.storage.format import acks_name, is_spare, log_name, number_of
+from penstock.storage.format import ORPHANED, acks_name, is_spare, log_name, number_of
+
+ORPHAN_TEXT: Final = "the catalogue had never heard of its queues; a start has set it aside"
 
 
 def check(directory: Directory, facts: StoreFacts) -> Findings:
@@ -19,6 +23,8 @@ def check(directory: Directory, facts: StoreFacts) -> Findings:
     for name in names:
         if name.endswith(".log.damaged"):
             findings.damage(name, "its beginning could not be read; a start has set it aside")
+        elif name.endswith(ORPHANED):
+            findings.note(name, ORPHAN_TEXT)
         elif is_spare(name):
             findings.note(name, "a file to be used again: nothing in it counts, a start removes it")
         elif number_of(name) < 0:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.storage.acks import Slot, slot_at
+from penstock.storage.beheaded import claims_of
 from penstock.storage.files import Directory, File, read_fully
 from penstock.storage.findings import Finding, Findings
 from penstock.storage.footer import read_footer, read_table
@@ -31,7 +32,7 @@ from penstock.storage.segment import (
     Segment,
 )
 from penstock.storage.tables import tables_from
-from penstock.storage.wreck import has_earlier, identity_of, is_of_earlier
+from penstock.storage.wreck import has_earlier, identity_of, is_beheaded
 
 
 class StoreFacts:
@@ -103,7 +104,7 @@ class SegmentCheck:
         self.findings.byte_count += size + len(acks)
         known = identity_of(self.number, file, size, acks)
         if known is None:
-            self._unreadable(size, is_of_earlier(self.number, file))
+            self._unreadable(file, size)
             return
         data = read_fully(file, 0, size)
         for at in (0, HEADER_BYTES):
@@ -119,15 +120,19 @@ class SegmentCheck:
         else:
             self._open(Segment(self.number, known[1], known[0]), data)
 
-    def _unreadable(self, size: int, is_of_earlier: bool) -> None:
+    def _unreadable(self, file: File, size: int) -> None:
         """Nothing says which segment this is."""
-        if (self.is_newest or is_of_earlier or size <= DATA_AT) and not self.facts.is_clean:
+        if not self.facts.is_clean and not is_beheaded(self.number, file, self.is_newest):
             self.findings.note(self.name, f"begun and torn: {size} bytes, nothing of it was safe")
+            return
+        claims = claims_of(read_fully(file, 0, size))
+        lost = sum(self._counts(*entry) for entry in claims.entries)
+        text = f"its beginning is damaged: nothing in it can be read, {lost} messages or more"
+        if self.facts.is_clean or claims.was_safe:
+            self.findings.lost_count += lost
         else:
-            text = "its beginning is damaged: nothing in it can be read"
-            if not self.facts.is_clean:
-                text += "; it may have been torn before anything in it was safe"
-            self.findings.damage(self.name, text, 0)
+            text += "; it may have been torn before anything in it was safe"
+        self.findings.damage(self.name, text, 0)
 
     def _torn_or_damaged(self, name: str, at: int, text: str) -> None:
         self.findings.add(Finding(self.facts.is_clean, name, at, text))

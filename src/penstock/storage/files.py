@@ -1,6 +1,6 @@
 """What the store asks of files and directories; who implements them decides where bytes go."""
 
-from errno import EIO, ENOSPC
+from errno import EDQUOT, EIO, EMFILE, ENFILE, ENOSPC
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -74,6 +74,18 @@ class Directory:
     def sync(self) -> None:
         """Return when names created, removed and changed would survive a loss of power."""
         raise NotImplementedError
+
+
+def is_scarce(error: OSError) -> bool:
+    """Whether all that was missing is a handle: nothing was opened, so nothing was written."""
+    return error.errno in (EMFILE, ENFILE)
+
+
+def can_wait(error: OSError) -> bool:
+    """Whether the same may be tried again later: there was no room, or no handle to be had."""
+    if isinstance(error, SyncFailed):
+        return False
+    return error.errno in (ENOSPC, EDQUOT) or is_scarce(error)
 
 
 def write_fully(file: File, at: i64, data: bytes) -> None:

@@ -54,6 +54,10 @@ REF: Final = 2
 WAS_USED: Final = 1
 """In `uses` of a header."""
 SPARE_SUFFIX: Final = ".spare"
+ORPHANED: Final = ".orphaned"
+"""Behind the name of a file with messages of queues that the catalogue has not heard of yet."""
+DAMAGED: Final = ".damaged"
+"""Behind the name of a log whose beginning cannot be read."""
 
 IS_PERSISTENT: Final = 1
 IS_DEAD_LETTER: Final = 2
@@ -114,6 +118,14 @@ def number_of(name: str) -> int:
     if kind not in ("log", "acks") or len(stem) != 10 or not stem.isdecimal():
         return -1
     return int(stem)
+
+
+def number_aside(name: str) -> int:
+    """The segment number in the name of a file that was set aside, -1 for any other."""
+    for suffix in (ORPHANED, DAMAGED):
+        if name.endswith(suffix):
+            return number_of(name.removesuffix(suffix))
+    return -1
 
 
 def header(kind: int, version: int, number: int, identity: bytes, uses: int = 0) -> bytes:

@@ -6,7 +6,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.limits import STORE_OPEN_FILES
-from penstock.storage.files import Directory, File, SyncFailed
+from penstock.storage.files import Directory, File, SyncFailed, is_scarce
 from penstock.storage.format import acks_name, log_name
 from penstock.storage.segment import Segment
 from penstock.storage.spares import Spares
@@ -101,7 +101,25 @@ class Handles:
         """The file of `segment` for reading. Raises: FileNotFoundError."""
         if not segment.is_created:
             raise FileNotFoundError(ENOENT, "a segment is gone", log_name(segment.number))
+        try:
+            return self.log(segment)
+        except OSError as error:
+            # Whoever reads would take what it cannot open for damaged.
+            if not is_scarce(error) or not self.give_up_idle():
+                raise
         return self.log(segment)
+
+    def give_up_idle(self) -> bool:
+        """Close every handle that can be had again, because somebody needs one and the process has
+        no more; False when there was none."""
+        idle = [number for number in self.files if number not in self.dirty]
+        count = len(idle) + len(self.ack_files)
+        for number in idle:
+            self.files.pop(number).close()
+        for file in self.ack_files.values():
+            file.close()
+        self.ack_files.clear()
+        return count > 0
 
     def _make_room(self) -> None:
         if len(self.files) < OPEN_FILES - ACK_FILES:
@@ -180,8 +198,11 @@ class Handles:
         self.has_loose_names = False
         self.spares.names_are_safe()
 
-    def failed(self, error: OSError) -> SyncFailed:
-        """This was the last write."""
+    def failed(self, error: OSError) -> OSError:
+        """What to raise: this was the last write, unless what was to be synced could not even be
+        opened."""
+        if is_scarce(error):
+            return OSError(error.errno, error.strerror)
         self.is_broken = True
         return SyncFailed(error.errno, f"syncing the message store failed: {error.strerror}")
 

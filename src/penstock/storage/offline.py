@@ -8,6 +8,7 @@ from penstock.storage.files import Directory
 from penstock.storage.format import OUTBOX_QUEUE_ID, is_spare, number_of
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
+from penstock.storage.segment import PLACE_IS_REF, PLACE_OFFSET_BITS, PLACE_SIZE_MASK, Segment
 
 ROUNDS_MAX: Final = 1_000_000
 """Slices of STORE_COPY_BYTES: more than a disk has. What is left then stays as it is."""
@@ -29,8 +30,9 @@ class QueueStats:
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """disk_bytes: of all its files but those to be used again, which have spare_bytes; segments: of
-    them those with messages."""
+    """live_bytes: of records that count, and of bodies that others still refer to; disk_bytes: of
+    all its files but those to be used again, which have spare_bytes; segments: of them those with
+    messages."""
 
     queues: tuple[QueueStats, ...]
     messages: int
@@ -51,7 +53,11 @@ def store_stats(log: MessageLog, directory: Directory | None = None) -> StoreSta
 
     Raises: OSError."""
     written: dict[int, int] = {}
+    live_bytes = 0
     for segment in log.segments.values():
+        if directory is not None:
+            _find_shared(log, segment)
+        live_bytes += int(segment.live_bytes())
         for table in segment.tables:
             queue_id = int(table.queue_id)
             written[queue_id] = written.get(queue_id, 0) + int(table.record_bytes)
@@ -63,11 +69,23 @@ def store_stats(log: MessageLog, directory: Directory | None = None) -> StoreSta
     return StoreStats(
         queues,
         sum(one.messages for one in queues),
-        sum(one.live_bytes for one in queues),
+        max(live_bytes, sum(one.live_bytes for one in queues)),
         log.disk_bytes() if directory is None else files_bytes(directory),
         len(log.segments),
         int(log.spares.kept_bytes) if directory is None else spares_bytes(directory),
     )
+
+
+def _find_shared(log: MessageLog, segment: Segment) -> None:
+    """Have tables that were found in a footer know what their references share. Raises: OSError."""
+    for table in segment.tables:
+        if table.positions is None:
+            places = log.cache.get(table, log.handles)[1]
+            table.shared_bytes = sum(
+                place >> PLACE_OFFSET_BITS & PLACE_SIZE_MASK
+                for place in places
+                if place & PLACE_IS_REF
+            )
 
 
 def _queue_stats(log: MessageLog, index: QueueIndex, written: int, is_read: bool) -> QueueStats:
@@ -114,6 +132,8 @@ def compact_all(log: MessageLog) -> list[int]:
     Returns the numbers of segments that could not be read whole and were left alone. Raises:
     OSError, SyncFailed."""
     compactor = Compactor(log)
+    for segment in log.segments.values():
+        _find_shared(log, segment)
     for _ in range(ROUNDS_MAX):
         job = compactor.plan()
         if job is not None:

@@ -27,6 +27,7 @@ PLACE_OFFSET_BITS: Final = 31
 PLACE_OFFSET_MASK: Final = (1 << 31) - 1
 PLACE_SIZE_MASK: Final = (1 << 30) - 1
 PLACE_IS_REF: Final = 1 << 61
+REF_BIT: Final = 61
 PLACE_IS_FLEETING: Final = 1 << 62
 FLEETING_BIT: Final = 62
 """For who asks often: a number of 63 bits is looked up as an object."""
@@ -49,7 +50,8 @@ class Table:
     """The places of entries of one queue in one segment.
 
     first, last: positions; count: entries; fleeting_count: of them those that are not persistent;
-    record_bytes: what their records take, a shared body counted with its first entry; positions,
+    record_bytes: what their records take, a shared body counted with its first entry; shared_bytes:
+    of the bodies that the others refer to, 0 where a footer tells of the table; positions,
     places: None when they have to be read from the footer, where at, checksum: they lie; fresh:
     the last entries, as bytes, which are cheaper to add to; `gather` before looking.
     """
@@ -67,6 +69,7 @@ class Table:
         "queue_id",
         "record_bytes",
         "segment",
+        "shared_bytes",
     )
 
     def __init__(self, segment: "Segment", queue_id: i64) -> None:
@@ -77,6 +80,7 @@ class Table:
         self.count: i64 = 0
         self.fleeting_count: i64 = 0
         self.record_bytes: i64 = 0
+        self.shared_bytes: i64 = 0
         self.positions: array[int] | None = array("q")
         self.places: array[int] | None = array("q")
         self.fresh = BytesWriter()
@@ -92,6 +96,8 @@ class Table:
         self.record_bytes += record_bytes
         if place >> FLEETING_BIT != 0:
             self.fleeting_count += 1
+        if (place >> REF_BIT) & 1 != 0:
+            self.shared_bytes += (place >> PLACE_OFFSET_BITS) & PLACE_SIZE_MASK
         fresh = self.fresh
         write_i64_le(fresh, position)
         write_i64_le(fresh, place)
@@ -364,11 +370,18 @@ class Segment:
         self.acks_end: i64 = 0
 
     def live_bytes(self) -> i64:
-        """What the entries that count take, about."""
+        """What the entries that count take, about: their records, or where that is more the bodies
+        one of the queues refers to. Several queues may refer to the same ones."""
         total: i64 = 0
+        shared: i64 = 0
         for run in self.runs:
             total += run.live_bytes()
-        return total
+            table = run.table
+            if table.shared_bytes > 0:
+                bodies: i64 = table.shared_bytes * run.live // table.count
+                if bodies > shared:
+                    shared = bodies
+        return total if total > shared else shared
 
 
 NO_SEGMENT: Final = Segment(0, b"")

@@ -100,14 +100,17 @@ class Spares:
         Raises: OSError."""
         while self.ready:
             spare = next(iter(self.ready))
-            self.kept_bytes -= self.ready.pop(spare)
             try:
-                self.directory.rename(spare, name)
+                # First, because there may be no handle to be had, and then nothing has happened.
+                file = self.directory.open(spare)
             except FileNotFoundError:
                 # Somebody who needed room has removed it, which harms nobody.
+                self.kept_bytes -= self.ready.pop(spare)
                 continue
+            self.directory.rename(spare, name)
+            self.kept_bytes -= self.ready.pop(spare)
             self.taken_count += 1
-            return self.directory.open(name)
+            return file
         return None
 
     def give_back(self, left_count: i64 = 0) -> None:

@@ -3,11 +3,13 @@
 from errno import EDQUOT, ENOSPC
 
 from penstock.storage.acks import Slot, read_slots
+from penstock.storage.beheaded import Claims, claims_of
 from penstock.storage.checksum import LOG_VERSIONS
 from penstock.storage.files import Directory, File, SyncFailed, read_fully, write_fully
 from penstock.storage.footer import make_footer, read_footer
 from penstock.storage.format import (
     ACKS,
+    DAMAGED,
     DATA_AT,
     DELIVERED,
     END_BYTES,
@@ -30,11 +32,13 @@ from penstock.storage.tables import lost_of, runs_from, tables_from
 class Wreck:
     """segment: what it became; lost: (queue, position) of entries that were safe once; tops: for
     each live queue the highest position that the files speak of; delivered: the highest mark of
-    each; set_aside: the new name of a file that cannot be read, "" for none; trusts_footers: what
+    each; set_aside: what is said of a file that cannot be read, "" for none, claims: what it still
+    tells; trusts_footers: what
     stands behind a footer was safe when it was written; footer_at: where one began that was not
     trusted."""
 
     __slots__ = (
+        "claims",
         "delivered",
         "directory",
         "footer_at",
@@ -65,6 +69,7 @@ class Wreck:
         self.delivered: dict[int, int] = {}
         self.ignored_acks = 0
         self.set_aside = ""
+        self.claims = Claims()
         self.trusts_footers = trusts_footers
         self.footer_at = 0
 
@@ -80,17 +85,17 @@ class Wreck:
             found = identity_of(self.number, file, self.size, acks)
             if found is not None:
                 self._read_log(file, found, live_queue_ids)
-            is_earlier = is_of_earlier(self.number, file)
+            is_damaged = found is None and is_beheaded(self.number, file, is_newest)
+            if is_damaged:
+                self.claims = claims_of(read_fully(file, 0, self.size))
         finally:
             file.close()
         if found is None:
-            # A crash while the newest segment was begun leaves this, and nothing in it was safe;
-            # nor was it where an earlier life of the file begins it.
-            if not is_newest and not is_earlier and self.size > DATA_AT:
-                self.directory.rename(name, name + ".damaged")
+            if is_damaged:
+                self.directory.rename(name, name + DAMAGED)
                 self.set_aside = (
                     f"the beginning of {name} is damaged, so nothing in it can be read; it was set "
-                    f"aside as {name}.damaged"
+                    f"aside as {name}{DAMAGED}"
                 )
             return False
         self._apply(acks, live_queue_ids)
@@ -241,6 +246,16 @@ def _footer(number: int, file: File, size: int) -> tuple[int, bytes] | None:
         if identity and read_footer(Segment(number, identity, version), file, size):
             return version, identity
     return None
+
+
+def is_beheaded(number: int, file: File, is_newest: bool) -> bool:
+    """Whether `file`, whose headers cannot be read, was damaged after it had been safe. A crash
+    while the newest segment was begun leaves the like, and nothing in it was safe; nor was it where
+    an earlier life of the file begins it. Raises: OSError."""
+    size = file.size()
+    if size <= DATA_AT or is_of_earlier(number, file):
+        return False
+    return not is_newest or claims_of(read_fully(file, 0, size)).was_safe
 
 
 def is_of_earlier(number: int, file: File) -> bool:

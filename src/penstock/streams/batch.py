@@ -1,10 +1,8 @@
 """What is written at once: chunks of any streams, footers, segments that retention has ended."""
 
-from errno import EDQUOT, ENOSPC
-
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.storage.files import SyncFailed, write_fully
+from penstock.storage.files import SyncFailed, can_wait, write_fully
 from penstock.storage.job import Job
 from penstock.streams.handles import StreamHandles
 from penstock.streams.segment import StreamSegment
@@ -37,8 +35,8 @@ class StreamBatch(Job):
     segment begins, is full or goes in them: whatever the mode of the store, files follow each other
     without a gap, and a footer is behind chunks that are safe.
 
-    A run that found the disk full may be run again: everything has its fixed place. Raises:
-    SyncFailed once a sync has failed, at this and every later run.
+    A run that found the disk full, or no handle to be had, may be run again: everything has its
+    fixed place. Raises: SyncFailed once a sync has failed, at this and every later run.
     """
 
     __slots__ = ("chunks", "full", "handles", "is_last", "is_prompt", "removals")
@@ -72,7 +70,7 @@ class StreamBatch(Job):
         except SyncFailed:
             raise
         except OSError as error:
-            if error.errno not in (ENOSPC, EDQUOT):
+            if not can_wait(error):
                 handles.is_broken = True
             raise
 

@@ -7,8 +7,11 @@ segment begins when everything before it is safe.
 
 from collections.abc import Mapping
 
+from penstock.storage.check import ORPHAN_TEXT
 from penstock.storage.files import Directory, File, read_fully
 from penstock.storage.findings import Finding, Findings
+from penstock.storage.format import ORPHANED, OUTBOX_QUEUE_ID
+from penstock.streams.beheaded import claims_of, from_footer
 from penstock.streams.format import (
     DAMAGED,
     DATA_AT,
@@ -23,16 +26,23 @@ from penstock.streams.segment import StreamSegment
 
 
 def check_streams(
-    directory: Directory, names: Mapping[int, str], has_catalogue: bool, findings: Findings
+    directory: Directory,
+    names: Mapping[int, str],
+    has_catalogue: bool,
+    findings: Findings,
+    queue_id_max: int = OUTBOX_QUEUE_ID,
 ) -> None:
     """Add what is wrong in `directory`. names: of the streams there should be, by number, which
-    says something only if has_catalogue. Raises: OSError."""
+    says something only if has_catalogue; queue_id_max: the highest number that was ever given.
+    Raises: OSError."""
     segments: dict[int, list[tuple[int, int, str]]] = {}
     strangers: dict[int, int] = {}
     for name in directory.names():
         parsed = parse_name(name)
         if name.endswith(SUFFIX + DAMAGED):
             findings.damage(name, "its beginning could not be read; a start has set it aside")
+        elif name.endswith(SUFFIX + ORPHANED):
+            findings.note(name, ORPHAN_TEXT)
         elif parsed is None:
             findings.note(name, "no file of a stream; the broker leaves it alone")
         elif has_catalogue and parsed[0] not in names:
@@ -42,12 +52,20 @@ def check_streams(
             segments.setdefault(parsed[0], []).append((*found, name))
     for queue_id, parts in sorted(segments.items()):
         _check_row(queue_id, sorted(parts), findings)
-    if strangers:
+    deleted = [count for queue_id, count in strangers.items() if queue_id <= queue_id_max]
+    if deleted:
         findings.note(
             "streams",
-            f"{sum(strangers.values())} segments are of {len(strangers)} deleted streams; the next "
-            "start removes them",
+            f"{sum(deleted)} segments are of {len(deleted)} deleted streams; the next start "
+            "removes them",
         )
+    for queue_id in sorted(strangers):
+        if queue_id > queue_id_max:
+            findings.damage(
+                "metadata.sqlite",
+                f"{strangers[queue_id]} segments are of stream number {queue_id}, and the highest "
+                f"that was ever given is {queue_id_max}: the catalogue is older than the messages",
+            )
 
 
 def _check_row(queue_id: int, parts: list[tuple[int, int, str]], findings: Findings) -> None:
@@ -93,12 +111,7 @@ class SegmentCheck:
         head = read_fully(file, 0, DATA_AT)
         found = read_header(head, self.queue_id, self.first)
         if found is None:
-            if head.strip(b"\0"):
-                text = "its beginning is damaged: nothing in it can be read"
-                findings.damage(self.name, text, 0)
-            else:
-                findings.note(self.name, "begun and torn: nothing of it was safe")
-            return self.first, self.first
+            return self._beheaded(file, is_blank=not head.strip(b"\0"))
         if head[:HEADER_BYTES] != head[HEADER_BYTES:DATA_AT]:
             findings.damage(self.name, "one of two copies of its header does not fit", 0)
         segment = StreamSegment(self.queue_id, self.first, found[1], found[0])
@@ -106,6 +119,24 @@ class SegmentCheck:
             self._chunks(file, segment, int(segment.end), int(segment.next), True)
             return self.first, int(segment.next)
         return self.first, self._chunks(file, segment, size, -1, False)
+
+    def _beheaded(self, file: File, is_blank: bool) -> tuple[int, int]:
+        """Without headers there is its footer, or what it looks like. is_blank: all zeros."""
+        sealed = from_footer(file, self.queue_id, self.first)
+        if sealed is not None:
+            text = "its header is damaged, which its footer can do without"
+            self.findings.damage(self.name, text, 0)
+            self._chunks(file, sealed, int(sealed.end), int(sealed.next), True)
+            return self.first, int(sealed.next)
+        claims = claims_of(file, self.first)
+        if is_blank and not claims.was_safe:
+            self.findings.note(self.name, "begun and torn: nothing of it was safe")
+            return self.first, self.first
+        self.findings.damage(self.name, "its beginning is damaged: nothing in it can be read", 0)
+        if not claims.was_safe:
+            return self.first, self.first
+        _missing(self.findings, self.name, -1, self.queue_id, self.first, claims.next)
+        return self.first, claims.next
 
     def _chunks(
         self, file: File, segment: StreamSegment, end: int, following: int, is_safe: bool

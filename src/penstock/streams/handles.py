@@ -5,7 +5,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.base.limits import STREAM_OPEN_FILES
-from penstock.storage.files import Directory, File, SyncFailed
+from penstock.storage.files import Directory, File, SyncFailed, is_scarce
 
 OPEN_FILES: Final = STREAM_OPEN_FILES.default
 
@@ -29,10 +29,27 @@ class StreamHandles:
         """An existing file. Raises: FileNotFoundError."""
         file = self.files.pop(name, None)
         if file is None:
-            file = self.directory.open(name)
+            file = self._opened(name)
             self._make_room()
         self.files[name] = file
         return file
+
+    def _opened(self, name: str) -> File:
+        try:
+            return self.directory.open(name)
+        except OSError as error:
+            # Whoever reads would be told that it cannot be read.
+            if not is_scarce(error) or not self.give_up_idle():
+                raise
+        return self.directory.open(name)
+
+    def give_up_idle(self) -> bool:
+        """Close every handle that can be had again, because the process has no more; False when
+        there was none."""
+        idle = [name for name in self.files if name not in self.dirty]
+        for name in idle:
+            self.files.pop(name).close()
+        return len(idle) > 0
 
     def create(self, name: str) -> File:
         """A new file. Raises: FileExistsError."""
@@ -64,6 +81,9 @@ class StreamHandles:
                 self.directory.sync()
                 self.is_directory_dirty = False
         except OSError as error:
+            if is_scarce(error):
+                # The directory could not even be opened.
+                raise
             self.is_broken = True
             raise SyncFailed(error.errno, f"syncing streams failed: {error.strerror}") from error
 

@@ -6,8 +6,11 @@
 | one without | its chunks are looked at one by one; it gets its footer |
 | bytes that are no chunk, none of the later ones made when they were safe | cut off, synced |
 | the same, but a later chunk says that they were safe | damage: kept, counted, passed over |
-| a header that cannot be read | the file is renamed to *.damaged, and said so |
+| headers that cannot be read, a whole footer | the footer says the same |
+| neither | the file is renamed to *.damaged, and said so; what was safe keeps its offsets |
+| the newest, all zeros where its headers should be, nothing in it ever safe | removed |
 | segments of streams that are not there any more | removed, after everything that stays |
+| of streams whose number was never given | set aside: the catalogue is older than they are |
 
 No segment is written to in two lives: the next message begins another. A segment begins when
 everything before it is safe, so what is missing between two of them is damage.
@@ -17,6 +20,8 @@ from mypy_extensions import i64
 
 from penstock.base.chance import Chance
 from penstock.storage.files import Directory, File, read_fully, write_fully
+from penstock.storage.format import ORPHANED, OUTBOX_QUEUE_ID
+from penstock.streams.beheaded import StreamClaims, claims_of, from_footer
 from penstock.streams.chunk import Chunk, is_whole, size_at
 from penstock.streams.format import (
     CHUNK_HEAD_BYTES,
@@ -33,30 +38,45 @@ from penstock.streams.segment import StreamSegment, read_foot, take_footer
 
 class StreamReport:
     """What people should know of a recovery. cut_bytes: of torn ends; lost: messages by queue id
-    that cannot be read; lines: about files."""
+    that cannot be read; lines: about files; orphan_count: of files whose streams nobody has heard
+    of; aside: first offset and the one behind the last of segments that cannot be read, by queue
+    id, those set aside by an earlier start with none before them."""
 
     def __init__(self) -> None:
         self.cut_bytes = 0
+        self.orphan_count = 0
         self.lost: dict[int, int] = {}
         self.lines: list[str] = []
+        self.aside: dict[int, list[tuple[int, int]]] = {}
 
 
 def recover_streams(
-    directory: Directory, chance: Chance, wanted: dict[int, Retention]
+    directory: Directory,
+    chance: Chance,
+    wanted: dict[int, Retention],
+    queue_id_known: int = OUTBOX_QUEUE_ID,
 ) -> tuple[dict[int, StreamLog], StreamReport]:
-    """The logs of the streams `wanted`, by queue id, and what was found. Raises: OSError."""
+    """The logs of the streams `wanted`, by queue id, and what was found. queue_id_known: the
+    highest number that a queue was ever given, as far as the caller knows. Raises: OSError."""
     report = StreamReport()
     logs = {queue_id: StreamLog(queue_id, wanted[queue_id], chance) for queue_id in wanted}
     unwanted: list[str] = []
     is_changed = False
-    for name in directory.names():
+    names = directory.names()
+    newest = {found[0]: name for name in names if (found := parse_name(name)) is not None}
+    for name in names:
         parsed = parse_name(name)
         if parsed is None:
+            _recall(directory, name, logs, report)
             continue
         log = logs.get(parsed[0])
-        if log is None:
+        if log is None and parsed[0] > queue_id_known:
+            directory.rename(name, name + ORPHANED)
+            report.orphan_count += 1
+            is_changed = True
+        elif log is None:
             unwanted.append(name)
-        elif _recover_segment(directory, log, name, parsed[1], report):
+        elif _recover_segment(directory, log, name, parsed[1], name == newest[parsed[0]], report):
             is_changed = True
     if is_changed or unwanted:
         directory.sync()
@@ -69,10 +89,32 @@ def recover_streams(
     return logs, report
 
 
+def _recall(
+    directory: Directory, name: str, logs: dict[int, StreamLog], report: StreamReport
+) -> None:
+    """A file that an earlier start has set aside: its offsets stay taken."""
+    parsed = parse_name(name.removesuffix(DAMAGED))
+    if parsed is None or parsed[0] not in logs:
+        return
+    file = directory.open(name)
+    try:
+        claims = claims_of(file, parsed[1])
+    finally:
+        file.close()
+    if claims.was_safe:
+        report.aside.setdefault(parsed[0], []).append((claims.next, claims.next))
+
+
 def _recover_segment(
-    directory: Directory, log: StreamLog, name: str, first: int, report: StreamReport
+    directory: Directory,
+    log: StreamLog,
+    name: str,
+    first: int,
+    is_newest: bool,
+    report: StreamReport,
 ) -> bool:
     """One file joins `log`; True if a name was changed."""
+    claims = StreamClaims(first)
     file = directory.open(name)
     try:
         size = file.size()
@@ -86,9 +128,17 @@ def _recover_segment(
             if segment.next > segment.first:
                 log.segments.append(segment)
                 return False
+        else:
+            sealed = from_footer(file, int(log.queue_id), first)
+            if sealed is not None:
+                sealed.is_created = True
+                log.segments.append(sealed)
+                return False
+            claims = claims_of(file, first)
     finally:
         file.close()
-    if found is not None or not head.strip(b"\0"):
+    is_torn = is_newest and not claims.was_safe and not head.strip(b"\0")
+    if found is not None or is_torn:
         # Nothing in it was ever confirmed: its first chunk never got there.
         directory.remove(name)
         return True
@@ -96,6 +146,9 @@ def _recover_segment(
     report.lines.append(
         f"the header of stream segment {name} cannot be read; it was renamed to {name}{DAMAGED}"
     )
+    if claims.was_safe or not is_newest:
+        # Of the newest one a crash may have torn the beginning, before anything was confirmed.
+        report.aside.setdefault(int(log.queue_id), []).append((first, claims.next))
     return True
 
 
@@ -175,16 +228,28 @@ def chunk_at(file: File, segment: StreamSegment, at: i64, size: i64) -> Chunk | 
 def _join(log: StreamLog, report: StreamReport) -> None:
     """The segments of one stream, in their order, are its log."""
     log.segments.sort(key=_first_of)
-    following: i64 = log.segments[0].first if log.segments else 0
+    queue_id = int(log.queue_id)
+    aside = report.aside.get(queue_id, [])
+    begins = [first for first, behind in aside if first < behind]
+    if log.segments:
+        begins.append(int(log.segments[0].first))
+    following: i64 = min(begins, default=0)
     for segment in log.segments:
         if segment.first > following:
             lost = int(segment.first - following)
-            report.lost[int(log.queue_id)] = report.lost.get(int(log.queue_id), 0) + lost
+            report.lost[queue_id] = report.lost.get(queue_id, 0) + lost
         following = segment.next
         log.disk_bytes += segment.end
         log.written_bytes += segment.end
         log.last_us = segment.last_us
         log.last_first = segment.next - segment.last_count
+    for first, behind in aside:
+        if behind > following:
+            if first < behind:
+                lost = int(behind - following)
+                report.lost[queue_id] = report.lost.get(queue_id, 0) + lost
+            # An offset is given once: readers have noted how far they came.
+            following = behind
     log.next = following
     log.committed = following
 

@@ -5,7 +5,8 @@ from penstock.simulation.disk import SimDisk
 from penstock.storage.compaction import LOOK_NS, Compactor
 from penstock.storage.log import MessageLog
 from penstock.storage.recovery import recover
-from tests.unit.storage.making import fill, flush, fresh, positions, read
+from penstock.storage.stored import Stored
+from tests.unit.storage.making import NOW_MS, fill, flush, fresh, positions, read
 
 
 def emptied(disk: SimDisk, keep: int = 5) -> MessageLog:
@@ -229,3 +230,39 @@ def test_whoever_goes_on_looking_gets_all_room_back() -> None:
         flush(log, must_sync=False)
     assert log.disk_bytes() < before / 2
     assert positions(read(log, index)) == list(range(5, 61, 5))
+
+
+def shared(keep: int) -> tuple[MessageLog, SimDisk]:
+    """Sixty messages that two queues share; the first has settled all, the second all but every
+    `keep`-th."""
+    disk = SimDisk()
+    log = fresh(disk, 2048)
+    one, two = log.open_queue(1), log.open_queue(2)
+    for _ in range(60):
+        (sent,) = fill(log, one, 1, 200)
+        assert isinstance(sent.stored, Stored)
+        sent.stored.join(2)
+        log.append(two, sent, NOW_MS)
+    flush(log)
+    log.settle_below(one, 61)
+    for position in range(1, 61):
+        if position % keep:
+            log.settle(two, position)
+    flush(log)
+    return log, disk
+
+
+def test_a_slow_queue_of_several_keeps_the_bodies_where_they_are() -> None:
+    """Its references are short, but what they refer to would be copied for nothing."""
+    log, _ = shared(1)
+    assert Compactor(log).plan() is None
+
+
+def test_what_a_slow_queue_of_several_has_left_is_copied() -> None:
+    log, disk = shared(6)
+    before = log.disk_bytes()
+    compact(log, Compactor(log))
+    assert log.disk_bytes() < before / 2
+    assert positions(read(log, log.open_queue(2))) == list(range(6, 61, 6))
+    again = recover(SimDisk(disk.contents()), Dice(3), 2048, {1, 2})
+    assert positions(read(again.log, again.queues[2])) == list(range(6, 61, 6))

@@ -5,9 +5,11 @@ import pytest
 from penstock.simulation.crash import Replay
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import SimDisk
+from penstock.storage.compaction import Compactor
 from penstock.storage.offline import compact_all, files_bytes, store_stats
 from penstock.storage.overlay import OverlayDirectory
 from penstock.storage.recovery import Recovered, recover
+from penstock.storage.stored import Stored
 from tests.unit.storage.making import NOW_MS, fill, flush, fresh, positions, read
 from tests.unit.storage.test_compaction import emptied
 
@@ -97,3 +99,20 @@ def test_a_segment_that_cannot_be_read_whole_is_left_alone() -> None:
     again = found(disk)
     job = read(again.log, again.queues[1])
     assert (positions(job), job.damaged) == ([one for one in LEFT if one != 15], [15])
+
+
+def test_what_one_queue_of_several_refers_to_is_no_garbage() -> None:
+    """Told without the records, from footers."""
+    disk = SimDisk()
+    log = fresh(disk, 4096)
+    one, two = log.open_queue(1), log.open_queue(2)
+    for _ in range(60):
+        (sent,) = fill(log, one, 1, 200)
+        assert isinstance(sent.stored, Stored)
+        sent.stored.join(2)
+        log.append(two, sent, NOW_MS)
+    log.settle_below(one, 61)
+    log.take_last_batch().run()
+    recovered = recover(SimDisk(disk.contents()), Dice(2), 4096, {1, 2})
+    assert store_stats(recovered.log, disk).garbage_share < 0.35
+    assert Compactor(recovered.log).plan() is None

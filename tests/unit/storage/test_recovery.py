@@ -242,3 +242,27 @@ def test_a_scratch_log_begins_empty() -> None:
     stopped(disk)
     empty(disk)
     assert disk.names() == []
+
+
+def test_what_the_catalogue_has_never_heard_of_is_set_aside() -> None:
+    """It is older than the messages, which are all there is of their queues."""
+    disk = SimDisk()
+    log = fresh(disk, 1024)
+    fill(log, log.open_queue(7), 12)
+    log.settle(log.open_queue(7), 3)
+    flush(log)
+    fill(log, log.open_queue(2), 1)
+    flush(log)
+    disk = SimDisk(disk.contents())
+    before = disk.contents()
+    recovered = recover(disk, Dice(5), 1024, set(), queue_id_known=6)
+    assert recovered.report.orphan_count == 2 and recovered.log.next_number == 3
+    whole = disk.contents()["0000000001.log.orphaned"]
+    assert before["0000000001.log"] == whole
+    assert "0000000001.acks.orphaned" in disk.names()
+    again = recover(disk, Dice(6), 1024, set(), queue_id_known=6)
+    assert again.report.orphan_count == 0 and "0000000001.log.orphaned" in disk.names()
+    assert again.log.next_number == 3, "its name may be given back to it"
+    deleted = SimDisk(before)
+    assert recover(deleted, Dice(5), 1024, set(), queue_id_known=7).report.orphan_count == 0
+    assert deleted.names() == []

@@ -1,0 +1,91 @@
+"""What a stream segment that lost its headers still tells: how far it went, was any of it safe.
+
+Without the identity no checksum can be looked at, so nothing here is read by anybody. But offsets
+are given once: what was in it is lost, and no other message may have its offsets.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.storage.checksum import VERSION_CRC32, VERSION_CRC32C
+from penstock.storage.files import File, read_fully
+from penstock.streams.format import CHUNK, CHUNK_HEAD_BYTES, DATA_AT, FOOT_BYTES, FOOT_MARK, MARK
+from penstock.streams.segment import StreamSegment, read_foot, take_footer
+
+PIECE_BYTES: Final = 1_048_576
+VERSIONS: Final = (VERSION_CRC32C, VERSION_CRC32)
+SPAN_MAX: Final = 1 << 40
+"""More messages than one segment can have: what says so is no chunk."""
+
+
+class StreamClaims:
+    """next: the offset behind the last message, as far as it can be told; count: messages;
+    was_safe: a chunk says that something before it had been synced, headers and all."""
+
+    __slots__ = ("count", "next", "was_safe")
+
+    def __init__(self, first: int) -> None:
+        self.next = first
+        self.count = 0
+        self.was_safe = False
+
+
+def claims_of(file: File, first: int) -> StreamClaims:
+    """What looks like chunks in `file`, a segment from offset `first` on: heads with their marks
+    and sizes that lead from one to the next. Raises: OSError."""
+    claims = StreamClaims(first)
+    end = file.size()
+    at = _mark_from(file, DATA_AT, end)
+    while at >= 0:
+        size = _take(file, at, end, claims)
+        at = _mark_from(file, at + (size or len(MARK)), end)
+    return claims
+
+
+def _mark_from(file: File, at: int, end: int) -> int:
+    """Where the next mark stands from `at` on, -1 for none."""
+    while at < end:
+        data = read_fully(file, at, PIECE_BYTES)
+        found = data.find(MARK)
+        if found >= 0:
+            return at + found
+        if len(data) < PIECE_BYTES:
+            return -1
+        # The last bytes may be the beginning of a mark.
+        at += len(data) - len(MARK) + 1
+    return -1
+
+
+def _take(file: File, at: int, end: int, claims: StreamClaims) -> int:
+    """Note what stands at `at` if it may be a chunk; how large it is, 0 when it is none."""
+    head = read_fully(file, at, CHUNK_HEAD_BYTES)
+    if len(head) < CHUNK_HEAD_BYTES:
+        return 0
+    size, count, first, _, synced_to = CHUNK.unpack_from(head, 8)[:5]
+    behind = at + size
+    if size < CHUNK_HEAD_BYTES or behind > end or synced_to > at:
+        return 0
+    if first < claims.next or first - claims.next > SPAN_MAX or count == 0:
+        return 0
+    claims.count += count
+    claims.next = first + count
+    claims.was_safe = claims.was_safe or synced_to > DATA_AT
+    return int(size)
+
+
+def from_footer(file: File, queue_id: int, first: int) -> StreamSegment | None:
+    """The segment as its footer tells of it, which has its identity too; None where there is no
+    whole one. Raises: OSError."""
+    size: i64 = file.size()
+    if size < DATA_AT + FOOT_BYTES:
+        return None
+    tail = read_fully(file, size - FOOT_BYTES, FOOT_BYTES)
+    if tail[36:40] != FOOT_MARK:
+        return None
+    for version in VERSIONS:
+        segment = StreamSegment(queue_id, first, tail[40:], version)
+        length = read_foot(segment, tail, size)
+        if length > 0 and take_footer(segment, read_fully(file, size - length, length)):
+            return segment
+    return None
