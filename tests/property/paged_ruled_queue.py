@@ -19,7 +19,11 @@ from penstock.broker.store_owner import StoreOwner
 from penstock.flow.profile import profile_named
 from penstock.protocol.content import Message
 from penstock.protocol.properties import Properties
+from penstock.protocol.values import Value
+from penstock.queues.bodies_paged import BodiesPaged
+from penstock.queues.body_records import WHOLE_BELOW_BYTES
 from penstock.queues.consumers import Delivery
+from penstock.queues.husks import is_husk
 from penstock.queues.paged import PagedMessages
 from penstock.queues.paged_records import PagedRecords
 from penstock.queues.priority_paged import PriorityPaged
@@ -158,7 +162,9 @@ class PagedRuledQueue(RuledQueue):
         raw = sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in there)
         assert messages.bytes_ready == raw + pieces_bytes
         assert not there or messages.ready_count() == 0 or messages.at_hand() > 0
-        if isinstance(messages, PriorityPaged):
+        if isinstance(messages, BodiesPaged):
+            self._check_records(messages)
+        elif isinstance(messages, PriorityPaged):
             assert messages.body_bytes_ready == sum(one.size for one in self.ready)
             self._check_levels(messages)
         elif isinstance(messages, RuledPaged):
@@ -171,6 +177,30 @@ class PagedRuledQueue(RuledQueue):
         assert self.account.stored_bytes == messages.bytes_ready + out
         live = self.keeper.store.log.live_count(self.keeper.index)
         assert live <= len(self.ready) + len(self.sink.open)
+
+    def _check_records(self, messages: BodiesPaged) -> None:
+        """Every message has its record, and each level its first message in memory."""
+        assert messages.body_bytes_ready == sum(one.size for one in self.ready)
+        records = [
+            one
+            for level in messages.levels
+            for one in (*level.returned, *level.line[int(level.head) :])
+        ]
+        assert all(one.is_ready for one in records)
+        assert not any(one.is_ready for one in messages.out.values())
+        large = [one.message for one in records if len(one.message.raw) >= WHOLE_BELOW_BYTES]
+        sizes = [len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in large]
+        assert messages.large_bytes == sum(sizes)
+        husks = [one for one in records if is_husk(one.message)]
+        assert messages.tail.paged_count() == len(husks) + len(messages.tail.husks_back)
+        assert messages.tail.is_split == (len(husks) > 0)
+        for level in messages.levels:
+            first = level.first()
+            assert first is None or first.message.raw
+        listed = {id(one) for part in (*messages.fresh, *messages.near) for one in part}
+        assert all(id(one) in listed for one in records if one.message in large)
+        for key, record in messages.by_key.items():
+            assert record.is_ready and record.key == key
 
     def _check_levels(self, messages: PriorityPaged) -> None:
         """Each level has its first message in memory, and its part in the sums."""
@@ -220,3 +250,27 @@ class PagedPriorityLimits(PagedRuledQueue):
     def _properties(self, number: int, priority: int, lifetime: int | None) -> Properties:
         properties = super()._properties(number, priority, lifetime)
         return replace(properties, priority=priority or None)
+
+
+class PagedLastValues(PagedRuledQueue):
+    """One message a key; some are so small that they stay in memory."""
+
+    fixed: Mapping[str, object] = MappingProxyType({"priorities": 0, "last_value": "routing-key"})
+    is_ordered = False
+
+    @rule(bytes_=st.sampled_from((0, 700, 1600, 3000)))
+    def aim(self, bytes_: int) -> None:
+        self.pager.aim(bytes_)
+        self.actor.wake()
+        self._turn()
+
+    def _properties(self, number: int, priority: int, lifetime: int | None) -> Properties:
+        properties = super()._properties(number, priority, lifetime)
+        headers: dict[str, Value] = {"pad": "x" * (100 if number % 4 == 3 else 500)}
+        return replace(properties, headers=headers)
+
+
+class PagedLastPriorities(PagedLastValues, PagedPriorityQueue):
+    """The same with priorities, and without limits."""
+
+    fixed: Mapping[str, object] = MappingProxyType({"priorities": 3, "last_value": "routing-key"})

@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.base.cause import Cause
 from penstock.base.clock import ManualClock
 from penstock.broker.actor import Actor
 from penstock.broker.scheduler import Scheduler
@@ -37,7 +38,7 @@ class Stage:
     def begin(self, kept: dict[str, tuple[LagBound, int]]) -> None:
         """A broker that has started, with what it kept of the groups."""
         self.actor = Actor("queue:/s", self.line)
-        self.groups = StreamGroups(self.actor, self.shelf.log, self.bound, False)
+        self.groups = StreamGroups(self.actor, self.shelf.log, self.bound, False, Cause("vhost:/"))
         for name, (own, position) in kept.items():
             self.groups.register(name, own, position)
 

@@ -6,6 +6,8 @@ import os
 from hypothesis import HealthCheck, settings
 
 from tests.property.paged_ruled_queue import (
+    PagedLastPriorities,
+    PagedLastValues,
     PagedPriorityLimits,
     PagedPriorityQueue,
     PagedRuledQueue,
@@ -26,6 +28,12 @@ TestRuledQueue.settings = SEARCH
 
 TestPagedRuledQueue = PagedRuledQueue.TestCase
 TestPagedRuledQueue.settings = SEARCH
+
+TestPagedLastValues = PagedLastValues.TestCase
+TestPagedLastValues.settings = SEARCH
+
+TestPagedLastPriorities = PagedLastPriorities.TestCase
+TestPagedLastPriorities.settings = SEARCH
 
 TestPagedPriorityQueue = PagedPriorityQueue.TestCase
 TestPagedPriorityQueue.settings = SEARCH

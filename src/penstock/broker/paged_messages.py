@@ -6,6 +6,7 @@ from penstock.base.cause import Cause
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.ruling import Ruling
 from penstock.protocol.content import Message
+from penstock.queues.bodies_paged import BodiesPaged
 from penstock.queues.deduplicated import DeduplicatedMessages
 from penstock.queues.deduplicated_paged import DeduplicatedPaged
 from penstock.queues.paged import PagedMessages
@@ -38,7 +39,9 @@ def begin_paging(actor: QueueActor, index: QueueIndex) -> list[PagedMessages]:
         actor.messages = messages
         return [messages]
     records: PagedRecords
-    if isinstance(plain, DeduplicatedMessages):
+    if not plain.rules.has_heads_only():
+        records = BodiesPaged.from_records(plain, index)
+    elif isinstance(plain, DeduplicatedMessages):
         records = DeduplicatedPaged.from_deduplicated(plain, index)
     elif plain.rules.max_priority > 0:
         records = PriorityPaged.from_records(plain, index)
@@ -100,6 +103,11 @@ def page_bytes(
         return messages.page_bytes(keep_bytes, pass_bytes, pass_count)
     assert isinstance(messages, PagedMessages), "others are told to become one first"
     return messages.page_bytes(keep_bytes, pass_bytes, pass_count)
+
+
+def resting_bytes(messages: ClassicQueue) -> i64:
+    """Of what is in memory, what cannot leave it."""
+    return messages.resting_bytes() if isinstance(messages, PagedRecords) else 0
 
 
 def head_bytes(messages: ClassicQueue) -> i64:
@@ -187,7 +195,8 @@ def can_restore_unread(messages: ClassicQueue) -> bool:
     """Whether positions are all that has to be known of what the log has at a start."""
     if not isinstance(messages, RuledMessages):
         return True
-    return messages.rules.max_priority == 0 and not messages.rules.is_deduplicated
+    rules = messages.rules
+    return rules.max_priority == 0 and not rules.is_deduplicated and rules.last_value_key == ""
 
 
 def restore_spans(

@@ -28,6 +28,7 @@ from penstock.broker.paged_messages import (
     page_bytes,
     paged_count,
     place_found,
+    resting_bytes,
     restore_spans,
     tail_bytes,
     take_in,
@@ -35,7 +36,7 @@ from penstock.broker.paged_messages import (
 )
 from penstock.broker.paged_reads import lacks_head, next_read, plan
 from penstock.broker.queue_actor import QueueActor
-from penstock.broker.queue_paging import ALWAYS, NO_PAGING, QueuePaging, ReadWaiter
+from penstock.broker.queue_paging import ALWAYS, QueuePaging, ReadWaiter
 from penstock.broker.ruling import Ruling
 from penstock.flow.account import Account
 from penstock.queues.paged import PagedMessages
@@ -43,7 +44,6 @@ from penstock.queues.paged_out import UNBOUNDED
 from penstock.queues.paged_records import PagedRecords, Reading
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rabbit_paging import PendingAcks
-from penstock.queues.ruled_paged import can_page
 from penstock.queues.rules import QueueRules
 from penstock.queues.wanted import Paged
 from penstock.storage.job import Job
@@ -125,11 +125,7 @@ class Pager(QueuePaging):
     # -- the turn --------------------------------------------------------------------------------
 
     def turn_ended(self, actor: Actor) -> None:
-        queue = self.actor
         if not self.tails:
-            if not self.can_hold(queue):
-                queue.page_above = NO_PAGING
-                return
             self._begin()
         self._page()
         self._read()
@@ -141,10 +137,6 @@ class Pager(QueuePaging):
         self.target_bytes = target_bytes
         if not self.tails:
             self.actor.page_above = target_bytes
-
-    def can_hold(self, actor: QueueActor) -> bool:
-        """Whether `actor` may page, by its rules."""
-        return can_page(actor.messages)
 
     def _begin(self) -> None:
         """The queue is about to have messages on the disk."""
@@ -178,7 +170,13 @@ class Pager(QueuePaging):
         left: i64 = self.target_bytes - self.actor.unacked_bytes
         if self.actor.ruling is not None:
             left -= self.actor.ruling.held_bytes()
+        left -= resting_bytes(self.actor.messages)
         return left if left > least else least
+
+    def _leaving_bytes(self) -> i64:
+        """What is in memory and may leave it."""
+        messages = self.actor.messages
+        return messages.bytes_ready - resting_bytes(messages)
 
     def _read_size(self) -> i64:
         """Bytes of the next read, 1.. ."""
@@ -206,7 +204,7 @@ class Pager(QueuePaging):
         lane = keeper.lane
         passes: i64 = 0
         whole = self.actor.messages
-        while whole.bytes_ready > self._keep_bytes():
+        while self._leaving_bytes() > self._keep_bytes():
             if passes == PASSES_PER_TURN:
                 self.actor.wake()
                 return
@@ -230,8 +228,6 @@ class Pager(QueuePaging):
         """
         actor = self.actor
         if not self.tails:
-            if not self.can_hold(actor):
-                return
             self._begin()
         whole = actor.messages
         # What is out is in none of them, and all of them have the same log.
@@ -264,14 +260,14 @@ class Pager(QueuePaging):
         whole = self.actor.messages
         room: i64 = UNBOUNDED
         if whole.at_hand() > 0:
-            room = self._ready_target() - (whole.bytes_ready - tail_bytes(self.tails))
+            room = self._ready_target() - (self._leaving_bytes() - tail_bytes(self.tails))
         reading = next_read(whole, size, 3 * size <= room)
         if reading is None:
             if lacks_head(whole):
                 self._wait_for_store()
             return
         wanted = reading.wanted
-        average: i64 = reading.tail.paged_bytes() // reading.tail.paged_count()
+        average: i64 = reading.average_bytes()
         if reading.is_ahead and average + MESSAGE_OVERHEAD_BYTES > room:
             # In memory it would be too much, and leave again.
             return
@@ -375,7 +371,7 @@ class Pager(QueuePaging):
         self.keeper.is_through = True
 
     def may_keep_records(self, rules: QueueRules) -> bool:
-        if not self.tails or rules.can_page() or self._end():
+        if not self.tails or rules.has_heads_only() or self._end():
             return True
         self.wants_all = True
         return False

@@ -6,8 +6,7 @@ Once a second the targets are set anew:
                                                            memory mark, see queues/fair_level
 A queue below its target pays one comparison a turn. One that is above gets a pager, and with it,
 if it is not durable, a place in its vhost's transient log, which is made when the first one needs
-it. Queues of last values or with deduplication keep everything in memory; what they hold leaves
-less of the budget to the others.
+it. What queues without paging hold leaves less of the budget to the others.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from mypy_extensions import i64
 from penstock.base.errors import OperatorError
 from penstock.broker.actor import Actor
 from penstock.broker.keeper import Keeper
+from penstock.broker.paged_view import paged_of
 from penstock.broker.pager import Pager
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_paging import NO_PAGING, QueuePaging
@@ -25,7 +25,6 @@ from penstock.broker.rabbit_pager import QueueAcks
 from penstock.broker.store_actor import StoreActor
 from penstock.broker.vhost import VirtualHost
 from penstock.queues.fair_level import fair_level
-from penstock.queues.ruled_paged import can_page
 
 SCRATCH_IDS: Final = 1 << 40
 """Queues that are not durable have numbers from here on, in the transient log of their vhost."""
@@ -72,23 +71,36 @@ class PagingDesk(QueuePaging):
 
     def tick(self, memory_mark_bytes: int) -> None:
         """Set every queue's target. memory_mark_bytes: above which the memory alarm rings."""
-        if self.paging_ratio <= 0:
-            return
-        budget = int(memory_mark_bytes * self.paging_ratio)
+        if self.paging_ratio > 0:
+            self._share_out(int(memory_mark_bytes * self.paging_ratio))
+
+    def _share_out(self, budget_bytes: int) -> None:
+        """Every queue that goes by bytes gets its part of what all of them may hold."""
+        budget = budget_bytes
         actors: list[QueueActor] = []
         held: list[int] = []
+        owns: list[int] = []
+        wanted: list[int] = []
         for vhost in self.vhosts.values():
             for actor in vhost.queues.values():
                 bytes_ = int(actor.messages.bytes_ready + actor.unacked_bytes)
-                if actor.paging is None or not can_page(actor.messages):
+                if actor.paging is None:
                     budget -= bytes_
+                    continue
+                own = int(actor.depth_bytes) // OWN_SHARE if actor.depth_bytes > 0 else budget_bytes
+                actors.append(actor)
+                held.append(bytes_)
+                owns.append(own)
+                if self.goes_by_bytes(actor):
+                    # What is on the disk would fill what it is given, and is not to come and go.
+                    wanted.append(min(own, bytes_ + paged_of(actor)[1]))
                 else:
-                    actors.append(actor)
-                    held.append(bytes_)
-        level = fair_level(held, max(0, budget))
+                    wanted.append(bytes_)
+        level = fair_level(wanted, max(0, budget))
         for at, actor in enumerate(actors):
-            own = int(actor.depth_bytes) // OWN_SHARE
-            target = own if own < level else level
+            if not self.goes_by_bytes(actor):
+                continue
+            target = min(owns[at], level)
             if actor.paging is self:
                 actor.page_above = target
             elif actor.paging is not None:
@@ -96,6 +108,10 @@ class PagingDesk(QueuePaging):
             if held[at] > target:
                 self._page_unanswered(actor, target // OWN_SHARE)
                 actor.wake()
+
+    def goes_by_bytes(self, actor: QueueActor) -> bool:
+        """Whether `actor` has a target in bytes of memory."""
+        return True
 
     def _page_unanswered(self, actor: QueueActor, keep_bytes: int) -> None:
         """Unanswered deliveries take the larger part of the target: what is on the disk anyway
@@ -110,9 +126,6 @@ class PagingDesk(QueuePaging):
 
     def turn_ended(self, actor: Actor) -> None:
         assert isinstance(actor, QueueActor), "queues call this"
-        if not can_page(actor.messages):
-            actor.page_above = NO_PAGING
-            return
         pager = self.pager_of(actor)
         if pager is None:
             actor.page_above = NO_PAGING

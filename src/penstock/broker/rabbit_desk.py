@@ -1,4 +1,5 @@
-"""Who pages, by the rules of the profile: bytes in ours, RabbitMQ's in those that emulate it.
+"""Who pages, by the rules of the profile: bytes in ours, RabbitMQ's in those that emulate it, and
+there bytes for queues with records (rabbit_pager).
 
     every 5 s      each queue reports for how long what it holds would last
     every 2.5 s    the node reckons from all of them, and from the memory used, what it wants
@@ -15,6 +16,7 @@ from penstock.broker.alarm_desk import DISK, AlarmDesk
 from penstock.broker.pager import Pager
 from penstock.broker.paging_desk import PagingDesk
 from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_paging import NO_PAGING
 from penstock.broker.rabbit_pager import QueueAcks, RabbitPager, traffic_of
 from penstock.broker.store_actor import StoreActor
 from penstock.broker.vhost import VirtualHost
@@ -80,6 +82,8 @@ class ProfileDesk(PagingDesk):
         if self.profile().io_batch == 0:
             super().tick(memory_mark_bytes)
             return
+        # Those with records; plain ones count, and page by RabbitMQ's rules.
+        self._share_out(int(memory_mark_bytes * self.paging_ratio))
         now_ns = self.clock.monotonic_ns()
         if now_ns - self.reported_ns >= REPORT_NS:
             self.reported_ns = now_ns
@@ -97,6 +101,9 @@ class ProfileDesk(PagingDesk):
             if self.desired_s < before:
                 for actor in self.rules:
                     self._tell(actor)
+
+    def goes_by_bytes(self, actor: QueueActor) -> bool:
+        return self.profile().io_batch == 0 or actor.messages.is_ruled
 
     def _collect(self, now_ns: int) -> None:
         """Every queue reports, and is told what the node wants."""
@@ -123,6 +130,10 @@ class ProfileDesk(PagingDesk):
     def rules_of(self, actor: QueueActor) -> RabbitPaging:
         """The rules of one queue, whose rates are reckoned from its declaration on."""
         rules = self.rules.get(actor)
+        if rules is None and isinstance(actor.paging, RabbitPager):
+            # It had records meanwhile.
+            rules = actor.paging.rules
+            self.rules[actor] = rules
         if rules is None:
             profile = self.profile()
             most = UNBOUNDED
@@ -152,5 +163,7 @@ class ProfileDesk(PagingDesk):
         if not keeper.is_lasting:
             keeper.embed_below = profile.embed_below
         pager = RabbitPager(actor, keeper, self.damaged, self.rules_of(actor))
+        if actor.page_above < NO_PAGING:
+            pager.ruled_bytes = actor.page_above
         actor.paging = pager
         return pager

@@ -3,6 +3,9 @@
 What is to be paged, and when, is queues/rabbit_paging's; this asks it at the ends of turns, and
 hands what has to be saved to the store, whose credit it may overdraw by unanswered deliveries. A
 publish is written when it is paged and not before (scenario 23).
+
+Those rules count messages of a plain queue. One whose messages have records (lifetimes, delivery
+limits, a limit in bytes, priorities, keys) goes by bytes, as in our own profiles.
 """
 
 from collections.abc import Callable
@@ -22,16 +25,15 @@ from penstock.queues.husks import is_husk
 from penstock.queues.paged import PagedMessages
 from penstock.queues.paging_rules import UNBOUNDED, is_embedded
 from penstock.queues.rabbit_paging import PendingAcks, RabbitPaging, Traffic
-from penstock.queues.ruled_paged import can_page
-from penstock.queues.rules import DROP_HEAD, QueueRules
+from penstock.queues.rules import DROP_HEAD
 
 READ_TARGET_BYTES: Final = 16_777_216
-"""What reading ahead may fill; RabbitMQ has no bound in bytes."""
+"""What reading ahead may fill; RabbitMQ has no bound in bytes. After a start, what a queue with
+records may hold until the targets are set."""
 
 
 class QueueAcks(PendingAcks):
-    """What the consumers of a queue have not answered. Those of basic.get stay in memory, and all
-    of a queue whose rules keep it there."""
+    """What the consumers of a queue have not answered. Those of basic.get stay in memory."""
 
     __slots__ = ("actor", "embed_below")
 
@@ -59,7 +61,7 @@ class QueueAcks(PendingAcks):
         """All that may be paged, or is."""
         actor = self.actor
         found: list[Delivery] = []
-        if actor.unacked_count == 0 or not can_page(actor.messages):
+        if actor.unacked_count == 0:
             return found
         # Consumers of one channel share its table.
         for sink in {consumer.sink for consumer in actor.consumers}:
@@ -75,10 +77,12 @@ class QueueAcks(PendingAcks):
 
 
 class RabbitPager(Pager):
-    """rules: of this queue; seen: publishes and requeues that were looked at; is_due: there has to
-    be a pass, whether or not something came."""
+    """rules: of this queue while it is plain; ruled_bytes: its target while it has records, until
+    it is told another one; seen:
+    publishes and requeues that were looked at; is_due: there has to be a pass, whether or not
+    something came."""
 
-    __slots__ = ("acks", "is_due", "rules", "seen")
+    __slots__ = ("acks", "is_due", "ruled_bytes", "rules", "seen")
 
     def __init__(
         self,
@@ -90,12 +94,20 @@ class RabbitPager(Pager):
         super().__init__(actor, keeper, READ_TARGET_BYTES, damaged)
         self.rules = rules
         self.acks = QueueAcks(actor, rules.embed_below)
+        self.ruled_bytes: i64 = READ_TARGET_BYTES
         self.seen: i64 = 0
         self.is_due = True
 
     def turn_ended(self, actor: Actor) -> None:
         queue = self.actor
-        if not self.can_hold(queue):
+        if queue.messages.is_ruled:
+            self.target_bytes = self.ruled_bytes
+            super().turn_ended(actor)
+            return
+        self.target_bytes = READ_TARGET_BYTES
+        # By counts a publish is written when it is paged, and not as it comes.
+        self.keeper.is_through = False
+        if not self.tails and self.rules.target == UNBOUNDED:
             queue.page_above = NO_PAGING
             return
         count: i64 = queue.messages.publish_count + queue.messages.requeue_count
@@ -112,18 +124,11 @@ class RabbitPager(Pager):
         if not self.tails[0].is_split:
             self._end()
 
-    def can_hold(self, actor: QueueActor) -> bool:
-        # By counts only plain queues are paged.
-        return not actor.messages.is_ruled
-
-    def may_keep_records(self, rules: QueueRules) -> bool:
-        if not self.tails or self._end():
-            return True
-        self.wants_all = True
-        return False
-
     def aim(self, target_bytes: i64) -> None:
-        """Bytes decide nothing here; see `aim_at`."""
+        """For a queue whose messages have records; for plain ones see `aim_at`."""
+        self.ruled_bytes = target_bytes
+        if self.actor.messages.is_ruled:
+            super().aim(target_bytes)
 
     def aim_at(self, desired_s: float) -> None:
         """The node wants its queues to hold so many seconds of their traffic."""
@@ -133,6 +138,8 @@ class RabbitPager(Pager):
         self._look_when_needed()
 
     def _look_when_needed(self) -> None:
+        if self.actor.messages.is_ruled:
+            return
         is_idle = not self.tails and self.rules.target == UNBOUNDED
         self.actor.page_above = NO_PAGING if is_idle else ALWAYS
 
@@ -145,6 +152,9 @@ class RabbitPager(Pager):
     def _read(self) -> None:
         """Ahead only below the target, or the next pass would page what was read; otherwise for
         those who wait."""
+        if self.actor.messages.is_ruled:
+            super()._read()
+            return
         messages = self.tails[0]
         if messages.rejected:
             # A dead letter waits for its body.

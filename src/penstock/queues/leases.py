@@ -18,7 +18,8 @@ class LeaseGroup:
     held_count, held_bytes: of those that are not; gaps: how often the next of them was not the next
     of the queue; consumer: under which the queue counts them as unanswered; renewed_ns: its last
     sign of life; settled: log positions it is done with, as far as the disk may not know it; top:
-    the highest log position it ever held; query: what people know it by."""
+    the highest log position it ever held; query: what people know it by; is_forgettable: nobody
+    minds if it goes when there are too many groups and it holds nothing."""
 
     __slots__ = (
         "acked_to",
@@ -27,6 +28,7 @@ class LeaseGroup:
         "gaps",
         "held_bytes",
         "held_count",
+        "is_forgettable",
         "name",
         "query",
         "renewed_ns",
@@ -38,6 +40,7 @@ class LeaseGroup:
     def __init__(self, name: str, consumer: Consumer, timeout_ns: int) -> None:
         self.name = name
         self.query = ""
+        self.is_forgettable = False
         self.consumer = consumer
         self.acked_to: i64 = 0
         self.entries: list[Delivery | None] = []

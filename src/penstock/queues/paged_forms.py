@@ -138,6 +138,15 @@ class PagedForms(ClassicQueue):
         message.origin.unstore(0, size)
         return husk
 
+    def husk_embedded(self) -> None:
+        """What stands with its body where bodies have gone elsewhere (RabbitMQ's small messages)
+        becomes husks. It has its place in the log, or is on its way there."""
+        for part in (self.q3, self.q2):
+            for at in range(len(part)):
+                message = part[at]
+                if not is_husk(message):
+                    part[at] = self.husked(message)
+
     def unhusked(self, husk: Message) -> None:
         """A husk has left: it was read, rolled into delta, taken or dropped."""
         self.husk_count -= 1

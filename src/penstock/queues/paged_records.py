@@ -19,6 +19,12 @@ class Reading:
         self.wanted = wanted
         self.is_ahead = is_ahead
 
+    def average_bytes(self) -> i64:
+        """Header and body of a message that is read; of those found at the start an estimate."""
+        if self.wanted.bytes > 0:
+            return self.wanted.bytes // self.wanted.count
+        return self.tail.paged_bytes() // self.tail.paged_count()
+
 
 class PagedRecords(RuledMessages):
     """Records for what is in memory at the head, paged queues behind them."""
@@ -32,6 +38,11 @@ class PagedRecords(RuledMessages):
     def unpaged(self) -> RuledMessages:
         """The same queue without tails, which are empty by now."""
         raise NotImplementedError
+
+    def resting_bytes(self) -> i64:
+        """Of `bytes_ready`, what cannot leave memory, and is not held against what messages may
+        take."""
+        return 0
 
     def head_bytes(self) -> i64:
         """What the first message takes in memory, 0 when it is not there."""

@@ -92,6 +92,8 @@ class PriorityPaged(PriorityLevels):
                 position = part.queue.next_position
         for part in self._present():
             position = self._give_level(part, records, position)
+        if self.rules.last_value_key != "":
+            records._index_keys()
         records.next_position = position
         return records
 

@@ -23,13 +23,15 @@ class Record:
     """One message in the queue, or out with a consumer. expires_ns: monotonic, NEVER for none;
     came_ns: when its lifetime began; is_fleeting: its lifetime is 0; is_uneven: its lifetime is
     not the queue's, so it may end before that of a message ahead; deliveries: how often it has come
-    back; key: of last value, "" for none."""
+    back; key: of last value, "" for none; is_ready: it is in the queue, not out; only kept where
+    bodies are on the disk (body_records)."""
 
     __slots__ = (
         "came_ns",
         "deliveries",
         "expires_ns",
         "is_fleeting",
+        "is_ready",
         "is_uneven",
         "key",
         "level",
@@ -45,6 +47,7 @@ class Record:
         self.came_ns: i64 = 0
         self.is_fleeting = False
         self.is_uneven = False
+        self.is_ready = False
         self.deliveries: i64 = 0
         self.key = ""
 
@@ -115,6 +118,13 @@ def level_of(message: Message, highest: i64) -> i64:
         return 0
     level: i64 = priority(message.raw, VALUES_AT, int(message.header_bytes) + 7)
     return level if level < highest else highest
+
+
+def flags_of(message: Message) -> i64:
+    """Which properties `message` has; none for one whose body is on the disk."""
+    if not message.raw:
+        return 0
+    return i64(message.raw[FLAGS_AT])
 
 
 def own_lifetime_ms(message: Message) -> i64:

@@ -23,6 +23,7 @@ from penstock.queues.records import (
     DropSink,
     Level,
     Record,
+    flags_of,
     last_value_key,
     level_of,
     own_lifetime_ms,
@@ -367,7 +368,7 @@ class RuledMessages(ClassicQueue):
                 if record.is_uneven:
                     self.uneven_count -= 1
                 if record.expires_ns == NEVER:
-                    self._begin_lifetime(record, i64(record.message.raw[FLAGS_AT]))
+                    self._begin_lifetime(record, flags_of(record.message))
                 record.is_uneven = True
                 self.uneven_count += 1
         self._index_keys()

@@ -2,11 +2,11 @@
 
     front: returned, line of records | tail: a PagedMessages, whose own front is empty
     <- next                                                                     last ->
-That is enough for rules that look at the first message only (QueueRules.can_page): what is in the
-tail has no record, and gets one when it comes into memory, with the lifetime it would have had
-(queues/arrivals). Messages that were delivered and came back are in the front, and so their counts
-are never on the disk. Positions count on from front to tail, and where the front has to leave
-memory its end becomes the tail's beginning again.
+That is enough for rules that look at the first message only (QueueRules.has_heads_only): what is
+in the tail has no record, and gets one when it comes into memory, with the lifetime it would have
+had (queues/arrivals). Messages that were delivered and came back are in the front, and so their
+counts are never on the disk. Positions count on from front to tail, and where the front has to
+leave memory its end becomes the tail's beginning again.
 """
 
 from heapq import heappop, heappush
@@ -19,7 +19,7 @@ from penstock.queues.arrivals import MARKS_MAX, Arrivals, Mark
 from penstock.queues.husks import is_husk
 from penstock.queues.paged import PagedMessages
 from penstock.queues.paged_records import PagedRecords, Reading
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue, Returned
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, Returned
 from penstock.queues.records import FLAG_EXPIRATION, FLAGS_AT, DropSink, Record, own_lifetime_ms
 from penstock.queues.ruled import RuledMessages
 from penstock.queues.rules import (
@@ -74,6 +74,7 @@ class RuledPaged(PagedRecords):
         paged = RuledPaged(rules, sink, tail)
         paged.now_ns = now_ns
         paged.copy_counts(tail)
+        tail.husk_embedded()
         paged.restored(now_ns, False)
         paged.rejected, tail.rejected = tail.rejected, paged.rejected
         for entry in tail.returned:
@@ -107,6 +108,8 @@ class RuledPaged(PagedRecords):
         records.body_bytes_ready = 0
         for message in records.ready_messages():
             records.body_bytes_ready += message.body_bytes
+        if self.rules.last_value_key != "":
+            records._index_keys()
         return records
 
     def make_unpaged(self) -> RuledMessages:
@@ -371,13 +374,6 @@ class RuledPaged(PagedRecords):
         found = super().returned_messages()
         found.extend(self.tail.returned_messages())
         return found
-
-
-def can_page(messages: ClassicQueue) -> bool:
-    """Whether what is behind the first messages may be on the disk."""
-    if isinstance(messages, PagedRecords):
-        return True
-    return not isinstance(messages, RuledMessages) or messages.rules.can_page()
 
 
 def hand_over(old: RuledMessages, new: RuledMessages) -> None:

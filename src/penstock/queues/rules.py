@@ -98,9 +98,9 @@ class QueueRules:
             or self.is_counted
         )
 
-    def can_page(self) -> bool:
-        """Whether they look at the first message of each priority only, so that the others may be
-        on the disk."""
+    def has_heads_only(self) -> bool:
+        """Whether they look at the first message of each priority only, so that nothing has to be
+        known of the others but their place on the disk."""
         return self.last_value_key == "" and not (self.is_deduplicated and self.max_priority > 0)
 
     def of_one_level(self) -> "QueueRules":

@@ -9,9 +9,10 @@ from penstock.storage.index import QueueIndex
 class Wanted:
     """The next read of a queue: up to `count` unsettled positions of `index` from `first` on, which
     is what MessageLog.plan_reads takes. is_returned: they are of messages that came back, whose
-    places are before all others; chosen: the only positions to be read, None for all of them."""
+    places are before all others; chosen: the only positions to be read, None for all of them;
+    bytes: of their headers and bodies, 0 where only the average is known."""
 
-    __slots__ = ("chosen", "count", "first", "index", "is_returned")
+    __slots__ = ("bytes", "chosen", "count", "first", "index", "is_returned")
 
     def __init__(self, index: QueueIndex, first: i64, count: i64, is_returned: bool) -> None:
         self.index = index
@@ -19,6 +20,7 @@ class Wanted:
         self.count: i64 = count
         self.is_returned = is_returned
         self.chosen: list[int] | None = None
+        self.bytes: i64 = 0
 
 
 class Paged:

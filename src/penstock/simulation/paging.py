@@ -11,6 +11,7 @@ from typing import Final
 from penstock.broker.rabbit_pager import RabbitPager
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
+from penstock.protocol.values import Table
 from penstock.queues.rules import QueueRules
 from penstock.simulation.consuming import Consuming, Habit
 from penstock.simulation.deeds import MS, declare
@@ -28,7 +29,7 @@ from penstock.simulation.world import World
 KEPT: Final = ("q1", "q2")
 FLEETING: Final = "t1"
 RANKED: Final = "p1"
-"""Has priorities."""
+"""Has priorities, and may have to know of duplicates."""
 ALL_NAMES: Final = (*KEPT, FLEETING, RANKED)
 PRESSURES: Final = 20
 LONG_MS: Final = 600_000
@@ -55,7 +56,8 @@ def paging(world: World) -> None:
     admin = declare(world, KEPT, ("q1", "amq.fanout", ""), ("q2", "amq.fanout", ""))
     admin.say(m.QueueDeclare(FLEETING))
     admin.say(m.QueueBind(FLEETING, "amq.fanout", ""))
-    admin.say(m.QueueDeclare(RANKED, durable=True, arguments={"x-max-priority": 3}))
+    ranks: Table = {"x-max-priority": 3, "x-message-deduplication": dice.happens(50)}
+    admin.say(m.QueueDeclare(RANKED, durable=True, arguments=ranks))
     admin.say(m.QueueBind(RANKED, "amq.fanout", ""))
     world.books.unordered.add(RANKED)
     world.settle()
@@ -81,7 +83,11 @@ def paging(world: World) -> None:
 def _rule(world: World, name: str) -> None:
     """The queue goes by other rules, none of which takes a message from anybody."""
     rules = QueueRules()
-    rules.max_priority = 3 if name == RANKED else 0
+    actor = world.broker.vhosts["/"].queues[name]
+    if actor.ruling is not None:
+        # These are said once, at declaration.
+        rules.max_priority = actor.ruling.rules.max_priority
+        rules.is_deduplicated = actor.ruling.rules.is_deduplicated
     kind = world.dice.below(4)
     if kind == 0:
         rules.ttl_ms = LONG_MS
@@ -90,12 +96,12 @@ def _rule(world: World, name: str) -> None:
         rules.is_counted = True
     elif kind == 2:
         rules.max_bytes = ALL
-    world.broker.rulebook.apply(world.broker.vhosts["/"].queues[name], rules)
+    world.broker.rulebook.apply(actor, rules)
 
 
 def _press(world: World) -> None:
-    """Where RabbitMQ's rules apply every queue is given another target, and no message is so small
-    that it stays."""
+    """Where RabbitMQ's rules apply every queue is given another target, by counts and by bytes, and
+    no message is so small that it stays."""
     dice = world.dice
     desk = world.broker.stores.paging
     assert desk is not None, "the broker keeps its queues"
@@ -107,6 +113,7 @@ def _press(world: World) -> None:
             pager.rules.rate_in = 100.0
             pager.rules.rate_ack_in = dice.one_of((0.0, 200.0))
             pager.aim_at(dice.one_of((0.0, 0.01, 0.1, 0.3, inf)))
+            pager.aim(dice.one_of((300, 1200, 4000, 1 << 30)))
 
 
 def _read(world: World, name: str) -> None:
