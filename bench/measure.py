@@ -131,6 +131,7 @@ def parse_sample(line: str, series: Sequence[dict[str, float]] = ()) -> Sample:
             load_average=os.getloadavg()[0],
             series=tuple(series),
             sync_us=(0.0, 0.0),
+            ideal_us=(0.0, 0.0),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise RunFailed(f"the generator's last line is not a result: {line[:200]!r}") from error

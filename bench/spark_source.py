@@ -3,12 +3,15 @@
     python bench/spark_source.py                    about nine minutes; RabbitMQ if it is there
     python bench/spark_source.py --rows 4000000 --repeats 5
     python bench/spark_source.py --python PATH      the broker as installed for that interpreter
+    python bench/spark_source.py --modes chunk,chunk-one --sizes 100
+    python bench/spark_source.py --modes "" --java=-XX:TieredStopAtLevel=1       latency only
     python bench/spark_source.py --smoke            does everything arrive? under a minute
 
 Throughput: a streaming query over a stream that is full already, into the noop sink; rows by the
 time of each micro-batch, without the first of a query. Before that every mode reads for --warm-up
 seconds, because Java goes on compiling for as long; queries run for hours. Modes take turns, so
-that a busy minute hits all of them. `chunk-few` is `chunk` with three columns. Latency: a publisher
+that a busy minute hits all of them. `chunk-few` is `chunk` with three columns, and `chunk-one` with
+one task, where the source would choose two. Latency: a publisher
 of --rate messages a second, from its clock to the clock of the JVM in the task that has the row,
 and the time of a whole micro-batch.
 The naive source is what people write first: pika, and a Python tuple for every row.
@@ -45,11 +48,12 @@ from penstock.client.publish_template import PublishTemplate
 from penstock.protocol.properties import Properties
 from penstock.spark import register
 from penstock.spark.java import find_java
-from penstock.spark.session import LATENCY_SETTINGS
+from penstock.spark.session import LATENCY_SETTINGS, leave_out_checksums
 
-MODES: Final = ("chunk", "chunk-few", "amqp", "rabbitmq", "naive")
+MODES: Final = ("chunk", "chunk-one", "chunk-few", "amqp", "rabbitmq", "naive")
 ROWS_PER_BATCH: Final = {
     "chunk": 1_000_000,
+    "chunk-one": 1_000_000,
     "chunk-few": 1_000_000,
     "amqp": 100_000,
     "rabbitmq": 100_000,
@@ -87,7 +91,7 @@ def fill(url: str, stream: str, rows: int, size: int) -> None:
 # --- Spark ----------------------------------------------------------------------------------------
 
 
-def open_spark() -> SparkSession:
+def open_spark(java_options: str = "") -> SparkSession:
     """A local session as a user would have it, with the settings that shorten a micro-batch."""
     os.environ["JAVA_HOME"] = find_java().home
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -100,6 +104,7 @@ def open_spark() -> SparkSession:
     spark = (
         builder.config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", java_options)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
@@ -107,6 +112,7 @@ def open_spark() -> SparkSession:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("FATAL")
+    leave_out_checksums(spark)
     register(spark)
     spark.dataSource.register(NaiveSource)
     return spark
@@ -127,6 +133,8 @@ def read_stream(spark: SparkSession, url: str, stream: str, mode: str, rows: int
     )
     if mode == "chunk-few":
         reader = reader.option("columns", FEW_COLUMNS)
+    if mode == "chunk-one":
+        reader = reader.option("minPartitions", "1")
     with tempfile.TemporaryDirectory() as folder:
         query = (
             reader.load()
@@ -299,6 +307,7 @@ def measure(
     rows: int,
     repeats: int,
     warm_up_s: float,
+    modes: Sequence[str],
 ) -> dict[str, list[tuple[float, float]]]:
     """By mode, for every repeat: rows a second of the median micro-batch, and processor seconds for
     a million rows with everything that took part. Modes take turns; each warms up first."""
@@ -310,7 +319,7 @@ def measure(
     if rows > amqp_rows:
         fill(url_of(brokers["penstock"]), stream + ".amqp", amqp_rows, size)
     for repeat in range(repeats):
-        for mode in MODES:
+        for mode in modes:
             name = "rabbitmq" if mode == "rabbitmq" else "penstock"
             if name not in brokers:
                 continue
@@ -332,15 +341,16 @@ def measure(
 
 def show(size: int, found: dict[str, list[tuple[float, float]]]) -> None:
     """A line a mode: median, range, MB/s, how many times the AMQP path it is, processor time."""
-    base = statistics.median(rate for rate, _ in found["amqp"])
+    base = statistics.median(rate for rate, _ in found["amqp"]) if "amqp" in found else 0.0
     for mode, runs in found.items():
         rates = [rate for rate, _ in runs]
         middle = statistics.median(rates)
         spent = statistics.median(spent for _, spent in runs)
+        times = f"{middle / base:>5.1f} x amqp" if base else ""
         print(
             f"  {size:>5} B  {mode:<9} {middle / 1000:>8.0f} k rows/s  "
             f"({min(rates) / 1000:.0f}-{max(rates) / 1000:.0f})  "
-            f"{middle * size / 1e6:>7.1f} MB/s  {middle / base:>5.1f} x amqp  "
+            f"{middle * size / 1e6:>7.1f} MB/s  {times}  "
             f"{spent:>6.1f} cpu s a million rows"
         )
 
@@ -351,6 +361,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sizes", default="100,1000", help="bytes of a body")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
+        "--modes", default=",".join(MODES), help='which of them, in that order; "" for latency only'
+    )
+    parser.add_argument("--java", default="", help="options for the JVM, as in --java=-Xmx2g")
+    parser.add_argument(
         "--warm-up", type=float, default=15.0, help="seconds of each mode, not timed"
     )
     parser.add_argument("--rate", type=int, default=500, help="messages a second, for latency")
@@ -360,12 +374,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--out", help="all figures as JSON")
     given = parser.parse_args(arguments)
+    modes = given.modes.split(",") if given.modes else []
+    if not set(modes) <= set(MODES):
+        parser.error(f"--modes {given.modes}: there are {', '.join(MODES)}")
     if given.smoke:
         given.rows, given.repeats, given.seconds, given.warm_up = SMOKE_ROWS, 1, 6.0, 0.0
         given.sizes, given.no_rabbitmq = str(SMALL), True
     result: dict[str, Any] = {"machine": describe(), "pyspark": pyspark.__version__}
     brokers: dict[str, Broker] = {}
-    spark = open_spark()
+    spark = open_spark(given.java)
     data = tempfile.TemporaryDirectory(prefix="penstock-bench-data-")
     try:
         target = penstock_target(given.python, ("--data", data.name))
@@ -378,9 +395,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif not given.no_rabbitmq:
             print(RABBITMQ_MISSING)
         print(f"Penstock {target.version}, PySpark {pyspark.__version__}, load {os.getloadavg()}")
-        for size in [int(size) for size in given.sizes.split(",")]:
+        for size in [int(size) for size in given.sizes.split(",") if modes]:
             rows = max(1, given.rows * SMALL // size)
-            found = measure(spark, brokers, size, rows, given.repeats, given.warm_up)
+            found = measure(spark, brokers, size, rows, given.repeats, given.warm_up, modes)
             show(size, found)
             result[f"rows_per_s_{size}"] = found
         result["latency"] = latency(

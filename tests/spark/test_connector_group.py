@@ -12,6 +12,7 @@ pytest.importorskip("pyarrow")
 from penstock.base.errors import OperatorError
 from penstock.client.channel_blocking import Channel
 from penstock.client.io_blocking import connect
+from tests.patience import PATIENCE_S
 from tests.spark.engine import STEPS, Died, Engine, sunk
 from tests.spark.through_amqp import publish, queue_at
 
@@ -91,14 +92,14 @@ def test_publishers_are_held_to_the_pace_of_the_query(penstock_url: str, tmp_pat
 
         publisher = threading.Thread(target=run)
         publisher.start()
-        end = time.monotonic() + 60
+        end = time.monotonic() + 3 * PATIENCE_S
         while not ends.is_set() and time.monotonic() < end:
             answer = channel.request("stream.offsets", {"queue": stream})
             lag = int(str(answer["next"])) - position(channel, stream)
             # The bound, and the credit that the publisher had when it was reached.
             assert lag <= 1000 + 2 * 400
             engine.step()
-        publisher.join(20)
+        publisher.join(PATIENCE_S)
         assert ends.is_set()
         engine.drain()
         engine.stop()

@@ -3,6 +3,7 @@
 PENSTOCK_KILLS=60 makes of the short run with kills a long one.
 """
 
+import itertools
 import json
 import os
 import random
@@ -21,6 +22,8 @@ from penstock.base.errors import OperatorError
 from penstock.client.channel_blocking import Channel
 from penstock.client.errors import ClientError
 from penstock.client.io_blocking import connect
+from tests.conformance.live import Broker
+from tests.patience import undisturbed
 from tests.spark.doomed import doomed
 from tests.spark.engine import STEPS, Died, Engine, sunk
 from tests.spark.through_amqp import Publisher, publish, queue_at
@@ -50,9 +53,16 @@ def numbers(count: int) -> list[str]:
     return [str(number) for number in range(count)]
 
 
-def left(channel: Channel, queue: str) -> tuple[object, ...]:
+def nameless(url: str, queue: str, **more: str) -> dict[str, str]:
+    """A query that names no group."""
+    given = options(url, queue, **more)
+    del given["group"]
+    return given
+
+
+def left(channel: Channel, queue: str, group: str = "g") -> tuple[object, ...]:
     """What the queue and the group hold: (ready, leased)."""
-    state = channel.request("lease.state", {"queue": queue, "group": "g"})
+    state = channel.request("lease.state", {"queue": queue, "group": group})
     return state["ready"], state["count"]
 
 
@@ -74,6 +84,71 @@ def test_every_crash_point(penstock_url: str, tmp_path: Path, step: str) -> None
         engine.stop()
         assert sunk(tmp_path) == numbers(13)
         assert left(channel, queue) == (0, 0)
+
+
+@pytest.mark.parametrize("step", ["latest", "wal", "sink", "done"])
+def test_crash_points_of_a_group_that_only_the_checkpoint_knows(
+    penstock_url: str, tmp_path: Path, step: str
+) -> None:
+    """Died in its first batch, and in a later one; a group that is in no checkpoint gives back."""
+    with queue_at(penstock_url) as (channel, queue):
+        given = nameless(penstock_url, queue)
+        # Where nobody asks for it again: elsewhere the next life must come in time, however slow.
+        dying = nameless(penstock_url, queue, leaseTimeout="300ms") if step == "latest" else given
+        publish(channel, queue, 0, 10)
+        for _ in range(2):
+            engine = Engine(tmp_path, dying)
+            engine.dies_after = step
+            with pytest.raises(Died):
+                engine.drain()
+            engine.stop()
+        publish(channel, queue, 10, 3)
+        engine = Engine(tmp_path, given)
+        engine.drain(0.8)
+        engine.stop()
+        rows = sunk(tmp_path)
+        if step == "latest":
+            # Planners that died before their names were written down: theirs came back in between.
+            rows.sort(key=int)
+        assert rows == numbers(13)
+        group = engine.end["group"]
+        assert group.startswith("checkpoint-") and left(channel, queue, group) == (0, 0)
+
+
+def test_a_new_checkpoint_is_a_new_group_and_does_not_read_what_was_done(
+    penstock_url: str, tmp_path: Path
+) -> None:
+    with queue_at(penstock_url) as (channel, queue):
+        publish(channel, queue, 0, 6)
+        groups = []
+        for name in ("one", "two"):
+            engine = Engine(tmp_path / name, nameless(penstock_url, queue))
+            engine.drain()
+            engine.stop()
+            groups.append(engine.end["group"])
+            publish(channel, queue, 6, 2)
+        assert groups[0] != groups[1]
+        assert sunk(tmp_path / "one") == numbers(6)
+        assert sunk(tmp_path / "two") == ["6", "7"]
+        with pytest.raises(OperatorError, match="made up for it"):
+            Engine(tmp_path / "one", options(penstock_url, queue)).step()
+        # Its offset is behind, for the queue has more: it goes on by itself.
+        engine = Engine(tmp_path / "one", nameless(penstock_url, queue))
+        engine.reader.prepareForTriggerAvailableNow()
+        publish(channel, queue, 8, 2)
+        engine.drain()
+        engine.stop()
+        assert sunk(tmp_path / "one") == [*numbers(6), "6", "7", "8", "9"]
+
+
+def test_a_checkpoint_with_a_named_group_wants_its_name(penstock_url: str, tmp_path: Path) -> None:
+    with queue_at(penstock_url) as (channel, queue):
+        publish(channel, queue, 0, 2)
+        engine = Engine(tmp_path, options(penstock_url, queue))
+        engine.drain()
+        engine.stop()
+        with pytest.raises(OperatorError, match="has to stay the same"):
+            Engine(tmp_path, nameless(penstock_url, queue)).step()
 
 
 def test_available_now_reads_what_was_there_and_leaves_the_rest(
@@ -113,13 +188,15 @@ def test_a_lease_that_ran_out_fails_the_query_with_numbers(
         with pytest.raises(Died):
             engine.drain()
         engine.stop()
-        end_s = time.monotonic() + 10
+        end_s = time.monotonic() + 60
         # Not lease.state, which would be a sign of life.
         while channel.declare_queue(queue, passive=True).message_count < 6:
             assert time.monotonic() < end_s, "the messages did not come back"
             time.sleep(0.02)
+        engine = Engine(tmp_path, options(penstock_url, queue))
         with pytest.raises(OperatorError, match=r"LEASE_LOST.*failOnDataLoss"):
-            Engine(tmp_path, options(penstock_url, queue)).drain()
+            engine.drain()
+        engine.stop()
         engine = Engine(tmp_path, options(penstock_url, queue, failOnDataLoss="false"))
         engine.drain()
         engine.stop()
@@ -127,22 +204,29 @@ def test_a_lease_that_ran_out_fails_the_query_with_numbers(
         assert sunk(tmp_path) == numbers(6)
 
 
-def test_a_lease_lives_as_long_as_its_query(penstock_url: str, tmp_path: Path) -> None:
-    with queue_at(penstock_url) as (channel, queue):
-        publish(channel, queue, 0, 4)
-        engine = Engine(tmp_path, options(penstock_url, queue, leaseTimeout="200ms"))
-        run = engine._run
+def test_a_lease_lives_as_long_as_its_query(penstock: Broker, tmp_path: Path) -> None:
+    folders = (tmp_path / str(number) for number in itertools.count())
 
-        def slow(start: dict[str, object], end: dict[str, object]) -> None:
-            # A batch five times as long as the time without a sign of life.
-            time.sleep(1.0)
-            run(start, end)
+    def story() -> None:
+        folder = next(folders)
+        with queue_at(penstock.url) as (channel, queue):
+            publish(channel, queue, 0, 4)
+            engine = Engine(folder, options(penstock.url, queue, leaseTimeout="500ms"))
+            run = engine._run
 
-        engine._run = slow  # type: ignore[method-assign]  # as slow as a sink may be
-        engine.drain()
-        engine.stop()
-        assert sunk(tmp_path) == numbers(4)
-        assert left(channel, queue) == (0, 0)
+            def slow(start: dict[str, object], end: dict[str, object]) -> None:
+                # A batch four times as long as the time without a sign of life.
+                time.sleep(2.0)
+                run(start, end)
+
+            engine._run = slow  # type: ignore[method-assign]  # as slow as a sink may be
+            engine.drain()
+            engine.stop()
+            assert sunk(folder) == numbers(4)
+            assert left(channel, queue) == (0, 0)
+
+    # A query that gives no sign of life because the machine stands still is dead to the broker.
+    undisturbed(story, 0.2, penstock.pid)
 
 
 def test_a_checkpoint_that_was_rolled_back_is_stale(penstock_url: str, tmp_path: Path) -> None:

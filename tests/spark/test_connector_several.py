@@ -4,6 +4,7 @@ What `test_connector_contract` shows of one queue holds for each of several.
 """
 
 import contextlib
+import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from penstock.base.errors import OperatorError
 from penstock.client.channel_blocking import Channel
 from penstock.protocol.properties import Properties
 from penstock.spark.connector.source import AmqpDataSource
+from tests.conformance.live import Broker
+from tests.patience import undisturbed
 from tests.spark.engine import SCHEMA, STEPS, Died, Engine, sunk
 from tests.spark.through_amqp import publish, queue_at
 
@@ -56,7 +59,10 @@ def test_every_crash_point_of_several_queues(penstock_url: str, tmp_path: Path, 
         publish(channel, names[1], 100, 2)
         engine = Engine(tmp_path, given)
         engine.step()
-        assert engine.end["queues"][names[1]] > 0, "the one with little waits for nobody"
+        # What a busy broker sends a little later is in the next batch.
+        while engine.end["queues"][names[1]] == 0:
+            assert engine.end["queues"][names[0]] < 20, "the one with little waits for nobody"
+            engine.step()
         engine.dies_after = step
         with contextlib.suppress(Died):
             engine.drain()
@@ -107,7 +113,7 @@ def test_several_streams_exactly_once_from_places_of_their_own(
         engine = Engine(tmp_path, given)
         assert engine.end == {"streams": {names[0]: 10, names[1]: 0}}
         engine.step()
-        assert engine.end == {"streams": {names[0]: 16, names[1]: 3}}, "20 to 10, of 9 rows"
+        assert engine.end["streams"] == {names[0]: 16, names[1]: 3}, "20 to 10, of 9 rows"
         engine.dies_after = "sink"
         with pytest.raises(Died):
             engine.drain()
@@ -133,7 +139,7 @@ def test_a_pattern_finds_queues_and_new_ones_at_the_next_start(
             publish(channel, name, 100 * number, 3)
         engine = Engine(tmp_path, given)
         engine.drain()
-        assert engine.end == {"streams": dict.fromkeys(names, 3)}
+        assert engine.end["streams"] == dict.fromkeys(names, 3)
         engine.stop()
         extra = names[0].rsplit(".", 1)[0] + ".extra"
         channel.declare_queue(extra, durable=True, arguments=dict(STREAM))
@@ -212,7 +218,7 @@ def test_filters_leave_rows_out_before_they_are_read(broker_url: str) -> None:
         for number in range(10):
             properties = Properties(timestamp=None if number == 3 else 1_700_000_000 + number)
             channel.publish("", names[0], b"%d" % number, properties)
-        channel.wait_for_confirms(10_000)
+        channel.wait_for_confirms(60_000)
         publish(channel, names[1], 100, 5)
         given = {
             "url": broker_url, "queues": ",".join(names), "mode": "stream",
@@ -243,22 +249,28 @@ def test_filters_leave_rows_out_before_they_are_read(broker_url: str) -> None:
         assert rows_of(reader) == []
 
 
-def test_a_batch_takes_as_long_as_it_is_to_take(penstock_url: str, tmp_path: Path) -> None:
+def test_a_batch_takes_as_long_as_it_is_to_take(penstock: Broker, tmp_path: Path) -> None:
     """A sink that takes 1 ms for a row, and is to take 200 ms for a batch."""
-    with queue_at(penstock_url) as (channel, queue):
-        publish(channel, queue, 0, 1800)
-        given = {
-            "url": penstock_url, "queue": queue, "maxOffsetsPerTrigger": "400",
-            "targetBatchDuration": "200ms",
-        }  # fmt: skip
-        engine = Engine(tmp_path, given)
-        sizes, before = [], 0
-        while before < 1800:
-            engine.step()
-            rows = engine.end["position"] - before
-            before += rows
-            if rows > 0:
-                sizes.append(rows)
-            time.sleep(rows / 1000)
-        engine.stop()
-        assert 60 <= sizes[-2] <= 280, sizes
+    folders = (tmp_path / str(number) for number in itertools.count())
+
+    def last_whole_batch() -> int:
+        with queue_at(penstock.url) as (channel, queue):
+            publish(channel, queue, 0, 1800)
+            given = {
+                "url": penstock.url, "queue": queue, "maxOffsetsPerTrigger": "400",
+                "targetBatchDuration": "200ms",
+            }  # fmt: skip
+            engine = Engine(next(folders), given)
+            sizes: list[int] = []
+            before = 0
+            while before < 1800:
+                engine.step()
+                rows = engine.end["position"] - before
+                before += rows
+                if rows > 0:
+                    sizes.append(rows)
+                time.sleep(rows / 1000)
+            engine.stop()
+            return sizes[-2]
+
+    assert 60 <= undisturbed(last_whole_batch, 0.1, penstock.pid) <= 280

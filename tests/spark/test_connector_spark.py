@@ -44,7 +44,7 @@ def fill(url: str, queue: str, count: int, arguments: dict[str, str] | None = No
         channel.confirm_select()
         for number in range(count):
             channel.publish("", queue, b"%d" % number)
-        channel.wait_for_confirms(30_000)
+        channel.wait_for_confirms(60_000)
 
 
 def left(url: str, queue: str) -> int:

@@ -60,6 +60,7 @@ from penstock.protocol.handshake import OWN_CAPABILITIES, ServerIdentity, server
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP
+from penstock.telemetry.naming import client_name
 from penstock.telemetry.recorder import Recorder
 
 FRAME_BYTES_BEFORE_OPEN = 8192
@@ -242,8 +243,10 @@ class Broker(Household):
             negotiator.release(connection)
 
     def opened(self, connection: Connection) -> None:
-        self.recorder.record(ACTOR_UP, connection.identity, "", "", 0)
-        session = self.negotiators[connection.name].session
+        negotiator = self.negotiators[connection.name]
+        name = client_name(negotiator.client_properties)
+        self.recorder.record(ACTOR_UP, connection.identity, "", name, 0)
+        session = negotiator.session
         assert session is not None, "it opens with one"
         self.ledger.enter(connection.account, session.user, session.vhost.name)
         self.rates.opened(connection, session.user, session.vhost.name)

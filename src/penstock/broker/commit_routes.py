@@ -80,7 +80,7 @@ def route_all(vhost: VirtualHost, rules: ContentRules, messages: list[Message]) 
     """Route `messages`, which were checked when they came, as they would be published now.
 
     Raises: ChannelFault 404 for an exchange that is gone, 406 for a mandatory one that reaches no
-    queue, `immediate`, and queues that cannot take part."""
+    queue, `immediate`, and a mandatory one that is delayed."""
     ways: dict[bytes, _Way] = {}
     found: list[Routed] = []
     for message in messages:
@@ -95,7 +95,10 @@ def route_all(vhost: VirtualHost, rules: ContentRules, messages: list[Message]) 
             actors = _actors(vhost, rules, way, message)
             if not way.needs_headers and not has_headers:
                 way.actors = actors
-        shown = rules.without_bcc(message) if has_headers else message
+        shown = message
+        # What a delay store alone is given keeps its BCC keys until it is routed for good.
+        if has_headers and not _is_delaying(actors):
+            shown = rules.without_bcc(message)
         shown.method = message.method
         shown.address = way.address
         found.append(Routed(shown, actors))
@@ -119,18 +122,18 @@ def _actors(
             f"'{way.address.routing_key}' reaches no queue; nothing is committed. Bind a queue and "
             "stage or commit again"
         )
-    for actor in actors:
-        check_target(actor)
+    if way.is_mandatory and _is_delaying(actors):
+        raise refused(
+            "a publish with x-delay cannot be mandatory in a transaction (in Spark set "
+            "mandatory=false): whether it reaches a queue is known when exchange "
+            f"'{way.address.exchange}' lets it go"
+        )
     return actors
 
 
-def check_target(actor: QueueActor) -> None:
-    """Raises: ChannelFault 406 for a queue that cannot take messages together with others."""
-    if isinstance(actor, DelayStore):
-        raise refused(
-            f"a delayed message exchange cannot take part in a transaction: '{actor.name}' decides "
-            "later where its messages go"
-        )
+def _is_delaying(actors: tuple[QueueActor, ...]) -> bool:
+    """Whether delayed message exchanges alone get it, so that nobody knows where it will end."""
+    return len(actors) > 0 and all(isinstance(actor, DelayStore) for actor in actors)
 
 
 def shares(routed: list[Routed]) -> dict[QueueActor, list[Message]]:

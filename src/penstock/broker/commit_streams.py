@@ -97,7 +97,8 @@ class StreamShare(Answerable):
         self.note = note
 
     def append(self, payer: Account) -> None:
-        """Hand it to the stream's store. payer: of the hop to it."""
+        """Hand it to the stream's store; whoever staged a message owes for it until it is there.
+        payer: for what nobody staged."""
         actor = self.actor
         lane, store = actor.lane, actor.store
         if not actor.is_alive or lane is None or store is None:
@@ -106,11 +107,14 @@ class StreamShare(Answerable):
         actor.messages.publish_count += len(self.messages)
         parcels = in_parcels(self.messages)
         for number, (messages, size) in enumerate(parcels, 1):
+            origin = messages[0].origin
             if actor.toll is not None:
                 for message in messages:
                     actor.toll.spend(len(message.raw))
             answerable = self if number == len(parcels) else None
-            store.offered(StreamParcel(lane, payer, answerable, messages, size))
+            if not isinstance(origin, Account):
+                origin = payer
+            store.offered(StreamParcel(lane, origin, answerable, messages, size))
 
     def accepted(self, messages: list[Message], count: i64) -> None:
         """The stream has all of it on the disk, or is gone."""
@@ -195,14 +199,18 @@ class StreamCommit(Answerable):
 
 
 def in_parcels(messages: list[Message]) -> list[tuple[list[Message], int]]:
-    """`messages` in runs of at most PARCEL_MESSAGES, PARCEL_BYTES or one message, with their
-    bytes."""
+    """`messages` in runs of one cause and at most PARCEL_MESSAGES, PARCEL_BYTES or one message,
+    with their bytes."""
     found: list[tuple[list[Message], int]] = []
     run: list[Message] = []
     size = 0
     for message in messages:
         more = len(message.raw)
-        if run and (len(run) >= PARCEL_MESSAGES or size + more > PARCEL_BYTES):
+        if run and (
+            len(run) >= PARCEL_MESSAGES
+            or size + more > PARCEL_BYTES
+            or message.origin is not run[0].origin
+        ):
             found.append((run, size))
             run, size = [], 0
         run.append(message)

@@ -22,7 +22,8 @@ class Answer:
 
 class Order:
     """One lease.acquire. count, bytes: what the group is to hold afterwards; lost: how many
-    messages the answer has to own up to; mark: what the catalogue has to have before it."""
+    messages the answer has to own up to; mark: what the catalogue has to have before it;
+    is_forgettable: of its group, see broker/lease_room."""
 
     __slots__ = (
         "accepts_loss",
@@ -31,6 +32,7 @@ class Order:
         "count",
         "group",
         "holder",
+        "is_forgettable",
         "lost",
         "mark",
         "query",
@@ -48,6 +50,7 @@ class Order:
         self.query = ""
         self.holder = ""
         self.accepts_loss = False
+        self.is_forgettable = False
         self.lost = 0
         self.mark = 0
 

@@ -19,6 +19,7 @@ from penstock.broker.keeper import Keeper
 from penstock.broker.lane import Answerable
 from penstock.broker.lease_actor import LeaseActor, LeaseOwner, Taking
 from penstock.broker.lease_book import LeaseBook, Order
+from penstock.broker.lease_room import may_go
 from penstock.broker.lease_rows import (
     COMPONENT,
     position_of,
@@ -143,6 +144,10 @@ class LeaseDesk(LeaseOwner):
             return group
         queue = book.actor.queue
         if len(book.groups) >= LEASE_GROUPS.default:
+            silent = may_go(book, self.line.clock.monotonic_ns())
+            if silent != "":
+                self.release(queue, silent, True)
+        if len(book.groups) >= LEASE_GROUPS.default:
             raise refused(
                 f"{len(book.groups)} groups lease messages of queue '{queue.name}' in vhost "
                 f"'{queue.vhost}', and {LEASE_GROUPS.default} may: {', '.join(sorted(book.groups))}"
@@ -197,6 +202,7 @@ class LeaseDesk(LeaseOwner):
         group.acked_to = max(start, int(group.acked_to))
         group.timeout_ns = order.timeout_ms * NS_PER_MS
         group.query = order.query
+        group.is_forgettable = order.is_forgettable
         group.consumer.holder = order.holder
         group.consumer.prefetch = max(1, order.count)
         self.renew(book, group)

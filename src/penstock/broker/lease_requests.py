@@ -36,9 +36,9 @@ class TicketAnswer(Answer):
 
 
 def lease_acquire(ask: Ask) -> None:
-    """lease.acquire {queue, group, start, max_messages, max_bytes, timeout_ms, query, accept_loss}
-    -> {acked_to, end, count, bytes, ready, lost}: done with all below `start`, and holding
-    start..end-1. Answered when the disk has it.
+    """lease.acquire {queue, group, start, max_messages, max_bytes, timeout_ms, query, accept_loss,
+    forgettable} -> {acked_to, end, count, bytes, ready, lost}: done with all below `start`, and
+    holding start..end-1. Answered when the disk has it.
 
     Raises: ChannelFault 404, 405, 406; 406 with STALE or LEASE_LOST, see LeaseDesk."""
     queue = _ordinary(ask.queue("queue"))
@@ -54,6 +54,7 @@ def lease_acquire(ask: Ask) -> None:
     )
     order.query = ask.text("query", "")
     order.accepts_loss = _flag(ask, "accept_loss")
+    order.is_forgettable = _flag(ask, "forgettable")
     order.holder = ask.session.connection.identity
     _desk(ask).acquire(queue, order)
 

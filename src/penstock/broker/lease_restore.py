@@ -12,6 +12,7 @@ from penstock.broker.queue_actor import QueueActor
 from penstock.broker.store_actor import StoreActor
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
+from penstock.queues.deduplicated import DeduplicatedMessages
 from penstock.queues.leases import LeaseGroup
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.storage.index import QueueIndex
@@ -38,6 +39,7 @@ def restore_leases(
         group.settled = _settle(store, index, _positions(row.get("settled")))
         query = row.get("query")
         group.query = query if isinstance(query, str) else ""
+        group.is_forgettable = row.get("forgettable") is True
         held += _fill(store, book, group, index, _positions(row.get("runs")), origin)
         desk.renew(book, group)
     held.sort()
@@ -66,6 +68,7 @@ def _fill(
 ) -> list[int]:
     """Give `group` the messages at `positions`; those that were there."""
     actor = book.actor
+    now_ns = store.line.clock.monotonic_ns()
     found = _read(store, book.actor.queue, index, positions)
     held: list[int] = []
     for position in positions:
@@ -78,6 +81,10 @@ def _fill(
         origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
         actor.queue.get_unacked(message)
         actor.hold(group, message, position - BEFORE_ALL)
+        messages = actor.queue.messages
+        if isinstance(messages, DeduplicatedMessages):
+            # Whoever publishes it again is still sending a duplicate.
+            messages.window.note(message, position - BEFORE_ALL, now_ns)
     return held
 
 

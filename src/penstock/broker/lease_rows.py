@@ -52,4 +52,5 @@ def row_value(group: LeaseGroup, keeper: Keeper) -> dict[str, object]:
         "top": int(group.top),
         "timeout_ms": int(group.timeout_ns // NS_PER_MS),
         "query": group.query,
+        "forgettable": group.is_forgettable,
     }

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from penstock.base.cause import Cause
 from penstock.broker.broker import Broker
+from penstock.broker.kept_rows import Kept, kept_by, kept_by_page, listed
 from penstock.broker.lane import Lane
 from penstock.broker.ledger import level_of
 from penstock.broker.queue_actor import QueueActor, QueueClient
+from penstock.broker.stream_actor import StreamActor
 from penstock.flow.account import REASON, Account
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
@@ -25,7 +27,8 @@ class LedgerRow:
     """One page. debt_*, stored_*: with everything below; high_*, low_*: 0 for no limit;
     depth: 0 for the node; is_held: by itself; held_by: pages that hold its connection, itself or
     above; since_ns: monotonic, when the first of them began, 0 when none; is_closed: its
-    connection has ended and something of it is left."""
+    connection has ended and something of it is left; kept_*: in streams, because reader groups
+    have not passed it, with everything below."""
 
     name: str
     level: str
@@ -42,13 +45,15 @@ class LedgerRow:
     held_by: tuple[str, ...]
     since_ns: int
     is_closed: bool
+    kept_messages: int = 0
+    kept_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class OwedRow:
     """`origin` has so much outstanding at `place`. kind: lane (in a mailbox), stored (ready in a
-    queue), unanswered (delivered, not settled) or socket (not taken by the peer yet);
-    is_estimate: counted from a part of a long queue."""
+    queue), unanswered (delivered, not settled), socket (not taken by the peer yet) or kept (on the
+    disk, for the reader group `place`); is_estimate: counted from a part of a long queue."""
 
     place: str
     kind: str
@@ -61,11 +66,11 @@ class OwedRow:
 def ledger_rows(broker: Broker) -> list[LedgerRow]:
     """The whole tree, a parent before its children, those who owe most first."""
     rows: list[LedgerRow] = []
-    _add(rows, broker.node_account, 0)
+    _add(rows, broker.node_account, 0, kept_by_page(broker))
     return rows
 
 
-def _add(rows: list[LedgerRow], page: Account, depth: int) -> None:
+def _add(rows: list[LedgerRow], page: Account, depth: int, kept: Kept) -> None:
     held_by: tuple[str, ...] = (page.name,) if page.is_held else ()
     since_ns = page.held_since_ns if page.is_held else 0
     if page.gate is not None:
@@ -89,11 +94,12 @@ def _add(rows: list[LedgerRow], page: Account, depth: int) -> None:
             held_by,
             since_ns,
             page.is_closed,
+            *kept.get(page, (0, 0)),
         )
     )
     sized = [(-child.memory_bytes(), child.name, child) for child in page.children.values()]
     for _, _, child in sorted(sized, key=lambda one: one[:2]):
-        _add(rows, child, depth + 1)
+        _add(rows, child, depth + 1, kept)
 
 
 def owed_rows(broker: Broker) -> list[OwedRow]:
@@ -123,7 +129,20 @@ def owed_rows(broker: Broker) -> list[OwedRow]:
     for vhost in broker.vhosts.values():
         for queue in vhost.queues.values():
             rows.extend(stored_rows(queue))
+            rows.extend(_kept_rows(queue, broker.node_account))
     return rows
+
+
+def _kept_rows(queue: QueueActor, node: Account) -> list[OwedRow]:
+    """What each reader group of a stream keeps there."""
+    groups = queue.groups if isinstance(queue, StreamActor) else None
+    if groups is None:
+        return []
+    return [
+        OwedRow(groups.identity_of(group), "kept", listed(origin, node).name, *amounts)
+        for group in groups.groups.values()
+        for origin, amounts in kept_by(groups, group).items()
+    ]
 
 
 def stored_rows(queue: QueueActor) -> list[OwedRow]:

@@ -33,7 +33,7 @@ HANDLERS: Final[Mapping[str, Verb]] = MappingProxyType(
     {
         "lease.acquire": (
             lease_acquire,
-            "queue group start max_messages max_bytes timeout_ms query accept_loss",
+            "queue group start max_messages max_bytes timeout_ms query accept_loss forgettable",
         ),
         "lease.release": (lease_release, "queue group forget"),
         "lease.state": (lease_state, "queue group first stop"),

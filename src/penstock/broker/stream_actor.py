@@ -165,7 +165,7 @@ class StreamActor(QueueActor):
         self.lane = store.join(self, log)
         log.filter_bytes = filter_bytes_of(self.arguments)
         self.counts.log = log
-        groups = StreamGroups(self, log, self._lag_bound(), is_in_memory)
+        groups = StreamGroups(self, log, self._lag_bound(), is_in_memory, self.origin)
         self.groups = groups
         self.group_keeper.bring_back(self, groups)
 

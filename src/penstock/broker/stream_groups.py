@@ -8,22 +8,28 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.base.cause import Cause
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import STREAM_GROUP_LAG_BYTES, STREAM_GROUPS, STREAM_MEMORY_BYTES
 from penstock.broker.actor import Actor
 from penstock.streams.log import StreamLog
+from penstock.streams.origins import Origins
 from penstock.streams.reader_groups import LagBound, ReaderGroup, lowest
 
 REASON: Final = "lag"
 
 
 class StreamGroups:
-    """groups: by name; bound: the stream's own, of its arguments and the policies."""
+    """groups: by name; bound: the stream's own, of its arguments and the policies; rest: whoever
+    has published what nobody else did, as far as is known."""
 
-    __slots__ = ("actor", "bound", "groups", "is_in_memory", "log")
+    __slots__ = ("actor", "bound", "groups", "is_in_memory", "log", "rest")
 
-    def __init__(self, actor: Actor, log: StreamLog, bound: LagBound, is_in_memory: bool) -> None:
+    def __init__(
+        self, actor: Actor, log: StreamLog, bound: LagBound, is_in_memory: bool, rest: Cause
+    ) -> None:
         self.actor = actor
+        self.rest = rest
         self.log = log
         self.bound = bound
         self.is_in_memory = is_in_memory
@@ -48,6 +54,8 @@ class StreamGroups:
                 )
             group = ReaderGroup(name, own, now_ns)
             self.groups[name] = group
+            if self.log.origins is None:
+                self.log.origins = Origins(self.rest)
             if position < 0:
                 position = self.log.committed
         group.own = own
@@ -70,6 +78,8 @@ class StreamGroups:
         group = self.groups.pop(name, None)
         if group is not None:
             self.actor.gate.open(self.identity_of(group), REASON)
+            if not self.groups:
+                self.log.origins = None
             self.measure()
 
     def set_bound(self, bound: LagBound) -> None:
@@ -87,6 +97,8 @@ class StreamGroups:
         """Hold publishers, or let them go on."""
         log = self.log
         log.keep_from = lowest(self.groups)
+        if log.origins is not None:
+            log.origins.passed(log.keep_from)
         for group in self.groups.values():
             was_holding = group.is_holding
             group.judge(log)

@@ -8,8 +8,8 @@ from penstock.protocol.values import Table
 
 
 def stream_offsets(ask: Ask) -> None:
-    """stream.offsets {queue} -> {first, next, bytes}: what can be read now is first..next-1. Of the
-    broker's own stream `id` too, under which its offsets are these.
+    """stream.offsets {queue} -> {first, next, bytes, id}: what can be read now is first..next-1; a
+    stream with another `id` is another one, whatever its name.
 
     Raises: ChannelFault 404 for no such queue, 406 for one that is no stream."""
     actor = as_stream(ask.queue("queue"))
@@ -19,9 +19,8 @@ def stream_offsets(ask: Ask) -> None:
         "first": int(log.first()),
         "next": int(log.committed),
         "bytes": int(log.disk_bytes),
+        "id": actor.stream_id if isinstance(actor, InternalStream) else log.made_as,
     }
-    if isinstance(actor, InternalStream):
-        said["id"] = actor.stream_id
     ask.ticket.settle(said)
 
 

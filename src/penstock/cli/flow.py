@@ -97,6 +97,7 @@ def accounts(
 
     DEBT is work under way (mailboxes, bytes that wait for sockets), STORED what rests in queues,
     both of everything this account has caused. Above its limit in debt an account is held.
+    KEPT is what lies in streams because reader groups have not passed it yet.
 
     Exit status: 0 nobody is held, 3 somebody is.
     """

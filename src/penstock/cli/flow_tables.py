@@ -76,7 +76,7 @@ def _left_bytes(balance: int, window: int) -> str:
 def show_accounts(answer: Answer) -> None:
     rows = _rows(answer, "accounts")
     screen = console()
-    columns = (
+    columns = [
         Column("ACCOUNT", is_name=True),
         Column("DEBT", is_number=True),
         Column("DEBT BYTES", is_number=True),
@@ -84,8 +84,15 @@ def show_accounts(answer: Answer) -> None:
         Column("STORED", is_number=True),
         Column("STORED BYTES", is_number=True),
         Column("STATE"),
-    )
-    show(screen, table(columns, [_account(row) for row in rows]))
+    ]
+    cells = [_account(row) for row in rows]
+    if any(_int(row, "kept_messages") for row in rows):
+        # Few have reader groups, and the table is wide.
+        kept = [Column("KEPT", is_number=True), Column("KEPT BYTES", is_number=True)]
+        columns[-1:-1] = kept
+        for row, line in zip(rows, cells, strict=True):
+            line[-1:-1] = [amount(_int(row, "kept_messages")), size(_int(row, "kept_bytes"))]
+    show(screen, table(columns, cells))
     cut = more(_int(answer, "connections_more"), "connections")
     if cut:
         say(screen, cut, FAINT)
@@ -132,6 +139,7 @@ def show_causes(answer: Answer) -> None:
         Column("ON THE WAY", is_number=True),
         Column("READY", is_number=True),
         Column("UNANSWERED", is_number=True),
+        Column("KEPT", is_number=True),
     )
     about = "about " if answer["is_estimate"] else ""
     cells: list[list[Cell | str]] = [
@@ -140,7 +148,7 @@ def show_causes(answer: Answer) -> None:
             percent(float(str(row["share"]))),
             about + amount(_int(row, "messages")),
             about + size(_int(row, "bytes")),
-            *(amount(_int(row, key)) for key in ("waiting", "ready", "unanswered")),
+            *(amount(_int(row, key)) for key in ("waiting", "ready", "unanswered", "kept")),
         ]
         for row in rows
     ]

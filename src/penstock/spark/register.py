@@ -14,10 +14,17 @@ def register(spark: "SparkSession") -> None:
     Raises: ImportError without the packages of `pip install penstock[spark]`.
     """
     # Imported here: the rest of the pipeline has to work without PySpark.
-    from penstock.spark.connector.source import AmqpDataSource
+    from penstock.spark.connector.source import source_for
 
-    spark.dataSource.register(AmqpDataSource)
+    spark.dataSource.register(source_for(_cores_of(spark)))
     if importlib.util.find_spec("deltalake") is not None:
         from penstock.spark.delta_sink import DeltaTableSink
 
         spark.dataSource.register(DeltaTableSink)
+
+
+def _cores_of(spark: "SparkSession") -> int:
+    """For tasks, as far as executors have come already; 0 where a session does not say it, as that
+    of Spark Connect."""
+    context = getattr(spark, "sparkContext", None)
+    return 0 if context is None else int(context.defaultParallelism)

@@ -13,15 +13,17 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 import penstock
 from penstock.base.errors import OperatorError
 from penstock.spark.cluster import await_executor, is_cluster, network_settings
+from penstock.spark.interrupt import was_interrupted
 from penstock.spark.java import JavaHome
 
 CORES_MAX: Final = 2
@@ -92,14 +94,37 @@ def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
                 "try another Java (JAVA_HOME) or run without Spark (--no-spark)"
             ) from fault
         session.sparkContext.setLogLevel("ERROR")
+        leave_out_checksums(session)
         try:
             if is_cluster(master):
                 await_executor(session.sparkContext)
                 width = max(cores, session.sparkContext.defaultParallelism)
                 session.conf.set("spark.sql.shuffle.partitions", str(width))
             yield session
+        except Exception as fault:
+            # The jobs that Ctrl-C has cancelled end with errors of their own.
+            if was_interrupted(fault):
+                raise KeyboardInterrupt from fault
+            raise
         finally:
-            session.stop()
+            # Nothing to stop where the signal has ended the JVM too, as that of a process group.
+            with suppress(Py4JError, OSError):
+                session.stop()
+
+
+def leave_out_checksums(session: SparkSession) -> None:
+    """Have this JVM write files on disks of its machine without the checksum that Hadoop puts into
+    another file beside each.
+
+    Hadoop starts a process, `chmod`, for every file it makes, and there are four of them in a
+    micro-batch, two of which are checksums of some ten bytes; Spark refuses an offset that it
+    cannot parse without their help.
+    """
+    jvm, java_context = session.sparkContext._jvm, session.sparkContext._jsc
+    assert jvm is not None, "a session that runs has a JVM"
+    local = jvm.org.apache.hadoop.fs.Path("file:///")
+    # Hadoop has one object for the local disks, which everything in a JVM shares.
+    local.getFileSystem(java_context.hadoopConfiguration()).setWriteChecksum(False)
 
 
 def _settings(master: str) -> dict[str, bool | float | int | str | None]:
@@ -119,6 +144,9 @@ def _java_options(scratch: str) -> str:
     log_settings.write_text(
         "rootLogger.level = error\n"
         "rootLogger.appenderRef.stderr.ref = stderr\n"
+        # Spark announces on stderr that it takes this logger's level, unless it is the root's.
+        "logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer\n"
+        "logger.gateway.level = error\n"
         "appender.stderr.type = Console\n"
         "appender.stderr.name = stderr\n"
         "appender.stderr.target = SYSTEM_ERR\n"

@@ -18,6 +18,7 @@ from penstock.streams.batch import ChunkDeed, StreamBatch
 from penstock.streams.chunk import CHUNK_BYTES, Chunk, ChunkBuilder
 from penstock.streams.filtering import FILTER_BYTES
 from penstock.streams.format import DATA_AT, make_header
+from penstock.streams.origins import Origins
 from penstock.streams.segment import StreamSegment
 
 NO_BOUND: Final = -1
@@ -44,7 +45,9 @@ class StreamLog:
     chunk that was written, for readers at the end, None while nobody wants it; last_first: the
     offset that begins the last chunk on the disk; damaged_count: messages nobody could read;
     keep_from: retention ends nothing from there on, -1 for whatever it likes; written_bytes: of
-    segments, ever and with those under way; filter_bytes: of the filter of a chunk."""
+    segments, ever and with those under way; filter_bytes: of the filter of a chunk; origins: who
+    published what reader groups have not passed, None while there are none; made_as: no other
+    stream of this data directory, or of this process where it is in memory, is or was the same."""
 
     __slots__ = (
         "building",
@@ -61,7 +64,9 @@ class StreamLog:
         "keep_from",
         "last_first",
         "last_us",
+        "made_as",
         "next",
+        "origins",
         "queue_id",
         "recent",
         "removals",
@@ -72,6 +77,7 @@ class StreamLog:
 
     def __init__(self, queue_id: i64, retention: Retention, chance: Chance) -> None:
         self.queue_id: i64 = queue_id
+        self.made_as = str(queue_id)
         self.retention = retention
         self.chance = chance
         self.chunk_bytes: i64 = CHUNK_BYTES
@@ -89,6 +95,7 @@ class StreamLog:
         self.damaged_count: i64 = 0
         self.filter_bytes: i64 = FILTER_BYTES
         self.keep_from: i64 = -1
+        self.origins: Origins | None = None
         self.written_bytes: i64 = 0
         self.is_dropped = False
         self.is_watched = False

@@ -18,7 +18,7 @@ from tests.unit.broker.test_transaction_desk import (
     PERSISTENT,
     SEGMENT_BYTES,
     Yard,
-    refusal,
+    ask,
     stage,
 )
 
@@ -172,8 +172,7 @@ def test_one_message_for_two_streams_and_a_queue() -> None:
     for name in ("a", "s", "t"):
         bank.admin.call(1, m.QueueBind(name, "amq.fanout"), m.QueueBindOk)
     peer = bank.connect("task")
-    ask = m.RequestAsk("transaction.begin", {"app": "q", "batch": 0, "max_bytes": 10_000})
-    identity = peer.call(1, ask, m.RequestAskOk).answer["id"]
+    identity = ask(peer, "begin", app="q", batch=0, max_bytes=10_000)["id"]
     peer.send(publish(1, "amq.fanout", "", b"x", PERSISTENT))
     peer.call(1, m.RequestAsk("transaction.stage", {"id": identity}), m.RequestAskOk)
     driver = bank.commit(str(identity))
@@ -196,18 +195,27 @@ def test_a_broker_that_keeps_nothing_commits_into_streams_as_well() -> None:
     bed.settle()
 
 
-def test_a_delayed_exchange_still_cannot_take_part() -> None:
+def test_what_is_on_its_way_is_reserved_first_and_then_owed_by_who_staged_it() -> None:
     bank = Bank()
-    made = m.ExchangeDeclare("later", "x-delayed-message", arguments={"x-delayed-type": "direct"})
-    bank.admin.call(1, made, m.ExchangeDeclareOk)
-    bank.admin.call(1, m.QueueBind("s", "later", "s"), m.QueueBindOk)
-    peer = bank.connect("task")
-    ask = m.RequestAsk("transaction.begin", {"app": "q", "batch": 0, "max_bytes": 10_000})
-    identity = peer.call(1, ask, m.RequestAskOk).answer["id"]
-    delayed = (0x3000, b"\x00\x00\x00\x0d\x07x-delayI\x00\x00\x03\xe8\x02")
-    peer.send(publish(1, "later", "s", b"x", delayed))
-    code, text = refusal(peer, "stage", id=identity)
-    assert code == 406 and "decides later" in text
+    desk = bank.broker.transactions
+    task = bank.connect("task")
+    identity = ask(task, "begin", app="q", batch=0, max_bytes=10_000)["id"]
+    task.send(*(publish(1, "", "s", bytes(100), PERSISTENT) for _ in range(10)))
+    ask(task, "stage", id=identity)
+    bank.write()
+    reserved = desk.reserved_bytes
+    assert reserved > 1000
+    driver = bank.commit(str(identity))
+    assert desk.reserved_bytes == reserved, "while it goes into the log"
+    bank.disk.work()
+    bank.run()
+    page = task.connection.account
+    assert desk.reserved_bytes == 0
+    assert page.debt_messages == 10 and page.debt_bytes > 1000, "while it goes into the stream"
+    assert driver.connection.account.owes_nothing()
+    bank.write()
+    assert page.owes_nothing() and len(answers(driver)) == 1
+    bank.settle()
 
 
 def test_a_large_commit_goes_in_parcels() -> None:

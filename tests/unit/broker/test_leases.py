@@ -392,3 +392,30 @@ def test_a_refused_request_of_an_unknown_group_makes_none() -> None:
     for number in range(LEASE_GROUPS.default + 1):
         assert " - LEASE_LOST: " in refused(peer, 5, group=f"wrong{number}")[1]
     assert acquire(peer, 0, 1)["end"] == 1
+
+
+def test_of_too_many_groups_the_one_that_may_be_forgotten_goes() -> None:
+    """The one that was silent for longest; not one that holds something, or has a name of its
+    own, or was here a moment ago."""
+    bed, peer = prepared(50)
+    most = LEASE_GROUPS.default
+    acquire(peer, 0, 1, group="named", timeout_ms=1000)
+    acquire(peer, 1, 0, group="named", timeout_ms=1000)
+    for number in range(most - 1):
+        group = f"own{number}"
+        acquire(peer, 0, 1, group=group, timeout_ms=1000 + number, forgettable=True)
+        if number != 1:
+            acquire(peer, 1, 0, group=group, timeout_ms=1000 + number, forgettable=True)
+        bed.clock.advance(1_000_000)
+    assert f"{most} groups lease" in refused(peer, 0, group="more")[1]
+    bed.clock.advance(970_000_000)
+    assert f"{most} groups lease" in refused(peer, 0, group="more")[1], "their time is not over"
+    bed.clock.advance(20_000_000)
+    acquire(peer, 0, 1, group="more")
+    bed.clock.advance(1_000_000_000)
+    acquire(peer, 0, 1, group="another")
+    assert "LEASE_LOST" in refused(peer, 1, group="own0")[1], "it was forgotten"
+    (book,) = bed.broker.leases.books.values()
+    assert {"named", "own1", "more", "another"} <= set(book.groups)
+    assert {"own0", "own2"}.isdisjoint(book.groups)
+    bed.settle()

@@ -21,6 +21,21 @@ def test_stream_offsets_tells_what_can_be_read() -> None:
     assert (answer.answer["first"], answer.answer["next"]) == (0, 2)
 
 
+def test_a_stream_made_anew_has_another_id() -> None:
+    bed = Bed()
+    peer = bed.connect("asker")
+    declare = m.QueueDeclare("s", durable=True, arguments=dict(STREAM))
+    found: list[object] = []
+    for _ in range(2):
+        peer.call(1, declare, m.QueueDeclareOk)
+        for _ in range(2):
+            answer = peer.call(1, m.RequestAsk("stream.offsets", {"queue": "s"}), m.RequestAskOk)
+            assert isinstance(answer, m.RequestAskOk)
+            found.append(answer.answer["id"])
+        peer.call(1, m.QueueDelete("s"), m.QueueDeleteOk)
+    assert found[0] == found[1] != found[2] == found[3]
+
+
 def fault(peer: Peer, verb: str, arguments: Table) -> tuple[int, str]:
     """The code and text that close the channel."""
     peer.say(1, m.RequestAsk(verb, arguments))

@@ -391,12 +391,6 @@ def test_what_comes_when_the_disk_is_empty_again_does_not_die_with_what_was_ther
     assert depot.drops(REASON_EXPIRED) == 0
 
 
-def test_last_values_stay_in_memory() -> None:
-    depot = RuledDepot(last_value_key="key")
-    depot.fill("r", MANY)
-    assert depot.paged() == 0 and depot.queue("r").messages.bytes_ready > TARGET_BYTES
-
-
 def test_what_leaves_in_the_turn_in_which_it_came_is_not_kept() -> None:
     """It makes room at the limit, or is overtaken by the next value: a start must not find it."""
     depot = RuledDepot(max_length=2, overflow="reject-publish")

@@ -1,6 +1,6 @@
 """The store's actor on a disk that waits: batches, full disks, failures, room that comes back."""
 
-from errno import EIO
+from errno import EIO, EMFILE
 
 import pytest
 
@@ -99,6 +99,22 @@ def test_f17_a_full_disk_is_tried_again() -> None:
     assert hand.client.session.unconfirmed(hand.channel) == 5
     assert "alarm:disk" in depot.broker.alarms
     depot.files.room = 1 << 30
+    rest(depot)
+    assert hand.client.session.unconfirmed(hand.channel) == 0
+    assert "alarm:disk" not in depot.broker.alarms
+
+
+def test_a_store_without_a_handle_waits_for_one() -> None:
+    """Clients who have all files of the process must not be the end of the store."""
+    depot = Depot(PENSTOCK)
+    hand = depot.connect()[0]
+    hand.say(m.ConfirmSelect())
+    depot.settle()
+    depot.send(hand, "d1", 100)
+    job, client = depot.disk.jobs.pop()
+    client.job_done(job, OSError(EMFILE, "Too many open files"))
+    assert not depot.world.log.errors and not depot.store.is_failed
+    assert "alarm:disk" in depot.broker.alarms
     rest(depot)
     assert hand.client.session.unconfirmed(hand.channel) == 0
     assert "alarm:disk" not in depot.broker.alarms

@@ -137,13 +137,14 @@ class BatchMaker:
 
     def _addresses(self, pieces: list[Piece], count: int) -> tuple[Any, Any]:
         """Exchange and routing key of each row, by the number of its address."""
+        only = _only_address(pieces)
+        if only is not None:
+            return (
+                self._constant(only[0], pa.string(), count),
+                self._constant(only[1], pa.string(), count),
+            )
         exchanges = _texts([(one.chunk.exchanges_at, one.chunk.exchanges) for one in pieces])
         keys = _texts([(one.chunk.keys_at, one.chunk.keys) for one in pieces])
-        if len(keys) == 1:
-            return (
-                self._constant(exchanges[0].as_py(), pa.string(), count),
-                self._constant(keys[0].as_py(), pa.string(), count),
-            )
         parts, base = [], 0
         for one in pieces:
             parts.append(one.chunk.address_of[one.first : one.stop].astype(np.int32) + base)
@@ -176,6 +177,25 @@ class BatchMaker:
                 for (start, stop), offset in zip(pairwise(bounds), offsets.tolist(), strict=True)
             ]
             made["headers"] = pa.array(items, HEADERS_TYPE)
+
+
+def _only_address(pieces: list[Piece]) -> tuple[str, str] | None:
+    """Exchange and routing key, where all rows have the same; None where they differ."""
+    found: tuple[bytes, bytes] | None = None
+    for one in pieces:
+        chunk = one.chunk
+        if len(chunk.keys_at) != 2:
+            return None
+        address = (chunk.exchanges.tobytes(), chunk.keys.tobytes())
+        if found is not None and address != found:
+            return None
+        found = address
+    return None if found is None else (_text(found[0]), _text(found[1]))
+
+
+def _text(raw: bytes) -> str:
+    """What is no UTF-8 is replaced, as in `decode`."""
+    return raw.decode("utf-8", "replace")
 
 
 def _offsets(pieces: list[Piece]) -> Any:
@@ -281,14 +301,14 @@ def _binary(at: Any, data: Bytes, kind: Any = None) -> Any:
 
 
 def _texts(parts: list[tuple[Any, Bytes]]) -> Any:
-    """Texts of address tables, one behind the other. No UTF-8 is replaced, as in `decode`."""
+    """Texts of address tables, one behind the other."""
     at, data = _joined(parts)
     texts = _binary(at, data, pa.string())
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
         rows = _binary(at, data).to_pylist()
-        return pa.array([row.decode("utf-8", "replace") for row in rows], pa.string())
+        return pa.array([_text(row) for row in rows], pa.string())
     return texts
 
 

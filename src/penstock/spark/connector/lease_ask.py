@@ -13,6 +13,7 @@ from penstock.client.errors import ChannelClosedError, ConnectionClosedError
 from penstock.client.events import ChannelClosed, Replied
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
+from penstock.spark.connector.lease_group import is_made_up
 from penstock.spark.connector.link import Link
 from penstock.spark.connector.opening import open_connection
 from penstock.spark.connector.options import Endpoint, SourceOptions
@@ -55,6 +56,8 @@ class LeaseAsker:
             "timeout_ms": options.lease_timeout_ms,
             "query": f"spark query {options.group}",
         }
+        if is_made_up(options.group):
+            arguments["forgettable"] = True
         if bytes_max > 0:
             arguments["max_bytes"] = bytes_max
         try:

@@ -5,7 +5,10 @@
     {"lease": "orders", "number": 1200}        the number of the next leased message to be read
     {"queues": {"a": 1200, "b": 7}}            the same for several; "streams", "leases"
 
-Different shapes, so that a checkpoint of the one mode is not taken for one of the other.
+Beside these a lease may have the name of its "group" (see lease_group), the end of the first batch
+of a stream, as "from", the offset that it begins at, and any of streams, as "id" or "ids", which
+streams they are, where the broker says so. Different shapes, so that a checkpoint of the one mode
+is not taken for one of the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +23,9 @@ _KEYS = {
 }
 
 
+FROM: Final = "from"
+ID: Final = "id"
+IDS: Final = "ids"
 LACKING: Final = -1
 """For a queue that the checkpoint does not know yet."""
 
@@ -60,3 +66,38 @@ def read(
             "checkpoint belongs to its queues and to one mode. Use another checkpointLocation"
         )
     return [found.get(name, LACKING) for name in names]
+
+
+def begun_at(end: Mapping[str, Any], start: Mapping[str, Any]) -> dict[str, Any]:
+    """The end of a first batch, which begins at `start`."""
+    return {**end, FROM: dict(start)}
+
+
+def has_beginning(end: Mapping[str, Any]) -> bool:
+    """Whether it is such an end."""
+    return FROM in end
+
+
+def beginning_of(end: Mapping[str, Any], start: dict[str, Any]) -> dict[str, Any]:
+    """Where the batch begins that ends at `end`: as it says itself, or at `start`."""
+    begun = end.get(FROM)
+    return begun if isinstance(begun, dict) else start
+
+
+def identified(
+    offset: Mapping[str, Any], names: Sequence[str], ids: Sequence[str]
+) -> dict[str, Any]:
+    """`offset` of the streams `names`, with what the broker calls them; "" where it does not."""
+    known = {name: one for name, one in zip(names, ids, strict=True) if one}
+    if not known:
+        return dict(offset)
+    if _KEYS["stream"][0] in offset:
+        return {**offset, ID: known[names[0]]}
+    return {**offset, IDS: dict(sorted(known.items()))}
+
+
+def ids_in(offset: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """What the streams `names` were called when `offset` was written, "" where it does not say."""
+    several = offset.get(IDS)
+    found = several if isinstance(several, dict) else {names[0]: offset.get(ID)}
+    return [str(found.get(name) or "") for name in names]

@@ -21,6 +21,7 @@ from penstock.base.limits import (
 from penstock.client.url import BrokerUrl, parse_url
 from penstock.spark.connector.column_names import parse_columns
 from penstock.spark.connector.delivery import DELIVERY_OPTIONS, Delivery, parse_delivery
+from penstock.spark.connector.lease_group import is_made_up
 from penstock.spark.connector.option_values import TRIGGER_DELAY_MS_MAX, Option, Values
 from penstock.spark.connector.places import parse_places
 from penstock.spark.connector.queue_names import parse_queues
@@ -52,7 +53,8 @@ SOURCE_OPTIONS: Final = (
     Option("mode", "queue (an ordinary queue, at least once), lease (the same of Penstock, exactly "
            "once), auto (one of these, by the broker) or stream (x-queue-type=stream)", "queue"),
     Option("group", "mode=lease, and streams that are to wait for the query: a name for it, which "
-           "has to stay the same, and no other query may use"),
+           "has to stay the same, and no other query may use; mode=lease makes one up and keeps it "
+           "in the checkpoint"),
     Option("maxLagMessages", "streams, with group: publishers are held while the query is further "
            "behind"),
     Option("maxLagBytes", "streams, with group: the same in bytes"),
@@ -67,7 +69,7 @@ SOURCE_OPTIONS: Final = (
     Option("maxBytesPerTrigger", "bytes of a batch at most, but always one row"),
     Option("targetBatchDuration", "how long a batch is to take; its size is found between "
            "minOffsetsPerTrigger and maxOffsetsPerTrigger"),
-    Option("minPartitions", "tasks a batch is divided into", "1"),
+    Option("minPartitions", "tasks a batch is divided into", "1; 200000 rows and more: by cores"),
     Option("prefetch", "unacknowledged messages at most", "twice maxOffsetsPerTrigger"),
     Option("maxBufferedBytes", "bytes the driver keeps before it stops consuming", "64m"),
     Option("includeProperties", "add the column properties", "false"),
@@ -134,6 +136,7 @@ class SourceOptions:
     target_ms: 0.., how long a batch is to take. queues: in order, 1 or more; queue: the first;
     pattern: what they were found by, "" for none.
     columns: those kept, with `body` for the body whatever its name; none for all.
+    partitions: 0 where nobody said it; cores: what Spark has for the tasks of the query, 1...
     starts, ends: a place (see `places`) for each of `queues`; starting, ending: that of `queue`.
     """
 
@@ -168,6 +171,7 @@ class SourceOptions:
     max_lag_bytes: int = 0
     lease_timeout_ms: int = LEASE_TIMEOUT_MS.default
     columns: tuple[str, ...] = ()
+    cores: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +228,7 @@ def parse_source(given: Mapping[str, str], found: tuple[str, ...] = ()) -> Sourc
         min_rows=min_rows,
         max_delay_ms=values.time_ms("maxTriggerDelay", 0, TRIGGER_DELAY_MS_MAX, 900_000),
         max_bytes=values.size_bytes("maxBytesPerTrigger", 1, 0),
-        partitions=values.number("minPartitions", 1, PARTITIONS_MAX, 1),
+        partitions=values.number("minPartitions", 1, PARTITIONS_MAX, 0),
         prefetch=_prefetch(values, mode, max_rows),
         buffered_bytes=values.size_bytes(
             "maxBufferedBytes", CONNECTOR_BUFFERED_BYTES.lowest, CONNECTOR_BUFFERED_BYTES.default
@@ -319,17 +323,26 @@ def _check_fits_mode(values: Values, mode: str) -> None:
 
 def _group(values: Values, mode: str) -> str:
     group = values.text("group")
-    if mode in ("lease", "auto") and not 0 < len(group.encode()) <= GROUP_BYTES_MAX:
-        raise OperatorError(
-            f"option group is {group!r}: mode={mode} needs a name of 1 to {GROUP_BYTES_MAX} bytes, "
-            "one for each checkpointLocation, under which the broker keeps messages for the query"
-        )
-    if mode == "stream" and len(group.encode()) > GROUP_BYTES_MAX:
+    if len(group.encode()) > GROUP_BYTES_MAX:
         raise OperatorError(f"option group is longer than the {GROUP_BYTES_MAX} bytes it may have")
+    if is_made_up(group):
+        raise OperatorError(
+            f"option group is {group!r}: names that begin so are made up for queries without the "
+            "option, and stand in their checkpoints. Leave the option out, or take another name"
+        )
     for name in ("maxLagMessages", "maxLagBytes"):
         if values.has(name) and not group:
-            raise OperatorError(f"option {name} is a bound of a group: give option group too")
+            # None is made up here: a group that nobody knows would hold the stream for ever.
+            raise OperatorError(
+                f"option {name} is a bound of a group: give option group too, a name for this "
+                f"query that stays the same, such as {_suggested(values)!r}"
+            )
     return group
+
+
+def _suggested(values: Values) -> str:
+    queue = values.text("queue")
+    return f"{queue}-query" if queue else "my-query"
 
 
 def _prefetch(values: Values, mode: str, max_rows: int) -> int:

@@ -19,7 +19,7 @@ from penstock.spark.connector.decode import Shape
 from penstock.spark.connector.options import SourceOptions, of_queue
 from penstock.spark.connector.pace import BatchPace, PaceWatch
 from penstock.spark.connector.planner import Planner, plan_batch
-from penstock.spark.connector.share import share
+from penstock.spark.connector.width import tasks_of
 
 ALL_ROWS = 2**62
 CONNECTION_NAME = "Spark source"
@@ -91,11 +91,10 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
             planner.prepare_available_now()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """About minPartitions parts, divided among the queues by their rows."""
+        """About minPartitions parts, or what `width` says, divided among the queues by rows."""
         starts, ends = self._numbers(start), self._numbers(end)
         rows = [max(0, stop - first) for first, stop in zip(starts, ends, strict=True)]
-        filled = sum(count > 0 for count in rows)
-        counts = share(max(self._options.partitions, filled), rows)
+        counts = tasks_of(rows, self._options.partitions, self._options.cores)
         parts: list[InputPartition] = []
         for number, planner in enumerate(self._opened()):
             if rows[number] > 0:

@@ -9,8 +9,9 @@ and has the connection, and in the workers, which get a pickled copy. So nothing
 is needed, and what is open is never pickled.
 """
 
+import os
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -43,7 +44,10 @@ NO_BATCH_READ: Final = (
 
 
 class AmqpDataSource(DataSource):
-    """Registered as `amqp`."""
+    """Registered as `amqp`. cores: what Spark has for tasks, 0 for those of this machine; no
+    process that makes these objects can ask Spark for it."""
+
+    cores: ClassVar[int] = 0
 
     @classmethod
     def name(cls) -> str:
@@ -56,7 +60,7 @@ class AmqpDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For `spark.readStream`. Raises: OperatorError."""
-        options = parse_and_find(dict(self.options), CONNECTION_NAME)
+        options = self._parsed()
         if options.mode == "auto":
             is_leasing = has_leases(options.endpoint, CONNECTION_NAME)
             options = replace(options, mode="lease" if is_leasing else "queue")
@@ -70,7 +74,7 @@ class AmqpDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`. Raises: OperatorError, also for an ordinary queue."""
-        options = parse_and_find(dict(self.options), CONNECTION_NAME)
+        options = self._parsed()
         if options.mode != "stream":
             raise OperatorError(NO_BATCH_READ.format(queue=options.queue))
         shape = shape_of(options)
@@ -86,6 +90,23 @@ class AmqpDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """For `df.writeStream`. Raises: OperatorError."""
         return StreamWriter(*make_sink(dict(self.options), schema, overwrite))
+
+    def _parsed(self) -> SourceOptions:
+        """What is to be read, and by how many tasks it can be. Raises: OperatorError."""
+        options = parse_and_find(dict(self.options), CONNECTION_NAME)
+        return replace(options, cores=self.cores or os.cpu_count() or 1)
+
+
+def source_for(session_cores: int) -> type[AmqpDataSource]:
+    """The source as a session with so many cores for tasks registers it; 0 where it is not known.
+
+    Python pickles a class that a function has made as a whole, and so with what it knows.
+    """
+
+    class SessionSource(AmqpDataSource):
+        cores = session_cores
+
+    return SessionSource
 
 
 def shape_of(options: SourceOptions) -> Shape:

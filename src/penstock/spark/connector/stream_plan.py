@@ -42,6 +42,8 @@ class StreamPlanner:
         self._tail = -1
         self._target = -1
         self._is_known = False
+        self._made_as = ""
+        self._checked: StreamEnds | None = None
         self._group = GroupMember(options)
         self._seen_ns = 0
         self._lost_ns = 0
@@ -50,6 +52,7 @@ class StreamPlanner:
         """Where a new query begins (startingOffsets and its like)."""
         if self._initial < 0:
             self._initial = self._number(self._options.starting or "latest")
+            self._made_as = "" if self._ends is None else self._ends.made_as
         return self._initial
 
     def first(self) -> int:
@@ -57,6 +60,15 @@ class StreamPlanner:
         if self._first < 0:
             self._first = self._opened().first()
         return self._first
+
+    def made_as(self) -> str:
+        """Which stream of that name it is, "" while that is not known, or nobody says it."""
+        return self._made_as
+
+    def expect(self, made_as: str) -> None:
+        """The checkpoint speaks of the stream `made_as`, "" if it does not say. Another one of its
+        name is refused by `available`."""
+        self._made_as = self._made_as or made_as
 
     def prepare_available_now(self) -> None:
         """What is in the stream now is all that will be read."""
@@ -143,6 +155,7 @@ class StreamPlanner:
 
     def _look(self, start: int) -> None:
         """Bring `_tail` up to date, as far as the next batch needs it."""
+        self._check_made(start)
         if not self._group.passed(self._opened(), start):
             self.stop()
             self._group.passed(self._opened(), start)
@@ -156,6 +169,22 @@ class StreamPlanner:
             found = ends.next_offset(TAIL_BUDGET_MS)
             self._check_same(start, found)
             self._tail = max(self._tail, found, start)
+
+    def _check_made(self, start: int) -> None:
+        """Once a connection. Raises: OperatorError when there is another stream of that name now
+        than the one the checkpoint is at `start` of."""
+        ends = self._opened()
+        if not ends.can_ask or ends is self._checked:
+            return
+        first, behind = ends.first(), ends.next_offset(TAIL_BUDGET_MS)
+        self._checked = ends
+        self._made_as = self._made_as or ends.made_as
+        if self._made_as != ends.made_as:
+            raise OperatorError(
+                f"stream {self._options.queue!r} was deleted and made anew: it has the offsets "
+                f"{first} to {behind}, exclusive, and the checkpoint is at {start} of the one that "
+                "was there before. Start with a new checkpointLocation"
+            )
 
     def _check_same(self, start: int, end: int) -> None:
         """Once a query. Raises: OperatorError when the stream ends before the checkpoint, `start`.

@@ -5,13 +5,21 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from penstock.spark.connector.chunk_read import read_rows
 from penstock.spark.connector.decode import Shape
+from penstock.spark.connector.offsets import (
+    beginning_of,
+    begun_at,
+    has_beginning,
+    identified,
+    ids_in,
+)
 from penstock.spark.connector.options import SourceOptions, named, of_queue
 from penstock.spark.connector.reader import CONNECTION_NAME, AmqpStreamReader
-from penstock.spark.connector.share import share
 from penstock.spark.connector.stream_plan import StreamPlanner, split
+from penstock.spark.connector.width import tasks_of
 from penstock.spark.connector.worker_care import spare_worker
 
 
@@ -26,9 +34,47 @@ class StreamPartition(InputPartition):
 
 
 class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
-    """A streaming query over streams."""
+    """A streaming query over streams.
+
+    Spark writes down where a batch ends, and of the first one that died it asks again where it
+    begins: with startingOffsets=latest somewhere else. So the end of the first batch says it.
+
+    _began: where the query begins, None until Spark has asked.
+    """
 
     MODE = "stream"
+
+    def __init__(self, options: SourceOptions, shape: Shape) -> None:
+        super().__init__(options, shape)
+        self._began: dict[str, Any] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins."""
+        self._began = super().initialOffset()
+        return self._began
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """As every reader; of the first batch with its beginning."""
+        names, numbers = self._options.queues, self._numbers(start)
+        known = ids_in(start, names)
+        for planner, made_as in zip(self._opened(), known, strict=True):
+            planner.expect(made_as)
+        end = super().latestOffset(start, limit)
+        is_known = has_beginning(start) or not self._options.pattern
+        if is_known and self._numbers(end) == numbers:
+            # Spark compares texts: without new rows it has to be the same one.
+            return start
+        if has_beginning(start):
+            return end
+        return begun_at(end, start) if start == self._began != end else end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The parts of a batch, which may say itself where it begins."""
+        return super().partitions(beginning_of(end, start), end)
+
+    def _written(self, numbers: list[int]) -> dict[str, Any]:
+        ids = [planner.made_as() for planner in self._opened()]
+        return identified(super()._written(numbers), self._options.queues, ids)
 
     def planner_of(self, options: SourceOptions) -> StreamPlanner:
         """One that finds the ends of that stream."""
@@ -54,11 +100,10 @@ class StreamBatchReader(DataSourceReader):
         self._shape = shape
 
     def partitions(self) -> list[InputPartition]:
-        """About minPartitions ranges. Raises: OperatorError, ClientError."""
+        """About minPartitions ranges, or what `width` says. Raises: OperatorError, ClientError."""
         ranges = [self.range_of(number) for number in range(len(self._options.queues))]
         rows = [max(0, stop - first) for first, stop in ranges]
-        filled = sum(count > 0 for count in rows)
-        counts = share(max(self._options.partitions, filled), rows)
+        counts = tasks_of(rows, self._options.partitions, self._options.cores)
         parts: list[InputPartition] = [
             StreamPartition(self._options.queues[number], *part)
             for number, (first, stop) in enumerate(ranges)

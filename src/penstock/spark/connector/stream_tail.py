@@ -36,12 +36,14 @@ class StreamEnds:
     """One connection to a stream that answers where it begins and ends.
 
     bytes_per_row: mean size of the rows last seen, 0.0 before; can_ask: the broker answers
-    requests. Owner: one thread.
+    requests; made_as: which stream it says that this is, "" before and where it does not say.
+    Owner: one thread.
     Raises, from every verb: OperatorError, ClientError.
     """
 
     def __init__(self, options: SourceOptions, name: str) -> None:
         self.bytes_per_row = 0.0
+        self.made_as = ""
         self._options = options
         self._link = Link(options.endpoint, options.queue, 1, name)
         self.can_ask = CAN_ASK in self._link.session.server_capabilities()
@@ -124,6 +126,7 @@ class StreamEnds:
         assert isinstance(first, int) and isinstance(stop, int) and isinstance(size, int), (
             "the broker answers as it says"
         )
+        self.made_as = str(answer.get("id", ""))
         if stop > first:
             self.bytes_per_row = size / (stop - first)
         return first, stop
@@ -192,6 +195,9 @@ class StreamEnds:
     def _check(self, events: list[ClientEvent]) -> None:
         for event in events:
             if isinstance(event, ChannelClosed):
+                # RabbitMQ: invalid arg 'x-stream-offset' for queue ... of queue type ...
+                if event.code == PRECONDITION_FAILED and "of queue type" in event.text:
+                    raise self._no_stream()
                 raise ChannelClosedError(event.channel, event.code, event.text)
             if isinstance(event, Cancelled):
                 raise OperatorError(f"stream {self._options.queue!r} was deleted")

@@ -137,6 +137,16 @@ def test_a_batch_ends_by_rows_or_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [b.num_rows for b in BatchMaker(Shape("s")).batches(whole(chunks))] == [6, 1, 2]
 
 
+def test_addresses_are_told_apart_chunk_by_chunk() -> None:
+    def keys_of(*keys: tuple[str, str]) -> list[tuple[object, object]]:
+        chunks = [built([(b"", b"\x00\x00", *key)], at) for at, key in enumerate(keys)]
+        rows = through_spark(BatchMaker(Shape("s")).batch(whole(chunks)))
+        return [(row["exchange"], row["routing_key"]) for row in rows]
+
+    for keys in ((("e", "k"),) * 3, (("e", "k"), ("e", "l")), (("ek", ""), ("e", "k"))):
+        assert keys_of(*keys) == list(keys)
+
+
 def test_no_utf_8_in_a_routing_key_is_replaced() -> None:
     chunk = bytearray(built([(b"x", b"\x00\x00", "", "k\u00e9y"), (b"y", b"\x00\x00", "", "k")]))
     at = chunk.index("k\u00e9y".encode())

@@ -53,3 +53,13 @@ def test_a_checkpoint_of_something_else_is_refused(
 ) -> None:
     with pytest.raises(OperatorError, match="checkpoint belongs to its queues"):
         offsets.read(mode, names, offset)
+
+
+def test_the_end_of_a_first_batch_says_where_it_begins() -> None:
+    start, end = (offsets.written("stream", ["s"], [number]) for number in (5, 9))
+    first = json.loads(json.dumps(offsets.begun_at(end, start)))
+    assert offsets.read("stream", ["s"], first) == [9]
+    assert offsets.has_beginning(first) and not offsets.has_beginning(end)
+    later = offsets.written("stream", ["s"], [7])
+    assert offsets.beginning_of(first, later) == start
+    assert offsets.beginning_of(end, later) == later

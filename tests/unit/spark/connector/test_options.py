@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[4]
 def test_defaults_are_those_of_the_reference() -> None:
     options = parse_source({"queue": "orders"})
     assert (options.mode, options.max_rows, options.prefetch) == ("queue", 10_000, 20_000)
-    assert (options.min_rows, options.max_delay_ms, options.partitions) == (0, 900_000, 1)
+    assert (options.min_rows, options.max_delay_ms, options.partitions) == (0, 900_000, 0)
     assert options.endpoint.url.address() == "localhost:5672"
     assert parse_source({"queue": "s", "mode": "stream"}).max_rows == 100_000
     sink = parse_sink({})
@@ -53,8 +53,8 @@ def test_names_come_in_any_case_and_values_with_units() -> None:
         ({"queue": "q", "maxTriggerDelay": "5"}, ["with its unit", "15m"]),
         ({"queue": "q", "maxBytesPerTrigger": "0"}, ["1..", "64m"]),
         ({"queue": "q", "mode": "file"}, ["queue or lease or auto or stream"]),
-        ({"queue": "q", "mode": "lease"}, ["group is ''", "1 to 200 bytes"]),
-        ({"queue": "q", "mode": "auto", "group": "g" * 201}, ["1 to 200 bytes"]),
+        ({"queue": "q", "mode": "lease", "group": "checkpoint-1"}, ["made up", "another name"]),
+        ({"queue": "q", "mode": "auto", "group": "g" * 201}, ["longer than the 200 bytes"]),
         ({"queue": "q", "group": "g"}, ["for mode=lease"]),
         ({"queue": "q", "mode": "lease", "group": "g", "prefetch": "9"}, ["for mode=queue"]),
         ({"queue": "q", "mode": "lease", "group": "g", "readMode": "amqp"}, ["for mode=stream"]),
