@@ -29,6 +29,7 @@ from penstock.spark.schemas import (
     TIME_IN_STATE,
     WHO_BLOCKED_WHOM,
 )
+from penstock.spark.sketches import hold_sketch
 from penstock.spark.small_windows import SLOW, name_small_windows
 
 EDGES_AT_A_TIME: Final = 1 << 20
@@ -40,6 +41,7 @@ _HOLDS: Final = pa.schema(
     [BLOCK_INTERVAL.field(name)
      for name in ("actor", "peer", "reason", "start_ns", "end_ns")]
 )  # fmt: skip
+_ENDED_HOLDS: Final = _HOLDS.append(BLOCK_INTERVAL.field("closed_by"))
 _STEPS: Final = pa.schema([field for field in SAMPLE_STEP if field.name != "boot_id"])
 
 
@@ -58,13 +60,15 @@ class Answers:
     def __call__(self) -> Tables:
         """The answers for this stretch. Raises: OSError."""
         is_near = (pc.field("end_ns") > self.from_ns) & (pc.field("start_ns") < self.to_ns)
-        holds = read(self.intervals, _HOLDS, is_near & (pc.field("end_ns") > pc.field("start_ns")))
+        is_some = pc.field("end_ns") > pc.field("start_ns")
+        holds = read(self.intervals, _ENDED_HOLDS, is_near & is_some)
         steps = coded(read(self.steps, _STEPS, is_near))
         states = self._states(steps)
-        edges = _edges(holds, steps)
+        edges = _edges(holds.select(_HOLDS.names), steps)
         parts = [self._part(cut, states) for cut in self._cuts(edges)]
         return {
             "gold/time_in_state": states,
+            "gold/hold_sketch": hold_sketch(holds, self.from_ns, self.to_ns, self.width_ns),
             **{
                 name: pa.concat_tables([ANSWERS[name].empty_table(), *(one[name] for one in parts)])
                 for name in ("gold/who_blocked_whom", "gold/held_time", "gold/root_cause")

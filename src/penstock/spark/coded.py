@@ -19,7 +19,7 @@ from penstock.spark.arrays import I64, Mask
 Tables = dict[str, pa.Table]
 
 _CELLS: Final = "name string, data binary"
-_TEXT: Final = pa.dictionary(pa.int32(), pa.string())
+TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 class Coded(NamedTuple):
@@ -38,9 +38,7 @@ class Coded(NamedTuple):
 def read(files: Iterable[str], schema: pa.Schema, where: pc.Expression) -> pa.Table:
     """The rows of `files` that are so. schema: the columns wanted; texts come as dictionaries."""
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
-    wanted = pa.schema(
-        [pa.field(field.name, _TEXT if field.name in texts else field.type) for field in schema]
-    )
+    wanted = coded_schema(schema)
     parts = [
         pq.read_table(
             file, columns=schema.names, filters=where, read_dictionary=texts, use_threads=False
@@ -48,6 +46,13 @@ def read(files: Iterable[str], schema: pa.Schema, where: pc.Expression) -> pa.Ta
         for file in files
     ]
     return pa.concat_tables(parts).unify_dictionaries() if parts else wanted.empty_table()
+
+
+def coded_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of `schema` with dictionaries for texts."""
+    return pa.schema(
+        [field.with_type(TEXT) if field.type == pa.string() else field for field in schema]
+    )
 
 
 def coded(table: pa.Table) -> Coded:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.spark import parse
 from penstock.spark.arrays import compact, distinct, sums, together
 from penstock.spark.coded import Tables, coded, read, share, text
+from penstock.spark.event_rows import read_events
 from penstock.spark.event_slice import SAMPLES, Slice, by_group
 from penstock.spark.formats import DROPPED, STATE_FIELDS
 from penstock.spark.holds import block_interval
@@ -54,11 +55,10 @@ class Facts:
 
     def __call__(self) -> Tables:
         """The facts of this share. Raises: OSError."""
-        is_in = pc.field("kind").is_valid() & (pc.field("t_ns") >= self.from_ns)
         last_ns: dict[str, int] = {}
         kept, mine = [], [np.zeros(0, np.bool_)]
         for file in self.events:
-            table = read([file], _READ, is_in)
+            table = read_events(file, _READ, self.from_ns)
             is_mine = share(table["actor"], self.share, self.shares)
             is_wanted = is_mine | pc.equal(table["kind"], "actor_down").to_numpy()
             kept.append(table.filter(pa.array(is_wanted)))

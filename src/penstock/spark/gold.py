@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 
 from penstock.spark.rows import (
     CDF_RANKS,
-    HELD_BY,
     MEASURES,
     PERCENTILES,
     SKETCH_SIZE,
@@ -36,17 +35,6 @@ def latency_sketch(spans: DataFrame, bucket_ns: int) -> DataFrame:
         .where(F.col("length_ns").isNotNull())
     )
     return _sketched(measured, "bucket_ns", "phase", "queue", "measure")
-
-
-def hold_sketch(intervals: DataFrame, bucket_ns: int) -> DataFrame:
-    """Lengths of the holds that began in one bucket and have ended, by the kinds of both ends."""
-    kinds = [F.substring_index(name, ":", 1) for name in ("actor", "peer")]
-    ended = intervals.where("closed_by <> 'end_of_data' and end_ns > start_ns").select(
-        (F.col("start_ns") - F.col("start_ns") % bucket_ns).alias("bucket_ns"),
-        F.concat(kinds[0], F.lit(HELD_BY), kinds[1]).alias("stage"),
-        (F.col("end_ns") - F.col("start_ns")).alias("length_ns"),
-    )
-    return _sketched(ended, "bucket_ns", "stage")
 
 
 def _sketched(lengths: DataFrame, *keys: str) -> DataFrame:

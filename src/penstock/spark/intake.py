@@ -25,8 +25,8 @@ from penstock.spark.formats import (
 RANGE_BYTES: Final = 4 << 20
 """What one task reads."""
 
-ROUND_BYTES: Final = 256 << 20
-"""What is taken in before anything is derived from it: two million events."""
+ROUND_BYTES: Final = 320 << 20
+"""What is taken in before anything is derived from it: more than two million events."""
 
 TAIL_BYTES: Final = 1 << 16
 
@@ -42,10 +42,13 @@ class Range(NamedTuple):
 
 
 class Intake(NamedTuple):
-    """marks: how far each file will have been read, by its name; of a stream, by its id."""
+    """marks: how far each file will have been read, by its name; of a stream, by its id.
+    has_more: something that was there has no room in this round. What came meanwhile is none of
+    that, or whoever reads a live broker would never be done."""
 
     ranges: tuple[Range, ...]
     marks: dict[str, int]
+    has_more: bool = False
 
 
 class Input:
@@ -101,6 +104,7 @@ def fresh(directory: Path, pattern: str, taken: Callable[[str], int]) -> Intake:
     ranges: list[Range] = []
     marks: dict[str, int] = {}
     left = ROUND_BYTES
+    has_more = False
     for path in input_files(directory, pattern):
         start = taken(path.name)
         with path.open("rb") as file:
@@ -109,7 +113,8 @@ def fresh(directory: Path, pattern: str, taken: Callable[[str], int]) -> Intake:
                 ranges.append(one)
                 left -= one.end - one.start
                 marks[path.name] = one.end
-    return Intake(tuple(ranges), marks)
+        has_more = has_more or marks.get(path.name, start) < end
+    return Intake(tuple(ranges), marks, has_more)
 
 
 def whole_file(path: Path) -> list[Range]:

@@ -9,8 +9,8 @@ nothing is written.
               open (holds, alarms, last samples) of a boot that has new events
 
 Events are worked on with arrays, in two rounds of tasks: shares of the actors give facts, stretches
-of time give answers. What Spark plans costs more than that, so only traces and sketches are left to
-it; a task gives back one cell of bytes a table.
+of time give answers. What Spark plans costs more than that, so only traces and percentiles are left
+to it; a task gives back one cell of bytes a table.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -103,22 +103,27 @@ class SparkJob:
         return load_tables(self.store), self.counts()
 
     def update(self) -> bool:
-        """Take in what is new and make the tables that follow; whether anything was written."""
+        """Take in what is there now and make the tables that follow; whether anything was written.
+
+        What comes meanwhile is left for the next call: a live broker says something every second.
+        """
         is_changed = self._derive()
-        while self._take_in():
-            self._derive()
-            is_changed = True
+        has_more = True
+        while has_more:
+            has_more = self._take_in()
+            is_changed = self._derive() or is_changed
         return is_changed
 
     def _take_in(self) -> bool:
-        has_any = False
+        """One round; whether more was there than it has room for."""
+        has_more = False
         for source in bronze.SOURCES:
             taken = partial(self.store.mark, source.table)
             intake = self._input.fresh(source.pattern, taken)
             if intake.ranges:
                 bronze.take_in(self._spark, self.store, source, intake)
-                has_any = True
-        return has_any
+            has_more = has_more or intake.has_more
+        return has_more
 
     def _derive(self) -> bool:
         """Bring every table up to bronze, also what a run that was cut short has left behind."""
@@ -174,16 +179,8 @@ class SparkJob:
             Answers(intervals, steps, low, high, self._bucket_ns, members)
             for low, high in self._stretches(found, from_ns)
         ]
-        begun = self._read("silver/block_interval").where(F.col("start_ns") >= from_ns)
-        with ThreadPoolExecutor(1) as pool:
-            sketches = pool.submit(lambda: gold.hold_sketch(begun, self._bucket_ns).toArrow())
-            answers = in_tasks(self._spark, works, ANSWERS)
-            self._put(
-                batch,
-                from_ns,
-                *((name, "bucket_ns", table) for name, table in answers.items()),
-                ("gold/hold_sketch", "bucket_ns", sketches.result()),
-            )
+        answers = in_tasks(self._spark, works, ANSWERS)
+        self._put(batch, from_ns, *((name, "bucket_ns", table) for name, table in answers.items()))
 
     def _stretches(self, found: Mapping[str, pa.Table], from_ns: int) -> list[tuple[int, int]]:
         """The time of the slice in parts of about as many rows each, of whole buckets."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 from penstock.spark.formats import STATE_FIELDS
 
 TRIPLE: Final = ("actor", "peer", "reason")
-DEPTHS: Final = ("ready", "unacked", "consumers", "paged")
+DEPTHS: Final = ("ready", "unacked", "consumers", "paged", "published", "acked")
 
 
 def _columns(texts: Sequence[str], numbers: Sequence[str]) -> list[pa.Field]:
@@ -44,6 +44,16 @@ TIME_IN_STATE: Final = pa.schema(
 ROOT_CAUSE: Final = pa.schema(
     _numbers("bucket_ns") + _columns(("victim", "root", "cause", "path"), ("blamed_ns",))
 )
+# As Spark's aggregate gave them to tables that are there already.
+HOLD_SKETCH: Final = pa.schema(
+    [
+        *_numbers("bucket_ns"),
+        *_columns(("stage",), ()),
+        pa.field("messages", pa.int64(), nullable=False),
+        *_numbers("max_ns"),
+        pa.field("sketch", pa.binary(), nullable=False),
+    ]
+)
 
 FACTS: Final = {
     "silver/block_interval": BLOCK_INTERVAL,
@@ -61,5 +71,6 @@ ANSWERS: Final = {
     "gold/held_time": HELD_TIME,
     "gold/time_in_state": TIME_IN_STATE,
     "gold/root_cause": ROOT_CAUSE,
+    "gold/hold_sketch": HOLD_SKETCH,
 }
 """What a task makes of a stretch of time."""

@@ -8,19 +8,23 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.spark import plain
+from penstock.spark.blame import actor_kind
 from penstock.spark.formats import STATE_FIELDS, FlowEvent, TraceLog
 from penstock.spark.intervals import block_intervals
 from penstock.spark.rows import (
+    HELD_BY,
     ROW_TYPES,
     AlarmRow,
     BlockInterval,
     DepthRow,
     KindRow,
 )
+from penstock.spark.sketches import sketch
 from tests.unit.spark.by_arrays import answers_of, facts_of, log_of, written
 
 WIDTH_NS = 40
@@ -72,7 +76,7 @@ def recorded(moves: list[tuple[tuple[str, str, str, str, int], int, int]]) -> li
         if kind == "time_sample":
             numbers = {name: t_ns * (at + 1) // 7 for at, name in enumerate(STATE_FIELDS)}
         elif kind == "queue_sample":
-            numbers = {"ready": amount, "unacked": 1, "consumers": amount % 2, "paged": 0}
+            numbers = {"ready": amount, "unacked": 1, "consumers": amount % 2, "acked": t_ns}
         one = FlowEvent(boot_id, seq, t_ns, kind, actor, peer, reason, amount, numbers)
         events += [one] * ((0, 2)[fate] if fate < 2 else 1)
     return events
@@ -96,6 +100,7 @@ def test_tables_are_those_of_the_plain_twin(
         found = facts_of(files, WIDTH_NS)
         borders = (0, 1_200, 1_240, 4_000)
         answers = answers_of(directory, found, WIDTH_NS, borders)
+    sketches = answers.pop("gold/hold_sketch")
     for name, table in answers.items():
         field = name.removeprefix("gold/")
         rows = sorted(ROW_TYPES[field](**row) for row in table.to_pylist())
@@ -107,9 +112,21 @@ def test_tables_are_those_of_the_plain_twin(
     ):
         assert sorted(kind(**row) for row in found[name].to_pylist()) == sorted(expected), name
     holds = [BlockInterval(**row) for row in found["silver/block_interval"].to_pylist()]
-    assert sorted(one for one in holds if one.end_ns > one.start_ns) == sorted(
-        block_intervals(log.events)
-    )
+    holds = sorted(one for one in holds if one.end_ns > one.start_ns)
+    assert holds == sorted(block_intervals(log.events))
+    lengths: dict[tuple[int, str], list[int]] = {}
+    for one in holds:
+        if one.closed_by != "end_of_data":
+            stage = actor_kind(one.actor) + HELD_BY + actor_kind(one.peer)
+            key = (one.start_ns // WIDTH_NS * WIDTH_NS, stage)
+            lengths.setdefault(key, []).append(one.end_ns - one.start_ns)
+    assert {
+        (row["bucket_ns"], row["stage"]): (row["messages"], row["max_ns"], row["sketch"])
+        for row in sketches.to_pylist()
+    } == {
+        key: (len(some), max(some), sketch(np.array(some, np.int64)))
+        for key, some in lengths.items()
+    }
 
 
 def gate(seq: int, t_ns: int, kind: str, amount: int = 0) -> FlowEvent:

@@ -31,7 +31,9 @@ def expected(directory: Path) -> list[tuple[object, ...]]:
 
 
 def found(data: bytes, boot_id: str) -> tuple[list[tuple[object, ...]], int]:
-    rows = parse.event_table(data, boot_id, "node", 7).to_pylist()
+    rows = [
+        row for part in parse.event_tables(data, boot_id, "node", 7) for row in part.to_pylist()
+    ]
     names = ("boot_id", "seq", "t_ns", "kind", "actor", "peer", "reason", "amount")
     good = [row for row in rows if row["unreadable"] is None]
     assert all(row["batch"] == 7 for row in rows)
@@ -63,6 +65,7 @@ def test_traces_are_those_of_the_slow_reader(tmp_path: Path) -> None:
     rows = [
         tuple(row[name] for name in ("message_id", "stage", "t_ns", "client", "queue", "phase"))
         for path in sorted(tmp_path.glob("trace-*.jsonl"))
-        for row in parse.message_table(path.read_bytes(), "", "", 0).to_pylist()
+        for part in parse.message_tables(path.read_bytes(), "", "", 0)
+        for row in part.to_pylist()
     ]
     assert rows == [tuple(line) for line in read_traces(tmp_path).lines]
