@@ -73,13 +73,16 @@ def run(
     engine = PLAIN_ASKED if no_spark else choose_engine(master)
     if engine.java is None and master:
         click.echo(f"--master is not used: {engine.note}", err=True)
+    if engine.java is not None:
+        click.echo(f"start    Spark on {engine.note}; it takes some seconds")
     try:
         with open_updater(source_place, tables, engine, round(bucket * NS_PER_S)) as updater:
             if is_following:
+                click.echo(f"follow   every {every:g} s until Ctrl-C; a line when something came")
                 follow(updater, every, click.echo)
             source = updater.update().source
     except KeyboardInterrupt:
-        click.echo("stopped; the tables are whole", err=True)
+        click.echo("stopped; the tables are whole, and the next run goes on from here", err=True)
         return
     click.echo(f"engine   {source.engine_note}")
     click.echo(

@@ -19,6 +19,8 @@ def connect_error(url: BrokerUrl, error: OSError) -> ConnectError:
         reason = f"no answer within {url.connection_timeout_ms} ms (connection_timeout)"
     elif isinstance(error, ssl.SSLError):
         reason = f"TLS failed: {error.reason or error}"
+        if error.reason == "WRONG_VERSION_NUMBER":
+            reason += "; what answers there speaks no TLS, is it the port of amqp://?"
     else:
         reason = error.strerror or str(error) or type(error).__name__
     return ConnectError(f"cannot connect to {where}: {reason}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from penstock.spark.blame import Edge, actor_kind, sweep
 from penstock.spark.formats import EVENT_FILES, event_from_line, input_files
 from penstock.spark.intervals import GateTracker
-from penstock.spark.summary import HELD_KINDS
+from penstock.spark.victims import HELD_KINDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,10 +119,18 @@ class SparkAct:
             queries, lambda: queries.status.get("batches", 0) > 0, READY_SECONDS_MAX, "reading"
         )
         await self._pass(queries, publisher, FAST_SECONDS * scale)
+        self._screen.say(
+            f"             now its sink takes {SPARK_DELAY_MS} ms longer for each batch of "
+            f"{SPARK_BATCH_ROWS} rows"
+        )
         slow_ns = time.monotonic_ns()
         queries.tell(f"delay {SPARK_DELAY_MS}")
         seen = await self._measure(
             queries, publisher, max(SLOW_BATCHES_MIN, int(SLOW_BATCHES * scale))
+        )
+        self._screen.say(
+            f" ✔ pressure  Spark takes B/T = {pace(seen, SPARK_BATCH_ROWS):,.0f} rows/s, the "
+            f"publisher goes at {published(seen):,.0f}/s"
         )
         names = dict.fromkeys(connected_from(publisher.pid, port), PUBLISHER)
         answer = ask(

@@ -19,6 +19,9 @@ from penstock.spark.rows import ROW_TYPES, Counts, Tables
 from penstock.spark.summary import Source
 
 FILE: Final = "about.json"
+VERSION: Final = 2
+"""Of the columns of the tables; those of another one are not gone on with."""
+
 SPARK: Final = "spark"
 PLAIN: Final = "plain"
 
@@ -53,7 +56,7 @@ def write_about(directory: Path, about: About) -> None:
     source = about.source
     fields = {
         "format": "penstock-tables",
-        "version": 1,
+        "version": VERSION,
         "bucket_ns": about.bucket_ns,
         "origin_ns": about.origin_ns,
         "engine": source.engine,
@@ -75,6 +78,8 @@ def read_about(directory: Path) -> About | None:
         return None
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
+        if fields["version"] != VERSION:
+            raise ValueError(f"of version {fields['version']}, where this one reads {VERSION}")
         return About(
             Source(
                 str(fields["engine"]),
@@ -90,7 +95,8 @@ def read_about(directory: Path) -> About | None:
         )
     except (OSError, ValueError, KeyError, TypeError) as fault:
         raise OperatorError(
-            f"{path} does not describe tables ({fault}); make them anew in another directory"
+            f"{path} does not describe tables that can be read here ({fault}); make them anew in "
+            "another directory"
         ) from fault
 
 

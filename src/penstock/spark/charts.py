@@ -17,7 +17,8 @@ from matplotlib.ticker import FuncFormatter
 from penstock.spark.blame import actor_kind
 from penstock.spark.formats import RunDescription
 from penstock.spark.rows import THROUGHPUT_BUCKET_NS, LatencyRow, Tables, whole_time
-from penstock.spark.summary import HELD_KINDS, cause_shares
+from penstock.spark.summary import cause_shares
+from penstock.spark.victims import held_kinds, of_whom
 
 INK: Final = "#22303c"
 FAINT: Final = "#8896a3"
@@ -120,10 +121,11 @@ def latency(tables: Tables, run: RunDescription) -> str:
 
 
 def causes(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: int) -> str:
-    """How many connections and channels were held on average in each bucket, by root cause."""
+    """How many of those who were held were so on average in each bucket, by root cause."""
     shares = cause_shares(tables)
     if not shares:
         return ""
+    kinds = held_kinds(tables.root_cause)
     names = [
         share.cause for share in shares[: len(CAUSE_COLOURS)] if share.share >= SHARE_SHOWN_MIN
     ]
@@ -133,7 +135,7 @@ def causes(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: int) -
         [
             (row.bucket_ns, row.cause, row.blamed_ns)
             for row in tables.root_cause
-            if actor_kind(row.victim) in HELD_KINDS
+            if actor_kind(row.victim) in kinds
         ],
     )
     heights = [[values.get((bucket, name), 0) / bucket_ns for bucket in buckets] for name in names]
@@ -154,7 +156,7 @@ def causes(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: int) -
                 linewidth=0,
             )
             bottoms = [low + more for low, more in zip(bottoms, height, strict=True)]
-        panel.set_ylabel("connections + channels held")
+        panel.set_ylabel(f"{of_whom(kinds)} held".replace(" and ", " + "))
         panel.set_xlabel("seconds")
         panel.set_ylim(0, max([1.0, *bottoms]) * 1.25)
         panel.legend(loc="upper right", ncols=len(names))

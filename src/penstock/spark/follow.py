@@ -13,7 +13,7 @@ from penstock.spark.blame import actor_kind
 from penstock.spark.pipeline import Updater, stored_tables
 from penstock.spark.rows import Tables
 from penstock.spark.stream_input import InputAway
-from penstock.spark.summary import HELD_KINDS
+from penstock.spark.victims import QUEUES, held_kinds
 
 BUCKETS_SHOWN: Final = 10
 
@@ -52,16 +52,19 @@ def line_of(tables: Tables, about: About, new_count: int, seconds: float) -> str
     newest_ns = max((row.bucket_ns for row in tables.event_kinds), default=0)
     since_ns = newest_ns - (BUCKETS_SHOWN - 1) * about.bucket_ns
     sums: dict[tuple[str, str], int] = {}
-    for row in tables.root_cause:
-        if row.bucket_ns >= since_ns and actor_kind(row.victim) in HELD_KINDS:
+    recent = [row for row in tables.root_cause if row.bucket_ns >= since_ns]
+    kinds = held_kinds(recent)
+    for row in recent:
+        if actor_kind(row.victim) in kinds:
             sums[row.cause, row.root] = sums.get((row.cause, row.root), 0) + row.blamed_ns
     parts = [f"+{new_count:,} lines in {seconds:.1f} s"]
     window = f"last {BUCKETS_SHOWN * about.bucket_ns / 1e9:g} s"
     if sums:
         (cause, root), held_ns = max(sums.items(), key=lambda item: (item[1], item[0]))
         whole_ns = sum(sums.values())
+        who = "queues" if kinds == QUEUES else "publishers"
         parts.append(
-            f"{window}: publishers held {whole_ns / 1e9:.1f} s, {held_ns / whole_ns:.0%} {cause} "
+            f"{window}: {who} held {whole_ns / 1e9:.1f} s, {held_ns / whole_ns:.0%} {cause} "
             f"({root})"
         )
     else:

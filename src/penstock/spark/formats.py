@@ -25,6 +25,8 @@ EVENT_FILES: Final = "events-*.jsonl"
 TRACE_FILES: Final = "trace-*.jsonl"
 RUN_FILE: Final = "run.json"
 EVENT_FORMAT: Final = "penstock-events"
+EVENT_STREAM: Final = "amq.flow.telemetry"
+"""Where a broker that was asked for it puts its events."""
 DROPPED: Final = "dropped"
 
 STATE_FIELDS: Final = ("idle_ns", "busy_ns", "blocked_ns", "waiting_ns")

@@ -1,7 +1,10 @@
 """Reads gold tables back from where they lie, without Spark: they are small by construction."""
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
+import pyarrow.parquet as pq
+
+from penstock.spark.names import client_names
 from penstock.spark.rows import (
     AlarmRow,
     BlameRow,
@@ -18,6 +21,7 @@ from penstock.spark.rows import (
 )
 from penstock.spark.store import TableStore
 
+EVENTS: Final = "bronze/events"
 Row = TypeVar("Row", bound=tuple[object, ...])
 
 
@@ -36,6 +40,15 @@ def load_tables(store: TableStore) -> Tables:
         _rows(store, "gold/stage_cdf", CdfRow),
         _rows(store, "silver/alarm_interval", AlarmRow),
     )
+
+
+def load_names(store: TableStore) -> dict[str, str]:
+    """What clients call themselves, by address."""
+    found: list[tuple[str, str]] = []
+    for file in store.files(EVENTS):
+        rows = pq.read_table(file, columns=["actor", "reason"], filters=[("kind", "=", "actor_up")])
+        found += zip(rows["actor"].to_pylist(), rows["reason"].to_pylist(), strict=True)
+    return client_names(found)
 
 
 def _rows(store: TableStore, name: str, row_type: type[Row]) -> tuple[Row, ...]:

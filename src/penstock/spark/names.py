@@ -1,12 +1,33 @@
-"""Readable names: the broker knows a client by its address, the run knows which client that was."""
+"""Readable names: the broker knows a client by its address; the run, or the client, says more."""
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
 
 from penstock.spark.rows import Tables
 
+CONNECTION: Final = "conn:"
 Row = TypeVar("Row", bound=tuple[object, ...])
+
+
+def client_names(found: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Names by address, from connections and what their clients call themselves.
+
+    Where several have one name the address goes with it; an address that two clients had, one after
+    the other, stays an address.
+    """
+    given: dict[str, set[str]] = {}
+    for actor, name in found:
+        if actor.startswith(CONNECTION):
+            given.setdefault(actor.removeprefix(CONNECTION), set()).add(name)
+    single = {address: min(names) for address, names in given.items() if len(names) == 1}
+    bearers = Counter(single.values())
+    return {
+        address: name if bearers[name] == 1 else f"{name}@{address}"
+        for address, name in single.items()
+        if name
+    }
 
 
 def renamed(tables: Tables, names: Mapping[str, str]) -> Tables:

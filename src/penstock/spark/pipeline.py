@@ -12,7 +12,7 @@ says what to install.
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,10 +27,10 @@ from penstock.spark.about import (
     write_about,
     write_csv,
 )
-from penstock.spark.formats import TABLES, require_input
+from penstock.spark.formats import TABLES, RunDescription, require_input
 from penstock.spark.intake import Input, as_input
 from penstock.spark.java import JavaHome, find_java
-from penstock.spark.names import renamed
+from penstock.spark.names import client_names, renamed
 from penstock.spark.report import write_report
 from penstock.spark.rows import Tables
 from penstock.spark.summary import Source, Summary, summarise
@@ -84,7 +84,7 @@ def report(tables_dir: Path, output_dir: Path) -> Summary:
             f"{tables_dir} holds no tables; make some with "
             f"`penstock pipeline run --input EVENTS_DIR --tables {tables_dir}`"
         )
-    tables = renamed(stored_tables(tables_dir, about), about.run.names)
+    tables = renamed(stored_tables(tables_dir, about), stored_names(tables_dir, about))
     summary = summarise(tables, about.run, about.source, about.bucket_ns)
     try:
         output_dir.mkdir(parents=True, exist_ok=True)
@@ -108,6 +108,17 @@ def stored_tables(tables_dir: Path, about: About) -> Tables:
     from penstock.spark.store import existing_store
 
     return load_tables(existing_store(tables_dir))
+
+
+def stored_names(tables_dir: Path, about: About) -> dict[str, str]:
+    """What clients are called, by address; what the run calls them comes first."""
+    if about.source.engine == PLAIN:
+        return dict(about.run.names)
+    # Optional, as above.
+    from penstock.spark.loading import load_names
+    from penstock.spark.store import existing_store
+
+    return {**load_names(existing_store(tables_dir)), **about.run.names}
 
 
 def choose_engine(master: str = "") -> Engine:
@@ -147,7 +158,7 @@ class Updater:
         try:
             source = self.work()
             self.tables_dir.mkdir(parents=True, exist_ok=True)
-            about = About(source, self.bucket_ns, self.origin_ns, self.input.run())
+            about = About(source, self.bucket_ns, self.origin_ns, self.described())
             write_about(self.tables_dir, about)
         except OSError as fault:
             raise OperatorError(
@@ -155,6 +166,10 @@ class Updater:
                 "directory"
             ) from fault
         return about
+
+    def described(self) -> RunDescription:
+        """What the run says of itself."""
+        return self.input.run()
 
     def work(self) -> Source:
         """Make the tables."""
@@ -167,9 +182,17 @@ class PlainUpdater(Updater):
     def __init__(self, place: Path | Input, tables_dir: Path, bucket_ns: int, note: str) -> None:
         super().__init__(place, tables_dir, bucket_ns)
         self._note = note
+        self._names: dict[str, str] = {}
+
+    def described(self) -> RunDescription:
+        """With the names of clients, for which there is no table."""
+        run = self.input.run()
+        return replace(run, names={**self._names, **run.names})
 
     def work(self) -> Source:
         events = self.input.events()
+        ups = (one for one in events.events if one.kind == "actor_up")
+        self._names = client_names((one.actor, one.reason) for one in ups)
         traces = self.input.traces()
         tables = plain.analyse(events, traces, self.bucket_ns, self.origin_ns)
         write_csv(self.tables_dir / "gold", tables)

@@ -248,6 +248,8 @@ def queue_depth(events: Iterable[FlowEvent]) -> list[DepthRow]:
             event.numbers.get("unacked", 0),
             event.numbers.get("consumers", 0),
             event.numbers.get("paged", 0),
+            event.numbers.get("published", 0),
+            event.numbers.get("acked", 0),
         )
         for event in events
         if event.kind == "queue_sample"

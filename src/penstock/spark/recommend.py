@@ -1,7 +1,8 @@
 """What to do about it: rules over the gold tables, each answer with the numbers it rests on.
 
-A rule speaks up when what it is about held connections and channels for SHARE_MIN of all the time
-they were held; the ones that cost most come first. Names of settings are those of docs/tuning.md.
+A rule speaks up when what it is about held connections and channels (or queues, see victims.py) for
+SHARE_MIN of all the time they were held; the ones that cost most come first. Names of settings are
+those of docs/tuning.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,12 +11,11 @@ from typing import Final, NamedTuple
 from penstock.spark.blame import actor_kind
 from penstock.spark.intervals import group_of
 from penstock.spark.rows import StateRow, Tables, whole_time
+from penstock.spark.victims import held_kinds
 
 SHARE_MIN: Final = 0.05
 FREE_SHARE_MAX: Final = 0.05
 """A channel that was held for less than this share of a bucket was free in it."""
-
-VICTIMS: Final = frozenset({"conn", "chan"})
 
 
 class Recommendation(NamedTuple):
@@ -102,8 +102,9 @@ def _charges(tables: Tables) -> list[_Charge]:
     sums: dict[tuple[str, str], int] = {}
     victims: dict[tuple[str, str], set[str]] = {}
     paths: dict[tuple[str, str], dict[str, int]] = {}
+    kinds = held_kinds(tables.root_cause)
     for row in tables.root_cause:
-        if actor_kind(row.victim) in VICTIMS:
+        if actor_kind(row.victim) in kinds:
             key = (row.cause, row.root)
             sums[key] = sums.get(key, 0) + row.blamed_ns
             victims.setdefault(key, set()).add(row.victim)

@@ -12,7 +12,8 @@ from penstock.spark.formats import RunDescription
 from penstock.spark.page import STYLE
 from penstock.spark.recommend import head_of_line
 from penstock.spark.rows import Tables, whole_counts
-from penstock.spark.summary import HELD_KINDS, Summary
+from penstock.spark.summary import Summary, moved
+from penstock.spark.victims import held_kinds, of_whom
 
 ROWS_SHOWN_MAX: Final = 12
 SHOWN_MIN_NS: Final = 10_000_000
@@ -37,7 +38,7 @@ def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int
     """The whole page as text."""
     parts = [
         _head(summary, run),
-        _tiles(summary),
+        _tiles(tables, summary),
         _promises(summary),
         _sentences(summary),
         _recommendations(summary),
@@ -86,18 +87,26 @@ def _verdict(summary: Summary) -> tuple[str, str]:
     return "every promise kept", "kept"
 
 
-def _tiles(summary: Summary) -> str:
+def _tiles(tables: Tables, summary: Summary) -> str:
     top = summary.causes[0] if summary.causes else None
-    # Only traces of clients count messages: without one, "0 published" would be untrue.
-    counts = (summary.published, summary.lost, summary.duplicated)
-    published, lost, duplicated = (
-        f"{count:,}" if summary.source.trace_count else "–" for count in counts
-    )
+    if summary.source.trace_count:
+        counts = (
+            (f"{summary.published:,}", "messages published"),
+            (f"{summary.lost:,}", "confirmed and lost"),
+            (f"{summary.duplicated:,}", "duplicates"),
+        )
+    else:
+        # Only traces of clients follow single messages; the broker's samples count them.
+        published, acked = moved(tables)
+        alarm_ns = sum(alarm.end_ns - alarm.start_ns for alarm in tables.alarms)
+        counts = (
+            (f"{published:,}", "messages came into queues"),
+            (f"{acked:,}", "were taken by consumers"),
+            (f"{alarm_ns / 1e9:.1f} s", "alarms were set"),
+        )
     tiles = (
-        (published, "messages published"),
-        (lost, "confirmed and lost"),
-        (duplicated, "duplicates"),
-        (f"{summary.held_ns / 1e9:.1f} s", "connections and channels held"),
+        *counts,
+        (f"{summary.held_ns / 1e9:.1f} s", f"{summary.held_who} held"),
         (f"{top.share:.0%}" if top else "–", top.cause if top else "nothing held anybody"),
     )
     return (
@@ -135,7 +144,7 @@ def _recommendations(summary: Summary) -> str:
     )
     if not rows:
         return ""
-    note = "What cost most comes first; shares are of the time publishers were held."
+    note = f"What cost most comes first; shares are of the time {summary.held_who} were held."
     return _card("What would help", f'<p class="note">{note}</p><ol class="advice">{rows}</ol>')
 
 
@@ -143,14 +152,21 @@ def _charts(tables: Tables, run: RunDescription, bucket_ns: int) -> list[str]:
     if importlib.util.find_spec("matplotlib") is None:
         return [_card("Charts", _NO_CHARTS)]
     # matplotlib is optional: a report without it still has every number.
-    from penstock.spark import charts, stage_charts
+    from penstock.spark import charts, rate_charts, stage_charts
 
     start_ns = charts.start_of(tables, run)
+    who = of_whom(held_kinds(tables.root_cause))
     drawn = (
         (
             "Throughput and backlog",
             "Counted by the clients, in steps of 250 ms.",
             charts.throughput(tables, run, start_ns),
+        ),
+        (
+            "Publishers against consumers",
+            "Into the queue, and done with, a second. Where a consumer takes B messages every T "
+            "seconds, publishers go at B/T. Red: how much of the time the queue took nothing.",
+            rate_charts.rates(tables, run, start_ns, bucket_ns),
         ),
         (
             "Latency by phase",
@@ -168,8 +184,8 @@ def _charts(tables: Tables, run: RunDescription, bucket_ns: int) -> list[str]:
             stage_charts.queue_depth(tables, run, start_ns),
         ),
         (
-            "Why publishers were held",
-            "Connections and channels held, on average, by root cause.",
+            f"Why {who} were held",
+            f"How many {who} were held, on average, by root cause.",
             charts.causes(tables, run, start_ns, bucket_ns),
         ),
         (
@@ -192,8 +208,9 @@ def _charts(tables: Tables, run: RunDescription, bucket_ns: int) -> list[str]:
 
 def _blame_table(tables: Tables) -> str:
     sums: dict[tuple[str, str, str], int] = {}
+    kinds = held_kinds(tables.root_cause)
     for row in tables.root_cause:
-        if actor_kind(row.victim) in HELD_KINDS:
+        if actor_kind(row.victim) in kinds:
             key = (row.victim, row.cause, row.path)
             sums[key] = sums.get(key, 0) + row.blamed_ns
     ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))

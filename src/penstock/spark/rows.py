@@ -112,7 +112,9 @@ class IntegrityRow(NamedTuple):
 
 
 class DepthRow(NamedTuple):
-    """Gold queue_depth: one sample of one queue. `paged`: of `ready`, those on the disk only."""
+    """Gold queue_depth: one sample of one queue. `paged`: of `ready`, those on the disk only.
+    `published`, `acked`: messages that have come, and that are done with, since the broker began.
+    """
 
     t_ns: int
     queue: str
@@ -120,6 +122,8 @@ class DepthRow(NamedTuple):
     unacked: int
     consumers: int
     paged: int
+    published: int
+    acked: int
 
 
 class KindRow(NamedTuple):

@@ -17,7 +17,7 @@ from penstock.spark.charts import (
     svg,
     thousands,
 )
-from penstock.spark.formats import RunDescription
+from penstock.spark.formats import EVENT_STREAM, RunDescription
 from penstock.spark.rows import CdfRow, DepthRow, Tables
 
 STAGES_MAX: Final = 6
@@ -72,7 +72,9 @@ def queue_depth(tables: Tables, run: RunDescription, start_ns: int) -> str:
     a shade on top for what is unacknowledged."""
     queues: dict[str, list[DepthRow]] = {}
     for row in tables.queue_depth:
-        queues.setdefault(row.queue, []).append(row)
+        # What the broker says of itself is kept on purpose, and would be the deepest one.
+        if not row.queue.endswith(f"/{EVENT_STREAM}"):
+            queues.setdefault(row.queue, []).append(row)
     peaks = {name: max(row.ready + row.unacked for row in rows) for name, rows in queues.items()}
     shown = sorted((name for name in peaks if peaks[name]), key=lambda name: (-peaks[name], name))
     if not shown:

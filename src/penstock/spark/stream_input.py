@@ -26,11 +26,17 @@ from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import Connection
 from penstock.spark.connector.opening import open_connection
 from penstock.spark.connector.options import Endpoint, parse_source
-from penstock.spark.formats import EVENT_FILES, EventLog, event_header, read_events
+from penstock.spark.formats import (
+    EVENT_FILES,
+    EVENT_STREAM,
+    EventLog,
+    event_header,
+    read_events,
+)
 from penstock.spark.intake import ROUND_BYTES, Input, Intake, Range, whole_file
 
 SCHEMES: Final = ("amqp://", "amqps://")
-STREAM: Final = "amq.flow.telemetry"
+STREAM: Final = EVENT_STREAM
 OPTIONS: Final = ("passwordFile", "passwordEnv", "tls.caFile", "tls.certFile", "tls.keyFile")
 """Parameters of the address that the connector has as options of the same names."""
 
@@ -122,7 +128,7 @@ class StreamInput(Input):
         # Who has read nothing yet has missed nothing.
         if found.lost is not None and start > 0:
             ranges.insert(0, self._lost_line(found.lost, place))
-        return Intake(tuple(ranges), {key: found.next})
+        return Intake(tuple(ranges), {key: found.next}, has_more=found.next < extent.next)
 
     def events(self) -> EventLog:
         """All that the stream has now."""

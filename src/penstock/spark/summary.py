@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from penstock.spark.blame import UNEXPLAINED, actor_kind
-from penstock.spark.formats import RunDescription
+from penstock.spark.formats import EVENT_STREAM, RunDescription
 from penstock.spark.promises import Promise, check
 from penstock.spark.recommend import Recommendation, recommend
-from penstock.spark.rows import Tables
+from penstock.spark.rows import DepthRow, Tables
+from penstock.spark.victims import QUEUES, held_kinds, of_whom
 
 PHASE_SHOWN_MIN_NS: Final = 1_000_000_000
-HELD_KINDS: Final = frozenset({"conn", "chan"})
+
+
+_STOPPED: Final = "Queues took nothing, and who waited for their confirms waited, because of "
 
 
 class CauseShare(NamedTuple):
@@ -37,7 +40,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`held_ns`: time that connections and channels were held, added up over all of them."""
+    """`held_ns`: time that `held_who` (connections and channels, or queues) were held, added up
+    over all of them."""
 
     source: Source
     published: int
@@ -52,6 +56,7 @@ class Summary:
     promises: tuple[Promise, ...]
     sentences: tuple[str, ...]
     recommendations: tuple[Recommendation, ...] = ()
+    held_who: str = "connections and channels"
 
     @property
     def is_kept(self) -> bool:
@@ -104,14 +109,16 @@ def summarise(
         check(tables, run, source.event_count > 0, explained_share, held_ns),
         tuple(_sentences(tables, run, source, causes, held_ns)),
         recommend(tables, bucket_ns),
+        of_whom(held_kinds(tables.root_cause)),
     )
 
 
 def cause_shares(tables: Tables) -> tuple[CauseShare, ...]:
-    """Why connections and channels were held, the greatest share first."""
+    """Why those who were held were, the greatest share first."""
+    kinds = held_kinds(tables.root_cause)
     sums: dict[str, int] = {}
     for row in tables.root_cause:
-        if actor_kind(row.victim) in HELD_KINDS:
+        if actor_kind(row.victim) in kinds:
             sums[row.cause] = sums.get(row.cause, 0) + row.blamed_ns
     whole_ns = sum(sums.values())
     return tuple(
@@ -120,11 +127,28 @@ def cause_shares(tables: Tables) -> tuple[CauseShare, ...]:
     )
 
 
+def moved(tables: Tables) -> tuple[int, int]:
+    """Messages that came into queues, and that were done with, between their first and last sample.
+
+    What the broker says of itself is left out. A counter that falls has begun anew with it.
+    """
+    published = acked = 0
+    before: dict[str, DepthRow] = {}
+    for row in sorted(tables.queue_depth):
+        last = before.get(row.queue)
+        before[row.queue] = row
+        if last is not None and not row.queue.endswith(f"/{EVENT_STREAM}"):
+            published += row.published - (last.published if row.published >= last.published else 0)
+            acked += row.acked - (last.acked if row.acked >= last.acked else 0)
+    return published, acked
+
+
 def worst_victims(tables: Tables) -> list[tuple[str, int]]:
-    """Connections and channels by the time they were held, the worst first."""
+    """Who was held, by the time, the worst first."""
+    kinds = held_kinds(tables.root_cause)
     sums: dict[str, int] = {}
     for row in tables.root_cause:
-        if actor_kind(row.victim) in HELD_KINDS:
+        if actor_kind(row.victim) in kinds:
             sums[row.victim] = sums.get(row.victim, 0) + row.blamed_ns
     return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
 
@@ -143,8 +167,9 @@ def _sentences(
         found.append("No publisher was ever held.")
     else:
         victim, victim_ns = worst_victims(tables)[0]
+        is_queues = held_kinds(tables.root_cause) == QUEUES
         found.append(
-            "Publishers were held because of "
+            (_STOPPED if is_queues else "Publishers were held because of ")
             + ", ".join(
                 f"{cause.cause} ({cause.share:.0%})" for cause in causes[:4] if cause.share >= 0.005
             )
@@ -170,9 +195,10 @@ def _sentences(
 
 
 def _by_path(tables: Tables) -> dict[str, int]:
+    kinds = held_kinds(tables.root_cause)
     sums: dict[str, int] = {}
     for row in tables.root_cause:
-        if actor_kind(row.victim) in HELD_KINDS:
+        if actor_kind(row.victim) in kinds:
             sums[row.path] = sums.get(row.path, 0) + row.blamed_ns
     return sums
 

@@ -38,7 +38,7 @@ from penstock.telemetry.taking import (
     held_share,
     queue_detail,
 )
-from penstock.telemetry.waiting import about_waiting, stopped_places, waiting
+from penstock.telemetry.waiting import about_waiting, longest_stopped, stopped_places, waiting
 from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 
 __all__ = ["KINDS", "explain", "render"]
@@ -95,7 +95,13 @@ def _explain_publishers(
     count = len(publishers)
     whom = "the publisher" if count == 1 else f"any of {count} publishers"
     answer = _explain_actor(worst, windows, now_ns, window_s)
-    return replace(answer, text=f"nothing is blocking {whom}; {_at_ease(worst)}", unaffected=count)
+    place = longest_stopped(windows)
+    if place is None:
+        detail = f"; {_at_ease(worst)}"
+    else:
+        stop = _stop_of(place, windows, window_s)
+        detail = f", but who waits for confirms of {called(place.actor)} waits with it: {stop}"
+    return replace(answer, text=f"nothing is blocking {whom}{detail}", unaffected=count)
 
 
 def _explain_actor(
@@ -262,10 +268,14 @@ def _unthrottled(window: ActorWindow, windows: Mapping[str, ActorWindow], window
     found = waiting(window, stopped_places(windows)) if window.blocked_ns == 0 else None
     if found is None:
         return _at_ease(window)
-    place = windows[found.at]
-    causes = _merge(follow(place.actor, windows), windows)
-    stop = _verdict(place.actor, place.blocked_share(), window_s, causes)
+    stop = _stop_of(windows[found.at], windows, window_s)
     return f"{about_waiting(window, found, windows)}: {stop}"
+
+
+def _stop_of(place: ActorWindow, windows: Mapping[str, ActorWindow], window_s: float) -> str:
+    """For how much of the time a queue or channel was stopped, and because of whom."""
+    causes = _merge(follow(place.actor, windows), windows)
+    return _verdict(place.actor, place.blocked_share(), window_s, causes)
 
 
 def _at_ease(window: ActorWindow) -> str:

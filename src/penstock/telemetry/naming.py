@@ -20,6 +20,12 @@ NAME_CHARACTERS_MAX: Final = 64
 _KEYS_WITH_IDS: Final = (DEBT, SENT, STORED, OWED, "credit_now:", "credit_initial:")
 
 
+def client_name(properties: Mapping[str, object]) -> str:
+    """What a client calls itself in its properties, fit to be shown; "" if it does not."""
+    given = properties.get("connection_name")
+    return _clean(given) if isinstance(given, str) else ""
+
+
 def named(windows: Mapping[str, ActorWindow]) -> dict[str, ActorWindow]:
     """The same windows under the names people know."""
     names = Names(windows)

@@ -2,7 +2,8 @@
 
 First line: {"format":"penstock-events","version":1,"node":..,"boot_id":..,"wall_ns":..,
 "mono_ns":..,"penstock":..}, where wall_ns and mono_ns are two readings of one instant. Every
-further line is one event: {"seq","t","kind","actor","peer","reason","amount"}; a time_sample has
+further line is one event: {"seq","t","kind","actor","peer","reason","amount"}; an actor_up of a
+connection has what its client calls itself as its reason; a time_sample has
 idle_ns, busy_ns, blocked_ns, waiting_ns besides, a queue_sample or connection_sample has ready,
 unacked, bytes, published, delivered, acked, consumers, and paged where that is not 0.
 (node, boot_id, seq) is unique, and the sequences of a file have no gap that a `dropped` event does

@@ -35,6 +35,17 @@ def stopped_places(windows: Mapping[str, ActorWindow]) -> list[ActorWindow]:
     ]
 
 
+def longest_stopped(windows: Mapping[str, ActorWindow]) -> ActorWindow | None:
+    """The queue that was stopped longest, for STOPPED_SHARE of the window or more, although it may
+    take something again just now: a consumer that works in batches stops its queue in between."""
+    stopped = [
+        (window.blocked_share(), window.actor)
+        for window in windows.values()
+        if window.kind == "queue" and window.blocked_share() >= STOPPED_SHARE
+    ]
+    return windows[max(stopped)[1]] if stopped else None
+
+
 def waiting(publisher: ActorWindow, stopped: Iterable[ActorWindow]) -> Waiting | None:
     """What a connection or channel has handed to a stopped queue, or a connection to a stopped
     channel of its own; None if nothing."""

@@ -1,6 +1,6 @@
 """Addresses become names, and only whole addresses do."""
 
-from penstock.spark.names import renamed, renamer
+from penstock.spark.names import client_names, renamed, renamer
 from penstock.spark.rows import BlameRow, EdgeRow, Tables
 
 
@@ -28,3 +28,18 @@ def test_actors_peers_and_paths_are_renamed() -> None:
     assert found.who_blocked_whom[0][1:3] == ("conn:web", "chan:web/1")
     assert found.root_cause[0].path == "conn:web → chan:web/1"
     assert renamed(tables, {}) is tables
+
+
+def test_clients_are_called_what_they_call_themselves() -> None:
+    found = client_names(
+        [
+            ("conn:h:1", "shop"),
+            ("conn:h:2", "worker"),
+            ("conn:h:3", "worker"),
+            ("conn:h:4", ""),
+            ("conn:h:5", "early"),
+            ("conn:h:5", "late"),
+            ("queue:/q", "no client"),
+        ]
+    )
+    assert found == {"h:1": "shop", "h:2": "worker@h:2", "h:3": "worker@h:3"}

@@ -82,7 +82,10 @@ def test_a_connection_that_consumes_and_is_stopped_is_told() -> None:
 def test_a_backlog_on_the_disk_that_publishers_wait_for_is_told() -> None:
     tables = NOTHING._replace(
         root_cause=(blame("store:/", S)._replace(cause="disk"),),
-        queue_depth=(DepthRow(0, "/q", 900, 0, 1, 800), DepthRow(S, "/q", 10, 0, 1, 0)),
+        queue_depth=(
+            DepthRow(0, "/q", 900, 0, 1, 800, 900, 0),
+            DepthRow(S, "/q", 10, 0, 1, 0, 900, 890),
+        ),
     )
     found = {one.rule: one for one in recommend(tables, S)}
     assert found["paging"].scope == "queue:/q"

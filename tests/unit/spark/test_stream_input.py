@@ -10,6 +10,7 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.server.node import Node
+from penstock.spark import stream_input
 from penstock.spark.about import About
 from penstock.spark.follow import follow
 from penstock.spark.formats import EVENT_FILES, TRACE_FILES, EventLog, FlowEvent, read_events
@@ -83,6 +84,25 @@ def test_rounds_that_are_cut_short_lose_nothing_and_double_nothing(tmp_path: Pat
     asyncio.run(scene())
 
 
+def test_a_round_ends_with_what_was_there_when_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_input, "ROUND_BYTES", 100_000)
+
+    async def scene() -> None:
+        async with running(tmp_path, event_stream="/") as node:
+            stream = StreamInput(address(node), tmp_path / "fetched")
+            await put(node, 3000)
+            marks: dict[str, int] = {}
+            assert (await fresh(stream, marks)).has_more, "3000 events are more than 100 kB"
+            monkeypatch.setattr(stream_input, "ROUND_BYTES", 10_000_000)
+            found = await fresh(stream, marks)
+            await put(node, 10)
+            assert not found.has_more, "what came meanwhile is for the next update"
+
+    asyncio.run(scene())
+
+
 def test_what_retention_took_before_it_was_read_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -132,6 +152,7 @@ def test_file_and_stream_have_the_same_events_over_two_lives_and_a_third_reads_t
             about = await asyncio.to_thread(updated, stream, tmp_path / "of stream")
             assert about == updated(FileInput(tmp_path / "events"), tmp_path / "of files")
             assert about.source.event_count > 1510 and about.source.events_missing == 0
+            assert any(name.startswith("penstock pipeline") for name in about.run.names.values())
             tables = [stored_tables(tmp_path / f"of {one}", about) for one in ("stream", "files")]
             assert tables[0] == tables[1] and tables[0].event_kinds
             found = await fresh(stream, marks)

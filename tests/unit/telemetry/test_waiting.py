@@ -63,6 +63,23 @@ def test_an_empty_mailbox_or_a_queue_that_goes_on_is_no_wait(queue: ActorWindow)
     assert explain("channel", "web-50/1", windows, 0).text.startswith("web-50/1 is not blocked:")
 
 
+@pytest.mark.parametrize(("blocked_ms", "is_told"), [(6_000, True), (4_000, False)])
+def test_a_queue_that_stops_between_batches_is_told_while_it_takes_something(
+    blocked_ms: int, is_told: bool
+) -> None:
+    shop = actor("conn:shop", rates={"published": 100.0})
+    innocent = actor("conn:innocent", rates={"published": 900.0})
+    answer = explain("publish", "", scene(shop, innocent, parked(1, blocked_ms, None)), 0)
+    detail = (
+        ", but who waits for confirms of queue /full waits with it: queue /full was blocked 60 % "
+        "of the last 10 s, 100 % of that by the consumers of queue /full (no consumer)"
+        if is_told
+        else "; innocent is not blocked: idle 100 %, it simply sends 900/s"
+    )
+    assert answer.text == f"nothing is blocking any of 2 publishers{detail}"
+    assert answer.exit_status() == 0
+
+
 def test_what_waits_in_the_publishers_own_channel_counts_too() -> None:
     credit = {"credit_initial:chan:web-50/1": 400.0, "credit_now:chan:web-50/1": 295.0}
     sender = actor("conn:web-50", numbers={"debt_messages": 19.0, **credit})

@@ -17,10 +17,11 @@ from typing import Final
 from penstock.base.config import Config
 from penstock.broker.broker import Broker
 from penstock.broker.views import actor_snapshots
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.lab.result import Result
 from penstock.simulation.lab.run import NS_PER_S, WATCH_NS, simulate
 from penstock.simulation.lab.workload import Consumers, Publishers, QueueSpec, Target, Workload
-from penstock.simulation.whatif.observe import Flow, Observed, QueueSeen, observe
+from penstock.simulation.whatif.observe import PUBLISH_BYTES, Flow, Observed, QueueSeen, observe
 from penstock.telemetry.flight import FlightHistory
 
 HELD_SHARE: Final = 0.02
@@ -35,6 +36,10 @@ FLOWS_MAX: Final = 50
 MESSAGES_MAX: Final = 60_000
 """That a run simulates, about: some ten seconds of work."""
 SECONDS_MAX: Final = 6.0
+CYCLES_S_MAX: Final = 30.0
+"""The same where a queue stands at its depth mark: it takes nothing until it is half empty."""
+AT_MARK: Final = 0.4
+"""Of its depth mark: what holds that much stands there."""
 WARM_UP_MAX_S: Final = 20.0
 SETTLED: Final = 1.5
 """Times what all windows together take to drain."""
@@ -109,9 +114,10 @@ def model_of(seen: Observed, prefetches: dict[str, int], window: int) -> Model:
             "taken from what they did while they were free"
         )
     is_paged = any(one.is_paged() for one in seen.queues)
+    passing = sum(_passing_per_s(one, seen.flows) for one in seen.queues)
+    longest_s = max((_cycles_s(one) for one in seen.queues), default=SECONDS_MAX)
     depth_bytes = 0 if is_paged else max((one.depth_bytes for one in seen.queues), default=0)
-    total = sum(spec.rate_per_s * spec.count for spec in publishers)
-    seconds = min(SECONDS_MAX, max(1.0, MESSAGES_MAX / max(total, 1.0) - warm_up_s))
+    seconds = min(longest_s, max(1.0, MESSAGES_MAX / max(passing, 1.0) - warm_up_s))
     return Model(
         Workload(
             "recorded", "as recorded", tuple(queues), tuple(publishers), tuple(consumers),
@@ -190,6 +196,22 @@ def _wanted_per_s(flow: Flow) -> float:
     if flow.blocked_share <= HELD_SHARE:
         return flow.per_s
     return flow.per_s * min(WANTED_MAX, 1 / max(1e-6, 1 - flow.blocked_share))
+
+
+def _passing_per_s(queue: QueueSeen, flows: tuple[Flow, ...]) -> float:
+    """What will be simulated: what is wanted, or what consumers do where that holds publishers."""
+    wanted = sum(_wanted_per_s(flow) for flow in flows if flow.queue == queue.name)
+    limit = _drain_per_s(queue)
+    return wanted if limit == 0 or queue.is_paged() else min(wanted, max(limit, queue.in_per_s))
+
+
+def _cycles_s(queue: QueueSeen) -> float:
+    """How long a run has to be for this queue, seconds: two of its turns between full and open."""
+    limit = _drain_per_s(queue)
+    size = queue.body_bytes + PUBLISH_BYTES + MESSAGE_OVERHEAD_BYTES
+    if limit == 0 or queue.is_paged() or queue.held * size < AT_MARK * queue.depth_bytes:
+        return SECONDS_MAX
+    return max(SECONDS_MAX, min(CYCLES_S_MAX, queue.depth_bytes / (size * limit)))
 
 
 def _drain_per_s(queue: QueueSeen) -> float:
