@@ -37,7 +37,7 @@ def test_every_row_runs_to_its_end(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=400,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     figures = {one["name"]: one for one in json.loads(out.read_text())["figures"]}

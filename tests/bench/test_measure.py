@@ -65,7 +65,7 @@ def test_another_line_is_refused(line: str) -> None:
 def test_a_failing_program_is_reported_with_its_words() -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('broker closed')"]
     with pytest.raises(RunFailed, match="broker closed"):
-        run_lines(command, 30.0, always)
+        run_lines(command, 60.0, always)
 
 
 def test_a_watch_ends_the_run() -> None:

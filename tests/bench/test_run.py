@@ -74,7 +74,7 @@ def test_every_row_delivers_every_message() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=400,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"counts {COUNTS_HASH}" in ran.stdout

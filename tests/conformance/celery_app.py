@@ -11,6 +11,8 @@ import time
 from importlib import import_module
 from typing import Any
 
+from tests.patience import PATIENCE_S
+
 # Celery does not describe its types.
 celery: Any = import_module("celery")
 kombu: Any = import_module("kombu")
@@ -75,6 +77,14 @@ def stamp(nap_s: float) -> float:
     return time.time()
 
 
+def busy(path: str) -> float:
+    """Works until the file at `path` is gone, and tells when that was, as `stamp` does."""
+    end_s = time.monotonic() + PATIENCE_S
+    while os.path.exists(path) and time.monotonic() < end_s:
+        time.sleep(0.01)
+    return time.time()
+
+
 def late(self: Any, countdown: float) -> float:
     """Retries itself once after `countdown` seconds; how many seconds that took."""
     if self.request.retries == 0:
@@ -92,4 +102,5 @@ total_task: Any = app.task(name="total", shared=False)(total)
 stubborn_task: Any = app.task(name="stubborn", shared=False, bind=True)(stubborn)
 failing_task: Any = app.task(name="failing", shared=False)(failing)
 stamp_task: Any = app.task(name="stamp", shared=False)(stamp)
+busy_task: Any = app.task(name="busy", shared=False)(busy)
 late_task: Any = app.task(name="late", shared=False, bind=True)(late)

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.live import Broker
-
-ANSWER_S_MAX = 20
-READY_S_MAX = 30
+from tests.patience import PATIENCE_S
 
 Stop = Callable[[Any, "subprocess.Popen[bytes]"], object]
 
@@ -67,12 +65,12 @@ def celery_worker(
         try:
             ready = app.add_task.delay(1, 1)
             try:
-                assert ready.get(timeout=READY_S_MAX) == 2
+                assert ready.get(timeout=PATIENCE_S) == 2
             except Exception as error:
                 raise AssertionError(log.read_text(errors="replace")[-4000:]) from error
             yield app
             stop(app, process)
-            assert process.wait(ANSWER_S_MAX) == 0, log.read_text(errors="replace")[-4000:]
+            assert process.wait(PATIENCE_S) == 0, log.read_text(errors="replace")[-4000:]
         finally:
             if process.poll() is None:
                 process.kill()

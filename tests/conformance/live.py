@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from urllib.parse import unquote, urlsplit
 
-READY_S_MAX = 20.0
-STOP_S_MAX = 15.0
+from penstock.server.control_client import control_path
+from tests.patience import PATIENCE_S
+
 POLL_S = 0.02
+# Below those the system gives to outgoing connections, and to whoever asks for any port.
+PORTS = range(20_000, 32_000)
+RESERVED_MAX = 64
+_reserved: deque[int] = deque()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +65,33 @@ def from_url(url: str) -> Broker:
     )
 
 
+def lock_of(port: int) -> Path:
+    """The file that whoever has reserved `port` holds a lock on."""
+    return Path(tempfile.gettempdir(), f"penstock-test-ports-{os.getuid()}", str(port))
+
+
 def free_port() -> int:
-    """A loopback TCP port nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A loopback TCP port nobody listens on, and no other test run takes before it is used.
+
+    It is this process's own until it ends, or has asked for RESERVED_MAX more.
+    """
+    # The order must differ from run to run, which the tests' own chance does not.
+    for port in SystemRandom().sample(PORTS, len(PORTS)):
+        path = lock_of(port)
+        path.parent.mkdir(exist_ok=True)
+        lock = os.open(path, os.O_CREAT | os.O_RDWR)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            os.close(lock)
+            continue
+        if len(_reserved) == RESERVED_MAX:
+            os.close(_reserved.popleft())
+        _reserved.append(lock)
         return port
+    raise AssertionError(f"no port of {PORTS} is free")
 
 
 @contextmanager
@@ -71,7 +101,7 @@ def penstock_process(
     """Run `penstock serve --memory` with its output in `folder`; stop it and check how it ended.
 
     Raises: AssertionError if it does not start, does not exit with 0 on SIGTERM within
-    `STOP_S_MAX`, or wrote a traceback to stderr.
+    `PATIENCE_S`, or wrote a traceback to stderr.
     """
     port = free_port()
     command = [sys.executable, "-m", "penstock.cli.main", "serve", "--memory"]
@@ -86,11 +116,11 @@ def penstock_process(
             env={**os.environ, **(environment or {})},
         )
         try:
-            wait_ready(process, ("127.0.0.1", port), errors_path)
+            wait_ready(process, port, errors_path)
             yield Broker("127.0.0.1", port, pid=process.pid)
             assert process.poll() is None, f"broker died: {_tail(errors_path)}"
             process.send_signal(signal.SIGTERM)
-            code = process.wait(STOP_S_MAX)
+            code = process.wait(PATIENCE_S)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -100,20 +130,30 @@ def penstock_process(
     assert code == 0, f"exit status {code}: {_tail(errors_path)}"
 
 
-def wait_ready(process: subprocess.Popen[bytes], address: tuple[str, int], errors: Path) -> None:
-    """Return once `address` accepts connections; poll because a socket has no other sign of it.
+def wait_ready(
+    process: subprocess.Popen[bytes], port: int, errors: Path, control: str = ""
+) -> None:
+    """Return once the broker accepts connections, at its control socket, too; poll because a socket
+    has no other sign of it.
 
-    Raises: AssertionError if the process ends first or `READY_S_MAX` passes.
+    control: where that is, unless where the broker puts it by itself.
+    Raises: AssertionError if the process ends first or `PATIENCE_S` passes.
     """
-    deadline = time.monotonic() + READY_S_MAX
-    while True:
+    deadline_s = time.monotonic() + PATIENCE_S
+    waited_for: list[tuple[int, tuple[str, int] | str]] = [
+        (socket.AF_INET, ("127.0.0.1", port)),
+        (socket.AF_UNIX, control or control_path(port)),
+    ]
+    while waited_for:
         assert process.poll() is None, f"broker did not start: {_tail(errors)}"
-        try:
-            socket.create_connection(address, timeout=1.0).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline, f"broker not ready: {_tail(errors)}"
-            time.sleep(POLL_S)
+        family, address = waited_for[0]
+        with socket.socket(family) as probe:
+            probe.settimeout(1.0)
+            if probe.connect_ex(address) == 0:
+                del waited_for[0]
+                continue
+        assert time.monotonic() < deadline_s, f"broker not ready: {_tail(errors)}"
+        time.sleep(POLL_S)
 
 
 def _tail(path: Path) -> str:

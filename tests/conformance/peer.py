@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 from pamqp import base, body, commands, constants, exceptions, frame, header, heartbeat
 
 from tests.conformance.live import Broker
+from tests.patience import PATIENCE_S
 
-ANSWER_S_MAX = 10.0
 FRAME_BYTES_MAX = 131072
 CHANNEL = 1
 CAPABILITIES = {
@@ -72,11 +72,11 @@ Step = base.Frame | Content | bytes | On
 
 
 class Peer:
-    """One connection to the broker, blocking, with every read bounded by `ANSWER_S_MAX`."""
+    """One connection to the broker, blocking, with every read bounded by `PATIENCE_S`."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.socket = socket.create_connection(broker.address, timeout=ANSWER_S_MAX)
+        self.socket = socket.create_connection(broker.address, timeout=PATIENCE_S)
         self._received = b""
         self.server_properties: dict[str, Any] = {}
         self.tuned: commands.Connection.Tune | None = None
@@ -162,7 +162,7 @@ class Peer:
         """The next frame and its channel.
 
         Raises: Closed when it closes this channel or connection, or the socket ends; close-ok is
-        sent first. TimeoutError after `ANSWER_S_MAX`.
+        sent first. TimeoutError after `PATIENCE_S`.
         """
         channel, value = self._next()
         if isinstance(value, commands.Connection.Close):
@@ -203,7 +203,7 @@ class Peer:
         return reply
 
     def is_gone(self) -> bool:
-        """Does the broker hang up now, without another byte? Waits up to `ANSWER_S_MAX`."""
+        """Does the broker hang up now, without another byte? Waits up to `PATIENCE_S`."""
         try:
             return not self._received and not self.socket.recv(1)
         except ConnectionResetError:

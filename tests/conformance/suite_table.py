@@ -20,6 +20,11 @@ class Commit(NamedTuple):
     number: str
 
 
+# Alone they take up to two minutes, beside other tests on two processors three times that.
+RUN_S_MAX: Final = 450
+TEST_S_MAX: Final = 280
+
+
 @dataclass(frozen=True, slots=True)
 class Suite:
     """One project's tests.
@@ -34,12 +39,12 @@ class Suite:
     name: str
     distribution: str
     targets: tuple[str, ...]
-    run_s_max: int = 60
+    run_s_max: int = RUN_S_MAX
     packages: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     commit: Commit | None = None
-    test_s_max: int = 60
+    test_s_max: int = TEST_S_MAX
     wants_docker: bool = False
     wants_usual_port: bool = False
     is_long: bool = False
@@ -114,11 +119,9 @@ CELERY_SHORT: Final = tuple(
     for part in ("inspect", "loader", "security", "serialization", "worker")
 )
 LONG_S_MAX: Final = 3600
-# Alone they take one to two minutes, beside other tests on two processors up to three times that.
-CLIENT_S_MAX: Final = 450
 
 
-def celery(name: str, targets: tuple[str, ...], backend: str, run_s_max: int = 280) -> Suite:
+def celery(name: str, targets: tuple[str, ...], backend: str, run_s_max: int = RUN_S_MAX) -> Suite:
     """Celery's integration tests with results in `backend`."""
     return Suite(
         name,
@@ -128,7 +131,6 @@ def celery(name: str, targets: tuple[str, ...], backend: str, run_s_max: int = 2
         CELERY,
         ("-p", "celery.contrib.pytest"),
         (("TEST_BROKER", "{url}"), ("TEST_BACKEND", backend)),
-        test_s_max=280,
         is_long=run_s_max == LONG_S_MAX,
     )
 
@@ -138,12 +140,12 @@ SUITES: Final = {
     for suite in (
         Suite("py-amqp", "amqp", ("t/integration/test_rmq.py",)),
         Suite("kombu", "kombu", ("t/integration/test_py_amqp.py",)),
-        Suite("aiormq", "aiormq", ("tests",), CLIENT_S_MAX, AIOMISC),
+        Suite("aiormq", "aiormq", ("tests",), RUN_S_MAX, AIOMISC),
         Suite(
             "aio-pika",
             "aio-pika",
             ("tests", f"--ignore={RECONNECTING}"),
-            CLIENT_S_MAX,
+            RUN_S_MAX,
             AIOMISC,
             wants_docker=True,
         ),
@@ -152,7 +154,7 @@ SUITES: Final = {
             "aio-pika-reconnecting",
             "aio-pika",
             (RECONNECTING,),
-            CLIENT_S_MAX,
+            RUN_S_MAX,
             AIOMISC,
             wants_docker=True,
         ),
@@ -164,7 +166,7 @@ SUITES: Final = {
             "dramatiq",
             "",
             ("tests/test_rabbitmq.py",),
-            280,
+            RUN_S_MAX,
             DRAMATIQ,
             # Without measuring what of dramatiq its tests cover.
             ("-o", "addopts="),
@@ -182,7 +184,7 @@ SUITES: Final = {
                 f"tests/{part}/rabbit"
                 for part in ("asgi", "brokers", "docs", "examples", "opentelemetry", "prometheus")
             ),
-            280,
+            RUN_S_MAX,
             FASTSTREAM,
             ("-m", "rabbit and connected"),
             commit=Commit(

@@ -12,15 +12,19 @@ from aio_pika.exceptions import ChannelPreconditionFailed, DeliveryError, QueueE
 from aio_pika.patterns import RPC, Master
 
 from tests.conformance.live import Broker
+from tests.patience import PATIENCE_S
 
 Story = Callable[[AbstractRobustConnection, AbstractChannel, str], Awaitable[None]]
 
 
 def run(broker: Broker, name: str, story: Story) -> None:
-    """Run a story with a robust connection and a confirming channel, for at most 20 seconds."""
+    """Run a story with a robust connection and a confirming channel, for at most PATIENCE_S."""
 
     async def play() -> None:
-        async with asyncio.timeout(20), await aio_pika.connect_robust(broker.url) as connection:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            await aio_pika.connect_robust(broker.url) as connection,
+        ):
             await story(connection, await connection.channel(), name)
 
     asyncio.run(play())
@@ -53,11 +57,11 @@ async def iterates(_: AbstractRobustConnection, channel: AbstractChannel, name: 
 async def gets(_: AbstractRobustConnection, channel: AbstractChannel, name: str) -> None:
     queue = await channel.declare_queue(name, exclusive=True)
     with pytest.raises(QueueEmpty):
-        await queue.get(timeout=5)
+        await queue.get(timeout=PATIENCE_S)
     await publish(channel, name, b"x")
-    message = await queue.get(timeout=5)
+    message = await queue.get(timeout=PATIENCE_S)
     await message.reject(requeue=True)
-    again = await queue.get(timeout=5)
+    again = await queue.get(timeout=PATIENCE_S)
     assert (again.body, again.redelivered) == (b"x", True)
     await again.ack()
 

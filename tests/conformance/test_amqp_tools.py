@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from tests.conformance.live import Broker
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(
     shutil.which("amqp-publish") is None, reason="amqp-tools is not installed"
@@ -17,7 +18,10 @@ pytestmark = pytest.mark.skipif(
 def tool(broker: Broker, program: str, *options: str, given: bytes = b"") -> tuple[int, str, str]:
     """Exit status, output and errors of one tool."""
     ended = subprocess.run(
-        [program, f"--url={broker.url}", *options], input=given, capture_output=True, timeout=20
+        [program, f"--url={broker.url}", *options],
+        input=given,
+        capture_output=True,
+        timeout=PATIENCE_S,
     )
     return ended.returncode, ended.stdout.decode(), ended.stderr.decode()
 

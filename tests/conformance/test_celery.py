@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.celery_worker import ANSWER_S_MAX, Plan, celery_worker
+from tests.conformance.celery_worker import Plan, celery_worker
 from tests.conformance.live import Broker
+from tests.patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.slow,
@@ -37,18 +38,18 @@ def app(
 
 def test_many_tasks(app: Any) -> None:
     results = [app.add_task.delay(n, n) for n in range(100)]
-    assert [result.get(timeout=ANSWER_S_MAX) for result in results] == [2 * n for n in range(100)]
+    assert [result.get(timeout=PATIENCE_S) for result in results] == [2 * n for n in range(100)]
 
 
 def test_a_group(app: Any) -> None:
     group = import_module("celery").group
     result = group(app.add_task.s(n, 1) for n in range(10)).apply_async()
-    assert result.get(timeout=ANSWER_S_MAX) == list(range(1, 11))
+    assert result.get(timeout=PATIENCE_S) == list(range(1, 11))
 
 
 def test_a_chain(app: Any) -> None:
     chain = app.add_task.s(1, 2) | app.add_task.s(3) | app.add_task.s(4)
-    assert chain.apply_async().get(timeout=ANSWER_S_MAX) == 10
+    assert chain.apply_async().get(timeout=PATIENCE_S) == 10
 
 
 def test_a_chord(app: Any) -> None:
@@ -57,16 +58,16 @@ def test_a_chord(app: Any) -> None:
         pytest.skip("Celery cannot do chords with rpc://")
     header = (app.add_task.s(n, n) for n in range(5))
     result = import_module("celery").chord(header)(app.total_task.s())
-    assert result.get(timeout=ANSWER_S_MAX) == 20
+    assert result.get(timeout=PATIENCE_S) == 20
 
 
 def test_a_retry(app: Any) -> None:
-    assert app.stubborn_task.delay(3).get(timeout=ANSWER_S_MAX) == 3
+    assert app.stubborn_task.delay(3).get(timeout=PATIENCE_S) == 3
 
 
 def test_a_failure_comes_back(app: Any) -> None:
     with pytest.raises(ValueError, match="on purpose"):
-        app.failing_task.delay().get(timeout=ANSWER_S_MAX)
+        app.failing_task.delay().get(timeout=PATIENCE_S)
 
 
 def test_a_countdown_and_an_eta(app: Any) -> None:
@@ -74,20 +75,20 @@ def test_a_countdown_and_an_eta(app: Any) -> None:
     soon = datetime.now(UTC) + timedelta(seconds=1)
     results = [app.add_task.apply_async((n, 0), countdown=1) for n in range(5)]
     results.append(app.add_task.apply_async((5, 0), eta=soon))
-    assert [result.get(timeout=ANSWER_S_MAX) for result in results] == list(range(6))
+    assert [result.get(timeout=PATIENCE_S) for result in results] == list(range(6))
 
 
 def test_an_expired_task_is_revoked(app: Any) -> None:
     revoked = import_module("celery.exceptions").TaskRevokedError
     with pytest.raises(revoked):
-        app.add_task.apply_async((1, 1), expires=-1).get(timeout=ANSWER_S_MAX)
+        app.add_task.apply_async((1, 1), expires=-1).get(timeout=PATIENCE_S)
 
 
 def test_remote_control(app: Any) -> None:
-    (answer,) = app.app.control.ping(timeout=5, limit=1)
+    (answer,) = app.app.control.ping(timeout=PATIENCE_S, limit=1)
     (worker,) = answer
     assert answer[worker] == {"ok": "pong"}
-    inspect = app.app.control.inspect(timeout=5, limit=1)
+    inspect = app.app.control.inspect(timeout=PATIENCE_S, limit=1)
     assert set(inspect.registered()[worker]) >= {"add", "failing", "stubborn", "total"}
     stats = inspect.stats()[worker]
     assert stats["prefetch_count"] >= 2
@@ -107,7 +108,7 @@ def test_events(app: Any) -> None:
     with app.app.connection() as opened:
         receiver = app.app.events.Receiver(opened, handlers={"*": keep})
         with receiver.consumer_context() as (connection, _, _):
-            app.add_task.delay(1, 2).get(timeout=ANSWER_S_MAX)
+            app.add_task.delay(1, 2).get(timeout=PATIENCE_S)
             while not complete.is_set():
-                connection.drain_events(timeout=ANSWER_S_MAX)
+                connection.drain_events(timeout=PATIENCE_S)
     assert {"task-received", "task-started", "task-succeeded"} <= set(seen)

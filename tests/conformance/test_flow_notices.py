@@ -4,8 +4,7 @@ channel.flow where they have asked for it, with the replies each of them gives o
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import amqp  # type: ignore[import-untyped]  # it has neither stubs nor py.typed
 import pika
@@ -13,6 +12,7 @@ import pytest
 from pika.spec import Channel as PikaChannel
 
 from tests.conformance.live import Broker, penstock_process
+from tests.patience import until
 
 pytestmark = pytest.mark.slow
 
@@ -43,15 +43,6 @@ def pika_connection(broker: Broker, **capabilities: bool) -> pika.BlockingConnec
     )
 
 
-def until(
-    is_done: Callable[[], object], step: Callable[[], object], patience_s: float = 10
-) -> None:
-    end = time.monotonic() + patience_s
-    while not is_done():
-        assert time.monotonic() < end, f"it has not happened in {patience_s} s"
-        step()
-
-
 def purge(broker: Broker, queue: str) -> None:
     with pika_connection(broker) as other:
         other.channel().queue_purge(queue)
@@ -70,7 +61,7 @@ def test_pika_is_told_which_queue_holds_it(shallow: Broker, name: str) -> None:
             if not told:
                 channel.basic_publish("", name, BODY)
                 connection.process_data_events(time_limit=0)
-        until(lambda: told, lambda: connection.process_data_events(time_limit=0.05))
+        until(lambda: told, "blocked", lambda: connection.process_data_events(time_limit=0.05))
         assert told[0].startswith(f"held for room in queue /{name} since ")
         assert "penstock why connection" in told[0]
 
@@ -78,7 +69,7 @@ def test_pika_is_told_which_queue_holds_it(shallow: Broker, name: str) -> None:
             purge(shallow, name)
             connection.process_data_events(time_limit=0.1)
 
-        until(lambda: len(told) > 1, relieve)
+        until(lambda: len(told) > 1, "unblocked", relieve)
         assert told[1] == "unblocked"
         channel.queue_delete(name)
 
@@ -96,7 +87,7 @@ def test_pika_never_answers_channel_flow_and_stays(shallow: Broker, name: str) -
             if not flows:
                 channel.basic_publish("", name, BODY)
                 connection.process_data_events(time_limit=0)
-        until(lambda: flows, lambda: connection.process_data_events(time_limit=0.05))
+        until(lambda: flows, "a stop", lambda: connection.process_data_events(time_limit=0.05))
         assert flows == [False]
 
         def relieve() -> None:
@@ -104,7 +95,7 @@ def test_pika_never_answers_channel_flow_and_stays(shallow: Broker, name: str) -
             connection.process_data_events(time_limit=0.1)
 
         # The broker waits 10 s for the reply that never comes, and then goes on without it.
-        until(lambda: len(flows) > 1, relieve, patience_s=20)
+        until(lambda: len(flows) > 1, "the end of it", relieve)
         assert flows == [False, True]
         purge(shallow, name)
         channel.basic_publish("", name, b"it is still open")
@@ -130,11 +121,11 @@ def test_py_amqp_answers_and_is_let_on(shallow: Broker, name: str) -> None:
                 channel.basic_publish(amqp.Message(BODY), routing_key=name)
                 if number % 20 == 19:
                     listen()
-        until(lambda: not channel.active, listen)
+        until(lambda: not channel.active, "a stop", listen)
 
         def relieve() -> None:
             purge(shallow, name)
             listen()
 
-        until(lambda: channel.active, relieve)
+        until(lambda: channel.active, "the end of it", relieve)
         channel.queue_delete(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from pamqp.commands import Basic, Channel, Confirm, Connection, Queue
 from tests.conformance.live import Broker
 from tests.conformance.peer import GONE, OK, Closed, Content, Outcome, Peer, outcome
 from tests.conformance.steps import consume, put, q, raw
+from tests.patience import PATIENCE_S
 
 AMQPLAIN = "\x05LOGINS\x00\x00\x00\x05guest\x08PASSWORDS\x00\x00\x00\x05guest"
 
@@ -157,26 +159,39 @@ def test_the_negotiated_channel_number_is_the_last(broker: Broker) -> None:
     assert ending(broker, story) == Outcome("connection", 530, expected)
 
 
+BEAT = raw(8, 0, b"")
+
+
+def beat_until(peer: Peer, beats: int) -> None:
+    """Send heartbeats at the right moments until so many of the broker's have come."""
+    end_s = time.monotonic() + PATIENCE_S
+    while beats > 0:
+        assert time.monotonic() < end_s, f"{beats} heartbeats never came"
+        if select.select([peer.socket], [], [], 0.3)[0]:
+            peer.expect(heartbeat.Heartbeat)
+            beats -= 1
+        peer.send_bytes(BEAT)
+
+
 def test_the_broker_sends_heartbeats_and_hangs_up_without_ours(broker: Broker) -> None:
     """One second negotiated: a heartbeat comes soon, and silence ends in a closed socket."""
     with Peer(broker) as peer:
         peer.open(heartbeat_s=1)
+        beat_until(peer, 1)
         started = time.monotonic()
-        peer.expect(heartbeat.Heartbeat)
+        peer.send_bytes(BEAT)
         with pytest.raises(Closed) as closed:
             while True:
                 peer.receive()
         silent_s = time.monotonic() - started
     assert closed.value.outcome == GONE
-    assert 1.0 < silent_s < 6.0
+    assert 1.0 < silent_s < PATIENCE_S
 
 
 def test_heartbeats_keep_a_connection(broker: Broker) -> None:
     with Peer(broker) as peer:
         peer.open(heartbeat_s=1)
-        for _ in range(6):
-            peer.expect(heartbeat.Heartbeat)
-            peer.send_bytes(raw(8, 0, b""))
+        beat_until(peer, 6)
         peer.call(Queue.Declare(exclusive=True))
 
 
@@ -335,8 +350,7 @@ def test_a_name_that_is_no_text_is_carried_as_it_is(broker: Broker) -> None:
 @pytest.mark.slow
 def test_a_silent_stranger_is_not_kept(broker: Broker) -> None:
     """RabbitMQ gives a connection ten seconds to finish its handshake."""
+    started = time.monotonic()
     with Peer(broker) as stranger:
-        stranger.socket.settimeout(20)
-        started = time.monotonic()
         assert stranger.is_gone()
-        assert 5 < time.monotonic() - started < 15
+        assert 5 < time.monotonic() - started < PATIENCE_S

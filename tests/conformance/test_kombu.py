@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.live import Broker
+from tests.patience import PATIENCE_S, undisturbed
 
 # Neither library describes its types well enough to be checked against.
 amqp: Any = import_module("amqp")
@@ -31,13 +32,13 @@ def connection(broker: Broker) -> Iterator[Any]:
 def ack_unknown(channel: Any, _: str) -> None:
     """A method without a reply: the error comes when the connection is read next."""
     channel.basic_ack(9)
-    channel.connection.drain_events(timeout=10)
+    channel.connection.drain_events(timeout=PATIENCE_S)
 
 
 def recover_without_requeue(channel: Any, _: str) -> None:
     """py-amqp does not wait for the reply."""
     channel.basic_recover(requeue=False)
-    channel.connection.drain_events(timeout=10)
+    channel.connection.drain_events(timeout=PATIENCE_S)
 
 
 def test_amqp_declares_publishes_and_gets(connection: Any, name: str) -> None:
@@ -83,15 +84,20 @@ def test_amqp_raises_what_the_code_means(
 
 def test_amqp_heartbeats(broker: Broker) -> None:
     address = f"{broker.host}:{broker.port}"
-    with amqp.Connection(address, broker.user, broker.password, heartbeat=1) as connection:
-        assert connection.heartbeat == 1
-        beats = connection.bytes_recv
-        for _ in range(8):
-            with pytest.raises(TimeoutError):
-                connection.drain_events(timeout=0.3)
-            connection.heartbeat_tick()
-        assert connection.bytes_recv > beats
-        connection.channel().basic_qos(0, 1, False)
+
+    def story() -> None:
+        with amqp.Connection(address, broker.user, broker.password, heartbeat=1) as connection:
+            assert connection.heartbeat == 1
+            beats = connection.bytes_recv
+            for _ in range(8):
+                with pytest.raises(TimeoutError):
+                    connection.drain_events(timeout=0.3)
+                connection.heartbeat_tick()
+            assert connection.bytes_recv > beats
+            connection.channel().basic_qos(0, 1, False)
+
+    # Both ends are right to give up when the other is silent for two seconds.
+    undisturbed(story, 0.5, broker.pid)
 
 
 def test_kombu_produces_and_consumes(broker: Broker, name: str) -> None:
@@ -110,7 +116,7 @@ def test_kombu_produces_and_consumes(broker: Broker, name: str) -> None:
                         {"n": number}, exchange=name, routing_key="", serializer="json"
                     )
             while len(got) < 5:
-                connection.drain_events(timeout=10)
+                connection.drain_events(timeout=PATIENCE_S)
     assert got == [{"n": number} for number in range(5)]
 
 
@@ -121,11 +127,11 @@ def test_kombu_simple_queue(broker: Broker, name: str) -> None:
         for number in range(3):
             simple.put(number)
         assert simple.qsize() == 3
-        message = simple.get(timeout=10)
+        message = simple.get(timeout=PATIENCE_S)
         message.requeue()
         taken = []
         for _ in range(3):
-            message = simple.get(timeout=10)
+            message = simple.get(timeout=PATIENCE_S)
             taken.append(message.payload)
             message.ack()
         assert sorted(taken) == [0, 1, 2]
@@ -142,7 +148,7 @@ def test_kombu_pool_from_many_threads(broker: Broker, name: str) -> None:
     def publish(number: int) -> None:
         try:
             for _ in range(10):
-                with pool.acquire(block=True, timeout=10) as connection:
+                with pool.acquire(block=True, timeout=PATIENCE_S) as connection:
                     connection.Producer().publish(number, routing_key=name, retry=False)
         except Exception as error:
             failures.append(error)
@@ -154,7 +160,7 @@ def test_kombu_pool_from_many_threads(broker: Broker, name: str) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE_S)
         assert failures == []
         pool.force_close_all()
         assert queue.queue_declare(passive=True).message_count == 80

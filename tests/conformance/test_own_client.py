@@ -10,6 +10,9 @@ from penstock.client import io_async, io_blocking
 from penstock.client.errors import ChannelClosedError, ConnectError
 from penstock.protocol.properties import Properties
 from tests.conformance.live import Broker, free_port
+from tests.patience import PATIENCE_S
+
+PATIENCE_MS = int(PATIENCE_S * 1000)
 
 
 def test_blocking_publishes_confirms_gets_and_consumes(broker: Broker) -> None:
@@ -21,7 +24,7 @@ def test_blocking_publishes_confirms_gets_and_consumes(broker: Broker) -> None:
         for body in bodies:
             channel.publish("", queue, body, Properties(content_type="text/plain", priority=1))
         channel.publish("", f"{queue}-nowhere", b"back", mandatory=True)
-        channel.wait_for_confirms(10_000)
+        channel.wait_for_confirms(PATIENCE_MS)
         (returned,) = channel.take_returns()
         assert (returned.code, returned.message.body()) == (312, b"back")
         first = channel.get(queue)
@@ -31,7 +34,7 @@ def test_blocking_publishes_confirms_gets_and_consumes(broker: Broker) -> None:
         tag = channel.consume(queue)
         got: list[bytes] = []
         while len(got) < len(bodies):
-            delivery = channel.next_delivery(10_000)
+            delivery = channel.next_delivery(PATIENCE_MS)
             assert delivery is not None and delivery.consumer_tag == tag
             channel.ack(delivery)
             got.append(delivery.body)
@@ -81,7 +84,7 @@ def test_asyncio_publishes_and_consumes_side_by_side(broker: Broker) -> None:
         await channel.confirm_select()
         for number in range(200):
             await channel.publish("", queue, b"%d" % number)
-        await channel.wait_for_confirms(10_000)
+        await channel.wait_for_confirms(PATIENCE_MS)
 
     async def consume(connection: io_async.AsyncConnection, queue: str) -> list[bytes]:
         channel = await connection.channel()
@@ -89,14 +92,14 @@ def test_asyncio_publishes_and_consumes_side_by_side(broker: Broker) -> None:
         await channel.consume(queue)
         got: list[bytes] = []
         while len(got) < 200:
-            delivery = await channel.next_delivery(10_000)
+            delivery = await channel.next_delivery(PATIENCE_MS)
             assert delivery is not None
             await channel.ack(delivery)
             got.append(delivery.body)
         return got
 
     async def story() -> None:
-        async with asyncio.timeout(20), await io_async.connect(broker.url) as connection:
+        async with asyncio.timeout(PATIENCE_S), await io_async.connect(broker.url) as connection:
             channel = await connection.channel()
             queue = (await channel.declare_queue(exclusive=True)).queue
             got, _ = await asyncio.gather(consume(connection, queue), publish(connection, queue))

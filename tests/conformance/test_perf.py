@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from penstock.client.io_blocking import connect
 from penstock.perf.main import command
 from tests.conformance.live import Broker, penstock_process
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,9 @@ def broker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def run(broker: Broker, *options: str) -> Result:
-    arguments = ["-h", broker.url, "--format", "json", *options]
+    # What is on its way when the machine stands still is not lost.
+    patience = ("--grace", str(PATIENCE_S))
+    arguments = ["-h", broker.url, "--format", "json", *patience, *options]
     return CliRunner().invoke(command, arguments, catch_exceptions=False)
 
 

@@ -9,6 +9,7 @@ from pika.exceptions import ChannelClosedByBroker
 
 from tests.conformance.live import Broker
 from tests.conformance.through_pika import connect, counts, deliveries, publish, take, wait
+from tests.patience import PATIENCE_S
 
 
 def missing(broker: Broker, queue: str) -> bool:
@@ -195,7 +196,7 @@ def test_a_quorum_queue_counts_how_often_a_message_came_back(
     properties = BasicProperties(delivery_mode=2, headers={"own": "kept", count: "mine"})
     channel.basic_publish("", name, b"m", properties)
     seen: list[object] = []
-    for method, found, _ in channel.consume(name, inactivity_timeout=5):
+    for method, found, _ in channel.consume(name, inactivity_timeout=PATIENCE_S):
         assert method is not None and found.headers["own"] == "kept"
         seen.append(found.headers[count])
         channel.basic_nack(method.delivery_tag)

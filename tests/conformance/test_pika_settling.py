@@ -10,6 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.conformance.live import Broker
 from tests.conformance.through_pika import connect, counts, deliveries, publish, take
+from tests.patience import PATIENCE_S
 
 Settle = Callable[[BlockingChannel], object]
 
@@ -130,7 +131,7 @@ def test_an_ack_brings_the_next(channel: BlockingChannel, name: str) -> None:
     publish(channel, name, *"abc")
     channel.basic_qos(prefetch_count=1)
     seen = []
-    for method, _, body in channel.consume(name, inactivity_timeout=10):
+    for method, _, body in channel.consume(name, inactivity_timeout=PATIENCE_S):
         seen.append(body.decode())
         channel.basic_ack(method.delivery_tag)
         if len(seen) == 3:

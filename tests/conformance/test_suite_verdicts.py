@@ -21,6 +21,7 @@ from tests.conformance.suites import (
     run,
     switched_off,
 )
+from tests.patience import PATIENCE_S
 
 
 def line(test: str, outcome: str) -> str:
@@ -74,7 +75,7 @@ def test_a_suite_that_does_not_end_is_cut_and_that_is_a_failure(tmp_path: Path) 
 @pytest.mark.slow
 def test_a_suite_that_knows_only_the_usual_port_is_led_to_the_broker(tmp_path: Path) -> None:
     connecting = "import socket\n\ndef test_connects():\n"
-    connecting += "    socket.create_connection(('127.0.0.1', 5672), timeout=2).close()\n"
+    connecting += "    socket.create_connection(('127.0.0.1', 5672), timeout=60).close()\n"
     (tmp_path / "test_connecting.py").write_text(connecting)
     suite = Suite("led", "pytest", ("test_connecting.py",), wants_usual_port=True)
     with socket.socket() as listener:
@@ -83,7 +84,7 @@ def test_a_suite_that_knows_only_the_usual_port_is_led_to_the_broker(tmp_path: P
         broker = Broker("127.0.0.1", listener.getsockname()[1])
         results = run(Prepared(suite, tmp_path, ()), broker, tmp_path)
         assert [result.outcome for result in results] == ["passed"]
-        listener.settimeout(2)
+        listener.settimeout(PATIENCE_S)
         listener.accept()[0].close()
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from pika import BasicProperties, BlockingConnection, ConnectionParameters, PlainCredentials
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.conformance.live import Broker
-
-ANSWER_S_MAX: Final = 10.0
+from tests.patience import PATIENCE_S
 
 
 def connect(broker: Broker, **parameters: Any) -> BlockingConnection:
@@ -20,7 +19,7 @@ def connect(broker: Broker, **parameters: Any) -> BlockingConnection:
             port=broker.port,
             virtual_host=broker.vhost,
             credentials=PlainCredentials(broker.user, broker.password),
-            blocked_connection_timeout=ANSWER_S_MAX,
+            blocked_connection_timeout=PATIENCE_S,
             **parameters,
         )
     )
@@ -59,7 +58,7 @@ def deliveries(channel: BlockingChannel, queue: str, count: int) -> list[str]:
     return seen
 
 
-def wait(channel: BlockingChannel, done: Any, *, s_max: float = ANSWER_S_MAX) -> None:
+def wait(channel: BlockingChannel, done: Any, *, s_max: float = PATIENCE_S) -> None:
     """Let pika handle what arrives until `done()`; raises AssertionError after `s_max` seconds."""
     rounds = round(s_max / 0.05)
     while not done():

@@ -24,9 +24,9 @@ from penstock.client.url import parse_url
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from tests.conformance.live import free_port, wait_ready
+from tests.patience import PATIENCE_S
 
 PERSISTENT = Properties(delivery_mode=2)
-WAIT_S = 20.0
 WINDOW = 64
 
 
@@ -54,7 +54,7 @@ class Served:
             )
 
     def wait_ready(self) -> None:
-        wait_ready(self.process, ("127.0.0.1", self.port), self.errors)
+        wait_ready(self.process, self.port, self.errors)
 
     def kill(self) -> None:
         """With everything it was started under."""
@@ -66,7 +66,7 @@ class Served:
         """In order; the exit code."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGTERM)
-        return self.process.wait(WAIT_S)
+        return self.process.wait(PATIENCE_S)
 
     @property
     def url(self) -> str:
@@ -101,7 +101,7 @@ class Publisher:
         self._replies: list[m.Method] = []
         self._is_open = False
         self._is_refused = False
-        self._socket = socket.create_connection(("127.0.0.1", broker.port), timeout=WAIT_S)
+        self._socket = socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE_S)
         self._session = Session(parse_url(broker.url), "crash", time.monotonic_ns())
         self._wait(lambda: self._is_open)
         self._channel = self._session.open_channel()[0]
@@ -131,7 +131,7 @@ class Publisher:
         self._send()
         self._read(0.0)
         while self._session.unconfirmed(self._channel) >= WINDOW:
-            self._read(WAIT_S)
+            self._read(PATIENCE_S)
 
     def publish_alone(self, exchange: str, key: str, body: bytes) -> None:
         """As `publish`, without waiting for anything."""
@@ -145,7 +145,7 @@ class Publisher:
     def finish(self) -> None:
         """Wait for the answer to everything."""
         while self._session.unconfirmed(self._channel) > 0:
-            self._read(WAIT_S)
+            self._read(PATIENCE_S)
 
     def close(self) -> None:
         self._socket.close()
@@ -158,12 +158,12 @@ class Publisher:
         assert callable(is_there)
         while not is_there():
             self._send()
-            self._read(WAIT_S)
+            self._read(PATIENCE_S)
 
     def _send(self) -> None:
         data = self._session.output(time.monotonic_ns())
         if data:
-            self._socket.settimeout(WAIT_S)
+            self._socket.settimeout(PATIENCE_S)
             try:
                 self._socket.sendall(data)
             except OSError as error:
@@ -206,7 +206,7 @@ def recovered(broker: Served, queue: str, most: int = 1 << 30) -> list[bytes]:
         channel.qos(most if most < 1000 else 0)
         channel.consume(queue)
         for _ in range(min(count, most)):
-            delivery = channel.next_delivery(20_000)
+            delivery = channel.next_delivery(int(PATIENCE_S * 1000))
             assert delivery is not None, f"{queue}: {len(bodies)} of {count} came"
             bodies.append(delivery.body)
             channel.ack(delivery)

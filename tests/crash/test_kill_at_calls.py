@@ -24,6 +24,7 @@ from penstock.storage.recovery import recover
 from tests.crash.live import Lost, Publisher, Served, recovered, served
 from tests.crash.rig import message
 from tests.crash.test_kill import body, check_back, needs_strace
+from tests.patience import PATIENCE_S
 
 CALLS = "pwrite64,fdatasync,fsync,rename,unlink,ftruncate"
 SMALL_SEGMENTS = "store_segment_bytes = 65536\n"
@@ -112,7 +113,7 @@ def test_f01_f05_killed_at_a_call(call: int, begun: Path, data: Path, tmp_path: 
                 confirmed = publisher.confirmed
             finally:
                 publisher.close()
-            assert broker.process.wait(20) != 0
+            assert broker.process.wait(PATIENCE_S) != 0
     except (AssertionError, Lost):
         # Killed before it was ready: a start makes some of these calls, too.
         assert said == 0, "the broker died of something else"
@@ -148,7 +149,7 @@ def test_f06_killed_while_files_are_written_over(call: int, begun: Path, data: P
                     confirmed |= {first + number for number in publisher.confirmed}
                 finally:
                     publisher.close()
-                assert broker.process.wait(20) != 0
+                assert broker.process.wait(PATIENCE_S) != 0
         except (AssertionError, Lost):
             assert said == first, "the broker died of something else"
         is_used_again = is_used_again or any(map(was_written_over, store_of(data).glob("*.log")))
@@ -219,5 +220,5 @@ def publish_until_it_dies(broker: Served) -> tuple[int, set[int]]:
         pass
     finally:
         publisher.close()
-    assert broker.process.wait(20) != 0, "it made so many calls"
+    assert broker.process.wait(PATIENCE_S) != 0, "it made so many calls"
     return said, {SPARSE + number for number in publisher.confirmed}

@@ -22,6 +22,7 @@ from tests.crash.live import Lost, Publisher, Served, recovered, served
 from tests.crash.mounts import NoMount, small_disk
 from tests.crash.rig import message
 from tests.crash.test_kill import body, check_back
+from tests.patience import PATIENCE_S, Lateness, until
 
 MB = 1_000_000
 READY_S_MAX = 5.0
@@ -51,12 +52,8 @@ def published(broker: Served, queue: str, numbers: range) -> None:
 
 
 def told(broker: Served, **question: object) -> dict[str, object]:
-    """What the broker answers on its control socket, which it opens just behind its port."""
-    path = Path(control_path(broker.port))
-    deadline_s = time.monotonic() + 10
-    while not path.exists() and time.monotonic() < deadline_s:
-        time.sleep(0.02)
-    return ask(str(path), question, 10.0)
+    """What the broker answers on its control socket."""
+    return ask(control_path(broker.port), question, PATIENCE_S)
 
 
 def start_s(broker: Served) -> float:
@@ -154,7 +151,7 @@ def taken_by_get(broker: Served, queue: str) -> list[int]:
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
 def test_f16_room_comes_back_after_a_purge_or_a_delete(how: str, tmp_path: Path) -> None:
-    """A large queue in many segments: ten seconds later less than two of them are left, and what
+    """A large queue in many segments: within ten seconds less than two of them are left, and what
     another queue has in between is there."""
     data = tmp_path / "data"
     segment_bytes = max(4, PURGE_MB // 16) * MB
@@ -170,10 +167,11 @@ def test_f16_room_comes_back_after_a_purge_or_a_delete(how: str, tmp_path: Path)
         publisher.finish()
         assert bytes_of(data) >= PURGE_MB * MB
         publisher.ask(m.QueuePurge("large") if how == "purge" else m.QueueDelete("large"))
-        deadline_s = time.monotonic() + 10
-        while bytes_of(data) > 2 * segment_bytes:
-            assert time.monotonic() < deadline_s, f"{bytes_of(data)} bytes are left"
-            time.sleep(0.05)
+        began_s = time.monotonic()
+        with Lateness(broker.process.pid) as lateness:
+            until(lambda: bytes_of(data) <= 2 * segment_bytes, "the room of what is gone")
+        took_s = time.monotonic() - began_s
+        assert took_s < 10 or lateness.worst_s > 1.0, f"{took_s:.1f} s, on a machine that works"
         publisher.close()
         numbers = range(0, PURGE_MB * 10, 50)
         check_back(broker, "small", range(PURGE_MB * 10), set(numbers))
@@ -220,14 +218,14 @@ def _flooded(path: Path, tmp_path: Path) -> int:
         floods = [Flood(broker, f"d{number}", ended) for number in (1, 2)]
         lowest = free = _free(path)
         still_s = 0.0
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + 2 * PATIENCE_S
         while still_s < 1.5:
             assert time.monotonic() < deadline_s, "publishing was never stopped"
             time.sleep(0.01)
-            still_s = still_s + 0.01 if _free(path) == free else 0.0
+            is_told = "disk alarm" in broker.errors.read_text()
+            still_s = still_s + 0.01 if is_told and _free(path) == free else 0.0
             free = _free(path)
             lowest = min(lowest, free)
-        assert "disk alarm" in broker.errors.read_text()
         with connect(broker.url) as connection:
             channel = connection.channel()
             for name in ("d1", "d2"):
@@ -242,7 +240,7 @@ def _flooded(path: Path, tmp_path: Path) -> int:
             time.sleep(0.05)
         ended.set()
         for flood in floods:
-            flood.join(10)
+            flood.join(PATIENCE_S)
             assert not flood.is_alive(), "it goes on when there is room again"
     return lowest
 
@@ -260,10 +258,7 @@ def test_f19_a_probe_that_fails_is_no_alarm_and_no_end(tmp_path: Path) -> None:
     settings = f'disk_dir = "{looked_at}"\ndisk_reserve_bytes = 4096\n'
     with served(tmp_path / "data", tmp_path, settings=settings) as broker:
         reserve = looked_at / ".penstock-reserve"
-        deadline_s = time.monotonic() + 10
-        while not reserve.exists():
-            assert time.monotonic() < deadline_s, "the reserve was never made"
-            time.sleep(0.02)
+        until(reserve.exists, "the reserve")
         reserve.unlink()
         looked_at.rmdir()
         looked_at.symlink_to(looked_at)

@@ -41,7 +41,7 @@ def test_every_row_has_a_test_that_is_collected() -> None:
         + [str(path) for path in files_with_rows()],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
         cwd=FOLDERS[0].parent.parent,
     ).stdout

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-START_S_MAX = 60.0
-STOP_S_MAX = 20.0
+START_S_MAX = 120.0
+STOP_S_MAX = 60.0
 LOOK_S = 0.05
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"

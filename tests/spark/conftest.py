@@ -8,7 +8,7 @@ import pytest
 from bench.brokers import RABBITMQ_MISSING, rabbitmq_target
 from penstock.base.errors import OperatorError
 from penstock.spark.java import JavaHome, find_java
-from tests.conformance.live import penstock_process
+from tests.conformance.live import Broker, penstock_process
 
 
 @pytest.fixture(scope="session")
@@ -34,10 +34,16 @@ def spark(java: JavaHome) -> Iterator[object]:
 
 
 @pytest.fixture(scope="session")
-def penstock_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def penstock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A Penstock of our own; every test uses names of its own."""
     with penstock_process(tmp_path_factory.mktemp("broker")) as running:
-        yield running.url
+        yield running
+
+
+@pytest.fixture(scope="session")
+def penstock_url(penstock: Broker) -> str:
+    """Its address."""
+    return penstock.url
 
 
 @pytest.fixture(scope="session")

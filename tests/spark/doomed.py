@@ -25,10 +25,11 @@ class Doomed:
     def _started(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "penstock.cli.main", "serve", "--port", str(self.port)]
         command += ["--data", str(self.folder / "data")]
-        command += ["--control", str(self.folder / "c.sock")]
+        control = str(self.folder / "c.sock")
+        command += ["--control", control]
         with (self.folder / "stderr.txt").open("ab") as errors:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        wait_ready(process, ("127.0.0.1", self.port), self.folder / "stderr.txt")
+        wait_ready(process, self.port, self.folder / "stderr.txt", control)
         return process
 
     def kill(self) -> None:
@@ -48,7 +49,7 @@ class Doomed:
             channel.confirm_select()
             for number in range(first, first + count):
                 channel.publish("", "orders", b"%d" % number, properties=PERSISTENT)
-            channel.wait_for_confirms(30_000)
+            channel.wait_for_confirms(60_000)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ killed: `python -m tests.spark.engine DIRECTORY OPTIONS`, with the options as JS
 import json
 import os
 import pickle
+import socket
 import sys
 import time
 from pathlib import Path
@@ -22,10 +23,16 @@ from typing import Any
 
 from pyspark.sql.types import StringType, StructField, StructType
 
+from penstock.client.url import parse_url
+from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.spark.connector.source import AmqpDataSource
+from tests.patience import PATIENCE_S
 
 STEPS = ("latest", "wal", "commit", "plan", "read", "sink", "done")
 IDLE_S = 0.01
+LOOK_S = 0.04
+STILL_S = 0.2
+"""A look that takes longer was disturbed."""
 # Spark parses the source's own schema and hands it back; parsing needs a JVM, the names do not.
 SCHEMA = StructType(
     [
@@ -37,6 +44,17 @@ SCHEMA = StructType(
 )  # fmt: skip
 
 
+def wait_for_life(address: tuple[str, int]) -> None:
+    """Return when whoever listens at `address` has answered something, or nobody does."""
+    try:
+        with socket.create_connection(address, PATIENCE_S) as probe:
+            probe.sendall(PROTOCOL_HEADER)
+            probe.recv(1)
+    except OSError:
+        # Tests take brokers away.
+        return
+
+
 class Died(Exception):
     """The engine was told to die here."""
 
@@ -46,6 +64,8 @@ class Engine:
 
     def __init__(self, directory: Path, options: dict[str, str]) -> None:
         source = AmqpDataSource(options)
+        where = parse_url(options["url"])
+        self._address = (where.host, where.port)
         self.reader: Any = source.streamReader(SCHEMA)
         self._directory = directory
         self.dies_after = ""
@@ -66,7 +86,9 @@ class Engine:
         if self._is_unfinished:
             self._is_unfinished = False
             span = self._read("offsets", self.batch)
-            self._run(span["start"], span["end"])
+            # Spark writes ends only, so of the first batch it asks for the start again.
+            start = span["start"] if self.batch > 0 else self.reader.initialOffset()
+            self._run(start, span["end"])
             return True
         start = self.end
         end = json.loads(
@@ -86,15 +108,24 @@ class Engine:
         return True
 
     def drain(self, idle_s: float = 0.4) -> int:
-        """Trigger until nothing has come for `idle_s`; how many batches that were."""
+        """Trigger until nothing has come for `idle_s`; how many batches that were.
+
+        A while in which this process or the broker stood still does not count, for they would have
+        been silent then in any case."""
         batches = 0
-        quiet_since = time.monotonic()
-        while time.monotonic() - quiet_since < idle_s:
+        quiet_s = 0.0
+        end_s = time.monotonic() + PATIENCE_S
+        while quiet_s < idle_s and time.monotonic() < end_s:
+            began_s = time.monotonic()
             if self.step():
                 batches += 1
-                quiet_since = time.monotonic()
-            else:
-                time.sleep(IDLE_S)
+                quiet_s = 0.0
+                end_s = time.monotonic() + PATIENCE_S
+                continue
+            time.sleep(LOOK_S)
+            wait_for_life(self._address)
+            passed_s = time.monotonic() - began_s
+            quiet_s = quiet_s + passed_s if passed_s < STILL_S else 0.0
         return batches
 
     def stop(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from penstock.simulation.lab.culprits import Truth
 from penstock.spark.blame import actor_kind
 from penstock.spark.rows import BlameRow
-from penstock.spark.summary import HELD_KINDS
+from penstock.spark.victims import HELD_KINDS
 
 SHARE_MIN = 0.95
 HELD_MIN_NS = 100_000_000

@@ -18,7 +18,6 @@ def start(session: Any, url: str, folder: str, is_ending: bool) -> Any:
         .option("url", url)
         .option("queue", "orders")
         .option("mode", "lease")
-        .option("group", "parquet")
         .option("maxOffsetsPerTrigger", 100)
         .load()
         .selectExpr("string(body) AS body", "offset")

@@ -33,7 +33,7 @@ class MortalBroker:
             self.process = subprocess.Popen(
                 command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=dict(os.environ)
             )
-        wait_ready(self.process, ("127.0.0.1", self.port), errors)
+        wait_ready(self.process, self.port, errors)
 
     def kill(self) -> None:
         """kill -9, and wait for its end."""

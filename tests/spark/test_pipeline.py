@@ -1,5 +1,6 @@
 """Spark against its naive twin: the same worlds must give the same tables, row by row."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 
 from penstock.simulation.lab.culprits import drawn, record
 from penstock.spark import plain
-from penstock.spark.formats import read_events, read_run, read_traces
+from penstock.spark.formats import EVENT_FILES, read_events, read_run, read_traces
+from penstock.spark.intake import FileInput, Intake
 from penstock.spark.pipeline import BUCKET_NS
 from penstock.spark.rows import Tables
 from penstock.spark.summary import Source, summarise
@@ -116,6 +118,28 @@ def test_a_run_that_was_cut_short_is_finished_by_the_next(spark: Any, tmp_path: 
     assert load_tables(job.store) == twin
 
 
+def test_an_update_ends_although_the_broker_goes_on_writing(spark: Any, tmp_path: Path) -> None:
+    from penstock.spark.job import SparkJob
+
+    class Busy(FileInput):
+        """Something new is there whenever it is asked."""
+
+        asked = 0
+
+        def fresh(self, pattern: str, taken: Callable[[str], int]) -> Intake:
+            self.asked += pattern == EVENT_FILES
+            assert self.asked <= 2, "an update goes after what comes, and never ends"
+            (path,) = self.directory.glob(EVENT_FILES)
+            with path.open("a", encoding="utf-8") as file:
+                file.write("torn\n")
+            return super().fresh(pattern, taken)
+
+    write_world(tmp_path / "in", World(seed=18))
+    job = SparkJob(spark, Busy(tmp_path / "in"), tmp_path / "tables", BUCKET_NS)
+    assert job.update() and job.counts().unreadable_lines == 1
+    assert job.update() and job.counts().unreadable_lines > 1
+
+
 def test_events_alone_are_enough(spark: Any, tmp_path: Path) -> None:
     from penstock.spark.job import SparkJob
 
@@ -146,3 +170,33 @@ def test_traces_alone_are_enough(spark: Any, tmp_path: Path) -> None:
     again, counts = SparkJob(spark, tmp_path / "in", tmp_path / "tables", BUCKET_NS).run()
     assert counts.event_count == 1
     assert (again.integrity, again.root_cause) == (tables.integrity, ())
+
+
+def test_percentiles_of_many_holds_are_those_of_their_lengths(spark: Any) -> None:
+    """Two buckets of more lengths than a sketch has room for, merged by Spark."""
+    import numpy as np
+    import pyarrow as pa
+
+    from penstock.spark import gold
+    from penstock.spark.schemas import HOLD_SKETCH
+    from penstock.spark.sketches import sketch
+
+    buckets = [(np.random.default_rng(seed).pareto(1, 30_001) * 1e6).astype(int) for seed in (1, 2)]
+    rows = [
+        {
+            "bucket_ns": number,
+            "stage": "conn ← chan",
+            "messages": len(lengths),
+            "max_ns": int(lengths.max()),
+            "sketch": sketch(lengths),
+        }
+        for number, lengths in enumerate(buckets)
+    ]
+    table = spark.createDataFrame(pa.Table.from_pylist(rows, schema=HOLD_SKETCH))
+    found = gold.stage_cdf(None, table).toArrow().to_pylist()
+    ordered = np.sort(np.concatenate(buckets))
+    assert {row["samples"] for row in found} == {len(ordered)}
+    for row in found:
+        low = np.searchsorted(ordered, row["value_ns"], "left") / len(ordered)
+        high = np.searchsorted(ordered, row["value_ns"], "right") / len(ordered)
+        assert low - 0.001 <= row["rank"] <= high + 0.001

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -68,6 +69,34 @@ def test_a_batch_is_seen_after_its_commit_and_committed_once(penstock_url: str) 
         assert drain(penstock_url, queue) == [b"1", b"2", b"3"]
         roll_back(options, Batch("job", 1), [stage(options, [b"x"], 1)])
         assert drain(penstock_url, queue) == []
+
+
+def test_rows_that_are_delayed_wait_in_their_store_from_the_commit_on(penstock_url: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    with queue_at(penstock_url) as (channel, queue):
+        later = f"later.{queue}"
+        channel.declare_exchange(
+            later, "x-delayed-message", durable=True, arguments={"x-delayed-type": "direct"}
+        )
+        channel.bind_queue(queue, later, queue)
+        options = sink(penstock_url, queue, exchange=later, appId=later, mandatory="false")
+        plan = plan_rows({"body": "binary", "headers": "map<string,string>"}, options)
+        headers = pa.array([[("x-delay", "700")], []], pa.map_(pa.string(), pa.string()))
+        rows = pa.record_batch({"body": pa.array([b"later", b"now"]), "headers": headers})
+        origin, batch = Origin("query", "0", 0), Batch(later, 0)
+        for is_first in (True, False):
+            identity, _ = stage_rows([rows], plan, options, origin, batch)
+            assert commit_batch(options, batch, [identity]) is is_first
+        assert drain(penstock_url, queue) == [b"now"]
+        end_s = time.monotonic() + 10
+        while channel.declare_queue(queue, passive=True).message_count == 0:
+            assert time.monotonic() < end_s, "it did not come"
+            time.sleep(0.02)
+        assert drain(penstock_url, queue) == [b"later"]
+        strict = sink(penstock_url, queue, exchange=later, appId=later)
+        with pytest.raises(ChannelClosedError, match="mandatory=false"):
+            stage_rows([rows], plan, strict, origin, Batch(later, 1))
+        channel.delete_exchange(later)
 
 
 def test_a_broker_without_transactions_is_refused(rabbitmq_url: str) -> None:

@@ -55,7 +55,7 @@ def held(url: str) -> None:
             time.sleep(0.3)
             broom.purge_queue("full")
         broom.delete_queue("full")
-        channel.wait_for_confirms(5000)
+        channel.wait_for_confirms(60_000)
 
 
 def test_lines_and_offsets_are_in_one_commit_of_bronze(spark: Any, tmp_path: Path) -> None:

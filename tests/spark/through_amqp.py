@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from penstock.client.channel_blocking import Channel
 from penstock.client.errors import NackedError
 from penstock.client.io_blocking import connect
+from tests.patience import PATIENCE_S
+
+PATIENCE_MS = int(PATIENCE_S * 1000)
 
 NAMES = iter(range(10**9))
 
@@ -29,7 +32,7 @@ def queue_at(
 def publish(channel: Channel, queue: str, first: int, count: int) -> None:
     for number in range(first, first + count):
         channel.publish("", queue, b"%d" % number)
-    channel.wait_for_confirms(10_000)
+    channel.wait_for_confirms(PATIENCE_MS)
 
 
 def read_stream(url: str, stream: str) -> list[bytes]:
@@ -41,7 +44,7 @@ def read_stream(url: str, stream: str) -> list[bytes]:
         channel.consume(stream, arguments={"x-stream-offset": "first"})
         found: list[bytes] = []
         while len(found) < count:
-            one = channel.next_delivery(10_000)
+            one = channel.next_delivery(PATIENCE_MS)
             assert one is not None, f"{len(found)} of {count} rows"
             found.append(one.body)
             channel.ack(one)
@@ -74,7 +77,7 @@ class Publisher:
                 }
                 number += self.WINDOW
                 try:
-                    channel.wait_for_confirms(30_000)
+                    channel.wait_for_confirms(PATIENCE_MS)
                 except NackedError as refused:
                     for sequence in refused.sequences:
                         del sent[sequence]

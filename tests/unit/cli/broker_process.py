@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ from click.testing import CliRunner
 
 from penstock.base.errors import OperatorError
 from penstock.cli.flow import flow
-
-START_S = 20.0
+from tests.patience import PATIENCE_S
 
 
 class Said(NamedTuple):
@@ -73,14 +71,14 @@ def broker_process(directory: Path, config: str = "") -> Iterator[BrokerProcess]
         try:
             assert process.stdout is not None
             port = 0
-            end = time.monotonic() + START_S
-            while port == 0 and time.monotonic() < end:
-                line = process.stdout.readline()
+            # The line about the control socket comes when both can be asked.
+            for line in process.stdout:
                 _, found, rest = line.partition("amqp://127.0.0.1:")
-                port = int(rest.split()[0]) if found else 0
-            while not os.path.exists(control) and time.monotonic() < end:
-                time.sleep(0.01)
+                port = int(rest.split()[0]) if found else port
+                if "control" in line:
+                    break
+            assert port > 0, "the broker has ended while it was starting"
             yield BrokerProcess(port, control)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(PATIENCE_S)

@@ -8,6 +8,8 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from penstock.client.io_blocking import connect
+from tests.patience import until
 from tests.unit.cli.broker_process import ENVIRONMENT, PENSTOCK, BrokerProcess, broker_process
 
 CONFIG = """
@@ -42,9 +44,19 @@ def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
         channel.basic_publish("", "orders", b"x" * 100)
     channel.basic_get("orders")
     # Names are known from the first round of snapshots on.
-    connection.sleep(2.2)
+    until(lambda: is_known(broker), "a round of snapshots", lambda: connection.sleep(0.1))
     yield channel
     connection.close()
+
+
+def is_known(broker: BrokerProcess) -> bool:
+    """Does everything that the client is have its name?"""
+    accounts = rows(broker.json("accounts"), "accounts")
+    return (
+        "chan:web-7 [bold]/1" in broker.flow("edges").out
+        and [row["stored_messages"] for row in accounts] == [3, 3, 3, 3]
+        and "/orders" in broker.flow("top", "--once").out
+    )
 
 
 def rows(answer: dict[str, object], key: str) -> list[dict[str, object]]:
@@ -122,6 +134,8 @@ def test_accounts_show_the_tree_and_what_is_stored(
         "held_by",
         "held_for_ns",
         "is_closed",
+        "kept_messages",
+        "kept_bytes",
     }
 
 
@@ -135,6 +149,24 @@ def test_accounts_of_a_queue_name_who_caused_what_rests_there(
     assert "conn:web-7 [bold]" in broker.flow("accounts", "--of", "queue", "/orders").out
     said = broker.flow("accounts", "--of", "queue", "nope")
     assert said.status == 2 and "no queue 'nope'" in said.error
+
+
+def test_accounts_show_what_reader_groups_keep_while_there_are_any(
+    broker: BrokerProcess, channel: BlockingChannel
+) -> None:
+    assert "KEPT" not in broker.flow("accounts").out
+    with connect(f"amqp://127.0.0.1:{broker.port}") as connection:
+        mine = connection.channel()
+        mine.declare_queue("events", durable=True, arguments={"x-queue-type": "stream"})
+        mine.request("stream.group.register", {"queue": "events", "group": "etl"})
+        for _ in range(5):
+            channel.basic_publish("", "events", b"x" * 100)
+        said = broker.flow("accounts").out.splitlines()
+        mine.delete_queue("events")
+    assert said[0].split()[-4:] == ["KEPT", "KEPT", "BYTES", "STATE"]
+    (line,) = [one for one in said if "web-7" in one]
+    assert " 5 " in line and line.rstrip().endswith("bytes"), line
+    assert "KEPT" not in broker.flow("accounts").out
 
 
 def test_alarms(broker: BrokerProcess) -> None:
@@ -225,7 +257,7 @@ def test_a_broker_that_is_not_there_is_named(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=200,
         env=ENVIRONMENT,
         check=False,
     )

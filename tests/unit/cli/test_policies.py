@@ -15,6 +15,7 @@ from penstock.base.errors import OperatorError
 from penstock.cli.limits import limits
 from penstock.cli.policies import policies
 from penstock.cli.queues import queues
+from tests.patience import PATIENCE_S
 from tests.unit.cli.broker_process import BrokerProcess, broker_process
 
 CONFIG = """
@@ -55,7 +56,9 @@ def says(broker: BrokerProcess) -> Says:
 
 def opened(broker: BrokerProcess, vhost: str = "/") -> pika.BlockingConnection:
     return pika.BlockingConnection(
-        pika.ConnectionParameters("127.0.0.1", broker.port, vhost, blocked_connection_timeout=10)
+        pika.ConnectionParameters(
+            "127.0.0.1", broker.port, vhost, blocked_connection_timeout=PATIENCE_S
+        )
     )
 
 

@@ -28,9 +28,14 @@ def said(result: Result) -> str:
 def test_a_record_is_saved_for_its_owner_and_answers_as_the_broker_does(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as node:
+            # The record and the broker are asked about the same rounds, however late.
+            for timer in node.ticks:
+                timer.cancel()
             place = ("--control", str(tmp_path / "control.sock"))
             node.broker.recorder.record(3, "conn:a", "", "", 0)
             node.tick()
+            while node.flight.rounds == 0:
+                await asyncio.sleep(0.001)
             file = tmp_path / "a.pflow"
             ask = asyncio.to_thread
             saved = await ask(call, "record", "save", "-o", str(file), *place)

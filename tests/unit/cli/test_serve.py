@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from penstock.cli.status import status
 from penstock.cli.store import store
+from tests.patience import PATIENCE_S
 
 
 def serve(directory: Path, *options: str) -> "subprocess.Popen[str]":
@@ -82,7 +83,7 @@ def test_an_operators_fault_is_said_without_a_traceback(
 ) -> None:
     here = () if "--data" in options else ("--data", str(tmp_path / "data"))
     with serve(tmp_path, *here, *options) as process:
-        out, error = process.communicate(timeout=20)
+        out, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
     assert text in error and "Traceback" not in error and out == ""
 
@@ -91,7 +92,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with serve(tmp_path, "--memory", "--port", str(port)) as process:
-            _, error = process.communicate(timeout=20)
+            _, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
     assert f"port {port} on 127.0.0.1 is used by pid {os.getpid()}" in error
 
@@ -120,7 +121,7 @@ def test_f24_a_directory_in_use_is_not_shared(tmp_path: Path) -> None:
         read_to_control(first)
         before = {str(one): one.stat().st_mtime_ns for one in data.rglob("*")}
         with serve(tmp_path, "--data", str(data), "--port", "0") as second:
-            _, error = second.communicate(timeout=20)
+            _, error = second.communicate(timeout=PATIENCE_S)
         assert second.returncode == 2 and f"{data} is used by pid {first.pid}" in error
         assert {str(one): one.stat().st_mtime_ns for one in data.rglob("*")} == before
         first.send_signal(signal.SIGTERM)

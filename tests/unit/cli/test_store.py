@@ -21,6 +21,8 @@ from penstock.streams.log import Retention, StreamLog
 from tests.crash.rig import message
 from tests.unit.storage.making import fill, flush
 
+NOW_S = 1_700_000_000
+
 
 class Left:
     """A directory that a broker has left: queue orders with ten messages of sixty, bills with five,
@@ -50,6 +52,9 @@ class Left:
         else:
             flush(log)
         directory.close()
+
+    def messages(self) -> dict[str, bytes]:
+        return {name: data for name, data in self.files().items() if name.startswith("vhosts")}
 
     def files(self) -> dict[str, bytes]:
         return {
@@ -199,6 +204,68 @@ def test_check_looks_at_streams_too(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "message 0 of the stream cannot be read (queue bills, position 0)" in done.stdout
     assert "1 damaged, 1 messages lost" in done.stdout
+
+
+def test_stats_of_streams(tmp_path: Path) -> None:
+    """Found without a change to any file, also where a broker was killed; those of streams that are
+    deleted have a number only."""
+    left = Left(tmp_path, is_clean=False)
+    handles = StreamHandles(DiskDirectory(str(left.store / "streams")))
+    for number, count in ((2, 40), (3, 2)):
+        log = StreamLog(number, Retention(4096), Dice(1))
+        for turn in range(count):
+            log.append(message(b"x" * 400), (NOW_S + turn) * 1_000_000)
+            batch = StreamBatch(handles)
+            log.take(batch)
+            batch.run()
+            for deed in batch.chunks:
+                log.done(deed)
+        if number == 2:
+            bytes_, segments = int(log.disk_bytes), len(log.segments)
+    before = left.files()
+    (row,) = json.loads(said(left, "stats", "--json").stdout)["vhosts"]
+    assert row["streams"] == [
+        {
+            "stream": "bills",
+            "messages": 40,
+            "disk_bytes": bytes_,
+            "segments": segments,
+            "oldest_ms": NOW_S * 1000,
+        },
+        row["streams"][1],
+    ]
+    assert segments > 3 and bytes_ > 16_000
+    assert (row["streams"][1]["stream"], row["streams"][1]["messages"]) == ("number 3", 2)
+    assert "bills (stream)" in said(left, "stats").stdout
+    assert left.files() == before
+
+
+@pytest.mark.parametrize("fault", ["damaged", "missing"])
+@pytest.mark.parametrize("command", ["compact", "stats"])
+def test_without_a_catalogue_nothing_is_taken_for_garbage(
+    tmp_path: Path, command: str, fault: str
+) -> None:
+    left = Left(tmp_path)
+    for name in ("metadata.sqlite", "metadata.sqlite-wal", "metadata.sqlite-shm"):
+        (left.path / name).unlink(missing_ok=True)
+    if fault == "damaged":
+        (left.path / "metadata.sqlite").write_bytes(b"no database " * 500)
+    before = left.messages()
+    with pytest.raises(OperatorError, match=r"cannot be told without the catalogue: .*store check"):
+        said(left, command)
+    assert left.messages() == before
+
+
+def test_a_catalogue_that_is_older_than_the_messages_is_not_compacted(tmp_path: Path) -> None:
+    left = Left(tmp_path)
+    log = MessageLog(DiskDirectory(str(left.store / "persistent")), Dice(2), 4096)
+    log.next_number = 100
+    fill(log, log.open_queue(9), 3)
+    log.take_last_batch().run()
+    before = left.messages()
+    with pytest.raises(OperatorError, match=r"queue number 9, .* ever given is 3"):
+        said(left, "compact")
+    assert left.messages() == before
 
 
 @pytest.mark.parametrize("options", [("--port", "5672"), ("--control", "/tmp/none.sock")])

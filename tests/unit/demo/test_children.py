@@ -8,6 +8,7 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.demo.children import Child, Children
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +18,7 @@ FAILS = "import sys; print('no good', file=sys.stderr); sys.exit(3)"
 
 async def started(children: Children, program: str) -> Child:
     child = await children.start("child", ("-c", program))
-    await children.until(child, child.is_ready.is_set, 20.0, "ready")
+    await children.until(child, child.is_ready.is_set, PATIENCE_S, "ready")
     return child
 
 
@@ -25,7 +26,7 @@ def test_a_child_reports_and_ends_with_its_input(tmp_path: Path) -> None:
     async def scene() -> tuple[dict[str, int], int | None]:
         child = await started(Children(tmp_path), READS_INPUT)
         child.close_input()
-        return child.status, await child.wait(20.0)
+        return child.status, await child.wait(PATIENCE_S)
 
     assert asyncio.run(scene()) == ({"ready": 1, "n": 5}, 0)
 

@@ -13,6 +13,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import CONTROL_REQUEST_BYTES
 from penstock.server.control_client import ask, control_path
 from penstock.server.control_socket import ControlSocket
+from tests.patience import PATIENCE_S
 from tests.unit.server.wire import running
 
 
@@ -28,7 +29,7 @@ def answer(request: dict[str, object]) -> dict[str, object]:
 async def asked(path: Path, line: bytes) -> dict[str, object]:
     reader, writer = await asyncio.open_unix_connection(str(path))
     writer.write(line)
-    reply = await asyncio.wait_for(reader.readline(), 5)
+    reply = await asyncio.wait_for(reader.readline(), PATIENCE_S)
     writer.close()
     await writer.wait_closed()
     found = json.loads(reply)
@@ -62,7 +63,7 @@ def test_a_request_without_an_end_is_bounded(tmp_path: Path) -> None:
         writer.write(b"x" * (3 * CONTROL_REQUEST_BYTES.default))
         # A reset is an end too: it may overtake the orderly one.
         with suppress(ConnectionResetError):
-            assert await asyncio.wait_for(reader.read(), 5) == b""
+            assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
         writer.close()
         await control.close()
 

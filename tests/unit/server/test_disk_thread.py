@@ -14,6 +14,7 @@ from penstock.server.disk_thread import DiskThread
 from penstock.server.poller import EpollPoller, LoopPoller, Poller
 from penstock.storage.job import Job
 from penstock.telemetry.recorder import Recorder
+from tests.patience import PATIENCE_S
 
 Make = Callable[[asyncio.AbstractEventLoop, Scheduler], Poller]
 POLLERS = pytest.mark.parametrize("make", [EpollPoller, LoopPoller])
@@ -62,7 +63,7 @@ def test_jobs_run_in_their_order_elsewhere_and_are_told_here(make: Make) -> None
         told = Told(len(jobs))
         for job in jobs:
             disk.submit(job, told)
-        await asyncio.wait_for(told.all.wait(), 10)
+        await asyncio.wait_for(told.all.wait(), PATIENCE_S)
         assert [job for job, _ in told.ends] == jobs
         assert told.threads == {threading.get_ident()}
         assert {job.thread for job in jobs}.isdisjoint(told.threads)
@@ -81,7 +82,7 @@ def test_a_fault_is_told_and_the_next_job_runs(make: Make) -> None:
         broken = OSError(5, "broken")
         for job in (Work(broken), Work(ValueError("a bug")), Work()):
             disk.submit(job, told)
-        await asyncio.wait_for(told.all.wait(), 10)
+        await asyncio.wait_for(told.all.wait(), PATIENCE_S)
         errors = [error for _, error in told.ends]
         assert errors[0] is broken and errors[2] is None
         assert "internal error in a disk job: ValueError('a bug')" in str(errors[1])
@@ -119,7 +120,7 @@ def test_the_poller_hears_of_an_end_while_it_lingers() -> None:
         disk = DiskThread(poller)
         told = Told(1)
         disk.submit(Work(), told)
-        end_s = time.monotonic() + 10
+        end_s = time.monotonic() + PATIENCE_S
         while not told.ends and time.monotonic() < end_s:
             poller.ready()
         assert len(told.ends) == 1

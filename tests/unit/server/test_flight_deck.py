@@ -19,18 +19,27 @@ from penstock.server.flight_deck import FlightDeck, without_secrets
 from penstock.server.node import Node
 from penstock.telemetry.record_file import Record, decode_record
 from penstock.telemetry.snapshots import ActorSnapshot
+from tests.patience import PATIENCE_S
 from tests.unit.server.wire import Wire, running
 
 
 async def written(deck: FlightDeck, number: int) -> Record:
-    for _ in range(500):
-        data = deck.kept(number).bytes_now()
-        if data is not None:
-            return decode_record(gzip.decompress(data).splitlines())
-        await asyncio.sleep(0.01)
-    raise AssertionError("the record was never written")
+    async with asyncio.timeout(PATIENCE_S):
+        while (data := deck.kept(number).bytes_now()) is None:
+            await asyncio.sleep(0.01)
+    return decode_record(gzip.decompress(data).splitlines())
 
 
+@pytest.fixture
+def _in_one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round is over at once, however slowly the machine runs."""
+    monkeypatch.setattr(flight_deck, "SLICE_NS", 1 << 60)
+
+
+in_one_slice = pytest.mark.usefixtures("_in_one_slice")
+
+
+@in_one_slice
 def test_a_record_has_events_history_and_configuration_but_no_secret(tmp_path: Path) -> None:
     async def scenario() -> None:
         user = UserConfig("guest", "guest-PASSWORD", False)
@@ -63,11 +72,14 @@ def test_secrets_are_removed_at_any_depth() -> None:
 def test_a_large_round_is_taken_in_slices_and_is_complete_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock moves half a millisecond with every snapshot, so a slice is two of them."""
+    """A nanosecond has passed after every step, so a slice is one of them."""
     monkeypatch.setattr(flight_deck, "SLICE_NS", 1)
 
     async def scenario() -> None:
         async with running(tmp_path) as node:
+            # Its own rounds, one a second, would be in the way of this one.
+            for timer in node.ticks:
+                timer.cancel()
             wire = await Wire.connect(node)
             await wire.open()
             for number in range(20):
@@ -79,10 +91,9 @@ def test_a_large_round_is_taken_in_slices_and_is_complete_at_its_end(
             assert node.flight.rounds == before, "one slice is not enough"
             node.flight.tick()
             assert node.flight.skipped == 1
-            for _ in range(300):
-                if node.flight.rounds > before:
-                    break
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(PATIENCE_S):
+                while node.flight.rounds == before:
+                    await asyncio.sleep(0.01)
             expected = {one.actor for one in views.each_snapshot(node.broker)}
             assert set(taken) == expected and len(taken) == len(expected)
             assert set(node.history.over(1)) >= expected
@@ -118,6 +129,7 @@ def broken(broker: Broker, memory: ViewMemory | None = None) -> Iterator[ActorSn
     raise KeyError("a bug")
 
 
+@in_one_slice
 def test_a_round_that_fails_is_given_up_and_the_next_one_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +156,7 @@ def ring(node: Node, times: int) -> None:
         node.flight.tick()
 
 
+@in_one_slice
 def test_an_alarm_keeps_a_record_and_only_the_newest_are_kept(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as node:

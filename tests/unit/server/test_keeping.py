@@ -8,7 +8,10 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.protocol import methods as m
+from penstock.protocol.values import Table
 from penstock.server.data_directory import DataDirectory
+from tests.patience import PATIENCE_S
+from tests.unit.broker.peer import publish
 from tests.unit.server.wire import Wire, book_of, running
 
 
@@ -69,6 +72,44 @@ def test_messages_whose_catalogue_is_gone_are_left_alone(tmp_path: Path) -> None
     asyncio.run(scenario())
 
 
+def test_a_catalogue_that_is_older_than_the_messages_costs_none(tmp_path: Path) -> None:
+    """As after restoring half a backup: they are set aside, and people are told."""
+
+    async def confirmed(name: str, arguments: Table) -> None:
+        async with running(tmp_path, data_dir=str(data)) as node:
+            wire = await Wire.connect(node)
+            await wire.open()
+            wire.say(1, m.QueueDeclare(name, durable=True, arguments=arguments))
+            await wire.expect(m.QueueDeclareOk)
+            wire.say(1, m.ConfirmSelect())
+            await wire.expect(m.ConfirmSelectOk)
+            wire.writer.write(publish(1, "", name, b"kept", (0x1000, b"\x02")))
+            await wire.expect(m.BasicAck)
+            await wire.close()
+
+    async def scenario() -> None:
+        await confirmed("early", {})
+        for name in names:
+            (away / name).write_bytes((data / name).read_bytes())
+        await confirmed("late", {})
+        await confirmed("stream", {"x-queue-type": "stream"})
+        for name in names:
+            (data / name).write_bytes((away / name).read_bytes())
+        async with running(tmp_path, data_dir=str(data)) as node:
+            queues = node.broker.vhosts["/"].queues
+            assert set(queues) == {"early"} and queues["early"].messages.ready_count() == 1
+            told = [line for line in book_of(node).lines if "were set aside as *.orphaned" in line]
+            assert len(told) == 2
+        left = sorted(path.suffixes[-2] for path in data.rglob("*.orphaned"))
+        assert left == [".log", ".stream"]
+
+    data = tmp_path / "data"
+    away = tmp_path / "away"
+    away.mkdir()
+    names = ["metadata.sqlite"]
+    asyncio.run(scenario())
+
+
 def test_f04_a_disk_that_fails_ends_the_broker(tmp_path: Path) -> None:
     """F4: the database is taken away under it, which is what a broken disk looks like."""
 
@@ -83,7 +124,7 @@ def test_f04_a_disk_that_fails_ends_the_broker(tmp_path: Path) -> None:
             await wire.open()
             wire.say(1, m.QueueDeclare("q", durable=True))
             await wire.expect(m.QueueDeclareOk)
-            await asyncio.wait_for(asked.wait(), 10)
+            await asyncio.wait_for(asked.wait(), PATIENCE_S)
             assert node.failure is not None and "failed" in str(node.failure)
             assert any("cannot be kept" in text for text, _ in book_of(node).errors)
             await wire.close()

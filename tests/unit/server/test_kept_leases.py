@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.protocol import methods as m
-from penstock.protocol.values import Table
+from penstock.protocol.values import Table, encode_table
 from penstock.queues.paged import PagedMessages
 from tests.unit.broker.peer import publish
 from tests.unit.server.lease_bed import PERSISTENT, LeaseBed, acquire, answer, ask, read, spark
@@ -256,4 +256,30 @@ def test_a_queue_that_goes_before_anything_is_held_refuses_whoever_waits(
     other.call(1, m.QueueDeclare("q", durable=True), m.QueueDeclareOk)
     bed.publish(other, b"new")
     bed.settle()
+    bed.die()
+
+
+def test_what_is_leased_has_no_duplicates_after_a_restart(tmp_path: Path) -> None:
+    """Its key is taken until the group is done with it, or somebody else is."""
+    once: Table = {"x-message-deduplication": True}
+    keyed = [
+        (0x3000, encode_table({"x-deduplication-header": key}) + b"\x02") for key in ("a", "b", "c")
+    ]
+    bed = LeaseBed(tmp_path)
+    peer = bed.connect("publisher", channels=2)
+    peer.call(1, m.QueueDeclare("q", durable=True, arguments=once), m.QueueDeclareOk)
+    for properties in keyed:
+        bed.publish(peer, b"first", properties=properties)
+    acquire(bed, peer, 0, 2)
+    bed.die()
+    bed = LeaseBed(tmp_path)
+    peer = bed.connect("again", channels=2)
+    for properties in keyed:
+        bed.publish(peer, b"duplicate", properties=properties)
+    assert bed.ready() == 1
+    acquire(bed, peer, 2, 0)
+    bed.work()
+    for properties in keyed:
+        bed.publish(peer, b"second", properties=properties)
+    assert bed.ready() == 3
     bed.die()

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.server.machine import resident_bytes
+from tests.patience import PATIENCE_S, undisturbed
 from tests.unit.broker.peer import publish
 from tests.unit.server.wire import Wire, book_of, running
 
@@ -17,12 +19,13 @@ def test_whoever_does_not_open_in_time_is_closed(tmp_path: Path) -> None:
     """F68: nothing at all, one byte, half a handshake; a good client does not notice."""
 
     async def scenario() -> None:
-        async with running(tmp_path, handshake_ms=100) as node:
+        async with running(tmp_path) as node:
             silent, slow, half, good = [await Wire.connect(node) for _ in range(4)]
             slow.writer.write(b"A")
             half.writer.write(PROTOCOL_HEADER)
             await half.expect(m.ConnectionStart)
             await good.open()
+            node.config = replace(node.config, handshake_ms=100)
             for one in (silent, slow, half):
                 assert await one.rest() == b""
             assert len(node.broker.connections) == 1
@@ -37,9 +40,10 @@ def test_whoever_does_not_open_in_time_is_closed(tmp_path: Path) -> None:
 
 def test_whoever_does_not_answer_connection_close_is_closed_all_the_same(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(tmp_path, handshake_ms=100) as node:
+        async with running(tmp_path) as node:
             wire = await Wire.connect(node)
             await wire.open()
+            node.config = replace(node.config, handshake_ms=100)
             wire.say(9, m.QueueDeclare("q"))
             assert (await wire.expect(m.ConnectionClose)).reply_code == 504
             assert await wire.rest() == b""
@@ -78,13 +82,14 @@ def test_a_frame_of_four_gigabytes_costs_nothing(tmp_path: Path, is_open: bool) 
     """F59, F60."""
 
     async def scenario() -> None:
-        async with running(tmp_path, handshake_ms=100) as node:
+        async with running(tmp_path) as node:
             wire = await Wire.connect(node)
             if is_open:
                 await wire.open()
             else:
                 wire.writer.write(PROTOCOL_HEADER)
                 await wire.expect(m.ConnectionStart)
+            node.config = replace(node.config, handshake_ms=100)
             before = resident_bytes()
             wire.writer.write(b"\x01\x00\x00\xff\xff\xff\xff")
             for _ in range(64):
@@ -112,14 +117,15 @@ def test_heartbeats_go_out_and_a_silent_peer_is_closed(tmp_path: Path) -> None:
             assert [line for line in book_of(node).lines if "missed heartbeats" in line]
             await wire.close()
 
-    asyncio.run(scenario())
+    # After two seconds without a turn it would close before it has sent anything.
+    undisturbed(lambda: asyncio.run(scenario()), 0.4)
 
 
 def test_a_dead_peer_that_takes_nothing_is_closed(tmp_path: Path) -> None:
     """Output that nobody takes must not keep its socket."""
 
     async def scenario() -> None:
-        async with running(tmp_path, handshake_ms=100) as node:
+        async with running(tmp_path) as node:
             wire = await Wire.connect(node)
             await wire.open(heartbeat_s=1)
             wire.say(1, m.QueueDeclare("q"), m.BasicConsume("q", "t", no_ack=True))
@@ -139,7 +145,7 @@ def test_a_dead_peer_that_takes_nothing_is_closed(tmp_path: Path) -> None:
             await wire.close()
             await other.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
 
 
 def test_stop_says_farewell(tmp_path: Path) -> None:
@@ -188,7 +194,7 @@ def test_periodic_work_that_fails_is_logged_and_tried_again(tmp_path: Path) -> N
                 done.set()
 
             node._every(0.001, work)
-            await asyncio.wait_for(done.wait(), 5)
+            await asyncio.wait_for(done.wait(), PATIENCE_S)
             assert len(book_of(node).errors) == 1
             book_of(node).errors.clear()
 

@@ -26,6 +26,10 @@ def test_it_takes_its_share_of_the_time_at_most() -> None:
     begin_ns = time.monotonic_ns()
     assert reclaimer.run()
     took_ns = time.monotonic_ns() - begin_ns
-    assert not reclaimer.run()
-    assert 0 < reclaimer.collect_after_ns - begin_ns <= took_ns * (COLLECT_SHARE + 1)
-    assert not reclaimer.is_trimming or begin_ns < reclaimer.trim_after_ns
+    collect_after_ns, trim_after_ns = reclaimer.collect_after_ns, reclaimer.trim_after_ns
+    assert 0 < collect_after_ns - begin_ns <= took_ns * (COLLECT_SHARE + 1)
+    assert not reclaimer.is_trimming or begin_ns < trim_after_ns
+    has_run_again = reclaimer.run()
+    # Its share is over when the machine stood still for that long just now.
+    is_early = time.monotonic_ns() < min(collect_after_ns, trim_after_ns or collect_after_ns)
+    assert not (has_run_again and is_early)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from penstock.base.errors import OperatorError
 from penstock.broker.steps import Steps, run_through
 from penstock.server.slices import ROWS, in_slices, json_steps
+from tests.patience import PATIENCE_S
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=5),
@@ -39,7 +40,7 @@ def test_others_have_their_turn() -> None:
         assert await in_slices(steps()) == "done"
         await task
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
 
 
 def test_a_rest_is_a_rest_and_a_fault_is_a_fault() -> None:

@@ -1,18 +1,24 @@
 """Streams of a node with a data directory: there again after a stop, damage told, nothing left."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from penstock.broker.commit_streams import Outbox
+from penstock.broker.lane import Answerable
 from penstock.broker.stream_actor import StreamActor
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, Value
 from penstock.server.node import Node
+from penstock.server.questions_store import StoreQuestions
 from penstock.streams.log import StreamLog
+from tests.patience import PATIENCE_S
 from tests.unit.broker.peer import publish
-from tests.unit.server.wire import PATIENCE_S, Wire, book_of, running
+from tests.unit.server.wire import Wire, book_of, running
 
 
 async def published(directory: Path, *bodies: bytes) -> None:
@@ -55,6 +61,9 @@ def test_a_stream_is_there_again(tmp_path: Path) -> None:
         async with running(tmp_path, data_dir=str(tmp_path / "data")) as node:
             assert stream(node).messages.ready_count() == 4
             assert node.keeping is not None and node.keeping.streams.count == 4
+            (row,) = json.loads(msgspec.json.encode(StoreQuestions(node.broker).answer()))["vhosts"]
+            told = {key: row["streams"][0][key] for key in ("stream", "messages", "segments")}
+            assert told == {"stream": "s", "messages": 4, "segments": 3}
             wire = await Wire.connect(node)
             await wire.open()
             wire.say(1, m.BasicQos(0, 10, False))
@@ -64,6 +73,26 @@ def test_a_stream_is_there_again(tmp_path: Path) -> None:
             assert (await wire.expect(m.BasicDeliver)).delivery_tag == 1
             await wire.close()
         assert not book_of(node).errors
+
+    asyncio.run(scenario())
+
+
+def test_a_stop_keeps_what_was_taken_behind_a_commit(tmp_path: Path) -> None:
+    """From a publisher that has gone without asking for confirms."""
+
+    async def scenario() -> None:
+        await published(tmp_path, b"a")
+        async with running(tmp_path, data_dir=str(tmp_path / "data")) as node:
+            stream(node).hold(Answerable())
+            wire = await Wire.connect(node)
+            await wire.open()
+            wire.writer.write(publish(1, "", "s", b"b") + publish(1, "", "s", b"c"))
+            wire.say(0, m.ConnectionClose(200, "", 0, 0))
+            await wire.expect(m.ConnectionCloseOk)
+            await until(lambda: len(stream(node).behind) > 0)
+            await wire.close()
+        async with running(tmp_path, data_dir=str(tmp_path / "data")) as node:
+            assert stream(node).messages.ready_count() == 3
 
     asyncio.run(scenario())
 

@@ -11,10 +11,10 @@ from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.methods.codec import decode_method, method_frame
 from penstock.server.node import Node
+from tests.patience import PATIENCE_S
 from tests.unit.broker.peer import LogBook, start_ok
 
 T = TypeVar("T", bound=m.Method)
-PATIENCE_S = 10.0
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ pytest.importorskip("pyarrow")
 from penstock.base.errors import OperatorError
 from penstock.cli.sweep.command import command, seeds_of
 from penstock.cli.sweep.tables import FOLDER, PARQUET, RowTable
+from tests.patience import until
 
 TINY = (
     "--no-spark", "--engine", "fluid", "--workloads", "chain-consumer", "--connections", "4",
@@ -59,25 +59,29 @@ def test_nothing_is_run_twice(tmp_path: Path) -> None:
 
 
 def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
-    arguments = [*TINY, "--seeds", "1-60", "--no-plots", "--out", str(tmp_path)]
+    # So many that it is in the middle of them, however late the first part is seen.
+    many = 1000
+    arguments = [*TINY, "--seeds", f"1-{many}", "--no-plots", "--out", str(tmp_path)]
     running = subprocess.Popen(
         [sys.executable, "-m", "penstock.cli.main", "sweep", *arguments],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        deadline_s = time.monotonic() + 60
-        while not list(tmp_path.glob(f"{FOLDER}/part-*")) and time.monotonic() < deadline_s:
-            time.sleep(0.005)
+        until(lambda: list(tmp_path.glob(f"{FOLDER}/part-*")), "the first points")
     finally:
         running.kill()
         running.wait()
     kept = RowTable(tmp_path).rows()
-    assert 0 < len(kept) < 60, "it was killed in the middle"
-    again = sweep("--seeds", "1-60", "--no-plots", "--format", "json", out=tmp_path)
-    assert f"60 points, {len(kept)} of them in" in again.stderr
-    assert f"{60 - len(kept)}/{60 - len(kept)} points" in again.stderr
+    assert 0 < len(kept) < many, "it was killed in the middle"
+    done = {int(str(row["seed"])) for row in kept}
+    left = [seed for seed in range(1, many + 1) if seed not in done][:20]
+    wanted = sorted([*done, *left])
+    seeds = ",".join(map(str, wanted))
+    again = sweep("--seeds", seeds, "--no-plots", "--format", "json", out=tmp_path)
+    assert f"{len(wanted)} points, {len(kept)} of them in" in again.stderr
+    assert f"{len(left)}/{len(left)} points" in again.stderr
     found = json.loads(again.stdout)["rows"]
-    assert [row["seed"] for row in found] == list(range(1, 61))
+    assert [row["seed"] for row in found] == wanted
     assert all(row in found for row in kept)
 
 

@@ -158,3 +158,19 @@ def test_changes_reach_where_they_belong() -> None:
     assert changed(setup, "memory_high=2MiB").workload.memory_high_bytes == 2 << 20
     assert changed(setup, "load=2").workload.publishers[0].rate_per_s == 800
     assert changed(setup, "prefetch=7").workload.consumers[0].prefetch == 7
+
+
+def test_a_queue_at_its_depth_mark_is_watched_for_whole_turns() -> None:
+    seen = flow(30.0, 0.99)
+    # 300 messages of 1.2 KB are more than 64 KiB; the mark is drained in 1.9 s at 30 a second.
+    at_mark = replace(seen.queues[0], held=50.0, depth_bytes=400_000, ready=300.0)
+    full = replace(seen, queues=(replace(at_mark, held=300.0),))
+    assert model_of(full, {}, 400).workload.seconds == pytest.approx(400_000 / (1184 * 30), abs=0.1)
+    below = replace(seen, queues=(at_mark,))
+    assert model_of(below, {}, 400).workload.seconds == 6.0
+    # 20 times 5000 a second were wanted; what passes is what the consumers take.
+    fast = flow(5000.0, 1.0)
+    assert model_of(fast, {}, 400).workload.seconds == 6.0
+    free = flow(50_000.0, 0.0)
+    free = replace(free, queues=(replace(free.queues[0], ready=0.0, full_share=0.0),))
+    assert model_of(free, {}, 400).workload.seconds == 1.0
