@@ -1,6 +1,8 @@
 """One Spark session and one broker of each kind for all tests, or a reason why there is none."""
 
+import gc
 import importlib.util
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +11,16 @@ from bench.brokers import RABBITMQ_MISSING, rabbitmq_target
 from penstock.base.errors import OperatorError
 from penstock.spark.java import JavaHome, find_java
 from tests.conformance.live import Broker, penstock_process
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collected() -> Iterator[None]:
+    """PySpark leaves sockets to the JVM behind, which are found as garbage when somebody else's
+    test runs, unless they are looked for here."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="session")
