@@ -199,6 +199,8 @@ class StreamStore(Actor):
     def offered(self, parcel: StreamParcel) -> None:
         """A stream hands a parcel over."""
         lane = parcel.lane
+        lane.log.coming += parcel.count
+        lane.log.coming_bytes += parcel.bytes
         lane.items.append(parcel)
         lane.waiting_count += 1
         self.strategy.charge(lane, parcel.origin, parcel.count, parcel.bytes)
@@ -249,7 +251,13 @@ class StreamStore(Actor):
             else:
                 lane.is_listed = False
             left -= parcel.count
-            self._append(parcel, now_us)
+            self._arrived(parcel, now_us)
+
+    def _arrived(self, parcel: StreamParcel, now_us: i64) -> None:
+        log = parcel.lane.log
+        log.coming -= parcel.count
+        log.coming_bytes -= parcel.bytes
+        self._append(parcel, now_us)
 
     def _append(self, parcel: StreamParcel, now_us: i64) -> None:
         lane = parcel.lane
@@ -303,7 +311,7 @@ class StreamStore(Actor):
             lane = self.pending.pop()
             lane.is_listed = False
             for parcel in lane.items:
-                self._append(parcel, now_us)
+                self._arrived(parcel, now_us)
             lane.items = []
         batch = StreamBatch(self.handles)
         batch.is_last = True

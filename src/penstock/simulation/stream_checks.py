@@ -22,6 +22,9 @@ def check_streams(store: StreamStore) -> None:
         if bool(lane.items) != lane.is_listed:
             raise LawBroken(f"{lane.name} is not in its list")
         log = lane.log
+        coming = sum(int(parcel.count) for parcel in lane.items)
+        if coming != log.coming:
+            raise LawBroken(f"{lane.name}: {coming} messages are coming, {log.coming} counted")
         if not log.first() <= log.committed <= log.next:
             raise LawBroken(f"{lane.name}: {log.first()}..{log.committed}..{log.next}")
         if isinstance(lane.queue, StreamActor):

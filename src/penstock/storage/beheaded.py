@@ -5,11 +5,18 @@ to anybody. It tells a segment that a crash has torn while it was begun, of whic
 from one that was damaged afterwards, whose messages somebody has to be told of.
 """
 
+from collections.abc import Sequence
+from typing import Final
+
 from mypy_extensions import i64
 
 from penstock.base.wire import read_i64_be
 from penstock.storage.format import BODY, BODY_HEAD_BYTES, DATA_AT, MARK, REF, REF_BYTES
-from penstock.storage.record import unsigned
+from penstock.storage.record import offset_of, unsigned
+from penstock.storage.segment import Segment
+
+BLOCK_BYTES: Final = 512
+"""Disks and file systems move content in multiples of this, and nothing smaller."""
 
 
 class Claims:
@@ -23,9 +30,10 @@ class Claims:
         self.was_safe = False
 
 
-def claims_of(data: bytes) -> Claims:
+def claims_of(data: bytes, others: Sequence[Segment]) -> Claims:
     """What looks like records in `data`, all of a segment's file: they have their marks, sizes that
-    lead from one to the next, and numbers that can be."""
+    lead from one to the next, and numbers that can be. Records of `others` are none of them: a
+    crash may leave blocks in a file that another one had before."""
     claims = Claims()
     at: i64 = data.find(MARK, DATA_AT)
     while at >= 0:
@@ -33,11 +41,23 @@ def claims_of(data: bytes) -> Claims:
         if size == 0:
             at = data.find(MARK, at + 1)
             continue
+        if _is_of_another(data, at, others):
+            at = data.find(MARK, at + size)
+            continue
         claims.entries.append((read_i64_be(data, at + 20), read_i64_be(data, at + 28)))
         if unsigned(data, at + 16) > DATA_AT:
             claims.was_safe = True
         at = data.find(MARK, at + size)
     return claims
+
+
+def _is_of_another(data: bytes, at: i64, others: Sequence[Segment]) -> bool:
+    """Whether a block of one of `others` put the record at `at` there."""
+    for other in others:
+        offset = offset_of(other, data, at)
+        if DATA_AT <= offset < other.end and (offset - at) % BLOCK_BYTES == 0:
+            return True
+    return False
 
 
 def _claimed_size(data: bytes, at: i64) -> i64:

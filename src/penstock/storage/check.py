@@ -10,6 +10,7 @@ from penstock.storage.check_segment import SegmentCheck, StoreFacts
 from penstock.storage.files import Directory
 from penstock.storage.findings import Findings
 from penstock.storage.format import ORPHANED, acks_name, is_spare, log_name, number_of
+from penstock.storage.segment import Segment
 
 ORPHAN_TEXT: Final = "the catalogue had never heard of its queues; a start has set it aside"
 
@@ -30,13 +31,14 @@ def check(directory: Directory, facts: StoreFacts) -> Findings:
         elif number_of(name) < 0:
             findings.note(name, "no file of the store; the broker leaves it alone")
     strangers: dict[int, int] = {}
+    others: list[Segment] = []
     for number in numbers:
         if log_name(number) not in names:
             text = "acknowledgements without a segment; a start removes it"
             findings.note(acks_name(number), text)
             continue
         one = SegmentCheck(number, directory, number == numbers[-1], facts, findings)
-        one.run(acks_name(number) in names)
+        others.append(one.run(acks_name(number) in names, others))
         for queue_id, count in one.strangers.items():
             strangers[queue_id] = strangers.get(queue_id, 0) + count
     _name_strangers(strangers, facts, findings)

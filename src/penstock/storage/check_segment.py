@@ -1,6 +1,6 @@
 """One segment and its acknowledgements, looked at byte by byte."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from penstock.storage.acks import Slot, slot_at
 from penstock.storage.beheaded import claims_of
@@ -24,6 +24,7 @@ from penstock.storage.index import QueueIndex
 from penstock.storage.record import Record
 from penstock.storage.scan import Hole, Scan, bodies_of, scan
 from penstock.storage.segment import (
+    NO_SEGMENT,
     PLACE_IS_FLEETING,
     PLACE_IS_REF,
     PLACE_OFFSET_BITS,
@@ -82,15 +83,17 @@ class SegmentCheck:
         self.strangers: dict[int, int] = {}
         self.was_used = False
 
-    def run(self, has_acks: bool) -> None:
-        """Read everything. Raises: OSError."""
+    def run(self, has_acks: bool, others: Sequence[Segment]) -> Segment:
+        """Read everything; what identifies its records. others: the segments before it. Raises:
+        OSError."""
         acks = self._bytes(acks_name(self.number)) if has_acks else b""
         file = self.directory.open(self.name)
         try:
-            self._run(file, acks)
+            segment = self._run(file, acks, others)
         finally:
             file.close()
         self.findings.segment_count += 1
+        return segment
 
     def _bytes(self, name: str) -> bytes:
         file = self.directory.open(name)
@@ -99,13 +102,13 @@ class SegmentCheck:
         finally:
             file.close()
 
-    def _run(self, file: File, acks: bytes) -> None:
+    def _run(self, file: File, acks: bytes, others: Sequence[Segment]) -> Segment:
         size = file.size()
         self.findings.byte_count += size + len(acks)
         known = identity_of(self.number, file, size, acks)
         if known is None:
-            self._unreadable(file, size)
-            return
+            self._unreadable(file, size, others)
+            return NO_SEGMENT
         data = read_fully(file, 0, size)
         for at in (0, HEADER_BYTES):
             if parse_header(data[at : at + HEADER_BYTES], LOG, self.number) is None:
@@ -119,13 +122,16 @@ class SegmentCheck:
             self._sealed(segment, file, data)
         else:
             self._open(Segment(self.number, known[1], known[0]), data)
+        segment.end = size
+        return segment
 
-    def _unreadable(self, file: File, size: int) -> None:
+    def _unreadable(self, file: File, size: int, others: Sequence[Segment]) -> None:
         """Nothing says which segment this is."""
-        if not self.facts.is_clean and not is_beheaded(self.number, file, self.is_newest):
+        is_safe = is_beheaded(self.number, file, self.is_newest, others)
+        if not self.facts.is_clean and not is_safe:
             self.findings.note(self.name, f"begun and torn: {size} bytes, nothing of it was safe")
             return
-        claims = claims_of(read_fully(file, 0, size))
+        claims = claims_of(read_fully(file, 0, size), others)
         lost = sum(self._counts(*entry) for entry in claims.entries)
         text = f"its beginning is damaged: nothing in it can be read, {lost} messages or more"
         if self.facts.is_clean or claims.was_safe:

@@ -200,19 +200,25 @@ def is_whole(segment: Segment, data: bytes, at: i64, offset: i64) -> bool:
 
     The mark is not looked at: the checksum says more.
     """
+    return offset_of(segment, data, at) == offset & LOW32
+
+
+def offset_of(segment: Segment, data: bytes, at: i64) -> i64:
+    """The offset for which what stands at `at` in `data` would be a whole record of `segment`; -1
+    if it would be one nowhere. It says little of what is no record: any offset may come out."""
     left: i64 = len(data) - at
     if left < REF_BYTES:
-        return False
+        return -1
     size: i64 = unsigned(data, at + 8)
     kind: i64 = i64(data[at + 12])
     if kind == BODY:
         if size < BODY_HEAD_BYTES or size > left:
-            return False
+            return -1
     elif kind != REF or size != REF_BYTES:
-        return False
+        return -1
     checked = data[at + CHECKED_AT : at + size]
     checksum: i64 = segment.extend(int(segment.seed), checked)
-    return checksum ^ (offset & LOW32) == unsigned(data, at + 4)
+    return checksum ^ unsigned(data, at + 4)
 
 
 def message_of(record: Record, data: bytes, at: i64, addresses: dict[bytes, Address]) -> Message:

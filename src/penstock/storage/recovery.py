@@ -34,7 +34,7 @@ from penstock.storage.format import (
 from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 from penstock.storage.merging import merge
-from penstock.storage.segment import Run
+from penstock.storage.segment import Run, Segment
 from penstock.storage.wreck import Wreck
 
 
@@ -109,10 +109,12 @@ def recover(
     numbers = sorted({number for number in map(number_of, names) if number >= 0})
     wrecks: list[Wreck] = []
     beheaded: list[Wreck] = []
+    others: list[Segment] = []
     for number in numbers:
         wreck = Wreck(number, directory, names, trusts_footers)
-        if wreck.read(live_queue_ids, number == numbers[-1]):
+        if wreck.read(live_queue_ids, number == numbers[-1], others):
             wrecks.append(wreck)
+            others.append(wreck.segment)
         elif wreck.set_aside:
             report.unreadable.append(wreck.set_aside)
             beheaded.append(wreck)

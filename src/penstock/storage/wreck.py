@@ -1,5 +1,6 @@
 """One segment of an earlier life: reading it, applying its acknowledgements, giving it a footer."""
 
+from collections.abc import Sequence
 from errno import EDQUOT, ENOSPC
 
 from penstock.storage.acks import Slot, read_slots
@@ -73,8 +74,9 @@ class Wreck:
         self.trusts_footers = trusts_footers
         self.footer_at = 0
 
-    def read(self, live_queue_ids: set[int], is_newest: bool) -> bool:
-        """Read the segment and its acknowledgements; False when there is none. Raises: OSError."""
+    def read(self, live_queue_ids: set[int], is_newest: bool, others: Sequence[Segment]) -> bool:
+        """Read the segment and its acknowledgements; False when there is none. others: the segments
+        before it. Raises: OSError."""
         name = log_name(self.number)
         if name not in self.names:
             return False
@@ -85,9 +87,9 @@ class Wreck:
             found = identity_of(self.number, file, self.size, acks)
             if found is not None:
                 self._read_log(file, found, live_queue_ids)
-            is_damaged = found is None and is_beheaded(self.number, file, is_newest)
+            is_damaged = found is None and is_beheaded(self.number, file, is_newest, others)
             if is_damaged:
-                self.claims = claims_of(read_fully(file, 0, self.size))
+                self.claims = claims_of(read_fully(file, 0, self.size), others)
         finally:
             file.close()
         if found is None:
@@ -248,14 +250,14 @@ def _footer(number: int, file: File, size: int) -> tuple[int, bytes] | None:
     return None
 
 
-def is_beheaded(number: int, file: File, is_newest: bool) -> bool:
+def is_beheaded(number: int, file: File, is_newest: bool, others: Sequence[Segment]) -> bool:
     """Whether `file`, whose headers cannot be read, was damaged after it had been safe. A crash
     while the newest segment was begun leaves the like, and nothing in it was safe; nor was it where
-    an earlier life of the file begins it. Raises: OSError."""
+    an earlier life of the file begins it. others: as for claims_of. Raises: OSError."""
     size = file.size()
     if size <= DATA_AT or is_of_earlier(number, file):
         return False
-    return not is_newest or claims_of(read_fully(file, 0, size)).was_safe
+    return not is_newest or claims_of(read_fully(file, 0, size), others).was_safe
 
 
 def is_of_earlier(number: int, file: File) -> bool:

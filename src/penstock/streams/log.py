@@ -45,7 +45,8 @@ class StreamLog:
     chunk that was written, for readers at the end, None while nobody wants it; last_first: the
     offset that begins the last chunk on the disk; damaged_count: messages nobody could read;
     keep_from: retention ends nothing from there on, -1 for whatever it likes; written_bytes: of
-    segments, ever and with those under way; filter_bytes: of the filter of a chunk; origins: who
+    segments, ever and with those under way; coming, coming_bytes: on their way here, see
+    StreamStore; filter_bytes: of the filter of a chunk; origins: who
     published what reader groups have not passed, None while there are none; made_as: no other
     stream of this data directory, or of this process where it is in memory, is or was the same."""
 
@@ -53,6 +54,8 @@ class StreamLog:
         "building",
         "chance",
         "chunk_bytes",
+        "coming",
+        "coming_bytes",
         "committed",
         "content_bytes",
         "damaged_count",
@@ -87,6 +90,8 @@ class StreamLog:
         self.building: list[ChunkBuilder] = []
         self.recent: Chunk | None = None
         self.next: i64 = 0
+        self.coming: i64 = 0
+        self.coming_bytes: i64 = 0
         self.committed: i64 = 0
         self.last_first: i64 = 0
         self.last_us: i64 = 0

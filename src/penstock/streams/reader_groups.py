@@ -1,7 +1,8 @@
 """Groups that read a stream and hold it: what one has not passed stays, and lag stops publishers.
 
     position <= next                 what retention may end lies before the lowest position
-    lag > bound                      the group holds whoever publishes to the stream
+    lag > bound                      the group holds whoever publishes to the stream; what was taken
+                                     from publishers and is not in the log yet counts
     lag <= three quarters of it      it lets them go on
 A group is a promise of its readers to come back: it outlives their connections, and the broker.
 Pure. Source: design/spark.md 4.2, 5.1; RabbitMQ has nothing like it.
@@ -72,8 +73,8 @@ class ReaderGroup:
     def judge(self, log: StreamLog) -> None:
         """Whether it holds publishers now."""
         bound = self.bound
-        messages: i64 = self.lag_messages(log)
-        bytes_: i64 = self.lag_bytes(log)
+        messages: i64 = self.lag_messages(log) + log.coming
+        bytes_: i64 = self.lag_bytes(log) + log.coming_bytes
         if self.is_holding:
             self.is_holding = _is_above(messages, _low(bound.messages), bound.messages) or (
                 _is_above(bytes_, _low(bound.bytes), bound.bytes)

@@ -77,6 +77,22 @@ def test_publishers_without_confirms_are_held_too_and_nothing_is_lost() -> None:
     assert ask(reader, "stream.offsets")["next"] == 1500
 
 
+def test_what_is_on_its_way_to_the_log_counts_as_lag() -> None:
+    """Many come at a time: the stream takes a window of them before the store has any."""
+    bed = Bed()
+    peer = made(bed)
+    reader = bed.connect("reader", channels=2)
+    ask(reader, "stream.group.register", group="etl", max_lag_messages=100)
+    peer.publish("s", *[b"x"] * 3000)
+    log = stream(bed).counts.log
+    assert log is not None and log.coming == 0
+    assert 100 < log.committed <= 100 + WINDOW
+    ask(reader, "stream.group.remove", group="etl")
+    peer.read_on()
+    assert log.committed == 3000
+    bed.settle()
+
+
 def test_retention_takes_nothing_a_group_has_not_passed() -> None:
     bed = Bed()
     peer = made(bed, x_stream_max_segment_size_bytes=5_000, x_max_length_bytes=10_000)

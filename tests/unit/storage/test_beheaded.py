@@ -81,14 +81,14 @@ def test_a_clean_stop_has_a_footer_that_says_all() -> None:
 def test_claims_are_of_records_and_not_of_what_is_in_messages() -> None:
     disk = killed(3)
     data = disk.contents()[NEWEST]
-    claims = claims_of(data)
+    claims = claims_of(data, ())
     first = [(1, 1), (1, 2), (2, 1)]
     assert claims.entries == [*first, (1, 3), (1, 4), (2, 2), (1, 5), (1, 6), (2, 3)]
     assert claims.was_safe
     begun = MARK.join(data.split(MARK)[:4])
-    assert claims_of(begun).entries == first and not claims_of(begun).was_safe
+    assert claims_of(begun, ()).entries == first and not claims_of(begun, ()).was_safe
     for torn in (data[:-1], data[:100], MARK * 50, MARK + bytes(60), b""):
-        assert len(claims_of(torn).entries) < 9
+        assert len(claims_of(torn, ()).entries) < 9
     whole = data.index(MARK)
     forged = data[:whole] + b"\xff" * 40 + MARK + b"\xff" * 60 + data[whole:]
-    assert claims_of(forged).entries == claims.entries
+    assert claims_of(forged, ()).entries == claims.entries
