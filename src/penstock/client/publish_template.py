@@ -44,6 +44,10 @@ class PublishTemplate:
         self._size = -1
         self._whole = b""
 
+    def header_frame_bytes(self) -> int:
+        """How large the frame with the properties is, which cannot be divided."""
+        return len(self._header_end) + len(_CLASS_AND_WEIGHT) + 8 + FRAME_ENVELOPE_BYTES - len(_END)
+
     def frames(self, body: bytes, frame_bytes_max: int) -> bytes:
         """Method, header and body frames for `body`; body frames of at most `frame_bytes_max`."""
         size = len(body)

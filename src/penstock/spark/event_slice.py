@@ -10,8 +10,9 @@ from penstock.spark.coded import Coded, text
 from penstock.spark.formats import DROPPED
 
 SAMPLES: Final = ("time_sample", "queue_sample")
-KINDS: Final = frozenset(
-    ("gate_closed", "gate_opened", "actor_down", *SAMPLES, "alarm_set", "alarm_cleared", DROPPED)
+UP: Final = "actor_up"
+KINDS: Final = frozenset(SAMPLES) | frozenset(
+    {"gate_closed", "gate_opened", UP, "actor_down", "alarm_set", "alarm_cleared", DROPPED}
 )
 
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.spark import parse
-from penstock.spark.arrays import compact, distinct, sums, together
+from penstock.spark.arrays import I64, compact, distinct, sums, together
 from penstock.spark.coded import Tables, coded, read, share, text
 from penstock.spark.event_rows import read_events
-from penstock.spark.event_slice import SAMPLES, Slice, by_group
+from penstock.spark.event_slice import SAMPLES, UP, Slice, by_group
 from penstock.spark.formats import DROPPED, STATE_FIELDS
 from penstock.spark.holds import block_interval
 from penstock.spark.intervals import group_of
@@ -129,27 +129,47 @@ def alarm_interval(found: Slice) -> pa.Table:
 
 
 def sample_step(found: Slice) -> pa.Table:
-    """From each sample of an actor to its next, with what was added; the last has no end yet."""
+    """From each sample of an actor to its next, with what was added; the last has no end yet. No
+    step leads from one actor to another of its name, whose counts begin anew."""
     rows = found.of(found.mine, *SAMPLES)
+    life = _lives(found, rows)
     group = together(*(found.codes[name][rows] for name in ("boot_id", "actor", "kind")))
     order, _, is_last = by_group(compact(group), np.arange(len(rows), dtype=np.int64))
     rows = rows[order]
     t_ns = found.numbers["t_ns"][rows]
+    is_step = is_last | (life[order] == np.roll(life[order], -1))
+
+    def following(value: I64) -> pa.Array:
+        return pa.array(value, mask=is_last)
 
     def added(name: str) -> pa.Array:
         value = found.numbers[name][rows]
-        return pa.array(np.roll(value, -1) - value, mask=is_last)
+        return following(np.roll(value, -1) - value)
 
-    return pa.table(
+    steps = pa.table(
         [
             *(found.texts(name, rows) for name in ("boot_id", "actor", "kind")),
             t_ns,
-            pa.array(np.roll(t_ns, -1), mask=is_last),
+            following(np.roll(t_ns, -1)),
             found.numbers["consumers"][rows],
             *(added(name) for name in STATE_FIELDS),
         ],
         schema=SAMPLE_STEP,
     )
+    return steps if np.all(is_step) else steps.filter(pa.array(is_step))
+
+
+def _lives(found: Slice, samples: I64) -> I64:
+    """For each of `samples` a number that is another one when an actor of that name came into being
+    since the one before."""
+    ups = found.of(found.mine, UP)
+    rows = found.of(found.mine, *SAMPLES, UP)
+    actor = together(found.codes["boot_id"][rows], found.codes["actor"][rows])
+    order, _, _ = by_group(compact(actor), np.arange(len(rows), dtype=np.int64))
+    is_up = np.isin(rows, ups, assume_unique=True)
+    life = np.zeros(len(rows), np.int64)
+    life[order] = np.cumsum(is_up[order])
+    return life[~is_up]
 
 
 def consumer(found: Slice) -> pa.Table:

@@ -40,6 +40,13 @@ SAMPLE_FIELDS: Final = (
     "consumers",
     "paged",
 )
+INTEGER_MAX: Final = (1 << 63) - 1
+"""What a column of the tables can hold."""
+_READ_FIELDS: Final = frozenset(
+    {"format", "boot_id", "node", "seq", "t", "kind", "actor", "peer", "reason", "amount"}
+    | {*STATE_FIELDS, *SAMPLE_FIELDS}
+    | {"id", "stage", "client", "queue", "phase"}
+)
 STAGES: Final = ("published", "confirmed", "nacked", "returned", "delivered", "acked")
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -217,32 +224,51 @@ def write_run(directory: Path, run: RunDescription) -> None:
 
 def event_from_line(boot_id: str, line: str) -> FlowEvent | None:
     """One event from one line, or None for a header, a blank or an unreadable line."""
-    fields = _object(line)
+    fields = fields_of(line)
     if fields is None or "kind" not in fields:
         return None
     return event_from_fields(boot_id, fields)
 
 
 def _objects(path: Path) -> Iterator[dict[str, Json] | None]:
-    with path.open(encoding="utf-8", errors="replace") as lines:
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
         for line in lines:
             # Without its end a line is not finished: the file is being written, or was cut off.
             if line.endswith("\n") and line.strip():
-                yield _object(line)
+                yield fields_of(line)
 
 
-def _object(line: str) -> dict[str, Json] | None:
+def fields_of(line: str) -> dict[str, Json] | None:
+    """What a line says; None when it is no JSON object, or says in a field that is read something
+    that no table can hold: a number beyond 64 bits, or half of a character."""
     try:
         fields = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return fields if isinstance(fields, dict) else None
+    if not isinstance(fields, dict):
+        return None
+    is_held = all(_can_be_held(fields[name]) for name in _READ_FIELDS & fields.keys())
+    return fields if is_held else None
+
+
+def _can_be_held(value: Json) -> bool:
+    if isinstance(value, int):
+        return -INTEGER_MAX - 1 <= value <= INTEGER_MAX
+    return not isinstance(value, str) or value.isascii() or _is_text(value)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def event_header(file: BinaryIO) -> tuple[str, str]:
     """Boot and node of an open event file, from its first line; empty when that is no header."""
     file.seek(0)
-    fields = _object(file.readline().decode("utf-8", "replace"))
+    fields = fields_of(file.readline().decode("utf-8", "replace"))
     if fields is None or fields.get("format") != EVENT_FORMAT:
         return "", ""
     return _text(fields, "boot_id"), _text(fields, "node")

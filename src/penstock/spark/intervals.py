@@ -93,14 +93,17 @@ def group_of(actor: str) -> str:
 def unattended_edges(events: Iterable[FlowEvent]) -> list[Edge]:
     """Times in which a queue had no consumer, as edges from its group to nobody.
 
-    A queue counts as unattended from a sample with 0 consumers until its next sample.
+    A queue counts as unattended from a sample with 0 consumers until its next sample; when it was
+    made anew between the two nobody knows.
     """
     edges: list[Edge] = []
     before: dict[tuple[str, str], FlowEvent] = {}
     for event in events:
+        key = (event.boot_id, event.actor)
+        if event.kind == "actor_up":
+            before.pop(key, None)
         if event.kind != "queue_sample":
             continue
-        key = (event.boot_id, event.actor)
         last = before.get(key)
         if last is not None and last.numbers.get("consumers") == 0:
             edges.append(Edge(group_of(event.actor), NOBODY, "no consumer", last.t_ns, event.t_ns))

@@ -1,5 +1,6 @@
 """Reads gold tables back from where they lie, without Spark: they are small by construction."""
 
+from collections.abc import Iterator
 from typing import Final, TypeVar
 
 import pyarrow.parquet as pq
@@ -44,11 +45,13 @@ def load_tables(store: TableStore) -> Tables:
 
 def load_names(store: TableStore) -> dict[str, str]:
     """What clients call themselves, by address."""
-    found: list[tuple[str, str]] = []
-    for file in store.files(EVENTS):
-        rows = pq.read_table(file, columns=["actor", "reason"], filters=[("kind", "=", "actor_up")])
-        found += zip(rows["actor"].to_pylist(), rows["reason"].to_pylist(), strict=True)
-    return client_names(found)
+    return client_names(one for file in store.files(EVENTS) for one in _came_up(file))
+
+
+def _came_up(file: str) -> Iterator[tuple[str, str]]:
+    """Who did, and what he called himself."""
+    rows = pq.read_table(file, columns=["actor", "reason"], filters=[("kind", "=", "actor_up")])
+    return zip(rows["actor"].to_pylist(), rows["reason"].to_pylist(), strict=True)
 
 
 def _rows(store: TableStore, name: str, row_type: type[Row]) -> tuple[Row, ...]:

@@ -20,7 +20,10 @@ def client_names(found: Iterable[tuple[str, str]]) -> dict[str, str]:
     given: dict[str, set[str]] = {}
     for actor, name in found:
         if actor.startswith(CONNECTION):
-            given.setdefault(actor.removeprefix(CONNECTION), set()).add(name)
+            names = given.setdefault(actor.removeprefix(CONNECTION), set())
+            # Two are as good as all of them, which may be as many as there ever were connections.
+            if len(names) < 2:
+                names.add(name)
     single = {address: min(names) for address, names in given.items() if len(names) == 1}
     bearers = Counter(single.values())
     return {

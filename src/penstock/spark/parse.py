@@ -6,7 +6,6 @@ read is kept as text. Texts become dictionaries, as most of them repeat.
 """
 
 import io
-import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -23,6 +22,7 @@ from penstock.spark.formats import (
     STATE_FIELDS,
     Json,
     event_from_fields,
+    fields_of,
     trace_from_fields,
 )
 
@@ -147,15 +147,13 @@ def _slowly(
     batch: int,
 ) -> pa.Table:
     rows: list[dict[str, object]] = []
-    for line in data.decode("utf-8", "replace").splitlines():
+    # Not `splitlines`, for which lines end at characters that texts may have in them.
+    for line in io.TextIOWrapper(io.BytesIO(data), "utf-8", "replace", newline="\n"):
         if not line.strip():
             continue
-        try:
-            fields = json.loads(line)
-        except ValueError:
-            fields = None
-        if not isinstance(fields, dict):
-            rows.append({UNREADABLE: line[:UNREADABLE_CHARACTERS], "batch": batch})
+        fields = fields_of(line)
+        if fields is None:
+            rows.append({UNREADABLE: line.rstrip("\n")[:UNREADABLE_CHARACTERS], "batch": batch})
             continue
         row = row_of(fields)
         if row is not None:

@@ -220,10 +220,13 @@ def integrity(spans: Iterable[MessageSpan]) -> list[IntegrityRow]:
 
 
 def time_in_state(events: Iterable[FlowEvent], bucket_ns: int) -> list[StateRow]:
-    """Where each actor's time went: the sum of the differences between its samples."""
+    """Where each actor's time went: the sum of the differences between its samples. One of the name
+    of another that is gone begins anew."""
     before: dict[tuple[str, str], FlowEvent] = {}
     sums: dict[tuple[int, str], list[int]] = {}
     for event in events:
+        if event.kind == "actor_up":
+            before.pop((event.boot_id, event.actor), None)
         if event.kind != "time_sample":
             continue
         last = before.get((event.boot_id, event.actor))

@@ -36,30 +36,51 @@ def claims_of(file: File, first: int) -> StreamClaims:
     and sizes that lead from one to the next. Raises: OSError."""
     claims = StreamClaims(first)
     end = file.size()
-    at = _mark_from(file, DATA_AT, end)
+    window = Window(file)
+    at = window.mark_from(DATA_AT, end)
     while at >= 0:
-        size = _take(file, at, end, claims)
-        at = _mark_from(file, at + (size or len(MARK)), end)
+        size = _take(window.head_at(at), at, end, claims)
+        at = window.mark_from(at + (size or len(MARK)), end)
     return claims
 
 
-def _mark_from(file: File, at: int, end: int) -> int:
-    """Where the next mark stands from `at` on, -1 for none."""
-    while at < end:
-        data = read_fully(file, at, PIECE_BYTES)
-        found = data.find(MARK)
-        if found >= 0:
-            return at + found
-        if len(data) < PIECE_BYTES:
-            return -1
-        # The last bytes may be the beginning of a mark.
-        at += len(data) - len(MARK) + 1
-    return -1
+class Window:
+    """A piece of a file, which is read once however many marks are in it: what was published may
+    consist of them. at: where it begins."""
+
+    __slots__ = ("at", "data", "file")
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self.at = 0
+        self.data = b""
+
+    def mark_from(self, at: int, end: int) -> int:
+        """Where the next mark stands from `at` on, -1 for none. Raises: OSError."""
+        while at < end:
+            self._move(at, len(MARK))
+            found = self.data.find(MARK, at - self.at)
+            if found >= 0:
+                return self.at + found
+            if len(self.data) < PIECE_BYTES:
+                return -1
+            # The last bytes may be the beginning of a mark.
+            at = self.at + len(self.data) - len(MARK) + 1
+        return -1
+
+    def head_at(self, at: int) -> bytes:
+        """As much of the head of a chunk as stands there. Raises: OSError."""
+        self._move(at, CHUNK_HEAD_BYTES)
+        return self.data[at - self.at : at - self.at + CHUNK_HEAD_BYTES]
+
+    def _move(self, at: int, size: int) -> None:
+        if at < self.at or at + size > self.at + len(self.data):
+            self.data = read_fully(self.file, at, PIECE_BYTES)
+            self.at = at
 
 
-def _take(file: File, at: int, end: int, claims: StreamClaims) -> int:
+def _take(head: bytes, at: int, end: int, claims: StreamClaims) -> int:
     """Note what stands at `at` if it may be a chunk; how large it is, 0 when it is none."""
-    head = read_fully(file, at, CHUNK_HEAD_BYTES)
     if len(head) < CHUNK_HEAD_BYTES:
         return 0
     size, count, first, _, synced_to = CHUNK.unpack_from(head, 8)[:5]

@@ -139,6 +139,30 @@ def test_a_hold_that_is_still_open_is_kept_even_without_length(tmp_path: Path) -
     assert (row["start_ns"], row["end_ns"], row["closed_by"]) == (50, 50, "end_of_data")
 
 
+def test_time_is_not_summed_from_a_queue_to_the_next_of_its_name(tmp_path: Path) -> None:
+    """Which counts from 0 on, or would seem to have given time back."""
+
+    def sample(seq: int, t_ns: int, waiting_ns: int) -> FlowEvent:
+        numbers = {"waiting_ns": waiting_ns}
+        return FlowEvent("b", seq, t_ns, "time_sample", "queue:/q", "", "", 0, numbers)
+
+    events = [
+        sample(1, 100, 70),
+        sample(2, 110, 80),
+        FlowEvent("b", 3, 115, "actor_up", "queue:/q", "", "", 0, {}),
+        sample(4, 120, 5),
+        sample(5, 130, 15),
+    ]
+    found = facts_of([written(tmp_path / "1.parquet", events)], 10)["silver/sample_step"]
+    steps = [(row["start_ns"], row["end_ns"], row["waiting_ns"]) for row in found.to_pylist()]
+    assert sorted(steps, key=str) == [(100, 110, 10), (120, 130, 10), (130, None, None)]
+    states = plain.time_in_state(events, 10)
+    assert [(row.bucket_ns, row.wall_ns, row.waiting_ns) for row in states] == [
+        (100, 10, 10),
+        (120, 10, 10),
+    ]
+
+
 def test_nothing_gives_tables_without_rows(tmp_path: Path) -> None:
     found = facts_of([written(tmp_path / "1.parquet", [])], WIDTH_NS)
     assert {len(table) for table in found.values()} == {0}

@@ -104,6 +104,16 @@ def test_a_queue_without_consumers_waits_for_nobody() -> None:
     ] == [("consumers:/q", "nobody", 20, 30), ("consumers:/q", "nobody", 30, 40)]
 
 
+def test_nobody_knows_who_consumed_between_a_queue_and_the_next_of_its_name() -> None:
+    def sample(seq: int, t_ns: int) -> FlowEvent:
+        return event(seq, t_ns, "queue_sample", "queue:/q", "", consumers=0)
+
+    found = unattended_edges(
+        [sample(1, 10), sample(2, 20), event(3, 900, "actor_up", "queue:/q", ""), sample(4, 910)]
+    )
+    assert [(one.start_ns, one.end_ns) for one in found] == [(10, 20)]
+
+
 def test_consumers_are_known_from_events_that_name_them_with_their_queue() -> None:
     found = members_of_groups(
         [

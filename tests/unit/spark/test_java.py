@@ -124,7 +124,9 @@ def test_a_shim_in_place_is_used_again(tmp_path: Path) -> None:
     written = Path(program_of(first)).stat()
     second = choose_java(environment(small), None, tmp_path / "cache")
     assert second == first
-    assert Path(program_of(second)).stat() == written
+    found = Path(program_of(second)).stat()
+    # Reading it may have changed the time of access.
+    assert (found.st_ino, found.st_ctime_ns) == (written.st_ino, written.st_ctime_ns)
     assert os.listdir(Path(first.home, "bin")) == ["java"], "nothing unfinished is left behind"
 
 

@@ -1,5 +1,7 @@
 """Addresses become names, and only whole addresses do."""
 
+import tracemalloc
+
 from penstock.spark.names import client_names, renamed, renamer
 from penstock.spark.rows import BlameRow, EdgeRow, Tables
 
@@ -43,3 +45,14 @@ def test_clients_are_called_what_they_call_themselves() -> None:
         ]
     )
     assert found == {"h:1": "shop", "h:2": "worker@h:2", "h:3": "worker@h:3"}
+
+
+def test_days_of_short_connections_cost_no_more_than_their_addresses() -> None:
+    ups = ((f"conn:h:{number % 50}", f"task {number}") for number in range(10_000))
+    tracemalloc.start()
+    try:
+        assert client_names(ups) == {}
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 200_000

@@ -60,6 +60,43 @@ def test_odd_lines_are_what_the_slow_reader_makes_of_them(tmp_path: Path) -> Non
     assert unreadable == read_events(tmp_path).unreadable_count == 2
 
 
+@pytest.mark.parametrize(
+    ("line", "is_readable"),
+    [
+        (b'{"seq":1,"t":2,"kind":"x","amount":9223372036854775807}', True),
+        (b'{"seq":1,"t":2,"kind":"x","amount":9223372036854775808}', False),
+        (b'{"seq":1,"t":2,"kind":"x","ready":-9223372036854775809}', False),
+        (b'{"seq":1,"t":2,"kind":"x","more":9223372036854775808}', True),
+        (b'{"seq":1,"t":2,"kind":"x","actor":"\\ud800"}', False),
+        (b'{"seq":1,"t":2,"kind":"x","actor":"\\ud83d\\ude00"}', True),
+        ('{"seq":1,"t":2,"kind":"x","actor":"a\u2028b"}'.encode(), True),
+        (b'{"seq":1,\r"t":2,"kind":"x"}\r', True),
+        (b'{"torn":' + b"[" * 100_000, False),
+    ],
+)
+def test_a_value_that_no_table_can_hold_makes_a_line_unreadable_and_ends_nothing(
+    tmp_path: Path, line: bytes, is_readable: bool
+) -> None:
+    """Beside a torn line, so that no block is read as a whole, and lines that are good."""
+    header = json.dumps({"format": "penstock-events", "boot_id": "b"}).encode() + b"\n"
+    data = header + b'{"seq":7,"t":8,"kind":"y"}\n' + line + b'\n{"torn":\n'
+    (tmp_path / "events-b.jsonl").write_bytes(data)
+    values, unreadable = found(data, "b")
+    plain = read_events(tmp_path)
+    assert values == expected(tmp_path)
+    assert len(values) == 1 + is_readable
+    assert unreadable == plain.unreadable_count == 2 - is_readable
+
+
+def test_a_time_that_no_table_can_hold_makes_a_line_of_a_trace_unreadable(tmp_path: Path) -> None:
+    data = b'{"id":"a","t":9223372036854775808}\n{"id":"\\ud800"}\n{"id":"b","t":3}\n'
+    (tmp_path / "trace-a.jsonl").write_bytes(data)
+    rows = [row for part in parse.message_tables(data, "", "", 0) for row in part.to_pylist()]
+    assert [row["message_id"] for row in rows if row["unreadable"] is None] == ["b"]
+    plain = read_traces(tmp_path)
+    assert ([line.message_id for line in plain.lines], plain.unreadable_count) == (["b"], 2)
+
+
 def test_traces_are_those_of_the_slow_reader(tmp_path: Path) -> None:
     write_world(tmp_path, World(seed=4))
     rows = [

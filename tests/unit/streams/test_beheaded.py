@@ -9,6 +9,7 @@ from penstock.streams.beheaded import claims_of
 from penstock.streams.check import check_streams
 from penstock.streams.format import DATA_AT, MARK
 from penstock.streams.log import StreamLog
+from penstock.streams.memory_files import MemoryFile
 from penstock.streams.recovery import StreamReport, recover_streams
 from tests.unit.streams.test_log import Shelf
 
@@ -98,6 +99,23 @@ def test_claims_are_of_chunks_and_not_of_what_is_in_messages() -> None:
     assert claims_of(file, 0).next == 10
     del data[second + 50 :]
     assert (claims_of(file, 0).next, claims_of(file, 0).was_safe) == (5, False)
+
+
+class Counted(MemoryFile):
+    reads = 0
+
+    def read(self, at: int, count: int) -> bytes:
+        self.reads += 1
+        return super().read(at, count)
+
+
+def test_what_was_published_may_consist_of_marks() -> None:
+    """A start that read a piece of the file for each of them would not end."""
+    file = Counted()
+    file.write(0, bytes(DATA_AT) + MARK * 50_000)
+    assert claims_of(file, 0).count == 0
+    # One piece, and the heads for which the end of the file has no room.
+    assert file.reads < 100
 
 
 def test_a_check_tells_what_a_start_will() -> None:

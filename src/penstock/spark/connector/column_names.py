@@ -21,10 +21,18 @@ ASKED_FOR: Final = (
 def parse_columns(values: Values) -> tuple[str, ...]:
     """The columns that option `columns` names, with BODY for the body whatever it is called; none
     for all. Raises: OperatorError naming what is there."""
+    body = values.text("bodyColumn", BODY)
+    others = [*ALWAYS, *(name for name, flag in ASKED_FOR if values.flag(flag, False))]
+    if not body:
+        raise OperatorError("option bodyColumn is empty: give the column a name, or leave it out")
+    if body.lower() in others:
+        raise OperatorError(
+            f"option bodyColumn is {body!r}, and there is a column of that name already; take "
+            f"another one than {', '.join(others)}"
+        )
     if not values.has("columns"):
         return ()
-    body = values.text("bodyColumn", BODY)
-    there = [body, *ALWAYS, *(name for name, flag in ASKED_FOR if values.flag(flag, False))]
+    there = [body, *others]
     given = [name.strip() for name in values.text("columns").split(",")]
     for number, name in enumerate(given):
         if name not in there:

@@ -174,7 +174,7 @@ class MessageMaker:
         if "delivery_mode" not in found and options.is_persistent:
             found["delivery_mode"] = PERSISTENT
         try:
-            return PublishTemplate(
+            template = PublishTemplate(
                 self._channel,
                 options.exchange if exchange is None else exchange,
                 options.routing_key if key is None else key,
@@ -185,6 +185,14 @@ class MessageMaker:
             raise OperatorError(
                 f"row {self.rows} of the partition cannot be a message: {error}"
             ) from error
+        size = template.header_frame_bytes()
+        if size > self._frame_bytes_max:
+            raise OperatorError(
+                f"row {self.rows} of the partition cannot be a message: its headers and properties "
+                f"take a frame of {size} bytes, and this connection has at most "
+                f"{self._frame_bytes_max}; put what is large into the body"
+            )
+        return template
 
 
 def dedup_key(options: SinkOptions, origin: Origin) -> str:

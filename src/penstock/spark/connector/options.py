@@ -318,7 +318,8 @@ def _check_fits_mode(values: Values, mode: str) -> None:
         for name in names:
             # What auto knows is named by the mode that it comes from.
             if other != "auto" and values.has(name) and name not in of_modes[mode]:
-                raise OperatorError(f"option {name} is for mode={other}, and this is mode={mode}")
+                fitting = " or ".join(one for one in of_modes if name in of_modes[one])
+                raise OperatorError(f"option {name} is for mode={fitting}, and this is mode={mode}")
 
 
 def _group(values: Values, mode: str) -> str:

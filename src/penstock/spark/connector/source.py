@@ -34,6 +34,9 @@ from penstock.spark.connector.reader import CONNECTION_NAME
 from penstock.spark.connector.sink import BatchWriter, StreamWriter, make_sink
 from penstock.spark.connector.stream_source import StreamBatchReader, StreamStreamReader
 
+ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+WAITS: Final = ("group",)
+"""maxLagMessages and maxLagBytes are refused without it."""
 NO_BATCH_READ: Final = (
     "spark.read cannot read the queue {queue!r}: reading takes messages away, and a batch query "
     "does not say when its result is safe, so nothing could be acknowledged without losing "
@@ -60,6 +63,7 @@ class AmqpDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For `spark.readStream`. Raises: OperatorError."""
+        self._refuse(ENDS, "spark.read", "spark.readStream; trigger(availableNow=True) ends it")
         options = self._parsed()
         if options.mode == "auto":
             is_leasing = has_leases(options.endpoint, CONNECTION_NAME)
@@ -77,6 +81,7 @@ class AmqpDataSource(DataSource):
         options = self._parsed()
         if options.mode != "stream":
             raise OperatorError(NO_BATCH_READ.format(queue=options.queue))
+        self._refuse(WAITS, "spark.readStream", "spark.read, for which no stream waits")
         shape = shape_of(options)
         check_schema(schema, shape)
         if options.wants_pushdown:
@@ -90,6 +95,13 @@ class AmqpDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """For `df.writeStream`. Raises: OperatorError."""
         return StreamWriter(*make_sink(dict(self.options), schema, overwrite))
+
+    def _refuse(self, names: tuple[str, ...], fitting: str, this: str) -> None:
+        """Raises: OperatorError for an option that would be ignored, and somebody relied on it."""
+        given = {name.lower() for name in self.options}
+        for name in names:
+            if name.lower() in given:
+                raise OperatorError(f"option {name} is for {fitting}, and this is {this}")
 
     def _parsed(self) -> SourceOptions:
         """What is to be read, and by how many tasks it can be. Raises: OperatorError."""

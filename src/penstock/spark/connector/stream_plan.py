@@ -22,6 +22,7 @@ from penstock.spark.connector.stream_tail import StreamEnds
 _log = logging.getLogger("penstock.spark")
 TAIL_BUDGET_MS: Final = 30
 """What finding the end of a busy stream may add to a batch."""
+RETRY_MS: Final = 500
 TARGET_BUDGET_MS: Final = 2000
 """The same for availableNow and batch reads, once a query."""
 _NS_PER_MS: Final = 1_000_000
@@ -67,8 +68,27 @@ class StreamPlanner:
 
     def expect(self, made_as: str) -> None:
         """The checkpoint speaks of the stream `made_as`, "" if it does not say. Another one of its
-        name is refused by `available`."""
-        self._made_as = self._made_as or made_as
+        name is refused by `available` and `check_made`. What a run has found before it was told of
+        its first batch, which died, counts for nothing."""
+        if made_as and made_as != self._made_as:
+            self._made_as = made_as
+            self._checked = None
+
+    def check_made(self, start: int) -> None:
+        """Before rows are read that were planned earlier, maybe by a run that died. A broker that
+        is away is waited for, for reconnectTimeout. Raises: OperatorError when there is another
+        stream of that name now."""
+        while True:
+            try:
+                if self._ends is None or self._ends is not self._checked:
+                    self._look_for_another(start)
+                self._lost_ns = 0
+                return
+            except ChannelClosedError:
+                raise
+            except ClientError as error:
+                self._lose(error)
+            time.sleep(RETRY_MS / 1000)
 
     def prepare_available_now(self) -> None:
         """What is in the stream now is all that will be read."""
@@ -155,9 +175,13 @@ class StreamPlanner:
 
     def _look(self, start: int) -> None:
         """Bring `_tail` up to date, as far as the next batch needs it."""
-        self._check_made(start)
+        found = -1
+        if self._tail != start or self._ends is None or self._ends is not self._checked:
+            found = self._look_for_another(start)
+        # Else there is a consumer at the end, which is cancelled when the stream is deleted.
         if not self._group.passed(self._opened(), start):
             self.stop()
+            found = self._look_for_another(start)
             self._group.passed(self._opened(), start)
         if self._target >= 0:
             self._check_same(start, self._target)
@@ -166,20 +190,28 @@ class StreamPlanner:
         if self._tail == start and not ends.has_more(start):
             return
         if self._tail - start < self._options.max_rows:
-            found = ends.next_offset(TAIL_BUDGET_MS)
+            if found < 0:
+                found = ends.next_offset(TAIL_BUDGET_MS)
+                self._refuse_another(ends, start)
             self._check_same(start, found)
             self._tail = max(self._tail, found, start)
 
-    def _check_made(self, start: int) -> None:
-        """Once a connection. Raises: OperatorError when there is another stream of that name now
-        than the one the checkpoint is at `start` of."""
+    def _look_for_another(self, start: int) -> int:
+        """The offset behind the last row, of the stream that the checkpoint is at `start` of; -1
+        where nobody can be asked. Raises: OperatorError when it is another stream by now."""
         ends = self._opened()
-        if not ends.can_ask or ends is self._checked:
-            return
-        first, behind = ends.first(), ends.next_offset(TAIL_BUDGET_MS)
-        self._checked = ends
+        if not ends.can_ask:
+            return -1
+        _, behind = ends.extent()
         self._made_as = self._made_as or ends.made_as
-        if self._made_as != ends.made_as:
+        self._refuse_another(ends, start)
+        self._checked = ends
+        return behind
+
+    def _refuse_another(self, ends: StreamEnds, start: int) -> None:
+        """Raises: OperatorError when what was asked last was about another stream."""
+        if ends.can_ask and self._made_as != ends.made_as:
+            first, behind = ends.extent()
             raise OperatorError(
                 f"stream {self._options.queue!r} was deleted and made anew: it has the offsets "
                 f"{first} to {behind}, exclusive, and the checkpoint is at {start} of the one that "

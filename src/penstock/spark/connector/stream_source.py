@@ -55,10 +55,8 @@ class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """As every reader; of the first batch with its beginning."""
-        names, numbers = self._options.queues, self._numbers(start)
-        known = ids_in(start, names)
-        for planner, made_as in zip(self._opened(), known, strict=True):
-            planner.expect(made_as)
+        numbers = self._numbers(start)
+        self._expect(start)
         end = super().latestOffset(start, limit)
         is_known = has_beginning(start) or not self._options.pattern
         if is_known and self._numbers(end) == numbers:
@@ -69,8 +67,21 @@ class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
         return begun_at(end, start) if start == self._began != end else end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The parts of a batch, which may say itself where it begins."""
-        return super().partitions(beginning_of(end, start), end)
+        """The parts of a batch, which may say itself where it begins. Raises: OperatorError when
+        they are those of a stream that was deleted and made anew."""
+        begun = beginning_of(end, start)
+        known, numbers = self._expect(end), self._numbers(begun)
+        for planner, made_as, number in zip(self._opened(), known, numbers, strict=True):
+            if made_as:
+                planner.check_made(number)
+        return super().partitions(begun, end)
+
+    def _expect(self, offset: dict[str, Any]) -> list[str]:
+        """Tell the planners which streams `offset` is of, "" where it does not say."""
+        known = ids_in(offset, self._options.queues)
+        for planner, made_as in zip(self._opened(), known, strict=True):
+            planner.expect(made_as)
+        return known
 
     def _written(self, numbers: list[int]) -> dict[str, Any]:
         ids = [planner.made_as() for planner in self._opened()]

@@ -24,8 +24,10 @@ from penstock.spark.connector.scan import Scanned
 CONSUMER_TAG: Final = "penstock-spark-tail"
 PROBE_PREFETCH: Final = 10_000
 FIRST_ROW_MS: Final = 300
-"""How long the first row of the last chunk may take before the stream counts as empty."""
+"""How long the first row of the last chunk may take before the stream counts as empty; or as long
+as the budget, which is long where an empty stream would be the whole answer."""
 QUIET_MS: Final = 10
+"""A chunk has ended when no row has come for so long, or for a tenth of the budget."""
 ATTACH_MS: Final = 100
 CAN_ASK: Final = "penstock.requests"
 REPLY_MS: Final = 30_000
@@ -54,7 +56,7 @@ class StreamEnds:
     def first(self) -> int:
         """The first offset there is; 0 for an empty stream."""
         if self.can_ask:
-            return self._asked()[0]
+            return self.extent()[0]
         seen = self._read("first", 1, FIRST_ROW_MS)
         return seen[0] if seen else 0
 
@@ -62,7 +64,7 @@ class StreamEnds:
         """The offset behind the last row, or a little before it when the stream is busy for all of
         `budget_ms`; 0 for an empty stream."""
         if self.can_ask:
-            return self._asked()[1]
+            return self.extent()[1]
         seen = self._read("last", PROBE_PREFETCH, budget_ms)
         return seen[1] + 1 if seen else 0
 
@@ -78,7 +80,7 @@ class StreamEnds:
     def has(self, offset: int) -> bool:
         """Whether the row at `offset` is there."""
         if self.can_ask:
-            first, stop = self._asked()
+            first, stop = self.extent()
             return first <= offset < stop
         seen = self._read(offset, 1, FIRST_ROW_MS)
         return seen is not None and seen[0] == offset
@@ -87,7 +89,7 @@ class StreamEnds:
         """Whether there are rows from `offset` on; costs nothing while there are none."""
         end_ns = time.monotonic_ns()
         if self._watched != offset:
-            if self.can_ask and self._asked()[1] > offset:
+            if self.can_ask and self.extent()[1] > offset:
                 return True
             self._attach(offset, 1)
             self._watched = offset
@@ -104,6 +106,19 @@ class StreamEnds:
             if left_ms == 0:
                 return False
 
+    def extent(self) -> tuple[int, int]:
+        """The first offset and the one behind the last row; only where `can_ask`. `made_as` is
+        that of the same answer."""
+        answer = self.request("stream.offsets", {"queue": self._options.queue})
+        first, stop, size = answer["first"], answer["next"], answer["bytes"]
+        assert isinstance(first, int) and isinstance(stop, int) and isinstance(size, int), (
+            "the broker answers as it says"
+        )
+        self.made_as = str(answer.get("id", ""))
+        if stop > first:
+            self.bytes_per_row = size / (stop - first)
+        return first, stop
+
     def close(self) -> None:
         """End the connection. Idempotent."""
         self._link.close()
@@ -119,25 +134,13 @@ class StreamEnds:
         assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
         return reply.answer
 
-    def _asked(self) -> tuple[int, int]:
-        """The first offset and the one behind the last row."""
-        answer = self.request("stream.offsets", {"queue": self._options.queue})
-        first, stop, size = answer["first"], answer["next"], answer["bytes"]
-        assert isinstance(first, int) and isinstance(stop, int) and isinstance(size, int), (
-            "the broker answers as it says"
-        )
-        self.made_as = str(answer.get("id", ""))
-        if stop > first:
-            self.bytes_per_row = size / (stop - first)
-        return first, stop
-
     def _read(self, where: Value, prefetch: int, budget_ms: int) -> tuple[int, int] | None:
         """Offsets of the first and last row that came, attached at `where`; None for none."""
         self._attach(where, prefetch)
         self._watched = -1
         first, last, rows, size = -1, -1, 0, 0
         end_ns = time.monotonic_ns() + max(budget_ms, FIRST_ROW_MS) * _NS_PER_MS
-        quiet_ms = float(FIRST_ROW_MS)
+        quiet_ms = float(max(budget_ms, FIRST_ROW_MS))
         while True:
             left_ms = (end_ns - time.monotonic_ns()) / _NS_PER_MS
             if left_ms <= 0:
@@ -148,7 +151,7 @@ class StreamEnds:
                 if first < 0:
                     first = self._offset(scanned, 0)
                     end_ns = time.monotonic_ns() + budget_ms * _NS_PER_MS
-                    quiet_ms = QUIET_MS
+                    quiet_ms = max(QUIET_MS, budget_ms / 10)
                 last = self._offset(scanned, len(scanned.ends) - 1)
                 rows += len(scanned.ends)
                 size += len(scanned.raw)

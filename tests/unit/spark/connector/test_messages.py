@@ -112,6 +112,22 @@ def test_a_row_that_cannot_be_a_message_is_named() -> None:
         sent({"body": "binary", "message_id": "string"}, wide, {"routingKey": "q"})
 
 
+def test_headers_have_to_fit_into_a_frame() -> None:
+    """A broker would end the connection without a word about the row."""
+
+    def row(size: int) -> object:
+        headers = pa.array([[("h", "x" * size)]], pa.map_(pa.string(), pa.string()))
+        return pa.record_batch({"body": pa.array([b"b"]), "headers": headers})
+
+    columns = {"body": "binary", "headers": "map<string,string>"}
+    given = {"routingKey": "q", "persistent": "false"}
+    # A frame's 8 bytes, 14 before the properties, 4 and 7 around the text.
+    most = FRAME_BYTES_MAX - 33
+    assert len(sent(columns, row(most), given)) == 1
+    with pytest.raises(OperatorError, match=r"row 0 .* frame of 4097 bytes, .* at most 4096; put"):
+        sent(columns, row(most + 1), given)
+
+
 def test_unknown_columns_may_be_left_out() -> None:
     batch = pa.record_batch({"body": pa.array([b"a"]), "offset": pa.array([4])})
     options = {"routingKey": "q", "ignoreUnknownColumns": "true"}

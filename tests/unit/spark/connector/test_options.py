@@ -75,6 +75,9 @@ def test_names_come_in_any_case_and_values_with_units() -> None:
         ({"queues": "a,b,c", "maxOffsetsPerTrigger": "2"}, ["less than the 3 queues"]),
         ({"queue": "q", "targetBatchDuration": "2"}, ["with its unit"]),
         ({"queue": "q", "filterPushdown": "true"}, ["for mode=stream"]),
+        ({"queue": "q", "failOnDataLoss": "false"}, ["for mode=lease or auto or stream"]),
+        ({"queue": "q", "bodyColumn": "Offset"}, ["'Offset'", "another one than queue, offset,"]),
+        ({"queue": "q", "bodyColumn": ""}, ["bodyColumn is empty", "leave it out"]),
         ({"queue": "q", "password": "a", "passwordEnv": "B"}, ["give one of them"]),
     ],
 )

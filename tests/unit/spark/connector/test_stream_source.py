@@ -10,10 +10,12 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from pyspark import cloudpickle
+from pyspark.sql.types import StructType
 
+from penstock.base.errors import OperatorError
 from penstock.spark.connector import offsets
 from penstock.spark.connector.options import parse_source
-from penstock.spark.connector.source import shape_of, source_for
+from penstock.spark.connector.source import AmqpDataSource, shape_of, source_for
 from penstock.spark.connector.stream_source import StreamPartition, StreamStreamReader
 
 
@@ -36,6 +38,20 @@ def test_large_range_is_read_by_all_cores_and_a_small_one_by_one() -> None:
 def test_min_partitions_of_the_user_wins() -> None:
     assert ranges(900_000, 8, minPartitions="1") == [(0, 900_000)]
     assert ranges(30, 1, minPartitions="3") == [(0, 10), (10, 20), (20, 30)]
+
+
+@pytest.mark.parametrize(
+    ("reader", "option", "fitting"),
+    [
+        ("streamReader", "endingOffsets", "is for spark.read, and"),
+        ("streamReader", "endingTimestamp", "availableNow"),
+        ("reader", "group", "is for spark.readStream, and this.* no stream waits"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(reader: str, option: str, fitting: str) -> None:
+    source = AmqpDataSource({"queue": "s", "mode": "stream", option: "7"})
+    with pytest.raises(OperatorError, match=f"option {option} .*{fitting}"):
+        getattr(source, reader)(StructType())
 
 
 def test_cores_reach_processes_that_could_not_ask_for_them() -> None:
