@@ -30,7 +30,7 @@ from penstock.queues.priority_paged import PriorityPaged
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rabbit_paging import PendingAcks
 from penstock.queues.ruled_paged import RuledPaged
-from penstock.queues.rules import DROP_NAMES
+from penstock.queues.rules import BACKPRESSURE, DROP_HEAD, DROP_NAMES
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import SimDisk
 from penstock.simulation.keeping import HandDisk
@@ -257,6 +257,20 @@ class PagedLastValues(PagedRuledQueue):
 
     fixed: Mapping[str, object] = MappingProxyType({"priorities": 0, "last_value": "routing-key"})
     is_ordered = False
+
+    def _rules(
+        self,
+        ttl: int | None,
+        length: int | None,
+        size: int | None,
+        overflow: int,
+        priorities: int,
+        limit: int | None,
+        last_value: str,
+    ) -> None:
+        # What waits in a mailbox may overtake what is being read, and the twin reads at once.
+        kind = DROP_HEAD if overflow == BACKPRESSURE else overflow
+        super()._rules(ttl, length, size, kind, priorities, limit, last_value)
 
     @rule(bytes_=st.sampled_from((0, 700, 1600, 3000)))
     def aim(self, bytes_: int) -> None:

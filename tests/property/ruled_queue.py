@@ -310,12 +310,23 @@ class RuledQueue(RuleBasedStateMachine):
             limit = int(self.goal.delivery_limit)
             if limit != NEVER and entry.returns > limit:
                 self._drop(entry, REASON_DELIVERY_LIMIT)
-            elif entry.key != "" and any(one.key == entry.key for one in self.ready):
-                self._drop(entry, REASON_SUPERSEDED)
             else:
-                self.ready.append(entry)
+                self._come_back(entry)
         self.actor.requeue(back)
         self._turn()
+
+    def _come_back(self, entry: Entry) -> None:
+        """The newest value of a key stays, in the place of the one that was ready."""
+        known = next((one for one in self.ready if one.key == entry.key != ""), None)
+        if known is None:
+            self.ready.append(entry)
+        elif known.number > entry.number:
+            self._drop(entry, REASON_SUPERSEDED)
+        else:
+            entry.position, entry.level = known.position, known.level
+            self.ready.remove(known)
+            self._drop(known, REASON_SUPERSEDED)
+            self.ready.append(entry)
 
     def _number(self, delivery: Delivery) -> int:
         return number_of(delivery.message)

@@ -8,8 +8,11 @@ from penstock.broker.ruling import Ruling
 from tests.property.planted_queue_bugs import planted
 from tests.property.ruled_queue import RuledQueue
 
+# A search ends with what it finds. So many, because the bug that is hardest to find takes hundreds
+# of examples, sometimes more than a thousand, and what is drawn changes with the machine's rules,
+# even with the modules that are loaded: Hypothesis draws from their constants.
 SEARCH = settings(
-    max_examples=1500,
+    max_examples=20_000,
     stateful_step_count=12,
     deadline=None,
     derandomize=True,

@@ -64,6 +64,7 @@ from penstock.base.store_limits import STORE_COPY_BYTES as STORE_COPY_BYTES
 from penstock.base.store_limits import STORE_FINDINGS as STORE_FINDINGS
 from penstock.base.store_limits import STORE_FREEING_FILES as STORE_FREEING_FILES
 from penstock.base.store_limits import STORE_OPEN_FILES as STORE_OPEN_FILES
+from penstock.base.store_limits import STORE_READ_PATIENCE_MS as STORE_READ_PATIENCE_MS
 from penstock.base.store_limits import STORE_SEGMENT_BYTES as STORE_SEGMENT_BYTES
 from penstock.base.store_limits import STORE_SPARE_SEGMENTS as STORE_SPARE_SEGMENTS
 from penstock.base.store_limits import STORE_SYNC_INTERVAL_MS as STORE_SYNC_INTERVAL_MS
@@ -351,6 +352,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     STORE_TABLE_CACHE_BYTES,
     STORE_COPY_BYTES,
     STORE_SYNC_INTERVAL_MS,
+    STORE_READ_PATIENCE_MS,
     STORE_FINDINGS,
     STREAM_SEGMENT_BYTES,
     STREAM_MEMORY_BYTES,

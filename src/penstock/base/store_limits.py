@@ -76,6 +76,15 @@ STORE_SYNC_INTERVAL_MS: Final = Limit(
     "broker/syncing",
     "everything written since the last sync is synced",
 )
+STORE_READ_PATIENCE_MS: Final = Limit(
+    "store_read_patience_ms",
+    "milliseconds for which a read that fails with EIO is tried again",
+    60_000,
+    0,
+    86_400_000,
+    "broker/read_again",
+    "what it was for is lost: the queue is paused, and listed as damaged",
+)
 STORE_FINDINGS: Final = Limit(
     "store_findings",
     "findings of one `penstock store check`",

@@ -45,12 +45,7 @@ from penstock.queues.letter_counts import (
     LetterCounts,
 )
 from penstock.queues.records import NO_BOUND
-from penstock.queues.rules import (
-    DROP_NAMES,
-    REASON_EXPIRED,
-    REASON_REJECTED,
-    QueueRules,
-)
+from penstock.queues.rules import DROP_NAMES, REASON_EXPIRED, REASON_REJECTED, QueueRules
 from penstock.telemetry.events import ESCAPE
 
 NS_PER_S = 1_000_000_000
@@ -345,6 +340,13 @@ class DeadLetters(LetterBox):
         else:
             self.worker.wake()
 
+    def publish_begun(self) -> None:
+        """The broker stops: what some targets have and others refused goes to those once more."""
+        begun = [letter for letter in self.stuck if letter.confirmed]
+        self.stuck = [letter for letter in self.stuck if not letter.confirmed]
+        for letter in begun:
+            self._publish(letter)
+
     def _let_go(self) -> None:
         """What is on the lanes goes into targets that do not want it."""
         count: i64 = 0
@@ -391,10 +393,8 @@ class DeadLetters(LetterBox):
 
     def numbers(self) -> dict[str, float]:
         found = self.counts.numbers()
-        for name, count in (
-            ("dead_letters_waiting", len(self.late)),
-            ("dead_letters_under_way", int(self.count)),
-        ):
-            if count > 0:
-                found[name] = float(count)
+        if self.late:
+            found["dead_letters_waiting"] = float(len(self.late))
+        if self.count > 0:
+            found["dead_letters_under_way"] = float(int(self.count))
         return found

@@ -2,7 +2,8 @@
 
 A message rests in the queue and may be delivered at once; whoever waits for its confirm is told
 when the disk has it. A message that leaves the queue, however, is settled in the log. Messages that
-are not persistent get there only when the queue pages (broker/pager), and nobody waits for those.
+are not persistent get there only when the queue pages (broker/pager), and nobody waits for those;
+but a quorum queue keeps them like all others.
 """
 
 from typing import Final
@@ -12,7 +13,7 @@ from mypy_extensions import i64
 from penstock.broker.lane import Lane
 from penstock.broker.queue_keeping import QueueKeeping
 from penstock.broker.store_actor import StoreActor
-from penstock.broker.store_lane import Parcel, StoreLane, is_persistent
+from penstock.broker.store_lane import Parcel, StoreLane
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
 from penstock.storage.index import QueueIndex
@@ -82,7 +83,7 @@ class Keeper(QueueKeeping):
         index: i64 = 0
         while index < count:
             message = messages[index]
-            is_kept = self.is_lasting and is_persistent(message)
+            is_kept = self.is_lasting and self.lane.keeps(message)
             if not is_kept and self.is_through:
                 is_kept = True
                 has_fleeting = True

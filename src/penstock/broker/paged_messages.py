@@ -186,9 +186,15 @@ def plain_of(messages: PagedMessages) -> ClassicQueue:
 
 
 def unread(job: ReadJob) -> list[int]:
-    """What a read that failed has not found: every position it was for, and did not come to."""
+    """What a read that failed has not found: what is damaged, and what is left of the stretch at
+    which it failed. What stands behind that may well be read."""
     found = {int(one.position) for one in job.found}
-    return [one for part in job.stretches for one in part.positions if one not in found]
+    lost = set(job.damaged)
+    for part in job.stretches:
+        rest = [one for one in part.positions if one not in found and one not in lost]
+        if rest:
+            return sorted([*job.damaged, *rest])
+    return job.damaged
 
 
 def can_restore_unread(messages: ClassicQueue) -> bool:

@@ -32,11 +32,11 @@ from penstock.broker.paged_messages import (
     restore_spans,
     tail_bytes,
     take_in,
-    unread,
 )
 from penstock.broker.paged_reads import lacks_head, next_read, plan
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_paging import ALWAYS, QueuePaging, ReadWaiter
+from penstock.broker.read_again import ReadAgain
 from penstock.broker.ruling import Ruling
 from penstock.flow.account import Account
 from penstock.queues.paged import PagedMessages
@@ -81,10 +81,12 @@ class Pager(QueuePaging):
     has_husks_out: bodies of unanswered deliveries may be on the disk only; is_at_end: what comes
     next is in a batch that the disk has no room for; read_bytes: of the next one; came_bytes: what
     the last one has put into memory; waiters: for the first message; wants_all: who wants to keep
-    records waits until everything is in memory; damaged: told how many messages cannot be read."""
+    records waits until everything is in memory; again: lets it wait for what could not be read;
+    damaged: told how many messages are lost."""
 
     __slots__ = (
         "actor",
+        "again",
         "came_bytes",
         "client",
         "damaged",
@@ -111,6 +113,7 @@ class Pager(QueuePaging):
         self.keeper = keeper
         self.target_bytes: i64 = target_bytes
         self.damaged = damaged
+        self.again = ReadAgain(actor, keeper.store)
         self.client = PagerClient(self)
         self.tails: list[PagedMessages] = []
         self.read_bytes: i64 = READ_BYTES_MIN
@@ -248,7 +251,9 @@ class Pager(QueuePaging):
 
     def _read(self) -> None:
         """Begin the next read, if there is something to read and none is under way."""
-        if self.job is not None or not (is_split(self.tails) or has_husks_back(self.tails)):
+        if self.job is not None or self.again.is_waiting():
+            return
+        if not (is_split(self.tails) or has_husks_back(self.tails)):
             return
         store = self.keeper.store
         if self.is_at_end:
@@ -304,7 +309,9 @@ class Pager(QueuePaging):
                 found = [one for one in found if one.position < damaged[0]]
                 damaged = []
         elif error is not None:
-            damaged = unread(job)
+            damaged = self.again.failed(job, error)
+        else:
+            self.again.succeeded()
         if not self.actor.messages.is_ruled and has_expiration(found):
             # A queue that came back from the disk without records needs them after all.
             self.actor.expects_lifetimes()

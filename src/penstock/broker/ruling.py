@@ -21,6 +21,7 @@ from penstock.protocol.content import Message
 from penstock.queues.deduplicated import DeduplicatedMessages
 from penstock.queues.paged import PagedMessages
 from penstock.queues.paged_records import PagedRecords
+from penstock.queues.plain_records import adopt, release
 from penstock.queues.ruled import RuledMessages
 from penstock.queues.ruled_paged import RuledPaged
 from penstock.queues.rules import (
@@ -100,7 +101,7 @@ class Ruling(RuledIntake):
             self.is_keeping = True
             records.change_rules(rules, now_ns)
         elif records is not None:
-            actor.messages = records.release()
+            actor.messages = release(records)
             self.records = None
         if rules.expires_ms == NEVER:
             self.dues.take_off(self.unused_timer)
@@ -118,7 +119,7 @@ class Ruling(RuledIntake):
             records: RuledMessages = RuledPaged.from_paged(messages, self.rules, self, now_ns)
         else:
             records = self.make_records()
-            records.adopt(messages, now_ns)
+            adopt(records, messages, now_ns)
         self.actor.messages = records
         self.records = records
 

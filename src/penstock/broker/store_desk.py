@@ -13,6 +13,7 @@ from penstock.broker.keeper import Keeper
 from penstock.broker.log import Log
 from penstock.broker.paging_desk import PagingDesk
 from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_kinds import is_quorum
 from penstock.broker.scheduler import Scheduler
 from penstock.broker.store_actor import StoreActor
 from penstock.broker.store_owner import StoreOwner
@@ -30,10 +31,8 @@ from penstock.storage.index import QueueIndex
 from penstock.storage.log import MessageLog
 from penstock.telemetry.events import ACTOR_UP
 
-SCARCE: Final = (
-    "a batch waits until there are handles again: close connections, or raise the limit of open "
-    "files (ulimit -n)"
-)
+MORE_HANDLES: Final = "close connections, or raise the limit of open files (ulimit -n)"
+SCARCE: Final = f"a batch waits until there are handles again: {MORE_HANDLES}"
 
 
 class Keepers(QueueKeepers):
@@ -129,6 +128,7 @@ class StoreDesk(StoreOwner):
     def keep(self, store: StoreActor, actor: QueueActor, index: QueueIndex) -> None:
         """The persistent messages of `actor` go to `store`, under `index`."""
         lane = store.join(actor, index)
+        lane.keeps_all = is_quorum(actor.arguments)
         actor.keeper = Keeper(store, lane, index, self._embed_below())
         if self.paging is not None:
             self.paging.adopt(actor)
@@ -173,6 +173,17 @@ class StoreDesk(StoreOwner):
     def disk_has_room(self, name: str) -> None:
         self._log.info(f"the batch of vhost '{name}' that waited is on the disk")
         self._alarms.clear(DISK, node="store:" + name)
+
+    def read_failed(self, queue: str, error: OSError, is_lost: bool) -> None:
+        end = "it is tried again: look at the disk (dmesg)"
+        if is_lost:
+            end = "what it was for is lost"
+        elif is_scarce(error):
+            end = f"it is tried again: {MORE_HANDLES}"
+        self._log.warning(f"{queue}: a read of what it has on the disk failed: {error}; {end}")
+
+    def reads_again(self, queue: str) -> None:
+        self._log.info(f"{queue}: what it has on the disk can be read again")
 
 
 def bring_back(

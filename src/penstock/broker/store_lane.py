@@ -53,19 +53,21 @@ class Parcel:
 
     def append_to(self, log: MessageLog, now_ms: int) -> None:
         """Put them into the open batch of `log`. now_ms: wall clock."""
-        index = self.lane.index
+        lane = self.lane
+        index = lane.index
         if not self.has_fleeting:
             for message in self.messages:
                 log.append(index, message, now_ms)
             return
         for message in self.messages:
-            log.append(index, message, now_ms, is_persistent(message))
+            log.append(index, message, now_ms, lane.keeps(message))
 
 
 class StoreLane(Hop):
     """items: parcels the store has not taken, oldest first; index: the queue's in the log;
-    is_wanted: the queue still exists; is_pass_waiting: it would have more paged, and is woken when
-    there is credit for it; waiting_count: parcels that were not answered yet;
+    is_wanted: the queue still exists; keeps_all: what is not persistent comes back after a restart
+    as well, as it does in quorum queues; is_pass_waiting: it would have more paged, and is woken
+    when there is credit for it; waiting_count: parcels that were not answered yet;
     uncharged_bytes: of the parcels in `items`."""
 
     __slots__ = (
@@ -74,6 +76,7 @@ class StoreLane(Hop):
         "is_pass_waiting",
         "is_wanted",
         "items",
+        "keeps_all",
         "queue",
         "uncharged_bytes",
         "waiting_count",
@@ -88,7 +91,12 @@ class StoreLane(Hop):
         self.is_listed = False
         self.is_pass_waiting = False
         self.is_wanted = True
+        self.keeps_all = False
         self.waiting_count: i64 = 0
+
+    def keeps(self, message: Message) -> bool:
+        """Whether `message` comes back after a restart."""
+        return self.keeps_all or is_persistent(message)
 
 
 def is_persistent(message: Message) -> bool:

@@ -33,3 +33,11 @@ class StoreOwner:
     def disk_has_room(self, name: str) -> None:
         """The batch that waited is on the disk."""
         raise NotImplementedError
+
+    def read_failed(self, queue: str, error: OSError, is_lost: bool) -> None:
+        """What the actor `queue` reads cannot be read now; is_lost: nor ever."""
+        raise NotImplementedError
+
+    def reads_again(self, queue: str) -> None:
+        """It can be read."""
+        raise NotImplementedError

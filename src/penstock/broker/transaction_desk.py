@@ -34,7 +34,6 @@ from penstock.broker.publish import Publisher
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.stages import COMMITTING, GONE, OPEN, STAGED, Stage
 from penstock.broker.store_actor import StoreActor
-from penstock.broker.store_lane import is_persistent
 from penstock.broker.stream_actor import StreamActor
 from penstock.flow.due import NEVER, Due, DueLine
 from penstock.protocol.content import Message
@@ -289,7 +288,7 @@ class TransactionDesk(CommitDesk):
             if isinstance(keeper, Keeper) and keeper.is_lasting:
                 commit.keepers.append(keeper)
                 for message in messages:
-                    entries.append(GroupEntry(keeper.index, message, is_persistent(message)))
+                    entries.append(GroupEntry(keeper.index, message, keeper.lane.keeps(message)))
         entries.extend(commit.entries(commit.shared, store))
         entries.append(GroupEntry(marks.index, mark, True))
         size = group_bytes(entries) + HEAD_ROOM_BYTES

@@ -16,7 +16,6 @@ from penstock.queues.paged_records import PagedRecords
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.records import FLAGS_AT, DropSink, Level, Record, last_value_key
 from penstock.queues.rules import (
-    BY_ROUTING_KEY,
     NEVER,
     REASON_DELIVERY_LIMIT,
     REASON_DUPLICATE,
@@ -220,6 +219,12 @@ class BodyRecords(PagedRecords):
             self._list(record, self.near)
             self._listed_more()
 
+    def _come_back_over(self, record: Record, newer: Record) -> None:
+        super()._come_back_over(record, newer)
+        self.window.move(newer.position, record.position)
+        self._list(record, self.near)
+        self._listed_more()
+
     def husked_out(self, position: i64, message: Message, husk: Message) -> None:
         record = self.out.get(int(position))
         if record is None:
@@ -298,10 +303,12 @@ class BodyRecords(PagedRecords):
             return
         self.key_name = name
         self.by_key.clear()
+        for out in self.out.values():
+            out.set_key(name)
         for level in self.levels:
             for record in (*level.returned, *level.line[int(level.head) :]):
-                record.key = ""
-                if name == BY_ROUTING_KEY or not is_husk(record.message):
+                record.set_key(name)
+                if record.key != "":
                     self._index_key(record)
 
     def _index_key(self, record: Record) -> None:
@@ -309,7 +316,7 @@ class BodyRecords(PagedRecords):
         name = self.key_name
         record.key = "" if name == "" else last_value_key(record.message, name)
         known = self.by_key.get(record.key)
-        if record.key != "" and (known is None or known.position < record.position):
+        if record.key != "" and (known is None or record.is_newer(known)):
             self.by_key[record.key] = record
 
     # -- looking ---------------------------------------------------------------------------------

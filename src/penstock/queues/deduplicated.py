@@ -49,6 +49,10 @@ class DeduplicatedMessages(RuledMessages):
         if self.count == before:
             self.window.forget(position)
 
+    def _come_back_over(self, record: Record, newer: Record) -> None:
+        super()._come_back_over(record, newer)
+        self.window.move(newer.position, record.position)
+
     def _given_up(self, level: Level) -> Message:
         position: i64 = NEVER
         first = level.first()

@@ -67,6 +67,16 @@ class Duplicates:
             if mark is not None and mark.position == position:
                 del self.known[key]
 
+    def move(self, position: i64, place: i64) -> None:
+        """The message at `position` has taken the place of the one at `place`."""
+        self.forget(place)
+        key = self.keys.pop(int(position), None)
+        if key is not None:
+            self.keys[int(place)] = key
+            mark = self.known.get(key)
+            if mark is not None and mark.position == position:
+                mark.position = place
+
     def forget_but(self, positions: dict[int, Record]) -> None:
         """Only the messages at `positions` are still here."""
         for position in list(self.keys):

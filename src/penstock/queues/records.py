@@ -23,7 +23,8 @@ class Record:
     """One message in the queue, or out with a consumer. expires_ns: monotonic, NEVER for none;
     came_ns: when its lifetime began; is_fleeting: its lifetime is 0; is_uneven: its lifetime is
     not the queue's, so it may end before that of a message ahead; deliveries: how often it has come
-    back; key: of last value, "" for none; is_ready: it is in the queue, not out; only kept where
+    back; key: of last value, "" for none; nth: of the publishes of its queue, where it has a key,
+    0 for what came before there were keys; is_ready: it is in the queue, not out; only kept where
     bodies are on the disk (body_records)."""
 
     __slots__ = (
@@ -36,6 +37,7 @@ class Record:
         "key",
         "level",
         "message",
+        "nth",
         "position",
     )
 
@@ -49,7 +51,31 @@ class Record:
         self.is_uneven = False
         self.is_ready = False
         self.deliveries: i64 = 0
+        self.nth: i64 = 0
         self.key = ""
+
+    def is_newer(self, other: "Record") -> bool:
+        """Whether its message came after that of `other`, which has the same key."""
+        if self.nth == other.nth:
+            return self.position > other.position
+        return self.nth > other.nth
+
+    def continue_as(self, newer: "Record") -> None:
+        """The message of `newer`, with all that is known of it, takes this place."""
+        self.message = newer.message
+        self.nth = newer.nth
+        self.came_ns = newer.came_ns
+        self.expires_ns = newer.expires_ns
+        self.is_fleeting = newer.is_fleeting
+        self.is_uneven = True
+        self.deliveries = newer.deliveries
+
+    def set_key(self, name: str) -> None:
+        """Keys are made of `name` from now on, "" for none. Of a body on the disk nobody knows
+        it."""
+        is_known = name == BY_ROUTING_KEY or len(self.message.raw) > 0
+        self.key = last_value_key(self.message, name) if name != "" and is_known else ""
+        self.nth = 0
 
     def is_dead(self, now_ns: i64) -> bool:
         """Whether it must not be delivered any more."""

@@ -16,7 +16,7 @@ from heapq import heappush
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue, Returned
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
 from penstock.queues.records import (
     FLAG_EXPIRATION,
     FLAGS_AT,
@@ -100,11 +100,17 @@ class RuledMessages(ClassicQueue):
             if old is not None:
                 self._supersede(old, message, flags)
                 return old
-        record = self._record(self.next_position, message, flags)
-        self.next_position += 1
+        record = self._appended(message, flags)
         if key != "":
             record.key = key
+            record.nth = self.publish_count
             self.by_key[key] = record
+        return record
+
+    def _appended(self, message: Message, flags: i64) -> Record:
+        """`message` is ready, behind all others of its level; its record."""
+        record = self._record(self.next_position, message, flags)
+        self.next_position += 1
         self.levels[record.level].line.append(record)
         self._counted(record, 1)
         return record
@@ -133,9 +139,18 @@ class RuledMessages(ClassicQueue):
         overtaken = record.message
         self._counted(record, -1)
         record.message = message
+        record.nth = self.publish_count
         record.deliveries = 0
         self._begin_lifetime(record, flags)
         record.is_uneven = True
+        self._counted(record, 1)
+        self.sink.dropped(overtaken, REASON_SUPERSEDED)
+
+    def _come_back_over(self, record: Record, newer: Record) -> None:
+        """`newer`, which comes back, takes the place of `record`, whose key it has."""
+        overtaken = record.message
+        self._counted(record, -1)
+        record.continue_as(newer)
         self._counted(record, 1)
         self.sink.dropped(overtaken, REASON_SUPERSEDED)
 
@@ -226,8 +241,12 @@ class RuledMessages(ClassicQueue):
             self.sink.dropped(message, REASON_DELIVERY_LIMIT)
             return
         if record.key != "":
-            if record.key in self.by_key:
-                self.sink.dropped(message, REASON_SUPERSEDED)
+            known = self.by_key.get(record.key)
+            if known is not None:
+                if known.is_newer(record):
+                    self.sink.dropped(message, REASON_SUPERSEDED)
+                else:
+                    self._come_back_over(known, record)
                 return
             self.by_key[record.key] = record
         heappush(self.levels[record.level].returned, record)
@@ -310,41 +329,6 @@ class RuledMessages(ClassicQueue):
             found.extend(record.message for record in level.returned)
         return found
 
-    def adopt(self, other: ClassicQueue, now_ns: i64) -> None:
-        """Take over all that is ready in `other`, a plain queue, and its counts. Lifetimes begin
-        now, because a plain queue does not know when a message came."""
-        self.now_ns = now_ns
-        for entry in other.returned:
-            record = self._record(entry.position, entry.message, i64(entry.message.raw[FLAGS_AT]))
-            record.deliveries = 1
-            heappush(self.levels[record.level].returned, record)
-            self._counted(record, 1)
-        position: i64 = other.taken
-        for message in other.ring.items[int(other.ring.head) :]:
-            record = self._record(position, message, i64(message.raw[FLAGS_AT]))
-            position += 1
-            self.levels[record.level].line.append(record)
-            self._counted(record, 1)
-        self.next_position = position
-        self.copy_counts(other)
-        other.ring.clear()
-        other.returned.clear()
-        self._index_keys()
-
-    def release(self) -> ClassicQueue:
-        """A plain queue with all that is ready here, in the order of delivery, and its counts.
-        What is out comes back in front of it, as ever."""
-        plain = ClassicQueue()
-        plain.taken = self.next_position
-        for level in reversed(self.levels):
-            for record in level.returned:
-                heappush(plain.returned, Returned(record.position, record.message))
-            for record in level.line[int(level.head) :]:
-                plain.ring.items.append(record.message)
-        plain.bytes_ready = self.bytes_ready
-        plain.copy_counts(self)
-        return plain
-
     def has_lifetimes(self) -> bool:
         """Whether a message that is ready, or out, will die."""
         for out in self.out.values():
@@ -360,6 +344,7 @@ class RuledMessages(ClassicQueue):
         """Go by `rules` from now on. Lifetimes that have begun stay as they are; messages without
         one get the new one now. Levels stay: how many there are is said once, at declaration."""
         self.now_ns = now_ns
+        has_other_keys = rules.last_value_key != self.rules.last_value_key
         self.rules = rules
         for out in self.out.values():
             out.is_uneven = True
@@ -371,15 +356,19 @@ class RuledMessages(ClassicQueue):
                     self._begin_lifetime(record, flags_of(record.message))
                 record.is_uneven = True
                 self.uneven_count += 1
-        self._index_keys()
+        if has_other_keys:
+            self._index_keys()
 
     def _index_keys(self) -> None:
-        """What is ready counts as the last value of its key, the newest of several."""
+        """What is ready counts as the last value of its key, the newest of several. Until now
+        messages have stood in the order in which they came."""
         self.by_key.clear()
         name = self.rules.last_value_key
+        for out in self.out.values():
+            out.set_key(name)
         for level in self.levels:
             for record in (*level.returned, *level.line[int(level.head) :]):
-                record.key = "" if name == "" else last_value_key(record.message, name)
+                record.set_key(name)
                 known = self.by_key.get(record.key)
                 if record.key != "" and (known is None or known.position < record.position):
                     self.by_key[record.key] = record

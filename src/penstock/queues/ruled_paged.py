@@ -131,6 +131,11 @@ class RuledPaged(PagedRecords):
         self.body_bytes_ready += message.body_bytes
         self.add_up()
 
+    def _place(self, message: Message) -> Record:
+        """No value overtakes another yet (`supersedes`): one that moves on to the tail has no
+        record any more that could be taken over."""
+        return self._appended(message, i64(message.raw[FLAGS_AT]))
+
     def put_back(self, position: i64, message: Message) -> None:
         if not is_husk(message):
             super().put_back(position, message)

@@ -7,6 +7,7 @@ millisecond in which nobody gets a confirm.
 
 import socket
 from collections import deque
+from errno import ENOMEM
 from queue import SimpleQueue
 from threading import Thread
 from typing import Final
@@ -83,6 +84,9 @@ class DiskThread(Disk):
                 job.run()
             except OSError as found:
                 error = found
+            except MemoryError:
+                # No bug, and no fault of the disk: what can be tried again is.
+                error = OSError(ENOMEM, "no memory for a job of the disk")
             except Exception as found:
                 # A bug of ours must not leave publishers without an answer and nobody knowing.
                 error = OSError(f"internal error in a disk job: {found!r}")

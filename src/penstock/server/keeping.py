@@ -12,6 +12,7 @@ from penstock.server.data_directory import DataDirectory
 from penstock.server.disk_thread import DiskThread
 from penstock.server.freeing import Freeing
 from penstock.server.poller import Poller
+from penstock.server.scarce_files import ScarceFiles
 from penstock.server.store_boot import StoreBoot
 from penstock.server.stream_boot import StreamBoot
 
@@ -43,6 +44,7 @@ class Keeping:
             self.directory.close()
             raise
         self.disk = DiskThread(poller)
+        self.scarce = ScarceFiles(broker, self.disk)
         self.catalogue = KeptCatalogue(self.disk, self.database, broker.log, kept.queue_id_max)
         broker.keep(self.catalogue)
         broker.delays.keep_all()
@@ -56,6 +58,9 @@ class Keeping:
             ids = self.catalogue.queue_id_max, self.stores.queue_id_max
             self.catalogue.queue_id_max = max(ids)
             self.streams.open()
+            # Readers know a stream by its number, so one that was set aside keeps it.
+            ids = self.catalogue.queue_id_max, self.streams.queue_id_max
+            self.catalogue.queue_id_max = max(ids)
         except OperatorError:
             self.close()
             raise
@@ -72,6 +77,7 @@ class Keeping:
     def tick(self) -> OperatorError | None:
         """Once a second: the fault for which the broker has to stop, if there is one (F4)."""
         self.catalogue.tick()
+        self.scarce.tick()
         if self.stores.failure() != "":
             return OperatorError(self.stores.failure())
         failure = self.catalogue.failure

@@ -255,9 +255,10 @@ def _body_bytes(store: StoreActor, index: QueueIndex, leased: set[int]) -> int:
 def orphan_words(count: int) -> str:
     """What people should know of files whose queues nobody has heard of."""
     return (
-        f"{count} files have messages of queues that metadata.sqlite has never heard of, as after "
-        f"restoring half a backup; they were set aside as *{ORPHANED}: stop the broker, and "
-        "restore the whole data directory from one copy"
+        f"{count} files have messages of queues that metadata.sqlite has never heard of; they "
+        f"were set aside as *{ORPHANED}. If only a part of a backup was restored, stop the broker, "
+        "and restore the whole data directory from one copy; if the disk was full when those "
+        "queues were declared, nothing in them was ever confirmed, and the files may be removed"
     )
 
 

@@ -18,8 +18,8 @@ from penstock.streams.recovery import StreamReport, recover_streams
 
 
 class StreamBoot:
-    """count: messages that were found; queue_id_known: see StoreBoot. Raises: OperatorError that
-    names the directory."""
+    """count: messages that were found; queue_id_known, queue_id_max: see StoreBoot. Raises:
+    OperatorError that names the directory."""
 
     def __init__(
         self, broker: Broker, directory: DataDirectory, disk: Disk, freeing: Freeing
@@ -30,6 +30,7 @@ class StreamBoot:
         self.freeing = freeing
         self.count = 0
         self.queue_id_known = OUTBOX_QUEUE_ID
+        self.queue_id_max = 0
 
     def open(self) -> None:
         """Open the streams of all virtual hosts."""
@@ -57,6 +58,7 @@ class StreamBoot:
         directory = DiskDirectory(str(path), self.freeing)
         wanted = {number: one.retention(False) for number, one in actors.items()}
         logs, report = recover_streams(directory, self.broker.chance, wanted, self.queue_id_known)
+        self.queue_id_max = max(self.queue_id_max, report.queue_id_max)
         store = self.broker.streams.open(name, StreamHandles(directory), self.disk)
         for queue_id, actor in actors.items():
             log = logs[queue_id]

@@ -42,12 +42,13 @@ class Op:
 
 
 class Node:
-    """A file without its name."""
+    """A file without its name. read_errno: what every read of it fails with, 0 for nothing."""
 
-    __slots__ = ("data", "number")
+    __slots__ = ("data", "number", "read_errno")
 
     def __init__(self, number: int, data: bytes = b"") -> None:
         self.number = number
+        self.read_errno = 0
         self.data = bytearray(data)
 
 
@@ -169,6 +170,8 @@ class SimFile(File):
         self._disk.ops.append(Op(SYNC, self._node.number))
 
     def read(self, at: int, count: int) -> bytes:
+        if self._node.read_errno != 0:
+            raise OSError(self._node.read_errno, "the file cannot be read")
         return bytes(self._data()[at : at + count])
 
     def size(self) -> int:

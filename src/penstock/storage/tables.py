@@ -54,8 +54,9 @@ def rebuild(table: Table, records: list[Record]) -> "tuple[array[int], array[int
     return positions, places
 
 
-def runs_from(segment: Segment, table: Table, file: File) -> bool:
-    """Give `segment` a run of everything persistent in `table`; False when the table is damaged."""
+def runs_from(segment: Segment, table: Table, file: File, fleeting: list[Run]) -> bool:
+    """Give `segment` a run of everything persistent in `table`, and `fleeting` one of everything
+    else, which does not come back; False when the table is damaged."""
     run = Run(table, table.first, table.last, bytearray())
     if table.positions is None and table.fleeting_count == 0 and _is_dense(table):
         run.fill()
@@ -63,10 +64,15 @@ def runs_from(segment: Segment, table: Table, file: File) -> bool:
         rows = rows_of(table, file)
         if rows is None:
             return False
+        others = Run(table, table.first, table.last, bytearray())
         for position, place in zip(rows[0], rows[1], strict=True):
             if place & PLACE_IS_FLEETING == 0:
                 run.add(position)
+            else:
+                others.add(position)
         run.last = table.last
+        if others.live > 0:
+            fleeting.append(others)
     segment.runs[run] = None
     segment.live += run.live
     return True

@@ -1,6 +1,6 @@
 """One segment of an earlier life: reading it, applying its acknowledgements, giving it a footer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from errno import EDQUOT, ENOSPC
 
 from penstock.storage.acks import Slot, read_slots
@@ -33,15 +33,16 @@ from penstock.storage.tables import lost_of, runs_from, tables_from
 class Wreck:
     """segment: what it became; lost: (queue, position) of entries that were safe once; tops: for
     each live queue the highest position that the files speak of; delivered: the highest mark of
-    each; set_aside: what is said of a file that cannot be read, "" for none, claims: what it still
-    tells; trusts_footers: what
-    stands behind a footer was safe when it was written; footer_at: where one began that was not
+    each; fleeting: what was only paged, and does not come back; set_aside: what is said of a file
+    that cannot be read, "" for none, claims: what it still tells; trusts_footers: what stands
+    behind a footer was safe when it was written; footer_at: where one began that was not
     trusted."""
 
     __slots__ = (
         "claims",
         "delivered",
         "directory",
+        "fleeting",
         "footer_at",
         "ignored_acks",
         "lost",
@@ -65,6 +66,7 @@ class Wreck:
         self.segment: Segment = NO_SEGMENT
         self.size = 0
         self.slots: list[Slot] = []
+        self.fleeting: list[Run] = []
         self.lost: list[tuple[int, int]] = []
         self.tops: dict[int, int] = {}
         self.delivered: dict[int, int] = {}
@@ -123,10 +125,11 @@ class Wreck:
             result = scan(segment, read_fully(file, 0, self.size))
             orphans = tables_from(segment, result.records)
             segment.end = result.end
+            self.fleeting = []
             self.lost = lost_of(orphans, result.holes, int(result.synced_to))
             for table in segment.tables:
                 if table.queue_id in live:
-                    runs_from(segment, table, file)
+                    runs_from(segment, table, file, self.fleeting)
         for table in segment.tables:
             queue_id = int(table.queue_id)
             if queue_id in live:
@@ -143,7 +146,9 @@ class Wreck:
         if not read_footer(segment, file, self.size):
             return False
         for table in segment.tables:
-            if table.queue_id in live and not runs_from(segment, table, file):
+            if table.queue_id not in live:
+                continue
+            if not runs_from(segment, table, file, self.fleeting):
                 return False
         segment.is_sealed = True
         return True
@@ -160,15 +165,15 @@ class Wreck:
         slots, self.ignored_acks = read_slots(segment, acks)
         segment.acks_end = len(acks) // SLOT_BYTES * SLOT_BYTES
         self.slots = slots
-        queues: dict[int, list[Run]] = {}
-        for run in segment.runs:
-            queues.setdefault(int(run.table.queue_id), []).append(run)
+        queues = _by_queue(segment.runs)
+        fleeting = _by_queue(self.fleeting)
         for slot in slots:
             queue_id = int(slot.queue_id)
             if queue_id in live:
-                self._apply_slot(slot, queue_id, queues.get(queue_id, []))
+                others = fleeting.get(queue_id, [])
+                self._apply_slot(slot, queue_id, queues.get(queue_id, []), others)
 
-    def _apply_slot(self, slot: Slot, queue_id: int, runs: list[Run]) -> None:
+    def _apply_slot(self, slot: Slot, queue_id: int, runs: list[Run], fleeting: list[Run]) -> None:
         if slot.kind == DELIVERED:
             self.delivered[queue_id] = max(self.delivered.get(queue_id, 0), int(slot.last))
             self.tops[queue_id] = max(self.tops.get(queue_id, 0), int(slot.last) - 1)
@@ -178,6 +183,8 @@ class Wreck:
             for run in runs:
                 cleared += _clear_range(run, int(slot.first), int(slot.last))
             self.segment.live -= cleared
+            for run in fleeting:
+                cleared += _clear_range(run, int(slot.first), int(slot.last))
             if cleared == 0:
                 self.ignored_acks += 1
 
@@ -281,6 +288,13 @@ def _sync(file: File) -> None:
         file.sync()
     except OSError as error:
         raise SyncFailed(error.errno, "syncing the message store failed") from error
+
+
+def _by_queue(runs: Iterable[Run]) -> dict[int, list[Run]]:
+    found: dict[int, list[Run]] = {}
+    for run in runs:
+        found.setdefault(int(run.table.queue_id), []).append(run)
+    return found
 
 
 def _clear_range(run: Run, first: int, last: int) -> int:

@@ -39,9 +39,17 @@ class StreamHandles:
             return self.directory.open(name)
         except OSError as error:
             # Whoever reads would be told that it cannot be read.
-            if not is_scarce(error) or not self.give_up_idle():
+            if not is_scarce(error) or not self._give_up():
                 raise
         return self.directory.open(name)
+
+    def _give_up(self) -> bool:
+        """Close what is idle, or else what waits for a sync, which it gets; False when there was
+        nothing. Raises: SyncFailed."""
+        if not self.give_up_idle():
+            self._sync_files()
+            return self.give_up_idle()
+        return True
 
     def give_up_idle(self) -> bool:
         """Close every handle that can be had again, because the process has no more; False when
@@ -53,7 +61,13 @@ class StreamHandles:
 
     def create(self, name: str) -> File:
         """A new file. Raises: FileExistsError."""
-        file = self.directory.create(name)
+        try:
+            file = self.directory.create(name)
+        except OSError as error:
+            # A batch of more streams than there are handles would never end otherwise.
+            if not is_scarce(error) or not self._give_up():
+                raise
+            file = self.directory.create(name)
         self.is_directory_dirty = True
         self._make_room()
         self.files[name] = file
@@ -73,19 +87,38 @@ class StreamHandles:
 
     def sync(self) -> None:
         """Everything that was written to, then the names. Raises: SyncFailed."""
+        self._sync_files()
+        if not self.is_directory_dirty:
+            return
+        try:
+            self.directory.sync()
+        except OSError as error:
+            # The directory could not even be opened, and no file waits for a sync any more.
+            if not is_scarce(error) or not self.give_up_idle():
+                raise self._failed(error) from error
+            self._sync_names()
+        self.is_directory_dirty = False
+
+    def _sync_names(self) -> None:
+        try:
+            self.directory.sync()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _sync_files(self) -> None:
         try:
             for name, file in list(self.dirty.items()):
                 file.sync()
                 del self.dirty[name]
-            if self.is_directory_dirty:
-                self.directory.sync()
-                self.is_directory_dirty = False
         except OSError as error:
-            if is_scarce(error):
-                # The directory could not even be opened.
-                raise
-            self.is_broken = True
-            raise SyncFailed(error.errno, f"syncing streams failed: {error.strerror}") from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> OSError:
+        """What to raise: nothing is written any more, unless a handle was all that was missing."""
+        if is_scarce(error):
+            return OSError(error.errno, error.strerror)
+        self.is_broken = True
+        return SyncFailed(error.errno, f"syncing streams failed: {error.strerror}")
 
     def remove(self, name: str) -> None:
         """Take a file away, if it is there."""

@@ -40,11 +40,13 @@ class StreamReport:
     """What people should know of a recovery. cut_bytes: of torn ends; lost: messages by queue id
     that cannot be read; lines: about files; orphan_count: of files whose streams nobody has heard
     of; aside: first offset and the one behind the last of segments that cannot be read, by queue
-    id, those set aside by an earlier start with none before them."""
+    id, those set aside by an earlier start with none before them; queue_id_max: of all files,
+    whoever set them aside."""
 
     def __init__(self) -> None:
         self.cut_bytes = 0
         self.orphan_count = 0
+        self.queue_id_max = 0
         self.lost: dict[int, int] = {}
         self.lines: list[str] = []
         self.aside: dict[int, list[tuple[int, int]]] = {}
@@ -65,6 +67,9 @@ def recover_streams(
     names = directory.names()
     newest = {found[0]: name for name in names if (found := parse_name(name)) is not None}
     for name in names:
+        parsed = parse_name(name.removesuffix(ORPHANED))
+        if parsed is not None:
+            report.queue_id_max = max(report.queue_id_max, parsed[0])
         parsed = parse_name(name)
         if parsed is None:
             _recall(directory, name, logs, report)

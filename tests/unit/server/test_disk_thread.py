@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from errno import ENOMEM
 
 import pytest
 
@@ -78,14 +79,15 @@ def test_a_fault_is_told_and_the_next_job_runs(make: Make) -> None:
     async def scenario() -> None:
         poller = poller_of(make)
         disk = DiskThread(poller)
-        told = Told(3)
+        told = Told(4)
         broken = OSError(5, "broken")
-        for job in (Work(broken), Work(ValueError("a bug")), Work()):
+        for job in (Work(broken), Work(ValueError("a bug")), Work(), Work(MemoryError())):
             disk.submit(job, told)
         await asyncio.wait_for(told.all.wait(), PATIENCE_S)
         errors = [error for _, error in told.ends]
         assert errors[0] is broken and errors[2] is None
         assert "internal error in a disk job: ValueError('a bug')" in str(errors[1])
+        assert errors[3] is not None and errors[3].errno == ENOMEM
         disk.close()
         poller.close()
 

@@ -5,8 +5,9 @@ import pytest
 from penstock.base.errors import OperatorError
 from penstock.simulation.dice import Dice
 from penstock.simulation.disk import SimDisk
+from penstock.storage.acks import write_slot
 from penstock.storage.checksum import extend_of
-from penstock.storage.format import U32, header
+from penstock.storage.format import SETTLED, U32, header
 from penstock.storage.recovery import Recovered, empty, recover
 from penstock.storage.stored import Stored
 from tests.crash.rig import message
@@ -57,6 +58,28 @@ def test_what_was_settled_stays_away() -> None:
     recovered = again(disk, 1)
     assert positions(read(recovered.log, recovered.queues[1])) == [1, 3, 4, 6]
     assert recovered.queues[1].next_position == 7
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_f09_what_was_only_paged_may_be_acknowledged(is_clean: bool) -> None:
+    """Reliability F9: an acknowledgement is strange only if nothing it speaks of was ever there."""
+    disk = SimDisk()
+    log = fresh(disk)
+    index = log.open_queue(1)
+    for position in range(1, 9):
+        log.append_at(index, position, message(b"m"), NOW_MS, is_persistent=position > 4)
+    flush(log)
+    for position in (2, 4, 6):
+        log.settle(index, position)
+    write_slot(log.segments[1], SETTLED, 1, 20, 21)
+    log.acking[log.segments[1]] = None
+    if is_clean:
+        log.take_last_batch().run()
+    else:
+        flush(log)
+    recovered = again(disk, 1)
+    assert positions(read(recovered.log, recovered.queues[1])) == [5, 7, 8]
+    assert recovered.report.ignored_acks == 1
 
 
 def test_what_was_delivered_is_redelivered() -> None:

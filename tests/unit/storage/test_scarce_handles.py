@@ -11,6 +11,9 @@ from penstock.storage.log import MessageLog
 from penstock.storage.recovery import recover
 from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
+from penstock.streams.log import Retention, StreamLog
+from penstock.streams.recovery import recover_streams
+from tests.crash.rig import message
 from tests.unit.storage.making import fill, flush, positions, read
 
 
@@ -155,3 +158,24 @@ def test_reading_streams_gives_up_what_is_idle() -> None:
     disk.open_max = disk.open_count
     assert handles.open(names[3]).size() == 0
     assert set(handles.files) == {names[0], names[3]}, "what was written to keeps its handle"
+
+
+@pytest.mark.parametrize("handles_left", [1, 2, 5])
+def test_a_batch_of_more_streams_than_there_are_handles_is_written(handles_left: int) -> None:
+    """Begun files are synced early and closed; nobody has to go for them."""
+    disk = Crowded()
+    disk.open_max = handles_left
+    handles = StreamHandles(disk)
+    logs = [StreamLog(number, Retention(2000), Dice(number)) for number in range(1, 13)]
+    for count in (1, 2):
+        batch = StreamBatch(handles)
+        for log in logs:
+            log.append(message(b"x" * 50), count)
+            log.take(batch)
+        batch.run()
+        for log, deed in zip(logs, batch.chunks, strict=True):
+            log.done(deed)
+            assert log.committed == count
+    wanted = {int(log.queue_id): log.retention for log in logs}
+    found = recover_streams(SimDisk(disk.contents()), Dice(1), wanted)[0]
+    assert [int(one.committed) for one in found.values()] == [2] * len(logs)
