@@ -123,7 +123,7 @@ def smoke(program: Path, brokers: dict[str, Broker], workloads: Sequence[Workloa
     for broker in brokers.values():
         facts: list[dict[str, object]] = []
         for workload in workloads:
-            words = (*workload.options, "-n", str(workload.count), "--stall", "5")
+            words = (*workload.options, "-n", str(workload.count), "--stall", "60")
             sample = run_once(program, broker, words, 0.0)
             if sample.lost or sample.wrong or sample.disorder:
                 raise RunFailed(f"{workload.name}: lost {sample.lost}, wrong {sample.wrong}")

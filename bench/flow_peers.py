@@ -18,6 +18,8 @@ from penstock.client.io_blocking import Connection, connect
 Counts = dict[str, float]
 SPAWN: Final = multiprocessing.get_context("spawn")
 NS_PER_MS: Final = 1e6
+SILENT_S_MAX: Final = 120
+"""Ten of them may start at once on two slow processors."""
 
 
 class Peer:
@@ -55,8 +57,8 @@ class Peer:
         return self._answer()
 
     def _answer(self) -> Counts:
-        if not self._pipe.poll(30):
-            raise RuntimeError("a client process says nothing for 30 s")
+        if not self._pipe.poll(SILENT_S_MAX):
+            raise RuntimeError(f"a client process says nothing for {SILENT_S_MAX} s")
         try:
             answer = self._pipe.recv()
         except EOFError:
@@ -207,6 +209,7 @@ def acknowledge(pipe: Pipe, url: str, source: str, stopped: str, prefetch: int, 
         waiting = consuming.inbox.deliveries
         while len(waiting) < prefetch:
             connection.process(100)
+        counts["held"] = float(held.count - held.confirmed())
         pipe.send(counts)
         while not is_over(pipe, counts):
             delivery = waiting.popleft()

@@ -328,7 +328,7 @@ class Bench:
             broker = target.start()
             try:
                 for workload in self.chosen():
-                    words = (*workload.options, "-n", str(workload.count), "--stall", "5")
+                    words = (*workload.options, "-n", str(workload.count), "--stall", "60")
                     try:
                         sample = run_once(self.program, broker, words, 0.0)
                     except RunFailed as failure:

@@ -47,7 +47,9 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     task_acks_late=True,
     broker_connection_retry_on_startup=True,
-    result_expires=60,
+    broker_connection_timeout=PATIENCE_S,
+    result_chord_join_timeout=PATIENCE_S,
+    result_expires=600,
     worker_send_task_events=True,
     task_send_sent_event=True,
 )

@@ -52,6 +52,11 @@ class Broker:
         """The AMQP URL of the default virtual host."""
         return f"amqp://{self.user}:{self.password}@{self.host}:{self.port}/%2F"
 
+    @property
+    def patient_url(self) -> str:
+        """The same for Penstock's own client, with as much time to connect as tests have."""
+        return f"{self.url}?connection_timeout={PATIENCE_S * 1000:.0f}"
+
 
 def from_url(url: str) -> Broker:
     """The broker an `amqp://user:password@host:port/vhost` URL names; guest and 5672 by default."""

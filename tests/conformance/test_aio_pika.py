@@ -86,8 +86,8 @@ async def transacts(
     queue = await reader.declare_queue(name, auto_delete=True)
     async with channel.transaction():
         await channel.default_exchange.publish(aio_pika.Message(b"a"), routing_key=name)
-        assert await queue.get(fail=False) is None
-    assert await queue.get(no_ack=True) is not None
+        assert await queue.get(fail=False, timeout=PATIENCE_S) is None
+    assert await queue.get(no_ack=True, timeout=PATIENCE_S) is not None
 
 
 async def calls(_: AbstractRobustConnection, channel: AbstractChannel, name: str) -> None:
@@ -126,7 +126,7 @@ async def interleaves(connection: AbstractRobustConnection, _: AbstractChannel, 
         body = bytes([number]) * 300_000
         await publish(channel, queue.name, body, body)
         for _ in range(2):
-            assert (await queue.get(no_ack=True)).body == body
+            assert (await queue.get(no_ack=True, timeout=PATIENCE_S)).body == body
 
     await asyncio.gather(*(one(number) for number in range(10)))
 

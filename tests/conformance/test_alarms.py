@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -69,16 +70,30 @@ def purge(broker: Broker, queue: str) -> None:
         connection.channel().queue_purge(queue)
 
 
-def fill_until(connection: BlockingConnection, channel: BlockingChannel, queue: str) -> list[str]:
-    """Publish past the watermark, then a little now and then; the reasons told until now."""
+def fill_until(
+    broker: Broker, connection: BlockingConnection, channel: BlockingChannel, queue: str
+) -> list[str]:
+    """Publish past the watermark, then a little now and then; the reasons told until now.
+
+    The next one waits for the one before it: what the sockets do not take when the alarm comes
+    would keep pika in its publish until the end of the alarm."""
     reasons: list[str] = []
     connection.add_on_connection_blocked_callback(
         lambda _connection, frame: reasons.append(frame.method.reason)
     )
-    for _ in range(FILL_BYTES // len(BODY)):
-        if not reasons:
-            channel.basic_publish("", queue, BODY)
-            connection.process_data_events(time_limit=0)
+    with connect(broker) as other:
+        watching = other.channel()
+        before = 0
+
+        def is_taken() -> bool:
+            return bool(reasons) or counts(watching, queue)[0] >= before
+
+        for _ in range(FILL_BYTES // len(BODY)):
+            if not reasons:
+                channel.basic_publish("", queue, BODY)
+                listen = partial(connection.process_data_events, time_limit=0)
+                until(is_taken, "the message before this one", listen)
+                before += 1
 
     def is_told() -> bool:
         if not reasons:
@@ -95,7 +110,7 @@ def test_pika_is_told_why_it_waits_and_when_it_goes_on(small: Broker, name: str)
         channel.queue_declare(name)
         ended: list[object] = []
         connection.add_on_connection_unblocked_callback(lambda *told: ended.append(told))
-        reasons = fill_until(connection, channel, name)
+        reasons = fill_until(small, connection, channel, name)
         assert len(reasons) == 1
         assert reasons[0].startswith("low on memory"), reasons
         assert name in reasons[0], "the biggest queue is named"
@@ -136,7 +151,7 @@ def test_aio_pika_waits_and_goes_on(
             channel = await connection.channel()
             queue = await channel.declare_queue(name)
             with connect(small) as filler:
-                fill_until(filler, filler.channel(), name)
+                fill_until(small, filler, filler.channel(), name)
                 held = asyncio.create_task(publish(channel, name, b"held"))
                 assert "low on memory" in await said(caplog, "was blocked by")
                 assert not held.done(), "its confirm waits for the end of the alarm"
@@ -164,14 +179,18 @@ def plain(tmp_path: Path) -> Iterator[Broker]:
         yield running
 
 
+def asked(broker: Broker, request: dict[str, object]) -> dict[str, object]:
+    return ask(control_path(broker.port), request, PATIENCE_S)
+
+
 def change(broker: Broker, key: str, value: str) -> None:
     """What `penstock flow set KEY=VALUE` does."""
-    ask(control_path(broker.port), {"op": "flow", "do": "set", "changes": {key: value}})
+    asked(broker, {"op": "flow", "do": "set", "changes": {key: value}})
 
 
 def used_bytes(broker: Broker) -> int:
     """Memory, as the broker measured it last."""
-    used = ask(control_path(broker.port), {"op": "status"})["memory_bytes"]
+    used = asked(broker, {"op": "status"})["memory_bytes"]
     assert isinstance(used, int)
     return used
 
@@ -233,9 +252,12 @@ def test_a_targeted_alarm_stops_the_one_that_fills_the_memory(plain: Broker, nam
             filling.basic_publish("", name, BODY)
         confirming.confirm_delivery()
         confirming.basic_publish("", name, b"1")
-        # The broker looks once a second. A hundredth below what it uses the alarm is on, and the
-        # second mark, which stops everybody, is a twentieth above.
-        wait(filling, lambda: used_bytes(plain) > 100 * MIB)
+        # The broker looks once a second, and when its mark is changed. A hundredth below what it
+        # uses the alarm is on, and the second mark, which stops everybody, is a twentieth above:
+        # what it uses must not grow any more.
+        wait(filling, lambda: counts(filling, name)[0] == 1 + 100 * MIB // len(BODY))
+        change(plain, "memory.high", "95%")
+        assert used_bytes(plain) > 100 * MIB
 
         def lower() -> None:
             change(plain, "memory.high", str(used_bytes(plain) * 99 // 100))

@@ -7,11 +7,12 @@ import contextlib
 from collections.abc import Iterator
 
 import amqp  # type: ignore[import-untyped]  # it has neither stubs nor py.typed
-import pika
 import pytest
+from pika import BlockingConnection
 from pika.spec import Channel as PikaChannel
 
 from tests.conformance.live import Broker, penstock_process
+from tests.conformance.through_pika import connect
 from tests.patience import until
 
 pytestmark = pytest.mark.slow
@@ -33,14 +34,9 @@ def shallow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield running
 
 
-def pika_connection(broker: Broker, **capabilities: bool) -> pika.BlockingConnection:
-    credentials = pika.PlainCredentials(broker.user, broker.password)
+def pika_connection(broker: Broker, **capabilities: bool) -> BlockingConnection:
     properties = {"capabilities": {"connection.blocked": True, **capabilities}}
-    return pika.BlockingConnection(
-        pika.ConnectionParameters(
-            broker.host, broker.port, credentials=credentials, client_properties=properties
-        )
-    )
+    return connect(broker, client_properties=properties)
 
 
 def purge(broker: Broker, queue: str) -> None:
@@ -96,10 +92,13 @@ def test_pika_never_answers_channel_flow_and_stays(shallow: Broker, name: str) -
 
         # The broker waits 10 s for the reply that never comes, and then goes on without it.
         until(lambda: len(flows) > 1, "the end of it", relieve)
-        assert flows == [False, True]
-        purge(shallow, name)
+        # The queue may be full again by now: what is held behind it fills it.
+        assert flows[:2] == [False, True]
         channel.basic_publish("", name, b"it is still open")
-        assert channel.basic_get(name, auto_ack=True)[2] == b"it is still open"
+        until(
+            lambda: channel.basic_get(name, auto_ack=True)[2] == b"it is still open",
+            "what was published last",
+        )
         channel.queue_delete(name)
 
 

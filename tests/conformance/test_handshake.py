@@ -13,7 +13,7 @@ from pamqp.commands import Basic, Channel, Confirm, Connection, Queue
 from tests.conformance.live import Broker
 from tests.conformance.peer import GONE, OK, Closed, Content, Outcome, Peer, outcome
 from tests.conformance.steps import consume, put, q, raw
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, undisturbed
 
 AMQPLAIN = "\x05LOGINS\x00\x00\x00\x05guest\x08PASSWORDS\x00\x00\x00\x05guest"
 
@@ -160,6 +160,8 @@ def test_the_negotiated_channel_number_is_the_last(broker: Broker) -> None:
 
 
 BEAT = raw(8, 0, b"")
+LATE_S_MAX = 0.5
+"""The broker is right to hang up when nothing came for two seconds."""
 
 
 def beat_until(peer: Peer, beats: int) -> None:
@@ -175,24 +177,31 @@ def beat_until(peer: Peer, beats: int) -> None:
 
 def test_the_broker_sends_heartbeats_and_hangs_up_without_ours(broker: Broker) -> None:
     """One second negotiated: a heartbeat comes soon, and silence ends in a closed socket."""
-    with Peer(broker) as peer:
-        peer.open(heartbeat_s=1)
-        beat_until(peer, 1)
-        started = time.monotonic()
-        peer.send_bytes(BEAT)
-        with pytest.raises(Closed) as closed:
-            while True:
-                peer.receive()
-        silent_s = time.monotonic() - started
-    assert closed.value.outcome == GONE
-    assert 1.0 < silent_s < PATIENCE_S
+
+    def story() -> None:
+        with Peer(broker) as peer:
+            peer.open(heartbeat_s=1)
+            beat_until(peer, 1)
+            started = time.monotonic()
+            peer.send_bytes(BEAT)
+            with pytest.raises(Closed) as closed:
+                while True:
+                    peer.receive()
+            silent_s = time.monotonic() - started
+        assert closed.value.outcome == GONE
+        assert 1.0 < silent_s < PATIENCE_S
+
+    undisturbed(story, LATE_S_MAX, broker.pid)
 
 
 def test_heartbeats_keep_a_connection(broker: Broker) -> None:
-    with Peer(broker) as peer:
-        peer.open(heartbeat_s=1)
-        beat_until(peer, 6)
-        peer.call(Queue.Declare(exclusive=True))
+    def story() -> None:
+        with Peer(broker) as peer:
+            peer.open(heartbeat_s=1)
+            beat_until(peer, 6)
+            peer.call(Queue.Declare(exclusive=True))
+
+    undisturbed(story, LATE_S_MAX, broker.pid)
 
 
 def test_close_is_answered(broker: Broker) -> None:

@@ -17,6 +17,11 @@ amqp: Any = import_module("amqp")
 kombu: Any = import_module("kombu")
 
 
+def connected(broker: Broker, **options: Any) -> Any:
+    """A kombu connection that is as patient as the tests are."""
+    return kombu.Connection(broker.url, connect_timeout=PATIENCE_S, transport_options=options)
+
+
 @pytest.fixture
 def connection(broker: Broker) -> Iterator[Any]:
     """A py-amqp connection; a test may leave it closed by the broker."""
@@ -103,7 +108,7 @@ def test_amqp_heartbeats(broker: Broker) -> None:
 def test_kombu_produces_and_consumes(broker: Broker, name: str) -> None:
     got: list[Any] = []
     queue = kombu.Queue(name, kombu.Exchange(name, "direct", auto_delete=True), auto_delete=True)
-    with kombu.Connection(broker.url, transport_options={"confirm_publish": True}) as connection:
+    with connected(broker, confirm_publish=True) as connection:
 
         def keep(body: Any, message: Any) -> None:
             got.append(body)
@@ -121,8 +126,7 @@ def test_kombu_produces_and_consumes(broker: Broker, name: str) -> None:
 
 
 def test_kombu_simple_queue(broker: Broker, name: str) -> None:
-    options = {"confirm_publish": True}
-    with kombu.Connection(broker.url, transport_options=options) as connection:
+    with connected(broker, confirm_publish=True) as connection:
         simple = connection.SimpleQueue(name)
         for number in range(3):
             simple.put(number)
@@ -141,8 +145,7 @@ def test_kombu_simple_queue(broker: Broker, name: str) -> None:
 
 def test_kombu_pool_from_many_threads(broker: Broker, name: str) -> None:
     # Confirms make the count exact: other connections' publishes may still be on their way.
-    options = {"confirm_publish": True}
-    pool = kombu.Connection(broker.url, transport_options=options).Pool(4)
+    pool = connected(broker, confirm_publish=True).Pool(4)
     failures: list[BaseException] = []
 
     def publish(number: int) -> None:
@@ -153,7 +156,7 @@ def test_kombu_pool_from_many_threads(broker: Broker, name: str) -> None:
         except Exception as error:
             failures.append(error)
 
-    with kombu.Connection(broker.url) as connection:
+    with connected(broker) as connection:
         queue = kombu.Queue(name, routing_key=name, auto_delete=True)(connection.default_channel)
         queue.declare()
         threads = [threading.Thread(target=publish, args=(number,)) for number in range(8)]

@@ -17,7 +17,7 @@ PATIENCE_MS = int(PATIENCE_S * 1000)
 
 def test_blocking_publishes_confirms_gets_and_consumes(broker: Broker) -> None:
     bodies = [b"", b"one", b"x" * 300_000]
-    with io_blocking.connect(broker.url, "own client") as connection:
+    with io_blocking.connect(broker.patient_url, "own client") as connection:
         channel = connection.channel()
         queue = channel.declare_queue(exclusive=True).queue
         channel.confirm_select()
@@ -45,7 +45,7 @@ def test_blocking_publishes_confirms_gets_and_consumes(broker: Broker) -> None:
 
 
 def test_blocking_binds_purges_and_deletes(broker: Broker) -> None:
-    with io_blocking.connect(broker.url) as connection:
+    with io_blocking.connect(broker.patient_url) as connection:
         channel = connection.channel()
         queue = channel.declare_queue(exclusive=True).queue
         exchange = f"own-client-{queue}"
@@ -59,7 +59,7 @@ def test_blocking_binds_purges_and_deletes(broker: Broker) -> None:
 
 
 def test_a_channel_error_carries_code_and_text_and_spares_the_connection(broker: Broker) -> None:
-    with io_blocking.connect(broker.url) as connection:
+    with io_blocking.connect(broker.patient_url) as connection:
         channel = connection.channel()
         with pytest.raises(ChannelClosedError, match="no queue 'never-declared'") as caught:
             channel.declare_queue("never-declared", passive=True)
@@ -99,7 +99,10 @@ def test_asyncio_publishes_and_consumes_side_by_side(broker: Broker) -> None:
         return got
 
     async def story() -> None:
-        async with asyncio.timeout(PATIENCE_S), await io_async.connect(broker.url) as connection:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            await io_async.connect(broker.patient_url) as connection,
+        ):
             channel = await connection.channel()
             queue = (await channel.declare_queue(exclusive=True)).queue
             got, _ = await asyncio.gather(consume(connection, queue), publish(connection, queue))

@@ -28,7 +28,7 @@ def broker(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def run(broker: Broker, *options: str) -> Result:
     # What is on its way when the machine stands still is not lost.
     patience = ("--grace", str(PATIENCE_S))
-    arguments = ["-h", broker.url, "--format", "json", *patience, *options]
+    arguments = ["-h", broker.patient_url, "--format", "json", *patience, *options]
     return CliRunner().invoke(command, arguments, catch_exceptions=False)
 
 
@@ -58,7 +58,7 @@ def test_every_message_arrives(broker: Broker, options: list[str]) -> None:
 
 
 def test_messages_that_do_not_arrive_are_counted_as_lost(broker: Broker) -> None:
-    with connect(broker.url) as connection:
+    with connect(broker.patient_url) as connection:
         connection.channel().declare_queue("perf-test-lonely", auto_delete=True)
         result = run(
             broker, "-C", "200", "-p", "-u", "perf-test-lonely", "-k", "perf-test-nowhere",

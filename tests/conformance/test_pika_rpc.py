@@ -10,7 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ProbableAuthenticationError, UnroutableError
 
 from tests.conformance.live import Broker
-from tests.conformance.through_pika import connect, wait
+from tests.conformance.through_pika import connect, counts, wait
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 
@@ -23,6 +23,7 @@ def test_a_direct_reply_finds_its_asker(
     channel.queue_declare(name)
     asked = BasicProperties(reply_to=REPLY_TO, correlation_id="1")
     channel.basic_publish("", name, b"question", asked)
+    wait(channel, lambda: counts(channel, name)[0] == 1)
     with connect(broker) as other:
         server = other.channel()
         _, properties, body = server.basic_get(name, auto_ack=True)

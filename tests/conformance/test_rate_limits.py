@@ -58,8 +58,12 @@ class Publishing(threading.Thread):
         connection.close()
 
 
+def asked(broker: Broker, request: dict[str, object]) -> dict[str, object]:
+    return ask(control_path(broker.port), request, PATIENCE_S)
+
+
 def change(broker: Broker, key: str, value: str) -> None:
-    ask(control_path(broker.port), {"op": "flow", "do": "set", "changes": {key: value}})
+    asked(broker, {"op": "flow", "do": "set", "changes": {key: value}})
 
 
 class Look(NamedTuple):
@@ -81,6 +85,8 @@ def look(channel: BlockingChannel) -> Look:
 def has_its_rate(channel: BlockingChannel) -> bool:
     """Do RATE messages a second come into `limited`, and many more into `free`, while MEASURED_S?
     Not while the machine stands still."""
+    # However often this is asked, it does not fill up.
+    channel.queue_purge("free")
     first = look(channel)
     time.sleep(MEASURED_S)
     last = look(channel)
@@ -100,7 +106,7 @@ def test_a_limited_publisher_gets_its_rate_and_another_is_not_affected(limited: 
         time.sleep(1.5)  # The burst is over then.
         until(lambda: has_its_rate(channel), f"{RATE} messages a second, and many more beside them")
         last = look(channel)
-        blocked = ask(control_path(limited.port), {"op": "flow", "do": "edges", "blocked": True})
+        blocked = asked(limited, {"op": "flow", "do": "edges", "blocked": True})
         for publisher in publishers:
             publisher.is_over.set()
         # What the limited one has written would otherwise take as long as it takes.
@@ -118,6 +124,7 @@ def test_acks_on_a_limited_connection_are_handled_promptly(limited: Broker, name
     """One publish is over the rate and held; the ack comes behind it in the same connection."""
 
     def acked_after_s() -> float:
+        """The quickest of three: what else the machine does only makes them slower."""
         with connect(limited) as watching, connect(limited) as connection:
             channel, other = connection.channel(), watching.channel()
             channel.queue_declare(name)
@@ -128,25 +135,26 @@ def test_acks_on_a_limited_connection_are_handled_promptly(limited: Broker, name
             try:
                 channel.basic_publish("", name, LARGE)
                 channel.basic_publish("", name, b"is held")
-                start_s = time.monotonic()
-                for method in got:
+                waited_s = []
+                while got:
+                    method = got.pop()
                     assert method is not None
+                    start_s = time.monotonic()
                     channel.basic_ack(method.delivery_tag)
-                connection.process_data_events(0)
-                until(lambda: unacked(limited, name) == 0, "the acks")
-                waited_s = time.monotonic() - start_s
+                    connection.process_data_events(0)
+                    until(lambda: unacked(limited, name) == len(got), "the ack")
+                    waited_s.append(time.monotonic() - start_s)
                 ready, _ = counts(other, name)
             finally:
                 change(limited, "rate.connection.bytes", "off")
                 other.queue_delete(name)
         assert ready == 1, "the second publish is still held"
-        return waited_s
+        return min(waited_s)
 
     assert undisturbed(acked_after_s, 0.1, limited.pid) < 0.1
 
 
 def unacked(broker: Broker, queue: str) -> int:
-    status = ask(control_path(broker.port), {"op": "status"})
-    queues = status["queues"]
+    queues = asked(broker, {"op": "status"})["queues"]
     assert isinstance(queues, dict)
     return int(queues[f"queue:/{queue}"]["unacked"])

@@ -14,10 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from pika import BasicProperties, BlockingConnection, ConnectionParameters, PlainCredentials
+from pika import BasicProperties, BlockingConnection
 from pika.exceptions import AMQPError, ChannelClosedByBroker
 
-from tests.conformance.live import free_port, wait_ready
+from tests.conformance import through_pika
+from tests.conformance.live import Broker, free_port, wait_ready
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
@@ -51,8 +52,7 @@ def serving(folder: Path, end: signal.Signals, *options: str) -> Iterator[int]:
 def connect(
     port: int, vhost: str = "/", user: str = "guest", password: str = "guest"
 ) -> BlockingConnection:
-    credentials = PlainCredentials(user, password)
-    return BlockingConnection(ConnectionParameters("127.0.0.1", port, vhost, credentials))
+    return through_pika.connect(Broker("127.0.0.1", port, user, password, vhost))
 
 
 @contextmanager
@@ -68,14 +68,18 @@ def connected(port: int) -> Iterator[BlockingConnection]:
 
 def command(port: int, *words: str) -> str:
     done = subprocess.run(
-        [*CLI, *words, "--port", str(port)], capture_output=True, text=True, check=True, timeout=60
+        [*CLI, *words, "--port", str(port)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
     )
     return done.stdout
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
 def test_durable_things_are_there_after_the_end(tmp_path: Path, end: signal.Signals) -> None:
-    arguments = {"x-max-length": 10, "x-message-ttl": 60_000}
+    arguments = {"x-max-length": 10, "x-message-ttl": 600_000}
     with serving(tmp_path, end) as port, connected(port) as connection:
         channel = connection.channel()
         channel.exchange_declare("orders", "topic", durable=True)
@@ -147,7 +151,7 @@ def _wait_for(path: Path, table: str, count: int = 1) -> None:
     """Until the disk has it: another process may look into the file at any time."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+        with sqlite3.connect(f"file:{path}?mode=ro", PATIENCE_S, uri=True) as db:
             (found,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()
         db.close()
         if found >= count:

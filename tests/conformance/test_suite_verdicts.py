@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.conformance import suites
 from tests.conformance.live import Broker
 from tests.conformance.suite_plugin import matches
 from tests.conformance.suite_shelf import staging
 from tests.conformance.suite_table import SUITES, Suite
 from tests.conformance.suites import (
+    Disturbed,
     Off,
     Prepared,
     Result,
     complaints,
+    judged,
     merged,
     run,
     switched_off,
 )
 from tests.patience import PATIENCE_S
+
+NOBODY = Broker("127.0.0.1", 1)
 
 
 def line(test: str, outcome: str) -> str:
@@ -63,13 +69,61 @@ def test_only_the_star_is_special_in_a_name() -> None:
     assert not matches("t::xa", "t::x[a]")
 
 
+def nothing_disturbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever this machine does: as on a quiet one."""
+    monkeypatch.setattr(suites, "LATE_S_MAX", PATIENCE_S)
+    monkeypatch.setattr(suites, "WAITING_SHARE_MAX", 1.0)
+
+
 @pytest.mark.slow
-def test_a_suite_that_does_not_end_is_cut_and_that_is_a_failure(tmp_path: Path) -> None:
+def test_a_suite_that_does_not_end_is_cut_and_that_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing_disturbs(monkeypatch)
     hanging = "import threading\n\ndef test_hangs():\n    threading.Event().wait()\n"
     (tmp_path / "test_hanging.py").write_text(hanging)
     prepared = Prepared(Suite("cut", "pytest", ("test_hanging.py",), 3), tmp_path, ())
     with pytest.raises(AssertionError, match="cut: longer than 3 s"):
-        run(prepared, Broker("127.0.0.1", 1), tmp_path)
+        run(prepared, NOBODY, tmp_path)
+
+
+STANDS_STILL = """
+import os
+from pathlib import Path
+
+RUNS = Path("runs")
+
+def test_well():
+    pass
+
+def test_wrong_at_first():
+    before = RUNS.read_text() if RUNS.exists() else ""
+    RUNS.write_text(before + "x")
+    if len(before) < {wrong}:
+        me = os.getpid()
+        os.system(f"kill -STOP {{me}}; sleep 0.6; kill -CONT {{me}}")
+        raise ValueError(f"run {{len(before) + 1}}")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wrong", "is_quiet", "ended"),
+    [(1, False, "passed"), (1, True, "failed"), (9, False, "disturbed")],
+)
+def test_what_failed_runs_again_if_it_stood_still_and_only_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: int, is_quiet: bool, ended: str
+) -> None:
+    if is_quiet:
+        nothing_disturbs(monkeypatch)
+    (tmp_path / "test_still.py").write_text(STANDS_STILL.format(wrong=wrong))
+    prepared = Prepared(Suite("still", "pytest", ("test_still.py",)), tmp_path, ())
+    try:
+        results = judged(prepared, lambda: nullcontext(NOBODY), tmp_path)
+        outcomes = {one.test.partition("::")[2]: one.outcome for one in results}
+    except Disturbed as error:
+        outcomes = {"test_well": "passed", str(error).partition("::")[2]: "disturbed"}
+    assert outcomes == {"test_well": "passed", "test_wrong_at_first": ended}
 
 
 @pytest.mark.slow
@@ -82,7 +136,7 @@ def test_a_suite_that_knows_only_the_usual_port_is_led_to_the_broker(tmp_path: P
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         broker = Broker("127.0.0.1", listener.getsockname()[1])
-        results = run(Prepared(suite, tmp_path, ()), broker, tmp_path)
+        results = run(Prepared(suite, tmp_path, ()), broker, tmp_path).results
         assert [result.outcome for result in results] == ["passed"]
         listener.settimeout(PATIENCE_S)
         listener.accept()[0].close()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -20,21 +20,19 @@ from tests.conformance.live import Broker, penstock_process
 from tests.conformance.suite_shelf import Shelf, Unreachable
 from tests.conformance.suite_table import SUITES, Suite
 from tests.conformance.suites import (
+    Disturbed,
     Result,
     complaints,
+    judged,
     prepare,
-    run,
     summary,
     switched_off,
 )
-from tests.patience import Lateness
 
 pytestmark = [pytest.mark.slow, pytest.mark.suites]
 
 Running = Future[list[Result]]
 LONG_VARIABLE = "PENSTOCK_LONG_SUITES"
-RUNS_MAX = 2
-LATE_S_MAX = 1.0
 
 
 def is_wanted(suite: Suite) -> bool:
@@ -45,20 +43,12 @@ def is_wanted(suite: Suite) -> bool:
 def fetched_and_run(suite: Suite, shelf: Shelf, shared: Broker, folder: Path) -> list[Result]:
     """The results of a suite on a broker of its own, or on the shared one from outside.
 
-    Many of its tests wait for so and so long, and are wrong when the machine stands still: then a
-    suite with failures runs once more.
+    Raises: Unreachable, AssertionError, Disturbed."""
 
-    Raises: Unreachable, AssertionError."""
-    prepared = prepare(suite, shelf)
-    for _ in range(RUNS_MAX):
-        with (
-            Lateness() as lateness,
-            penstock_process(folder) if shared.pid else nullcontext(shared) as own,
-        ):
-            results = run(prepared, own, folder)
-        if lateness.worst_s <= LATE_S_MAX or not complaints(results, switched_off(suite.name)):
-            break
-    return results
+    def fresh() -> AbstractContextManager[Broker]:
+        return penstock_process(folder) if shared.pid else nullcontext(shared)
+
+    return judged(prepare(suite, shelf), fresh, folder)
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +73,8 @@ def test_suite(running: dict[str, Running], suite_summaries: list[str], name: st
         results = running[name].result()
     except Unreachable as error:
         pytest.skip(f"{name} cannot be had: {error}")
+    except Disturbed as error:
+        pytest.skip(f"THE MACHINE IS TOO BUSY TO JUDGE: {error}")
     suite_summaries += summary(SUITES[name], results, switched_off(name))
     assert any(result.outcome == "passed" for result in results)
     told = complaints(results, switched_off(name))

@@ -70,7 +70,8 @@ class Served:
 
     @property
     def url(self) -> str:
-        return f"amqp://guest:guest@127.0.0.1:{self.port}/%2F"
+        patience_ms = int(PATIENCE_S * 1000)
+        return f"amqp://guest:guest@127.0.0.1:{self.port}/%2F?connection_timeout={patience_ms}"
 
 
 @contextmanager
@@ -101,7 +102,10 @@ class Publisher:
         self._replies: list[m.Method] = []
         self._is_open = False
         self._is_refused = False
-        self._socket = socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE_S)
+        try:
+            self._socket = socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE_S)
+        except OSError as error:
+            raise Lost from error
         self._session = Session(parse_url(broker.url), "crash", time.monotonic_ns())
         self._wait(lambda: self._is_open)
         self._channel = self._session.open_channel()[0]
@@ -137,6 +141,13 @@ class Publisher:
         """As `publish`, without waiting for anything."""
         self._session.publish(self._channel, exchange, key, body, PERSISTENT)
         self.said += 1
+        self._send()
+
+    def publish_at_once(self, exchange: str, key: str, bodies: list[bytes]) -> None:
+        """As `publish_alone`, all of them in one piece."""
+        for body in bodies:
+            self._session.publish(self._channel, exchange, key, body, PERSISTENT)
+        self.said += len(bodies)
         self._send()
 
     def read_what_is_there(self) -> None:

@@ -158,12 +158,11 @@ def test_f20_slow_syncs_make_larger_batches(tmp_path: Path) -> None:
         publisher = Publisher(broker)
         publisher.declare("d1")
         began_s = time.monotonic()
-        for number in range(500):
-            publisher.publish_alone("", "d1", body(number))
-            # Whole windows: how fast this process is must not decide what goes into a batch.
-            if number % WINDOW == WINDOW - 1:
-                publisher.finish()
-        publisher.finish()
+        # Whole windows: how fast this process is must not decide what goes into a batch.
+        for first in range(0, 500, WINDOW):
+            numbers = range(first, min(first + WINDOW, 500))
+            publisher.publish_at_once("", "d1", [body(number) for number in numbers])
+            publisher.finish()
         seconds = time.monotonic() - began_s
         assert len(publisher.confirmed) == 500
         publisher.close()

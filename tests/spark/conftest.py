@@ -11,6 +11,9 @@ from bench.brokers import RABBITMQ_MISSING, rabbitmq_target
 from penstock.base.errors import OperatorError
 from penstock.spark.java import JavaHome, find_java
 from tests.conformance.live import Broker, penstock_process
+from tests.spark.through_amqp import PATIENCE_MS
+
+PATIENTLY = f"?connection_timeout={PATIENCE_MS}"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,8 +57,8 @@ def penstock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def penstock_url(penstock: Broker) -> str:
-    """Its address."""
-    return penstock.url
+    """Its address, with time for a machine that stands still."""
+    return penstock.url + PATIENTLY
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +68,7 @@ def rabbitmq_url() -> Iterator[str]:
     if target is None:
         pytest.skip(RABBITMQ_MISSING)
     running = target.start()
-    yield f"amqp://guest:guest@{running.host}:{running.port}"
+    yield f"amqp://guest:guest@{running.host}:{running.port}{PATIENTLY}"
     running.stop()
 
 

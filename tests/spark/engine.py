@@ -107,15 +107,15 @@ class Engine:
         self._run(start, end)
         return True
 
-    def drain(self, idle_s: float = 0.4) -> int:
+    def drain(self, idle_s: float = 0.4, rows: int = 0) -> int:
         """Trigger until nothing has come for `idle_s`; how many batches that were.
 
-        A while in which this process or the broker stood still does not count, for they would have
-        been silent then in any case."""
+        rows: so many different ones must be in the sink before silence is an end. A while in which
+        this process or the broker stood still does not count as silence in any case."""
         batches = 0
         quiet_s = 0.0
         end_s = time.monotonic() + PATIENCE_S
-        while quiet_s < idle_s and time.monotonic() < end_s:
+        while (quiet_s < idle_s or self._is_short_of(rows)) and time.monotonic() < end_s:
             began_s = time.monotonic()
             if self.step():
                 batches += 1
@@ -127,6 +127,9 @@ class Engine:
             passed_s = time.monotonic() - began_s
             quiet_s = quiet_s + passed_s if passed_s < STILL_S else 0.0
         return batches
+
+    def _is_short_of(self, rows: int) -> bool:
+        return rows > 0 and len(set(sunk(self._directory))) < rows
 
     def stop(self) -> None:
         """The query ends; what it has written stays."""

@@ -38,8 +38,9 @@ def main() -> None:
         seen = -1
         while query.exception() is None:
             progress = query.lastProgress
-            if progress is not None and progress.batchId != seen:
-                seen = progress.batchId
+            # Some may have ended between two looks.
+            while progress is not None and progress.batchId > seen:
+                seen += 1
                 print("batch", flush=True)
             query.awaitTermination(0.05)
         raise query.exception()

@@ -25,16 +25,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
-from penstock.client.io_blocking import connect
 from penstock.protocol.values import Table
+from tests.patience import until
 from tests.spark.engine import STEPS, Died, Engine, sunk
-from tests.spark.through_amqp import Publisher, publish, queue_at
+from tests.spark.marks import READERS
+from tests.spark.through_amqp import Publisher, patiently, publish, queue_at
 
-pytestmark = [
-    pytest.mark.slow,
-    # PySpark's own import.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = READERS
 
 PREFETCH = 8
 
@@ -105,7 +102,7 @@ def play(url: str, actions: list[tuple[str, int]], folder: Path) -> None:
                         losses += 1
                     engine.stop()
                     engine = Engine(folder, given)
-            engine.drain()
+            engine.drain(rows=published)
         finally:
             engine.stop()
         rows = sunk(folder)
@@ -140,7 +137,7 @@ def test_a_batch_that_fills_the_prefetch_does_not_stop_the_query(
     with queue_at(broker_url) as (channel, queue):
         publish(channel, queue, 0, 40)
         engine = Engine(tmp_path, options(broker_url, queue, maxOffsetsPerTrigger=str(PREFETCH)))
-        assert engine.drain() >= 40 // PREFETCH
+        assert engine.drain(rows=40) >= 40 // PREFETCH
         assert sunk(tmp_path) == [str(number) for number in range(40)]
         # The last batch is acknowledged although nothing came after it.
         engine.stop()
@@ -170,7 +167,7 @@ def test_killed_again_and_again(broker_url: str, tmp_path: Path) -> None:
                 process.communicate()
                 kills += 1
         engine = Engine(tmp_path, given)
-        engine.drain(1.0)
+        engine.drain(1.0, published)
         engine.stop()
         rows = sunk(tmp_path)
         assert set(rows) == {str(number) for number in range(published)}
@@ -188,7 +185,7 @@ def test_a_slow_sink_holds_the_publishers(
         "x-max-length": 60,
         "x-overflow": "backpressure" if is_ours else "reject-publish",
     }
-    with connect(broker_url) as connection:
+    with patiently(broker_url) as connection:
         channel = connection.channel()
         queue = f"connector.slow.{os.getpid()}"
         channel.declare_queue(queue, durable=True, arguments=arguments)
@@ -203,10 +200,9 @@ def test_a_slow_sink_holds_the_publishers(
                 ahead = len(publisher.confirmed) - engine.end["position"]
                 assert ahead <= 60 + 40 + Publisher.WINDOW
         finally:
-            publisher.stop()
-            engine.drain()
+            publisher.stop(engine.step)
+            engine.drain(rows=len(publisher.confirmed))
             engine.stop()
-            publisher.thread.join()
             channel.delete_queue(queue)
         assert set(publisher.confirmed) <= set(sunk(tmp_path))
 
@@ -222,7 +218,10 @@ def test_available_now_reads_what_was_there_and_leaves_the_rest(
         while engine.step():
             continue
         assert sunk(tmp_path) == [str(number) for number in range(21)]
-        assert channel.declare_queue(queue, passive=True).message_count == 5
+        until(
+            lambda: channel.declare_queue(queue, passive=True).message_count == 5,
+            "what came later is given back",
+        )
         engine.stop()
 
 
@@ -230,21 +229,20 @@ def test_the_lag_is_what_waits_in_the_queue(broker_url: str, tmp_path: Path) -> 
     with queue_at(broker_url) as (channel, queue):
         publish(channel, queue, 0, 50)
         engine = Engine(tmp_path, options(broker_url, queue))
-        end_s = time.monotonic() + 60
         engine.step()
         # An answer may overtake deliveries; the queue is asked again every second.
-        while engine.reader.reportLatestOffset() != {"queue": queue, "position": 50}:
-            assert time.monotonic() < end_s, engine.reader.reportLatestOffset()
-            time.sleep(0.05)
+        until(
+            lambda: engine.reader.reportLatestOffset() == {"queue": queue, "position": 50},
+            "a lag of 50",
+        )
         engine.stop()
 
 
 def test_a_buffer_that_is_full_pauses_the_consumer(broker_url: str, tmp_path: Path) -> None:
     with queue_at(broker_url) as (channel, queue):
         # More than two sockets hold, so that not all of it is under way before the consumer pauses.
-        body = bytes(30_000)
-        for _ in range(400):
-            channel.publish("", queue, body)
+        for number in range(400):
+            channel.publish("", queue, b"%030000d" % number)
         channel.wait_for_confirms(60_000)
         given = {
             "url": broker_url, "queue": queue, "maxBufferedBytes": "64k",
@@ -253,7 +251,7 @@ def test_a_buffer_that_is_full_pauses_the_consumer(broker_url: str, tmp_path: Pa
         }  # fmt: skip
         engine = Engine(tmp_path, given)
         # Fewer than minOffsetsPerTrigger fit, so they go as soon as no more can come.
-        assert engine.drain(1.0) >= 2
+        assert engine.drain(1.0, 400) >= 2
         assert len(sunk(tmp_path)) == 400
         engine.stop()
         assert channel.declare_queue(queue, passive=True).message_count == 0
@@ -292,11 +290,11 @@ def test_every_crash_point_of_a_stream(broker_url: str, tmp_path: Path, step: st
         engine.step()
         engine.dies_after = step
         with pytest.raises(Died):
-            engine.drain()
+            engine.drain(rows=15)
         engine.stop()
         publish(channel, stream, 15, 5)
         engine = Engine(tmp_path, given)
-        engine.drain(1.0)
+        engine.drain(1.0, 20)
         engine.stop()
         assert sunk(tmp_path) == [str(number) for number in range(20)]
 
@@ -314,11 +312,11 @@ def test_a_first_batch_that_died_keeps_the_beginning_that_was_latest(
         publish(channel, stream, 5, 10)
         engine.dies_after = step
         with pytest.raises(Died):
-            engine.drain()
+            engine.drain(rows=10)
         engine.stop()
         publish(channel, stream, 15, 5)
         engine = Engine(tmp_path, given)
-        engine.drain()
+        engine.drain(rows=15)
         assert not engine.step() and engine.batch <= 2, "there is nothing new"
         engine.stop()
         assert sunk(tmp_path) == [str(number) for number in range(5, 20)]
@@ -334,10 +332,11 @@ def test_a_connection_that_ended_between_triggers_costs_no_batch(
         }  # fmt: skip
         publish(channel, stream, 0, 5)
         engine = Engine(tmp_path, given)
-        engine.drain()
+        engine.drain(rows=5)
         publish(channel, stream, 5, 5)
         cut(engine.reader._planners[0]._ends._link.fileno())
         assert engine.step()
+        engine.drain(rows=10)
         engine.stop()
         assert sunk(tmp_path) == [str(number) for number in range(10)]
 
@@ -369,7 +368,7 @@ def remade(url: str, tmp_path: Path, starting: str, rows: int, is_available_now:
         engine = Engine(tmp_path, given)
         if starting == "latest":
             publish(channel, stream, 0, 15)
-        engine.drain()
+        engine.drain(rows=15)
         engine.stop()
         channel.delete_queue(stream)
         channel.declare_queue(stream, durable=True, arguments={"x-queue-type": "stream"})
@@ -378,5 +377,5 @@ def remade(url: str, tmp_path: Path, starting: str, rows: int, is_available_now:
         if is_available_now:
             engine.reader.prepareForTriggerAvailableNow()
         with pytest.raises(OperatorError, match="made anew"):
-            engine.drain()
+            engine.drain(30.0)
         engine.stop()

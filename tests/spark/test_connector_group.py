@@ -11,15 +11,12 @@ pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
 from penstock.client.channel_blocking import Channel
-from penstock.client.io_blocking import connect
 from tests.patience import PATIENCE_S
 from tests.spark.engine import STEPS, Died, Engine, sunk
-from tests.spark.through_amqp import publish, queue_at
+from tests.spark.marks import READERS
+from tests.spark.through_amqp import patiently, publish, queue_at
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = READERS
 STREAM = {"x-queue-type": "stream"}
 
 
@@ -51,11 +48,11 @@ def test_it_never_passes_what_is_not_committed(
         assert position(channel, stream) == 0
         engine.dies_after = step
         with pytest.raises(Died):
-            engine.drain()
+            engine.drain(rows=15)
         engine.stop()
         assert position(channel, stream) <= len(sunk(tmp_path))
         engine = Engine(tmp_path, options(penstock_url, stream))
-        engine.drain()
+        engine.drain(rows=15)
         engine.stop()
         assert sunk(tmp_path) == [str(number) for number in range(15)]
         assert position(channel, stream) == 15
@@ -83,7 +80,7 @@ def test_publishers_are_held_to_the_pace_of_the_query(penstock_url: str, tmp_pat
         ends = threading.Event()
 
         def run() -> None:
-            with connect(penstock_url) as connection:
+            with patiently(penstock_url) as connection:
                 own = connection.channel()
                 for number in range(6000):
                     own.publish("", stream, b"%d" % number)

@@ -23,16 +23,13 @@ from penstock.client.channel_blocking import Channel
 from penstock.client.errors import ClientError
 from penstock.client.io_blocking import connect
 from tests.conformance.live import Broker
-from tests.patience import undisturbed
+from tests.patience import undisturbed, until
 from tests.spark.doomed import doomed
 from tests.spark.engine import STEPS, Died, Engine, sunk
+from tests.spark.marks import READERS
 from tests.spark.through_amqp import Publisher, publish, queue_at
 
-pytestmark = [
-    pytest.mark.slow,
-    # PySpark's own import.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = READERS
 
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "2"))
 
@@ -76,11 +73,11 @@ def test_every_crash_point(penstock_url: str, tmp_path: Path, step: str) -> None
         engine.step()
         engine.dies_after = step
         with pytest.raises(Died):
-            engine.drain()
+            engine.drain(rows=10)
         engine.stop()
         publish(channel, queue, 10, 3)
         engine = Engine(tmp_path, given)
-        engine.drain()
+        engine.drain(rows=13)
         engine.stop()
         assert sunk(tmp_path) == numbers(13)
         assert left(channel, queue) == (0, 0)
@@ -100,11 +97,11 @@ def test_crash_points_of_a_group_that_only_the_checkpoint_knows(
             engine = Engine(tmp_path, dying)
             engine.dies_after = step
             with pytest.raises(Died):
-                engine.drain()
+                engine.drain(rows=10)
             engine.stop()
         publish(channel, queue, 10, 3)
         engine = Engine(tmp_path, given)
-        engine.drain(0.8)
+        engine.drain(0.8, 13)
         engine.stop()
         rows = sunk(tmp_path)
         if step == "latest":
@@ -188,11 +185,11 @@ def test_a_lease_that_ran_out_fails_the_query_with_numbers(
         with pytest.raises(Died):
             engine.drain()
         engine.stop()
-        end_s = time.monotonic() + 60
         # Not lease.state, which would be a sign of life.
-        while channel.declare_queue(queue, passive=True).message_count < 6:
-            assert time.monotonic() < end_s, "the messages did not come back"
-            time.sleep(0.02)
+        until(
+            lambda: channel.declare_queue(queue, passive=True).message_count == 6,
+            "the messages are back",
+        )
         engine = Engine(tmp_path, options(penstock_url, queue))
         with pytest.raises(OperatorError, match=r"LEASE_LOST.*failOnDataLoss"):
             engine.drain()
@@ -211,11 +208,11 @@ def test_a_lease_lives_as_long_as_its_query(penstock: Broker, tmp_path: Path) ->
         folder = next(folders)
         with queue_at(penstock.url) as (channel, queue):
             publish(channel, queue, 0, 4)
-            engine = Engine(folder, options(penstock.url, queue, leaseTimeout="500ms"))
+            engine = Engine(folder, options(penstock.url, queue, leaseTimeout="1s"))
             run = engine._run
 
             def slow(start: dict[str, object], end: dict[str, object]) -> None:
-                # A batch four times as long as the time without a sign of life.
+                # A batch twice as long as the time without a sign of life.
                 time.sleep(2.0)
                 run(start, end)
 
@@ -260,10 +257,9 @@ def test_a_slow_sink_holds_the_publishers(penstock_url: str, tmp_path: Path) -> 
                 ahead = len(publisher.confirmed) - engine.end["number"]
                 assert ahead <= 60 + 20 + Publisher.WINDOW
         finally:
-            publisher.stop()
-            engine.drain()
+            publisher.stop(engine.step)
+            engine.drain(rows=len(publisher.confirmed))
             engine.stop()
-            publisher.thread.join()
         rows = sunk(tmp_path)
         assert len(rows) == len(set(rows))
         assert set(publisher.confirmed) <= set(rows)
@@ -304,7 +300,7 @@ def test_broker_and_driver_are_killed_and_every_row_is_there_once(tmp_path: Path
                 reader.send_signal(signal.SIGKILL)
                 reader.communicate()
         engine = Engine(tmp_path / "query", given)
-        engine.drain(1.0)
+        engine.drain(1.0, sent)
         engine.stop()
         rows = sunk(tmp_path / "query")
         assert len(rows) == len(set(rows)) == sent
@@ -321,7 +317,7 @@ def test_a_broker_that_is_away_for_a_moment_costs_no_query(tmp_path: Path) -> No
         broker.kill()
         assert not engine.step()
         broker.again()
-        engine.drain(1.0)
+        engine.drain(1.0, 20)
         engine.stop()
         assert sunk(tmp_path / "query") == numbers(20)
         broker.kill()
@@ -334,7 +330,7 @@ def test_the_same_job_leases_where_it_can(broker_url: str, tmp_path: Path) -> No
     with queue_at(broker_url) as (channel, queue):
         publish(channel, queue, 0, 9)
         engine = Engine(tmp_path, options(broker_url, queue, mode="auto"))
-        engine.drain()
+        engine.drain(rows=9)
         engine.stop()
         assert sunk(tmp_path) == numbers(9)
         has_leases = "penstock.leases" in capabilities_of(broker_url)

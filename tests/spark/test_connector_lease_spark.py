@@ -7,22 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.spark.doomed import doomed
 from tests.spark.lease_job import start
+from tests.spark.marks import IN_SPARK
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    # PySpark 4.3 leaves its own sockets and deprecated calls behind.
-    pytest.mark.filterwarnings(
-        "ignore::ResourceWarning",
-        "ignore::DeprecationWarning",
-        "ignore::FutureWarning",
-        "ignore::pytest.PytestUnraisableExceptionWarning",
-    ),
-]
+pytestmark = IN_SPARK
 
 KILLS = int(os.environ.get("PENSTOCK_SPARK_KILLS", "1"))
 

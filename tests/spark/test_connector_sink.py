@@ -7,13 +7,14 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
-from penstock.client.io_blocking import connect
 from penstock.protocol.values import Table
 from penstock.spark.connector.messages import Origin, plan_rows
 from penstock.spark.connector.options import parse_sink
 from penstock.spark.connector.publisher import publish_rows
+from tests.conformance.live import Broker
+from tests.patience import PATIENCE_S, undisturbed
 from tests.spark.hanging import REASON, blocking_broker, hanging_broker
-from tests.spark.through_amqp import queue_at
+from tests.spark.through_amqp import patiently, queue_at
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +44,7 @@ def test_a_row_that_reaches_no_queue_fails_the_task(broker_url: str) -> None:
 
 
 def test_a_refused_row_fails_the_task(broker_url: str) -> None:
-    with connect(broker_url) as connection:
+    with patiently(broker_url) as connection:
         channel = connection.channel()
         name = f"connector.full.{os.getpid()}"
         arguments: Table = {"x-overflow": "reject-publish", "x-max-length": 5}
@@ -66,19 +67,24 @@ def test_a_broker_that_stops_answering_is_given_up(penstock_url: str) -> None:
 
 
 def test_a_blocked_connection_is_waited_for_and_said_so(
-    penstock_url: str, caplog: pytest.LogCaptureFixture
+    penstock: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Longer than confirmTimeout, which does not run meanwhile."""
-    with queue_at(penstock_url) as (channel, queue), blocking_broker(penstock_url, 1.2) as url:
-        assert write(url, queue, 5, confirmTimeout="300ms") == 5
-        assert channel.declare_queue(queue, passive=True).message_count == 5
+
+    def story() -> None:
+        with queue_at(penstock.url) as (channel, queue), blocking_broker(penstock.url, 2.0) as url:
+            assert write(url, queue, 5, confirmTimeout="1s") == 5
+            assert channel.declare_queue(queue, passive=True).message_count == 5
+
+    # It runs until the broker blocks, and again when it blocks no more.
+    undisturbed(story, 0.2, penstock.pid)
     assert f"is waited for: {REASON}" in caplog.text
     assert "reads publishes again" in caplog.text
 
 
 def test_a_blocked_connection_fails_the_task_if_asked_to(penstock_url: str) -> None:
     with (
-        blocking_broker(penstock_url, 0.2) as url,
+        blocking_broker(penstock_url, PATIENCE_S) as url,
         pytest.raises(OperatorError, match=f"onBlocked=fail.*{REASON}"),
     ):
         write(url, "q", 5, onBlocked="fail")

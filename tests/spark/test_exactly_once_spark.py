@@ -6,18 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.spark.marks import IN_SPARK
 from tests.spark.through_amqp import publish, queue_at
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    pytest.mark.filterwarnings(
-        "ignore::ResourceWarning",
-        "ignore::DeprecationWarning",
-        "ignore::FutureWarning",
-        "ignore::pytest.PytestUnraisableExceptionWarning",
-    ),
-]
+pytestmark = IN_SPARK
 ROWS = 150
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from penstock.simulation.lab.culprits import drawn, record
 from penstock.spark import plain
 from penstock.spark.formats import EVENT_FILES, read_events, read_run, read_traces
@@ -14,22 +12,13 @@ from penstock.spark.pipeline import BUCKET_NS
 from penstock.spark.rows import Tables
 from penstock.spark.summary import Source, summarise
 from tests.spark.ground_truth import SHARE_MIN, named_share
+from tests.spark.marks import IN_SPARK
 from tests.spark.synthetic import World, write_world
 
 SLOW_CONSUMERS, SLOW_DISK = 9, 4
 """Seeds of culprits."""
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    # PySpark 4.3 leaves its own sockets and deprecated calls behind.
-    pytest.mark.filterwarnings(
-        "ignore::ResourceWarning",
-        "ignore::DeprecationWarning",
-        "ignore::FutureWarning",
-        "ignore::pytest.PytestUnraisableExceptionWarning",
-    ),
-]
+pytestmark = IN_SPARK
 
 
 def both(spark: Any, directory: Path, world: World) -> tuple[Tables, Tables, Any]:

@@ -3,22 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
+from tests.spark.marks import IN_SPARK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    # PySpark 4.3 leaves its own sockets and deprecated calls behind.
-    pytest.mark.filterwarnings(
-        "ignore::ResourceWarning",
-        "ignore::DeprecationWarning",
-        "ignore::FutureWarning",
-        "ignore::pytest.PytestUnraisableExceptionWarning",
-    ),
-]
+pytestmark = IN_SPARK
 
 
 def test_files_are_written_without_checksums_beside_them(

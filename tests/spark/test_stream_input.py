@@ -6,45 +6,35 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from penstock.client.io_blocking import connect
 from penstock.protocol.values import Table
 from penstock.spark.formats import EVENT_FILES, read_events
-from penstock.spark.intake import Intake
+from penstock.spark.intake import Intake, read_range
 from penstock.spark.stream_input import FETCHED, StreamInput
 from tests.conformance.live import penstock_process
+from tests.patience import PATIENCE_S
+from tests.spark.marks import IN_SPARK
+from tests.spark.through_amqp import patiently
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    # PySpark 4.3 leaves its own sockets and deprecated calls behind.
-    pytest.mark.filterwarnings(
-        "ignore::ResourceWarning",
-        "ignore::DeprecationWarning",
-        "ignore::FutureWarning",
-        "ignore::pytest.PytestUnraisableExceptionWarning",
-    ),
-]
+pytestmark = IN_SPARK
 
 SECRET = "guest:guest"
-WAIT_S = 60.0
 
 
 def until_fresh(stream: StreamInput, taken: Callable[[str], int]) -> Intake:
-    """What is new, once there is anything: the broker writes once a second."""
-    end = time.monotonic() + WAIT_S
+    """What is new, once a publisher was held in it and let go: the broker writes once a second."""
+    end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         found = stream.fresh(EVENT_FILES, taken)
-        if found.ranges:
+        lines = b"".join(read_range(one) for one in found.ranges)
+        if b"gate_closed" in lines and b"gate_opened" in lines:
             return found
         time.sleep(0.1)
-    raise AssertionError(f"the broker has written nothing for {WAIT_S} s")
+    raise AssertionError(f"the broker has not written of it for {PATIENCE_S} s")
 
 
 def held(url: str) -> None:
     """A publisher that is held for a while: nobody takes what it sends, until it is purged."""
-    with connect(url) as connection, connect(url) as other:
+    with patiently(url) as connection, patiently(url) as other:
         channel, broom = connection.channel(), other.channel()
         bounds: Table = {"x-max-length": 5, "x-overflow": "backpressure"}
         channel.declare_queue("full", arguments=bounds)

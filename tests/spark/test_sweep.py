@@ -3,24 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from penstock.simulation.sweep.grid import Grid, points_of
 from penstock.simulation.sweep.point import EVENTS
 from penstock.simulation.sweep.row import key_of
 from penstock.simulation.sweep.run import run_point
+from tests.spark.marks import IN_SPARK
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.slow,
-    # PySpark 4.3 leaves its own sockets and deprecated calls behind.
-    pytest.mark.filterwarnings(
-        "ignore::ResourceWarning",
-        "ignore::DeprecationWarning",
-        "ignore::FutureWarning",
-        "ignore::pytest.PytestUnraisableExceptionWarning",
-    ),
-]
+pytestmark = IN_SPARK
 
 
 def test_spark_gives_the_rows_that_plain_python_gives(spark: Any) -> None:

@@ -2,17 +2,25 @@
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from penstock.client.channel_blocking import Channel
 from penstock.client.errors import NackedError
-from penstock.client.io_blocking import connect
-from tests.patience import PATIENCE_S
+from penstock.client.io_blocking import Connection, connect
+from penstock.client.url import parse_url
+from tests.patience import PATIENCE_S, until
 
 PATIENCE_MS = int(PATIENCE_S * 1000)
 
 NAMES = iter(range(10**9))
+
+
+def patiently(url: str) -> Connection:
+    """A connection that may be left alone for as long as a test takes, and opens in its time."""
+    where = parse_url(url)
+    return connect(replace(where, heartbeat_s=0, connection_timeout_ms=PATIENCE_MS))
 
 
 @contextmanager
@@ -20,7 +28,7 @@ def queue_at(
     url: str, arguments: Mapping[str, str | int] | None = None
 ) -> Iterator[tuple[Channel, str]]:
     """A confirming channel and a new durable queue, deleted afterwards."""
-    with connect(url) as connection:
+    with patiently(url) as connection:
         channel = connection.channel()
         name = f"connector.{os.getpid()}.{next(NAMES)}"
         channel.declare_queue(name, durable=True, arguments=dict(arguments or {}))
@@ -37,7 +45,7 @@ def publish(channel: Channel, queue: str, first: int, count: int) -> None:
 
 def read_stream(url: str, stream: str) -> list[bytes]:
     """Everything in `stream`, in its order."""
-    with connect(url) as connection:
+    with patiently(url) as connection:
         channel = connection.channel()
         count = channel.declare_queue(stream, passive=True).message_count
         channel.qos(max(1, min(count, 60_000)))
@@ -62,11 +70,14 @@ class Publisher:
         self.thread = threading.Thread(target=self._run, args=(url, queue))
         self.thread.start()
 
-    def stop(self) -> None:
+    def stop(self, step: Callable[[], object]) -> None:
+        """Let it end with what it has begun, for which `step` makes room."""
         self._is_stopping.set()
+        until(lambda: not self.thread.is_alive(), "the publisher's end", step)
+        self.thread.join()
 
     def _run(self, url: str, queue: str) -> None:
-        with connect(url) as connection:
+        with patiently(url) as connection:
             channel = connection.channel()
             channel.confirm_select()
             number = 0

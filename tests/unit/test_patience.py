@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests.conformance.live import free_port, lock_of
-from tests.patience import undisturbed, until
+from tests.patience import Lateness, undisturbed, until
 
 
 def test_what_was_measured_while_the_process_was_stopped_is_measured_again() -> None:
@@ -30,6 +30,42 @@ def test_what_was_measured_while_the_process_was_stopped_is_measured_again() -> 
     finally:
         child.kill()
         child.communicate()
+
+
+def test_an_error_that_did_not_come_while_the_machine_stood_still_is_waited_for_again() -> None:
+    """`pytest.raises` fails with what is no Exception."""
+    tries: list[int] = []
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+
+    def measure() -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            child.send_signal(signal.SIGSTOP)
+            time.sleep(0.6)
+            child.send_signal(signal.SIGCONT)
+        with pytest.raises(KeyError):
+            if len(tries) > 1:
+                raise KeyError
+
+    try:
+        undisturbed(measure, 0.3, child.pid)
+        assert len(tries) > 1
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_a_process_that_waits_for_a_processor_is_seen() -> None:
+    spin = [sys.executable, "-c", "while True: pass"]
+    with subprocess.Popen(spin) as one, subprocess.Popen(spin) as other:
+        try:
+            for child in (one, other):
+                os.sched_setaffinity(child.pid, {min(os.sched_getaffinity(0))})
+            with Lateness(one.pid) as lateness:
+                until(lambda: lateness.waiting_share > 0.2, "one waits for the other")
+        finally:
+            one.kill()
+            other.kill()
 
 
 def test_what_is_wrong_without_any_disturbance_is_not_tried_again() -> None:

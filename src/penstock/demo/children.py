@@ -16,7 +16,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 
-STOP_SECONDS_MAX: Final = 6.0
+STOP_SECONDS_MAX: Final = 20.0
 LOG_TAIL_BYTES: Final = 2000
 LINE_BYTES_MAX: Final = 65_536
 

@@ -20,8 +20,8 @@ from penstock.demo.scenario import (
     Plan,
 )
 
-READY_SECONDS_MAX: Final = 30.0
-STOP_CLIENT_SECONDS_MAX: Final = 15.0
+READY_SECONDS_MAX: Final = 90.0
+STOP_CLIENT_SECONDS_MAX: Final = 30.0
 # Small enough to be reached within the first seconds of the slow phase, large enough for a burst.
 QUEUE_DEPTH_BYTES: Final = 1024 * 1024
 GO_AHEAD_NS: Final = 300_000_000

@@ -19,7 +19,7 @@ PUBLISHERS: Final = 2
 CONSUMERS: Final = 2
 PREFETCH: Final = 20
 UNCONFIRMED_MAX: Final = 500
-DRAIN_SECONDS_MAX: Final = 12.0
+DRAIN_SECONDS_MAX: Final = 30.0
 PLAN_FILE: Final = "plan.json"
 STATUS_SECONDS: Final = 0.5
 

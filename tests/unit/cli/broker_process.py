@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import pika
 from click.testing import CliRunner
 
 from penstock.base.errors import OperatorError
@@ -31,6 +32,25 @@ class BrokerProcess:
 
     port: int
     control: str
+
+    @property
+    def url(self) -> str:
+        """For Penstock's own client."""
+        return f"amqp://127.0.0.1:{self.port}?connection_timeout={PATIENCE_S * 1000:.0f}"
+
+    def connect(self, vhost: str = "/", name: str = "") -> pika.BlockingConnection:
+        """A connection of pika's, as patient as the tests are."""
+        return pika.BlockingConnection(
+            pika.ConnectionParameters(
+                "127.0.0.1",
+                self.port,
+                vhost,
+                blocked_connection_timeout=PATIENCE_S,
+                socket_timeout=PATIENCE_S,
+                stack_timeout=PATIENCE_S,
+                client_properties={"connection_name": name} if name else None,
+            )
+        )
 
     def flow(self, *words: str) -> Said:
         """`penstock flow WORDS`, in this process: a new one takes longer than all it does."""

@@ -4,7 +4,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
@@ -32,11 +31,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture(scope="module")
 def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
     """A client called web-7 with three messages in orders, one of them unanswered."""
-    connection = pika.BlockingConnection(
-        pika.ConnectionParameters(
-            "127.0.0.1", broker.port, client_properties={"connection_name": "web-7 [bold]"}
-        )
-    )
+    connection = broker.connect(name="web-7 [bold]")
     channel = connection.channel()
     channel.queue_declare("orders")
     channel.confirm_delivery()
@@ -155,7 +150,7 @@ def test_accounts_show_what_reader_groups_keep_while_there_are_any(
     broker: BrokerProcess, channel: BlockingChannel
 ) -> None:
     assert "KEPT" not in broker.flow("accounts").out
-    with connect(f"amqp://127.0.0.1:{broker.port}") as connection:
+    with connect(broker.url) as connection:
         mine = connection.channel()
         mine.declare_queue("events", durable=True, arguments={"x-queue-type": "stream"})
         mine.request("stream.group.register", {"queue": "events", "group": "etl"})

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
-import pika
 import pytest
 from click import Command
 from click.testing import CliRunner
@@ -15,7 +14,7 @@ from penstock.base.errors import OperatorError
 from penstock.cli.limits import limits
 from penstock.cli.policies import policies
 from penstock.cli.queues import queues
-from tests.patience import PATIENCE_S
+from tests.patience import until
 from tests.unit.cli.broker_process import BrokerProcess, broker_process
 
 CONFIG = """
@@ -54,17 +53,9 @@ def says(broker: BrokerProcess) -> Says:
     return run
 
 
-def opened(broker: BrokerProcess, vhost: str = "/") -> pika.BlockingConnection:
-    return pika.BlockingConnection(
-        pika.ConnectionParameters(
-            "127.0.0.1", broker.port, vhost, blocked_connection_timeout=PATIENCE_S
-        )
-    )
-
-
 @pytest.fixture
 def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
-    connection = opened(broker)
+    connection = broker.connect()
     yield connection.channel()
     connection.close()
 
@@ -101,11 +92,11 @@ def test_backpressure_by_policy_loses_nothing(
 ) -> None:
     channel.queue_declare("pressed")
     says(policies, "set", "press", "^pressed$", '{"max-length": 5, "overflow": "backpressure"}')
-    publisher = opened(broker)
+    publisher = broker.connect()
     for number in range(20):
         publisher.channel().basic_publish("", "pressed", str(number).encode())
     publisher.process_data_events(0)
-    assert count(channel, "pressed") == 5
+    until(lambda: count(channel, "pressed") == 5, "as many as the queue takes")
     taken: list[bytes] = []
     while len(taken) < 20:
         method, _, body = channel.basic_get("pressed", auto_ack=True)
@@ -150,7 +141,7 @@ def test_what_is_wrong_is_said(says: Says) -> None:
 
 
 def test_limits_of_a_vhost(says: Says, broker: BrokerProcess) -> None:
-    connection = opened(broker, "narrow")
+    connection = broker.connect("narrow")
     connection.channel().queue_declare("one")
     with pytest.raises(ChannelClosedByBroker, match="queue limit in vhost 'narrow' \\(1\\)"):
         connection.channel().queue_declare("two")
@@ -159,7 +150,7 @@ def test_limits_of_a_vhost(says: Says, broker: BrokerProcess) -> None:
     )
     connection.channel().queue_declare("two")
     with pytest.raises(AMQPConnectionError):
-        opened(broker, "narrow")
+        broker.connect("narrow")
     text = says(limits, "list")
     assert "narrow" in text and "max-connections" in text
     listed = rows(says(limits, "list", "--format", "json"), "limits")
@@ -171,7 +162,7 @@ def test_limits_of_a_vhost(says: Says, broker: BrokerProcess) -> None:
 
 
 def test_limits_of_a_user(says: Says, broker: BrokerProcess) -> None:
-    connection = opened(broker)
+    connection = broker.connect()
     connection.channel()
     says(limits, "set", "user", "guest", '{"max-channels": 1}')
     with pytest.raises(AMQPConnectionError, match="maximum allowed user limit of 1"):

@@ -30,7 +30,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture(scope="module")
 def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
     """Twelve messages went to `short`, which keeps five; three are in `orders`."""
-    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.port))
+    connection = broker.connect()
     channel = connection.channel()
     channel.queue_declare("orders")
     channel.queue_declare("short [red]", arguments={"x-max-length": 5})
@@ -166,7 +166,7 @@ def test_a_group_that_leases_is_ended_and_its_messages_are_ready(
     channel.queue_declare("leased")
     for _ in range(3):
         channel.basic_publish("", "leased", b"x")
-    with connect(f"amqp://guest:guest@127.0.0.1:{broker.port}") as connection:
+    with connect(broker.url) as connection:
         lease: Table = {"queue": "leased", "group": "jobs", "start": 0, "max_messages": 2}
         assert connection.channel().request("lease.acquire", lease)["count"] == 2
     done = said(broker, "release", "leased", "jobs")
@@ -184,7 +184,7 @@ def test_streams_have_a_table_that_fits_a_terminal(
         "x-queue-type": "stream", "x-max-length-bytes": 20_000_000, "x-max-age": "7D",
     }  # fmt: skip
     channel.queue_declare("orders.of.every.shop", durable=True, arguments=arguments)
-    with connect(f"amqp://guest:guest@127.0.0.1:{broker.port}") as connection:
+    with connect(broker.url) as connection:
         group: Table = {"queue": "orders.of.every.shop", "group": "jobs", "offset": 0}
         connection.channel().request("stream.group.register", group)
         lines = said(broker).out.splitlines()
@@ -209,7 +209,7 @@ def test_a_group_that_pins_a_stream_is_ended(
     broker: BrokerProcess, channel: BlockingChannel
 ) -> None:
     channel.queue_declare("log", durable=True, arguments={"x-queue-type": "stream"})
-    with connect(f"amqp://guest:guest@127.0.0.1:{broker.port}") as connection:
+    with connect(broker.url) as connection:
         asking = connection.channel()
         asking.request("stream.group.register", {"queue": "log", "group": "jobs", "offset": 0})
         done = said(broker, "release", "log", "jobs")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.demo import children as nursery
 from penstock.demo.children import Child, Children
 from tests.patience import PATIENCE_S
 
@@ -31,7 +32,9 @@ def test_a_child_reports_and_ends_with_its_input(tmp_path: Path) -> None:
     assert asyncio.run(scene()) == ({"ready": 1, "n": 5}, 0)
 
 
-def test_all_children_are_ended(tmp_path: Path) -> None:
+def test_all_children_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nursery, "STOP_SECONDS_MAX", PATIENCE_S)
+
     async def scene() -> list[int | None]:
         children = Children(tmp_path)
         both = [await started(children, READS_INPUT) for _ in range(2)]

@@ -5,6 +5,7 @@ import gzip
 from penstock.server.record_writer import RecordWriter, compressed
 from penstock.telemetry.events import Event
 from penstock.telemetry.record_file import Encoder, decode_record
+from tests.patience import PATIENCE_S
 from tests.unit.telemetry.records import flight, header
 from tests.unit.telemetry.scene import S
 
@@ -35,5 +36,5 @@ def test_a_record_has_a_bound_and_is_whole_all_the_same() -> None:
 def test_it_is_written_on_another_thread() -> None:
     writer = RecordWriter()
     future = writer.write(noisy(10))
-    assert len(decode_record(gzip.decompress(future.result(5)).splitlines()).events) == 10
+    assert len(decode_record(gzip.decompress(future.result(PATIENCE_S)).splitlines()).events) == 10
     writer.close()

@@ -82,7 +82,8 @@ class Wire:
         """Everything until the broker hangs up."""
         try:
             return await asyncio.wait_for(self.reader.read(-1), PATIENCE_S)
-        except ConnectionResetError:
+        except ConnectionError:
+            # Reset, or a broken pipe: which one depends on who was writing at that moment.
             return b""
 
     async def close(self) -> None:

@@ -44,6 +44,7 @@ def _measured() -> tuple[Result, Result]:
 
 @pytest.mark.slow
 def test_a_live_run_measures_what_the_simulator_measures() -> None:
+    others = set(multiprocessing.active_children())
     alone, found = undisturbed(_measured, 0.3)
     assert alone.innocent_per_s == pytest.approx(200, rel=0.2)
     assert found.where == LIVE
@@ -54,7 +55,7 @@ def test_a_live_run_measures_what_the_simulator_measures() -> None:
     assert found.memory_bytes_max > 16 * KIB
     assert found.alarm_s > 0.1
     assert max(found.lines["memory"]) == found.memory_bytes_max
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= others
 
 
 def fail(pipe: object) -> None:
