@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -39,6 +40,7 @@ from penstock.demo.scenario import (
 from penstock.demo.screen import Reading, Screen
 from penstock.demo.spark_act import Outcome, SparkAct
 from penstock.spark.formats import TABLES, Phase, RunDescription, write_run
+from penstock.spark.pipeline import choose_engine
 from penstock.spark.promises import Promise
 from penstock.spark.summary import Summary
 
@@ -49,7 +51,7 @@ EXIT_INTERRUPTED: Final = 130
 ANALYSIS_SECONDS_MAX: Final = 180.0
 DEFAULT_PORT: Final = 5672
 CLIENTS: Final = ("pika", "aio_pika", "celery")
-INSTALL: Final = 'pip install "penstock[demo,spark]"'
+INSTALL: Final = 'pip install "penstock[demo]"'
 
 _MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
 
@@ -88,6 +90,8 @@ class _Run:
     async def whole(self) -> int:
         _require_clients()
         _require_scale(self._options.duration_scale)
+        if self._options.with_spark:
+            self._look_for_spark()
         task = asyncio.current_task()
         assert task is not None, "this coroutine runs as the main task"
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -108,6 +112,13 @@ class _Run:
             return await self._analyse()
         finally:
             await self._children.stop_all()
+
+    def _look_for_spark(self) -> None:
+        """Without Spark the rest of the run is still worth seeing: say what it lacks, and go on."""
+        engine = choose_engine()
+        if engine.java is None:
+            self._screen.say(f" – spark     left out; the report is made by {engine.note}")
+            self._options = replace(self._options, with_spark=False)
 
     def _interrupt(self, task: asyncio.Task[int]) -> None:
         # Only once: whoever presses Ctrl-C again must not interrupt the ending of the children.

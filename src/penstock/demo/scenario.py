@@ -32,6 +32,9 @@ QUEUE_PAYMENTS: Final = "payments"
 STREAM_PAYMENTS: Final = "payments-log"
 SPARK_BATCH_ROWS: Final = 400
 SPARK_DELAY_MS: Final = 400
+# The two queries of that act, and the directories of what they have read.
+LEASED: Final = "leased"
+STREAMED: Final = "streamed"
 QUEUES: Final = (QUEUE_ORDERS, QUEUE_MAIL, QUEUE_TASKS)
 
 STEADY: Final = "steady"

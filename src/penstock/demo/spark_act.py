@@ -16,15 +16,16 @@ from penstock.demo.children import Child, Children
 from penstock.demo.ports import connected_from
 from penstock.demo.scenario import (
     EXCHANGE_PAYMENTS,
+    LEASED,
     QUEUE_PAYMENTS,
     SLOW_SPARK,
     SPARK,
     SPARK_BATCH_ROWS,
     SPARK_DELAY_MS,
     STREAM_PAYMENTS,
+    STREAMED,
 )
 from penstock.demo.screen import Screen
-from penstock.demo.workers.spark_queries import LEASED, STREAMED
 from penstock.server.control_client import ask, control_path
 from penstock.spark.formats import Phase
 from penstock.spark.promises import Promise

@@ -11,15 +11,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.demo.scenario import QUEUE_PAYMENTS, SPARK_BATCH_ROWS, STREAM_PAYMENTS
+from penstock.demo.scenario import (
+    LEASED,
+    QUEUE_PAYMENTS,
+    SPARK_BATCH_ROWS,
+    STREAM_PAYMENTS,
+    STREAMED,
+)
 from penstock.demo.workers.part import Part, part_from_arguments
 from penstock.spark.java import find_java
 from penstock.spark.register import register
 from penstock.spark.session import open_session
 
 COLUMNS: Final = ("properties.message_id AS id", "offset")
-LEASED: Final = "leased"
-STREAMED: Final = "streamed"
 FIRST_SECONDS_MAX: Final = 90.0
 
 

