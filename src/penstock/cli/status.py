@@ -53,7 +53,7 @@ def why(kind: str, name: str, port: int, control: str, window: float, ago: str, 
 @click.option("--control", default="", help="Its control socket, if not at the usual place.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
 def status(port: int, control: str, form: str) -> None:
-    """How the broker is: profile, memory, alarms, what it holds, and when it syncs."""
+    """How the broker is: version, profile, memory, alarms, what it holds, and when it syncs."""
     answer = ask(control or control_path(port), {"op": "status"})
     if form == "json":
         click.echo(msgspec.json.encode(answer).decode())
@@ -72,6 +72,7 @@ def _status_lines(answer: dict[str, object]) -> list[tuple[str, str]]:
     unacked = sum(int(one["unacked"]) for one in queues.values())
     used, mark = int(str(answer["memory_bytes"])), int(str(answer["memory_high_bytes"]))
     lines = [
+        ("version", f"penstock {answer['version']}, {answer['build']}"),
         ("profile", str(answer["profile"])),
         ("memory", f"{size(used)}, alarm above {size(mark)}"),
         ("connections", f"{len(connections)}" + (f": {held}" if held else "")),

@@ -5,9 +5,13 @@ import platform
 import click
 
 import penstock
+from penstock.server.build import build_words
 
 
 @click.command()
 def version() -> None:
-    """Print the version."""
-    click.echo(f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {platform.python_version()}")
+    """Print the version, and whether it is compiled or plain Python."""
+    click.echo(
+        f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {platform.python_version()} · "
+        f"{build_words()}"
+    )

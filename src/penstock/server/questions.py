@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+import penstock
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
+from penstock.server.build import build_words
 from penstock.server.control_socket import Reply
 from penstock.server.flight_deck import FlightDeck
 from penstock.server.questions_definitions import DefinitionQuestions
@@ -76,6 +78,8 @@ class Questions:
         broker = self.broker
         now_ns = broker.clock.monotonic_ns()
         return {
+            "version": penstock.__version__,
+            "build": build_words(),
             "profile": broker.profile.name,
             "sync": broker.stores.sync_rule.words() if broker.stores.stores else "",
             "failure": broker.stores.failure,
