@@ -107,7 +107,7 @@ class Config:
     turn_messages: int = limits.TURN_MESSAGES.default
     recorder_events: int = limits.RECORDER_EVENTS.default
     time_accounting: bool = True
-    queue_depth_bytes: int = 0
+    queue_depth_bytes: int = limits.QUEUE_DEPTH_BYTES.default
     queue_max_length: int = 0
     queue_max_bytes: int = 0
     queue_overflow: str = "backpressure"

@@ -54,6 +54,7 @@ from penstock.base.queue_limits import DEAD_LETTER_WINDOW_BYTES as DEAD_LETTER_W
 from penstock.base.queue_limits import DEDUPLICATION_ENTRIES as DEDUPLICATION_ENTRIES
 from penstock.base.queue_limits import DELAYED_BYTES_MAX as DELAYED_BYTES_MAX
 from penstock.base.queue_limits import DELAYED_MESSAGES_MAX as DELAYED_MESSAGES_MAX
+from penstock.base.queue_limits import QUEUE_DEPTH_BYTES as QUEUE_DEPTH_BYTES
 from penstock.base.recorder_limits import INCIDENTS_KEPT as INCIDENTS_KEPT
 from penstock.base.recorder_limits import RECORD_BYTES as RECORD_BYTES
 from penstock.base.recorder_limits import RECORDER_EVENTS as RECORDER_EVENTS
@@ -330,6 +331,7 @@ LIMITS: Final[tuple[Limit, ...]] = (
     RATE_BURST_MS,
     RATE_LIMITS,
     SETTING_REVERTS,
+    QUEUE_DEPTH_BYTES,
     DEAD_LETTER_WINDOW,
     DEAD_LETTER_WINDOW_BYTES,
     DEAD_LETTER_BACKLOG,

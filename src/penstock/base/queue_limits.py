@@ -1,10 +1,18 @@
-"""The bounds of dead letters, delayed messages and caches of duplicates; part of the table in
-base/limits."""
+"""The bounds of queues, dead letters, delayed messages and caches of duplicates."""
 
 from typing import Final
 
 from penstock.base.limit import Limit
 
+QUEUE_DEPTH_BYTES: Final = Limit(
+    "queue_depth_bytes",
+    "bytes of one queue, 0 for a fifth of the memory mark",
+    0,
+    0,
+    1_099_511_627_776,
+    "broker/depth",
+    "publishers of the queue are held until it has shrunk",
+)
 DEAD_LETTER_WINDOW: Final = Limit(
     "dead_letter_window",
     "dead letters of one queue under way",

@@ -10,8 +10,10 @@ import click
 
 import penstock
 from penstock.base.config import Config
+from penstock.base.limits import QUEUE_DEPTH_BYTES
 from penstock.broker.syncing import ALWAYS, MODES
 from penstock.flow.profile import PROFILES
+from penstock.server.build import COMPILED, build_kind, build_words
 from penstock.server.config_file import read_config
 from penstock.server.node import Node
 from penstock.server.node import serve as run_node
@@ -20,6 +22,7 @@ from penstock.server.process_age import process_age_s
 NOT_KEPT = "memory only: queues and messages, durable ones too, are gone after a restart"
 KEPT = "what is durable or persistent, policies, limits, users"
 DATA_DIR = "penstock-data"
+SLOWER = "messages cost about five times as much (docs/install.md)"
 
 
 @click.command()
@@ -30,7 +33,12 @@ DATA_DIR = "penstock-data"
 @click.option("--sync", default=None, type=click.Choice(MODES), help="When messages are synced.")
 @click.option("--config", "config_path", default="", help="TOML file with settings.")
 @click.option("--profile", default=None, type=click.Choice(tuple(PROFILES)), help="Flow profile.")
-@click.option("--queue-depth", default=None, type=int, help="Depth mark of a queue, in bytes.")
+@click.option(
+    "--queue-depth",
+    default=None,
+    type=click.IntRange(QUEUE_DEPTH_BYTES.lowest, QUEUE_DEPTH_BYTES.highest),
+    help="Depth mark of a queue, in bytes; 0 for a fifth of the memory mark.",
+)
 @click.option("--events", default=None, help="Directory for flow event files.")
 @click.option(
     "--event-stream",
@@ -79,12 +87,16 @@ def serve(
         assert listener is not None, "a node that is announced listens"
         shown = f"[{config.host}]" if ":" in config.host else config.host
         click.echo(
-            f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · pid {os.getpid()}"
+            f"penstock {penstock.__version__} · AMQP 0-9-1 · Python {python} · {build_kind()} · "
+            f"pid {os.getpid()}"
         )
+        if build_kind() != COMPILED:
+            click.echo(f" ! {build_words()}; {SLOWER}")
         _say_kept(node)
         click.echo(f" ✔ broker   amqp://{shown}:{listener.port}   ready in {seconds:.2f} s")
         if node.control is not None:
-            click.echo(f" ✔ control  {node.control.path}   penstock why --port {listener.port}")
+            where = f"--control {control}" if control else f"--port {listener.port}"
+            click.echo(f" ✔ control  {node.control.path}   penstock why {where}")
         _say_events(node)
         sys.stdout.flush()
 

@@ -26,7 +26,12 @@ T = TypeVar("T")
 
 def located(command: click.decorators.FC) -> click.decorators.FC:
     """Which data directory is meant."""
-    command = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")(command)
+    command = click.option(
+        "--json", "form", flag_value="json", hidden=True, help="The same as --format json."
+    )(command)
+    command = click.option(
+        "--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True
+    )(command)
     command = click.option("--config", "config_path", default="", help="The broker's TOML file.")(
         command
     )
@@ -43,7 +48,7 @@ def store() -> None:
 @store.command()
 @located
 @click.option("--limit", default=50, show_default=True, help="Show so many findings.")
-def check(data: str, config_path: str, as_json: bool, limit: int) -> None:
+def check(data: str, config_path: str, form: str, limit: int) -> None:
     """Read every record of every segment, of queues and streams, and say what is not whole.
 
     Changes nothing.
@@ -55,7 +60,7 @@ def check(data: str, config_path: str, as_json: bool, limit: int) -> None:
         results = [(one, _done(one, found.check)) for one in _listed(found)]
     fault = found.catalogue_fault
     damage = sum(result.damage_count for _, result in results) + (fault != "")
-    if as_json:
+    if form == "json":
         click.echo(msgspec.json.encode(_check_json(results, fault)).decode())
     else:
         _say_check(results, fault, limit, time.monotonic() - began)
@@ -66,7 +71,7 @@ def check(data: str, config_path: str, as_json: bool, limit: int) -> None:
 @located
 @click.option("--port", default=0, help="Ask the broker that runs on this port instead.")
 @click.option("--control", default="", help="Its control socket, if elsewhere.")
-def stats(data: str, config_path: str, as_json: bool, port: int, control: str) -> None:
+def stats(data: str, config_path: str, form: str, port: int, control: str) -> None:
     """Messages, bytes and segments of every virtual host, queue and stream."""
     if (port or control) and (data or config_path):
         raise OperatorError(
@@ -85,7 +90,7 @@ def stats(data: str, config_path: str, as_json: bool, port: int, control: str) -
                 for one in _listed(found)
             ]
     assert isinstance(rows, list), "the broker answers so"
-    if as_json:
+    if form == "json":
         click.echo(msgspec.json.encode({"vhosts": rows}).decode())
     else:
         _say_stats(rows)
@@ -93,7 +98,7 @@ def stats(data: str, config_path: str, as_json: bool, port: int, control: str) -
 
 @store.command()
 @located
-def compact(data: str, config_path: str, as_json: bool) -> None:
+def compact(data: str, config_path: str, form: str) -> None:
     """Give back the room of messages that are gone, as far as compaction would in time.
 
     It may be interrupted at any moment. Segments of which more than half counts stay as they are.
@@ -113,9 +118,9 @@ def compact(data: str, config_path: str, as_json: bool) -> None:
                     "unreadable_segments": list(done.damaged),
                 }
             )
-            if not as_json:
+            if form != "json":
                 _say_compacted(one, done.before_bytes, done.after_bytes, done.damaged)
-    if as_json:
+    if form == "json":
         click.echo(msgspec.json.encode({"vhosts": rows}).decode())
     sys.exit(1 if any(row["unreadable_segments"] for row in rows) else 0)
 

@@ -19,6 +19,8 @@ _SIZE: Final = re.compile(r"([0-9]{1,12})(|b|k|kb|m|mb)")
 _BODY_BYTES_MAX: Final = 536_870_912
 _MEMBERS: Final = click.IntRange(0, 10_000)
 _COUNT: Final = click.IntRange(0)
+HELP: Final = "help"
+"""What -h without an address gives."""
 
 
 class SizeRange(click.ParamType[tuple[int, int]]):
@@ -77,8 +79,24 @@ def _queues(
     return names + queue_names(pattern, first, last)
 
 
+def _uri_or_help(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """PerfTest's -h takes an address; without one it means here what it means everywhere else."""
+    if value == HELP:
+        click.echo(ctx.get_help())
+        ctx.exit()
+    return value
+
+
 @click.command("perf", context_settings={"show_default": True})
-@click.option("-h", "--uri", default="amqp://localhost", help="The broker's address.")
+@click.option(
+    "-h",
+    "--uri",
+    is_flag=False,
+    flag_value=HELP,
+    default="amqp://localhost",
+    callback=_uri_or_help,
+    help="The broker's address, as in PerfTest; -h alone is --help.",
+)
 @click.option("-x", "--producers", type=_MEMBERS, default=1, help="Publishers.")
 @click.option("-y", "--consumers", type=_MEMBERS, default=1, help="Consumers.")
 @click.option(

@@ -38,6 +38,10 @@ TICK_S = 1.0
 RELIEF_S = 0.1
 HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 DRAIN_S = 2.0
+HANGUP = (
+    "SIGHUP is ignored: settings are read at a start, and changed by `penstock flow set`; "
+    "SIGTERM and SIGINT stop the broker"
+)
 NS_PER_MS = 1_000_000
 COLLECT_AFTER = 2_000
 """Ended connections, about 20 MB of them, that are worth one full collection."""
@@ -269,6 +273,8 @@ async def serve(config: Config, announce: object) -> None:
     node.on_failure = asked.set
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, asked.set)
+    # As RabbitMQ: what asks other programs to read their files again must not end this one.
+    loop.add_signal_handler(signal.SIGHUP, node.log.warning, HANGUP)
     try:
         await node.start()
     except OperatorError:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import penstock
 from penstock.cli.status import status
 from penstock.cli.store import store
+from penstock.server.build import PLAIN, build_kind, build_words
 from tests.patience import PATIENCE_S
 
 
@@ -41,11 +43,17 @@ def serve(directory: Path, *options: str) -> "subprocess.Popen[str]":
 
 def read_to_control(process: "subprocess.Popen[str]") -> None:
     """The last line of the announcement; an end without one fails."""
+    read_to("control", process)
+
+
+def read_to(word: str, process: "subprocess.Popen[str]") -> str:
+    """The next line of the announcement with that word; an end without one fails."""
     assert process.stdout is not None
     line = process.stdout.readline()
-    while "control" not in line:
+    while f" {word} " not in line:
         assert line != "", "it ended while it was starting"
         line = process.stdout.readline()
+    return line
 
 
 @pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
@@ -54,10 +62,14 @@ def test_a_signal_is_a_clean_stop(tmp_path: Path, name: signal.Signals) -> None:
         assert process.stdout is not None and process.stderr is not None
         head = process.stdout.readline()
         assert head.startswith("penstock ") and f"pid {process.pid}" in head
+        assert f"· {build_kind()} ·" in head
+        if build_kind() == PLAIN:
+            assert "plain Python, not compiled" in process.stdout.readline()
         assert "memory only" in process.stdout.readline()
         ready = process.stdout.readline()
         assert "amqp://127.0.0.1:" in ready and "ready in" in ready
-        assert "control" in process.stdout.readline()
+        control = process.stdout.readline()
+        assert control.endswith(f"penstock why --control {tmp_path / 'control.sock'}\n")
         process.send_signal(name)
         assert process.stdout.read() == "stopped; nothing was kept\n"
         # The debug mode also tells of steps that took long, which on a busy machine some do.
@@ -75,6 +87,7 @@ def test_a_signal_is_a_clean_stop(tmp_path: Path, name: signal.Signals) -> None:
         (("--port", "0", "--events", "/dev/null/x"), "--events"),
         (("--memory", "--data", "x"), "exclude each other"),
         (("--profile", "x"), "penstock"),
+        (("--queue-depth", "-1"), "-1 is not in the range 0<=x<=1099511627776"),
     ],
     ids=lambda one: one if isinstance(one, str) else " ".join(one),
 )
@@ -86,6 +99,23 @@ def test_an_operators_fault_is_said_without_a_traceback(
         out, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
     assert text in error and "Traceback" not in error and out == ""
+
+
+def test_a_hangup_is_not_the_end(tmp_path: Path) -> None:
+    """RabbitMQ ignores it, too; it is said in the log what to do instead."""
+    with serve(tmp_path, "--memory", "--port", "0") as process:
+        assert process.stdout is not None and process.stderr is not None
+        read_to_control(process)
+        process.send_signal(signal.SIGHUP)
+        line = process.stderr.readline()
+        while line.startswith("Executing <"):
+            line = process.stderr.readline()
+        assert "SIGHUP is ignored" in line
+        done = CliRunner().invoke(status, ["--control", str(tmp_path / "control.sock")])
+        assert done.exit_code == 0
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == "stopped; nothing was kept\n"
+    assert process.returncode == 0
 
 
 def test_a_port_in_use(tmp_path: Path) -> None:
@@ -103,8 +133,8 @@ def test_what_is_kept_is_said(tmp_path: Path) -> None:
     for _ in range(2):
         with serve(tmp_path, "--data", str(data), "--port", "0") as process:
             assert process.stdout is not None
-            head = [process.stdout.readline() for _ in range(2)]
-            assert str(data) in head[1] and "keeps what is durable or persistent" in head[1]
+            kept = read_to("data", process)
+            assert str(data) in kept and "keeps what is durable or persistent" in kept
             read_to_control(process)
             process.send_signal(signal.SIGTERM)
             assert f"kept in {data}" in process.stdout.read()
@@ -142,16 +172,17 @@ def test_when_it_syncs_is_said(tmp_path: Path, mode: str, sign: str, words: str)
     data = tmp_path / "data"
     with serve(tmp_path, "--data", str(data), "--sync", mode, "--port", "0") as process:
         assert process.stdout is not None and process.stderr is not None
-        said = [process.stdout.readline() for _ in range(3)][2]
+        said = read_to("sync", process)
         assert said.startswith(f" {sign} sync     {mode}: ") and words in said
         read_to_control(process)
         done = CliRunner().invoke(status, ["--control", str(tmp_path / "control.sock")])
         lines = dict(line.split(None, 1) for line in done.stdout.splitlines())
         assert lines["sync"].startswith(f"{mode}: ") and words in lines["sync"]
         assert lines["profile"] == "penstock"
+        assert lines["version"] == f"penstock {penstock.__version__}, {build_words()}"
         assert lines["queues"] == "0, 0 messages ready, 0 unacknowledged"
         done = CliRunner().invoke(
-            store, ["stats", "--json", "--control", str(tmp_path / "control.sock")]
+            store, ["stats", "--format", "json", "--control", str(tmp_path / "control.sock")]
         )
         assert json.loads(done.stdout)["vhosts"][0]["messages"] == 0
         marks = {one.name for one in data.glob("vhosts/*/*")}
