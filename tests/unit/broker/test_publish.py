@@ -116,7 +116,7 @@ def test_a_return_precedes_its_confirm() -> None:
     returned, confirm = peer.heard()
     assert returned.method == m.BasicReturn(312, "NO_ROUTE", "", "nobody")
     assert returned.body == b"x"
-    assert confirm.method == m.BasicAck(1, confirm.method.multiple)  # type: ignore[attr-defined]
+    assert confirm.method == m.BasicAck(1, False)
 
 
 def test_confirms_go_out_when_a_queue_is_deleted_with_messages_on_their_way() -> None:
