@@ -46,7 +46,6 @@ DELIBERATE: Final[dict[str, tuple[Expected, str]]] = {
     ),
     "qos-prefetch-size": (FINE, "byte prefetch is honoured; RabbitMQ never implemented it"),
     "flow-off": (FINE, "a client may pause its deliveries; RabbitMQ gave that up in 3.3"),
-    "frame-too-large": ((501, ANY_TEXT), "the code the specification has for a frame's size"),
     "method-truncated": ((502, ANY_TEXT), "the code the specification has for illegal values"),
     "method-trailing-bytes": ((502, ANY_TEXT), "the code the specification has for illegal values"),
     "publish-table-garbage": (

@@ -71,10 +71,11 @@ CASES: Final = (
     ),
     Case("frame-type-unknown", lambda n: [raw(9, 1, b"abc")], (501, ANY_TEXT)),
     Case(
-        "frame-too-large",
-        lambda n: [raw(3, 1, b"x" * (FRAME_BYTES_MAX - 7))],
+        "frame-a-little-too-large",
+        lambda n: [raw(3, 1, b"x" * FRAME_BYTES_MAX)],
         (505, "expected method frame, got non method frame instead"),
     ),
+    Case("frame-too-large", lambda n: [raw(3, 1, b"x" * (FRAME_BYTES_MAX + 1))], (501, ANY_TEXT)),
     Case("method-unknown", lambda n: [raw(1, 1, b"\x00\x32\x03\xe7")], ENDED),
     Case("class-unknown", lambda n: [raw(1, 1, b"\x03\xe7\x00\x0a")], ENDED),
     Case("method-truncated", lambda n: [raw(1, 1, b"\x00\x32\x00\x0a\x00")], (501, ANY_TEXT)),

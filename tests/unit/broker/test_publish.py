@@ -381,6 +381,20 @@ def test_bodies_are_cut_to_what_the_receiver_takes(size: int) -> None:
     bed.settle()
 
 
+def test_frames_that_are_a_little_too_large_go_out_as_agreed() -> None:
+    bed = Bed()
+    peer = with_queues(bed, "q")
+    peer.send(publish(1, "", "q", b"x" * 300_000, frame_bytes_max=131_072 + 8))
+    peer.say(1, m.BasicGet("q", True))
+    data = bytes(peer.output.sent)
+    while data:
+        length = int.from_bytes(data[3:7], "big") + 8
+        assert length <= 131_072
+        data = data[length:]
+    assert [one.body for one in peer.heard()] == [b"x" * 300_000]
+    bed.settle()
+
+
 def test_channels_interleave_their_frames() -> None:
     bed = Bed()
     peer = bed.connect(channels=2)
