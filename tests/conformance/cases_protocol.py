@@ -18,7 +18,9 @@ CASES: Final = (
     Case("flow-on", lambda n: [Channel.Flow(active=True)]),
     Case("channel-open-twice", lambda n: [Channel.Open()], (504, "second 'channel.open' seen")),
     Case("channel-unknown", lambda n: [On(5, q(n))], (504, "expected 'channel.open'")),
-    Case("channel-above-max", lambda n: [On(4000, Channel.Open())]),
+    Case("channel-at-max", lambda n: [On(2047, Channel.Open())]),
+    Case("channel-above-max", lambda n: [On(2048, Channel.Open())]),
+    Case("channel-highest-number", lambda n: [On(65_535, Channel.Open())]),
     Case(
         "channel-closed-reused",
         lambda n: [On(2, Channel.Open()), On(2, CLOSE_CHANNEL), On(2, q(n))],
