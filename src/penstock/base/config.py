@@ -101,6 +101,7 @@ class Config:
     channels_max: int = limits.CHANNELS_MAX.default
     heartbeat_s: int = limits.HEARTBEAT_S.default
     handshake_ms: int = limits.HANDSHAKE_MS.default
+    linger_ms: int = limits.LINGER_MS.default
     body_bytes_max: int = limits.BODY_BYTES_MAX.default
     connections_max: int = limits.CONNECTIONS_MAX.default
     socket_output_high_bytes: int = limits.SOCKET_OUTPUT_HIGH_BYTES.default
