@@ -45,7 +45,8 @@ class SocketWatch(Watched):
 
 
 class SocketOutput(Output):
-    """The output buffer of one socket. `pending`: bytes the socket would not take yet."""
+    """The output buffer of one socket. `pending`: bytes the socket would not take yet; shell: None
+    once it is closed, when nothing is sent any more."""
 
     __slots__ = ("is_closing", "is_writing", "pending", "sent_bytes", "shell", "sock")
 
@@ -59,7 +60,16 @@ class SocketOutput(Output):
         self.sent_bytes = 0
         self.shell: SocketShell | None = None
 
+    def close(self) -> None:
+        super().close()
+        self.pending = b""
+        self.held_bytes = 0
+        self.shell = None
+
     def _send(self) -> None:
+        if self.shell is None:
+            self.close()
+            return
         data = self.writer.getvalue()
         self.writer.truncate(0)
         pieces = self.pieces

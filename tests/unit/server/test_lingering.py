@@ -12,7 +12,7 @@ from penstock.server.lingering import Lingering
 from penstock.server.node import Node
 from tests.patience import PATIENCE_S
 from tests.unit.broker.peer import publish
-from tests.unit.server.wire import Wire, book_of, running
+from tests.unit.server.wire import Wire, book_of, running, until
 
 MORE = publish(1, "", "q", b"x" * 100_000)
 
@@ -40,9 +40,7 @@ async def write_on(wire: Wire, count: int) -> None:
 
 
 async def until_gone(node: Node) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while lingering_of(node).deadlines:
-            await asyncio.sleep(0.001)
+    await until(lambda: not lingering_of(node).deadlines)
 
 
 def test_what_is_written_after_the_end_is_thrown_away(tmp_path: Path) -> None:
