@@ -59,8 +59,8 @@ class Config:
     in a queue that has no limit of its own, 0 for none; queue_overflow: what it does there, see
     queues/rules; delayed_*: see limits;
     memory_high_bytes: memory alarm above it, 0 for memory_high;
-    memory_high: the same as text, a share (40%) of the machine or its cgroup, or a size (1.5GB),
-    "" for 40%;
+    memory_high: the same as text, a share (40%, 0.4) of the machine or its cgroup, or a size
+    (1.5GB), "" for 40%;
     paging_ratio: queues page so that they hold no more than this share of the memory mark together,
     0..1, 0 for never;
     data_dir: where everything durable is kept, "" for nowhere; store_segment_bytes,
