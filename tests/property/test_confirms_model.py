@@ -55,8 +55,11 @@ class ConfirmsTwin(RuleBasedStateMachine):
             assert sequence not in self.answers
             self.answers[sequence] = "nack"
         last = int(self.confirms.collect_multiple())
-        for sequence in range(1, last + 1):
-            self.answers.setdefault(sequence, "ack")
+        if last > 0:
+            covered = range(1, last + 1) if self.confirms.is_multiple else (last,)
+            new = [sequence for sequence in covered if sequence not in self.answers]
+            assert (len(new) > 1) == self.confirms.is_multiple and new
+            self.answers |= dict.fromkeys(new, "ack")
         for sequence in self.confirms.collect_singles():
             assert sequence not in self.answers
             self.answers[sequence] = "ack"

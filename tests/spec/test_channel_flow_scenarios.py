@@ -154,7 +154,7 @@ def test_scenario_56_finish_current_content() -> None:
     assert book(bed).violations == 0, "it was begun before"
     clear(bed)
     heard = peer.heard()
-    assert m.BasicAck(1, True) in [one.method for one in heard]
+    assert m.BasicAck(1, False) in [one.method for one in heard]
     assert bed.broker.vhosts["/"].queues["q"].messages.ready_count() == 1
 
 

@@ -58,6 +58,24 @@ OUTPUT_STALL_INTERVALS: Final = Limit(
     "server/patience",
     "the socket is closed",
 )
+LINGER_MS: Final = Limit(
+    "linger_ms",
+    "milliseconds",
+    30_000,
+    0,
+    600_000,
+    "server/lingering",
+    "the socket of a closed connection is closed, though its peer has not closed it; 0 at once",
+)
+LINGERING_SOCKETS: Final = Limit(
+    "lingering_sockets",
+    "sockets of closed connections whose peers have not closed them",
+    1024,
+    1,
+    65_536,
+    "server/lingering",
+    "the one that has waited longest is closed",
+)
 PARKED_METHODS: Final = Limit(
     "parked_methods",
     "methods per channel behind a basic.get whose message is being read from the disk",

@@ -59,8 +59,8 @@ class Config:
     in a queue that has no limit of its own, 0 for none; queue_overflow: what it does there, see
     queues/rules; delayed_*: see limits;
     memory_high_bytes: memory alarm above it, 0 for memory_high;
-    memory_high: the same as text, a share (40%) of the machine or its cgroup, or a size (1.5GB),
-    "" for 40%;
+    memory_high: the same as text, a share (40%, 0.4) of the machine or its cgroup, or a size
+    (1.5GB), "" for 40%;
     paging_ratio: queues page so that they hold no more than this share of the memory mark together,
     0..1, 0 for never;
     data_dir: where everything durable is kept, "" for nowhere; store_segment_bytes,
@@ -101,6 +101,7 @@ class Config:
     channels_max: int = limits.CHANNELS_MAX.default
     heartbeat_s: int = limits.HEARTBEAT_S.default
     handshake_ms: int = limits.HANDSHAKE_MS.default
+    linger_ms: int = limits.LINGER_MS.default
     body_bytes_max: int = limits.BODY_BYTES_MAX.default
     connections_max: int = limits.CONNECTIONS_MAX.default
     socket_output_high_bytes: int = limits.SOCKET_OUTPUT_HIGH_BYTES.default

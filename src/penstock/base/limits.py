@@ -9,6 +9,8 @@ from penstock.base.client_limits import CHANNEL_FLOW_GRACE_MS as CHANNEL_FLOW_GR
 from penstock.base.client_limits import CHANNEL_FLOW_REPLY_MS as CHANNEL_FLOW_REPLY_MS
 from penstock.base.client_limits import CHANNEL_FLOW_STALL_MS as CHANNEL_FLOW_STALL_MS
 from penstock.base.client_limits import CONSUMER_TIMEOUT_MS as CONSUMER_TIMEOUT_MS
+from penstock.base.client_limits import LINGER_MS as LINGER_MS
+from penstock.base.client_limits import LINGERING_SOCKETS as LINGERING_SOCKETS
 from penstock.base.client_limits import NOTIFY_BLOCKED_MS as NOTIFY_BLOCKED_MS
 from penstock.base.client_limits import OUTPUT_STALL_INTERVALS as OUTPUT_STALL_INTERVALS
 from penstock.base.client_limits import PARKED_METHODS as PARKED_METHODS
@@ -319,6 +321,8 @@ LIMITS: Final[tuple[Limit, ...]] = (
     NOTIFY_BLOCKED_MS,
     CONSUMER_TIMEOUT_MS,
     OUTPUT_STALL_INTERVALS,
+    LINGER_MS,
+    LINGERING_SOCKETS,
     PARKED_METHODS,
     WATCHDOG_MS,
     WATCHDOG_HOPS,

@@ -9,16 +9,19 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 
+_LETTERS: Final = "kmgtp"
 _UNITS: Final = {
     "": 1,
     "b": 1,
-    "kb": 1000,
-    "mb": 1000**2,
-    "gb": 1000**3,
-    "kib": 1024,
-    "mib": 1024**2,
-    "gib": 1024**3,
+    **{f"{letter}{end}": 1000 ** (n + 1) for n, letter in enumerate(_LETTERS) for end in ("", "b")},
+    **{
+        f"{letter}{end}": 1024 ** (n + 1)
+        for n, letter in enumerate(_LETTERS)
+        for end in ("i", "ib")
+    },
 }
+"""RabbitMQ's since 3.13: a letter alone is decimal, as GB is; before, K, M and G were binary."""
+BYTES_MAX: Final = (1 << 63) - 1
 _NS: Final = {
     "ns": 1,
     "us": 1_000,
@@ -31,20 +34,26 @@ _NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)")
 
 
 def parse_bytes(text: str) -> int:
-    """`64MiB`, `1.5GB`, `4096` as bytes. Raises: OperatorError."""
+    """`64MiB`, `1.5GB`, `9000TB`, `4096` as bytes, 0..BYTES_MAX. Raises: OperatorError."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None or match[2].lower() not in _UNITS:
-        raise OperatorError(f"'{text}' is not a size; write bytes, or KB, MB, GB, KiB, MiB, GiB")
-    return (
-        int(float(match[1]) * _UNITS[match[2].lower()])
-        if "." in match[1]
-        else (int(match[1]) * _UNITS[match[2].lower()])
-    )
+        raise OperatorError(
+            f"'{text}' is not a size; write bytes, or KB, MB, GB, TB, PB (of 1000), or KiB, MiB, "
+            "GiB, TiB, PiB (of 1024)"
+        )
+    unit = _UNITS[match[2].lower()]
+    bytes_ = int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
+    if bytes_ > BYTES_MAX:
+        raise OperatorError(
+            f"'{text}' is not a size there can be; the largest is {BYTES_MAX} bytes"
+        )
+    return bytes_
 
 
 def show_bytes(bytes_: int) -> str:
     """Bytes in the largest binary unit that leaves a whole number."""
-    for name, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+    for name in ("PiB", "TiB", "GiB", "MiB", "KiB"):
+        size = _UNITS[name.lower()]
         if bytes_ >= size and bytes_ % size == 0:
             return f"{bytes_ // size}{name}"
     return str(bytes_)

@@ -33,7 +33,7 @@ class DiskFreeMin(Setting):
         super().__init__(
             "disk.free_min",
             "size or mem:FACTOR",
-            "free disk space below it stops publishing: 50MB or mem:1.0; 0 switches the check off",
+            "free disk space below it stops publishing: 50MB, 2TB or mem:1.0; 0 switches it off",
         )
         self.watch = watch
 

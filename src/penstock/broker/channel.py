@@ -115,7 +115,6 @@ class Channel(DeliveringChannel):
         "held",
         "host",
         "inbox",
-        "is_answered",
         "is_stalled",
         "publisher",
         "stalled_by",
@@ -145,7 +144,6 @@ class Channel(DeliveringChannel):
         self.upstream: Lane | None = None
         self.held: Message | None = None
         self.answering = ChannelAnswering(self)
-        self.is_answered = False
         self.inbox = Inbox()
         self.transaction: Transaction | None = None
         self.is_stalled = False
@@ -362,7 +360,7 @@ class Channel(DeliveringChannel):
         """Write every confirm that is due, coalesced."""
         publisher = self.publisher
         confirms = None if publisher is None else publisher.confirms
-        if confirms is None or not confirms.is_dirty or self.is_answered:
+        if confirms is None or not confirms.is_dirty:
             return
         write_confirms(self.output.writer, self.number, confirms)
         self.output.mark()
@@ -392,9 +390,9 @@ class Channel(DeliveringChannel):
         if publisher is not None:
             publisher.close()
             self.answer_publishes()
-        self.is_answered = True
+            publisher.confirms = None
         self.inbox.clear()
-        self.held = None
+        self.held = self.transaction = None
         self.sink.is_flow_active = False
         self.requeue_many(self.table.take_up_to(0))
         self.is_alive = False

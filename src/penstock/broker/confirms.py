@@ -2,8 +2,9 @@
 
     waiting[i] = queues that still have to take publish base + i;  0 = done;  ANSWERED = told
                  head..ripe-1 are done, whatever stands there, because most are done in their order
-Everything below the first unanswered number goes out as one basic.ack with `multiple`; numbers
-above it that are done go out one by one (flow-semantics 4.1).
+Everything below the first unanswered number goes out as one basic.ack, with `multiple` if it
+answers more than one publish: clients count a confirm without it as one, and need not look for
+others. Numbers above it that are done go out one by one (flow-semantics 4.1).
 """
 
 from typing import Final
@@ -17,7 +18,8 @@ ANSWERED: Final = -1
 
 
 class Confirms:
-    """`next_sequence`: the number of the next publish, 1.. ; commits: of a transactional channel,
+    """`next_sequence`: the number of the next publish, 1.. ; is_multiple: whether the number that
+    `collect_multiple` gave last answers several publishes; commits: of a transactional channel,
     whose client is told of whole commits, None when it is told of publishes."""
 
     __slots__ = (
@@ -25,6 +27,7 @@ class Confirms:
         "commits",
         "head",
         "is_dirty",
+        "is_multiple",
         "nacked",
         "next_sequence",
         "ripe",
@@ -41,6 +44,7 @@ class Confirms:
         self.singles: list[int] = []
         self.nacked: list[int] = []
         self.is_dirty = False
+        self.is_multiple = False
         self.commits: Commits | None = None
 
     def begin(self) -> i64:
@@ -102,21 +106,26 @@ class Confirms:
         return len(self.waiting) - self.head
 
     def collect_multiple(self) -> i64:
-        """The highest number that can be answered with `multiple`, 0 if there is none."""
+        """The highest number that can be answered together with all below it, 0 if there is none;
+        if that would answer only one (`is_multiple` says), the number of that one."""
         waiting = self.waiting
+        head: i64 = self.head
         index: i64 = self.ripe
         end: i64 = len(waiting)
-        has_news = index > self.head
+        # All up to `ripe` are news, whatever stands there.
+        news: i64 = index - head
+        newest: i64 = index - 1
         while index < end:
             left: i64 = i64(waiting[index])
             if left > 0:
                 break
             if left == 0:
-                has_news = True
+                news += 1
+                newest = index
             index += 1
-        if index == self.head:
+        if index == head:
             return 0
-        last: i64 = self.base + index - 1
+        last: i64 = self.base + (newest if news == 1 else index - 1)
         if index == end:
             waiting.clear()
             self.base += index
@@ -127,7 +136,8 @@ class Confirms:
             index = 0
         self.head = index
         self.ripe = index
-        return last if has_news else 0
+        self.is_multiple = news > 1
+        return last if news > 0 else 0
 
     def collect_singles(self) -> list[int]:
         """Numbers done out of order, to be answered one by one; after `collect_multiple`."""

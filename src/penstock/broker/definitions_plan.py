@@ -35,6 +35,8 @@ from penstock.queues.policy_keys import check_definition
 
 QUIET_GLOBALS: Final = ("cluster_name", "cluster_tags")
 EVERYTHING: Final = ".*"
+TAGS: Final = frozenset(("administrator", "management", "monitoring", "policymaker"))
+"""RabbitMQ's own for its management pages, which every one of its exports has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +146,23 @@ class _Planner:
             self._limits(place, USER, name, limits)
         tags = tags_at(place, row)
         if name in self.configured:
-            self._configured_user(place, self.broker.access.users[name], hashed, hashing)
+            self._configured_user(place, self.broker.access.users[name], hashed, hashing, tags)
             return
+        strange = [tag for tag in tags if tag not in TAGS]
+        if strange:
+            self._note(
+                place,
+                f"tags of user '{name}' that are not known here are kept, without effect: "
+                f"{', '.join(strange)}",
+            )
         self.users.add(name)
         if len(self.users) > USERS_MAX.default:
             raise fault(place, f"there may be {USERS_MAX.default} users (users_max)")
         self.plan.users.append(UserConfig(name, "", name == LOOPBACK_ONLY, tags, hashed, hashing))
 
-    def _configured_user(self, place: str, user: UserConfig, hashed: str, hashing: str) -> None:
+    def _configured_user(
+        self, place: str, user: UserConfig, hashed: str, hashing: str, tags: tuple[str, ...]
+    ) -> None:
         is_same = (
             user.password_hash == hashed
             if user.hashing != ""
@@ -161,6 +172,13 @@ class _Planner:
             self._note(
                 place,
                 f"user '{user.name}' is in the configuration, which goes first: password unchanged",
+            )
+        dropped = [tag for tag in tags if tag not in user.tags]
+        if dropped:
+            self._note(
+                place,
+                f"user '{user.name}' is in the configuration, which goes first: without the tags "
+                f"{', '.join(dropped)}",
             )
 
     def permission(self, place: str, row: Row) -> None:

@@ -129,7 +129,7 @@ def write_confirms(writer: BytesWriter, number: i64, confirms: Confirms) -> None
         write_answer(writer, number, 0x3C0078, sequence, False)
     last: i64 = confirms.collect_multiple()
     if last > 0:
-        write_answer(writer, number, 0x3C0050, last, True)
+        write_answer(writer, number, 0x3C0050, last, confirms.is_multiple)
     for sequence in confirms.collect_singles():
         write_answer(writer, number, 0x3C0050, sequence, False)
 

@@ -289,15 +289,14 @@ class Negotiator(ConnectionVerbs):
 
     def _open_channel(self, connection: Connection, number: int) -> None:
         highest = self.tuning.channel_max or self.household.config.channels_max
-        # The number itself may be larger, as in RabbitMQ: the count is what costs memory.
-        if len(connection.channels) >= highest:
-            raise ConnectionFault(
-                530,
-                f"number of channels opened ({len(connection.channels)}) has reached the "
-                f"negotiated channel_max ({highest})",
-                20,
-                10,
-            )
+        opened = len(connection.channels)
+        wrong = ""
+        if opened >= highest:
+            wrong = f"number of channels opened ({opened}) has reached"
+        elif number > highest:
+            wrong = f"channel number {number} is above"
+        if wrong != "":
+            raise ConnectionFault(530, f"{wrong} the negotiated channel_max ({highest})", 20, 10)
         session = self.session
         verbs = self.verbs
         assert session is not None and verbs is not None, "the connection is open"

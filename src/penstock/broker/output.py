@@ -202,10 +202,13 @@ class Output:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Nothing more will be sent."""
+        """Nothing more will be sent. What is kept of a closed connection until the garbage
+        collector finds it (it is a cycle of objects) must not be large: the buffer goes at once."""
         self.owed.repay_all()
         self.unsent.clear()
         self.answering.clear()
+        self.pieces.clear()
+        self.writer = BytesWriter()
 
 
 class OutputLine:

@@ -356,4 +356,7 @@ class Connection(RatedConnection):
         self.account.close()
         # Messages outlive their connection in queues; they must not keep all of it alive.
         self.account.gate = None
+        # Nor may the rest of it, until the garbage collector comes, keep what it has read.
+        self.parser.forget()
+        self.received = Received()
         self.verbs.ended(self)

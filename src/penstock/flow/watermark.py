@@ -7,14 +7,16 @@ Between the two marks nothing changes, so a value that swings inside the band se
 (flow-semantics 10.2, 10.3); `has_band` False does the same.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.base.quantities import parse_bytes, parse_share
+from penstock.base.quantities import BYTES_MAX, parse_bytes, parse_share
 
 BAND: Final = (9, 10)
 """The end of an alarm as a fraction of its limit. Integers, because a mark is an exact number."""
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ def parse_ceiling(text: str, total_bytes: int) -> int:
         return parse_bytes(stripped)
     except OperatorError as error:
         raise OperatorError(
-            f"'{text}' is no memory mark; write a share of memory (40% or 0.4) or a size (1.5GB)"
+            f"'{text}' is no memory mark; write a share of memory (40% or 0.4) or a size (1.5GB, "
+            f"512MiB): {error}"
         ) from error
 
 
@@ -80,22 +83,23 @@ def parse_floor(text: str, total_bytes: int) -> int:
     """A size, or `mem:1.0` for that many times `total_bytes` of memory. Raises: OperatorError."""
     stripped = text.strip()
     head, colon, factor = stripped.partition(":")
-    try:
-        if colon == "":
+    how = "write a size (50MB, 1GiB, 2TB) or a factor of memory (mem:1.0)"
+    if colon == "" and not _is_share(stripped):
+        try:
             return parse_bytes(stripped)
-        times = float(factor)
-        if head != "mem" or not 0 <= times <= 1000:
-            raise OperatorError("not a factor of memory")
-        return int(times * total_bytes)
-    except (OperatorError, ValueError) as error:
+        except OperatorError as error:
+            raise OperatorError(f"'{text}' is no disk mark; {how}: {error}") from error
+    if head != "mem" or _NUMBER.fullmatch(factor.strip()) is None:
+        raise OperatorError(f"'{text}' is no disk mark; {how}")
+    times = float(factor)
+    if times * total_bytes > BYTES_MAX:
         raise OperatorError(
-            f"'{text}' is no disk mark; write a size (50MB) or a factor of memory (mem:1.0)"
-        ) from error
+            f"'{text}' is no disk mark there can be: it is more than {BYTES_MAX} bytes with memory "
+            f"of {total_bytes}; {how}"
+        )
+    return int(times * total_bytes)
 
 
 def _is_share(text: str) -> bool:
     """A percentage, or a bare fraction as `0.4`; `1.5GB` and `0` are sizes."""
-    if text.endswith("%"):
-        return True
-    whole, point, fraction = text.partition(".")
-    return point == "." and whole.isdigit() and fraction.isdigit()
+    return text.endswith("%") or ("." in text and _NUMBER.fullmatch(text) is not None)

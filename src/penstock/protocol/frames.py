@@ -56,7 +56,8 @@ class Assembly:
 class FrameParser:
     """Cuts one connection's byte stream into events.
 
-    frame_bytes_max: bytes with envelope, may be changed between events (tuning);
+    frame_bytes_max: bytes with envelope, 0 for no limit; may be changed between events (tuning).
+    A payload may be as large as that too, as in RabbitMQ: some clients forget the envelope;
     body_bytes_max: bytes. A body announced larger is a ChannelFault 406 before any of it is kept.
     Owner: the reader. Raises ConnectionFault 501, 505 and ChannelFault 406 from `next` only.
     Source: AMQP 0-9-1 section 4.2; RabbitMQ's rabbit_reader and rabbit_command_assembler.
@@ -158,7 +159,7 @@ class FrameParser:
                 continue
             size: i64 = i64(read_i32_be(buffer, at + 3))
             kind: i64 = i64(buffer[at])
-            if size < 0 or (self.frame_bytes_max != 0 and size > self.frame_bytes_max - 8):
+            if size < 0 or (self.frame_bytes_max != 0 and size > self.frame_bytes_max):
                 self._refuse_size(kind, at, size & 0xFFFFFFFF)
             if end - at < size + 8:
                 if not self._go_on():
@@ -222,7 +223,7 @@ class FrameParser:
             header_bytes: i64 = i64(read_i32_be(buffer, header + 3))
             body: i64 = header + header_bytes + 8
             if (
-                14 <= header_bytes <= self.frame_bytes_max - 8
+                14 <= header_bytes <= self.frame_bytes_max
                 and body <= end
                 and buffer[body - 1] == 0xCE
                 and read_i32_be(buffer, header + 7) == 0x3C0000
@@ -242,7 +243,7 @@ class FrameParser:
                 stop: i64 = body + body_bytes + 8
                 if (
                     0 < body_bytes <= self.body_bytes_max
-                    and body_bytes <= self.frame_bytes_max - 8
+                    and body_bytes <= self.frame_bytes_max
                     and stop <= end
                     and buffer[body] == 3
                     and i64(read_i32_be(buffer, body + 3)) == body_bytes

@@ -17,6 +17,8 @@ from penstock.base.limits import LIMITS, RATE_CONNECTION_MESSAGES
 from penstock.base.policy import Policy, policy_from
 
 _BOUNDS = {limit.name: limit for limit in LIMITS}
+_MARKS = ("memory_high", "disk_free_min")
+"""Texts that may be written as numbers: bytes, or a share of memory."""
 
 
 def read_config(path: str) -> Config:
@@ -67,6 +69,8 @@ def _flat(path: str, data: dict[str, object]) -> dict[str, object]:
 
 
 def _checked(path: str, key: str, value: object, default: object) -> object:
+    if key in _MARKS and type(value) in (int, float):
+        return str(value)
     if type(value) is not type(default):
         raise OperatorError(
             f"{path}: {key} = {value!r} must be of type {type(default).__name__}, as {default!r} is"

@@ -8,6 +8,7 @@ import psutil
 
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Broker
+from penstock.server.lingering import Lingering
 from penstock.server.open_files import end_for_clients
 from penstock.server.patience import watch_host
 from penstock.server.poller import Poller
@@ -19,7 +20,8 @@ SAID_EVERY_S = 10.0
 
 
 class Listener:
-    """One listening socket and the shells of its clients. refused: closed at a bound;
+    """One listening socket and the shells of its clients. lingering: the sockets of those that
+    ended; refused: closed at a bound;
     handles_end: of sockets for clients, -1 for none, see open_files; quiet_until: loop time before
     which it is not said again that handles are scarce."""
 
@@ -33,6 +35,7 @@ class Listener:
         self.host = host
         self.port = int(self.sock.getsockname()[1])
         self.shells: set[SocketShell] = set()
+        self.lingering = Lingering(loop, broker.config.linger_ms)
         self.refused = 0
         self.handles_end = end_for_clients()
         self.quiet_until = 0.0
@@ -46,6 +49,8 @@ class Listener:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    if self.lingering.give_up_one():
+                        continue
                     self._say(f"cannot accept: {error.strerror}; trying again in {BACK_OFF_S} s")
                     self.loop.remove_reader(self.sock)
                     self.loop.call_later(BACK_OFF_S, self._again)
@@ -54,7 +59,11 @@ class Listener:
                 self.refused += 1
                 sock.close()
                 continue
-            if 0 <= self.handles_end <= sock.fileno():
+            if self._is_beyond(sock) and self.lingering.give_up_one():
+                # The number that became free is the smallest there is.
+                high, sock = sock, sock.dup()
+                high.close()
+            if self._is_beyond(sock):
                 self.refused += 1
                 sock.close()
                 self._say(
@@ -63,6 +72,9 @@ class Listener:
                 )
                 continue
             self._serve(sock, str(address[0]), int(address[1]))
+
+    def _is_beyond(self, sock: socket.socket) -> bool:
+        return 0 <= self.handles_end <= sock.fileno()
 
     def _say(self, what: str) -> None:
         """Once in a while: clients who try again would fill the log."""
@@ -84,7 +96,15 @@ class Listener:
             sock.close()
             return
         shown = f"[{host}]" if ":" in host else host
-        SocketShell(self.broker, self.poller, sock, host, f"{shown}:{port}", self.shells)
+        SocketShell(
+            self.broker,
+            self.poller,
+            sock,
+            host,
+            f"{shown}:{port}",
+            self.shells,
+            self.lingering,
+        )
 
     def stop_accepting(self) -> None:
         if self.sock.fileno() >= 0:
@@ -97,6 +117,7 @@ class Listener:
         for shell in list(self.shells):
             shell.close()
         self.shells.clear()
+        self.lingering.close()
 
 
 def set_up(sock: socket.socket) -> None:

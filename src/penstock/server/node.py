@@ -173,7 +173,8 @@ class Node:
         if negotiator is None or now_ns - negotiator.since_ns < patience_ns:
             return
         if connection.phase >= PHASE_CLOSING:
-            self._cut(connection, "has not closed in time")
+            self.broker.note(f"{connection.name}: has not closed in time; closed")
+            _shell_of(connection).give_up()
         else:
             self._cut(connection, "not open in time")
 
@@ -181,17 +182,14 @@ class Node:
         """Close the socket at once: what is still to be sent would keep it open for a peer that
         takes nothing."""
         self.broker.note(f"{connection.name}: {why}; closed")
-        shell = connection.shell
-        assert isinstance(shell, SocketShell), "the listener makes these"
-        shell.close()
+        _shell_of(connection).close()
 
     def _check_heartbeat(self, connection: Connection, now_ns: int) -> None:
         negotiator = self.broker.negotiators.get(connection.name)
         if negotiator is None or negotiator.heartbeat is None:
             return
         heartbeat = negotiator.heartbeat
-        shell = connection.shell
-        assert isinstance(shell, SocketShell), "the listener makes these"
+        shell = _shell_of(connection)
         if shell.received_bytes != negotiator.seen_input_bytes:
             negotiator.seen_input_bytes = shell.received_bytes
             heartbeat.received(now_ns)
@@ -262,6 +260,12 @@ class Node:
             lost = self.keeping.close()
             if lost > 0:
                 self.log.warning(f"{lost} changes to queues, exchanges and bindings are not kept")
+
+
+def _shell_of(connection: Connection) -> SocketShell:
+    shell = connection.shell
+    assert isinstance(shell, SocketShell), "the listener makes these"
+    return shell
 
 
 async def serve(config: Config, announce: object) -> None:

@@ -12,6 +12,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.output import Output, OutputLine
 from penstock.broker.reader import PHASE_CLOSED, PHASE_CLOSING, Connection
 from penstock.broker.shell import Shell
+from penstock.server.lingering import Lingering
 from penstock.server.patience import unsent_bytes, watch_host
 from penstock.server.poller import READ, WRITE, Poller, Watched
 
@@ -44,7 +45,8 @@ class SocketWatch(Watched):
 
 
 class SocketOutput(Output):
-    """The output buffer of one socket. `pending`: bytes the socket would not take yet."""
+    """The output buffer of one socket. `pending`: bytes the socket would not take yet; shell: None
+    once it is closed, when nothing is sent any more."""
 
     __slots__ = ("is_closing", "is_writing", "pending", "sent_bytes", "shell", "sock")
 
@@ -58,7 +60,16 @@ class SocketOutput(Output):
         self.sent_bytes = 0
         self.shell: SocketShell | None = None
 
+    def close(self) -> None:
+        super().close()
+        self.pending = b""
+        self.held_bytes = 0
+        self.shell = None
+
     def _send(self) -> None:
+        if self.shell is None:
+            self.close()
+            return
         data = self.writer.getvalue()
         self.writer.truncate(0)
         pieces = self.pieces
@@ -77,7 +88,7 @@ class SocketOutput(Output):
         if self.pending:
             self._watch_writing(True)
         elif self.is_closing and self.shell is not None:
-            self.shell.close()
+            self.shell.linger()
 
     def _offer(self, data: bytes) -> bytes:
         """Send what the socket takes now; the rest."""
@@ -119,7 +130,7 @@ class SocketOutput(Output):
         if not self.pending:
             self._watch_writing(False)
             if self.is_closing and self.shell is not None and len(self.writer) == 0:
-                self.shell.close()
+                self.shell.linger()
         self.settle()
         if self.shell is not None:
             self.shell.poller.request()
@@ -135,13 +146,15 @@ class SocketOutput(Output):
 
 
 class SocketShell(Shell):
-    """Owns one accepted socket until it is closed; `shells`: where it is listed until then."""
+    """Owns one accepted socket until it is closed; `shells`: where it is listed until then;
+    `lingering`: who has the socket after that, if the peer may still write."""
 
     __slots__ = (
         "broker",
         "connection",
         "is_closed",
         "is_reading",
+        "lingering",
         "output",
         "poller",
         "received_bytes",
@@ -158,6 +171,7 @@ class SocketShell(Shell):
         peer_host: str,
         peer: str,
         shells: "set[SocketShell]",
+        lingering: Lingering,
     ) -> None:
         self.broker = broker
         self.poller = poller
@@ -172,6 +186,7 @@ class SocketShell(Shell):
         self.watched = SocketWatch(self)
         self.connection: Connection = broker.accept(peer_host, peer, self.output, self)
         poller.watch(sock, self.watched, READ)
+        self.lingering = lingering
         self.shells = shells
         shells.add(self)
 
@@ -237,15 +252,31 @@ class SocketShell(Shell):
         self.output.mark()
         self.poller.request()
 
+    def linger(self) -> None:
+        """All is said: end everything that hangs on the socket, and discard what still comes in
+        until the peer closes it, too; again does nothing."""
+        self._end(True)
+
+    def give_up(self) -> None:
+        """The peer does not answer: `linger`, if it has been told all there is to say."""
+        output = self.output
+        self._end(output.held_bytes == 0 and len(output.writer) == 0)
+
     def close(self) -> None:
         """Close the socket and everything that hangs on it; again does nothing."""
+        self._end(False)
+
+    def _end(self, is_lingering: bool) -> None:
         if self.is_closed:
             return
         self.is_closed = True
         self.shells.discard(self)
         self.poller.unwatch(self.sock)
         self.output.close()
-        self.sock.close()
+        if is_lingering:
+            self.lingering.take(self.sock)
+        else:
+            self.sock.close()
         if self.connection.phase != PHASE_CLOSED:
             self.connection.phase = PHASE_CLOSING
             self.broker.lost(self.connection)

@@ -29,7 +29,23 @@ def test_what_is_printed_is_read_back(first: int, second: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "bytes_"), [("64MiB", 64 << 20), ("1.5GB", 1_500_000_000), ("7", 7), ("2 kb", 2000)]
+    ("text", "bytes_"),
+    [
+        ("64MiB", 64 << 20),
+        ("1.5GB", 1_500_000_000),
+        ("7", 7),
+        ("2 kb", 2000),
+        ("9000TB", 9 * 10**15),
+        ("1TiB", 1 << 40),
+        ("2PB", 2 * 10**15),
+        ("3k", 3000),
+        ("1M", 10**6),
+        ("1Ki", 1024),
+        ("2g", 2 * 10**9),
+        ("1Gi", 1 << 30),
+        ("1T", 10**12),
+        ("2kiB", 2048),
+    ],
 )
 def test_sizes(text: str, bytes_: int) -> None:
     assert parse_bytes(text) == bytes_
@@ -47,6 +63,13 @@ def test_shares_rates_and_windows() -> None:
 def test_what_is_no_size_is_refused_by_its_text(text: str) -> None:
     with pytest.raises(OperatorError, match="is not a size"):
         parse_bytes(text)
+
+
+def test_a_size_has_at_most_63_bits() -> None:
+    assert parse_bytes(str(2**63 - 1)) == 2**63 - 1
+    for text in (str(2**63), "9300PB", "9300.0PB"):
+        with pytest.raises(OperatorError, match=f"'{text}' is not a size there can be"):
+            parse_bytes(text)
 
 
 def test_what_is_no_share_duration_or_window_is_refused() -> None:

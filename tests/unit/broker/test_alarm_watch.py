@@ -159,6 +159,17 @@ def test_a_disk_alarm_stops_everybody_and_is_switched_off_by_zero() -> None:
     assert kinds(peer) == [m.ConnectionUnblocked]
 
 
+@pytest.mark.parametrize("mark", ["9000TB", "mem:100000"])
+def test_a_mark_above_all_there_is_is_an_alarm(mark: str) -> None:
+    bed = AlarmBed()
+    bed.leave(500 * MB)
+    bed.change("disk.free_min", mark)
+    assert bed.alarms() == ["alarm:disk"] and bed.watch.disk_text == mark
+    bed.change("disk.free_min", "50MB")
+    assert bed.alarms() == []
+    assert AlarmBed(disk_free_min=mark).watch.floor.limit_bytes > 500 * MB
+
+
 def test_the_reserve_is_given_up_under_the_alarm_and_does_not_end_it() -> None:
     bed = AlarmBed()
     bed.around.reserve_bytes = 100 * MB

@@ -186,7 +186,7 @@ def test_the_configuration_goes_first() -> None:
     }
     before = exported(bed)
     notes = import_definitions(bed.broker, rows).notes
-    assert [note.partition(":")[0] for note in notes] == ["users[1]", "users[1]", "policies[0]"]
+    assert [note.partition(":")[0] for note in notes] == ["users[1]"] * 3 + ["policies[0]"]
     after = exported(bed)
     for user in (*before["users"], *after["users"]):
         user["password_hash"] = ""
@@ -296,3 +296,24 @@ def test_guest_comes_in_from_this_machine_only() -> None:
     import_definitions(bed.broker, {"users": [{"name": "guest", "password": "guest"}]})
     assert bed.broker.access.check(Credentials("guest", "guest"), "127.0.0.1") == ""
     assert "localhost" in bed.broker.access.check(Credentials("guest", "guest"), "10.0.0.1")
+
+
+def test_tags_of_users_are_kept_and_the_strange_ones_named() -> None:
+    bed = Bed()
+    tags = ["administrator", "impersonator", "team-a"]
+    rows = [{"name": "app", "password": "p", "tags": tags}]
+    notes = import_definitions(bed.broker, {"users": rows}).notes
+    assert len(notes) == 1 and notes[0].startswith("users[0]: tags of user 'app'")
+    assert notes[0].endswith("impersonator, team-a")
+    found, _ = export_definitions(bed.broker, "1")
+    second = Bed()
+    import_definitions(second.broker, json.loads(json.dumps(found)))
+    assert second.broker.access.users["app"].tags == tuple(tags)
+
+
+def test_tags_that_a_configured_user_does_not_get_are_named() -> None:
+    bed = Bed()
+    rows = [{"name": "guest", "password": "guest", "tags": "administrator,impersonator"}]
+    notes = import_definitions(bed.broker, {"users": rows}).notes
+    assert len(notes) == 1 and notes[0].endswith("without the tags impersonator")
+    assert bed.broker.access.users["guest"].tags == ("administrator",)

@@ -344,7 +344,7 @@ def test_mandatory_gives_a_delayed_message_back_and_delays_it_nevertheless(bed: 
 def test_a_delayed_message_is_confirmed_when_it_is_in_the_store(bed: DelayBed) -> None:
     bed.peer.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
     bed.send(b"m", 50)
-    assert [heard.method for heard in bed.peer.heard()] == [m.BasicAck(1, True)]
+    assert [heard.method for heard in bed.peer.heard()] == [m.BasicAck(1, False)]
     assert bed.bodies("q") == []
 
 

@@ -120,12 +120,27 @@ def test_methods_out_of_order_end_a_handshake(said: tuple[int, m.Method]) -> Non
 
 
 def test_channels_keep_to_the_number_negotiated() -> None:
-    """F62; RabbitMQ counts them, whatever their numbers are."""
+    """F62."""
     bed = Bed()
     peer = Peer(bed, "peer")
     peer.open(channel_max=10, channels=10)
     peer.say(11, m.ChannelOpen())
-    assert peer.one(m.ConnectionClose).reply_code == 530
+    close = peer.one(m.ConnectionClose)
+    assert close.reply_code == 530 and "opened (10) has reached" in close.reply_text
+    bed.settle()
+
+
+@pytest.mark.parametrize("number", [11, 2047, 2048, 65_535])
+def test_a_channel_number_above_the_negotiated_one_is_refused(number: int) -> None:
+    """However few are open; RabbitMQ only counts them."""
+    bed = Bed()
+    peer = Peer(bed, "peer")
+    peer.open(channel_max=10, channels=0)
+    peer.call(10, m.ChannelOpen(), m.ChannelOpenOk)
+    peer.say(number, m.ChannelOpen())
+    close = peer.one(m.ConnectionClose)
+    assert (close.reply_code, close.class_id, close.method_id) == (530, 20, 10)
+    assert f"channel number {number} is above the negotiated channel_max (10)" in close.reply_text
     bed.settle()
 
 

@@ -46,7 +46,17 @@ def test_a_floor_of_zero_is_off() -> None:
 
 @pytest.mark.parametrize(
     ("text", "bytes_"),
-    [("40%", 400), (" 0.4 ", 400), ("0", 0), ("1.5kB", 1500), ("2MiB", 2 << 20), ("1.0", 1000)],
+    [
+        ("40%", 400),
+        (" 0.4 ", 400),
+        ("0", 0),
+        ("1.5kB", 1500),
+        ("2MiB", 2 << 20),
+        ("1.0", 1000),
+        ("9000TB", 9 * 10**15),
+        ("1GiB", 1 << 30),
+        ("50MB", 50_000_000),
+    ],
 )
 def test_a_ceiling_is_a_share_or_a_size(text: str, bytes_: int) -> None:
     assert parse_ceiling(text, 1000) == bytes_
@@ -59,13 +69,32 @@ def test_what_is_neither_is_refused_by_name(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "bytes_"), [("50MB", 50_000_000), ("mem:1.0", 1000), ("mem:0.5", 500), ("0", 0)]
+    ("text", "bytes_"),
+    [
+        ("50MB", 50_000_000),
+        ("mem:1.0", 1000),
+        ("mem:0.5", 500),
+        ("0", 0),
+        ("9000TB", 9 * 10**15),
+        ("1GiB", 1 << 30),
+        ("mem:1.5", 1500),
+        ("mem:100000", 100_000_000),
+    ],
 )
 def test_a_floor_is_a_size_or_a_factor_of_memory(text: str, bytes_: int) -> None:
     assert parse_floor(text, 1000) == bytes_
 
 
-@pytest.mark.parametrize("text", ["mem:x", "mem:-1", "ram:1", "mem:nan", "40%"])
+@pytest.mark.parametrize(
+    "text",
+    ["mem:x", "mem:-1", "ram:1", "mem:nan", "mem:inf", "40%", "1.5", "1XB", "mem:1e9", "mem:"],
+)
 def test_another_floor_is_refused_by_name(text: str) -> None:
     with pytest.raises(OperatorError, match=f"'{text}' is no disk mark"):
+        parse_floor(text, 1000)
+
+
+@pytest.mark.parametrize("text", ["mem:" + "9" * 18, "9300PB"])
+def test_a_floor_that_no_number_holds_is_refused(text: str) -> None:
+    with pytest.raises(OperatorError, match=f"'{text}' is no disk mark.*{2**63 - 1}"):
         parse_floor(text, 1000)

@@ -2,6 +2,9 @@
 
 import struct
 
+import pytest
+
+from penstock.base.errors import ConnectionFault
 from penstock.protocol.frames import METHOD_KEPT_BYTES, FrameParser, Received
 
 
@@ -141,3 +144,25 @@ def test_what_completes_a_content_is_all_that_is_copied() -> None:
     assert parser.buffer is data
     parser.forget()
     assert parser.unread_bytes() == 0 and seen(parser) == []
+
+
+@pytest.mark.parametrize("cut", [0, 1, 11, 50, 4000])
+@pytest.mark.parametrize("size", [4088, 4089, 4096])
+def test_a_payload_may_be_as_large_as_a_frame(size: int, cut: int) -> None:
+    """RabbitMQ's slack: AMQPStorm counts no envelope."""
+    for stream in (content(b"x" * size), content(b"a", b"x" * size)):
+        parser = FrameParser(4096, 1 << 20)
+        parser.feed(stream[:cut])
+        found = seen(parser)
+        parser.feed(stream[cut:])
+        found += seen(parser)
+        assert [raw.count(b"x") for _, raw in found] == [size]
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3, 8])
+def test_a_larger_payload_is_refused_before_it_is_there(kind: int) -> None:
+    parser = FrameParser(4096, 1 << 20)
+    parser.feed(frame(kind, b"x" * 4097)[:8])
+    with pytest.raises(ConnectionFault, match=r"frame_too_large,4097,4088") as caught:
+        parser.next(Received())
+    assert caught.value.code == 501

@@ -53,6 +53,27 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, named: str) -> None:
     assert "penstock.toml" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "memory_high", "disk_free_min"),
+    [
+        ('memory_high = "2GiB"\ndisk_free_min = "9000TB"', "2GiB", "9000TB"),
+        ("memory_high = 0.6\ndisk_free_min = 50000000", "0.6", "50000000"),
+        ('memory_high = 1000000000\ndisk_free_min = "mem:1.5"', "1000000000", "mem:1.5"),
+    ],
+)
+def test_marks_are_texts_or_numbers(
+    tmp_path: Path, text: str, memory_high: str, disk_free_min: str
+) -> None:
+    config = read(tmp_path, text)
+    assert (config.memory_high, config.disk_free_min) == (memory_high, disk_free_min)
+
+
+@pytest.mark.parametrize("key", ["memory_high", "disk_free_min"])
+def test_a_mark_is_nothing_else(tmp_path: Path, key: str) -> None:
+    with pytest.raises(OperatorError, match=f"{key} = True must be of type str"):
+        read(tmp_path, f"{key} = true")
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="cannot read"):
         read_config(str(tmp_path / "none.toml"))

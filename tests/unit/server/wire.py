@@ -1,7 +1,7 @@
 """A node of its own inside a test's event loop, and raw AMQP clients on real sockets."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +33,13 @@ async def running(directory: Path, **settings: object) -> AsyncIterator[Node]:
 def book_of(node: Node) -> LogBook:
     assert isinstance(node.log, LogBook)
     return node.log
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    """Return once `is_so()`. Raises: TimeoutError after PATIENCE_S."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():
+            await asyncio.sleep(0.001)
 
 
 class Wire:
