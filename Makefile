@@ -41,8 +41,8 @@ LOCK := .venv-lock
 
 EXTRAS := demo,spark,spark-jre
 SOURCES := $(shell find src/penstock -type f -not -name '*.pyc')
-DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv
-BUILD := $(DEPENDENCIES) compile_list.txt $(SOURCES)
+DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
+BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 
 .PHONY: help install run test test-compiled suites lint types format bench bench-smoke sim fuzz docs
 .PHONY: lock clean crash crash-kill crash-live model
@@ -55,24 +55,20 @@ install: $(RUN)/.stamp
 run: $(RUN)/.stamp
 	$(RUN)/bin/penstock run
 
-# A clean build directory: setuptools would otherwise pack modules that were deleted since.
 $(RUN)/.stamp: $(BUILD) requirements/run.lock
-	@rm -rf build
-	@scripts/prepare_venv $(RUN) requirements/run.lock '.[$(EXTRAS)]'
-	@cat build/not-compiled.txt 2>/dev/null || true
+	@scripts/prepare_venv $(RUN) requirements/run.lock $(EXTRAS)
 	@$(RUN)/bin/python scripts/show_build.py
 	@touch $@
 
 # Interpreted: an editable installation is always plain Python, and follows every edit of src/.
 $(TEST)/.stamp: $(DEPENDENCIES) requirements/dev.lock
 	@PENSTOCK_PURE=1 scripts/prepare_venv $(TEST) requirements/dev.lock \
-		--editable '.[$(EXTRAS),test,dev]'
+		$(EXTRAS),test,dev --editable
 	@touch $@
 
 $(COMPILED)/.stamp: $(BUILD) requirements/dev.lock
-	@rm -rf build
 	@PENSTOCK_COMPILE=require scripts/prepare_venv $(COMPILED) requirements/dev.lock \
-		'.[$(EXTRAS),test]'
+		$(EXTRAS),test
 	@$(COMPILED)/bin/python scripts/show_build.py
 	@touch $@
 
@@ -92,7 +88,7 @@ lint: $(TEST)/.stamp
 	$(TEST)/bin/ruff format --check .
 
 types: $(TEST)/.stamp
-	$(TEST)/bin/mypy --strict src tests bench fuzz scripts setup.py
+	$(TEST)/bin/mypy --strict src tests bench fuzz scripts native_build.py setup.py
 
 format: $(TEST)/.stamp
 	$(TEST)/bin/ruff check --fix .
@@ -155,17 +151,17 @@ docs: $(TEST)/.stamp
 # Resolved in an empty environment, so that nothing left over from earlier ends up in the lists.
 lock:
 	rm -rf $(LOCK)
-	PENSTOCK_PURE=1 scripts/prepare_venv $(LOCK) /dev/null '.[$(EXTRAS)]'
+	PENSTOCK_PURE=1 scripts/prepare_venv $(LOCK) /dev/null $(EXTRAS) --editable
 	echo '# Exact versions of what `make install` installs. Written by `make lock`.' \
 		> requirements/run.lock
 	$(LOCK)/bin/python -m pip freeze --exclude penstock >> requirements/run.lock
-	PENSTOCK_PURE=1 scripts/prepare_venv $(LOCK) requirements/run.lock '.[$(EXTRAS),test,dev]'
+	PENSTOCK_PURE=1 scripts/prepare_venv $(LOCK) requirements/run.lock $(EXTRAS),test,dev --editable
 	echo '# Exact versions of what the tests and checks install. Written by `make lock`.' \
 		> requirements/dev.lock
 	$(LOCK)/bin/python -m pip freeze --exclude penstock >> requirements/dev.lock
 	rm -rf $(LOCK)
 
 clean:
-	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) .wheels .ci-logs build dist src/*.egg-info
+	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) .venv-build .wheels .ci-logs build dist src/*.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
