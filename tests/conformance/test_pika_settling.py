@@ -14,6 +14,27 @@ from tests.patience import PATIENCE_S
 
 Settle = Callable[[BlockingChannel], object]
 
+
+def _ack(tag: int) -> Settle:
+    return lambda channel: channel.basic_ack(tag)
+
+
+def _up_to(tag: int) -> Settle:
+    return lambda channel: channel.basic_ack(tag, multiple=True)
+
+
+def _recover(channel: BlockingChannel) -> object:
+    return channel.basic_recover(requeue=True)
+
+
+def _commit(channel: BlockingChannel) -> object:
+    return channel.tx_commit()
+
+
+def _rollback(channel: BlockingChannel) -> object:
+    return channel.tx_rollback()
+
+
 # Five messages a..e are fetched as delivery tags 1..5; then comes the step, then what a fresh
 # reader finds. Returned messages go back to their old places.
 SETTLED: list[tuple[str, Settle, list[str]]] = [
@@ -66,6 +87,42 @@ def test_what_comes_back_and_in_which_order(
     if first.is_open:
         first.basic_qos()  # a reply on the same channel: the settling was handled
     assert take(second, name) == found
+
+
+# Messages a..d, of which a, b and c are fetched as delivery tags 1..3 in a transaction; then come
+# the steps, then what a fresh reader finds, and what another finds when the channel has ended.
+IN_TRANSACTION: list[tuple[str, list[Settle], str, str]] = [
+    ("acks, recover, commit", [_ack(1), _ack(2), _recover, _commit], "cd", ""),
+    ("acks, recover", [_ack(1), _ack(2), _recover], "cd", "ab"),
+    ("acks, recover, rollback", [_ack(1), _ack(2), _recover, _rollback], "cd", "ab"),
+    ("up to, recover, rollback, recover", [_up_to(2), _recover, _rollback, _recover], "abcd", ""),
+    ("ack all, recover, commit", [_up_to(0), _recover, _commit], "d", ""),
+    ("nack, recover, commit", [lambda c: c.basic_nack(2, multiple=True), _recover, _commit],
+     "abcd", ""),
+    ("reject, recover, commit", [lambda c: c.basic_reject(2, requeue=False), _recover, _commit],
+     "acd", ""),
+    ("no commit", [_ack(1), _ack(2)], "d", "abc"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steps", "found", "at_last"), [row[1:] for row in IN_TRANSACTION], ids=lambda row: None
+)
+def test_recover_in_a_transaction(
+    connection: BlockingConnection, name: str, steps: list[Settle], found: str, at_last: str
+) -> None:
+    first, second = connection.channel(), connection.channel()
+    first.queue_declare(name)
+    publish(first, name, *"abcd")
+    first.tx_select()
+    for _ in range(3):
+        first.basic_get(name)
+    for step in steps:
+        step(first)
+    first.basic_qos()
+    assert [one[-1] for one in take(second, name)] == list(found)
+    first.close()
+    assert [one[-1] for one in take(second, name)] == list(at_last)
 
 
 def test_returned_messages_go_before_newer_ones(channel: BlockingChannel, name: str) -> None:

@@ -228,8 +228,14 @@ class Consuming:
     def recover(self, channel: Channel, requeue: bool, method_id: int) -> m.Method | None:
         if not requeue:
             raise ConnectionFault(540, "requeue=false", 60, method_id)
-        deliveries = channel.table.take_up_to(0)
+        deliveries = channel.table.remembered()
+        transaction = channel.transaction
+        if transaction is not None:
+            # What has its answer within the transaction waits for the commit, or the rollback.
+            deliveries = [one for one in deliveries if not transaction.is_settled(int(one.tag))]
         refuse_for_streams(deliveries, "basic.recover", method_id)
+        for delivery in deliveries:
+            channel.table.take(delivery.tag)
         channel.requeue_many(deliveries)
         return m.BasicRecoverOk() if method_id == 110 else None
 
@@ -310,16 +316,20 @@ def _settle_up_to(channel: Channel, settle: Settle) -> None:
     """Do what a settle of a transaction says; its tag was checked when it came."""
     if not settle.is_multiple:
         delivery = channel.table.take(settle.tag)
-        # It is gone when basic.recover has put it back meanwhile.
-        if delivery is not None:
-            _answer(channel, [delivery], settle.action)
+        assert delivery is not None, "because basic.recover leaves it alone"
+        _answer(channel, [delivery], settle.action)
     elif settle.tag > 0:
         _answer(channel, channel.table.take_up_to(settle.tag), settle.action)
 
 
 def _answer(channel: Channel, deliveries: list[Delivery], action: int) -> None:
     if action != ACK:
-        refuse_for_streams(deliveries, "basic.nack and basic.reject", 120)
+        try:
+            refuse_for_streams(deliveries, "basic.nack and basic.reject", 120)
+        except ConnectionFault:
+            # The connection ends, and what it held goes back to the queues that take it.
+            channel.requeue_many(deliveries)
+            raise
     if action == REQUEUE:
         channel.requeue_many(deliveries)
     else:
