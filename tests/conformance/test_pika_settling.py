@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pika import BlockingConnection
@@ -174,6 +176,27 @@ def test_prefetch_of_the_whole_channel(channel: BlockingChannel, name: str) -> N
     channel.basic_ack(2, multiple=True)
     # The queue is asked in its own turn: the number may be that from before it saw the ack.
     wait(channel, lambda: counts(channel, name) == (5, 2))
+
+
+def test_prefetch_of_the_whole_channel_goes_round_its_queues(
+    channel: BlockingChannel, name: str
+) -> None:
+    seen: Counter[str] = Counter()
+
+    def answer(_c: BlockingChannel, method: Any, _p: object, _b: bytes) -> None:
+        seen[method.consumer_tag] += 1
+        channel.basic_ack(method.delivery_tag)
+
+    queues = [name + end for end in "abc"]
+    for queue in queues:
+        channel.queue_declare(queue)
+        publish(channel, queue, *("x" for _ in range(100)))
+    publish(channel, queues[0], *("x" for _ in range(100)))
+    channel.basic_qos(prefetch_count=10, global_qos=True)
+    for queue in queues:
+        channel.basic_consume(queue, answer, consumer_tag=queue)
+    wait(channel, lambda: seen.total() >= 150)
+    assert min(seen[queue] for queue in queues) >= 20, "each has about a third"
 
 
 def test_prefetch_does_not_limit_get(channel: BlockingChannel, name: str) -> None:

@@ -14,10 +14,10 @@ from penstock.broker.get_waiter import wait_for_read
 from penstock.broker.lease_actor import LeaseReads
 from penstock.broker.lease_desk import GROUP_ARGUMENT
 from penstock.broker.lease_requests import read_lease
-from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_actor import QueueActor, QueueClient
 from penstock.broker.queue_arguments import check_consumer
 from penstock.broker.session import Session
-from penstock.broker.stream_actor import StreamActor, refuse_for_streams
+from penstock.broker.stream_actor import StreamActor
 from penstock.broker.stream_arguments import check_stream_consumer, not_supported
 from penstock.broker.transactions import ACK, DROP, REQUEUE, Settle, Transaction
 from penstock.protocol import methods as m
@@ -233,7 +233,7 @@ class Consuming:
         if transaction is not None:
             # What has its answer within the transaction waits for the commit, or the rollback.
             deliveries = [one for one in deliveries if not transaction.is_settled(int(one.tag))]
-        refuse_for_streams(deliveries, "basic.recover", method_id)
+        _refuse_for_streams(deliveries, "basic.recover", method_id)
         for delivery in deliveries:
             channel.table.take(delivery.tag)
         channel.requeue_many(deliveries)
@@ -325,7 +325,7 @@ def _settle_up_to(channel: Channel, settle: Settle) -> None:
 def _answer(channel: Channel, deliveries: list[Delivery], action: int) -> None:
     if action != ACK:
         try:
-            refuse_for_streams(deliveries, "basic.nack and basic.reject", 120)
+            _refuse_for_streams(deliveries, "basic.nack and basic.reject", 120)
         except ConnectionFault:
             # The connection ends, and what it held goes back to the queues that take it.
             channel.requeue_many(deliveries)
@@ -334,6 +334,14 @@ def _answer(channel: Channel, deliveries: list[Delivery], action: int) -> None:
         channel.requeue_many(deliveries)
     else:
         channel.settle_many(deliveries, action == DROP)
+
+
+def _refuse_for_streams(deliveries: list[Delivery], what: str, method_id: int) -> None:
+    """Raise ConnectionFault 540 if a stream has made one of `deliveries`: it takes nothing back."""
+    for delivery in deliveries:
+        client = delivery.queue
+        if isinstance(client, QueueClient) and isinstance(client.actor, StreamActor):
+            raise not_supported(what, client.actor.name, client.actor.vhost, 60, method_id)
 
 
 def _transaction(channel: Channel, method_id: int) -> Transaction:

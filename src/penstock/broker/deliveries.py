@@ -85,8 +85,8 @@ class DeliveringChannel(LaneReceiver):
             sink.unacked_count -= 1
             sink.unacked_bytes -= delivery.message.body_bytes
         delivery.queue.settle(delivery)
-        if sink.prefetch > 0 or sink.prefetch_bytes > 0:
-            self.offer_consumers()
+        if sink.waiting:
+            sink.serve_waiting()
 
     def take_many(self, tag: i64, method_id: int) -> list[Delivery]:
         """Deliveries up to `tag` (0: all), no longer remembered. Raises: ChannelFault 406."""
@@ -105,8 +105,8 @@ class DeliveringChannel(LaneReceiver):
                 delivery.queue.discard(delivery)
         if not is_discard:
             settle_all(deliveries)
-        if sink.prefetch > 0 or sink.prefetch_bytes > 0:
-            self.offer_consumers()
+        if sink.waiting:
+            sink.serve_waiting()
 
     def requeue_many(self, deliveries: list[Delivery]) -> None:
         """Put deliveries back into their queues, each queue told once."""
@@ -119,11 +119,12 @@ class DeliveringChannel(LaneReceiver):
             by_queue.setdefault(delivery.queue, []).append(delivery)
         for queue, some in by_queue.items():
             queue.requeue(some)
-        if sink.prefetch > 0 or sink.prefetch_bytes > 0:
-            self.offer_consumers()
+        if sink.waiting:
+            sink.serve_waiting()
 
     def offer_consumers(self) -> None:
-        """Something all consumers of the channel share has changed."""
+        """Something all consumers of the channel share has changed, other than by an answer."""
+        self.sink.serve_waiting()
         for consumer in list(self.consumers.values()):
             consumer.queue.consumer_changed(consumer)
 

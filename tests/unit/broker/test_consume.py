@@ -461,7 +461,7 @@ COMMIT, ROLLBACK = m.TxCommit(), m.TxRollback()
 def test_recover_leaves_what_was_answered_within_a_transaction(
     said: tuple[m.Method, ...], ready: int, at_last: bytes
 ) -> None:
-    """What is ready after it, and after the end of the channel, as recorded from RabbitMQ 3.10.8."""
+    """What is ready after it, and after the end of the channel: recorded from RabbitMQ 3.10.8."""
     bed = Bed()
     peer = with_messages(bed, 4)
     peer.say(1, *(m.BasicGet("q") for _ in range(3)), m.TxSelect(), *said)
