@@ -199,6 +199,24 @@ def test_prefetch_of_the_whole_channel_goes_round_its_queues(
     assert min(seen[queue] for queue in queues) >= 20, "each has about a third"
 
 
+def test_a_consumer_that_waits_is_given_it_before_anybody_looks(
+    connection: BlockingConnection, channel: BlockingChannel, name: str
+) -> None:
+    channel.queue_declare(name)
+    seen: list[bytes] = []
+    channel.basic_consume(name, lambda _c, _m, _p, body: seen.append(body), auto_ack=True)
+    other = connection.channel()
+    other.confirm_delivery()
+    for _ in range(20):
+        publish(channel, name, "same channel")
+        assert channel.basic_get(name) == (None, None, None)
+        publish(other, name, "confirmed")
+        assert counts(channel, name) == (0, 1)
+        publish(other, name, "confirmed")
+        assert channel.queue_purge(name).method.message_count == 0
+    wait(channel, lambda: len(seen) == 60)
+
+
 def test_prefetch_does_not_limit_get(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name)
     channel.basic_qos(prefetch_count=1)

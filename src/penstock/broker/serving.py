@@ -30,7 +30,8 @@ class ServingQueue(DepthMark):
         self.choice: Choice | None = None
 
     def catch_up(self) -> None:
-        """Somebody is about to look: take everything out of the lanes, at most their windows."""
+        """Somebody is about to look: take everything out of the lanes, at most their windows, and
+        give away what a consumer can have, because it was not there to be seen then."""
         if self.ruling is not None:
             self.ruling.catch_up()
             return
@@ -40,6 +41,9 @@ class ServingQueue(DepthMark):
             while self.take_lane(lane, len(lane.items)):
                 pass
             lane.is_listed = False
+        if self.ready:
+            self.pump(self.messages.at_hand())
+            self.line.charge_outputs()
         for lane in pending:
             self.repay_taken(lane)
         if pending:
