@@ -31,11 +31,13 @@ class ChannelSinkOwner(SinkOwner):
 
 class DeliveringChannel(LaneReceiver):
     """number: 1..65535; table: unanswered deliveries; consumers, queues_of: by consumer tag;
-    prefetch, prefetch_bytes: for consumers started from now on; unsent: counts by queue name."""
+    prefetch, prefetch_bytes: for consumers started from now on; unsent: counts by queue name;
+    first: which consumer is the first to be asked when all are."""
 
     __slots__ = (
         "cancel_notify",
         "consumers",
+        "first",
         "frame_bytes_max",
         "is_closed",
         "number",
@@ -72,6 +74,7 @@ class DeliveringChannel(LaneReceiver):
         self.unsent: dict[str, Unsent] = {}
         self.prefetch = 0
         self.prefetch_bytes = 0
+        self.first: i64 = 0
         self.cancel_notify = False
         self.is_closed = False
 
@@ -125,7 +128,10 @@ class DeliveringChannel(LaneReceiver):
     def offer_consumers(self) -> None:
         """Something all consumers of the channel share has changed, other than by an answer."""
         self.sink.serve_waiting()
-        for consumer in list(self.consumers.values()):
+        consumers = list(self.consumers.values())
+        count: i64 = len(consumers)
+        for index in range(count):
+            consumer = consumers[(self.first + index) % count]
             consumer.queue.consumer_changed(consumer)
 
     def consumer_gone(self, consumer: Consumer) -> None:

@@ -233,3 +233,23 @@ def test_a_thousand_consumers_have_their_turns() -> None:
     found = answered(peer, 2400, 20)
     assert len(found) == 1000 and min(found.values()) >= 2
     bed.settle()
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_a_socket_with_room_for_one_delivery_at_a_time_goes_round(channels: int) -> None:
+    """No window but the socket's: whoever was asked first had all of it."""
+    bed = Bed(socket_output_high_bytes=4096)
+    peer, other = bed.connect(channels=channels), bed.connect("publisher", channels=2)
+    names = "abcd"
+    for name in names:
+        declared(other, name, 80, bytes(3000))
+    peer.take(0)
+    for index, name in enumerate(names):
+        peer.say(1 + index % channels, m.BasicConsume(name, name, no_ack=True))
+    found: Counter[str] = Counter()
+    for _ in range(80):
+        peer.take(3100)
+        found.update(tag for tag, _ in tags(peer.heard()))
+    assert min(found[name] for name in names) >= 10
+    peer.hang_up()
+    bed.settle()
