@@ -69,12 +69,14 @@ class Case(NamedTuple):
     expected: `{q}` and `{x}` stand for the queue and the exchange named like the test, `{n}` for
     the name itself. The symbolic name of the code that every text starts with is left out.
     owner: steps that another connection, open meanwhile, does first.
+    method: class and method of the channel.close, None where they are not looked at.
     """
 
     id: str
     steps: Callable[[str], Sequence[Step]]
     expected: Expected = FINE
     owner: Callable[[str], Sequence[Step]] | None = None
+    method: tuple[int, int] | None = None
 
 
 def check(got: Outcome, expected: Expected, name: str) -> None:

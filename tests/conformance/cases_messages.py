@@ -64,9 +64,11 @@ CASES: Final = (
     Case("publish-cc-not-text", lambda n: [q(n), put("", n, headers={"CC": [1]})]),
     Case("get-missing-queue", lambda n: [Basic.Get(queue=n)], (404, "no {q}")),
     Case("get-empty", lambda n: [q(n), Basic.Get(queue=n)]),
-    Case("get-last-declared-none", lambda n: [Basic.Get(queue="")], (404, NO_LAST)),
+    Case(
+        "get-last-declared-none", lambda n: [Basic.Get(queue="")], (404, NO_LAST), method=(60, 70)
+    ),
     Case("consume-missing-queue", lambda n: [consume(n)], (404, "no {q}")),
-    Case("consume-last-declared-none", lambda n: [consume("")], (404, NO_LAST)),
+    Case("consume-last-declared-none", lambda n: [consume("")], (404, NO_LAST), method=(60, 20)),
     Case(
         "consume-tag-taken",
         lambda n: [q(n), consume(n, "t"), consume(n, "t")],

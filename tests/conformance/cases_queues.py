@@ -27,6 +27,11 @@ def exclusive(name: str) -> list[Step]:
     return [q(name, exclusive=True)]
 
 
+def bound(name: str) -> list[Step]:
+    """Another connection holds the queue, and has bound it."""
+    return [q(name, exclusive=True), bind(name, "amq.direct", "k")]
+
+
 CASES: Final = (
     Case("queue-passive-missing", lambda n: [q(n, passive=True)], (404, "no {q}")),
     Case(
@@ -282,9 +287,19 @@ CASES: Final = (
         "queue-delete-if-unused-ok",
         lambda n: [q(n), Queue.Delete(queue=n, if_unused=True, if_empty=True)],
     ),
-    Case("queue-delete-last-declared-none", lambda n: [Queue.Delete(queue="")], (404, NO_LAST)),
+    Case(
+        "queue-delete-last-declared-none",
+        lambda n: [Queue.Delete(queue="")],
+        (404, NO_LAST),
+        method=(50, 40),
+    ),
     Case("queue-purge-missing", lambda n: [Queue.Purge(queue=n)], (404, "no {q}")),
-    Case("queue-purge-last-declared-none", lambda n: [Queue.Purge(queue="")], (404, NO_LAST)),
+    Case(
+        "queue-purge-last-declared-none",
+        lambda n: [Queue.Purge(queue="")],
+        (404, NO_LAST),
+        method=(50, 30),
+    ),
     Case(
         "queue-bind-missing-queue",
         lambda n: [Queue.Bind(queue=n, exchange="amq.direct", routing_key="k")],
@@ -309,6 +324,25 @@ CASES: Final = (
         "queue-bind-last-declared-none",
         lambda n: [Queue.Bind(queue="", exchange="amq.direct", routing_key="k")],
         (404, NO_LAST),
+        method=(50, 20),
+    ),
+    Case(
+        "queue-bind-last-declared-none-exchange-missing",
+        lambda n: [Queue.Bind(queue="", exchange=n, routing_key="k")],
+        (404, NO_LAST),
+        method=(50, 20),
+    ),
+    Case(
+        "queue-unbind-last-declared-none",
+        lambda n: [unbind("", "amq.direct")],
+        (404, NO_LAST),
+        method=(50, 50),
+    ),
+    Case(
+        "queue-passive-without-a-name",
+        lambda n: [q(n), q("", passive=True)],
+        (404, "no queue '' in vhost '/'"),
+        method=(50, 10),
     ),
     Case(
         "queue-bind-headers-bad-x-match",
@@ -351,6 +385,25 @@ CASES: Final = (
     Case("locked-purge", lambda n: [Queue.Purge(queue=n)], (405, LOCKED), owner=exclusive),
     Case("locked-bind", lambda n: [bind(n, "amq.direct")], (405, LOCKED), owner=exclusive),
     Case("locked-unbind", lambda n: [unbind(n, "amq.direct")], owner=exclusive),
+    Case(
+        "locked-unbind-of-a-binding",
+        lambda n: [unbind(n, "amq.direct", "k")],
+        (405, LOCKED),
+        owner=bound,
+        method=(50, 50),
+    ),
+    Case(
+        "locked-unbind-of-another-binding",
+        lambda n: [unbind(n, "amq.direct", "other")],
+        owner=bound,
+    ),
+    Case(
+        "locked-bind-again",
+        lambda n: [bind(n, "amq.direct", "k")],
+        (405, LOCKED),
+        owner=bound,
+        method=(50, 20),
+    ),
     Case("locked-consume", lambda n: [consume(n)], (405, LOCKED), owner=exclusive),
     Case("locked-get", lambda n: [Basic.Get(queue=n)], (405, LOCKED), owner=exclusive),
     Case("locked-publish", lambda n: [put("", n)], owner=exclusive),

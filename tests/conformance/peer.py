@@ -34,11 +34,13 @@ Frame = base.Frame | header.ContentHeader | body.ContentBody | heartbeat.Heartbe
 
 
 class Outcome(NamedTuple):
-    """How a script ended: `scope` is "ok", "channel", "connection" or "gone" (socket closed)."""
+    """How a script ended: `scope` is "ok", "channel", "connection" or "gone" (socket closed);
+    `method`: class and method that channel.close names."""
 
     scope: str
     code: int = 0
     text: str = ""
+    method: tuple[int, int] = (0, 0)
 
 
 OK = Outcome("ok")
@@ -170,7 +172,8 @@ class Peer:
             raise Closed(Outcome("connection", value.reply_code or 0, value.reply_text))
         if isinstance(value, commands.Channel.Close):
             self.send(channel, commands.Channel.CloseOk())
-            raise Closed(Outcome("channel", value.reply_code or 0, value.reply_text))
+            method = (value.class_id or 0, value.method_id or 0)
+            raise Closed(Outcome("channel", value.reply_code or 0, value.reply_text, method))
         return channel, value
 
     def expect(self, kind: type[T], channel: int | None = None) -> T:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pika import BlockingConnection
@@ -13,6 +15,27 @@ from tests.conformance.through_pika import connect, counts, deliveries, publish,
 from tests.patience import PATIENCE_S
 
 Settle = Callable[[BlockingChannel], object]
+
+
+def _ack(tag: int) -> Settle:
+    return lambda channel: channel.basic_ack(tag)
+
+
+def _up_to(tag: int) -> Settle:
+    return lambda channel: channel.basic_ack(tag, multiple=True)
+
+
+def _recover(channel: BlockingChannel) -> object:
+    return channel.basic_recover(requeue=True)
+
+
+def _commit(channel: BlockingChannel) -> object:
+    return channel.tx_commit()
+
+
+def _rollback(channel: BlockingChannel) -> object:
+    return channel.tx_rollback()
+
 
 # Five messages a..e are fetched as delivery tags 1..5; then comes the step, then what a fresh
 # reader finds. Returned messages go back to their old places.
@@ -68,6 +91,42 @@ def test_what_comes_back_and_in_which_order(
     assert take(second, name) == found
 
 
+# Messages a..d, of which a, b and c are fetched as delivery tags 1..3 in a transaction; then come
+# the steps, then what a fresh reader finds, and what another finds when the channel has ended.
+IN_TRANSACTION: list[tuple[str, list[Settle], str, str]] = [
+    ("acks, recover, commit", [_ack(1), _ack(2), _recover, _commit], "cd", ""),
+    ("acks, recover", [_ack(1), _ack(2), _recover], "cd", "ab"),
+    ("acks, recover, rollback", [_ack(1), _ack(2), _recover, _rollback], "cd", "ab"),
+    ("up to, recover, rollback, recover", [_up_to(2), _recover, _rollback, _recover], "abcd", ""),
+    ("ack all, recover, commit", [_up_to(0), _recover, _commit], "d", ""),
+    ("nack, recover, commit", [lambda c: c.basic_nack(2, multiple=True), _recover, _commit],
+     "abcd", ""),
+    ("reject, recover, commit", [lambda c: c.basic_reject(2, requeue=False), _recover, _commit],
+     "acd", ""),
+    ("no commit", [_ack(1), _ack(2)], "d", "abc"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steps", "found", "at_last"), [row[1:] for row in IN_TRANSACTION], ids=lambda row: None
+)
+def test_recover_in_a_transaction(
+    connection: BlockingConnection, name: str, steps: list[Settle], found: str, at_last: str
+) -> None:
+    first, second = connection.channel(), connection.channel()
+    first.queue_declare(name)
+    publish(first, name, *"abcd")
+    first.tx_select()
+    for _ in range(3):
+        first.basic_get(name)
+    for step in steps:
+        step(first)
+    first.basic_qos()
+    assert [one[-1] for one in take(second, name)] == list(found)
+    first.close()
+    assert [one[-1] for one in take(second, name)] == list(at_last)
+
+
 def test_returned_messages_go_before_newer_ones(channel: BlockingChannel, name: str) -> None:
     channel.queue_declare(name)
     publish(channel, name, *"abc")
@@ -117,6 +176,45 @@ def test_prefetch_of_the_whole_channel(channel: BlockingChannel, name: str) -> N
     channel.basic_ack(2, multiple=True)
     # The queue is asked in its own turn: the number may be that from before it saw the ack.
     wait(channel, lambda: counts(channel, name) == (5, 2))
+
+
+def test_prefetch_of_the_whole_channel_goes_round_its_queues(
+    channel: BlockingChannel, name: str
+) -> None:
+    seen: Counter[str] = Counter()
+
+    def answer(_c: BlockingChannel, method: Any, _p: object, _b: bytes) -> None:
+        seen[method.consumer_tag] += 1
+        channel.basic_ack(method.delivery_tag)
+
+    queues = [name + end for end in "abc"]
+    for queue in queues:
+        channel.queue_declare(queue)
+        publish(channel, queue, *("x" for _ in range(100)))
+    publish(channel, queues[0], *("x" for _ in range(100)))
+    channel.basic_qos(prefetch_count=10, global_qos=True)
+    for queue in queues:
+        channel.basic_consume(queue, answer, consumer_tag=queue)
+    wait(channel, lambda: seen.total() >= 150)
+    assert min(seen[queue] for queue in queues) >= 20, "each has about a third"
+
+
+def test_a_consumer_that_waits_is_given_it_before_anybody_looks(
+    connection: BlockingConnection, channel: BlockingChannel, name: str
+) -> None:
+    channel.queue_declare(name)
+    seen: list[bytes] = []
+    channel.basic_consume(name, lambda _c, _m, _p, body: seen.append(body), auto_ack=True)
+    other = connection.channel()
+    other.confirm_delivery()
+    for _ in range(20):
+        publish(channel, name, "same channel")
+        assert channel.basic_get(name) == (None, None, None)
+        publish(other, name, "confirmed")
+        assert counts(channel, name) == (0, 1)
+        publish(other, name, "confirmed")
+        assert channel.queue_purge(name).method.message_count == 0
+    wait(channel, lambda: len(seen) == 60)
 
 
 def test_prefetch_does_not_limit_get(channel: BlockingChannel, name: str) -> None:

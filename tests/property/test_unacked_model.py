@@ -66,6 +66,7 @@ class UnackedTwin(RuleBasedStateMachine):
     def counts_agree(self) -> None:
         assert self.table.count == len(self.known)
         assert self.table.next_tag == self.next_tag
+        assert [one.tag for one in self.table.remembered()] == list(self.known)
 
     def check_bound(self) -> None:
         """It holds whenever the list grows; settling alone never makes it longer."""

@@ -41,13 +41,14 @@ def test_scenario_22_classic_defaults() -> None:
     assert RABBITMQ_4.queue_store == HopWindow(4000, 800)
     assert (RABBITMQ_35.io_batch, RABBITMQ_4.io_batch) == (2048, 4096)
     assert RABBITMQ_35.embed_below == RABBITMQ_4.embed_below == 4096
+    assert RABBITMQ_35.believes_deaths and not RABBITMQ_4.believes_deaths
     differences = {
         field
         for field in Profile.__slots__
         if getattr(RABBITMQ_35, field) != getattr(RABBITMQ_4, field)
     }
     hops = {"connection_channel", "channel_queue", "queue_store"}
-    assert differences == {"name", "io_batch"} | hops
+    assert differences == {"name", "io_batch", "believes_deaths"} | hops
 
 
 # -- the soft limit ------------------------------------------------------------------------------

@@ -155,7 +155,10 @@ class Broker(Household):
 
     def _make_rulebook(self) -> RuleBook:
         book = RuleBook(self.config, self.vhosts, self.dues, self.policies)
-        book.letters = LetterDesk(self.vhosts, self.dues, self.log, self.profile.is_parking)
+        profile = self.profile
+        book.letters = LetterDesk(
+            self.vhosts, self.dues, self.log, profile.is_parking, profile.believes_deaths
+        )
         return book
 
     def _make_stores(self) -> StoreDesk:

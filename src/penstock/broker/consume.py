@@ -14,10 +14,10 @@ from penstock.broker.get_waiter import wait_for_read
 from penstock.broker.lease_actor import LeaseReads
 from penstock.broker.lease_desk import GROUP_ARGUMENT
 from penstock.broker.lease_requests import read_lease
-from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue_actor import QueueActor, QueueClient
 from penstock.broker.queue_arguments import check_consumer
 from penstock.broker.session import Session
-from penstock.broker.stream_actor import StreamActor, refuse_for_streams
+from penstock.broker.stream_actor import StreamActor
 from penstock.broker.stream_arguments import check_stream_consumer, not_supported
 from penstock.broker.transactions import ACK, DROP, REQUEUE, Settle, Transaction
 from penstock.protocol import methods as m
@@ -228,8 +228,14 @@ class Consuming:
     def recover(self, channel: Channel, requeue: bool, method_id: int) -> m.Method | None:
         if not requeue:
             raise ConnectionFault(540, "requeue=false", 60, method_id)
-        deliveries = channel.table.take_up_to(0)
-        refuse_for_streams(deliveries, "basic.recover", method_id)
+        deliveries = channel.table.remembered()
+        transaction = channel.transaction
+        if transaction is not None:
+            # What has its answer within the transaction waits for the commit, or the rollback.
+            deliveries = [one for one in deliveries if not transaction.is_settled(int(one.tag))]
+        _refuse_for_streams(deliveries, "basic.recover", method_id)
+        for delivery in deliveries:
+            channel.table.take(delivery.tag)
         channel.requeue_many(deliveries)
         return m.BasicRecoverOk() if method_id == 110 else None
 
@@ -310,20 +316,32 @@ def _settle_up_to(channel: Channel, settle: Settle) -> None:
     """Do what a settle of a transaction says; its tag was checked when it came."""
     if not settle.is_multiple:
         delivery = channel.table.take(settle.tag)
-        # It is gone when basic.recover has put it back meanwhile.
-        if delivery is not None:
-            _answer(channel, [delivery], settle.action)
+        assert delivery is not None, "because basic.recover leaves it alone"
+        _answer(channel, [delivery], settle.action)
     elif settle.tag > 0:
         _answer(channel, channel.table.take_up_to(settle.tag), settle.action)
 
 
 def _answer(channel: Channel, deliveries: list[Delivery], action: int) -> None:
     if action != ACK:
-        refuse_for_streams(deliveries, "basic.nack and basic.reject", 120)
+        try:
+            _refuse_for_streams(deliveries, "basic.nack and basic.reject", 120)
+        except ConnectionFault:
+            # The connection ends, and what it held goes back to the queues that take it.
+            channel.requeue_many(deliveries)
+            raise
     if action == REQUEUE:
         channel.requeue_many(deliveries)
     else:
         channel.settle_many(deliveries, action == DROP)
+
+
+def _refuse_for_streams(deliveries: list[Delivery], what: str, method_id: int) -> None:
+    """Raise ConnectionFault 540 if a stream has made one of `deliveries`: it takes nothing back."""
+    for delivery in deliveries:
+        client = delivery.queue
+        if isinstance(client, QueueClient) and isinstance(client.actor, StreamActor):
+            raise not_supported(what, client.actor.name, client.actor.vhost, 60, method_id)
 
 
 def _transaction(channel: Channel, method_id: int) -> Transaction:

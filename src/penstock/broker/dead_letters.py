@@ -32,7 +32,7 @@ from penstock.broker.queue_actor import QueueActor, QueueTarget
 from penstock.broker.queue_ruling import FORCED
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.protocol.content import Address, Message
-from penstock.queues.dead_letter import Obituary, obituary
+from penstock.queues.dead_letter import Obituary
 from penstock.queues.deaths import is_cycle
 from penstock.queues.letter_counts import (
     LOST_CYCLE,
@@ -45,7 +45,7 @@ from penstock.queues.letter_counts import (
     LetterCounts,
 )
 from penstock.queues.records import NO_BOUND
-from penstock.queues.rules import DROP_NAMES, REASON_EXPIRED, REASON_REJECTED, QueueRules
+from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED, QueueRules
 from penstock.telemetry.events import ESCAPE
 
 NS_PER_S = 1_000_000_000
@@ -238,10 +238,7 @@ class DeadLetters(LetterBox):
 
     def write(self, letter: Letter, exchange: str) -> Obituary:
         """What to publish to `exchange` for `letter`. Raises: ConnectionFault 502."""
-        actor = self.actor
-        time_s = actor.line.clock.wall_ns() // NS_PER_S
-        reason = DROP_NAMES[letter.reason]
-        written = obituary(letter.message, actor.name, reason, time_s, self.key)
+        written = self.desk.obituary(self.actor, letter.message, letter.reason, self.key)
         first = written.keys[0]
         if self.address.exchange != exchange or self.address.routing_key != first:
             self.address = Address(exchange, first)

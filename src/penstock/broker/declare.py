@@ -134,13 +134,11 @@ class Declarations:
     def queue_declare(self, number: int, q: m.QueueDeclare) -> m.Method | None:
         vhost = self.session.vhost
         name = _cleaned(q.queue)
-        if name == "" and q.passive:
-            name = self._named(number, name)
         if name == REPLY_TO_NAME or name.startswith(REPLY_PREFIX):
             if name != REPLY_TO_NAME and name not in vhost.queues:
                 raise self._no_queue(name, 10)
             return None if q.no_wait else m.QueueDeclareOk(name, 0, 1)
-        actor = self.queue(number, name, 50, 10) if q.passive else self._declare(name, q)
+        actor = self._passive(name) if q.passive else self._declare(name, q)
         actor.catch_up()
         if actor.ruling is not None:
             actor.ruling.used()
@@ -148,6 +146,14 @@ class Declarations:
         if q.no_wait:
             return None
         return m.QueueDeclareOk(actor.name, int(actor.messages.ready_count()), len(actor.consumers))
+
+    def _passive(self, name: str) -> QueueActor:
+        """The queue `name`, which has to be there; "" is none, and not the last declared one."""
+        actor = self._find(name)
+        if actor is None:
+            raise self._no_queue(name, 10)
+        self._not_locked(actor, 10)
+        return actor
 
     def _declare(self, name: str, q: m.QueueDeclare) -> QueueActor:
         vhost = self.session.vhost
@@ -186,7 +192,7 @@ class Declarations:
         return actor
 
     def queue_bind(self, number: int, q: m.QueueBind) -> m.Method | None:
-        name = self._named(number, q.queue)
+        name = self._named(number, q.queue, 50, 20)
         key = name if q.routing_key == "" and q.queue == "" else q.routing_key
         self._not_default(q.exchange, 50, 20)
         exchange = self._exchange(q.exchange, 50, 20)
@@ -195,18 +201,21 @@ class Declarations:
         return None if q.no_wait else m.QueueBindOk()
 
     def queue_unbind(self, number: int, q: m.QueueUnbind) -> m.Method | None:
-        name = self._named(number, q.queue)
+        name = self._named(number, q.queue, 50, 50)
         key = name if q.routing_key == "" and q.queue == "" else q.routing_key
         self._not_default(q.exchange, 50, 50)
-        actor = self.session.vhost.queues.get(name)
-        exchange = self.session.vhost.find_exchange(q.exchange)
-        # Undoing a binding that cannot be there is no fault in RabbitMQ.
+        vhost = self.session.vhost
+        actor = vhost.queues.get(name)
+        exchange = vhost.find_exchange(q.exchange)
+        # Undoing a binding that is not there is no fault in RabbitMQ, whoever has the queue.
         if actor is not None and exchange is not None:
-            self.session.vhost.unbind(exchange, actor.target, key, q.arguments)
+            if exchange.has_binding(actor.target, key, q.arguments):
+                self._not_locked(actor, 50)
+            vhost.unbind(exchange, actor.target, key, q.arguments)
         return m.QueueUnbindOk()
 
     def queue_purge(self, number: int, q: m.QueuePurge) -> m.Method | None:
-        actor = self.queue(number, self._named(number, q.queue), 50, 30)
+        actor = self.queue(number, q.queue, 50, 30)
         refuse_ending(actor, "purge", 30)
         if isinstance(actor, StreamActor):
             raise not_supported("queue.purge", actor.name, actor.vhost, 50, 30)
@@ -219,7 +228,7 @@ class Declarations:
         Raises: ChannelFault 405, 403 for the broker's own, or 406 while a condition does not
         hold."""
         vhost = self.session.vhost
-        name = self._named(number, q.queue)
+        name = self._named(number, q.queue, 50, 40)
         actor = self._find(name)
         if actor is None:
             return None
@@ -236,7 +245,7 @@ class Declarations:
         """The queue `name` ("" for the channel's last declared one), not locked by another.
 
         Raises: ChannelFault 404, 405."""
-        name = self._named(number, name)
+        name = self._named(number, name, class_id, method_id)
         actor = self._find(name)
         if actor is None:
             raise self._no_queue(name, method_id, class_id)
@@ -250,12 +259,12 @@ class Declarations:
         they can only publish to it, and ask whether it is there."""
         return None if name.startswith(REPLY_PREFIX) else self.session.vhost.queues.get(name)
 
-    def _named(self, number: int, name: str) -> str:
+    def _named(self, number: int, name: str, class_id: int, method_id: int) -> str:
         if name != "":
             return name
         last = self.last_queue.get(number)
         if last is None:
-            raise ChannelFault(404, "no previously declared queue", 50, 10)
+            raise ChannelFault(404, "no previously declared queue", class_id, method_id)
         return last
 
     # -- faults ----------------------------------------------------------------------------------

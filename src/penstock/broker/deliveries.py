@@ -31,11 +31,13 @@ class ChannelSinkOwner(SinkOwner):
 
 class DeliveringChannel(LaneReceiver):
     """number: 1..65535; table: unanswered deliveries; consumers, queues_of: by consumer tag;
-    prefetch, prefetch_bytes: for consumers started from now on; unsent: counts by queue name."""
+    prefetch, prefetch_bytes: for consumers started from now on; unsent: counts by queue name;
+    first: which consumer is the first to be asked when all are."""
 
     __slots__ = (
         "cancel_notify",
         "consumers",
+        "first",
         "frame_bytes_max",
         "is_closed",
         "number",
@@ -72,6 +74,7 @@ class DeliveringChannel(LaneReceiver):
         self.unsent: dict[str, Unsent] = {}
         self.prefetch = 0
         self.prefetch_bytes = 0
+        self.first: i64 = 0
         self.cancel_notify = False
         self.is_closed = False
 
@@ -85,8 +88,8 @@ class DeliveringChannel(LaneReceiver):
             sink.unacked_count -= 1
             sink.unacked_bytes -= delivery.message.body_bytes
         delivery.queue.settle(delivery)
-        if sink.prefetch > 0 or sink.prefetch_bytes > 0:
-            self.offer_consumers()
+        if sink.waiting:
+            sink.serve_waiting()
 
     def take_many(self, tag: i64, method_id: int) -> list[Delivery]:
         """Deliveries up to `tag` (0: all), no longer remembered. Raises: ChannelFault 406."""
@@ -105,8 +108,8 @@ class DeliveringChannel(LaneReceiver):
                 delivery.queue.discard(delivery)
         if not is_discard:
             settle_all(deliveries)
-        if sink.prefetch > 0 or sink.prefetch_bytes > 0:
-            self.offer_consumers()
+        if sink.waiting:
+            sink.serve_waiting()
 
     def requeue_many(self, deliveries: list[Delivery]) -> None:
         """Put deliveries back into their queues, each queue told once."""
@@ -119,12 +122,16 @@ class DeliveringChannel(LaneReceiver):
             by_queue.setdefault(delivery.queue, []).append(delivery)
         for queue, some in by_queue.items():
             queue.requeue(some)
-        if sink.prefetch > 0 or sink.prefetch_bytes > 0:
-            self.offer_consumers()
+        if sink.waiting:
+            sink.serve_waiting()
 
     def offer_consumers(self) -> None:
-        """Something all consumers of the channel share has changed."""
-        for consumer in list(self.consumers.values()):
+        """Something all consumers of the channel share has changed, other than by an answer."""
+        self.sink.serve_waiting()
+        consumers = list(self.consumers.values())
+        count: i64 = len(consumers)
+        for index in range(count):
+            consumer = consumers[(self.first + index) % count]
             consumer.queue.consumer_changed(consumer)
 
     def consumer_gone(self, consumer: Consumer) -> None:

@@ -110,21 +110,6 @@ class LaneIntake(LaneReceiver):
             self.line.accepted_bytes += bytes_
             self.strategy.repay(lane, lane.origin, taken, bytes_)
 
-    def catch_up(self) -> None:
-        """Take everything out of the lanes now; at most their windows."""
-        if self.ruling is not None:
-            self.ruling.catch_up()
-            return
-        pending = self.pending
-        self.pending = []
-        for lane in pending:
-            while self.take_lane(lane, len(lane.items)):
-                pass
-            self.repay_taken(lane)
-            lane.is_listed = False
-        if pending:
-            self.wake()
-
     def detach(self, lane: Lane) -> None:
         """The sender of `lane` is gone: what it had handed over is still taken."""
         while self.take_lane(lane, FORCED):

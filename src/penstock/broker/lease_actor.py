@@ -15,7 +15,13 @@ from penstock.broker.actor import Actor, Line
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_paging import ReadWaiter
 from penstock.protocol.content import Message
-from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, DeliverySink
+from penstock.queues.consumers import (
+    REASON_CHANNEL_PREFETCH,
+    Consumer,
+    ConsumerQueue,
+    Delivery,
+    DeliverySink,
+)
 from penstock.queues.leases import LeaseGroup
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 
@@ -68,6 +74,9 @@ class LeaseReads(ConsumerQueue):
     def consumer_changed(self, consumer: Consumer) -> None:
         if self.actor.readers:
             self.actor.wake()
+
+    def serve(self, consumer: Consumer, most: i64) -> i64:
+        return self.actor.serve(consumer, most)
 
     def settle(self, delivery: Delivery) -> None:
         self._answered(delivery)
@@ -274,6 +283,7 @@ class LeaseActor(Actor):
             if reader.consumer is consumer:
                 self.readers.remove(reader)
                 break
+        consumer.sink.leave(consumer)
         if consumer in consumer.unsent.consumers:
             consumer.unsent.consumers.remove(consumer)
 
@@ -292,11 +302,36 @@ class LeaseActor(Actor):
         has_more = False
         for reader in list(self.readers):
             self._give(reader, share)
-            if reader.next >= reader.stop:
-                self.end_read(reader.consumer)
-            elif reader.consumer.room() > 0:
+            if self._has_more(reader):
                 has_more = True
         return has_more
+
+    def serve(self, consumer: Consumer, most: i64) -> i64:
+        """The channel of `consumer` has room, and it is its turn: give it up to `most` messages of
+        its range; how many."""
+        for reader in self.readers:
+            if reader.consumer is consumer:
+                before: i64 = reader.next
+                self._give(reader, most)
+                self.line.charge_outputs()
+                given: i64 = reader.next - before
+                consumer.sink.served = None
+                if self._has_more(reader):
+                    self.wake()
+                return given
+        return 0
+
+    def _has_more(self, reader: LeaseReader) -> bool:
+        """Whether `reader` could be given another; it ends when it has all, or waits."""
+        consumer = reader.consumer
+        if reader.next >= reader.stop or reader not in self.readers:
+            self.end_read(consumer)
+            return False
+        if consumer.room() > 0:
+            return True
+        if consumer.reason == REASON_CHANNEL_PREFETCH:
+            consumer.sink.wait(consumer)
+        return False
 
     def _give(self, reader: LeaseReader, budget: i64) -> None:
         consumer = reader.consumer

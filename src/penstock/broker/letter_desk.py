@@ -17,22 +17,27 @@ from penstock.broker.log import Log
 from penstock.broker.queue_actor import QueueActor, QueueTarget
 from penstock.broker.vhost import VirtualHost
 from penstock.flow.due import DueLine
+from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import Table, decode_table
-from penstock.queues.dead_letter import Obituary
+from penstock.queues.dead_letter import Obituary, obituary
+from penstock.queues.rules import DROP_NAMES
 from penstock.routing.exchange import Exchange
 
 NS_PER_MS: Final = 1_000_000
+NS_PER_S: Final = 1_000_000_000
 
 
 class LetterDesk:
     """vhosts: of the broker, live; dues: where timers stand; window, window_bytes: letters of one
     queue under way, window 0 for any number (RabbitMQ's at-most-once); backlog, backlog_bytes: of
-    one queue; retry_ns: until an unconfirmed letter is published again."""
+    one queue; retry_ns: until an unconfirmed letter is published again; believes_all: see
+    queues/dead_letter."""
 
     __slots__ = (
         "backlog",
         "backlog_bytes",
+        "believes_all",
         "confirmed_window",
         "dues",
         "log",
@@ -43,11 +48,17 @@ class LetterDesk:
     )
 
     def __init__(
-        self, vhosts: dict[str, VirtualHost], dues: DueLine, log: Log, is_bounded: bool
+        self,
+        vhosts: dict[str, VirtualHost],
+        dues: DueLine,
+        log: Log,
+        is_bounded: bool,
+        believes_all: bool,
     ) -> None:
         self.vhosts = vhosts
         self.dues = dues
         self.log = log
+        self.believes_all = believes_all
         self.window = DEAD_LETTER_WINDOW.default if is_bounded else 0
         self.confirmed_window = DEAD_LETTER_WINDOW.default
         self.window_bytes: i64 = DEAD_LETTER_WINDOW_BYTES.default
@@ -58,6 +69,15 @@ class LetterDesk:
     def window_of(self, is_confirmed: bool) -> int:
         """Letters of one queue under way; with a confirm each, as RabbitMQ's, always bounded."""
         return self.confirmed_window if is_confirmed else self.window
+
+    def obituary(
+        self, actor: QueueActor, message: Message, reason: i64, routing_key: str | None
+    ) -> Obituary:
+        """What to publish for `message`, which died in `actor` now. reason: rules.REASON_*; rest
+        and errors: see queues/dead_letter."""
+        time_s = actor.line.clock.wall_ns() // NS_PER_S
+        word = DROP_NAMES[reason]
+        return obituary(message, actor.name, word, time_s, routing_key, self.believes_all)
 
     def route(
         self, vhost: VirtualHost, exchange: Exchange, written: Obituary, is_confirmed: bool

@@ -178,9 +178,11 @@ class Output:
             for unsent in listed:
                 unsent.is_listed = False
                 unsent.is_stuck = False
+                was_full = unsent.count >= unsent.limit
                 unsent.count = 0
-                for consumer in unsent.consumers:
-                    consumer.queue.consumer_changed(consumer)
+                if was_full:
+                    for consumer in unsent.consumers:
+                        consumer.queue.consumer_changed(consumer)
             self.owner.output_drained()
         is_open = self.held_bytes < self.high_bytes
         if is_open != self.is_open:

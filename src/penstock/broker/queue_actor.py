@@ -10,8 +10,8 @@ publishers wait before any alarm rings; consumers go on, and it opens again a li
 from mypy_extensions import i64
 
 from penstock.broker.actor import BLOCKED, IDLE, WAITING, Line
-from penstock.broker.depth import DepthMark
 from penstock.broker.queue_ruling import RuleDesk
+from penstock.broker.serving import ServingQueue
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.applied import Applied
@@ -44,6 +44,9 @@ class QueueClient(ConsumerQueue):
     def consumer_changed(self, consumer: Consumer) -> None:
         self.actor.offer(consumer)
 
+    def serve(self, consumer: Consumer, most: i64) -> i64:
+        return self.actor.serve(consumer, most)
+
     def shown(self, message: Message) -> Message:
         messages = self.actor.messages
         if isinstance(messages, RuledMessages) and messages.rules.is_counted:
@@ -64,26 +67,21 @@ class QueueClient(ConsumerQueue):
         self.actor.requeue(deliveries)
 
 
-class QueueActor(DepthMark):
-    """consumers: in order of arrival; ready: those that can be given a message, served in rotation;
-    choice: which of them are, None for all; rule_desk: gives it rules when a message comes that
-    asks for them; applied: the policies it goes by; queue_id: under which it is kept, else 0."""
+class QueueActor(ServingQueue):
+    """rule_desk: gives it rules when a message comes that asks for them; applied: the policies it
+    goes by; queue_id: under which it is kept, else 0."""
 
     __slots__ = (
         "applied",
         "arguments",
         "auto_delete",
-        "choice",
         "client",
-        "consumers",
-        "cursor",
         "durable",
         "exclusive_consumer",
         "had_consumers",
         "name",
         "owner",
         "queue_id",
-        "ready",
         "rule_desk",
         "target",
         "vhost",
@@ -109,12 +107,8 @@ class QueueActor(DepthMark):
         self.auto_delete = auto_delete
         self.owner = owner
         self.arguments = arguments
-        self.consumers: list[Consumer] = []
-        self.ready: list[Consumer] = []
-        self.cursor: i64 = 0
         self.exclusive_consumer: Consumer | None = None
         self.had_consumers = False
-        self.choice: Choice | None = None
         self.rule_desk: RuleDesk | None = None
         self.applied: Applied | None = None
         self.queue_id = 0
@@ -152,96 +146,7 @@ class QueueActor(DepthMark):
             return "full"
         return "depth" if self.is_deep else ""
 
-    # -- delivering ------------------------------------------------------------------------------
-
-    def pump(self, budget: i64) -> None:
-        """Give up to `budget` ready messages to ready consumers, one to each in turn."""
-        messages = self.messages
-        left: i64 = messages.at_hand()
-        if left > budget:
-            left = budget
-        while left > 0 and self.ready:
-            if len(self.ready) == 1:
-                consumer = self.ready[0]
-                room: i64 = consumer.room()
-                if room > left:
-                    room = left
-                if not consumer.fits(messages):
-                    room = 0
-                sink = consumer.sink
-                while room > 0 and sink.is_output_open:
-                    self._give(consumer)
-                    room -= 1
-                    left -= 1
-                if consumer.room() == 0 or not consumer.fits(messages):
-                    self._hold(consumer)
-                continue
-            if self.cursor >= len(self.ready):
-                self.cursor = 0
-            consumer = self.ready[self.cursor]
-            if consumer.room() == 0 or not consumer.fits(messages):
-                self._hold(consumer)
-                continue
-            self._give(consumer)
-            left -= 1
-            self.cursor += 1
-
-    def _give(self, consumer: Consumer) -> None:
-        message = self.messages.take()
-        consumer.delivered += 1
-        consumer.unsent.count += 1
-        if consumer.is_no_ack:
-            self.messages.ack_count += 1
-            size: i64 = len(message.raw)
-            message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
-            if message.stored is not None:
-                self.forget(message)
-            if self.ruling is not None:
-                self.messages.settled(self.messages.position)
-        else:
-            consumer.unacked += 1
-            consumer.unacked_bytes += message.body_bytes
-            self.unacked_count += 1
-            self.unacked_bytes += len(message.raw)
-        consumer.sink.deliver(consumer, message, self.messages.position, self.messages.redelivered)
-
-    def _hold(self, consumer: Consumer) -> None:
-        """Take `consumer` out of the ready ring, because its room is 0."""
-        consumer.is_ready = False
-        self.ready.remove(consumer)
-        if consumer.is_kept_waiting():
-            consumer.is_held = True
-            consumer.held_since_ns = self.line.clock.monotonic_ns()
-        if self.choice is not None and not self.ready:
-            self._promote(self.choice)
-
-    def _promote(self, choice: Choice) -> None:
-        """Nobody of the ring is left: those who stand by are asked, the highest priority first."""
-        while not self.ready:
-            chosen = choice.next_up()
-            if not chosen:
-                return
-            for consumer in chosen:
-                self.offer(consumer)
-
-    def offer(self, consumer: Consumer) -> None:
-        """`consumer` may have room again: put it back into the ring if so."""
-        if consumer.is_ready or consumer not in self.consumers:
-            return
-        if consumer.room() == 0:
-            if not consumer.is_held and consumer.is_kept_waiting():
-                consumer.is_held = True
-                consumer.held_since_ns = self.line.clock.monotonic_ns()
-            return
-        if consumer.is_held:
-            consumer.is_held = False
-            consumer.full_ns += self.line.clock.monotonic_ns() - consumer.held_since_ns
-        if self.choice is not None and not self.choice.admits(consumer, self.ready):
-            return
-        consumer.is_ready = True
-        self.ready.append(consumer)
-        if self.messages.ready_count() > 0:
-            self.wake()
+    # -- answers ---------------------------------------------------------------------------------
 
     def settled(self, delivery: Delivery) -> None:
         """The client acknowledged or rejected for good."""
@@ -307,11 +212,6 @@ class QueueActor(DepthMark):
         if message.stored is not None:
             self.forget(message)
 
-    def forget(self, message: Message) -> None:
-        """`message`, which has a place on the disk, has left this queue for good."""
-        if self.keeper is not None:
-            self.keeper.left(message)
-
     # -- life ------------------------------------------------------------------------------------
 
     def add_consumer(self, consumer: Consumer) -> None:
@@ -328,6 +228,7 @@ class QueueActor(DepthMark):
 
     def remove_consumer(self, consumer: Consumer) -> None:
         self.consumers.remove(consumer)
+        consumer.sink.leave(consumer)
         if consumer in consumer.unsent.consumers:
             consumer.unsent.consumers.remove(consumer)
         if consumer.is_ready:
@@ -379,6 +280,7 @@ class QueueActor(DepthMark):
         self.ready.clear()
         for consumer in list(self.consumers):
             consumer.unsent.consumers.remove(consumer)
+            consumer.sink.leave(consumer)
             consumer.sink.cancelled_by_broker(consumer)
         self.consumers.clear()
         self.exclusive_consumer = None

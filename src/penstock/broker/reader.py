@@ -106,18 +106,27 @@ class ReaderHost(ChannelHost):
 
 
 class ReaderOutputOwner(OutputOwner):
-    """The connection as its output sees it."""
+    """The connection as its output sees it. first: which channel's consumers are the first to be
+    asked when there is room again, another one each time: they may have no room for more than
+    one."""
 
-    __slots__ = ("connection",)
+    __slots__ = ("connection", "first")
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
+        self.first: i64 = 0
 
     def output_changed(self, is_open: bool) -> None:
-        for channel in list(self.connection.channels.values()):
+        channels = list(self.connection.channels.values())
+        for channel in channels:
             channel.sink.is_output_open = is_open
-            if is_open:
-                channel.offer_consumers()
+        count: i64 = len(channels)
+        if not is_open or count == 0:
+            return
+        self.first = (self.first + 1) % count
+        channels[self.first].first += 1
+        for index in range(count):
+            channels[(self.first + index) % count].offer_consumers()
 
     def output_has_room(self) -> None:
         self.connection.go_on_with_output()

@@ -13,7 +13,7 @@ from penstock.broker.actor import Line
 from penstock.broker.chunk_cursor import ChunkCursor
 from penstock.broker.lane import Answerable, Lane
 from penstock.broker.log import Log
-from penstock.broker.queue_actor import QueueActor, QueueClient
+from penstock.broker.queue_actor import QueueActor
 from penstock.broker.stream_arguments import (
     AGO,
     AT_OFFSET,
@@ -23,7 +23,6 @@ from penstock.broker.stream_arguments import (
     filter_bytes_of,
     filter_of,
     lag_bound_of,
-    not_supported,
     retention_of,
     start_of,
     until_of,
@@ -273,15 +272,32 @@ class StreamActor(QueueActor):
         has_more = False
         for consumer in list(ready):
             cursor = self.cursors[consumer]
-            given: i64 = cursor.give(share)
-            self.origin.store(given, given * MESSAGE_OVERHEAD_BYTES)
-            self.unacked_count += given
-            self.messages.deliver_count += given
+            self._give_from(cursor, share)
             if consumer.room() == 0:
                 self._hold(consumer)
             elif cursor.can_go_on():
                 has_more = True
         return has_more
+
+    def serve(self, consumer: Consumer, most: i64) -> i64:
+        self.offer(consumer)
+        if not consumer.is_ready or (self.ruling is not None and self.ruling.is_paused):
+            return 0
+        cursor = self.cursors[consumer]
+        given = self._give_from(cursor, most)
+        if given > 0:
+            self.line.charge_outputs()
+        consumer.sink.served = None
+        if given > 0 and consumer.is_ready and cursor.can_go_on() and consumer.room() == 0:
+            self._hold(consumer)
+        return given
+
+    def _give_from(self, cursor: StreamCursor, most: i64) -> i64:
+        given: i64 = cursor.give(most)
+        self.origin.store(given, given * MESSAGE_OVERHEAD_BYTES)
+        self.unacked_count += given
+        self.messages.deliver_count += given
+        return given
 
     def read_failed(self, cursor: StreamCursor, error: OSError) -> None:
         """A consumer cannot be given what it is at: it is told that it has ended."""
@@ -381,11 +397,3 @@ class StreamActor(QueueActor):
             self.group_keeper.ended(self, self.groups)
         if self.outbox is not None and not is_crash:
             self.outbox.stream_ended()
-
-
-def refuse_for_streams(deliveries: list[Delivery], what: str, method_id: int) -> None:
-    """Raise ConnectionFault 540 if a stream has made one of `deliveries`: it takes nothing back."""
-    for delivery in deliveries:
-        client = delivery.queue
-        if isinstance(client, QueueClient) and isinstance(client.actor, StreamActor):
-            raise not_supported(what, client.actor.name, client.actor.vhost, 60, method_id)

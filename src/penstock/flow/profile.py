@@ -56,7 +56,8 @@ class Profile:
     embed_below: messages with fewer bytes of body and properties cost no credit on their way to the
     store (S1, queue_index_embed_msgs_below), 0 for none;
     io_batch: positions that leave memory at a time at least, when a queue pages by RabbitMQ's rules
-    (msg_store_io_batch_size, flow-semantics 6.6), 0 for a profile that pages by bytes."""
+    (msg_store_io_batch_size, flow-semantics 6.6), 0 for a profile that pages by bytes;
+    believes_deaths: x-death in what a client publishes is counted on when the message dies."""
 
     name: str
     strategy_name: str
@@ -73,6 +74,7 @@ class Profile:
     account_high_messages: int = 0
     embed_below: int = 0
     io_batch: int = 0
+    believes_deaths: bool = False
 
     @property
     def credit_initial(self) -> int:
@@ -201,7 +203,7 @@ RABBITMQ_4: Final = Profile(
 )  # fmt: skip
 RABBITMQ_35: Final = Profile(
     "rabbitmq-3.5", "credit", HopWindow(200, 50), HopWindow(200, 50), HopWindow(2000, 500),
-    False, False, 0, 200, embed_below=4096, io_batch=2048,
+    False, False, 0, 200, embed_below=4096, io_batch=2048, believes_deaths=True,
 )  # fmt: skip
 SYNDICATE: Final = Profile(
     "syndicate", "debt", _OFF, _OFF, _OFF, False, False, 0, 65_535, account_high_messages=100

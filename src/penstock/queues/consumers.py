@@ -2,14 +2,22 @@
 
     ready  <=>  prefetch left  and  unsent left  and  its channel and socket take more
 The queue keeps ready consumers in a ring and serves one message to each in turn (5.3, 4.3).
+
+A window that the consumers of a channel share goes round them. Who finds it full waits in a line of
+the channel; when it has room the first of the line is given one message by its queue at once, and
+goes to the end while there are more for it. Whoever is not in the line does not get past it.
 """
 
+from collections import deque
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.base.clock import Clock
 from penstock.protocol.content import Message
 from penstock.queues.queue import ClassicQueue
+
+EVERYTHING: Final = 1 << 40
 
 REASON_NONE: Final = 0
 REASON_PREFETCH: Final = 1
@@ -34,15 +42,19 @@ class DeliverySink:
     """Where deliveries go: the consumer's channel. Nominal base.
 
     `prefetch`, `prefetch_bytes`: the channel-wide windows of basic.qos global=true, 0 for none;
-    `unacked_*`: unanswered deliveries to all its consumers, and the bytes of their bodies."""
+    `unacked_*`: unanswered deliveries to all its consumers, and the bytes of their bodies;
+    `waiting`: consumers that wait for room in these windows, each once, None before the first;
+    `served`: the one whose turn it is just now."""
 
     __slots__ = (
         "is_flow_active",
         "is_output_open",
         "prefetch",
         "prefetch_bytes",
+        "served",
         "unacked_bytes",
         "unacked_count",
+        "waiting",
     )
 
     def __init__(self) -> None:
@@ -52,6 +64,60 @@ class DeliverySink:
         self.prefetch_bytes: i64 = 0
         self.unacked_count: i64 = 0
         self.unacked_bytes: i64 = 0
+        self.waiting: deque[Consumer] | None = None
+        self.served: Consumer | None = None
+
+    def has_room(self) -> bool:
+        """Whether one of its consumers may be given a message, as far as they share."""
+        if not self.is_flow_active or not self.is_output_open:
+            return False
+        if self.prefetch > 0 and self.unacked_count >= self.prefetch:
+            return False
+        return self.prefetch_bytes == 0 or self.unacked_bytes < self.prefetch_bytes
+
+    def wait(self, consumer: "Consumer") -> None:
+        """`consumer` waits for room, behind those that do already."""
+        if consumer.is_waiting:
+            return
+        consumer.is_waiting = True
+        if self.waiting is None:
+            self.waiting = deque()
+        self.waiting.append(consumer)
+
+    def leave(self, consumer: "Consumer") -> None:
+        """`consumer` ends, whether it waits or not."""
+        if consumer.is_waiting and self.waiting is not None:
+            consumer.is_waiting = False
+            self.waiting.remove(consumer)
+
+    def serve_waiting(self) -> None:
+        """There may be room: give it to those that wait, in turn, one message each; more only to
+        the last one, and to those that need not answer, which take nothing from the others."""
+        waiting = self.waiting
+        if not waiting:
+            return
+        if self.prefetch == 0 and self.prefetch_bytes == 0:
+            self._let_go(waiting)
+            return
+        while waiting and self.has_room():
+            consumer = waiting.popleft()
+            consumer.is_waiting = False
+            most: i64 = EVERYTHING if consumer.is_no_ack or not waiting else 1
+            self.served = consumer
+            given: i64 = consumer.queue.serve(consumer, most)
+            self.served = None
+            if given == 0 and consumer.is_waiting:
+                # Its next message is too large for what is left: nobody overtakes it.
+                waiting.remove(consumer)
+                waiting.appendleft(consumer)
+                return
+
+    def _let_go(self, waiting: "deque[Consumer]") -> None:
+        """Nothing is shared any more."""
+        self.waiting = None
+        for consumer in waiting:
+            consumer.is_waiting = False
+            consumer.queue.consumer_changed(consumer)
 
     def deliver(
         self, consumer: "Consumer", message: Message, position: i64, redelivered: bool
@@ -88,6 +154,11 @@ class ConsumerQueue:
         """The consumer may have become ready."""
         raise NotImplementedError
 
+    def serve(self, consumer: "Consumer", most: i64) -> i64:
+        """Give `consumer` up to `most` messages at once, as far as it has room; how many. When it
+        could have more its turn ends, and it waits again; see DeliverySink."""
+        raise NotImplementedError
+
     def shown(self, message: Message) -> Message:
         """What a client is to see of `message`, which was just taken, and had been delivered before
         or is an answer to basic.get."""
@@ -122,6 +193,7 @@ class Consumer:
         "is_held",
         "is_no_ack",
         "is_ready",
+        "is_waiting",
         "prefetch",
         "prefetch_bytes",
         "priority",
@@ -161,6 +233,7 @@ class Consumer:
         self.delivered: i64 = 0
         self.is_ready = False
         self.is_held = False
+        self.is_waiting = False
         self.reason: i64 = REASON_NONE
         self.held_since_ns: i64 = 0
         self.full_ns: i64 = 0
@@ -182,6 +255,9 @@ class Consumer:
         room: i64 = unsent.limit - unsent.count
         if room <= 0:
             self.reason = REASON_UNSENT
+            return 0
+        if sink.waiting and sink.served is not self:
+            self.reason = REASON_CHANNEL_PREFETCH
             return 0
         if sink.prefetch > 0:
             left: i64 = sink.prefetch - sink.unacked_count
@@ -205,6 +281,20 @@ class Consumer:
     def is_kept_waiting(self) -> bool:
         """Whether `reason`, why its room is 0, is not only that the broker has not sent yet."""
         return self.reason != REASON_NONE and (self.reason != REASON_UNSENT or self.unsent.is_stuck)
+
+    def hold(self, clock: Clock) -> None:
+        """Its room is 0, or too small: it waits, in line where others of its channel do too."""
+        if self.reason == REASON_CHANNEL_PREFETCH:
+            self.sink.wait(self)
+        if not self.is_held and self.is_kept_waiting():
+            self.is_held = True
+            self.held_since_ns = clock.monotonic_ns()
+
+    def go_on(self, clock: Clock) -> None:
+        """It has room."""
+        if self.is_held:
+            self.is_held = False
+            self.full_ns += clock.monotonic_ns() - self.held_since_ns
 
     def _room_in_bytes(self, room: i64) -> i64:
         """With a window in bytes the next message's size decides, so one at a time; see `fits`."""

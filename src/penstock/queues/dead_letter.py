@@ -2,7 +2,8 @@
 
 Only the headers that tell of deaths are decoded and written anew; every other property and header
 stays as the publisher encoded it, to the byte. A record of deaths counts where the broker wrote it:
-what a publisher says of deaths is not believed, and goes with the first true one (RabbitMQ 4).
+what a publisher says of deaths is not believed, and goes with the first true one (RabbitMQ 4). A
+profile of an older RabbitMQ counts on from it.
 Source: RabbitMQ's rabbit_dead_letter (make_msg).
 """
 
@@ -38,13 +39,19 @@ class Obituary:
 
 
 def obituary(
-    message: Message, queue: str, reason: str, time_s: int, routing_key: str | None
+    message: Message,
+    queue: str,
+    reason: str,
+    time_s: int,
+    routing_key: str | None,
+    believes_all: bool = False,
 ) -> Obituary:
     """What to publish for `message`, which died in `queue` for `reason` (rules.DROP_NAMES).
 
     time_s: wall clock; routing_key: the queue's dead-letter-routing-key, which takes the place of
     all its keys and of CC; None keeps them. The expiration goes, so that it does not die at once
-    where it comes to. Its address is not set. Raises: ConnectionFault 502 on headers that were
+    where it comes to. Its address is not set. believes_all: deaths that a publisher tells of count,
+    not only those that the broker wrote. Raises: ConnectionFault 502 on headers that were
     never sound."""
     header = message.header()
     span = headers_table_span(header, PROPERTIES_OFFSET)
@@ -60,7 +67,7 @@ def obituary(
     before: Table = {}
     if table.find(b"-death") >= 0:
         for name in DEATH_HEADERS:
-            if isinstance(message, DeadLetter):
+            if believes_all or isinstance(message, DeadLetter):
                 value = read_field(table, 0, len(table), name)
                 if value is not None:
                     before[name] = value

@@ -26,6 +26,8 @@ DEATH_HEADERS: Final = (
     "x-last-death-exchange",
 )
 REJECTED: Final = "rejected"
+COUNT_MIN: Final = -(1 << 63)
+COUNT_MAX: Final = (1 << 63) - 1
 
 
 class Death:
@@ -67,15 +69,13 @@ def with_death(headers: Table, death: Death) -> Table:
     others: list[Value] = []
     for old in deaths_of(headers):
         if old.get("queue") == death.queue and old.get("reason") == death.reason:
-            count = old.get("count")
             entry = dict(old)
-            entry["count"] = LongInteger(count + 1 if isinstance(count, int) else 1)
+            entry["count"] = _counted(old.get("count"), 1)
         else:
             # A count was read as a plain int.
             kept = dict(old)
-            count = old.get("count")
-            if isinstance(count, int):
-                kept["count"] = LongInteger(count)
+            if "count" in old:
+                kept["count"] = _counted(old["count"], 0)
             others.append(kept)
     answer = dict(headers)
     answer[DEATHS] = [entry, *others]
@@ -84,9 +84,16 @@ def with_death(headers: Table, death: Death) -> Table:
         ("reason", death.reason),
         ("exchange", death.exchange),
     ):
-        answer.setdefault(f"x-first-death-{name}", value)
+        if DEATHS not in headers:
+            answer.setdefault(f"x-first-death-{name}", value)
         answer[f"x-last-death-{name}"] = value
     return answer
+
+
+def _counted(count: Value, more: int) -> LongInteger:
+    """`count` and `more`. A publisher may have written it: what is no number counts as none."""
+    before = count if isinstance(count, int) else 0
+    return LongInteger(max(COUNT_MIN, min(COUNT_MAX, before + more)))
 
 
 def deaths_of(headers: Table) -> list[Table]:

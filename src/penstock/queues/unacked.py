@@ -123,6 +123,14 @@ class UnackedTable:
         self.count -= len(taken)
         return taken
 
+    def remembered(self) -> list[Delivery]:
+        """Every delivery that is unanswered, oldest first."""
+        found = list(self.old.values())
+        for entry in self.entries:
+            if entry is not None:
+                found.append(entry)
+        return found
+
     def oldest(self) -> Delivery | None:
         """The delivery with the lowest tag; None when nothing is unanswered."""
         for delivery in self.old.values():

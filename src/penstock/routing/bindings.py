@@ -69,6 +69,11 @@ class Bindings:
         self.count -= len(group)
         return list(group.values())
 
+    def has(self, binding: Binding) -> bool:
+        """True if a binding equal to `binding` is there."""
+        group = self._by_destination.get(binding.destination)
+        return group is not None and (binding.routing_key, binding.identity) in group
+
     def is_bound(self, destination: Destination) -> bool:
         """True while at least one binding leads to `destination`."""
         return destination in self._by_destination

@@ -143,6 +143,12 @@ class Exchange(Destination):
         self._forget(destination, 1)
         return True
 
+    def has_binding(
+        self, destination: Destination, routing_key: str, arguments: Mapping[str, object] | None
+    ) -> bool:
+        """Whether an equal binding is there."""
+        return self._bindings.has(Binding(destination, routing_key, arguments))
+
     def drop_destination(self, destination: Destination) -> int:
         """Remove all bindings to `destination`, which is going away; how many there were."""
         removed = self._bindings.remove_destination(destination)

@@ -330,7 +330,11 @@ def check_unacked(consumer: Consumer, channel: Channel) -> None:
 
 
 def check_channel_awake(channel: Channel) -> None:
-    """Nothing is ready to run: a channel with work must be held by a closed hop."""
+    """Nothing is ready to run: a channel with work must be held by a closed hop, and none of its
+    consumers wait for room that they have."""
+    sink = channel.sink
+    is_idle = sink.has_room() and sink.prefetch_bytes == 0
+    check(not (sink.waiting and is_idle), f"{channel.identity} has room, and consumers in line")
     publisher = channel.publisher
     upstream = channel.upstream
     if publisher is None or upstream is None:

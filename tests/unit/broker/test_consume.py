@@ -436,6 +436,51 @@ def test_ack_zero_in_a_transaction_means_what_was_delivered_when_it_came() -> No
     bed.settle()
 
 
+RECOVER = m.BasicRecover(True)
+COMMIT, ROLLBACK = m.TxCommit(), m.TxRollback()
+
+
+@pytest.mark.parametrize(
+    ("said", "ready", "at_last"),
+    [
+        ((m.BasicAck(1, False), m.BasicAck(2, False), RECOVER, COMMIT), 2, b"23"),
+        ((m.BasicAck(1, False), m.BasicAck(2, False), RECOVER), 2, b"0123"),
+        ((m.BasicAck(1, False), m.BasicAck(2, False), RECOVER, ROLLBACK), 2, b"0123"),
+        ((m.BasicAck(2, True), RECOVER, ROLLBACK, m.BasicAck(1, False), COMMIT), 2, b"123"),
+        ((m.BasicAck(2, True), RECOVER, ROLLBACK, RECOVER, COMMIT), 4, b"0123"),
+        ((m.BasicAck(0, True), RECOVER, COMMIT), 1, b"3"),
+        ((m.BasicAck(1, False), RECOVER, m.BasicAck(0, True), COMMIT), 3, b"123"),
+        ((m.BasicNack(2, True, True), RECOVER, COMMIT), 4, b"0123"),
+        ((m.BasicAck(1, False), m.BasicNack(3, True, False), RECOVER, COMMIT), 1, b"3"),
+        ((m.BasicReject(2, False), RECOVER, ROLLBACK), 3, b"0123"),
+        ((m.BasicReject(2, False), RECOVER, COMMIT), 3, b"023"),
+        ((m.BasicAck(1, False), m.BasicAck(2, False)), 1, b"0123"),
+    ],
+    ids=str,
+)
+def test_recover_leaves_what_was_answered_within_a_transaction(
+    said: tuple[m.Method, ...], ready: int, at_last: bytes
+) -> None:
+    """What is ready after it, and after the end of the channel: recorded from RabbitMQ 3.10.8."""
+    bed = Bed()
+    peer = with_messages(bed, 4)
+    peer.say(1, *(m.BasicGet("q") for _ in range(3)), m.TxSelect(), *said)
+    assert queue_of(bed).messages.ready_count() == ready
+    peer.say(1, m.ChannelClose(200, "", 0, 0))
+    peer.heard()
+    other = bed.connect("other")
+    assert b"".join(body for body, _ in given(consume(other))) == at_last
+    bed.settle()
+
+
+def test_a_tag_that_recover_took_back_is_unknown_to_its_transaction() -> None:
+    peer = with_messages(Bed(), 2)
+    peer.say(1, m.BasicGet("q"), m.BasicGet("q"), m.TxSelect(), m.BasicAck(1, False), RECOVER)
+    peer.heard()
+    peer.say(1, m.BasicAck(2, False))
+    assert peer.one(m.ChannelClose).reply_text == "PRECONDITION_FAILED - unknown delivery tag 2"
+
+
 def test_a_transaction_is_not_published_by_the_end_of_its_channel() -> None:
     bed = Bed(turn_messages=2)
     peer = in_transaction(bed)

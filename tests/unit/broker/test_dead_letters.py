@@ -2,14 +2,16 @@
 
 import pytest
 
+from penstock.flow.profile import PROFILES
 from penstock.protocol import methods as m
 from penstock.protocol.property_lookup import EXPIRATION, HEADERS
 from penstock.protocol.values import Table
+from penstock.queues.deaths import deaths_of
 from penstock.queues.records import NO_BOUND
 from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED
 from penstock.telemetry.events import ESCAPE
 from tests.unit.broker.letter_bed import LetterBed, headers_of
-from tests.unit.broker.peer import publish
+from tests.unit.broker.peer import headers_property, publish
 
 RETRY_MS = 1000
 
@@ -432,4 +434,36 @@ def test_letters_to_an_exchange_that_hashes_a_property_are_spread(bed: LetterBed
     bed.reject("q", 60)
     counts = [bed.ready(name) for name in ("h1", "h2", "h3")]
     assert sum(counts) == 60 and min(counts) > 5
+    bed.check_books()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_a_client_publishes_again_is_counted_on_by_an_older_broker(profile: str) -> None:
+    bed = LetterBed(profile=profile)
+    bed.declare("q", "dead")
+    dead = bed.declare("dead")
+    headers: Table = {}
+    counts = []
+    for _ in range(3):
+        bed.peer.send(publish(1, "", "q", b"x", headers_property(headers)))
+        bed.reject("q", 1)
+        headers = headers_of(dead)
+        (death,) = deaths_of(headers)
+        counts.append(death["count"])
+        bed.peer.call(1, m.QueuePurge("dead"), m.QueuePurgeOk)
+    assert counts == ([1, 2, 3] if profile == "rabbitmq-3.5" else [1, 1, 1])
+
+
+@pytest.mark.parametrize("profile", ["penstock", "rabbitmq-3.5"])
+def test_where_a_client_says_a_message_has_been_is_believed_by_an_older_broker(
+    profile: str,
+) -> None:
+    bed = LetterBed(profile=profile)
+    bed.declare("q", "dead", message_ttl=10)
+    bed.declare("dead")
+    death: Table = {"count": 1, "queue": "dead", "reason": "expired"}
+    bed.peer.send(publish(1, "", "q", b"x", headers_property({"x-death": [death]})))
+    bed.wait(100)
+    assert bed.lost("q") == ({"cycle": 1} if profile == "rabbitmq-3.5" else {})
+    assert bed.ready("dead") == (0 if profile == "rabbitmq-3.5" else 1)
     bed.check_books()

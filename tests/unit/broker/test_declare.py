@@ -42,11 +42,13 @@ def test_an_exclusive_queue_is_for_its_connection() -> None:
     owner = bed.connect("owner")
     other = bed.connect("other")
     owner.call(1, m.QueueDeclare("q", exclusive=True), m.QueueDeclareOk)
+    owner.call(1, m.QueueBind("q", "amq.direct", "k"), m.QueueBindOk)
     for method in (
         m.QueueDeclare("q", exclusive=True),
         m.QueueDeclare("q", passive=True),
         m.QueueDeclare("q"),
         m.QueueBind("q", "amq.direct", "k"),
+        m.QueueUnbind("q", "amq.direct", "k"),
         m.QueuePurge("q"),
         m.QueueDelete("q"),
         m.BasicGet("q"),
@@ -54,6 +56,10 @@ def test_an_exclusive_queue_is_for_its_connection() -> None:
     ):
         assert fault(other, method) == 405, method
     assert fault(owner, m.QueueDeclare("q")) == 405
+    assert fault(other, m.QueueUnbind("q", "amq.direct", "not.there")) == 0
+    owner.publish("k", b"still bound", exchange="amq.direct")
+    assert owner.call(1, m.QueuePurge("q"), m.QueuePurgeOk).message_count == 1
+    owner.call(1, m.QueueUnbind("q", "amq.direct", "k"), m.QueueUnbindOk)
     owner.call(0, m.ConnectionClose(200, "", 0, 0), m.ConnectionCloseOk)
     assert fault(other, m.QueueDeclare("q", passive=True)) == 404
 
@@ -98,6 +104,35 @@ def test_an_empty_name_is_the_queue_declared_last_on_the_channel() -> None:
     assert peer.call(1, m.QueuePurge(""), m.QueuePurgeOk).message_count == 1
     peer.say(2, m.QueuePurge(""))
     assert peer.one(m.ChannelClose).reply_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "named"),
+    [
+        (m.QueueBind("", "nowhere", "k"), (50, 20)),
+        (m.QueueUnbind("", "nowhere", "k"), (50, 50)),
+        (m.QueuePurge(""), (50, 30)),
+        (m.QueueDelete(""), (50, 40)),
+        (m.BasicGet(""), (60, 70)),
+        (m.BasicConsume("", "t"), (60, 20)),
+    ],
+    ids=str,
+)
+def test_without_a_queue_declared_an_empty_name_is_the_fault_of_its_method(
+    method: m.Method, named: tuple[int, int]
+) -> None:
+    peer = Bed().connect()
+    peer.say(1, method)
+    close = peer.one(m.ChannelClose)
+    assert (close.reply_code, close.class_id, close.method_id) == (404, *named)
+    assert close.reply_text == "NOT_FOUND - no previously declared queue"
+
+
+def test_a_passive_declaration_without_a_name_means_no_queue() -> None:
+    peer = Bed().connect()
+    peer.call(1, m.QueueDeclare(""), m.QueueDeclareOk)
+    peer.say(1, m.QueueDeclare("", passive=True))
+    assert peer.one(m.ChannelClose).reply_text == "NOT_FOUND - no queue '' in vhost '/'"
 
 
 def test_deletion_conditions() -> None:

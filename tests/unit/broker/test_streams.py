@@ -200,6 +200,24 @@ def test_what_streams_do_not_do(said: m.Method, what: str) -> None:
     assert stream(bed).messages.ready_count() == 1
 
 
+@pytest.mark.parametrize("said", [m.BasicNack(0, True), m.BasicRecover(True)], ids=str)
+def test_what_a_stream_does_not_take_back_loses_nothing_of_other_queues(said: m.Method) -> None:
+    bed = Bed()
+    peer = made(bed)
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    peer.publish("s", b"a")
+    peer.publish("q", b"b")
+    other = reader(bed)
+    other.say(1, m.BasicGet("q"))
+    assert len(other.heard()) == 3
+    other.say(1, said)
+    assert other.one(m.ConnectionClose).reply_code == 540
+    other.hang_up()
+    assert stream(bed).unacked_count == 0
+    assert peer.call(1, m.QueuePurge("q"), m.QueuePurgeOk).message_count == 1
+    bed.settle()
+
+
 def test_arguments_of_another_declaration_count() -> None:
     bed = Bed()
     peer = made(bed, x_max_age="1h")

@@ -98,3 +98,27 @@ def test_broken_headers_are_a_fault() -> None:
     message = make_content(1, b"", broken, b"x", 8192)
     with pytest.raises(ConnectionFault):
         obituary(message, "q", "expired", 17, None)
+
+
+def test_a_profile_of_an_older_broker_counts_on_from_what_a_publisher_says() -> None:
+    """As recorded from RabbitMQ 3.10.8, but for a count that is none, which breaks its queue, and
+    the largest one, which becomes negative there."""
+    for said, count in ((5, 6), ("many", 1), ((1 << 63) - 1, (1 << 63) - 1), (None, 1)):
+        death: Table = {"queue": "q", "reason": "expired"}
+        if said is not None:
+            death["count"] = said
+        message = published(Properties(headers={"x-death": [death]}))
+        written = obituary(message, "q", "expired", 17, None, True)
+        headers = headers_of(written.message)
+        assert deaths_of(headers) == [{"queue": "q", "reason": "expired", "count": count}]
+        assert "x-first-death-queue" not in headers, "there was a death before"
+        assert deaths_of(headers_of(obituary(message, "q", "expired", 17, None).message)) != [death]
+
+
+def test_what_a_publisher_says_of_other_queues_is_kept_behind_by_an_older_broker() -> None:
+    other: Table = {"queue": "other", "reason": "rejected", "count": 3}
+    said: Table = {"x-death": [other, "junk"], "x-first-death-queue": "mine"}
+    message = published(Properties(headers=said))
+    headers = headers_of(obituary(message, "q", "expired", 17, None, True).message)
+    assert [(one["queue"], one["count"]) for one in deaths_of(headers)] == [("q", 1), ("other", 3)]
+    assert headers["x-first-death-queue"] == "mine"
