@@ -210,8 +210,7 @@ class QueueActor(DepthMark):
         consumer.is_ready = False
         self.ready.remove(consumer)
         if consumer.is_kept_waiting():
-            consumer.is_held = True
-            consumer.held_since_ns = self.line.clock.monotonic_ns()
+            consumer.hold(self.line.clock.monotonic_ns())
         if self.choice is not None and not self.ready:
             self._promote(self.choice)
 
@@ -230,12 +229,12 @@ class QueueActor(DepthMark):
             return
         if consumer.room() == 0:
             if not consumer.is_held and consumer.is_kept_waiting():
-                consumer.is_held = True
-                consumer.held_since_ns = self.line.clock.monotonic_ns()
+                consumer.hold(self.line.clock.monotonic_ns())
             return
         if consumer.is_held:
-            consumer.is_held = False
-            consumer.full_ns += self.line.clock.monotonic_ns() - consumer.held_since_ns
+            line, has_messages = self.line, self.messages.ready_count() > 0
+            now_ns = line.clock.monotonic_ns()
+            consumer.free(now_ns, line.heard_ns, line.flushed_ns, has_messages)
         if self.choice is not None and not self.choice.admits(consumer, self.ready):
             return
         consumer.is_ready = True
