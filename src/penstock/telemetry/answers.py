@@ -95,7 +95,8 @@ def _scaled(wait: Wait, by: float) -> Wait:
 
 def _wait_of_consumer(window: ActorWindow) -> tuple[Wait, ...]:
     given = window.rates.get(GIVEN_COUNT, 0.0)
-    share = min(1.0, window.rates.get(GIVEN_NS, 0.0) / NS_PER_S)
+    # What ran when the window began counts whole.
+    share = min(1.0 - answer_share(window), window.rates.get(GIVEN_NS, 0.0) / NS_PER_S)
     if given <= 0 or share <= 0:
         return ()
     count = max(1, round(given * window.window_ns / NS_PER_S))
