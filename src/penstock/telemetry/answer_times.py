@@ -183,16 +183,31 @@ class AnswerTimes:
         """An answer of this `kind` was written and is about to be sent. flying, left: publishes
         that were unanswered before, and are now."""
         above = self.above
-        is_sending = self.is_sending
-        if above is not None:
-            is_sending = above.is_sending
-            above._take_stages(self)
-            above._close(kind, above.unanswered, now_ns, is_sending)
-        self._close(kind, flying, now_ns, is_sending)
+        if above is None:
+            self._close(kind, flying, now_ns, self.is_sending)
+        else:
+            mark_ns: i64 = self.mark_ns
+            is_wait = self._close(kind, flying, now_ns, above.is_sending)
+            if is_wait and above.mark_ns == mark_ns and above.unanswered == self.unanswered:
+                above._copy(self)
+            else:
+                above._take_stages(self)
+                above._close(kind, above.unanswered, now_ns, above.is_sending)
         self.note_unanswered(left)
         self.reached = NOTHING
         self.reply = 0
         self.is_asked = False
+
+    def _copy(self, of: "AnswerTimes") -> None:
+        """The wait just closed in the books `of` the only channel at work is the connection's."""
+        if self.last_kind != 0:
+            self._enter()
+        self.mark_ns = of.mark_ns
+        self.last_kind = of.last_kind
+        self.last_ns = of.last_ns
+        self.last_reached = of.last_reached
+        self.last_flying = of.last_flying
+        self.last_stages[:] = of.last_stages
 
     def _take_stages(self, of: "AnswerTimes") -> None:
         self.taken_ns = of.taken_ns
@@ -202,14 +217,14 @@ class AnswerTimes:
         self.sent_ns = of.sent_ns
         self.done_ns = of.done_ns
 
-    def _close(self, kind: i64, flying: i64, now_ns: i64, is_sending: bool) -> None:
-        """What has passed since the last event was a wait, unless more has been sent."""
+    def _close(self, kind: i64, flying: i64, now_ns: i64, is_sending: bool) -> bool:
+        """What has passed since the last event was a wait, unless more has been sent; if so."""
         mark_ns: i64 = self.mark_ns
         if now_ns <= mark_ns:
-            return
+            return False
         self.mark_ns = now_ns
         if is_sending or mark_ns == 0:
-            return
+            return False
         if self.last_kind != 0:
             self._enter()
         is_publish = kind in (BASIC_ACK, BASIC_RETURN, TX_COMMIT)
@@ -220,6 +235,7 @@ class AnswerTimes:
         self.last_flying = flying if is_publish and flying > 1 else 1
         self.last_reached = self.reached if is_taken else NOTHING
         self._split(mark_ns, now_ns)
+        return True
 
     def _split(self, mark_ns: i64, now_ns: i64) -> None:
         """Stages of the last wait: each begins where it is known to, and not before the one before
