@@ -46,16 +46,89 @@ ON_DISK: Final = 2
 
 class AnswerEntry:
     """Waits for one kind of answer. count; ns: of all of them; flying: unanswered when the answer
-    came, summed up; most: at once, in this period; stages: nanoseconds in each."""
+    came, summed up; most: at once, in this period; the others: nanoseconds in each stage."""
 
-    __slots__ = ("count", "flying", "most", "ns", "stages")
+    __slots__ = (
+        "answer",
+        "channel",
+        "count",
+        "flying",
+        "most",
+        "ns",
+        "queue",
+        "read",
+        "store",
+        "sync",
+    )
 
     def __init__(self) -> None:
         self.count: i64 = 0
         self.ns: i64 = 0
         self.flying: i64 = 0
         self.most: i64 = 0
-        self.stages: list[int] = [0, 0, 0, 0, 0, 0]
+        self.read: i64 = 0
+        self.channel: i64 = 0
+        self.queue: i64 = 0
+        self.store: i64 = 0
+        self.sync: i64 = 0
+        self.answer: i64 = 0
+
+    def add(self, wait: "AnswerEntry") -> None:
+        """One more wait."""
+        self.count += 1
+        self.ns += wait.ns
+        self.flying += wait.flying
+        if wait.flying > self.most:
+            self.most = wait.flying
+        self.read += wait.read
+        self.channel += wait.channel
+        self.queue += wait.queue
+        self.store += wait.store
+        self.sync += wait.sync
+        self.answer += wait.answer
+
+    def become(self, wait: "AnswerEntry") -> None:
+        """The same wait as another."""
+        self.ns = wait.ns
+        self.flying = wait.flying
+        self.read = wait.read
+        self.channel = wait.channel
+        self.queue = wait.queue
+        self.store = wait.store
+        self.sync = wait.sync
+        self.answer = wait.answer
+
+    def split(self, begins_ns: i64, ends_ns: i64, times: "AnswerTimes", reached: i64) -> None:
+        """Each stage begins where it is known to, and not before the one before it; what is left
+        belongs to the last that has begun, as far as it was `reached`."""
+        self.channel = self.queue = self.store = self.sync = self.answer = 0
+        taken_ns: i64 = times.taken_ns
+        if reached != NOTHING and times.queued_ns < taken_ns:
+            taken_ns = times.queued_ns
+        at: i64 = between(begins_ns, taken_ns, ends_ns)
+        self.read = at - begins_ns
+        if reached == NOTHING:
+            self.channel = ends_ns - at
+            return
+        until: i64 = between(at, times.queued_ns, ends_ns)
+        self.channel = until - at
+        if reached == IN_QUEUE:
+            self.queue = ends_ns - until
+            return
+        at = between(until, times.joined_ns, ends_ns)
+        self.queue = at - until
+        until = between(at, times.sent_ns, ends_ns)
+        self.store = until - at
+        at = between(until, times.done_ns, ends_ns)
+        self.sync = at - until
+        self.answer = ends_ns - at
+
+
+def between(least: i64, wanted: i64, most: i64) -> i64:
+    """`wanted`, or the end of the range it lies beyond."""
+    if wanted < least:
+        return least
+    return most if wanted > most else wanted
 
 
 class AnswerTotals:
@@ -69,7 +142,14 @@ class AnswerTotals:
         self.ns = int(entry.ns)
         self.flying = int(entry.flying)
         self.most = int(entry.most)
-        self.stages = list(entry.stages)
+        self.stages = [
+            int(entry.read),
+            int(entry.channel),
+            int(entry.queue),
+            int(entry.store),
+            int(entry.sync),
+            int(entry.answer),
+        ]
 
 
 class AnswerTimes:
@@ -91,11 +171,9 @@ class AnswerTimes:
         "is_asked",
         "is_sending",
         "joined_ns",
-        "last_flying",
+        "last",
         "last_kind",
-        "last_ns",
         "last_reached",
-        "last_stages",
         "mark_ns",
         "queued_ns",
         "reached",
@@ -122,11 +200,9 @@ class AnswerTimes:
         self.done_ns: i64 = 0
         self.reached: i64 = NOTHING
         # The last wait, which is entered when it is known whether more had been sent meanwhile.
+        self.last = AnswerEntry()
         self.last_kind: i64 = 0
-        self.last_ns: i64 = 0
-        self.last_flying: i64 = 0
         self.last_reached: i64 = NOTHING
-        self.last_stages: list[int] = [0, 0, 0, 0, 0, 0]
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -150,7 +226,7 @@ class AnswerTimes:
     def _is_at_once(self, gap_ns: i64) -> bool:
         """Whether what came `gap_ns` after the last answer was sent before it. While the disk was
         waited for the loop looked at every socket, so nothing had been."""
-        return self.last_flying > 1 and self.last_reached != ON_DISK and gap_ns < AT_ONCE_NS
+        return self.last.flying > 1 and self.last_reached != ON_DISK and gap_ns < AT_ONCE_NS
 
     def note_unanswered(self, publishes: i64) -> None:
         """So many `publishes` of the channel are unanswered now."""
@@ -204,10 +280,8 @@ class AnswerTimes:
             self._enter()
         self.mark_ns = of.mark_ns
         self.last_kind = of.last_kind
-        self.last_ns = of.last_ns
         self.last_reached = of.last_reached
-        self.last_flying = of.last_flying
-        self.last_stages[:] = of.last_stages
+        self.last.become(of.last)
 
     def _take_stages(self, of: "AnswerTimes") -> None:
         self.taken_ns = of.taken_ns
@@ -231,63 +305,21 @@ class AnswerTimes:
         # What is returned has been in no queue.
         is_taken = is_publish and kind != BASIC_RETURN
         self.last_kind = kind
-        self.last_ns = now_ns - mark_ns
-        self.last_flying = flying if is_publish and flying > 1 else 1
+        last = self.last
+        last.ns = now_ns - mark_ns
+        last.flying = flying if is_publish and flying > 1 else 1
         self.last_reached = self.reached if is_taken else NOTHING
-        self._split(mark_ns, now_ns)
+        last.split(mark_ns, now_ns, self, self.last_reached)
         return True
-
-    def _split(self, mark_ns: i64, now_ns: i64) -> None:
-        """Stages of the last wait: each begins where it is known to, and not before the one before
-        it; what is left belongs to the last that has begun."""
-        stages = self.last_stages
-        for index in range(6):
-            stages[index] = 0
-        at: i64 = mark_ns
-        stage = READ
-        begins: i64 = self.taken_ns
-        if self.last_reached != NOTHING and self.queued_ns < begins:
-            begins = self.queued_ns
-        while True:
-            if begins > now_ns:
-                begins = now_ns
-            if begins > at:
-                stages[stage] = int(begins - at)
-                at = begins
-            stage += 1
-            if stage == CHANNEL and self.last_reached != NOTHING:
-                begins = self.queued_ns
-            elif self.last_reached != ON_DISK or stage == ANSWER:
-                break
-            elif stage == QUEUE:
-                begins = self.joined_ns
-            elif stage == STORE:
-                begins = self.sent_ns
-            else:
-                begins = self.done_ns
-        stages[stage] = int(now_ns - at)
 
     def _enter(self) -> None:
         """The last wait was one."""
-        entry = self._entry(int(self.last_kind))
+        kind = int(self.last_kind)
         self.last_kind = 0
-        flying: i64 = self.last_flying
-        entry.count += 1
-        entry.ns += self.last_ns
-        entry.flying += flying
-        if flying > entry.most:
-            entry.most = flying
-        stages = entry.stages
-        for index in range(6):
-            ns = self.last_stages[index]
-            if ns > 0:
-                stages[index] += ns
-
-    def _entry(self, kind: int) -> AnswerEntry:
         entry = self.entries.get(kind)
         if entry is None:
             entry = self.entries[kind] = AnswerEntry()
-        return entry
+        entry.add(self.last)
 
     # -- asking ----------------------------------------------------------------------------------
 
