@@ -118,7 +118,7 @@ def _about_publishes(
     if is_disk:
         found.append(
             f"see what this broker does with it: penstock perf --flag persistent --confirm {k} "
-            "--time 10, and the same with --confirm 1"
+            f"--time 10, and the same with --confirm {round(flying)}"
         )
     return tuple(found)
 
