@@ -21,9 +21,20 @@ class Line:
     """What an actor joins when it has work: the scheduler. Nominal base.
 
     clock, recorder, stamp: shared by every actor of the broker; is_accounting: actors keep books
-    of their time and of who holds them; accepted_bytes: of content, taken into queues so far."""
+    of their time and of who holds them; accepted_bytes: of content, taken into queues so far;
+    heard_ns: when the loop last saw that there is input; turn_ns: when the present turn began, or
+    the last one ended; flushed_ns: when everything due had last been sent."""
 
-    __slots__ = ("accepted_bytes", "clock", "is_accounting", "recorder", "stamp")
+    __slots__ = (
+        "accepted_bytes",
+        "clock",
+        "flushed_ns",
+        "heard_ns",
+        "is_accounting",
+        "recorder",
+        "stamp",
+        "turn_ns",
+    )
 
     def __init__(self, clock: Clock, recorder: Recorder) -> None:
         self.clock = clock
@@ -31,6 +42,9 @@ class Line:
         self.is_accounting = True
         self.stamp = Stamp(clock.monotonic_ns())
         self.accepted_bytes: i64 = 0
+        self.heard_ns: i64 = 0
+        self.turn_ns: i64 = 0
+        self.flushed_ns: i64 = 0
 
     def join(self, actor: "Actor") -> None:
         raise NotImplementedError

@@ -17,12 +17,13 @@ from penstock.broker.deliver import write_confirms, write_return
 from penstock.broker.deliveries import DeliveringChannel
 from penstock.broker.inbox import Inbox
 from penstock.broker.lane import Lane
-from penstock.broker.output import Answering, Output
+from penstock.broker.output import Output
 from penstock.broker.publish import Publisher
 from penstock.broker.route import PublisherHost
 from penstock.broker.transactions import Transaction
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import EVENT_ACK, Event, Message
+from penstock.telemetry.answer_times import BASIC_RETURN
 from penstock.telemetry.events import ESCAPE
 
 CHANNEL_CLOSE = 0x140028  # The one barrier method that goes through under an alarm.
@@ -86,23 +87,15 @@ class ChannelPublisherHost(PublisherHost):
         self.channel.give_back(message, code, text)
 
     def must_answer(self) -> None:
-        self.channel.output.note_answering(self.channel.answering)
+        channel = self.channel
+        channel.times.queued(channel.line.turn_ns)
+        channel.output.note_answering(channel.answering)
+
+    def timed(self, queued_ns: i64, joined_ns: i64, sent_ns: i64, done_ns: i64) -> None:
+        self.channel.times.synced(queued_ns, joined_ns, sent_ns, done_ns)
 
     def may_resume(self) -> None:
         self.channel.wake()
-
-
-class ChannelAnswering(Answering):
-    """The channel's confirms as its output sees them."""
-
-    __slots__ = ("channel",)
-
-    def __init__(self, channel: "Channel") -> None:
-        super().__init__()
-        self.channel = channel
-
-    def answer(self) -> None:
-        self.channel.answer_publishes()
 
 
 class Channel(DeliveringChannel):
@@ -110,7 +103,6 @@ class Channel(DeliveringChannel):
     connection has set it; the consuming side is the base class."""
 
     __slots__ = (
-        "answering",
         "escapes",
         "held",
         "host",
@@ -143,7 +135,6 @@ class Channel(DeliveringChannel):
         self.publisher: Publisher | None = None
         self.upstream: Lane | None = None
         self.held: Message | None = None
-        self.answering = ChannelAnswering(self)
         self.inbox = Inbox()
         self.transaction: Transaction | None = None
         self.is_stalled = False
@@ -175,6 +166,8 @@ class Channel(DeliveringChannel):
             self.host.report(error, self.identity)
             self._repay_all()
             self.host.fail(ConnectionFault(541, "internal error"))
+        if self.inbox.arrived != self.times.arrived:
+            self.note_request(self.inbox.arrived)
         return has_more and not self.is_closed
 
     def _work(self, budget: i64) -> bool:
@@ -349,6 +342,7 @@ class Channel(DeliveringChannel):
     def give_back(self, message: Message, code: int, text: str) -> None:
         """basic.return with the message's content."""
         write_return(self.output.writer, self.number, code, text, message, self.frame_bytes_max)
+        self.note_reply(BASIC_RETURN)
         self.note_answered(message)
 
     def note_answered(self, message: Message) -> None:
@@ -357,13 +351,17 @@ class Channel(DeliveringChannel):
             self.host.output_full()
 
     def answer_publishes(self) -> None:
-        """Write every confirm that is due, coalesced."""
         publisher = self.publisher
         confirms = None if publisher is None else publisher.confirms
         if confirms is None or not confirms.is_dirty:
             return
         write_confirms(self.output.writer, self.number, confirms)
         self.output.mark()
+
+    def unanswered(self) -> i64:
+        publisher = self.publisher
+        confirms = None if publisher is None else publisher.confirms
+        return 0 if confirms is None or self.is_closed else confirms.span()
 
     # -- life ------------------------------------------------------------------------------------
 

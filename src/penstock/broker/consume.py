@@ -24,6 +24,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.content import write_content
 from penstock.protocol.methods.codec import method_frame
 from penstock.queues.consumers import Consumer, Delivery
+from penstock.telemetry.answer_times import TX_COMMIT
 
 PRIORITY_MAX = (1 << 62) - 1
 """Of a consumer, either way: compiled code counts in 64 bits."""
@@ -252,6 +253,7 @@ class Consuming:
             confirms = publisher.confirms
             assert confirms is not None, "it has just begun"
             confirms.commits = ChannelCommits(channel)
+            channel.times.awaited = TX_COMMIT
         return m.TxSelectOk()
 
     def tx_commit(self, channel: Channel) -> m.Method | None:

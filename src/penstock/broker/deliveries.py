@@ -10,11 +10,12 @@ from penstock.base.errors import ChannelFault
 from penstock.broker.actor import Line
 from penstock.broker.deliver import ChannelSink, SinkOwner, write_cancel
 from penstock.broker.lane import LaneReceiver
-from penstock.broker.output import Output
+from penstock.broker.output import Answering, Output
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.settling import settle_all
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
 from penstock.queues.unacked import UnackedTable
+from penstock.telemetry.answer_times import AnswerTimes
 
 
 class ChannelSinkOwner(SinkOwner):
@@ -29,12 +30,27 @@ class ChannelSinkOwner(SinkOwner):
         self.channel.consumer_gone(consumer)
 
 
+class ChannelAnswering(Answering):
+    """The channel's confirms as its output sees them."""
+
+    __slots__ = ("channel",)
+
+    def __init__(self, channel: "DeliveringChannel") -> None:
+        super().__init__()
+        self.channel = channel
+
+    def answer(self) -> None:
+        self.channel.answer_due()
+
+
 class DeliveringChannel(LaneReceiver):
     """number: 1..65535; table: unanswered deliveries; consumers, queues_of: by consumer tag;
     prefetch, prefetch_bytes: for consumers started from now on; unsent: counts by queue name;
-    first: which consumer is the first to be asked when all are."""
+    times: how long the client waits for answers; first: which consumer is the first to be asked
+    when all are."""
 
     __slots__ = (
+        "answering",
         "cancel_notify",
         "consumers",
         "first",
@@ -47,6 +63,7 @@ class DeliveringChannel(LaneReceiver):
         "queues_of",
         "sink",
         "table",
+        "times",
         "unsent",
         "unsent_limit",
     )
@@ -77,6 +94,48 @@ class DeliveringChannel(LaneReceiver):
         self.first: i64 = 0
         self.cancel_notify = False
         self.is_closed = False
+        self.answering = ChannelAnswering(self)
+        self.times = AnswerTimes(output.times)
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def unanswered(self) -> i64:
+        """Publishes that wait for their confirms, or for those of a commit."""
+        raise NotImplementedError
+
+    def answer_publishes(self) -> None:
+        """Write every confirm that is due, coalesced."""
+        raise NotImplementedError
+
+    def note_request(self, arrived: i64) -> None:
+        """In this turn requests of the client were taken, and `arrived` publishes so far."""
+        line = self.line
+        times = self.times
+        times.arrived = arrived
+        if line.is_accounting:
+            times.heard(line.heard_ns, line.turn_ns, line.flushed_ns)
+            times.note_unanswered(self.unanswered())
+
+    def note_reply(self, kind: i64) -> None:
+        """An answer of this `kind` was written, see AnswerTimes.answered."""
+        if self.line.is_accounting:
+            self.times.reply = kind
+            self.output.note_answering(self.answering)
+
+    def answer_due(self) -> None:
+        """Everything is about to be sent: write the answers that wait for that."""
+        times = self.times
+        writer = self.output.writer
+        before: i64 = len(writer)
+        flying: i64 = self.unanswered()
+        self.answer_publishes()
+        kind: i64 = times.reply
+        if kind == 0 and len(writer) > before:
+            kind = times.awaited
+        if kind != 0 and self.line.is_accounting:
+            times.answered(kind, flying, self.unanswered(), self.line.turn_ns)
+
+    # -- settling --------------------------------------------------------------------------------
 
     def settle_one(self, tag: i64) -> None:
         """Acknowledge one delivery. Raises: ChannelFault 406 for a tag nobody waits for."""

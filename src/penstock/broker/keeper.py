@@ -117,6 +117,7 @@ class Keeper(QueueKeeping):
             parcel.count = charged
             parcel.bytes = bytes_
             parcel.uncharged_bytes = uncharged_bytes
+            parcel.queued_ns = self.store.line.turn_ns
             self.store.offered(parcel)
 
     def _reserve(self, message: Message) -> None:

@@ -25,6 +25,9 @@ class Answerable:
     def refused(self, messages: list[Message]) -> None:
         """`messages` will never be in the queue: it is gone or it crashed."""
 
+    def timed(self, queued_ns: i64, joined_ns: i64, sent_ns: i64, done_ns: i64) -> None:
+        """How long what is accepted next took on its way to the disk, see AnswerTimes.synced."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Toll:

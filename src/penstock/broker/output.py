@@ -13,6 +13,7 @@ from penstock.base.cause import Cause
 from penstock.base.wire import BytesWriter
 from penstock.broker.owed import Owed, OwingLine
 from penstock.queues.consumers import Unsent
+from penstock.telemetry.answer_times import AnswerTimes
 
 FULL_FACTOR: Final = 4
 """Times the high mark: what a peer that takes nothing may pile up in answers with content."""
@@ -54,7 +55,7 @@ class Output:
     not yet taken by the socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES;
     `written_bytes`: content written since the last send; `owed`: who pays for it; `is_full`:
     FULL_FACTOR times the high mark is reached, so nothing that makes more content (basic.get,
-    basic.return) is begun."""
+    basic.return) is begun; `times`: how long the client waits for answers."""
 
     __slots__ = (
         "answering",
@@ -69,6 +70,7 @@ class Output:
         "owner",
         "pieces",
         "takes_pieces",
+        "times",
         "unsent",
         "writer",
         "written_bytes",
@@ -90,6 +92,7 @@ class Output:
         self.answering: list[Answering] = []
         self.pieces: list[bytes] = []
         self.takes_pieces = False
+        self.times = AnswerTimes(None)
 
     def mark(self) -> None:
         """Something was written: send it at the end of this turn of the loop."""

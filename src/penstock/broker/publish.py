@@ -358,6 +358,9 @@ class Publisher(Answerable):
         if confirms.is_dirty:
             self.host.must_answer()
 
+    def timed(self, queued_ns: i64, joined_ns: i64, sent_ns: i64, done_ns: i64) -> None:
+        self.host.timed(queued_ns, joined_ns, sent_ns, done_ns)
+
     def refused(self, messages: list[Message]) -> None:
         confirms = self.confirms
         if confirms is None:

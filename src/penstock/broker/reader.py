@@ -20,7 +20,7 @@ from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.actor import BLOCKED, IDLE, Line
 from penstock.broker.channel import Channel, ChannelHost
 from penstock.broker.lane import Lane
-from penstock.broker.output import Output, OutputOwner
+from penstock.broker.output import Answering, Output, OutputOwner
 from penstock.broker.rated import RatedConnection
 from penstock.broker.shell import Shell
 from penstock.flow.account import Account
@@ -105,10 +105,25 @@ class ReaderHost(ChannelHost):
         self.connection.stop_for_output()
 
 
+class ReaderAnswering(Answering):
+    """Answers to methods of channels that are not open, as the output sees them."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: "Connection") -> None:
+        super().__init__()
+        self.connection = connection
+
+    def answer(self) -> None:
+        connection = self.connection
+        times = connection.output.times
+        if times.reply != 0:
+            times.answered(times.reply, 1, times.unanswered, connection.line.turn_ns)
+
+
 class ReaderOutputOwner(OutputOwner):
-    """The connection as its output sees it. first: which channel's consumers are the first to be
-    asked when there is room again, another one each time: they may have no room for more than
-    one."""
+    """The connection as its output sees it. first: whose consumers are asked first when there is
+    room again, another channel's each time."""
 
     __slots__ = ("connection", "first")
 
@@ -136,6 +151,7 @@ class Connection(RatedConnection):
     """name: unique, readable; channels: open ones by number; parser, output: the two directions."""
 
     __slots__ = (
+        "answering",
         "cold",
         "frame_bytes_max",
         "host",
@@ -172,6 +188,7 @@ class Connection(RatedConnection):
         self.received = Received()
         self.receive_count: i64 = 0
         self.host = ReaderHost(self)
+        self.answering = ReaderAnswering(self)
         self.phase: i64 = PHASE_HEADER
         self.frame_bytes_max: i64 = 0
         self.is_deaf = False
@@ -212,6 +229,8 @@ class Connection(RatedConnection):
             self.verbs.report(error, self.identity)
             self._failed(ConnectionFault(541, "internal error"))
             has_more = False
+        parser = self.parser
+        self.output.times.is_sending = has_more or parser.offset < len(parser.buffer)
         if not has_more and self.gate.is_open:
             self.shell.resume()
         return has_more
@@ -279,11 +298,20 @@ class Connection(RatedConnection):
             return
         channel = self.channels.get(event.channel)
         if channel is None or self.phase != PHASE_OPEN:
-            self.verbs.without_channel(self, event)
+            self._without_channel(event)
             return
         channel.told(event)
         if channel.inbox.is_crowded():
             channel.inbox.stop(self.gate, channel.identity)
+
+    def _without_channel(self, event: Event) -> None:
+        output, line = self.output, self.line
+        before: i64 = len(output.writer)
+        self.verbs.without_channel(self, event)
+        if len(output.writer) > before and line.is_accounting:
+            output.times.heard(line.heard_ns, line.turn_ns, line.flushed_ns)
+            output.times.reply = event.tag
+            output.note_answering(self.answering)
 
     def _arrive(self, message: Message) -> None:
         self.receive_count += 1
@@ -335,6 +363,7 @@ class Connection(RatedConnection):
             self.parked_bytes -= len(held.raw)
             self.leave_rate(channel)
         channel.close()
+        channel.times.note_unanswered(0)
         lane = channel.upstream
         if lane is not None:
             self.strategy.forget(lane, self.account)

@@ -82,6 +82,9 @@ class PublisherHost:
         """Some publishes can be confirmed."""
         raise NotImplementedError
 
+    def timed(self, queued_ns: i64, joined_ns: i64, sent_ns: i64, done_ns: i64) -> None:
+        """How long what is confirmed next took on its way to the disk, see AnswerTimes.synced."""
+
     def may_resume(self) -> None:
         """A hop opened that something waits for."""
         raise NotImplementedError

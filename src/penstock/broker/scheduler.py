@@ -78,11 +78,17 @@ class Scheduler(Line):
     def run(self, slice_ns: int) -> bool:
         """Serve the line for about `slice_ns` nanoseconds, or until `stop_at_bytes` of content have
         been delivered in all; True if work is left."""
+        began_ns = self.clock.monotonic_ns()
+        end_ns = began_ns + slice_ns
+        if self.heard_ns <= self.turn_ns:
+            # Nobody has said when there was input.
+            self.heard_ns = began_ns
+            self.flushed_ns = self.turn_ns
         if self.is_exploring:
             return self._explore()
-        end_ns = self.clock.monotonic_ns() + slice_ns
         while True:
             now_ns = self.run_actors(end_ns)
+            self.turn_ns = now_ns
             self.outputs.flush_all()
             if not self.ready:
                 return False
@@ -112,6 +118,7 @@ class Scheduler(Line):
         self.turns += 1
         is_accounting = self.is_accounting
         if is_accounting:
+            self.turn_ns = now_ns
             actor.time.enter(BUSY, now_ns)
         has_more = False
         try:
@@ -133,5 +140,6 @@ class Scheduler(Line):
                 break
             chosen = self.ready.pop(index)
             self._serve(chosen, self.picker.budget(self.turn_messages), self.clock.monotonic_ns())
+        self.turn_ns = self.clock.monotonic_ns()
         self.outputs.flush_all()
         return len(self.ready) > 0

@@ -169,7 +169,10 @@ class ServingQueue(DepthMark):
         if consumer.room() == 0:
             consumer.hold(self.line.clock)
             return
-        consumer.go_on(self.line.clock)
+        if consumer.is_held:
+            line, has_messages = self.line, self.messages.ready_count() > 0
+            now_ns = line.clock.monotonic_ns()
+            consumer.free(now_ns, line.heard_ns, line.flushed_ns, has_messages)
         if self.choice is not None and not self.choice.admits(consumer, self.ready):
             return
         consumer.is_ready = True

@@ -247,6 +247,7 @@ class StoreActor(Actor):
             left -= len(parcel.messages)
             if lane.is_wanted:
                 parcel.append_to(self.log, int(now_ms))
+            parcel.joined_ns = self.line.turn_ns
             self.open.append(parcel)
 
     def _send(self) -> list[Parcel]:
@@ -370,8 +371,7 @@ class StoreActor(Actor):
             count: i64 = len(parcel.messages)
             self.synced_count += count
             self.strategy.repay(lane, parcel.origin, parcel.count, parcel.bytes)
-            if parcel.answerable is not None:
-                parcel.answerable.accepted(parcel.messages, count)
+            parcel.answer(self.sync_times)
             lane.waiting_count -= 1
             if lane.is_pass_waiting and not lane.is_closed:
                 lane.is_pass_waiting = False

@@ -6,6 +6,7 @@ from mypy_extensions import i64
 
 from penstock.broker.actor import Actor
 from penstock.broker.lane import Answerable
+from penstock.broker.sync_times import SyncTimes
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
@@ -22,16 +23,19 @@ class Parcel:
     """Messages of one sender on their way to the disk. has_fleeting: there are some among them that
     are not persistent and only leave memory; answerable: who is told when they
     are safe, None for nobody; count, bytes: what was charged on the hop; uncharged_bytes: of those
-    that were not, because they are embedded."""
+    that were not, because they are embedded; queued_ns, joined_ns: when the turns began in which
+    the queue and the store took them."""
 
     __slots__ = (
         "answerable",
         "bytes",
         "count",
         "has_fleeting",
+        "joined_ns",
         "lane",
         "messages",
         "origin",
+        "queued_ns",
         "uncharged_bytes",
     )
 
@@ -50,6 +54,15 @@ class Parcel:
         self.bytes: i64 = 0
         self.uncharged_bytes: i64 = 0
         self.has_fleeting = False
+        self.queued_ns: i64 = 0
+        self.joined_ns: i64 = 0
+
+    def answer(self, times: SyncTimes) -> None:
+        """Tell whoever waits that they are safe. times: of the batch they were in."""
+        answerable = self.answerable
+        if answerable is not None:
+            answerable.timed(self.queued_ns, self.joined_ns, times.sent_ns, times.done_ns)
+            answerable.accepted(self.messages, len(self.messages))
 
     def append_to(self, log: MessageLog, now_ms: int) -> None:
         """Put them into the open batch of `log`. now_ms: wall clock."""

@@ -233,6 +233,7 @@ class StreamActor(QueueActor):
         assert to_disk is not None and store is not None, "a stream has its log before publishers"
         answerable = lane.answerable if lane.wants_answers else None
         parcel = StreamParcel(to_disk, lane.origin, answerable, items, bytes_)
+        parcel.queued_ns = self.line.turn_ns
         if self.holder is None:
             store.offered(parcel)
         else:

@@ -4,6 +4,7 @@ from mypy_extensions import i64
 
 from penstock.broker.actor import Actor
 from penstock.broker.lane import Answerable
+from penstock.broker.sync_times import SyncTimes
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
@@ -14,9 +15,9 @@ from penstock.streams.log import StreamLog
 class StreamParcel:
     """Messages that one turn took from one sender. answerable: who is told when they are safe, None
     for nobody; count, bytes: what was charged on the hop, which is all of them whether anybody
-    waits for confirms or not (flow-semantics 8.3, W13)."""
+    waits for confirms or not (flow-semantics 8.3, W13); queued_ns: when that turn began."""
 
-    __slots__ = ("answerable", "bytes", "count", "lane", "messages", "origin")
+    __slots__ = ("answerable", "bytes", "count", "lane", "messages", "origin", "queued_ns")
 
     def __init__(
         self,
@@ -32,6 +33,14 @@ class StreamParcel:
         self.messages = messages
         self.count: i64 = len(messages)
         self.bytes: i64 = bytes_
+        self.queued_ns: i64 = 0
+
+    def answer(self, times: SyncTimes) -> None:
+        """Tell whoever waits that they are safe. times: of the batch they were in."""
+        answerable = self.answerable
+        if answerable is not None:
+            answerable.timed(self.queued_ns, times.sent_ns, times.sent_ns, times.done_ns)
+            answerable.accepted(self.messages, self.count)
 
 
 class StreamLane(Hop):

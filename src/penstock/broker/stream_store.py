@@ -368,8 +368,7 @@ class StreamStore(Actor):
             lane = parcel.lane
             self.written_count += parcel.count
             self.strategy.repay(lane, parcel.origin, parcel.count, parcel.bytes)
-            if parcel.answerable is not None:
-                parcel.answerable.accepted(parcel.messages, parcel.count)
+            parcel.answer(self.sync_times)
             lane.waiting_count -= 1
             self._forget_unwanted(lane)
 

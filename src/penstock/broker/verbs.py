@@ -61,12 +61,22 @@ class ChannelVerbs(Verbs):
             if isinstance(method, m.ChannelOpen):
                 raise ConnectionFault(504, "second 'channel.open' seen", 20, 10)
             raise ConnectionFault(503, "unimplemented method", method.CLASS_ID, method.METHOD_ID)
+        writer = channel.output.writer
+        before = len(writer)
         answer = handler(self, channel, method)
         if channel.inbox.is_parked:
+            channel.note_request(channel.inbox.arrived)
+            channel.times.is_asked = True
             channel.inbox.put_first(event)
             return
         if answer is not None:
-            channel.output.writer.write(method_frame(int(channel.number), answer))
+            writer.write(method_frame(int(channel.number), answer))
+        if isinstance(method, m.TxCommit):
+            # Answered later, with what was published.
+            channel.note_request(channel.inbox.arrived)
+        elif len(writer) != before:
+            channel.note_request(channel.inbox.arrived)
+            channel.note_reply(event.tag)
         channel.output.mark()
 
     def goes_past(self, event: Event) -> bool:

@@ -76,6 +76,7 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
         or connection.ledger.is_blocked()
         or len(channels) > PARTS_MAX
         or connection.output.owed.runs
+        or connection.output.times.is_waiting()
     ):
         return None
     account = connection.account

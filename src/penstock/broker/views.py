@@ -7,6 +7,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.channel import Channel
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.reader import Connection
+from penstock.broker.view_answers import answer_loads
 from penstock.broker.view_loads import output_loads
 from penstock.broker.view_memory import PARTS_MAX, ViewMemory, connection_stamp, queue_stamp
 from penstock.broker.view_queues import blocked, queue_and_consumers, times
@@ -200,6 +201,9 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
         given = negotiator.client_properties.get("connection_name")
         if isinstance(given, str):
             labels["name"] = given
+        platform = negotiator.client_properties.get("platform")
+        if isinstance(platform, str):
+            labels["platform"] = platform
     numbers = {
         "published": float(int(connection.receive_count)),
         "routed": float(published),
@@ -213,6 +217,7 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
         if channel.upstream is not None:
             _credit(numbers, channel.upstream)
     output_loads(connection, numbers)
+    answer_loads(connection.output.times, now_ns, numbers)
     return ActorSnapshot(
         connection.identity,
         "conn",
@@ -267,6 +272,7 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
         numbers["returned"] = float(int(publisher.return_count))
         for lane in publisher.lanes.values():
             _credit(numbers, lane)
+    answer_loads(channel.times, now_ns, numbers)
     state = "flow" if channel.is_stalled else channel.gate.state(now_ns)
     labels: dict[str, str] = {}
     confirms = None if publisher is None else publisher.confirms

@@ -179,12 +179,19 @@ class ConsumerQueue:
 
 class Consumer:
     """One basic.consume. prefetch: deliveries, 0 for unlimited; prefetch_bytes: of bodies, 0 for
-    unlimited; priority: those of a higher one are served before it; holder: its connection's id."""
+    unlimited; priority: those of a higher one are served before it; holder: its connection's id;
+    full_ns: how long it was held in all; answer_ns: how long of that its client took, from the last
+    delivery to the first ack; given_count, given_ns: how often messages were ready for it then, and
+    how long it took us until it had no room again; free_since_ns: when that began, else 0."""
 
     __slots__ = (
+        "answer_ns",
         "arguments",
         "delivered",
+        "free_since_ns",
         "full_ns",
+        "given_count",
+        "given_ns",
         "head",
         "head_bytes",
         "held_since_ns",
@@ -237,10 +244,30 @@ class Consumer:
         self.reason: i64 = REASON_NONE
         self.held_since_ns: i64 = 0
         self.full_ns: i64 = 0
+        self.free_since_ns: i64 = 0
+        self.answer_ns: i64 = 0
+        self.given_ns: i64 = 0
+        self.given_count: i64 = 0
         self.started_ns: i64 = 0
         self.holder = ""
         self.head = b""
         self.head_bytes: i64 = -1
+
+    def free(self, now_ns: i64, heard_ns: i64, flushed_ns: i64, has_messages: bool) -> None:
+        """It has room again, and its queue `has_messages` for it. heard_ns: when the loop saw that
+        there is input; flushed_ns: when everything due had last been sent."""
+        sent_ns: i64 = self.held_since_ns
+        self.is_held = False
+        self.full_ns += now_ns - sent_ns
+        if sent_ns < flushed_ns <= heard_ns:
+            sent_ns = flushed_ns
+        if heard_ns < sent_ns:
+            heard_ns = now_ns
+        self.answer_ns += heard_ns - sent_ns
+        if self.free_since_ns > 0:
+            self.given_count += 1
+            self.given_ns += sent_ns - self.free_since_ns
+        self.free_since_ns = heard_ns if has_messages else 0
 
     def room(self) -> i64:
         """Deliveries it may be given now, 0..; sets `reason` when 0."""
@@ -289,12 +316,6 @@ class Consumer:
         if not self.is_held and self.is_kept_waiting():
             self.is_held = True
             self.held_since_ns = clock.monotonic_ns()
-
-    def go_on(self, clock: Clock) -> None:
-        """It has room."""
-        if self.is_held:
-            self.is_held = False
-            self.full_ns += clock.monotonic_ns() - self.held_since_ns
 
     def _room_in_bytes(self, room: i64) -> i64:
         """With a window in bytes the next message's size decides, so one at a time; see `fits`."""

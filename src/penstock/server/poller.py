@@ -145,6 +145,7 @@ class EpollPoller(Poller):
         scheduler = self.scheduler
         clock = scheduler.clock
         began_ns = clock.monotonic_ns()
+        scheduler.heard_ns = began_ns
         group_ns = began_ns
         wait_s = 0.0
         while True:
@@ -154,6 +155,7 @@ class EpollPoller(Poller):
                     return
                 wait_s = 0.0
                 group_ns = clock.monotonic_ns()
+                scheduler.heard_ns = group_ns
             self.is_more_likely = len(events) > 1
             self.has_backlog = False
             stuck = self._serve(events)
@@ -164,7 +166,7 @@ class EpollPoller(Poller):
             ahead: i64 = self._ahead_bytes(is_biased)
             gather_ns = BIAS_GATHER_NS if self.has_backlog and ahead > 0 else GATHER_NS
             if self.is_more_likely and not stuck and now_ns - group_ns < gather_ns:
-                scheduler.run_actors(now_ns + SLICE_NS)
+                scheduler.heard_ns = scheduler.run_actors(now_ns + SLICE_NS)
                 continue
             if is_biased:
                 scheduler.stop_at_bytes = scheduler.outputs.delivered_bytes - ahead
@@ -174,6 +176,7 @@ class EpollPoller(Poller):
             for one in stuck:
                 one.pause_if_stuck()
             group_ns = clock.monotonic_ns()
+            scheduler.flushed_ns = group_ns
             if group_ns - began_ns >= SLICE_NS or self.is_requested:
                 return
             wait_s = LINGER_S

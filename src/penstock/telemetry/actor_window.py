@@ -27,6 +27,9 @@ COUNTER_NAMES: Final = frozenset(
         "bytes_out",
         "syncs",
         "held_ns",
+        "answer_ns",
+        "given_ns",
+        "given_count",
     }
 )
 """The names in ActorSnapshot.numbers that are cumulative; all others are values of the moment."""
@@ -50,7 +53,15 @@ LOST: Final = "dead_letter_dropped:"
 MAILBOX: Final = "mailbox"
 """Messages that were handed to a queue and that it has not taken."""
 
-_COUNTED: Final = (SENT, DROPPED, LOST)
+WAITED: Final = "wait:"
+"""Prefix of what a client waited for: `wait:ANSWER:ns`, `:count`, `:flying`, and each stage's
+nanoseconds, cumulative too."""
+
+WAIT_MOST: Final = "wait_most:"
+"""Prefix of the most publishes that were unanswered at once, by answer; of a window: in any of its
+rounds."""
+
+_COUNTED: Final = (SENT, DROPPED, LOST, WAITED)
 
 MAIL_SHARE: Final = "mail_share"
 """In numbers of a window: share, 0..1, of its rounds in which there was a MAILBOX."""
@@ -126,6 +137,8 @@ def difference(
         seen = later or [new]
         full = sum(1 for one in seen if one.numbers.get(MAILBOX, 0.0) > 0)
         numbers = {**numbers, MAIL_SHARE: full / len(seen)}
+    if any(name.startswith(WAIT_MOST) for name in numbers):
+        numbers = {**numbers, **_most(later or [new])}
     rates = {
         name: per_second(value - old.numbers.get(name, 0.0), window_ns)
         for name, value in new.numbers.items()
@@ -146,6 +159,16 @@ def difference(
         rates,
         new.labels,
     )
+
+
+def _most(rounds: list[ActorSnapshot]) -> dict[str, float]:
+    """The largest WAIT_MOST of several rounds."""
+    answer: dict[str, float] = {}
+    for one in rounds:
+        for name, value in one.numbers.items():
+            if name.startswith(WAIT_MOST):
+                answer[name] = max(answer.get(name, 0.0), value)
+    return answer
 
 
 def _block_differences(

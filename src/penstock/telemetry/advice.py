@@ -1,6 +1,7 @@
 """What to do about a cause: at most two suggestions, each drawn from the cause's own numbers."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.explanation import Cause, Part
@@ -8,8 +9,11 @@ from penstock.telemetry.groups import about_lag
 from penstock.telemetry.leasing import about_leases
 from penstock.telemetry.neighbours import consumers_on
 from penstock.telemetry.roots import debt_of, state_share
-from penstock.telemetry.taking import ack_time_ns, consumer_trouble
+from penstock.telemetry.taking import ack_time_ns, consumer_trouble, rate_without_waits
 from penstock.telemetry.words import amount, called, duration, percent, rate, size
+
+WORTH: Final = 1.1
+"""A larger prefetch is worth it from so many times the rate on."""
 
 
 def advise(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
@@ -167,6 +171,13 @@ def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
     else:
         beside = f"beside {who}" if window.kind == "consumer" else f"on {who}"
     first = f"add consumers {beside}{compared}"
+    then = rate_without_waits(window)
+    if then >= WORTH * taken:
+        return (
+            f"raise the prefetch from 1 to 20: the next message is then there when it acks, at "
+            f"least {rate(then)} instead of {rate(taken)} (pika: basic_qos(prefetch_count=20))",
+            first,
+        )
     prefetch = window.numbers.get("prefetch", 0.0)
     answer_ns = ack_time_ns(window)
     if prefetch <= 0:

@@ -69,7 +69,9 @@ def ask_why(history: FlightHistory, question: Question) -> Answer:
         about = explain_memory(windows, was, look.span_s)
         return Answer(asdict(about), plain(render_memory(about)), about.exit_status())
     found = explain(kind, question.name, windows, look.end_ns, min(span_s, question.window_s))
-    return Answer(asdict(found), render(found), found.exit_status())
+    plain_data = asdict(found)
+    plain_data["waits"] = [wait.plain() for wait in found.waits]
+    return Answer(plain_data, render(found), found.exit_status())
 
 
 def _until_ns(history: FlightHistory, ago_s: float) -> int | None:

@@ -9,6 +9,14 @@ from typing import Final
 
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.advice import advise, part_company
+from penstock.telemetry.answers import (
+    about_answers,
+    most_waiting,
+    own_share,
+    waiting_publishers,
+    waits_long,
+    waits_of,
+)
 from penstock.telemetry.blame import Stay, follow, upstream
 from penstock.telemetry.explanation import (
     FREE,
@@ -19,9 +27,11 @@ from penstock.telemetry.explanation import (
     Explanation,
     Link,
     Part,
+    Wait,
 )
 from penstock.telemetry.full_disk import full_disk_note
 from penstock.telemetry.full_queue import with_limit
+from penstock.telemetry.in_flight import advise_answers
 from penstock.telemetry.neighbours import loads, sharing
 from penstock.telemetry.notes import about_mixture, mixture_on, notes_on, unmix
 from penstock.telemetry.render import render
@@ -88,15 +98,20 @@ def _explain_publishers(
         also = f"; {' and '.join(alarms)} {'is' if len(alarms) == 1 else 'are'} set"
         text = "nothing is blocked: nobody publishes"
         return Explanation("", "", FREE, window_s, text + also if alarms else text)
+    waiting_most = most_waiting(windows)
     publishers.sort(key=lambda w: (-w.blocked_ns, -w.rates.get("published", 0.0), w.actor))
     worst = publishers[0]
     if worst.blocked_share() >= THROTTLED_SHARE:
         return _explain_actor(worst, windows, now_ns, window_s)
     count = len(publishers)
     whom = "the publisher" if count == 1 else f"any of {count} publishers"
-    answer = _explain_actor(worst, windows, now_ns, window_s)
     place = longest_stopped(windows)
-    if place is None:
+    if place is None and waiting_most is not None:
+        worst = waiting_most
+    answer = _explain_actor(worst, windows, now_ns, window_s)
+    if worst is waiting_most and place is None:
+        detail = f", but {answer.text}"
+    elif place is None:
         detail = f"; {_at_ease(worst)}"
     else:
         stop = _stop_of(place, windows, window_s)
@@ -108,6 +123,8 @@ def _explain_actor(
     window: ActorWindow, windows: Mapping[str, ActorWindow], now_ns: int, window_s: float
 ) -> Explanation:
     share, blocked_ns = window.blocked_share(), window.blocked_ns
+    waits = waits_of(window)
+    own = own_share(window, waits)
     stays = follow(window.actor, windows)
     causes = _merge(stays, windows)
     if window.kind == "consumer" and blocked_ns == 0:
@@ -131,9 +148,17 @@ def _explain_actor(
         causes=tuple(causes),
         notes=tuple(
             f"{called(window.actor)} {note}"
-            for note in (*notes_on(window), *full_disk_note(window, windows))
+            for note in (
+                *notes_on(window),
+                *full_disk_note(window, windows),
+                *waiting_publishers(window, windows),
+            )
         ),
+        waits=waits,
+        own_share=own,
     )
+    if not is_throttled and _leads(window, waits, windows):
+        return replace(plain, suggestions=advise_answers(window, waits, own, windows))
     if not is_throttled or not causes:
         return plain
     return _with_surroundings(plain, causes[0], stays, windows)
@@ -265,11 +290,24 @@ def _verdict(subject: str, share: float, window_s: float, causes: list[Cause]) -
 
 def _unthrottled(window: ActorWindow, windows: Mapping[str, ActorWindow], window_s: float) -> str:
     """That nobody throttles an actor, or where its publishes wait although nobody does."""
+    waits = waits_of(window)
+    if _leads(window, waits, windows):
+        return about_answers(window, waits, window_s)
     found = waiting(window, stopped_places(windows)) if window.blocked_ns == 0 else None
     if found is None:
         return _at_ease(window)
     stop = _stop_of(windows[found.at], windows, window_s)
     return f"{about_waiting(window, found, windows)}: {stop}"
+
+
+def _leads(
+    window: ActorWindow, waits: tuple[Wait, ...], windows: Mapping[str, ActorWindow]
+) -> bool:
+    """Whether its waits say more than that nobody holds it: what waits where something is stopped
+    has a cause beyond them."""
+    if window.kind not in ("conn", "chan") or not waits_long(waits):
+        return False
+    return window.blocked_ns > 0 or waiting(window, stopped_places(windows)) is None
 
 
 def _stop_of(place: ActorWindow, windows: Mapping[str, ActorWindow], window_s: float) -> str:

@@ -62,6 +62,37 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """answer: what was waited for; share: of the window, 0..1; count: waits; mean_ns: of one;
+    in_flight: publishes that were unanswered when the answer came, on average, and `most` of them;
+    stages: (name, mean nanoseconds) in the order of the way, which sum to mean_ns."""
+
+    answer: str
+    share: float
+    count: int
+    mean_ns: int
+    in_flight: float
+    most: int
+    stages: tuple[tuple[str, int], ...]
+
+    def plain(self) -> dict[str, object]:
+        """For JSON: milliseconds."""
+        return {
+            "for": self.answer,
+            "share": self.share,
+            "count": self.count,
+            "mean_ms": self.mean_ns / 1e6,
+            "in_flight": self.in_flight,
+            "in_flight_most": self.most,
+            "stages": {name: ns / 1e6 for name, ns in self.stages},
+        }
+
+    def stage_ns(self, *names: str) -> int:
+        """Nanoseconds of one wait in these stages together."""
+        return sum(ns for name, ns in self.stages if name in names)
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why one actor waited during the last window, or that it did not.
 
@@ -78,6 +109,8 @@ class Explanation:
     STORED_NOW, OUTSTANDING, SENT_NOW or SENT_EVER.
     notes: what else is known of the subject, each a sentence; suggestions: at most three, best
     first; text: the verdict in a sentence.
+    waits: what its client waited for by its own choice, largest first; own_share: 0..1 of the
+    window, what was neither that nor blocked.
     """
 
     subject: str
@@ -102,6 +135,8 @@ class Explanation:
     suggestions: tuple[str, ...] = ()
     close_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    own_share: float = 0.0
 
     def exit_status(self) -> int:
         """For a command: 3 throttled, 2 no such actor, 0 otherwise."""

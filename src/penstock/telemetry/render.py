@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from penstock.telemetry.answers import wait_lines, waits_long
 from penstock.telemetry.explanation import THROTTLED, Cause, Explanation, Part
 from penstock.telemetry.words import blamed, called, duration, kind_of, percent, waits_for, was_held
 
@@ -36,7 +37,7 @@ def render(explanation: Explanation) -> str:
     Plain characters only, so that it reads the same in a terminal, a log and an issue.
     """
     if explanation.state != THROTTLED:
-        return plain("\n".join([_label(explanation, explanation.text), *_notes(explanation)]))
+        return plain("\n".join([_label(explanation, explanation.text), *_at_ease(explanation)]))
     lines = [_headline(explanation), ""]
     lines += _because(explanation)
     others = _others(explanation.causes[1:])
@@ -59,6 +60,20 @@ def plain(text: str) -> str:
     if text.replace("\n", "").isprintable():
         return text
     return "".join(one if one.isprintable() or one == "\n" else "?" for one in text)
+
+
+def _at_ease(explanation: Explanation) -> list[str]:
+    """What else is to be said of who is not throttled: its waits, notes, and what would help."""
+    lines: list[str] = []
+    waits = explanation.waits
+    if waits_long(waits):
+        details = wait_lines(waits, explanation.own_share)
+        lines += ["", *details] if details else []
+    lines += _notes(explanation)
+    if explanation.suggestions:
+        lines.append("")
+        lines += [f" try       {suggestion}" for suggestion in explanation.suggestions]
+    return lines
 
 
 def _notes(explanation: Explanation) -> list[str]:
@@ -113,6 +128,8 @@ def _at_root(cause: Cause) -> str:
     if cause.reason == "consumer" and kind_of(cause.root) in ("consumer", "consumers"):
         if cause.detail.startswith("no consumer"):
             return "are missing"
+        if ", the next delivery" in cause.detail and "; 1 in flight" in cause.detail:
+            return "acks each message before it has the next"
         return "acks too slowly" if kind_of(cause.root) == "consumer" else "ack too slowly"
     return _AT_ROOT.get(cause.reason, f"holds it back ({cause.reason})")
 

@@ -88,9 +88,10 @@ class ActorSnapshot:
     `:PEER` appended when there are several), fsync_p50_ns, used_bytes and limit_bytes (of an
     alarm), mailbox (messages handed to a queue and not taken), `debt:ACCOUNT` (messages of that
     account outstanding here), `stored:ACCOUNT` (bytes of it at rest here, of a deep queue only),
-    `owed:ACCOUNT` (bytes of it that wait for this connection's socket).
+    `owed:ACCOUNT` (bytes of it that wait for this connection's socket), `wait_most:ANSWER` (most
+    publishes that were unanswered at once since the round before).
     labels: name (what a client calls its connection), peer (address), user, client (product and
-    version), vhost.
+    version), platform (of the client), vhost.
     """
 
     actor: str

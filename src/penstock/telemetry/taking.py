@@ -15,6 +15,14 @@ from penstock.telemetry.words import amount, called, duration, percent, rate
 HELD_NS: Final = "held_ns"
 """In numbers and rates: nanoseconds in which a consumer, or each of a queue's, was held."""
 
+ANSWER_NS: Final = "answer_ns"
+"""In numbers and rates: how long the client of a consumer with a full window took to ack."""
+
+GIVEN_NS: Final = "given_ns"
+GIVEN_COUNT: Final = "given_count"
+"""In numbers and rates: how long, and how often, a consumer that had room and for which messages
+were ready was given some until it had no room."""
+
 NO_WINDOW: Final = "no_window"
 """In labels: of a consumer that may be given any number of messages, so that nothing but its socket
 can have kept them back; of a queue's consumers together, if that is true of each."""
@@ -111,8 +119,10 @@ def _by_little(window: ActorWindow) -> str:
     answer_ns = ack_time_ns(window)
     if answer_ns == 0:
         return "" if window.rates.get("acked", 0.0) > 0 else ": it acks nothing"
+    next_ns = next_delivery_ns(window)
+    ours = f", the next delivery {duration(next_ns)} after the ack" if next_ns > 0 else ""
     return (
-        f": an ack comes {duration(answer_ns)} after its delivery; "
+        f": an ack comes {duration(answer_ns)} after its delivery{ours}; "
         f"{amount(window.numbers['unacked'])} in flight ÷ {duration(answer_ns)} = "
         f"{rate(window.rates['acked'])}"
     )
@@ -138,8 +148,33 @@ def consumer_label(window: ActorWindow) -> str:
     return trouble if trouble in ("socket", "flow") else "consumer"
 
 
+def next_delivery_ns(window: ActorWindow) -> int:
+    """Mean nanoseconds we needed to fill its window again when it had acked and messages were
+    ready; 0 if that did not happen. Of one consumer."""
+    given = window.rates.get(GIVEN_COUNT, 0.0)
+    return round(window.rates.get(GIVEN_NS, 0.0) / given) if given > 0 else 0
+
+
+def rate_without_waits(window: ActorWindow) -> float:
+    """What a consumer with a prefetch of 1 would ack a second if its next message were there when
+    it acks, at least: the way to it and back is saved as well. 0.0 where nothing is known."""
+    own = answer_share(window)
+    if window.numbers.get("prefetch", 0.0) != 1.0 or own <= 0 or next_delivery_ns(window) == 0:
+        return 0.0
+    return window.rates.get("acked", 0.0) / own
+
+
+def answer_share(window: ActorWindow) -> float:
+    """Share of the window in which a consumer's window was full and its client had to answer."""
+    return min(1.0, window.rates.get(ANSWER_NS, 0.0) / NS_PER_S)
+
+
 def ack_time_ns(window: ActorWindow) -> int:
     """Mean nanoseconds from delivery to ack, by Little's law; 0 if nothing is known of it."""
     unacked = window.numbers.get("unacked", 0.0)
     acked = window.rates.get("acked", 0.0)
+    given = window.rates.get(GIVEN_COUNT, 0.0)
+    if window.numbers.get("prefetch", 0.0) == 1.0 and given > 0:
+        # Its window is full from each delivery to its ack, which is known exactly.
+        return round(window.rates.get(ANSWER_NS, 0.0) / max(acked, given))
     return round(unacked / acked * NS_PER_S) if unacked > 0 and acked > 0 else 0
