@@ -23,7 +23,7 @@ class Watched(Depot):
         super().__init__(PENSTOCK)
         self.hand: Hand = self.connect()[0]
         name = self.hand.client.link.name
-        self.connection = self.broker.connections[name]
+        self.watched = self.broker.connections[name]
         for method in first:
             self.say(method)
         self.before = self.snapshot()
@@ -40,7 +40,7 @@ class Watched(Depot):
         self.world.clock.jump(self.world.clock.now_ns + OWN_NS)
 
     def snapshot(self, kind: str = "conn") -> ActorSnapshot:
-        mine = self.connection.identity
+        mine = self.watched.identity
         found = actor_snapshots(self.broker)
         if kind == "conn":
             return found[mine]
@@ -132,7 +132,7 @@ def test_without_confirms_nothing_is_waited_for() -> None:
 def test_a_channel_that_ends_takes_its_unanswered_publishes_along() -> None:
     depot = Watched(m.ConfirmSelect())
     depot.send(depot.hand, "d1", 100)
-    times = depot.connection.output.times
+    times = depot.watched.output.times
     assert times.unanswered == 1
     depot.say(m.ChannelClose(200, "", 0, 0))
     depot.sync()
