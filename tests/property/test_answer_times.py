@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.queues.consumers import Consumer, ConsumerQueue, DeliverySink, Unsent
 from penstock.telemetry.answer_times import (
     BASIC_ACK,
     BASIC_RETURN,
@@ -62,3 +63,24 @@ def test_waits_are_within_the_time_and_stages_within_the_waits(
     for one in books:
         assert total_of(one, now_ns) <= now_ns - start_ns
     assert above.unanswered == sum(one.unanswered for one in channels)
+
+
+LITTLE_NS = st.integers(0, 1_000)
+
+
+@given(st.lists(st.tuples(LITTLE_NS, LITTLE_NS, LITTLE_NS, LITTLE_NS, st.booleans()), max_size=30))
+def test_a_consumers_time_is_its_clients_or_ours_and_never_both(
+    cycles: list[tuple[int, int, int, int, bool]],
+) -> None:
+    consumer = Consumer("one", ConsumerQueue(), DeliverySink(), Unsent(1), False, False, 1, {})
+    now_ns = first_ns = 1_000_000
+    for given_ns, flushed_ns, heard_ns, late_ns, has_messages in cycles:
+        now_ns += given_ns
+        consumer.hold(now_ns)
+        held_ns = now_ns
+        now_ns += heard_ns + late_ns
+        # The last send, and the look at the sockets, may also be from before it was held.
+        consumer.free(now_ns, now_ns - late_ns, held_ns + flushed_ns - 500, has_messages)
+        assert consumer.answer_ns >= 0 and consumer.given_ns >= 0
+        assert consumer.answer_ns <= consumer.full_ns
+        assert consumer.answer_ns + consumer.given_ns <= now_ns - first_ns

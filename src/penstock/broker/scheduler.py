@@ -78,14 +78,11 @@ class Scheduler(Line):
     def run(self, slice_ns: int) -> bool:
         """Serve the line for about `slice_ns` nanoseconds, or until `stop_at_bytes` of content have
         been delivered in all; True if work is left."""
-        began_ns = self.clock.monotonic_ns()
-        end_ns = began_ns + slice_ns
-        if self.heard_ns <= self.turn_ns:
-            # Nobody has said when there was input.
-            self.heard_ns = began_ns
-            self.flushed_ns = self.turn_ns
         if self.is_exploring:
             return self._explore()
+        began_ns = self.clock.monotonic_ns()
+        end_ns = began_ns + slice_ns
+        self._begin(began_ns)
         while True:
             now_ns = self.run_actors(end_ns)
             self.turn_ns = now_ns
@@ -94,6 +91,13 @@ class Scheduler(Line):
                 return False
             if now_ns >= end_ns or self.outputs.delivered_bytes >= self.stop_at_bytes:
                 return True
+
+    def _begin(self, now_ns: int) -> None:
+        """A run begins: what has come in since the last one is heard now, unless somebody has said
+        when it was."""
+        if self.heard_ns <= self.turn_ns:
+            self.heard_ns = now_ns
+            self.flushed_ns = self.turn_ns
 
     def run_actors(self, end_ns: int) -> int:
         """Serve the line until it is empty or `end_ns` has passed, and send nothing; the time."""
@@ -134,12 +138,20 @@ class Scheduler(Line):
 
     def _explore(self) -> bool:
         """Turns as the picker wants them until it ends the run; then every output sends."""
+        is_first = True
+        ended_ns = int(self.turn_ns)
         while self.ready:
             index = self.picker.pick(self.ready)
             if index < 0:
                 break
             chosen = self.ready.pop(index)
-            self._serve(chosen, self.picker.budget(self.turn_messages), self.clock.monotonic_ns())
-        self.turn_ns = self.clock.monotonic_ns()
+            budget = self.picker.budget(self.turn_messages)
+            now_ns = self.clock.monotonic_ns()
+            if is_first:
+                self._begin(now_ns)
+                is_first = False
+            # No clock is read for what follows, because reading it moves the simulator's.
+            ended_ns = self._serve(chosen, budget, now_ns)
+        self.turn_ns = ended_ns
         self.outputs.flush_all()
         return len(self.ready) > 0

@@ -46,13 +46,15 @@ ON_DISK: Final = 2
 
 class AnswerEntry:
     """Waits for one kind of answer. count; ns: of all of them; flying: unanswered when the answer
-    came, summed up; most: at once, in this period; the others: nanoseconds in each stage."""
+    came, summed up; most: at once, since the first wait after the books were last read, which
+    is_read says; the others: nanoseconds in each stage."""
 
     __slots__ = (
         "answer",
         "channel",
         "count",
         "flying",
+        "is_read",
         "most",
         "ns",
         "queue",
@@ -66,6 +68,7 @@ class AnswerEntry:
         self.ns: i64 = 0
         self.flying: i64 = 0
         self.most: i64 = 0
+        self.is_read = False
         self.read: i64 = 0
         self.channel: i64 = 0
         self.queue: i64 = 0
@@ -78,8 +81,9 @@ class AnswerEntry:
         self.count += 1
         self.ns += wait.ns
         self.flying += wait.flying
-        if wait.flying > self.most:
+        if self.is_read or wait.flying > self.most:
             self.most = wait.flying
+            self.is_read = False
         self.read += wait.read
         self.channel += wait.channel
         self.queue += wait.queue
@@ -328,12 +332,12 @@ class AnswerTimes:
         return self.is_asked or self.unanswered > 0
 
     def totals(self, now_ns: i64) -> list[AnswerTotals]:
-        """By kind, with a wait that runs for long; the period of `most` begins again."""
+        """By kind, with a wait that runs for long; a period of `most` ends with the next wait."""
         if self.last_kind != 0:
             self._enter()
         answer = [AnswerTotals(kind, entry) for kind, entry in self.entries.items()]
         for entry in self.entries.values():
-            entry.most = 0
+            entry.is_read = True
         running_ns: i64 = now_ns - self.mark_ns
         if self.is_waiting() and running_ns >= RUNNING_NS and self.mark_ns > 0:
             self._add_running(answer, running_ns)

@@ -158,6 +158,19 @@ def test_a_connection_waits_when_none_of_its_channels_sends() -> None:
     assert not above.is_waiting()
 
 
+def test_the_most_in_flight_is_that_since_the_books_were_read() -> None:
+    times = AnswerTimes(None)
+    now = MS
+    seen = []
+    for flying in (7, 3, 0, 2):
+        if flying:
+            times.heard(now, now, now - MS)
+            times.answered(BASIC_ACK, flying, 0, now + MS)
+            now += 2 * MS
+        seen.append(of(times).most)
+    assert seen == [7, 3, 3, 2], "who asks twice hears the same"
+
+
 def test_a_wait_that_runs_for_long_counts_already() -> None:
     times = AnswerTimes(None)
     times.heard(MS, 2 * MS, MS)
