@@ -2,7 +2,8 @@
 # nothing has to be installed by hand beyond Python 3.11 or newer (and gcc, to compile).
 #
 #     make install   make run       the broker in .venv, and its demonstration
-#     make test      test-compiled  the same suite, interpreted and compiled
+#     make test                     what matters of the tests, in a few minutes
+#     make test-all                 all of them: test-disk, -clients, -spark, -long, -compiled, -install
 #     make suites                   other projects' own tests, the long ones too (half an hour)
 #     make lint      types  format  ruff, mypy
 #     make bench     sim    fuzz    measure, simulate, feed garbage
@@ -38,13 +39,15 @@ RUN := .venv
 TEST := .venv-test
 COMPILED := .venv-compiled
 LOCK := .venv-lock
+BARE := .venv-bare
 
 EXTRAS := demo,spark,spark-jre
 SOURCES := $(shell find src/penstock -type f -not -name '*.pyc')
 DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
 
-.PHONY: help install run test test-compiled suites lint types format bench bench-smoke sim fuzz docs
+.PHONY: help install run test test-disk test-clients test-spark test-long test-compiled
+.PHONY: test-install test-all suites lint types format bench bench-smoke sim fuzz docs
 .PHONY: lock clean crash crash-kill crash-live model
 
 help:
@@ -72,11 +75,35 @@ $(COMPILED)/.stamp: $(BUILD) requirements/dev.lock
 	@$(COMPILED)/bin/python scripts/show_build.py
 	@touch $@
 
+# What each layer is, and why: tests/layers.py and CONTRIBUTING.md.
 test: $(TEST)/.stamp
-	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest $(WORKERS) $(PYTEST_ARGS)
+	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer core $(WORKERS) $(PYTEST_ARGS)
+
+test-disk: $(TEST)/.stamp
+	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer disk $(WORKERS) $(PYTEST_ARGS)
+
+test-clients: $(TEST)/.stamp
+	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer clients $(WORKERS) $(PYTEST_ARGS)
+
+test-spark: $(TEST)/.stamp
+	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer spark $(WORKERS) $(PYTEST_ARGS)
+
+test-long: $(TEST)/.stamp
+	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer long $(WORKERS) $(PYTEST_ARGS)
 
 test-compiled: $(COMPILED)/.stamp
-	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest $(WORKERS) $(PYTEST_ARGS)
+	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest --layer compiled $(WORKERS) $(PYTEST_ARGS)
+
+# The package alone, with the demonstration's clients, and whole: does every command answer?
+test-install: $(RUN)/.stamp
+	scripts/prepare_venv $(BARE) requirements/run.lock ''
+	$(BARE)/bin/python scripts/ask_commands.py $(BARE) ''
+	scripts/prepare_venv $(BARE) requirements/run.lock demo
+	$(BARE)/bin/python scripts/ask_commands.py $(BARE) demo
+	$(RUN)/bin/python scripts/ask_commands.py $(RUN) $(EXTRAS)
+	rm -rf $(BARE)
+
+test-all: test test-disk test-clients test-spark test-long test-compiled test-install
 
 # Without the limit for a test that hangs: the long ones take longer, and have limits of their own.
 suites: $(TEST)/.stamp
@@ -162,6 +189,6 @@ lock:
 	rm -rf $(LOCK)
 
 clean:
-	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) .venv-build .wheels .ci-logs build dist src/*.egg-info
+	rm -rf $(RUN) $(TEST) $(COMPILED) $(LOCK) $(BARE) .venv-build .wheels .ci-logs build dist src/*.egg-info
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

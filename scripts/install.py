@@ -167,8 +167,8 @@ class Installation:
             shutil.rmtree(aside)
             say(f"PySpark is a wheel in {WHEELS}/ ({time.monotonic() - began:.0f} s)")
         began = time.monotonic()
-        here = ("--no-index", "--find-links", str(WHEELS))
-        self.pip("install", "--no-compile", "--no-deps", *here, self.wishes.spark)
+        words = ("--no-compile", "--find-links", str(WHEELS), "--constraint", str(self.wishes.lock))
+        self.pip("install", *words, self.wishes.spark)
         say(f"PySpark is installed ({time.monotonic() - began:.0f} s)")
 
     def compiled(self) -> None:
@@ -176,9 +176,10 @@ class Installation:
         stamp = BUILD_ENVIRONMENT / ".packages"
         wanted = "\n".join(self.wishes.build_requirements)
         if not stamp.is_file() or stamp.read_text() != wanted:
-            if not python_of(BUILD_ENVIRONMENT).exists():
-                make_environment(BUILD_ENVIRONMENT)
-            run(pip_of(BUILD_ENVIRONMENT, "install", *self.wishes.build_requirements))
+            # Without a pip of its own, which takes longer to make than all the rest.
+            venv.create(BUILD_ENVIRONMENT, clear=True, with_pip=False, symlinks=True)
+            there = ("--python", str(python_of(BUILD_ENVIRONMENT)))
+            run(pip_of(self.wishes.environment, *there, "install", *self.wishes.build_requirements))
             stamp.write_text(wanted)
         # setuptools would pack modules that were deleted since the last build.
         for left in (*Path("build").glob("lib*"), *Path("build").glob("bdist*")):

@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 
 from scripts.show_build import is_compiled, listed_modules
+from tests.layers import COMPILED, WHAT, is_in
 
 SOURCE_TREE = Path(__file__).resolve().parent.parent / "src"
 
@@ -24,6 +25,26 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 # asyncio reads this when a loop is made; broker processes started by tests inherit it.
 os.environ.setdefault("PYTHONASYNCIODEBUG", "1")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--layer", choices=(*WHAT, COMPILED), help="only the tests of one layer (tests/layers.py)"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Who names a file wants that file. Workers of pytest-xdist are always told names.
+    is_worker = hasattr(config, "workerinput")
+    if config.args_source is pytest.Config.ArgsSource.ARGS and not is_worker:
+        config.option.layer = None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    layer = config.getoption("--layer")
+    if layer is None or not collection_path.match("test_*.py"):
+        return None
+    return None if is_in(layer, collection_path) else True
 
 
 def pytest_report_header() -> str:

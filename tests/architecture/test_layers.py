@@ -1,0 +1,43 @@
+"""Every test file has a layer, every entry of the table has tests, and every layer has a target."""
+
+from pathlib import Path
+
+from tests.architecture.house import REPOSITORY
+from tests.layers import (
+    COMPILED,
+    COMPILED_TOO,
+    LAYER_OF,
+    NOT_COMPILED,
+    TESTS,
+    WHAT,
+    is_in,
+    layer_of,
+)
+
+
+def all_test_files() -> list[Path]:
+    return sorted(TESTS.rglob("test_*.py"))
+
+
+def test_every_test_file_runs_in_one_layer() -> None:
+    homeless = [str(file) for file in all_test_files() if layer_of(file) not in WHAT]
+    assert not homeless
+    for file in all_test_files():
+        assert sum(is_in(layer, file) for layer in WHAT) == 1, file
+
+
+def test_the_table_names_what_is_there() -> None:
+    missing = [
+        place for place in (*LAYER_OF, *COMPILED_TOO, *NOT_COMPILED) if not (TESTS / place).exists()
+    ]
+    assert not missing
+
+
+def test_ci_runs_every_layer() -> None:
+    """A layer that nobody runs is no layer: each has a target, and .ci/run runs the target."""
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    steps = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8")
+    for layer in (*WHAT, COMPILED):
+        target = "test" if layer == "core" else f"test-{layer}"
+        assert f"\n{target}: " in makefile and f"--layer {layer} " in makefile, target
+        assert f" {target} " in f" {' '.join(steps.split())} ", target

@@ -1,0 +1,113 @@
+"""Which tests run where: every test file belongs to one layer, and `make test` runs the first.
+
+    pytest --layer core          of the interpreted build; without --layer everything is collected
+    pytest --layer compiled      what is run on the compiled build as well
+
+A path here stands for the file, or for everything below the folder; the longest that fits decides.
+`tests/architecture/test_layers.py` holds the table to the tree.
+"""
+
+from pathlib import Path
+from typing import Final
+
+TESTS: Final = Path(__file__).resolve().parent
+
+CORE: Final = "core"
+DISK: Final = "disk"
+CLIENTS: Final = "clients"
+SPARK: Final = "spark"
+LONG: Final = "long"
+COMPILED: Final = "compiled"
+
+WHAT: Final = {
+    CORE: "every rule of the broker, in memory and with pika and aio-pika; what a newcomer runs",
+    DISK: "crashes: every state after one, kill -9 at every call, power cuts; damaged stores",
+    CLIENTS: "Celery, kombu, the clients' own suites, restarts, alarms, and each benchmark briefly",
+    SPARK: "what starts Java",
+    LONG: "random histories, planted bugs, the lab, sweeps, and the compiler's cache",
+}
+
+LAYER_OF: Final = {
+    "architecture": CORE,
+    "unit": CORE,
+    "property": CORE,
+    "spec": CORE,
+    "simulation": CORE,
+    # Real clients on a real broker: what they do every day is for everybody, their own suites and
+    # whatever waits for minutes of a broker's life are not.
+    "conformance": CORE,
+    "conformance/test_alarms.py": CLIENTS,
+    "conformance/test_amqp_tools.py": CLIENTS,
+    "conformance/test_celery.py": CLIENTS,
+    "conformance/test_celery_identities.py": CLIENTS,
+    "conformance/test_flow_notices.py": CLIENTS,
+    "conformance/test_kombu.py": CLIENTS,
+    "conformance/test_perf.py": CLIENTS,
+    "conformance/test_rate_limits.py": CLIENTS,
+    "conformance/test_restart.py": CLIENTS,
+    "conformance/test_suite_verdicts.py": CLIENTS,
+    "conformance/test_suites.py": CLIENTS,
+    "bench": CLIENTS,
+    "crash": DISK,
+    "unit/storage/test_check.py": DISK,
+    "unit/test_native_build.py": LONG,
+    "simulation/test_attribution_lab.py": LONG,
+    "simulation/test_delay_bugs.py": LONG,
+    "simulation/test_planted_bugs.py": LONG,
+    "simulation/test_scenarios.py": LONG,
+    "unit/cli/lab": LONG,
+    "unit/cli/sweep": LONG,
+    "unit/simulation/lab": LONG,
+    "unit/simulation/sweep": LONG,
+    "spark": SPARK,
+}
+
+COMPILED_TOO: Final = (
+    # Whatever runs in compiled modules: the broker by itself, with clients, and after a crash. Not
+    # commands, analysis and Spark, of which nothing is compiled, nor tests of the tests.
+    "unit/broker",
+    "unit/flow",
+    "unit/protocol",
+    "unit/queues",
+    "unit/routing",
+    "unit/storage",
+    "unit/streams",
+    "unit/telemetry",
+    "unit/server",
+    "property",
+    "spec",
+    "simulation/test_attribution.py",
+    "simulation/test_ledger_laws.py",
+    "simulation/test_liveness.py",
+    "simulation/test_random_graphs.py",
+    "simulation/test_scenarios.py",
+    "conformance",
+    "crash",
+)
+
+NOT_COMPILED: Final = (
+    "conformance/test_suite_verdicts.py",
+    "crash/test_planted_bugs.py",
+    "property/test_planted_queue_bugs.py",
+)
+"""Below places that are, but these ask whether a test finds a bug that was planted."""
+
+
+def longest_match(file: Path, places: tuple[str, ...]) -> str:
+    """The place that says most about `file` (below TESTS), "" if none does."""
+    name = file.relative_to(TESTS).as_posix()
+    fitting = [place for place in places if name == place or name.startswith(f"{place}/")]
+    return max(fitting, key=len, default="")
+
+
+def layer_of(file: Path) -> str:
+    """The layer of a test file. Raises: KeyError if the table has no place for it."""
+    return LAYER_OF[longest_match(file, tuple(LAYER_OF))]
+
+
+def is_in(layer: str, file: Path) -> bool:
+    """Whether `layer` runs the tests of `file`."""
+    if layer == COMPILED:
+        found = longest_match(file, (*COMPILED_TOO, *NOT_COMPILED))
+        return found != "" and found not in NOT_COMPILED
+    return layer_of(file) == layer
