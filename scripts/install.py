@@ -167,8 +167,8 @@ class Installation:
             shutil.rmtree(aside)
             say(f"PySpark is a wheel in {WHEELS}/ ({time.monotonic() - began:.0f} s)")
         began = time.monotonic()
-        words = ("--no-compile", "--find-links", str(WHEELS), "--constraint", str(self.wishes.lock))
-        self.pip("install", *words, self.wishes.spark)
+        places = ("--find-links", str(WHEELS), "--constraint", str(self.wishes.lock))
+        self.pip("install", "--no-compile", *places, self.wishes.spark)
         say(f"PySpark is installed ({time.monotonic() - began:.0f} s)")
 
     def compiled(self) -> None:
