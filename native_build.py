@@ -32,7 +32,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
@@ -136,7 +136,10 @@ def tool_versions() -> str:
     header = Path(sysconfig.get_path("include"), "Python.h")
     if not header.is_file():
         raise CannotCompileError(f"Python's C headers are missing: {header}")
-    tools = (sys.version, said, *(f"{name} {version(name)}" for name in ("mypy", "librt")))
+    try:
+        tools = (sys.version, said, *(f"{name} {version(name)}" for name in ("mypy", "librt")))
+    except PackageNotFoundError as error:
+        raise CannotCompileError(f"mypyc is missing: {error}") from error
     return "\n".join((*tools, SUFFIX, *compiler(), *OPTIONS, Path(__file__).read_text()))
 
 

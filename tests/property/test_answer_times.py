@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.base.clock import ManualClock
 from penstock.queues.consumers import Consumer, ConsumerQueue, DeliverySink, Unsent
 from penstock.telemetry.answer_times import (
     BASIC_ACK,
@@ -73,10 +74,13 @@ def test_a_consumers_time_is_its_clients_or_ours_and_never_both(
     cycles: list[tuple[int, int, int, int, bool]],
 ) -> None:
     consumer = Consumer("one", ConsumerQueue(), DeliverySink(), Unsent(1), False, False, 1, {})
+    consumer.unacked = 1
+    assert consumer.room() == 0, "its window of one is full"
     now_ns = first_ns = 1_000_000
     for given_ns, flushed_ns, heard_ns, late_ns, has_messages in cycles:
         now_ns += given_ns
-        consumer.hold(now_ns)
+        consumer.hold(ManualClock(now_ns))
+        assert consumer.is_held
         held_ns = now_ns
         now_ns += heard_ns + late_ns
         # The last send, and the look at the sockets, may also be from before it was held.

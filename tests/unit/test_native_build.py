@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -161,3 +162,36 @@ def test_a_failed_build_leaves_no_half_file(tmp_path: Path) -> None:
     with pytest.raises(native_build.CannotCompileError, match="the C compiler failed"):
         native_build.compile_units([Unit(source, (), "key")], tmp_path / "units")
     assert not (tmp_path / "units" / "key.o").exists()
+
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD_A_WHEEL = "from setuptools import build_meta; print(build_meta.build_wheel('made'))"
+
+
+@pytest.mark.slow
+def test_without_a_compiler_the_wheel_is_plain_and_says_why(tmp_path: Path) -> None:
+    """And with PENSTOCK_COMPILE=require there is no wheel."""
+    for name in ("pyproject.toml", "setup.py", "native_build.py", "compile_list.txt", "README.md"):
+        shutil.copy(REPOSITORY / name, tmp_path)
+    shutil.copy(REPOSITORY / "LICENSE", tmp_path)
+    shutil.copytree(REPOSITORY / "src" / "penstock", tmp_path / "src" / "penstock")
+    environment = {name: text for name, text in os.environ.items() if "PENSTOCK" not in name}
+    environment["CC"] = "false"
+
+    def build_it(**more: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-c", BUILD_A_WHEEL],
+            cwd=tmp_path,
+            env={**environment, **more},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = build_it()
+    assert done.returncode == 0, done.stderr
+    assert "penstock: NOT COMPILED, installing plain Python: no C compiler" in done.stderr
+    with zipfile.ZipFile(next((tmp_path / "made").glob("*.whl"))) as wheel:
+        assert not [name for name in wheel.namelist() if name.endswith(".so")]
+        assert wheel.read("penstock/not-compiled.txt").startswith(b"no C compiler")
+    assert build_it(PENSTOCK_COMPILE="require").returncode != 0
