@@ -24,7 +24,7 @@ WHAT: Final = {
     DISK: "crashes: every state after one, kill -9 at every call, power cuts; damaged stores",
     CLIENTS: "Celery, kombu, the clients' own suites, restarts, alarms, and each benchmark briefly",
     SPARK: "what starts Java",
-    LONG: "random histories, planted bugs, the lab, sweeps, and the compiler's cache",
+    LONG: "random histories, crowds, planted bugs, the lab, sweeps, and the compiler's cache",
 }
 
 LAYER_OF: Final = {
@@ -47,9 +47,17 @@ LAYER_OF: Final = {
     "conformance/test_restart.py": CLIENTS,
     "conformance/test_suite_verdicts.py": CLIENTS,
     "conformance/test_suites.py": CLIENTS,
+    "conformance/test_why_answers.py": CLIENTS,
     "bench": CLIENTS,
     "crash": DISK,
+    "unit/server/test_paged_start.py": DISK,
+    "unit/server/test_ruled_start.py": DISK,
     "unit/storage/test_check.py": DISK,
+    "property/test_protocol_pamqp.py": LONG,
+    "property/test_protocol_round_trips.py": LONG,
+    "spec/test_crowd_scenarios.py": LONG,
+    "spec/test_strategy_scenarios.py": LONG,
+    "unit/spark/test_plain.py": LONG,
     "unit/test_native_build.py": LONG,
     "simulation/test_attribution_lab.py": LONG,
     "simulation/test_delay_bugs.py": LONG,
