@@ -79,11 +79,11 @@ $(COMPILED)/.stamp: $(BUILD) requirements/dev.lock
 test: $(TEST)/.stamp
 	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer core $(WORKERS) $(PYTEST_ARGS)
 
-test-disk: $(TEST)/.stamp
-	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer disk $(WORKERS) $(PYTEST_ARGS)
+test-disk: $(COMPILED)/.stamp
+	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest --layer disk $(WORKERS) $(PYTEST_ARGS)
 
-test-clients: $(TEST)/.stamp
-	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer clients $(WORKERS) $(PYTEST_ARGS)
+test-clients: $(COMPILED)/.stamp
+	PENSTOCK_TEST_BUILD=compiled $(COMPILED)/bin/python -m pytest --layer clients $(WORKERS) $(PYTEST_ARGS)
 
 test-spark: $(TEST)/.stamp
 	PENSTOCK_TEST_BUILD=interpreted $(TEST)/bin/python -m pytest --layer spark $(WORKERS) $(PYTEST_ARGS)

@@ -1,7 +1,7 @@
 """Which tests run where: every test file belongs to one layer, and `make test` runs the first.
 
-    pytest --layer core          of the interpreted build; without --layer everything is collected
-    pytest --layer compiled      what is run on the compiled build as well
+    pytest --layer core          without --layer everything is collected
+    pytest --layer compiled      what of `core` and `long` runs on the compiled build as well
 
 A path here stands for the file, or for everything below the folder; the longest that fits decides.
 `tests/architecture/test_layers.py` holds the table to the tree.
@@ -26,6 +26,10 @@ WHAT: Final = {
     SPARK: "what starts Java",
     LONG: "random histories, crowds, planted bugs, the lab, sweeps, and the compiler's cache",
 }
+
+ON_COMPILED: Final = (DISK, CLIENTS, COMPILED)
+"""Layers of the compiled build. Disks and other people's clients meet that one in earnest; the
+others run in plain Python, in which every line can be looked at."""
 
 LAYER_OF: Final = {
     "architecture": CORE,
@@ -71,8 +75,8 @@ LAYER_OF: Final = {
 }
 
 COMPILED_TOO: Final = (
-    # Whatever runs in compiled modules: the broker by itself, with clients, and after a crash. Not
-    # commands, analysis and Spark, of which nothing is compiled, nor tests of the tests.
+    # Whatever runs in compiled modules. Not commands, analysis and Spark, of which nothing is
+    # compiled, nor tests of the tests.
     "unit/broker",
     "unit/flow",
     "unit/protocol",
@@ -90,15 +94,10 @@ COMPILED_TOO: Final = (
     "simulation/test_random_graphs.py",
     "simulation/test_scenarios.py",
     "conformance",
-    "crash",
 )
 
-NOT_COMPILED: Final = (
-    "conformance/test_suite_verdicts.py",
-    "crash/test_planted_bugs.py",
-    "property/test_planted_queue_bugs.py",
-)
-"""Below places that are, but these ask whether a test finds a bug that was planted."""
+NOT_COMPILED: Final = ("property/test_planted_queue_bugs.py",)
+"""Below places that are, but it asks whether a test finds a bug that was planted."""
 
 
 def longest_match(file: Path, places: tuple[str, ...]) -> str:
@@ -117,5 +116,5 @@ def is_in(layer: str, file: Path) -> bool:
     """Whether `layer` runs the tests of `file`."""
     if layer == COMPILED:
         found = longest_match(file, (*COMPILED_TOO, *NOT_COMPILED))
-        return found != "" and found not in NOT_COMPILED
+        return found not in ("", *NOT_COMPILED) and layer_of(file) not in ON_COMPILED
     return layer_of(file) == layer

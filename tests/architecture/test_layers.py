@@ -8,6 +8,7 @@ from tests.layers import (
     COMPILED_TOO,
     LAYER_OF,
     NOT_COMPILED,
+    ON_COMPILED,
     TESTS,
     WHAT,
     is_in,
@@ -39,5 +40,7 @@ def test_ci_runs_every_layer() -> None:
     steps = (REPOSITORY / ".ci" / "run").read_text(encoding="utf-8")
     for layer in (*WHAT, COMPILED):
         target = "test" if layer == "core" else f"test-{layer}"
-        assert f"\n{target}: " in makefile and f"--layer {layer} " in makefile, target
+        build = "compiled" if layer in ON_COMPILED else "interpreted"
+        rule = makefile.partition(f"\n{target}: ")[2].partition("\n\n")[0]
+        assert f"PENSTOCK_TEST_BUILD={build} " in rule and f"--layer {layer} " in rule, target
         assert f" {target} " in f" {' '.join(steps.split())} ", target
