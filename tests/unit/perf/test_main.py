@@ -37,6 +37,13 @@ def test_wrong_options_are_explained(options: list[str], words: str) -> None:
     assert words in result.output
 
 
+@pytest.mark.parametrize("options", [["-h"], ["-h", "-x", "2"]], ids=" ".join)
+def test_h_is_help_unless_an_address_follows(options: list[str]) -> None:
+    """PerfTest's -h is the address, and stays that (above); everywhere else it is help."""
+    result = CliRunner().invoke(command, options)
+    assert result.exit_code == 0 and result.output.startswith("Usage: ")
+
+
 def test_help_tells_the_exit_status() -> None:
     result = CliRunner().invoke(command, ["--help"])
     assert result.exit_code == 0 and "4 messages were lost" in result.output
