@@ -54,6 +54,9 @@ LAYER_OF: Final = {
     "conformance/test_why_answers.py": CLIENTS,
     "bench": CLIENTS,
     "crash": DISK,
+    # Bugs can only be planted in plain Python.
+    "crash/test_planted_bugs.py": LONG,
+    "crash/test_stream_crash_states.py": LONG,
     "unit/server/test_paged_start.py": DISK,
     "unit/server/test_ruled_start.py": DISK,
     "unit/storage/test_check.py": DISK,
@@ -94,6 +97,7 @@ COMPILED_TOO: Final = (
     "simulation/test_random_graphs.py",
     "simulation/test_scenarios.py",
     "conformance",
+    "crash/test_stream_crash_states.py",
 )
 
 NOT_COMPILED: Final = ("property/test_planted_queue_bugs.py",)
