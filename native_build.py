@@ -21,6 +21,7 @@ Needs Linux or macOS, a C compiler and Python's headers. Nothing here is used wh
 """
 
 import hashlib
+import io
 import os
 import re
 import shlex
@@ -31,6 +32,7 @@ import sysconfig
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -225,15 +227,18 @@ def translate(sources: Sequence[Path], target: Path) -> "Translated":
         from mypyc.build import mypycify  # A build without mypyc is a plain one, not a failure.
     except ImportError as error:
         raise CannotCompileError(f"mypyc is missing: {error}") from error
+    said = io.StringIO()
     try:
-        extensions = mypycify(
-            [*MYPY_OPTIONS, *(str(source) for source in sources)],
-            multi_file=True,
-            group_name=GROUP,
-            target_dir=str(target),
-        )
+        with redirect_stdout(said):
+            extensions = mypycify(
+                [*MYPY_OPTIONS, *(str(source) for source in sources)],
+                multi_file=True,
+                group_name=GROUP,
+                target_dir=str(target),
+            )
     except SystemExit as error:
-        raise CannotCompileError("mypyc refused the source, for the reasons above") from error
+        wrong = [line for line in said.getvalue().splitlines() if "error:" in line]
+        raise CannotCompileError(f"mypyc refused the source: {' '.join(wrong[:1])}") from error
     except Exception as error:
         raise CannotCompileError(f"mypyc failed: {error}") from error
     library = next(one for one in extensions if one.name == LIBRARY)

@@ -187,7 +187,9 @@ class Installation:
         folder = Path("build", "wheel")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        build = f"from setuptools import build_meta; build_meta.build_wheel({str(folder)!r})"
+        # Not compressed: it is unpacked in the next moment.
+        settings = {"--build-option": ["--compression=stored"]}
+        build = f"from setuptools.build_meta import *; build_wheel({str(folder)!r}, {settings})"
         run((str(python_of(BUILD_ENVIRONMENT)), "-c", build))
         wheel = next(folder.glob("penstock-*.whl"))
         words = ("--no-compile", "--no-deps", "--no-index", "--force-reinstall")
