@@ -181,9 +181,7 @@ class Installation:
             there = ("--python", str(python_of(BUILD_ENVIRONMENT)))
             run(pip_of(self.wishes.environment, *there, "install", *self.wishes.build_requirements))
             stamp.write_text(wanted)
-        # setuptools would pack modules that were deleted since the last build.
-        for left in (*Path("build").glob("lib*"), *Path("build").glob("bdist*")):
-            shutil.rmtree(left)
+        forget_deleted()
         folder = Path("build", "wheel")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -199,6 +197,16 @@ class Installation:
 
 # The archives in PySpark are compressed already: packing them again would only take time.
 STORED: Final = ("--config-settings", "--build-option=--compression=stored")
+
+
+def forget_deleted() -> None:
+    """What setuptools has left of its last build and would pack again: modules that were deleted
+    since, and compiled ones, which are put there anew."""
+    for place in Path("build").glob("lib*"):
+        for left in place.rglob("*.*"):
+            is_gone = left.suffix == ".py" and not (Path("src") / left.relative_to(place)).exists()
+            if is_gone or left.suffix == ".so":
+                left.unlink()
 
 
 def python_of(environment: Path) -> Path:
