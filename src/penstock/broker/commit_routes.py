@@ -13,10 +13,11 @@ from penstock.broker.delay_store import DelayStore
 from penstock.broker.hashed_properties import with_properties
 from penstock.broker.publish import Publisher
 from penstock.broker.queue_actor import QueueActor
-from penstock.broker.route import FLAG_HEADERS, ContentRules, short_text
+from penstock.broker.route import ContentRules, short_text
 from penstock.broker.ruled_intake import RuledIntake
 from penstock.broker.vhost import VirtualHost
 from penstock.protocol.content import Address, Message
+from penstock.protocol.property_lookup import FLAG_HEADERS
 from penstock.protocol.values import Table
 from penstock.queues.rules import REJECT_PUBLISH, REJECT_PUBLISH_DLX
 

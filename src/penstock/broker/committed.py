@@ -10,10 +10,10 @@ from penstock.broker.keeper import Keeper
 from penstock.broker.lane import Answerable, Lane
 from penstock.broker.queue_actor import QueueActor
 from penstock.broker.queue_ruling import COMMITTED
-from penstock.broker.route import FLAG_EXPIRATION
 from penstock.flow.account import Account
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.protocol.content import Message
+from penstock.protocol.property_lookup import FLAG_EXPIRATION
 
 NOBODY = Answerable()
 

@@ -7,7 +7,7 @@ from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import CONSUMERS_PER_CHANNEL
 from penstock.broker.channel import Channel
 from penstock.broker.commits import Commits
-from penstock.broker.content_rules import REPLY_TO_NAME, PropertyRules
+from penstock.broker.content_rules import PropertyRules
 from penstock.broker.declare import Declarations
 from penstock.broker.deliveries import unknown_tag
 from penstock.broker.get_waiter import wait_for_read
@@ -20,6 +20,7 @@ from penstock.broker.session import Session
 from penstock.broker.stream_actor import StreamActor
 from penstock.broker.stream_arguments import check_stream_consumer, not_supported
 from penstock.broker.transactions import ACK, DROP, REQUEUE, Settle, Transaction
+from penstock.broker.vhost import REPLY_TO_NAME
 from penstock.protocol import methods as m
 from penstock.protocol.content import write_content
 from penstock.protocol.methods.codec import method_frame

@@ -9,14 +9,13 @@ from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.equivalence import type_name
-from penstock.broker.route import (
+from penstock.broker.route import ContentRules
+from penstock.broker.vhost import REPLY_TO_NAME
+from penstock.protocol.content import Message, make_content
+from penstock.protocol.property_lookup import (
     FLAG_EXPIRATION,
     FLAG_REPLY_TO,
     FLAG_USER_ID,
-    ContentRules,
-)
-from penstock.protocol.content import Message, make_content
-from penstock.protocol.property_lookup import (
     HEADERS,
     PROPERTIES_OFFSET,
     REPLY_TO,
@@ -31,7 +30,6 @@ from penstock.protocol.values import Table, decode_table, remove_field
 RAW_OFFSET: Final = PROPERTIES_OFFSET + 7
 """Of the property flags in `Message.raw`, behind the envelope of the header frame."""
 
-REPLY_TO_NAME: Final = "amq.rabbitmq.reply-to"
 EXPIRATION_MS_MAX: Final = (1 << 64) - 1
 
 

@@ -4,7 +4,6 @@ Reply codes and texts are RabbitMQ's (rabbit_channel). Each verb answers with th
 """
 
 from penstock.base.errors import ChannelFault
-from penstock.broker.content_rules import REPLY_TO_NAME
 from penstock.broker.equivalence import check_arguments, check_field
 from penstock.broker.internal_stream import refuse_ending
 from penstock.broker.queue_actor import QueueActor
@@ -13,7 +12,7 @@ from penstock.broker.queue_kinds import check_properties, check_type
 from penstock.broker.session import Session
 from penstock.broker.stream_actor import StreamActor
 from penstock.broker.stream_arguments import not_supported
-from penstock.broker.vhost import REPLY_PREFIX
+from penstock.broker.vhost import REPLY_PREFIX, REPLY_TO_NAME
 from penstock.protocol import methods as m
 from penstock.routing.exchange import Exchange
 from penstock.routing.factory import check_kind, make_exchange

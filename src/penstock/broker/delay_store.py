@@ -22,11 +22,11 @@ from penstock.broker.lane import Lane
 from penstock.broker.letter_desk import LetterDesk
 from penstock.broker.queue_actor import QueueActor, QueueTarget
 from penstock.broker.queue_ruling import RuleDesk
-from penstock.broker.route import FLAG_EXPIRATION
 from penstock.broker.ruling import Ruling
 from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
+from penstock.protocol.property_lookup import FLAG_EXPIRATION
 from penstock.queues.dead_letter import Obituary
 from penstock.queues.delayed import DelayedMessages, release
 from penstock.queues.letter_counts import LOST_NAMES

@@ -19,22 +19,19 @@ from penstock.broker.immediate import NO_CONSUMERS, with_consumers
 from penstock.broker.internal_stream import refuse_internal
 from penstock.broker.lane import Answerable, Lane
 from penstock.broker.queue_actor import QueueActor, QueueTarget
-from penstock.broker.route import (
-    FLAG_EXPIRATION,
-    FLAG_HEADERS,
-    FLAG_USER_ID,
-    ContentRules,
-    PublisherHost,
-    Route,
-    short_text,
-)
+from penstock.broker.route import ContentRules, PublisherHost, Route, short_text
 from penstock.broker.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Address, Message
-from penstock.protocol.property_lookup import check_properties
+from penstock.protocol.property_lookup import (
+    FLAG_EXPIRATION,
+    FLAG_HEADERS,
+    FLAG_USER_ID,
+    check_properties,
+)
 from penstock.protocol.values import Table
 
 

@@ -1,7 +1,5 @@
 """A resolved route, and what publishing asks of its surroundings: properties and the channel."""
 
-from typing import Final
-
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ConnectionFault
@@ -9,12 +7,6 @@ from penstock.broker.lane import Lane
 from penstock.protocol.content import Address, Message
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
-
-FLAG_HEADERS: Final = 0x20
-FLAG_REPLY_TO: Final = 0x02
-FLAG_EXPIRATION: Final = 0x01
-FLAG_USER_ID: Final = 0x10
-"""Property flags in the octets 19 (the first three) and 20 of `Message.raw`."""
 
 
 class Route:

@@ -7,7 +7,6 @@ from mypy_extensions import mypyc_attr
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import BINDINGS_PER_VHOST
 from penstock.broker.catalogue import NOTHING_KEPT, Catalogue
-from penstock.broker.content_rules import REPLY_TO_NAME
 from penstock.broker.queue_actor import QueueActor, QueueTarget
 from penstock.protocol.values import Table
 from penstock.queues.rules import NEVER
@@ -17,6 +16,7 @@ from penstock.routing.exchange import Exchange
 from penstock.routing.factory import make_exchange
 from penstock.routing.router import Router
 
+REPLY_TO_NAME: Final = "amq.rabbitmq.reply-to"
 REPLY_PREFIX = REPLY_TO_NAME + "."
 PREDECLARED: Final = (
     ("amq.direct", "direct"),

@@ -38,6 +38,12 @@ TIMESTAMP: Final = 0x0040
 TYPE: Final = 0x0020
 USER_ID: Final = 0x0010
 APP_ID: Final = 0x0008
+
+FLAG_HEADERS: Final = 0x20
+FLAG_REPLY_TO: Final = 0x02
+FLAG_EXPIRATION: Final = 0x01
+FLAG_USER_ID: Final = 0x10
+"""Property flags in the octets 19 (the first three) and 20 of `Message.raw`."""
 CLUSTER_ID: Final = 0x0004
 
 TRANSIENT: Final = 1
