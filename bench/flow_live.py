@@ -43,7 +43,7 @@ from bench.flow_peers import (  # noqa: E402
 )
 from bench.machine import describe  # noqa: E402
 from penstock.client.io_blocking import connect  # noqa: E402
-from penstock.server.control_client import ask, control_path  # noqa: E402
+from penstock.server.control.control_client import ask, control_path  # noqa: E402
 
 MIB: Final = 1024 * 1024
 PATIENCE_S: Final = 60.0

@@ -32,8 +32,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from bench.machine import describe
 from bench.pipeline_events import SHAPES, write_events
 from penstock.spark.java import find_java
-from penstock.spark.job import SparkJob
-from penstock.spark.session import CORES_MAX, open_session
+from penstock.spark.job.job import SparkJob
+from penstock.spark.session.session import CORES_MAX, open_session
 
 WANTED_PER_S: Final = 200_000
 BUCKET_NS: Final = 1_000_000_000

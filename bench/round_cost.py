@@ -10,14 +10,14 @@ import time
 from typing import Final
 
 from penstock.base.config import Config
-from penstock.broker.view_memory import ViewMemory
-from penstock.broker.views import each_snapshot
+from penstock.broker.admin.view_memory import ViewMemory
+from penstock.broker.admin.views import each_snapshot
+from penstock.explain.freezing import Freezer
 from penstock.flow.profile import profile_named
-from penstock.simulation.deeds import declare
-from penstock.simulation.publishing import Load, Publishing, to_queue
-from penstock.simulation.world import Setting, World
+from penstock.simulation.world.deeds import declare
+from penstock.simulation.world.publishing import Load, Publishing, to_queue
+from penstock.simulation.world.world import Setting, World
 from penstock.telemetry.flight import FlightHistory
-from penstock.telemetry.freezing import Freezer
 
 ROUNDS: Final = 12
 BATCH: Final = 20

@@ -48,7 +48,7 @@ from penstock.client.publish_template import PublishTemplate
 from penstock.protocol.properties import Properties
 from penstock.spark import register
 from penstock.spark.java import find_java
-from penstock.spark.session import LATENCY_SETTINGS, leave_out_checksums
+from penstock.spark.session.session import LATENCY_SETTINGS, leave_out_checksums
 
 MODES: Final = ("chunk", "chunk-one", "chunk-few", "amqp", "rabbitmq", "naive")
 ROWS_PER_BATCH: Final = {

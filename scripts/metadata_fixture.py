@@ -9,7 +9,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
-from penstock.broker.catalogue_rows import (
+from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
     Change,
     ExchangeRow,
@@ -23,8 +23,8 @@ from penstock.broker.catalogue_rows import (
 )
 from penstock.protocol.timestamp import Timestamp
 from penstock.protocol.values import Table
-from penstock.server.catalogue_db import CatalogueDb
-from penstock.server.catalogue_schema import FORMAT
+from penstock.server.disk.catalogue_db import CatalogueDb
+from penstock.server.disk.catalogue_schema import FORMAT
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
 

@@ -12,6 +12,7 @@ PACKAGE: Final = REPOSITORY / "src" / "penstock"
 FLOORS: Final[dict[str, int]] = {
     "base": 0,
     "telemetry": 1,
+    "explain": 2,
     "flow": 2,
     "protocol": 2,
     "raft": 2,
@@ -22,19 +23,60 @@ FLOORS: Final[dict[str, int]] = {
     "queues": 4,
     "broker": 5,
     "server": 6,
-    "management": 7,
-    "simulation": 7,
-    "perf": 7,
     "connector": 7,
-    "spark": 7,
-    "demo": 7,
-    "cli": 7,
+    "management": 7,
+    "perf": 7,
+    "simulation": 7,
+    "lab": 8,
+    "sweep": 9,
+    "whatif": 9,
+    "spark": 10,
+    "demo": 11,
+    "cli": 12,
     # Files directly in the package that start things: `__main__`, `pytest_plugin`.
-    "top": 8,
+    "top": 13,
 }
+
+LOWEST_OF_TOP: Final = FLOORS["connector"]
+"""Rooms from this floor on are programs: they may need packages that are not always installed."""
 
 # Rooms inside a room, with floors and neighbours of their own.
 INNER_ROOMS: Final[dict[tuple[str, str], str]] = {("spark", "connector"): "connector"}
+
+HERE: Final = "."
+"""In the order of a room's parts: the files that lie directly in the room."""
+
+# The parts of a room in their order: each sees only those before it.
+PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "broker": (
+        "actors",
+        "queue",
+        "store",
+        "paging",
+        "vhost",
+        "stream",
+        "dead_letter",
+        "channel",
+        "lease",
+        "transaction",
+        "connection",
+        "session",
+        "policy",
+        "alarm",
+        "settings",
+        "node",
+        HERE,
+        "admin",
+    ),
+    "connector": ("common", "sink", "queue", "stream", "lease", HERE),
+    "server": ("machine", "net", "disk", "recorder", "control", "boot"),
+    "simulation": ("machine", "laws", "world", "scenario", HERE),
+    "spark": ("session", "schema", "tables", "input", "blame", "report", "job", HERE),
+    "storage": ("layout", "log", "recovery", "check"),
+}
+
+# Files that lie directly in a room although its parts need them: their paths are public.
+BELOW_PARTS: Final[dict[str, str]] = {"spark/java": "README and docs tell users to call it"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +203,22 @@ def functions(module: Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
+
+
+def part_of(short: str, room: str) -> int:
+    """The rank of a module, by its short name, among the parts of its room.
+
+    Parts count from 1 in their order. 0: a file that parts may need.
+    Raises: ValueError for a part that has no order.
+    """
+    if short in BELOW_PARTS or short.endswith("/__init__"):
+        return 0
+    folders = short.split("/")[2 if room in INNER_ROOMS.values() else 1 : -1]
+    return PARTS[room].index(folders[0] if folders else HERE) + 1
+
+
+def short_of(name: str) -> str:
+    """The short name of a module by its dotted name; that of a package is its `__init__`."""
+    path = PACKAGE.joinpath(*name.split(".")[1:])
+    file = path / "__init__" if path.is_dir() else path
+    return file.relative_to(PACKAGE).as_posix()

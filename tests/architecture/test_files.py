@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.house import PACKAGE, REPOSITORY, functions, modules
+from tests.architecture.house import PACKAGE, REPOSITORY, Module, functions, modules
 
 FILE_LINES_MAX = 400
+"""A file has one purpose, and is normally below this."""
+CLASS_FILE_LINES_MAX = 900
+"""A class stays whole: a file may be this long when one class takes most of it."""
+CLASS_SHARE = 0.5
 FUNCTION_LINES_MAX = 70
 
 # Files that may be longer, with the reason. Shorten this list, never lengthen it lightly.
@@ -35,11 +39,25 @@ def test_a_file_begins_with_its_purpose(path: Path) -> None:
     assert docstring.splitlines()[0].strip(), "the first line says nothing"
 
 
+def allowed_lines(module: Module) -> int:
+    """How long a file may be: longer where one class takes most of it, and then it is one file."""
+    length = len(module.text.splitlines())
+    longest = max(
+        (
+            (node.end_lineno or 0) - node.lineno + 1
+            for node in module.tree.body
+            if isinstance(node, ast.ClassDef)
+        ),
+        default=0,
+    )
+    return CLASS_FILE_LINES_MAX if longest >= CLASS_SHARE * length else FILE_LINES_MAX
+
+
 def test_files_are_short() -> None:
     long = {
         module.short: len(module.text.splitlines())
         for module in modules()
-        if len(module.text.splitlines()) > FILE_LINES_MAX and module.short not in LONG_FILES
+        if len(module.text.splitlines()) > allowed_lines(module) and module.short not in LONG_FILES
     }
     assert not long, long
 

@@ -3,32 +3,26 @@
 import ast
 
 from tests.architecture.house import (
+    BELOW_PARTS,
     FLOORS,
+    HERE,
+    LOWEST_OF_TOP,
+    PACKAGE,
+    PARTS,
     Module,
     imports,
     module_names,
     modules,
+    part_of,
     room_of,
+    short_of,
     targets,
 )
-
-# (importing room, imported room) on one floor, each with its reason.
-ALLOWED_ON_ONE_FLOOR = {
-    ("cli", "demo"): "a command starts it",
-    ("cli", "management"): "a command starts it",
-    ("cli", "perf"): "a command starts it",
-    ("cli", "simulation"): "a command starts it",
-    ("cli", "spark"): "a command starts it",
-    ("demo", "perf"): "the demonstration drives the same loads as the benchmarks",
-    ("demo", "spark"): "the demonstration ends with the Spark report",
-    ("spark", "connector"): "the connector is registered with the session",
-    ("spark", "simulation"): "a sweep runs simulations inside Spark tasks",
-}
 
 # Rooms that see less than everything below them.
 SEES_ONLY = {
     "connector": {"", "base", "client", "connector", "protocol"},
-    "spark": {"", "base", "client", "connector", "simulation", "spark", "telemetry"},
+    "spark": {"", "base", "client", "connector", "spark", "sweep", "telemetry"},
 }
 
 # Files of the connector that know PySpark; everything else there runs, and is tested, without it.
@@ -62,8 +56,6 @@ def may_import(room: str, other: str) -> bool:
         return True
     if room in SEES_ONLY and other not in SEES_ONLY[room]:
         return False
-    if (room, other) in ALLOWED_ON_ONE_FLOOR:
-        return True
     return room != "" and FLOORS[other] < FLOORS[room]
 
 
@@ -81,6 +73,27 @@ def test_imports_point_down() -> None:
         if not may_import(module.room, room_of(target))
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_parts_of_a_room_see_only_those_before_them() -> None:
+    wrong = [
+        f"{module.short}:{found.line} imports {target}"
+        for module in modules()
+        if module.room in PARTS and module.path.name != "__init__.py"
+        for found in imports(module)
+        for target in targets(found)
+        if room_of(target) == module.room
+        and part_of(short_of(target), module.room) > part_of(module.short, module.room)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_part_has_its_place_in_the_order() -> None:
+    for room, parts in PARTS.items():
+        folder = PACKAGE / ("spark/connector" if room == "connector" else room)
+        there = {path.parent.name for path in folder.glob("*/__init__.py")} - {"connector"}
+        assert there == set(parts) - {HERE}, room
+    assert all((PACKAGE / f"{short}.py").is_file() for short in BELOW_PARTS)
 
 
 def test_imported_modules_exist() -> None:
@@ -128,7 +141,7 @@ def test_imports_inside_functions_are_for_optional_packages_on_the_top_floors() 
         for found in imports(module)
         if found.function is not None
         and not (
-            FLOORS.get(module.room, 0) >= FLOORS["cli"]
+            FLOORS.get(module.room, 0) >= LOWEST_OF_TOP
             and (found.module.split(".")[0] in OPTIONAL or targets(found))
         )
     ]

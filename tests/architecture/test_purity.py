@@ -7,6 +7,7 @@ from tests.architecture.house import Module, imports, modules
 PURE_ROOMS = {
     "base",
     "telemetry",
+    "explain",
     "flow",
     "protocol",
     "raft",
@@ -16,10 +17,24 @@ PURE_ROOMS = {
     "queues",
     "broker",
     "simulation",
+    "lab",
+    "sweep",
+    "whatif",
 }
 
-# The client's shells, the only files of a pure room that may open sockets.
-SHELLS = ("client/io_",)
+# Files of pure rooms that run real processes, write files or draw: the live halves of commands.
+SHELLS = (
+    "client/io_",
+    "lab/about",
+    "lab/broker_process",
+    "lab/calibrate",
+    "lab/files",
+    "lab/live",
+    "lab/peers_process",
+    "lab/plots",
+    "sweep/plots",
+    "sweep/tables",
+)
 
 FORBIDDEN_MODULES = {
     "_thread",

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import SystemRandom
 from urllib.parse import unquote, urlsplit
 
-from penstock.server.control_client import control_path
+from penstock.server.control.control_client import control_path
 from tests.patience import PATIENCE_S
 
 POLL_S = 0.02

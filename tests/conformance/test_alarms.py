@@ -21,7 +21,7 @@ from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ConnectionClosedByBroker, NackError
 
-from penstock.server.control_client import ask, control_path
+from penstock.server.control.control_client import ask, control_path
 from tests.conformance.live import Broker, penstock_process
 from tests.conformance.through_pika import connect, counts, wait
 from tests.patience import PATIENCE_S, undisturbed, until

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.server.control_client import ask, control_path
+from penstock.server.control.control_client import ask, control_path
 from tests.conformance.live import Broker, penstock_process
 from tests.conformance.through_pika import connect, counts
 from tests.patience import PATIENCE_S, undisturbed, until

@@ -18,7 +18,7 @@ from pika import BasicProperties
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import UnroutableError
 
-from penstock.server.control_client import ask, control_path
+from penstock.server.control.control_client import ask, control_path
 from tests.conformance.live import Broker
 from tests.conformance.peer import Frame, Peer
 from tests.conformance.test_restart import CLI, connected, serving

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from penstock.simulation.disk import SimDisk
-from penstock.storage.spares import GiveBack
+from penstock.simulation.machine.disk import SimDisk
+from penstock.storage.log.spares import GiveBack
 from tests.crash.rig import Rig
 
 History = Callable[[], Rig]

@@ -5,14 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from penstock.base.chance import Chance
-from penstock.simulation.disk import SimDisk, SimFile
-from penstock.storage import batch, recovery, wreck
-from penstock.storage.batch import Batch
-from penstock.storage.book import Book
-from penstock.storage.compaction import Compactor, Copying
-from penstock.storage.files import Directory, File, write_fully
-from penstock.storage.footer import _table_of, make_footer
-from penstock.storage.format import (
+from penstock.simulation.machine.disk import SimDisk, SimFile
+from penstock.storage.layout.files import Directory, File, write_fully
+from penstock.storage.layout.footer import _table_of, make_footer
+from penstock.storage.layout.format import (
     BODY,
     BODY_HEAD_BYTES,
     DATA_AT,
@@ -23,11 +19,16 @@ from penstock.storage.format import (
     REF,
     REF_BYTES,
 )
-from penstock.storage.record import unsigned
-from penstock.storage.recovery import Recovered, recover
-from penstock.storage.scan import Scan, scan
-from penstock.storage.segment import Segment
-from penstock.storage.wreck import Wreck
+from penstock.storage.layout.record import unsigned
+from penstock.storage.layout.scan import Scan, scan
+from penstock.storage.layout.segment import Segment
+from penstock.storage.log import batch
+from penstock.storage.log.batch import Batch
+from penstock.storage.log.book import Book
+from penstock.storage.log.compaction import Compactor, Copying
+from penstock.storage.recovery import recovery, wreck
+from penstock.storage.recovery.recovery import Recovered, recover
+from penstock.storage.recovery.wreck import Wreck
 from tests.crash import rig
 from tests.crash.planted_reuse import REUSED, Plant
 from tests.crash.rig import Rig
@@ -135,8 +136,8 @@ def believes_sizes(patch: pytest.MonkeyPatch) -> None:
 def _patch_is_whole(
     patch: pytest.MonkeyPatch, is_whole: Callable[[Segment, bytes, int, int], bool]
 ) -> None:
-    patch.setattr("penstock.storage.scan.is_whole", is_whole)
-    patch.setattr("penstock.storage.reading.is_whole", is_whole)
+    patch.setattr("penstock.storage.layout.scan.is_whole", is_whole)
+    patch.setattr("penstock.storage.log.reading.is_whole", is_whole)
 
 
 def _fits(data: bytes, at: int) -> bool:
@@ -296,7 +297,7 @@ def takes_parts_of_groups(patch: pytest.MonkeyPatch) -> None:
     def keep_all(result: Scan, data: bytes) -> None:
         pass
 
-    patch.setattr("penstock.storage.scan._drop_torn_groups", keep_all)
+    patch.setattr("penstock.storage.layout.scan._drop_torn_groups", keep_all)
 
 
 PLANTED: dict[str, tuple[Plant, str]] = {

@@ -4,15 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.simulation.dice import Dice
-from penstock.storage import batch, wreck
-from penstock.storage.batch import Batch
-from penstock.storage.files import File, write_all
-from penstock.storage.footer import read_footer
-from penstock.storage.format import DATA_AT, END, END_BYTES
-from penstock.storage.handles import Handles
-from penstock.storage.segment import Segment
-from penstock.storage.spares import Spares
+from penstock.simulation.machine.dice import Dice
+from penstock.storage.layout.files import File, write_all
+from penstock.storage.layout.footer import read_footer
+from penstock.storage.layout.format import DATA_AT, END, END_BYTES
+from penstock.storage.layout.segment import Segment
+from penstock.storage.log import batch
+from penstock.storage.log.batch import Batch
+from penstock.storage.log.handles import Handles
+from penstock.storage.log.spares import Spares
+from penstock.storage.recovery import wreck
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

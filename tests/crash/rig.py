@@ -3,18 +3,18 @@
 from dataclasses import dataclass, field
 
 from penstock.protocol.content import Address, Message, make_content
-from penstock.simulation.crash import Image, Replay
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SYNC_DIRECTORY, SimDisk
-from penstock.storage import recovery
-from penstock.storage.batch import Batch
-from penstock.storage.compaction import Compactor
-from penstock.storage.groups import GroupEntry, append_group
-from penstock.storage.index import QueueIndex
-from penstock.storage.log import MessageLog
-from penstock.storage.recovery import Recovered
-from penstock.storage.segment import Segment
-from penstock.storage.stored import Stored
+from penstock.simulation.machine.crash import Image, Replay
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import SYNC_DIRECTORY, SimDisk
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.layout.segment import Segment
+from penstock.storage.layout.stored import Stored
+from penstock.storage.log.batch import Batch
+from penstock.storage.log.compaction import Compactor
+from penstock.storage.log.groups import GroupEntry, append_group
+from penstock.storage.log.log import MessageLog
+from penstock.storage.recovery import recovery
+from penstock.storage.recovery.recovery import Recovered
 
 Entry = tuple[int, int]
 """(queue id, position)."""

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from penstock.simulation.crash import Image, Replay
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SimDisk
+from penstock.simulation.machine.crash import Image, Replay
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import SimDisk
 from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import Retention, StreamLog

@@ -3,16 +3,16 @@ test, and a client that writes down what was confirmed to it."""
 
 import pytest
 
-from penstock.broker.alarm_watch import AlarmWatch, Surroundings
-from penstock.broker.store_actor import BATCH_BYTES
+from penstock.broker.admin.alarm_watch import AlarmWatch, Surroundings
+from penstock.broker.store.store_actor import BATCH_BYTES
 from penstock.client.events import ClientEvent, Confirmed
 from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
-from penstock.simulation.crash import Replay
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SYNC
-from penstock.storage.index import QueueIndex
-from penstock.storage.log import MessageLog
+from penstock.simulation.machine.crash import Replay
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import SYNC
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.log.log import MessageLog
 from tests.crash.rig import recovered_from
 from tests.spec.stage import Hand
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT, Depot

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.broker.last_letters import settle_letters
+from penstock.broker.dead_letter.last_letters import settle_letters
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, encode_table
-from penstock.simulation.crash import Image, Replay
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SimDisk
-from penstock.simulation.keeping import HandDisk, check_store, give_store
-from penstock.storage.recovery import recover
+from penstock.simulation.machine.crash import Image, Replay
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import SimDisk
+from penstock.simulation.machine.keeping import HandDisk, check_store, give_store
+from penstock.storage.recovery.recovery import recover
 from tests.unit.broker.letter_bed import LetterBed
 from tests.unit.broker.peer import publish
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from penstock.protocol import methods as m
-from penstock.server.data_directory import vhost_folder
-from penstock.server.disk_files import DiskDirectory
-from penstock.server.machine import SystemChance
-from penstock.storage.format import HEADER_BYTES, was_used
-from penstock.storage.recovery import recover
+from penstock.server.disk.data_directory import vhost_folder
+from penstock.server.disk.disk_files import DiskDirectory
+from penstock.server.machine.machine import SystemChance
+from penstock.storage.layout.format import HEADER_BYTES, was_used
+from penstock.storage.recovery.recovery import recover
 from tests.crash.live import Lost, Publisher, Served, recovered, served
 from tests.crash.rig import message
 from tests.crash.test_kill import body, check_back, needs_strace

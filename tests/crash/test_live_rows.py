@@ -13,11 +13,11 @@ import pytest
 
 from penstock.client.io_blocking import connect
 from penstock.protocol import methods as m
-from penstock.server.control_client import ask, control_path
-from penstock.server.data_directory import vhost_folder
-from penstock.server.disk_files import DiskDirectory
-from penstock.server.machine import SystemChance
-from penstock.storage.recovery import recover
+from penstock.server.control.control_client import ask, control_path
+from penstock.server.disk.data_directory import vhost_folder
+from penstock.server.disk.disk_files import DiskDirectory
+from penstock.server.machine.machine import SystemChance
+from penstock.storage.recovery.recovery import recover
 from tests.crash.live import Lost, Publisher, Served, recovered, served
 from tests.crash.mounts import NoMount, small_disk
 from tests.crash.rig import message

@@ -12,9 +12,9 @@ from penstock.client.io_blocking import connect
 from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
 from penstock.queues.paged import PagedMessages
-from penstock.simulation.crash import Replay
-from penstock.simulation.dice import Dice
-from penstock.storage.format import log_name
+from penstock.simulation.machine.crash import Replay
+from penstock.simulation.machine.dice import Dice
+from penstock.storage.layout.format import log_name
 from tests.crash.live import Lost, Publisher, served
 from tests.crash.rig import recovered_from
 from tests.crash.test_broker_rows import Confirming, bodies, confirming

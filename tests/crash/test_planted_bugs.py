@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.storage import log
+from penstock.storage.log import log
 from tests.crash.histories import HISTORIES
 from tests.crash.planted import FLIPPED, PLANTED, SECOND_LIFE
 from tests.crash.rig import Walk, check_flips

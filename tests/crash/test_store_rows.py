@@ -4,20 +4,27 @@ import os
 
 import pytest
 
-from penstock.simulation.crash import Image, Replay
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import CREATE, REMOVE, RENAME, SimDisk
-from penstock.storage.files import read_fully
-from penstock.storage.footer import read_footer
-from penstock.storage.format import DATA_AT, HEADER_BYTES, LOG, log_name, number_of, parse_header
-from penstock.storage.record import is_whole
-from penstock.storage.segment import (
+from penstock.simulation.machine.crash import Image, Replay
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import CREATE, REMOVE, RENAME, SimDisk
+from penstock.storage.layout.files import read_fully
+from penstock.storage.layout.footer import read_footer
+from penstock.storage.layout.format import (
+    DATA_AT,
+    HEADER_BYTES,
+    LOG,
+    log_name,
+    number_of,
+    parse_header,
+)
+from penstock.storage.layout.record import is_whole
+from penstock.storage.layout.segment import (
     PLACE_OFFSET_BITS,
     PLACE_OFFSET_MASK,
     PLACE_SIZE_MASK,
     Segment,
 )
-from penstock.storage.tables import rows_of
+from penstock.storage.layout.tables import rows_of
 from tests.crash import histories
 from tests.crash.histories import HISTORIES
 from tests.crash.rig import Rig, check, contents, recovered_from

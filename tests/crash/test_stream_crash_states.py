@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.simulation.disk import SimDisk
-from penstock.storage.files import write_fully
+from penstock.simulation.machine.disk import SimDisk
+from penstock.storage.layout.files import write_fully
 from penstock.streams import batch, recovery
 from penstock.streams.batch import StreamBatch
 from penstock.streams.log import StreamLog

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.simulation.crash import Image, Replay
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SimDisk
-from penstock.storage import recovery
+from penstock.simulation.machine.crash import Image, Replay
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import SimDisk
+from penstock.storage.recovery import recovery
 from tests.crash.rig import Rig
 
 

@@ -2,7 +2,7 @@
 every state in which a crash may leave them (row F8).
 
 The real calls are made and written down as the simulated disk has them; a crash then is any of the
-states that `simulation/crash` finds in that record.
+states that `simulation/machine/crash` finds in that record.
 """
 
 import os
@@ -13,10 +13,10 @@ from threading import Thread
 
 import pytest
 
-from penstock.server.whole_file import write_whole
-from penstock.simulation.crash import Replay
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import (
+from penstock.server.disk.whole_file import write_whole
+from penstock.simulation.machine.crash import Replay
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import (
     CREATE,
     REMOVE,
     RENAME,

@@ -1,6 +1,6 @@
 """A paged queue with real logs on a simulated disk, and its naive twin: a list of bodies.
 
-The rig does what broker/pager and the keeper do, by hand: appends what was handed over, runs
+The rig does what broker/paging/pager and the keeper do, by hand: appends what was handed over, runs
 batches and reads, settles what leaves.
 """
 
@@ -12,12 +12,12 @@ from penstock.queues.husks import is_husk
 from penstock.queues.paged import PagedMessages
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
 from penstock.queues.wanted import Paged, Wanted
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SimDisk
-from penstock.storage.index import QueueIndex
-from penstock.storage.log import MessageLog
-from penstock.storage.reading import Found, ReadJob
-from penstock.storage.stored import Stored
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import SimDisk
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.layout.stored import Stored
+from penstock.storage.log.log import MessageLog
+from penstock.storage.log.reading import Found, ReadJob
 
 NOW_MS = 1_700_000_000_000
 QUEUE_ID = 1

@@ -11,11 +11,11 @@ from types import MappingProxyType
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from penstock.broker.keeper import Keeper
-from penstock.broker.pager import Pager
-from penstock.broker.queue_actor import QueueActor
-from penstock.broker.store_actor import StoreActor
-from penstock.broker.store_owner import StoreOwner
+from penstock.broker.paging.pager import Pager
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.store_actor import StoreActor
+from penstock.broker.store.store_owner import StoreOwner
 from penstock.flow.profile import profile_named
 from penstock.protocol.content import Message
 from penstock.protocol.properties import Properties
@@ -31,10 +31,10 @@ from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rabbit_paging import PendingAcks
 from penstock.queues.ruled_paged import RuledPaged
 from penstock.queues.rules import BACKPRESSURE, DROP_HEAD, DROP_NAMES
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SimDisk
-from penstock.simulation.keeping import HandDisk
-from penstock.storage.log import MessageLog
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import SimDisk
+from penstock.simulation.machine.keeping import HandDisk
+from penstock.storage.log.log import MessageLog
 from tests.property.ruled_queue import RuledQueue, number_of
 
 EITHER = {"expired", "maxlen"}

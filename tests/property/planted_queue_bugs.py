@@ -3,8 +3,8 @@
 Every one is a RuledMessages or a Ruling with one thing wrong; the machine has to notice.
 """
 
-from penstock.broker.lane import Lane
-from penstock.broker.ruling import Ruling
+from penstock.broker.actors.lane import Lane
+from penstock.broker.queue.ruling import Ruling
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.records import FLAGS_AT, Record

@@ -1,7 +1,8 @@
 """A queue with rules and its naive twin, step by step: what both do must be the same.
 
 The twin keeps plain lists, sorts them whenever it looks, and knows nothing of records, levels,
-heaps, timers or lanes. One step of either is one turn at one instant, as broker/ruling draws it.
+heaps, timers or lanes. One step of either is one turn at one instant, as broker/queue/ruling draws
+it.
 """
 
 from collections.abc import Mapping
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.base.clock import ManualClock
-from penstock.broker.actor import Actor
-from penstock.broker.lane import Answerable, Lane
-from penstock.broker.queue_actor import QueueActor
-from penstock.broker.queue_ruling import LetterSink, RuleDesk
-from penstock.broker.ruling import Ruling
-from penstock.broker.scheduler import Picker, Scheduler
+from penstock.broker.actors.actor import Actor
+from penstock.broker.actors.lane import Answerable, Lane
+from penstock.broker.actors.scheduler import Picker, Scheduler
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.queue.queue_ruling import LetterSink, RuleDesk
+from penstock.broker.queue.ruling import Ruling
 from penstock.flow.account import Account
 from penstock.flow.due import DueLine
 from penstock.flow.gate import Gate, GateObserver

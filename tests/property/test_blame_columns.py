@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.blame import BlameKey, Edge, sweep
-from penstock.spark.blame_columns import sweep_columns
-from penstock.spark.blame_graph import Cut
+from penstock.spark.blame.blame import BlameKey, Edge, sweep
+from penstock.spark.blame.blame_columns import sweep_columns
+from penstock.spark.blame.blame_graph import Cut
 
 MEMBERS = {
     "consumers:/q": ("consumer:a@A", "consumer:b@B"),

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from penstock.broker.catalogue_rows import (
+from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
     Change,
     ExchangeRow,

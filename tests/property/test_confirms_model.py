@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from penstock.broker.confirms import Confirms
+from penstock.broker.actors.confirms import Confirms
 
 
 class ConfirmsTwin(RuleBasedStateMachine):

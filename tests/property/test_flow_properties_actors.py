@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.client.events import Confirmed
 from penstock.flow.profile import PROFILES, Profile
 from penstock.protocol import methods as m
-from penstock.simulation.scenarios import simulate
+from penstock.simulation.scenario.scenarios import simulate
 from tests.spec.stage import Hand, Stage, numbered
 
 FEW = settings(max_examples=25)

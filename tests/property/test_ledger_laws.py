@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from penstock.base.clock import ManualClock
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate, GateObserver
-from penstock.simulation.ledger_checks import check_page, collect
+from penstock.simulation.laws.ledger_checks import check_page, collect
 
 STEP = st.one_of(
     st.tuples(st.just("charge"), st.integers(0, 5), st.integers(1, 4)),

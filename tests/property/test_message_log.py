@@ -4,11 +4,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.simulation.crash import Replay
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SimDisk
-from penstock.storage.batch import Batch
-from penstock.storage.spares import GiveBack
+from penstock.simulation.machine.crash import Replay
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import SimDisk
+from penstock.storage.log.batch import Batch
+from penstock.storage.log.spares import GiveBack
 from tests.crash.rig import Entry, Expectation, Rig, check, contents, legible
 
 QUEUES = (1, 2, 3)

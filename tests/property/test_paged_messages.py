@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.queues.wanted import Wanted
-from penstock.storage.reading import ReadJob
+from penstock.storage.log.reading import ReadJob
 from tests.property.paged_queue import PagedRig
 
 EMBED_BELOW = 60

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.policy import Policy
-from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.protocol import methods as m
 from penstock.queues.rules_of import rules_from
 from penstock.queues.rules_words import rules_in_words

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.policy import Policy
-from penstock.broker.policies import Policies, policies_in
+from penstock.broker.policy.policies import Policies, policies_in
 from penstock.queues.policy_keys import KEYS
 from penstock.queues.policy_merge import SMALLER, merge_arguments, merge_policies
 from penstock.queues.rules import NEVER, QueueRules

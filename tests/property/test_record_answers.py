@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
+from penstock.explain.asking import WHY_KINDS, Question, ask_why
 from penstock.telemetry.accounting import BlockLedger
-from penstock.telemetry.asking import WHY_KINDS, Question, ask_why
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.record_file import Encoder, RecordHeader, decode_record
 from penstock.telemetry.snapshots import ActorSnapshot, Times

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.storage.segment import GAP_MAX, Run, Segment, Table
+from penstock.storage.layout.segment import GAP_MAX, Run, Segment, Table
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["add", "clear", "has", "next", "split"]), st.integers(0, 400)),

@@ -2,7 +2,7 @@
 
 When nothing is ready to run, nobody waits in line for room that there is, nobody with room and
 messages is forgotten, and the line and the ready rings of the queues do not overlap. That turns go
-round is in tests/unit/broker/test_shared_prefetch.
+round is in tests/unit/broker/channel/test_shared_prefetch.
 """
 
 import random
@@ -11,10 +11,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.broker.actor import Actor
-from penstock.broker.channel import Channel
-from penstock.broker.queue_actor import QueueActor
-from penstock.broker.scheduler import Picker
+from penstock.broker.actors.actor import Actor
+from penstock.broker.actors.scheduler import Picker
+from penstock.broker.channel.channel import Channel
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from tests.unit.broker.peer import Bed, Peer, publish

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.simulation.crash import Replay
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SimDisk
+from penstock.simulation.machine.crash import Replay
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import SimDisk
 from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import NO_BOUND, Retention, StreamLog

@@ -5,19 +5,19 @@ A gremlin looks at the broker before every turn and remembers what it saw. It wo
 interpreted and on the compiled build, because it only reads and writes attributes.
 """
 
-from penstock.broker.actor import Actor
+from penstock.broker.actors.actor import Actor
+from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
-from penstock.broker.channel import Channel
-from penstock.broker.hops import hops_of
-from penstock.broker.lane import Lane
-from penstock.broker.publish import Publisher
-from penstock.broker.queue_actor import QueueActor
+from penstock.broker.channel.channel import Channel
+from penstock.broker.channel.publish import Publisher
+from penstock.broker.connection.hops import hops_of
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.account import Account
 from penstock.flow.due import Waker
 from penstock.protocol.content import Message
-from penstock.simulation.dice import Dice
-from penstock.simulation.turns import SeededPicker, TurnWatcher
-from penstock.simulation.world import Setting, World
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
+from penstock.simulation.world.world import Setting, World
 from tests.simulation.planted import Planted
 
 

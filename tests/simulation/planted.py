@@ -5,19 +5,19 @@ through the factories of `Setting`.
 """
 
 from penstock.base.wire import read_i32_be
-from penstock.broker.actor import Actor
+from penstock.broker.actors.actor import Actor
+from penstock.broker.actors.output import OutputLine
 from penstock.broker.broker import Broker, Log
-from penstock.broker.output import OutputLine
-from penstock.broker.reader import Connection
+from penstock.broker.connection.reader import Connection
 from penstock.flow.account import Account
 from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import Hop
 from penstock.flow.profile import Profile
-from penstock.simulation.clock import VirtualClock
-from penstock.simulation.dice import Dice
-from penstock.simulation.network import Link, Pipe, SimulatedOutput, SimulatedShell
-from penstock.simulation.turns import SeededPicker, TurnWatcher
-from penstock.simulation.world import Setting, SimulatedBroker
+from penstock.simulation.machine.clock import VirtualClock
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.network import Link, Pipe, SimulatedOutput, SimulatedShell
+from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
+from penstock.simulation.world.world import Setting, SimulatedBroker
 
 BLOCKED, UNBLOCKED = 0x0A003C, 0x0A003D
 DELIVER = 0x3C003C

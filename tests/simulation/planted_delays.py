@@ -2,16 +2,16 @@
 
 from heapq import heappop, heappush
 
-from penstock.broker.delay_desk import DelayDesk
-from penstock.broker.delay_store import DelayRuling, DelayStore
-from penstock.broker.log import Log
+from penstock.broker.actors.log import Log
+from penstock.broker.dead_letter.delay_desk import DelayDesk
+from penstock.broker.dead_letter.delay_store import DelayRuling, DelayStore
 from penstock.protocol.content import Message
 from penstock.queues.delayed import DelayedMessages
 from penstock.queues.ruled import RuledMessages
 from penstock.queues.rules import NEVER
-from penstock.simulation.clock import VirtualClock
-from penstock.simulation.dice import Dice
-from penstock.simulation.world import Setting, SimulatedBroker
+from penstock.simulation.machine.clock import VirtualClock
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.world.world import Setting, SimulatedBroker
 from tests.simulation.planted import Planted
 
 

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 import pytest
 
 from penstock.base.config import Config
-from penstock.broker.views import actor_snapshots
+from penstock.broker.admin.views import actor_snapshots
+from penstock.explain.blame import follow
+from penstock.explain.roots import name_cause
 from penstock.flow.profile import profile_named
-from penstock.simulation.clients import Client
-from penstock.simulation.consuming import Consuming, Habit
-from penstock.simulation.deeds import declare
-from penstock.simulation.publishing import Load, Publishing, to_queue
-from penstock.simulation.world import Setting, World
+from penstock.simulation.world.clients import Client
+from penstock.simulation.world.consuming import Consuming, Habit
+from penstock.simulation.world.deeds import declare
+from penstock.simulation.world.publishing import Load, Publishing, to_queue
+from penstock.simulation.world.world import Setting, World
 from penstock.telemetry.actor_window import ActorWindow
-from penstock.telemetry.blame import follow
-from penstock.telemetry.roots import name_cause
 from penstock.telemetry.window import WindowHistory
 
 MS = 1_000_000

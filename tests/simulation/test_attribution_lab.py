@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from penstock.broker.actor import Actor
-from penstock.broker.reader import Connection
-from penstock.broker.views import actor_snapshots
-from penstock.simulation.lab.model import INTERPRETED, LOOPBACK
-from penstock.simulation.lab.peers import URL, Declaring, consumers_of, publishers_of
-from penstock.simulation.lab.processor import WorkClock, WorkPicker
-from penstock.simulation.lab.run import config_of, make_ready
-from penstock.simulation.lab.stage import LOOK_NS, Stage
-from penstock.simulation.lab.workload import ALARM, KIB, Event, Workload
-from penstock.simulation.lab.workloads import WORKLOADS
-from penstock.simulation.lab.world import LabWorld
+from penstock.broker.actors.actor import Actor
+from penstock.broker.admin.views import actor_snapshots
+from penstock.broker.connection.reader import Connection
+from penstock.explain.beyond import beyond
+from penstock.explain.blame import follow
+from penstock.explain.roots import name_cause
+from penstock.lab.model import INTERPRETED, LOOPBACK
+from penstock.lab.peers import URL, Declaring, consumers_of, publishers_of
+from penstock.lab.processor import WorkClock, WorkPicker
+from penstock.lab.run import config_of, make_ready
+from penstock.lab.stage import LOOK_NS, Stage
+from penstock.lab.workload import ALARM, KIB, Event, Workload
+from penstock.lab.workloads import WORKLOADS
+from penstock.lab.world import LabWorld
 from penstock.telemetry.actor_window import ActorWindow
-from penstock.telemetry.beyond import beyond
-from penstock.telemetry.blame import follow
-from penstock.telemetry.roots import name_cause
 from penstock.telemetry.window import WindowHistory
 
 NS_PER_S = 1_000_000_000

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from penstock.simulation.faults import SimulationFailed
-from penstock.simulation.scenarios import simulate, small_setting
+from penstock.simulation.machine.faults import SimulationFailed
+from penstock.simulation.scenario.scenarios import simulate, small_setting
 from tests.simulation.planted_delays import DelayBug
 
 # name of the bug: words of the laws that may find it

@@ -1,4 +1,4 @@
-"""simulation/ledger_checks: each law of the ledger is broken once, on purpose, and found."""
+"""simulation/laws/ledger_checks: each law of the ledger is broken once, on purpose, and found."""
 
 from collections.abc import Callable
 
@@ -6,8 +6,8 @@ import pytest
 
 from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
-from penstock.simulation.faults import LawBroken
-from penstock.simulation.ledger_checks import LedgerLaws
+from penstock.simulation.laws.ledger_checks import LedgerLaws
+from penstock.simulation.machine.faults import LawBroken
 from tests.spec.stage import Hand, Stage
 
 

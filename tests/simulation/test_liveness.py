@@ -6,8 +6,8 @@ import pytest
 
 from penstock.base.config import Config
 from penstock.flow.profile import PENSTOCK
-from penstock.simulation.scenarios import simulate
-from penstock.simulation.world import Setting
+from penstock.simulation.scenario.scenarios import simulate
+from penstock.simulation.world.world import Setting
 
 
 @pytest.mark.parametrize("high_bytes", [3000, 1 << 25])

@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from penstock.simulation.faults import SimulationFailed
-from penstock.simulation.scenarios import simulate, small_setting
-from penstock.simulation.world import Setting
+from penstock.simulation.machine.faults import SimulationFailed
+from penstock.simulation.scenario.scenarios import simulate, small_setting
+from penstock.simulation.world.world import Setting
 from tests.simulation import gremlins, planted
 
 SEEDS = range(1, 41)

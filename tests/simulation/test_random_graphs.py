@@ -1,15 +1,15 @@
 """Random graphs with deaths: a sample of what `make sim` runs by the thousand, and their shrinking.
 
-Invariants C1 to C9 are asserted after every third turn, see penstock.simulation.checks.
+Invariants C1 to C9 are asserted after every third turn, see penstock.simulation.laws.checks.
 """
 
 import pytest
 
-from penstock.simulation.faults import SimulationFailed
-from penstock.simulation.plan import EVENT_KINDS, drawn
-from penstock.simulation.random_graph import ON_BROKERS, ON_CLIENTS
-from penstock.simulation.scenarios import PROFILES, simulate, small_setting
-from penstock.simulation.shrink import smallest
+from penstock.simulation.machine.faults import SimulationFailed
+from penstock.simulation.scenario.plan import EVENT_KINDS, drawn
+from penstock.simulation.scenario.random_graph import ON_BROKERS, ON_CLIENTS
+from penstock.simulation.scenario.scenarios import PROFILES, simulate, small_setting
+from penstock.simulation.scenario.shrink import smallest
 from tests.simulation.gremlins import ChangesAWindowOnly, GremlinBug
 
 SEEDS_EACH = 7

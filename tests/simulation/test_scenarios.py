@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.simulation.scenarios import PROFILES, SCENARIOS, simulate
+from penstock.simulation.scenario.scenarios import PROFILES, SCENARIOS, simulate
 from tests.simulation.failed_seeds import FAILED_SEEDS
 
 

@@ -8,11 +8,11 @@ import json
 import sys
 from typing import Any
 
-from penstock.simulation.sweep.grid import Grid, points_of
 from penstock.spark import register
 from penstock.spark.java import find_java
-from penstock.spark.session import open_session
+from penstock.spark.session.session import open_session
 from penstock.spark.sweep import run_in_spark
+from penstock.sweep.grid import Grid, points_of
 
 
 def main(master: str, url: str, source: str, target: str, folder: str) -> None:

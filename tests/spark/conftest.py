@@ -42,7 +42,7 @@ def java() -> JavaHome:
 def spark(java: JavaHome) -> Iterator[object]:
     """The session of the pipeline itself, with its own settings."""
     # Imported here, because without PySpark these tests must still be collected and skipped.
-    from penstock.spark.session import open_session
+    from penstock.spark.session.session import open_session
 
     with open_session(java) as session:
         yield session

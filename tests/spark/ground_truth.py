@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from penstock.simulation.lab.culprits import Truth
-from penstock.spark.blame import actor_kind
-from penstock.spark.rows import BlameRow
-from penstock.spark.victims import HELD_KINDS
+from penstock.lab.culprits import Truth
+from penstock.spark.blame.blame import actor_kind
+from penstock.spark.blame.victims import HELD_KINDS
+from penstock.spark.schema.rows import BlameRow
 
 SHARE_MIN = 0.95
 HELD_MIN_NS = 100_000_000

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.spark import register
 from penstock.spark.java import find_java
-from penstock.spark.session import open_session
+from penstock.spark.session.session import open_session
 
 MASTER = "local[2,4]"
 """Tasks are repeated when their worker dies."""

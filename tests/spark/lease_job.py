@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.spark import register
 from penstock.spark.java import find_java
-from penstock.spark.session import open_session
+from penstock.spark.session.session import open_session
 
 
 def start(session: Any, url: str, folder: str, is_ending: bool) -> Any:

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.spark.formats import Phase, RunDescription, write_run
+from penstock.spark.schema.formats import Phase, RunDescription, write_run
 
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000

@@ -12,10 +12,10 @@ pytest.importorskip("numpy")
 from penstock.base.errors import OperatorError
 from penstock.client.channel_blocking import Channel
 from penstock.client.errors import ChannelClosedError
-from penstock.spark.connector import chunk_read
-from penstock.spark.connector.chunk_read import read_rows
-from penstock.spark.connector.decode import Shape
-from penstock.spark.connector.options import SourceOptions, parse_source
+from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.options import SourceOptions, parse_source
+from penstock.spark.connector.stream import chunk_read
+from penstock.spark.connector.stream.chunk_read import read_rows
 from tests.conformance.live import Broker
 from tests.patience import undisturbed
 from tests.spark.test_connector_contract import cut

@@ -8,9 +8,9 @@ pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
 from penstock.protocol.values import Table
-from penstock.spark.connector.messages import Origin, plan_rows
-from penstock.spark.connector.options import parse_sink
-from penstock.spark.connector.publisher import publish_rows
+from penstock.spark.connector.common.options import parse_sink
+from penstock.spark.connector.sink.messages import Origin, plan_rows
+from penstock.spark.connector.sink.publisher import publish_rows
 from tests.conformance.live import Broker
 from tests.patience import PATIENCE_S, undisturbed
 from tests.spark.hanging import REASON, blocking_broker, hanging_broker

@@ -14,7 +14,7 @@ from hypothesis import strategies as st  # noqa: E402
 from pyspark.sql.types import LongType, StringType, StructType  # noqa: E402
 
 from penstock.base.errors import OperatorError  # noqa: E402
-from penstock.spark.delta_sink import DeltaWriter, Part  # noqa: E402
+from penstock.spark.tables.delta_sink import DeltaWriter, Part  # noqa: E402
 
 SCHEMA = StructType().add("n", LongType()).add("body", StringType())
 OTHER = StructType().add("body", StringType()).add("n", LongType())

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.simulation.lab.culprits import KINDS, drawn, record
-from penstock.spark import plain
-from penstock.spark.formats import EventLog, TraceLog, read_events
-from penstock.spark.pipeline import BUCKET_NS
-from penstock.spark.rows import Tables
+from penstock.lab.culprits import KINDS, drawn, record
+from penstock.spark.job import plain
+from penstock.spark.job.pipeline import BUCKET_NS
+from penstock.spark.schema.formats import EventLog, TraceLog, read_events
+from penstock.spark.schema.rows import Tables
 from tests.spark.ground_truth import SHARE_MIN, named_share
 
 RUNS_OF_EACH = 6

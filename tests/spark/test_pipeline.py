@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.simulation.lab.culprits import drawn, record
-from penstock.spark import plain
-from penstock.spark.formats import EVENT_FILES, read_events, read_run, read_traces
-from penstock.spark.intake import FileInput, Intake
-from penstock.spark.pipeline import BUCKET_NS
-from penstock.spark.rows import Tables
-from penstock.spark.summary import Source, summarise
+from penstock.lab.culprits import drawn, record
+from penstock.spark.input.intake import FileInput, Intake
+from penstock.spark.job import plain
+from penstock.spark.job.pipeline import BUCKET_NS
+from penstock.spark.report.summary import Source, summarise
+from penstock.spark.schema.formats import EVENT_FILES, read_events, read_run, read_traces
+from penstock.spark.schema.rows import Tables
 from tests.spark.ground_truth import SHARE_MIN, named_share
 from tests.spark.marks import IN_SPARK
 from tests.spark.synthetic import World, write_world
@@ -22,7 +22,7 @@ pytestmark = IN_SPARK
 
 
 def both(spark: Any, directory: Path, world: World) -> tuple[Tables, Tables, Any]:
-    from penstock.spark.job import SparkJob
+    from penstock.spark.job.job import SparkJob
 
     write_world(directory / "in", world)
     origin_ns = read_run(directory / "in").origin_ns
@@ -54,8 +54,8 @@ def test_in_parts_is_as_in_one_pass_and_nothing_new_changes_nothing(
 ) -> None:
     """Whatever the files are cut into, also in a line, and with a second boot that comes later;
     two culprits of the simulator are named."""
-    from penstock.spark.job import SparkJob
-    from penstock.spark.loading import load_tables
+    from penstock.spark.job.job import SparkJob
+    from penstock.spark.tables.loading import load_tables
 
     whole, growing = tmp_path / "whole", tmp_path / "growing"
     growing.mkdir()
@@ -90,11 +90,11 @@ def test_in_parts_is_as_in_one_pass_and_nothing_new_changes_nothing(
 
 def test_a_run_that_was_cut_short_is_finished_by_the_next(spark: Any, tmp_path: Path) -> None:
     """Bronze has the lines, nothing has been made of them yet; the plain tables this time."""
-    from penstock.spark import bronze
-    from penstock.spark.intake import fresh
-    from penstock.spark.job import SparkJob
-    from penstock.spark.loading import load_tables
-    from penstock.spark.store import ParquetStore
+    from penstock.spark.input import bronze
+    from penstock.spark.input.intake import fresh
+    from penstock.spark.job.job import SparkJob
+    from penstock.spark.tables.loading import load_tables
+    from penstock.spark.tables.store import ParquetStore
 
     write_world(tmp_path / "in", World(seed=17))
     job = SparkJob(spark, tmp_path / "in", tmp_path / "tables", BUCKET_NS)
@@ -108,7 +108,7 @@ def test_a_run_that_was_cut_short_is_finished_by_the_next(spark: Any, tmp_path: 
 
 
 def test_an_update_ends_although_the_broker_goes_on_writing(spark: Any, tmp_path: Path) -> None:
-    from penstock.spark.job import SparkJob
+    from penstock.spark.job.job import SparkJob
 
     class Busy(FileInput):
         """Something new is there whenever it is asked."""
@@ -130,7 +130,7 @@ def test_an_update_ends_although_the_broker_goes_on_writing(spark: Any, tmp_path
 
 
 def test_events_alone_are_enough(spark: Any, tmp_path: Path) -> None:
-    from penstock.spark.job import SparkJob
+    from penstock.spark.job.job import SparkJob
 
     write_world(tmp_path / "in", World(seed=14))
     for path in (tmp_path / "in").glob("trace-*.jsonl"):
@@ -142,7 +142,7 @@ def test_events_alone_are_enough(spark: Any, tmp_path: Path) -> None:
 
 
 def test_traces_alone_are_enough(spark: Any, tmp_path: Path) -> None:
-    from penstock.spark.job import SparkJob
+    from penstock.spark.job.job import SparkJob
 
     write_world(tmp_path / "in", World(seed=15))
     for path in (tmp_path / "in").glob("events-*.jsonl"):
@@ -166,9 +166,9 @@ def test_percentiles_of_many_holds_are_those_of_their_lengths(spark: Any) -> Non
     import numpy as np
     import pyarrow as pa
 
-    from penstock.spark import gold
-    from penstock.spark.schemas import HOLD_SKETCH
-    from penstock.spark.sketches import sketch
+    from penstock.spark.job import gold
+    from penstock.spark.job.sketches import sketch
+    from penstock.spark.schema.schemas import HOLD_SKETCH
 
     buckets = [(np.random.default_rng(seed).pareto(1, 30_001) * 1e6).astype(int) for seed in (1, 2)]
     rows = [

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.demo.main import run
 from penstock.demo.options import RunOptions
-from penstock.spark.summary import Summary
+from penstock.spark.report.summary import Summary
 from tests.conformance.live import free_port
 from tests.patience import until
 

@@ -16,9 +16,9 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import connect
 from penstock.protocol.values import Table
-from penstock.spark.connector.messages import Origin, plan_rows
-from penstock.spark.connector.options import SinkOptions, parse_sink
-from penstock.spark.connector.staged import Batch, commit_batch, roll_back, stage_rows
+from penstock.spark.connector.common.options import SinkOptions, parse_sink
+from penstock.spark.connector.sink.messages import Origin, plan_rows
+from penstock.spark.connector.sink.staged import Batch, commit_batch, roll_back, stage_rows
 from tests.patience import until
 from tests.spark.mortal import MortalBroker
 from tests.spark.through_amqp import patiently, queue_at, read_stream

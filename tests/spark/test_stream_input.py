@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.protocol.values import Table
-from penstock.spark.formats import EVENT_FILES, read_events
-from penstock.spark.intake import Intake, read_range
-from penstock.spark.stream_input import FETCHED, StreamInput
+from penstock.spark.input.intake import Intake, read_range
+from penstock.spark.input.stream_input import FETCHED, StreamInput
+from penstock.spark.schema.formats import EVENT_FILES, read_events
 from tests.conformance.live import penstock_process
 from tests.patience import PATIENCE_S
 from tests.spark.marks import IN_SPARK
@@ -49,8 +49,8 @@ def held(url: str) -> None:
 
 
 def test_lines_and_offsets_are_in_one_commit_of_bronze(spark: Any, tmp_path: Path) -> None:
-    from penstock.spark import bronze
-    from penstock.spark.store import open_store
+    from penstock.spark.input import bronze
+    from penstock.spark.tables.store import open_store
 
     (source,) = [one for one in bronze.SOURCES if one.table == bronze.EVENTS]
     tables, events = tmp_path / "tables", tmp_path / "events"

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from penstock.simulation.sweep.grid import Grid, points_of
-from penstock.simulation.sweep.point import EVENTS
-from penstock.simulation.sweep.row import key_of
-from penstock.simulation.sweep.run import run_point
+from penstock.sweep.grid import Grid, points_of
+from penstock.sweep.point import EVENTS
+from penstock.sweep.row import key_of
+from penstock.sweep.run import run_point
 from tests.spark.marks import IN_SPARK
 
 pytestmark = IN_SPARK

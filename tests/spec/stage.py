@@ -5,20 +5,20 @@ that is parked is given no turn. `step` lets one actor take so many messages and
 """
 
 from penstock.base.config import Config
-from penstock.broker.actor import Actor
-from penstock.broker.channel import Channel
-from penstock.broker.lane import Lane
-from penstock.broker.queue_actor import QueueActor
-from penstock.broker.reader import Connection
+from penstock.broker.actors.actor import Actor
+from penstock.broker.actors.lane import Lane
+from penstock.broker.channel.channel import Channel
+from penstock.broker.connection.reader import Connection
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.client.events import ClientEvent, Delivery, Replied
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
 from penstock.flow.profile import Profile
 from penstock.protocol import methods as m
-from penstock.simulation.clients import Client, Role
-from penstock.simulation.dice import Dice
-from penstock.simulation.turns import SeededPicker, TurnWatcher
-from penstock.simulation.world import Setting, World
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
+from penstock.simulation.world.clients import Client, Role
+from penstock.simulation.world.world import Setting, World
 
 BODY = b"x" * 20
 

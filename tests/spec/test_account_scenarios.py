@@ -10,10 +10,10 @@ import pytest
 
 from penstock.base.clock import ManualClock
 from penstock.base.config import Config, UserConfig
-from penstock.broker.access import Access
-from penstock.broker.cleanup import BATCH
-from penstock.broker.ledger import USER, Ledger, Mark, Marks
-from penstock.broker.ledger_rows import ledger_rows, owed_rows
+from penstock.broker.actors.cleanup import BATCH
+from penstock.broker.admin.ledger_rows import ledger_rows, owed_rows
+from penstock.broker.session.access import Access
+from penstock.broker.settings.ledger import USER, Ledger, Mark, Marks
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
@@ -21,8 +21,8 @@ from penstock.flow.profile import PENSTOCK, SYNDICATE, Profile, profile_named
 from penstock.flow.strategy import Strategy
 from penstock.protocol import methods as m
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.simulation.clock import VirtualClock
-from penstock.simulation.timers import Timers
+from penstock.simulation.machine.clock import VirtualClock
+from penstock.simulation.machine.timers import Timers
 from tests.spec.stage import BODY, Hand, Stage
 
 BOTH = pytest.mark.parametrize("profile", [SYNDICATE, PENSTOCK], ids=["syndicate", "penstock"])

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from penstock.broker.notices import NoticeBook, Notices
+from penstock.broker.connection.notices import NoticeBook, Notices
 from penstock.flow.channel_flow import Told
 from penstock.protocol import methods as m
 from penstock.telemetry.events import GATE_CLOSED

@@ -12,13 +12,13 @@ import pytest
 from penstock.base.clock import ManualClock
 from penstock.base.config import Config
 from penstock.broker.broker import Broker
-from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
 from penstock.protocol.heartbeat import Heartbeat
 from penstock.protocol.values import Table
-from penstock.server.patience import OutputPatience, patience_ms, watch_host
-from penstock.server.poller import READ, EpollPoller, Watched
+from penstock.server.net.patience import OutputPatience, patience_ms, watch_host
+from penstock.server.net.poller import READ, EpollPoller, Watched
 from penstock.telemetry.events import GATE_CLOSED
 from tests.spec.stage import Stage
 from tests.unit.broker.peer import MS, READ_BYTES, Bed, Heard, LogBook, Peer, SeededChance, publish

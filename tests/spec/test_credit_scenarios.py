@@ -9,14 +9,14 @@ import pytest
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Log
-from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
 from penstock.flow.profile import NONE, PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
-from penstock.simulation.clock import VirtualClock
-from penstock.simulation.dice import Dice
-from penstock.simulation.world import SimulatedBroker
+from penstock.simulation.machine.clock import VirtualClock
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.world.world import SimulatedBroker
 from tests.spec.credit_flow import Process
 from tests.spec.pair import Processes, Wire
 

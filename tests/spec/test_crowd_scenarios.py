@@ -8,22 +8,22 @@ windows are small, and what is refused in that minute is more than twice what th
 import pytest
 
 from penstock.base.config import Config
-from penstock.broker.alarm_watch import AlarmWatch
-from penstock.simulation.lab.held import held_bytes
-from penstock.simulation.lab.model import INTERPRETED, LOOPBACK
-from penstock.simulation.lab.peers import (
+from penstock.broker.admin.alarm_watch import AlarmWatch
+from penstock.lab.held import held_bytes
+from penstock.lab.model import INTERPRETED, LOOPBACK
+from penstock.lab.peers import (
     URL,
     Declaring,
     Publishing,
     consumers_of,
     publishers_of,
 )
-from penstock.simulation.lab.processor import WorkClock
-from penstock.simulation.lab.run import make_ready
-from penstock.simulation.lab.slow import SlowQueue
-from penstock.simulation.lab.stage import HeldSurroundings
-from penstock.simulation.lab.tally import BIN_NS
-from penstock.simulation.lab.workload import (
+from penstock.lab.processor import WorkClock
+from penstock.lab.run import make_ready
+from penstock.lab.slow import SlowQueue
+from penstock.lab.stage import HeldSurroundings
+from penstock.lab.tally import BIN_NS
+from penstock.lab.workload import (
     KIB,
     Consumers,
     Publishers,
@@ -31,7 +31,7 @@ from penstock.simulation.lab.workload import (
     Target,
     Workload,
 )
-from penstock.simulation.lab.world import LabWorld
+from penstock.lab.world import LabWorld
 
 S_NS = 1_000_000_000
 SERVE_NS = 5_000_000

@@ -2,13 +2,13 @@
 
 import pytest
 
-from penstock.broker.views import actor_snapshots
+from penstock.broker.admin.views import actor_snapshots
+from penstock.explain.explain import explain
+from penstock.explain.explanation import THROTTLED, Explanation
+from penstock.explain.render import render
 from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
-from penstock.telemetry.explain import explain
-from penstock.telemetry.explanation import THROTTLED, Explanation
-from penstock.telemetry.render import render
 from penstock.telemetry.window import WindowHistory
 from tests.spec.stage import Stage
 from tests.spec.test_store_scenarios import Depot

@@ -9,13 +9,13 @@ import pytest
 
 from penstock.base.config import Config
 from penstock.broker.broker import Log
-from penstock.broker.queue_actor import QueueActor
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, Profile
 from penstock.protocol import methods as m
-from penstock.server.sockets import SocketShell
-from penstock.simulation.clock import VirtualClock
-from penstock.simulation.dice import Dice
-from penstock.simulation.world import SimulatedBroker
+from penstock.server.net.sockets import SocketShell
+from penstock.simulation.machine.clock import VirtualClock
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.world.world import SimulatedBroker
 from tests.unit.broker.peer import publish
 from tests.unit.server.wire import Wire, running
 

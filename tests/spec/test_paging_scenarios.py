@@ -8,8 +8,8 @@ from math import inf
 
 import pytest
 
-from penstock.broker.rabbit_pager import RabbitPager
-from penstock.broker.store_lane import StoreLane
+from penstock.broker.paging.rabbit_pager import RabbitPager
+from penstock.broker.store.store_lane import StoreLane
 from penstock.flow.gate import Gate
 from penstock.flow.hop import KIND_QUEUE_STORE
 from penstock.flow.profile import PENSTOCK, PROFILES, HopWindow
@@ -29,7 +29,7 @@ from penstock.queues.paging_rules import (
 )
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rabbit_paging import PendingAcks, RabbitPaging, Reduction, Traffic
-from penstock.simulation.dice import Dice
+from penstock.simulation.machine.dice import Dice
 from tests.property.paged_queue import PagedRig
 from tests.spec.pair import Processes, Wire
 from tests.spec.test_store_scenarios import TRANSIENT, Depot

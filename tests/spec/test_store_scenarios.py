@@ -5,13 +5,13 @@ The store's disk waits for the test: a parked store is one whose disk does nothi
 
 import pytest
 
-from penstock.broker.views import actor_snapshots
+from penstock.broker.admin.views import actor_snapshots
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
-from penstock.simulation.disk import SimDisk
-from penstock.simulation.keeping import HandDisk, give_store
-from penstock.storage.stored import Stored
+from penstock.simulation.machine.disk import SimDisk
+from penstock.simulation.machine.keeping import HandDisk, give_store
+from penstock.storage.layout.stored import Stored
 from tests.spec.stage import Hand, Stage
 
 EMULATED = pytest.mark.parametrize(

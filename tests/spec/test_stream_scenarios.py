@@ -6,16 +6,16 @@ from errno import EIO, ENOSPC
 
 import pytest
 
-from penstock.broker.stream_actor import StreamActor
-from penstock.broker.stream_store import StreamStore
-from penstock.broker.syncing import SyncRule
+from penstock.broker.actors.syncing import SyncRule
+from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_store import StreamStore
 from penstock.flow.profile import PENSTOCK, PROFILES, RABBITMQ_4, Profile
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table, Value
-from penstock.simulation.disk import SimDisk
-from penstock.simulation.keeping import HandDisk, Numbers
-from penstock.storage.files import SyncFailed
+from penstock.simulation.machine.disk import SimDisk
+from penstock.simulation.machine.keeping import HandDisk, Numbers
+from penstock.storage.layout.files import SyncFailed
 from penstock.streams.handles import StreamHandles
 from penstock.streams.reading import StreamRead
 from tests.spec.stage import Hand, Stage

@@ -7,7 +7,7 @@ sixteenth of a mebibyte.
 
 import pytest
 
-from penstock.broker.ledger import USER, Mark, Marks
+from penstock.broker.settings.ledger import USER, Mark, Marks
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
 from tests.spec.stage import Hand, Stage
 

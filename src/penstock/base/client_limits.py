@@ -10,7 +10,7 @@ CHANNEL_FLOW_REPLY_MS: Final = Limit(
     10_000,
     100,
     600_000,
-    "broker/notices",
+    "broker/connection/notices",
     "the missing flow-ok is taken as read, and logged once a connection",
 )
 CHANNEL_FLOW_GRACE_MS: Final = Limit(
@@ -19,7 +19,7 @@ CHANNEL_FLOW_GRACE_MS: Final = Limit(
     60_000,
     1000,
     3_600_000,
-    "broker/notices",
+    "broker/connection/notices",
     "503 COMMAND_INVALID closes a connection that published after its flow-ok(false)",
 )
 CHANNEL_FLOW_STALL_MS: Final = Limit(
@@ -28,7 +28,7 @@ CHANNEL_FLOW_STALL_MS: Final = Limit(
     2000,
     100,
     600_000,
-    "broker/notices",
+    "broker/connection/notices",
     "channel.flow tells a client that has opted in",
 )
 NOTIFY_BLOCKED_MS: Final = Limit(
@@ -37,7 +37,7 @@ NOTIFY_BLOCKED_MS: Final = Limit(
     0,
     0,
     86_400_000,
-    "broker/notices",
+    "broker/connection/notices",
     "connection.blocked names the queue; 0 never does",
 )
 CONSUMER_TIMEOUT_MS: Final = Limit(
@@ -46,7 +46,7 @@ CONSUMER_TIMEOUT_MS: Final = Limit(
     1_800_000,
     0,
     31_536_000_000,
-    "broker/care",
+    "broker/connection/care",
     "406 PRECONDITION_FAILED closes the channel, its deliveries are requeued; 0 never does",
 )
 OUTPUT_STALL_INTERVALS: Final = Limit(
@@ -55,7 +55,7 @@ OUTPUT_STALL_INTERVALS: Final = Limit(
     2,
     1,
     1000,
-    "server/patience",
+    "server/net/patience",
     "the socket is closed",
 )
 LINGER_MS: Final = Limit(
@@ -64,7 +64,7 @@ LINGER_MS: Final = Limit(
     30_000,
     0,
     600_000,
-    "server/lingering",
+    "server/net/lingering",
     "the socket of a closed connection is closed, though its peer has not closed it; 0 at once",
 )
 LINGERING_SOCKETS: Final = Limit(
@@ -73,7 +73,7 @@ LINGERING_SOCKETS: Final = Limit(
     1024,
     1,
     65_536,
-    "server/lingering",
+    "server/net/lingering",
     "the one that has waited longest is closed",
 )
 PARKED_METHODS: Final = Limit(
@@ -82,6 +82,6 @@ PARKED_METHODS: Final = Limit(
     1024,
     16,
     65_536,
-    "broker/inbox",
+    "broker/channel/inbox",
     "the connection is not read until the message is there",
 )

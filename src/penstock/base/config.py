@@ -10,7 +10,8 @@ from penstock.base.policy import Policy
 @dataclass(frozen=True, slots=True)
 class UserConfig:
     """One user. `is_loopback_only`: refused from anywhere but this machine (guest);
-    `password_hash`, `hashing`: instead of a password, in RabbitMQ's form, see broker/passwords."""
+    `password_hash`, `hashing`: instead of a password, in RabbitMQ's form, see
+    broker/session/passwords."""
 
     name: str
     password: str = field(repr=False)

@@ -10,7 +10,7 @@ CONNECTOR_PREFETCH: Final = Limit(
     20_000,
     1,
     65_535,
-    "spark/connector/options",
+    "spark/connector/common/options",
     "the broker delivers nothing more to the query until a batch is committed",
 )
 CONNECTOR_BUFFERED_BYTES: Final = Limit(
@@ -19,7 +19,7 @@ CONNECTOR_BUFFERED_BYTES: Final = Limit(
     67_108_864,
     65_536,
     1_099_511_627_776,
-    "spark/connector/feed",
+    "spark/connector/queue/feed",
     "the query's consumer is cancelled until half of them are committed",
 )
 CONNECTOR_IN_FLIGHT: Final = Limit(
@@ -28,7 +28,7 @@ CONNECTOR_IN_FLIGHT: Final = Limit(
     1000,
     1,
     65_535,
-    "spark/connector/publisher",
+    "spark/connector/sink/publisher",
     "the task waits for confirms",
 )
 CONNECTOR_TASK_BYTES: Final = Limit(
@@ -37,7 +37,7 @@ CONNECTOR_TASK_BYTES: Final = Limit(
     16_777_216,
     16_777_216,
     16_777_216,
-    "spark/connector/queue_plan",
+    "spark/connector/queue/queue_plan",
     "the batch is divided into more tasks",
 )
 CONNECTOR_QUEUES: Final = Limit(
@@ -46,7 +46,7 @@ CONNECTOR_QUEUES: Final = Limit(
     64,
     64,
     64,
-    "spark/connector/options",
+    "spark/connector/common/options",
     "the query is refused",
 )
 CONNECTOR_STAGED_BYTES: Final = Limit(
@@ -55,6 +55,6 @@ CONNECTOR_STAGED_BYTES: Final = Limit(
     16_777_216,
     1024,
     67_108_864,
-    "spark/connector/delivery",
+    "spark/connector/common/delivery",
     "the task fails and names maxStagedBytes",
 )

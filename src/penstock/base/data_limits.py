@@ -10,7 +10,7 @@ CONTROL_CLIENTS: Final = Limit(
     16,
     1,
     1024,
-    "server/control_socket",
+    "server/control/control_socket",
     "the socket is closed at once",
 )
 CONTROL_REQUEST_BYTES: Final = Limit(
@@ -19,7 +19,7 @@ CONTROL_REQUEST_BYTES: Final = Limit(
     33_554_432,
     65_536,
     1_073_741_824,
-    "server/control_socket",
+    "server/control/control_socket",
     "the socket is closed; `definitions import` says so before it sends anything",
 )
 DISK_RESERVE_BYTES: Final = Limit(
@@ -28,7 +28,7 @@ DISK_RESERVE_BYTES: Final = Limit(
     0,
     0,
     1_099_511_627_776,
-    "server/reserve_file",
+    "server/machine/reserve_file",
     "the disk alarm is set and the reserve given up, so that the broker itself can still write",
 )
 VHOSTS_MAX: Final = Limit(
@@ -37,7 +37,7 @@ VHOSTS_MAX: Final = Limit(
     10_000,
     1,
     1_000_000,
-    "broker/definitions",
+    "broker/admin/definitions",
     "definitions that would make more are refused as a whole",
 )
 USERS_MAX: Final = Limit(
@@ -46,7 +46,7 @@ USERS_MAX: Final = Limit(
     10_000,
     1,
     1_000_000,
-    "broker/definitions",
+    "broker/admin/definitions",
     "definitions that would make more are refused as a whole",
 )
 CATALOGUE_CHANGES: Final = Limit(
@@ -55,7 +55,7 @@ CATALOGUE_CHANGES: Final = Limit(
     100_000,
     1,
     10_000_000,
-    "broker/kept_catalogue",
+    "broker/vhost/kept_catalogue",
     "406 PRECONDITION_FAILED refuses what is to be kept and closes the channel; what is deleted "
     "is still taken",
 )

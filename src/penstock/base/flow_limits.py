@@ -19,7 +19,7 @@ WATCHDOG_HOPS: Final = Limit(
     10_000,
     100,
     1_000_000,
-    "broker/hop_watch",
+    "broker/settings/hop_watch",
     "the watchdog goes on with the next hops at its next tick",
 )
 ADAPTIVE_BYTES_MIN: Final = Limit(
@@ -64,7 +64,7 @@ RATE_CONNECTION_MESSAGES: Final = Limit(
     0,
     0,
     1_000_000_000_000,
-    "broker/rates",
+    "broker/settings/rates",
     "publishes wait for the next token; 0 never",
 )
 RATE_CONNECTION_BYTES: Final = Limit(
@@ -73,7 +73,7 @@ RATE_CONNECTION_BYTES: Final = Limit(
     0,
     0,
     1_000_000_000_000,
-    "broker/rates",
+    "broker/settings/rates",
     "publishes wait for the next token; 0 never",
 )
 RATE_BURST_MS: Final = Limit(
@@ -91,7 +91,7 @@ RATE_LIMITS: Final = Limit(
     10_000,
     1,
     1_000_000,
-    "broker/rates",
+    "broker/settings/rates",
     "the change is refused",
 )
 SETTING_REVERTS: Final = Limit(
@@ -100,6 +100,6 @@ SETTING_REVERTS: Final = Limit(
     64,
     1,
     10_000,
-    "broker/setting_changes",
+    "broker/settings/setting_changes",
     "the change is refused",
 )

@@ -10,7 +10,7 @@ LEASE_GROUPS: Final = Limit(
     16,
     1,
     1024,
-    "broker/lease_desk",
+    "broker/lease/lease_desk",
     "another group is refused (406) until one of them is released with forget",
 )
 LEASE_MESSAGES: Final = Limit(
@@ -19,7 +19,7 @@ LEASE_MESSAGES: Final = Limit(
     100_000,
     1,
     1_000_000,
-    "broker/lease_desk",
+    "broker/lease/lease_desk",
     "what was leased is answered; the next ones come with the next lease",
 )
 LEASE_BYTES: Final = Limit(
@@ -28,7 +28,7 @@ LEASE_BYTES: Final = Limit(
     134_217_728,
     65_536,
     4_294_967_296,
-    "broker/lease_desk",
+    "broker/lease/lease_desk",
     "what was leased is answered; the next ones come with the next lease",
 )
 LEASE_RUNS: Final = Limit(
@@ -37,7 +37,7 @@ LEASE_RUNS: Final = Limit(
     4096,
     1,
     65_536,
-    "broker/lease_actor",
+    "broker/lease/lease_actor",
     "what was leased is answered; the next ones come with the next lease",
 )
 LEASE_WAITING: Final = Limit(
@@ -46,7 +46,7 @@ LEASE_WAITING: Final = Limit(
     4,
     1,
     64,
-    "broker/lease_desk",
+    "broker/lease/lease_desk",
     "a further request is refused (406)",
 )
 LEASE_TIMEOUT_MS: Final = Limit(
@@ -55,6 +55,6 @@ LEASE_TIMEOUT_MS: Final = Limit(
     900_000,
     100,
     86_400_000,
-    "broker/lease_desk",
+    "broker/lease/lease_desk",
     "its messages go back to the queue, where they were",
 )

@@ -115,7 +115,7 @@ BODY_BYTES_MAX: Final = Limit(
     16_777_216,
     0,
     536_870_912,
-    "broker/reader",
+    "broker/connection/reader",
     "406 PRECONDITION_FAILED closes the channel before any body is read",
 )
 TABLE_DEPTH_MAX: Final = Limit(
@@ -142,7 +142,7 @@ CONNECTIONS_MAX: Final = Limit(
     20_000,
     1,
     1_000_000,
-    "server/listener",
+    "server/net/listener",
     "the socket is closed at once and counted",
 )
 HANDSHAKE_MS: Final = Limit(
@@ -151,7 +151,7 @@ HANDSHAKE_MS: Final = Limit(
     10_000,
     100,
     600_000,
-    "server/node",
+    "server/boot/node",
     "the socket is closed",
 )
 HEARTBEAT_S: Final = Limit(
@@ -169,7 +169,7 @@ ROUTE_CACHE_ENTRIES: Final = Limit(
     4096,
     1,
     1_048_576,
-    "broker/publish",
+    "broker/channel/publish",
     "the cache is emptied and refilled",
 )
 CONSUMERS_PER_CHANNEL: Final = Limit(
@@ -178,7 +178,7 @@ CONSUMERS_PER_CHANNEL: Final = Limit(
     65_535,
     1,
     1_000_000,
-    "broker/consume",
+    "broker/session/consume",
     "530 NOT_ALLOWED closes the connection",
 )
 UNSENT_DELIVERIES: Final = Limit(
@@ -196,7 +196,7 @@ SOCKET_OUTPUT_HIGH_BYTES: Final = Limit(
     262_144,
     4096,
     67_108_864,
-    "server/sockets",
+    "server/net/sockets",
     "the connection's consumers leave the ready lists",
 )
 TURN_MESSAGES: Final = Limit(
@@ -205,7 +205,7 @@ TURN_MESSAGES: Final = Limit(
     1024,
     1,
     1_048_576,
-    "broker/scheduler",
+    "broker/actors/scheduler",
     "the actor goes to the end of the ready line",
 )
 QUEUES_PER_VHOST: Final = Limit(
@@ -214,7 +214,7 @@ QUEUES_PER_VHOST: Final = Limit(
     1_000_000,
     1,
     100_000_000,
-    "broker/vhost",
+    "broker/vhost/vhost",
     "406 PRECONDITION_FAILED closes the channel",
 )
 BINDINGS_PER_VHOST: Final = Limit(
@@ -223,7 +223,7 @@ BINDINGS_PER_VHOST: Final = Limit(
     10_000_000,
     1,
     100_000_000,
-    "broker/vhost",
+    "broker/vhost/vhost",
     "406 PRECONDITION_FAILED closes the channel",
 )
 EXCHANGE_HOPS_MAX: Final = Limit(
@@ -241,7 +241,7 @@ UNCONFIRMED_MAX: Final = Limit(
     1_000_000,
     1,
     100_000_000,
-    "broker/confirms",
+    "broker/actors/confirms",
     "the publisher's gate closes until confirms go out",
 )
 
@@ -278,7 +278,7 @@ PARKED_BYTES: Final = Limit(
     33_554_432,
     0,
     1_073_741_824,
-    "broker/reader",
+    "broker/connection/reader",
     "the socket is not read until a hop opens",
 )
 

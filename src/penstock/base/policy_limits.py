@@ -10,7 +10,7 @@ POLICIES_PER_VHOST: Final = Limit(
     1000,
     0,
     100_000,
-    "broker/policies",
+    "broker/policy/policies",
     "the policy is refused",
 )
 PATTERN_BYTES: Final = Limit(
@@ -19,7 +19,7 @@ PATTERN_BYTES: Final = Limit(
     1024,
     1,
     65_536,
-    "broker/patterns",
+    "broker/policy/patterns",
     "the pattern is refused",
 )
 PATTERN_MEMORY_BYTES: Final = Limit(
@@ -28,7 +28,7 @@ PATTERN_MEMORY_BYTES: Final = Limit(
     1_048_576,
     65_536,
     67_108_864,
-    "broker/patterns",
+    "broker/policy/patterns",
     "the pattern is refused, or matched more slowly",
 )
 POLICY_SWEEP_MATCHES: Final = Limit(
@@ -37,6 +37,6 @@ POLICY_SWEEP_MATCHES: Final = Limit(
     512,
     1,
     1_000_000,
-    "broker/policy_sweep",
+    "broker/policy/policy_sweep",
     "the rest follows in later slices, others' turns between them",
 )

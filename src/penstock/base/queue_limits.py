@@ -10,7 +10,7 @@ QUEUE_DEPTH_BYTES: Final = Limit(
     0,
     0,
     1_099_511_627_776,
-    "broker/depth",
+    "broker/queue/depth",
     "publishers of the queue are held until it has shrunk",
 )
 DEAD_LETTER_WINDOW: Final = Limit(
@@ -19,7 +19,7 @@ DEAD_LETTER_WINDOW: Final = Limit(
     32,
     1,
     100_000,
-    "broker/dead_letters",
+    "broker/dead_letter/dead_letters",
     "nothing more expires: what is dead stays at the head of its queue",
 )
 DEAD_LETTER_WINDOW_BYTES: Final = Limit(
@@ -28,7 +28,7 @@ DEAD_LETTER_WINDOW_BYTES: Final = Limit(
     1_048_576,
     1,
     1_073_741_824,
-    "broker/dead_letters",
+    "broker/dead_letter/dead_letters",
     "nothing more expires: what is dead stays at the head of its queue",
 )
 DEAD_LETTER_BACKLOG: Final = Limit(
@@ -37,7 +37,7 @@ DEAD_LETTER_BACKLOG: Final = Limit(
     100_000,
     0,
     10_000_000,
-    "broker/dead_letters",
+    "broker/dead_letter/dead_letters",
     "what is rejected or is too much is lost and counted as overflow",
 )
 DEAD_LETTER_BACKLOG_BYTES: Final = Limit(
@@ -46,7 +46,7 @@ DEAD_LETTER_BACKLOG_BYTES: Final = Limit(
     67_108_864,
     0,
     10_737_418_240,
-    "broker/dead_letters",
+    "broker/dead_letter/dead_letters",
     "what is rejected or is too much is lost and counted as overflow",
 )
 DEAD_LETTER_RETRY_MS: Final = Limit(
@@ -55,7 +55,7 @@ DEAD_LETTER_RETRY_MS: Final = Limit(
     1000,
     10,
     600_000,
-    "broker/dead_letters",
+    "broker/dead_letter/dead_letters",
     "a dead letter that has to be confirmed and was not is published again",
 )
 DELAYED_MESSAGES_MAX: Final = Limit(
@@ -64,7 +64,7 @@ DELAYED_MESSAGES_MAX: Final = Limit(
     1_000_000,
     1,
     100_000_000,
-    "broker/delay_store",
+    "broker/dead_letter/delay_store",
     "its publishers wait until some are released",
 )
 DELAYED_BYTES_MAX: Final = Limit(
@@ -73,7 +73,7 @@ DELAYED_BYTES_MAX: Final = Limit(
     268_435_456,
     1,
     1_099_511_627_776,
-    "broker/delay_store",
+    "broker/dead_letter/delay_store",
     "its publishers wait until some are released",
 )
 DEDUPLICATION_ENTRIES: Final = Limit(

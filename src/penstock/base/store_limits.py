@@ -10,7 +10,7 @@ STORE_SEGMENT_BYTES: Final = Limit(
     16_777_216,
     1024,
     1_073_741_824,
-    "storage/log",
+    "storage/log/log",
     "the next message begins a new segment; a larger message has one to itself",
 )
 STORE_OPEN_FILES: Final = Limit(
@@ -19,7 +19,7 @@ STORE_OPEN_FILES: Final = Limit(
     64,
     2,
     4096,
-    "storage/handles",
+    "storage/log/handles",
     "the one unused for longest is closed, unless it waits for a sync",
 )
 HANDLES_KEPT: Final = Limit(
@@ -28,7 +28,7 @@ HANDLES_KEPT: Final = Limit(
     256,
     16,
     65_536,
-    "server/open_files",
+    "server/net/open_files",
     "a socket beyond is closed at once and counted; of fewer than 1,024 files it is a quarter",
 )
 STORE_FREEING_FILES: Final = Limit(
@@ -37,7 +37,7 @@ STORE_FREEING_FILES: Final = Limit(
     16,
     0,
     4096,
-    "server/freeing",
+    "server/disk/freeing",
     "the disk's thread gives the room of further ones back itself",
 )
 STORE_SPARE_SEGMENTS: Final = Limit(
@@ -46,7 +46,7 @@ STORE_SPARE_SEGMENTS: Final = Limit(
     4,
     0,
     64,
-    "storage/spares",
+    "storage/log/spares",
     "further ones are removed; all are when nothing was written for 3 s, or when room runs out",
 )
 STORE_TABLE_CACHE_BYTES: Final = Limit(
@@ -55,7 +55,7 @@ STORE_TABLE_CACHE_BYTES: Final = Limit(
     8_388_608,
     0,
     1_073_741_824,
-    "storage/reading",
+    "storage/log/reading",
     "the one unused for longest is forgotten, and read again when it is needed",
 )
 STORE_COPY_BYTES: Final = Limit(
@@ -64,7 +64,7 @@ STORE_COPY_BYTES: Final = Limit(
     262_144,
     1024,
     16_777_216,
-    "storage/compaction",
+    "storage/log/compaction",
     "the rest is copied in the next slices",
 )
 STORE_SYNC_INTERVAL_MS: Final = Limit(
@@ -73,7 +73,7 @@ STORE_SYNC_INTERVAL_MS: Final = Limit(
     200,
     1,
     60_000,
-    "broker/syncing",
+    "broker/actors/syncing",
     "everything written since the last sync is synced",
 )
 STORE_READ_PATIENCE_MS: Final = Limit(
@@ -82,7 +82,7 @@ STORE_READ_PATIENCE_MS: Final = Limit(
     60_000,
     0,
     86_400_000,
-    "broker/read_again",
+    "broker/paging/read_again",
     "what it was for is lost: the queue is paused, and listed as damaged",
 )
 STORE_FINDINGS: Final = Limit(
@@ -91,7 +91,7 @@ STORE_FINDINGS: Final = Limit(
     1000,
     1,
     1_000_000,
-    "storage/findings",
+    "storage/check/findings",
     "further ones are counted, not kept",
 )
 PAGED_PAYERS: Final = Limit(

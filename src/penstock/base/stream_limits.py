@@ -19,7 +19,7 @@ STREAM_MEMORY_BYTES: Final = Limit(
     67_108_864,
     65_536,
     1_073_741_824,
-    "broker/stream_desk",
+    "broker/node/stream_desk",
     "the oldest segments go; a segment is an eighth of it at most",
 )
 STREAM_READ_BYTES: Final = Limit(
@@ -38,7 +38,7 @@ STREAM_CHUNK_READ_BYTES: Final = Limit(
     1_048_576,
     4096,
     16_777_216,
-    "broker/chunk_cursor",
+    "broker/stream/chunk_cursor",
     "the next read waits until these chunks are delivered",
 )
 STREAM_GROUPS: Final = Limit(
@@ -47,7 +47,7 @@ STREAM_GROUPS: Final = Limit(
     64,
     64,
     64,
-    "broker/stream_groups",
+    "broker/stream/stream_groups",
     "406 PRECONDITION_FAILED, naming those there are",
 )
 STREAM_ORIGIN_SPANS: Final = Limit(
@@ -74,7 +74,7 @@ STREAM_GROUP_LAG_BYTES: Final = Limit(
     10_000_000_000,
     1,
     1_000_000_000_000_000,
-    "broker/stream_groups",
+    "broker/stream/stream_groups",
     "publishers to the stream are given no credit until the group has caught up to three quarters",
 )
 EVENT_STREAM_BYTES: Final = Limit(
@@ -83,7 +83,7 @@ EVENT_STREAM_BYTES: Final = Limit(
     256_000_000,
     1_000_000,
     1_000_000_000_000,
-    "broker/internal_stream",
+    "broker/stream/internal_stream",
     "the oldest eighth goes; what a reader group pins beyond it is not written, and counted",
 )
 STREAM_OPEN_FILES: Final = Limit(

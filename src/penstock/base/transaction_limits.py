@@ -10,7 +10,7 @@ TX_MESSAGES_MAX: Final = Limit(
     100_000,
     1,
     10_000_000,
-    "broker/transactions",
+    "broker/channel/transactions",
     "406 PRECONDITION_FAILED closes the channel",
 )
 TX_BYTES_MAX: Final = Limit(
@@ -19,7 +19,7 @@ TX_BYTES_MAX: Final = Limit(
     134_217_728,
     0,
     4_294_967_296,
-    "broker/transactions",
+    "broker/channel/transactions",
     "406 PRECONDITION_FAILED closes the channel",
 )
 TRANSACTION_BYTES: Final = Limit(
@@ -28,7 +28,7 @@ TRANSACTION_BYTES: Final = Limit(
     67_108_864,
     1024,
     536_870_912,
-    "broker/transaction_desk",
+    "broker/transaction/transaction_desk",
     "406 PRECONDITION_FAILED refuses the beginning, or the publish that does not fit",
 )
 TRANSACTIONS_BYTES: Final = Limit(
@@ -37,7 +37,7 @@ TRANSACTIONS_BYTES: Final = Limit(
     268_435_456,
     1024,
     1_073_741_824,
-    "broker/transaction_desk",
+    "broker/transaction/transaction_desk",
     "406 PRECONDITION_FAILED refuses the beginning of one more; nobody is kept waiting",
 )
 TRANSACTIONS_STAGED: Final = Limit(
@@ -46,7 +46,7 @@ TRANSACTIONS_STAGED: Final = Limit(
     4096,
     1,
     1_000_000,
-    "broker/transaction_desk",
+    "broker/transaction/transaction_desk",
     "406 PRECONDITION_FAILED refuses the beginning of one more",
 )
 TRANSACTION_TTL_MS: Final = Limit(
@@ -55,7 +55,7 @@ TRANSACTION_TTL_MS: Final = Limit(
     600_000,
     1000,
     86_400_000,
-    "broker/transaction_desk",
+    "broker/transaction/transaction_desk",
     "it is rolled back, and a commit of it is refused as a whole with 404",
 )
 TRANSACTION_APPS: Final = Limit(
@@ -64,7 +64,7 @@ TRANSACTION_APPS: Final = Limit(
     1000,
     1,
     100_000,
-    "broker/transaction_desk",
+    "broker/transaction/transaction_desk",
     "406 PRECONDITION_FAILED refuses the first batch of one more, until one is forgotten",
 )
 TRANSACTION_WAITING: Final = Limit(
@@ -73,6 +73,6 @@ TRANSACTION_WAITING: Final = Limit(
     16,
     1,
     1024,
-    "broker/commits_behind",
+    "broker/transaction/commits_behind",
     "a further one is refused (406)",
 )

@@ -13,45 +13,46 @@ from penstock.base.clock import Clock
 from penstock.base.config import Config, UserConfig
 from penstock.base.errors import ConnectionFault
 from penstock.base.limits import QUEUES_PER_VHOST
-from penstock.broker.access import Access
-from penstock.broker.adaptive_settings import add_adaptive_settings
-from penstock.broker.alarm_actions import AlarmActions
-from penstock.broker.alarm_desk import AlarmDesk
-from penstock.broker.care import Care
-from penstock.broker.catalogue import NOTHING_KEPT, Catalogue
-from penstock.broker.cleanup import Cleanup
-from penstock.broker.client_settings import add_client_settings
-from penstock.broker.credit_settings import add_credit_settings
-from penstock.broker.damage import close_damaged
-from penstock.broker.delay_desk import DelayDesk
-from penstock.broker.entry_limits import Limits
-from penstock.broker.hop_watch import HopWatch, WatchdogSetting
-from penstock.broker.lease_desk import LeaseDesk
-from penstock.broker.ledger import Ledger
-from penstock.broker.ledger_settings import add_ledger_settings
-from penstock.broker.letter_desk import LetterDesk
-from penstock.broker.log import Log as Log
-from penstock.broker.negotiate import Household, Negotiator
-from penstock.broker.notices import NoticeBook
-from penstock.broker.output import Output
-from penstock.broker.policies import Policies
-from penstock.broker.policy_desk import PolicyDesk
-from penstock.broker.queue_actor import QueueActor
-from penstock.broker.queue_kinds import KindNotes, is_stream
-from penstock.broker.queue_mender import QueueMender
-from penstock.broker.rabbit_desk import ProfileDesk
-from penstock.broker.rate_settings import add_rate_settings
-from penstock.broker.rates import Rates
-from penstock.broker.reader import Connection
-from penstock.broker.rulebook import RuleBook
-from penstock.broker.scheduler import Scheduler
-from penstock.broker.setting_changes import SettingChanges
-from penstock.broker.settings import Settings
-from penstock.broker.shell import Shell
-from penstock.broker.store_desk import StoreDesk
-from penstock.broker.stream_desk import StreamDesk
-from penstock.broker.syncing import SyncRule
-from penstock.broker.vhost import VirtualHost
+from penstock.broker.actors.cleanup import Cleanup
+from penstock.broker.actors.log import Log as Log
+from penstock.broker.actors.output import Output
+from penstock.broker.actors.scheduler import Scheduler
+from penstock.broker.actors.shell import Shell
+from penstock.broker.actors.syncing import SyncRule
+from penstock.broker.alarm.alarm_actions import AlarmActions
+from penstock.broker.alarm.alarm_desk import AlarmDesk
+from penstock.broker.connection.care import Care
+from penstock.broker.connection.notices import NoticeBook
+from penstock.broker.connection.reader import Connection
+from penstock.broker.dead_letter.delay_desk import DelayDesk
+from penstock.broker.dead_letter.letter_desk import LetterDesk
+from penstock.broker.lease.lease_desk import LeaseDesk
+from penstock.broker.node.damage import close_damaged
+from penstock.broker.node.queue_mender import QueueMender
+from penstock.broker.node.rabbit_desk import ProfileDesk
+from penstock.broker.node.store_desk import StoreDesk
+from penstock.broker.node.stream_desk import StreamDesk
+from penstock.broker.policy.policies import Policies
+from penstock.broker.policy.policy_desk import PolicyDesk
+from penstock.broker.policy.rulebook import RuleBook
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.session.access import Access
+from penstock.broker.session.entry_limits import Limits
+from penstock.broker.session.negotiate import Household, Negotiator
+from penstock.broker.settings.adaptive_settings import add_adaptive_settings
+from penstock.broker.settings.client_settings import add_client_settings
+from penstock.broker.settings.credit_settings import add_credit_settings
+from penstock.broker.settings.hop_watch import HopWatch, WatchdogSetting
+from penstock.broker.settings.ledger import Ledger
+from penstock.broker.settings.ledger_settings import add_ledger_settings
+from penstock.broker.settings.rate_settings import add_rate_settings
+from penstock.broker.settings.rates import Rates
+from penstock.broker.settings.setting_changes import SettingChanges
+from penstock.broker.settings.settings import Settings
+from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
+from penstock.broker.vhost.queue_kinds import KindNotes, is_stream
+from penstock.broker.vhost.vhost import VirtualHost
+from penstock.explain.naming import client_name
 from penstock.flow.due import DueLine
 from penstock.flow.overrides import configured
 from penstock.flow.profile import profile_named
@@ -60,7 +61,6 @@ from penstock.protocol.handshake import OWN_CAPABILITIES, ServerIdentity, server
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP
-from penstock.telemetry.naming import client_name
 from penstock.telemetry.recorder import Recorder
 
 FRAME_BYTES_BEFORE_OPEN = 8192

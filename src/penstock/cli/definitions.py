@@ -8,8 +8,8 @@ import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONTROL_REQUEST_BYTES
-from penstock.server.control_client import ask, control_path
-from penstock.server.whole_file import write_whole
+from penstock.server.control.control_client import ask, control_path
+from penstock.server.disk.whole_file import write_whole
 
 PATIENCE_S = 120.0
 NOTES_SHOWN = 50

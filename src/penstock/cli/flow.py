@@ -8,6 +8,8 @@ import click
 import msgspec
 
 from penstock.base.errors import OperatorError
+from penstock.broker.admin.flow_edges import SORTS as EDGE_SORTS
+from penstock.broker.admin.flow_top import SORTS as TOP_SORTS
 from penstock.cli.flow_tables import (
     show_accounts,
     show_alarms,
@@ -17,9 +19,7 @@ from penstock.cli.flow_tables import (
     show_settings,
 )
 from penstock.cli.flow_top import TopOptions, run_top
-from penstock.server.control_client import ask, control_path
-from penstock.server.flow_edges import SORTS as EDGE_SORTS
-from penstock.server.flow_top import SORTS as TOP_SORTS
+from penstock.server.control.control_client import ask, control_path
 
 F = TypeVar("F", bound=Callable[..., None])
 

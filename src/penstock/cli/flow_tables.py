@@ -1,7 +1,7 @@
 """What `penstock flow edges|accounts|alarms|set` print for people."""
 
+from penstock.broker.admin.flow_edges import EdgeRow
 from penstock.cli.tables import Cell, Column, console, more, say, show, table
-from penstock.server.flow_edges import EdgeRow
 from penstock.telemetry.words import amount, duration, percent, size
 
 Answer = dict[str, object]

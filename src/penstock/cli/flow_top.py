@@ -20,9 +20,9 @@ from rich.live import Live
 from rich.text import Text
 
 from penstock.base.errors import OperatorError
+from penstock.broker.admin.flow_top import SORTS, ConsumerRow, Frame, PublisherRow, QueueRow
 from penstock.cli.tables import Cell, Column, console, show, table
-from penstock.server.control_client import ask
-from penstock.server.flow_top import SORTS, ConsumerRow, Frame, PublisherRow, QueueRow
+from penstock.server.control.control_client import ask
 from penstock.telemetry.words import amount, duration, percent, rate, size
 
 BAR_CELLS = 8

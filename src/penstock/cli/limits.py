@@ -10,7 +10,7 @@ import msgspec
 from penstock.base.errors import OperatorError
 from penstock.cli.flow import asking
 from penstock.cli.tables import Cell, Column, console, say, show, table
-from penstock.server.control_client import ask, control_path
+from penstock.server.control.control_client import ask, control_path
 
 KINDS: Final = ("vhost", "user")
 RED = "bold red"

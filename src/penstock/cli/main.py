@@ -27,8 +27,8 @@ COMMANDS: Final = {
     "replay": "penstock.cli.replay:replay",
     "pipeline": "penstock.cli.pipeline:pipeline",
     "perf": "penstock.perf.main:command",
-    "lab": "penstock.cli.lab.command:command",
-    "sweep": "penstock.cli.sweep.command:command",
+    "lab": "penstock.cli.lab:command",
+    "sweep": "penstock.cli.sweep:command",
     "whatif": "penstock.cli.whatif:whatif",
     "version": "penstock.cli.version:version",
 }

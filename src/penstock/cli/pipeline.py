@@ -8,21 +8,21 @@ from typing import Final
 
 import click
 
-from penstock.spark.about import read_about, write_csv
-from penstock.spark.follow import follow
-from penstock.spark.formats import require_input
-from penstock.spark.intake import FileInput, Input
-from penstock.spark.pipeline import (
+from penstock.spark.input.intake import FileInput, Input
+from penstock.spark.input.stream_input import FETCHED, StreamInput, is_address
+from penstock.spark.job.about import read_about, write_csv
+from penstock.spark.job.follow import follow
+from penstock.spark.job.pipeline import (
     PLAIN_ASKED,
     choose_engine,
     open_updater,
     stored_tables,
 )
-from penstock.spark.pipeline import (
+from penstock.spark.job.pipeline import (
     report as make_report,
 )
-from penstock.spark.stream_input import FETCHED, StreamInput, is_address
-from penstock.spark.summary import Summary
+from penstock.spark.report.summary import Summary
+from penstock.spark.schema.formats import require_input
 
 RECOMMENDATIONS_SHOWN: Final = 5
 NS_PER_S: Final = 1_000_000_000
@@ -107,7 +107,7 @@ def report(tables: Path, output: Path, export: str | None) -> None:
         write_csv(output / "tables", stored_tables(tables, about))
     elif export == "parquet":
         # Optional: whoever exports CSV does not need it.
-        from penstock.spark.export import write_parquet
+        from penstock.spark.tables.export import write_parquet
 
         write_parquet(output / "tables", stored_tables(tables, about))
     show(summary)

@@ -9,7 +9,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.policy import APPLY_TO, shown
 from penstock.cli.flow import asking
 from penstock.cli.tables import Column, console, say, show, table
-from penstock.server.control_client import ask, control_path
+from penstock.server.control.control_client import ask, control_path
 
 FAINT = "dim"
 

@@ -17,8 +17,8 @@ from penstock.cli.queues_streams import (
     stream_cells,
 )
 from penstock.cli.tables import Cell, Column, console, more, say, show, table
-from penstock.server.control_client import ask, control_path
-from penstock.server.questions_queues import SORTS
+from penstock.server.control.control_client import ask, control_path
+from penstock.server.control.questions_queues import SORTS
 from penstock.telemetry.words import amount, size
 
 FAINT = "dim"

@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
-from penstock.server.control_client import ask, control_path
+from penstock.server.control.control_client import ask, control_path
 from penstock.telemetry.words import amount, duration, size
 
 PATIENCE_S: Final = 120.0

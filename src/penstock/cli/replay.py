@@ -12,11 +12,11 @@ import msgspec
 from penstock.base.errors import OperatorError
 from penstock.base.limits import RECORD_BYTES
 from penstock.base.quantities import parse_duration_ns
-from penstock.telemetry.asking import WHY_KINDS, Question, ask_why
-from penstock.telemetry.event_lines import event_line
-from penstock.telemetry.naming import Names
+from penstock.explain.asking import WHY_KINDS, Question, ask_why
+from penstock.explain.event_lines import event_line
+from penstock.explain.naming import Names
+from penstock.explain.summary import summary, whole_windows
 from penstock.telemetry.record_file import Record, RecordError, decode_record
-from penstock.telemetry.summary import summary, whole_windows
 
 GZIP: Final = 31
 UNPACKED_FACTOR: Final = 64

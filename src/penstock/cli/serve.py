@@ -11,13 +11,13 @@ import click
 import penstock
 from penstock.base.config import Config
 from penstock.base.limits import QUEUE_DEPTH_BYTES
-from penstock.broker.syncing import ALWAYS, MODES
+from penstock.broker.actors.syncing import ALWAYS, MODES
 from penstock.flow.profile import PROFILES
-from penstock.server.build import COMPILED, build_kind, build_words
-from penstock.server.config_file import read_config
-from penstock.server.node import Node
-from penstock.server.node import serve as run_node
-from penstock.server.process_age import process_age_s
+from penstock.server.boot.config_file import read_config
+from penstock.server.boot.node import Node
+from penstock.server.boot.node import serve as run_node
+from penstock.server.machine.build import COMPILED, build_kind, build_words
+from penstock.server.machine.process_age import process_age_s
 
 NOT_KEPT = "memory only: queues and messages, durable ones too, are gone after a restart"
 KEPT = "what is durable or persistent, policies, limits, users"

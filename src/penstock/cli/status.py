@@ -7,9 +7,9 @@ import click
 import msgspec
 
 from penstock.base.quantities import parse_duration_ns
-from penstock.server.control_client import ask, control_path
-from penstock.server.log_lines import printable
-from penstock.telemetry.asking import WHY_KINDS
+from penstock.explain.asking import WHY_KINDS
+from penstock.server.boot.log_lines import printable
+from penstock.server.control.control_client import ask, control_path
 from penstock.telemetry.words import size
 
 NS_PER_S = 1_000_000_000

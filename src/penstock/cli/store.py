@@ -12,11 +12,11 @@ import msgspec
 from penstock.base.errors import OperatorError
 from penstock.base.limits import STORE_SEGMENT_BYTES
 from penstock.cli.tables import Column, console, more, say, show, table
-from penstock.server.config_file import read_config
-from penstock.server.control_client import ask, control_path
-from penstock.server.offline_store import OfflineStores, OneStore, taken
-from penstock.server.questions_store import stats_row
-from penstock.storage.findings import Finding, Findings
+from penstock.server.boot.config_file import read_config
+from penstock.server.control.control_client import ask, control_path
+from penstock.server.control.questions_store import stats_row
+from penstock.server.disk.offline_store import OfflineStores, OneStore, taken
+from penstock.storage.check.findings import Finding, Findings
 from penstock.telemetry.words import size
 
 DATA_DIR: Final = "penstock-data"

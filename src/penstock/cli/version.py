@@ -5,7 +5,7 @@ import platform
 import click
 
 import penstock
-from penstock.server.build import build_words
+from penstock.server.machine.build import build_words
 
 
 @click.command()

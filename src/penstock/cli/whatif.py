@@ -16,11 +16,12 @@ from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
 from penstock.cli.record import fetch
 from penstock.cli.replay import decode_packed, read_record
-from penstock.server.control_client import ask, control_path
-from penstock.simulation.faults import LawBroken
-from penstock.simulation.lab.peers import PeerFailed
-from penstock.simulation.whatif.change import Setup, changed, recorded, window_of
-from penstock.simulation.whatif.judge import (
+from penstock.lab.peers import PeerFailed
+from penstock.server.control.control_client import ask, control_path
+from penstock.simulation.machine.faults import LawBroken
+from penstock.telemetry.record_file import Record
+from penstock.whatif.change import Setup, changed, recorded, window_of
+from penstock.whatif.judge import (
     LOWEST_BAND,
     Check,
     Prediction,
@@ -28,9 +29,8 @@ from penstock.simulation.whatif.judge import (
     errors,
     predictions,
 )
-from penstock.simulation.whatif.model import Model, Outcome, model_of, run_model
-from penstock.simulation.whatif.observe import Observed, observe, prefetch_of
-from penstock.telemetry.record_file import Record
+from penstock.whatif.model import Model, Outcome, model_of, run_model
+from penstock.whatif.observe import Observed, observe, prefetch_of
 
 NS_PER_S = 1_000_000_000
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.spark.blame import Edge, actor_kind, sweep
-from penstock.spark.formats import EVENT_FILES, event_from_line, input_files
-from penstock.spark.intervals import GateTracker
-from penstock.spark.victims import HELD_KINDS
+from penstock.spark.blame.blame import Edge, actor_kind, sweep
+from penstock.spark.blame.intervals import GateTracker
+from penstock.spark.blame.victims import HELD_KINDS
+from penstock.spark.schema.formats import EVENT_FILES, event_from_line, input_files
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,10 +39,10 @@ from penstock.demo.scenario import (
 )
 from penstock.demo.screen import Reading, Screen
 from penstock.demo.spark_act import Outcome, SparkAct
-from penstock.spark.formats import TABLES, Phase, RunDescription, write_run
-from penstock.spark.pipeline import choose_engine
-from penstock.spark.promises import Promise
-from penstock.spark.summary import Summary
+from penstock.spark.job.pipeline import choose_engine
+from penstock.spark.report.promises import Promise
+from penstock.spark.report.summary import Summary
+from penstock.spark.schema.formats import TABLES, Phase, RunDescription, write_run
 
 EXIT_OK: Final = 0
 EXIT_BROKEN_PROMISE: Final = 1

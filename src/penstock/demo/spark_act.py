@@ -26,9 +26,9 @@ from penstock.demo.scenario import (
     STREAMED,
 )
 from penstock.demo.screen import Screen
-from penstock.server.control_client import ask, control_path
-from penstock.spark.formats import Phase
-from penstock.spark.promises import Promise
+from penstock.server.control.control_client import ask, control_path
+from penstock.spark.report.promises import Promise
+from penstock.spark.schema.formats import Phase
 
 READY_SECONDS_MAX: Final = 90.0
 END_SECONDS_MAX: Final = 60.0

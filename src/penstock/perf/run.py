@@ -23,7 +23,7 @@ from penstock.perf.plan import Plan
 from penstock.perf.producer import Producer
 from penstock.perf.report import Outcome, Report
 from penstock.perf.topology import Topology, declare
-from penstock.server.clock import SystemClock
+from penstock.server.machine.clock import SystemClock
 
 INTERVAL_NS: Final = 1_000_000_000
 _NS_PER_S: Final = 1_000_000_000

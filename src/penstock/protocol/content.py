@@ -59,7 +59,7 @@ class Event:
 
 @mypyc_attr(acyclic=True, allow_interpreted_subclasses=True)
 class Resting:
-    """Where a message lies on the disk. Nominal base; see storage/stored."""
+    """Where a message lies on the disk. Nominal base; see storage/layout/stored."""
 
     __slots__ = ()
 

@@ -28,8 +28,8 @@ from penstock.queues.ruled import RuledMessages
 from penstock.queues.ruled_paged import hand_over
 from penstock.queues.rules import REASON_REJECTED
 from penstock.queues.wanted import Wanted
-from penstock.storage.index import QueueIndex
-from penstock.storage.reading import Found
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.log.reading import Found
 
 HEAD_READ_BYTES: Final = 16_384
 """Of a read for the first message of a level that does not come next."""

@@ -23,7 +23,7 @@ from penstock.queues.rules import (
     REASON_REJECTED,
     QueueRules,
 )
-from penstock.storage.index import QueueIndex
+from penstock.storage.layout.index import QueueIndex
 
 RECORD_BYTES: Final = 250
 """What a record and its key cost beside its message; charged while the body is on the disk."""

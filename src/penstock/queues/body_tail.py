@@ -10,8 +10,8 @@ from penstock.queues.husks import is_husk
 from penstock.queues.paged import PagedMessages
 from penstock.queues.records import Record
 from penstock.queues.wanted import Wanted
-from penstock.storage.index import QueueIndex
-from penstock.storage.reading import Found
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.log.reading import Found
 
 
 class BodyTail(PagedMessages):

@@ -16,7 +16,7 @@ from penstock.queues.records import DropSink, Level
 from penstock.queues.ruled import RuledMessages
 from penstock.queues.ruled_paged import RuledPaged, hand_over
 from penstock.queues.rules import NEVER, REASON_DUPLICATE, QueueRules
-from penstock.storage.index import QueueIndex
+from penstock.storage.layout.index import QueueIndex
 
 
 class DeduplicatedPaged(RuledPaged):

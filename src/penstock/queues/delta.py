@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from penstock.base.cause import Cause
 from penstock.base.limits import PAGED_PAYERS
-from penstock.storage.index import QueueIndex
+from penstock.storage.layout.index import QueueIndex
 
 PIECE_BYTES: Final = 256
 """What a piece costs: object, list of payers, the first of them."""

@@ -23,14 +23,14 @@ from penstock.queues.delta import Piece
 from penstock.queues.husks import content_bytes, is_husk
 from penstock.queues.paged_in import PagingIn
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue, Returned
-from penstock.storage.index import QueueIndex
-from penstock.storage.stored import Stored
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.layout.stored import Stored
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PagedMessages(PagingIn):
     """The queue as its actor sees it. A queue becomes one when it has to page, and is a plain one
-    again when everything is in memory (broker/pager)."""
+    again when everything is in memory (broker/paging/pager)."""
 
     __slots__ = ()
 

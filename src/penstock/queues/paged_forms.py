@@ -12,8 +12,8 @@ from penstock.queues.delta import Delta
 from penstock.queues.husks import content_bytes, husk_of, is_husk
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue, Returned
 from penstock.queues.ring import MessageRing
-from penstock.storage.index import QueueIndex
-from penstock.storage.stored import Stored
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.layout.stored import Stored
 
 UNSAVED: Final = -1
 AWAITED: Final = 0

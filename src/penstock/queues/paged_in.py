@@ -11,8 +11,8 @@ from penstock.queues.husks import content_bytes, is_husk
 from penstock.queues.paged_out import PagingOut
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, Returned
 from penstock.queues.wanted import Wanted
-from penstock.storage.index import QueueIndex
-from penstock.storage.reading import Found
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.log.reading import Found
 
 SPARE_COUNT: Final = 16
 """Messages that a read of a piece asks for beyond what its average size lets expect."""

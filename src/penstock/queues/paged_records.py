@@ -6,7 +6,7 @@ from penstock.protocol.content import Message
 from penstock.queues.paged import PagedMessages
 from penstock.queues.ruled import RuledMessages
 from penstock.queues.wanted import Wanted
-from penstock.storage.reading import Found
+from penstock.storage.log.reading import Found
 
 
 class Reading:

@@ -13,7 +13,7 @@ from penstock.queues.records import DropSink
 from penstock.queues.ruled_paged import RuledPaged
 from penstock.queues.rules import QueueRules
 from penstock.queues.sparse_delta import SparseDelta
-from penstock.storage.index import QueueIndex
+from penstock.storage.layout.index import QueueIndex
 
 LEVEL_AT: Final = 48
 POSITION_MASK: Final = (1 << 48) - 1

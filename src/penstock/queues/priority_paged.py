@@ -24,8 +24,8 @@ from penstock.queues.records import DropSink, Record, level_of
 from penstock.queues.ruled import RuledMessages
 from penstock.queues.ruled_paged import RuledPaged
 from penstock.queues.rules import NEVER, QueueRules
-from penstock.storage.index import QueueIndex
-from penstock.storage.reading import Found
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.log.reading import Found
 
 HEAD_READ_BYTES: Final = 16_384
 """Of a read for the first message of a level that does not come next."""

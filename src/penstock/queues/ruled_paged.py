@@ -30,8 +30,8 @@ from penstock.queues.rules import (
     REASON_REJECTED,
     QueueRules,
 )
-from penstock.storage.index import QueueIndex
-from penstock.storage.reading import Found
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.log.reading import Found
 
 LONG_AGO_NS: Final = -(1 << 62)
 

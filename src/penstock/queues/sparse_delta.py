@@ -7,7 +7,7 @@ from mypy_extensions import i64
 from penstock.base.cause import Cause
 from penstock.queues.delta import PIECE_BYTES, Delta, Piece
 from penstock.queues.places import Places
-from penstock.storage.index import QueueIndex
+from penstock.storage.layout.index import QueueIndex
 
 PLACES_BYTES_MAX: Final = 4096
 """Of the places of one piece; then there is another one. So little is taken up by what has gone."""

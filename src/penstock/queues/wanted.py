@@ -3,7 +3,7 @@
 from mypy_extensions import i64
 
 from penstock.protocol.content import Message
-from penstock.storage.index import QueueIndex
+from penstock.storage.layout.index import QueueIndex
 
 
 class Wanted:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import click
 
-from penstock.simulation.faults import SimulationFailed
-from penstock.simulation.scenarios import PROFILES, SCENARIOS, simulate
-from penstock.simulation.shrink import shrunk
+from penstock.simulation.machine.faults import SimulationFailed
+from penstock.simulation.scenario.scenarios import PROFILES, SCENARIOS, simulate
+from penstock.simulation.scenario.shrink import shrunk
 
 RANDOM = "random_graph"
 GRAPHS_PER_SCRIPT = 12

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.spark.pipeline import run
+from penstock.spark.job.pipeline import run
 
 EXIT_OK: Final = 0
 EXIT_BROKEN_PROMISE: Final = 1

@@ -18,7 +18,7 @@ def register(spark: "SparkSession") -> None:
 
     spark.dataSource.register(source_for(_cores_of(spark)))
     if importlib.util.find_spec("deltalake") is not None:
-        from penstock.spark.delta_sink import DeltaTableSink
+        from penstock.spark.tables.delta_sink import DeltaTableSink
 
         spark.dataSource.register(DeltaTableSink)
 

@@ -21,9 +21,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.simulation.sweep.point import COLUMNS, Point
-from penstock.simulation.sweep.row import REAL, SCHEMA, TEXT, TRUTH, WHOLE, Row, point_of
-from penstock.simulation.sweep.run import run_point
+from penstock.sweep.point import COLUMNS, Point
+from penstock.sweep.row import REAL, SCHEMA, TEXT, TRUTH, WHOLE, Row, point_of
+from penstock.sweep.run import run_point
 
 TASKS_PER_CORE: Final = 4
 """In a round: points differ tenfold in what they cost, so whoever is done early takes another."""

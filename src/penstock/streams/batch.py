@@ -2,8 +2,8 @@
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.storage.files import SyncFailed, can_wait, write_fully
-from penstock.storage.job import Job
+from penstock.storage.layout.files import SyncFailed, can_wait, write_fully
+from penstock.storage.log.job import Job
 from penstock.streams.handles import StreamHandles
 from penstock.streams.segment import StreamSegment
 

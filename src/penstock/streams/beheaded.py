@@ -8,8 +8,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.storage.checksum import VERSION_CRC32, VERSION_CRC32C
-from penstock.storage.files import File, read_fully
+from penstock.storage.layout.checksum import VERSION_CRC32, VERSION_CRC32C
+from penstock.storage.layout.files import File, read_fully
 from penstock.streams.format import CHUNK, CHUNK_HEAD_BYTES, DATA_AT, FOOT_BYTES, FOOT_MARK, MARK
 from penstock.streams.segment import StreamSegment, read_foot, take_footer
 

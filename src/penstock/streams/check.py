@@ -7,10 +7,10 @@ segment begins when everything before it is safe.
 
 from collections.abc import Mapping
 
-from penstock.storage.check import ORPHAN_TEXT
-from penstock.storage.files import Directory, File, read_fully
-from penstock.storage.findings import Finding, Findings
-from penstock.storage.format import ORPHANED, OUTBOX_QUEUE_ID
+from penstock.storage.check.check import ORPHAN_TEXT
+from penstock.storage.check.findings import Finding, Findings
+from penstock.storage.layout.files import Directory, File, read_fully
+from penstock.storage.layout.format import ORPHANED, OUTBOX_QUEUE_ID
 from penstock.streams.beheaded import claims_of, from_footer
 from penstock.streams.format import (
     DAMAGED,

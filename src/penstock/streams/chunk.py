@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from penstock.base.cause import Cause
 from penstock.protocol.content import Address, Message
-from penstock.storage.checksum import Extend
+from penstock.storage.layout.checksum import Extend
 from penstock.streams.filtering import FILTER_BYTES, StreamFilter, section_of, value_of
 from penstock.streams.format import (
     ADDRESS_ID,

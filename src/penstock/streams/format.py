@@ -36,7 +36,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.storage.checksum import extend_of
+from penstock.storage.layout.checksum import extend_of
 
 MAGIC: Final = b"PENSTREA"
 MARK: Final = b"\xd7SCH"

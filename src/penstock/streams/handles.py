@@ -5,7 +5,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.base.limits import STREAM_OPEN_FILES
-from penstock.storage.files import Directory, File, SyncFailed, is_scarce
+from penstock.storage.layout.files import Directory, File, SyncFailed, is_scarce
 
 OPEN_FILES: Final = STREAM_OPEN_FILES.default
 

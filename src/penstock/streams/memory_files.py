@@ -2,7 +2,7 @@
 
 from errno import ENOENT
 
-from penstock.storage.files import Directory, File
+from penstock.storage.layout.files import Directory, File
 
 
 class MemoryFile(File):

@@ -9,8 +9,8 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.limits import STREAM_READ_BYTES
-from penstock.storage.files import File, read_fully
-from penstock.storage.job import Job
+from penstock.storage.layout.files import File, read_fully
+from penstock.storage.log.job import Job
 from penstock.streams.chunk import Chunk, is_whole, size_at
 from penstock.streams.format import CHUNK_HEAD_BYTES, MARK
 from penstock.streams.handles import StreamHandles

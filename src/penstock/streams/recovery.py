@@ -19,8 +19,8 @@ everything before it is safe, so what is missing between two of them is damage.
 from mypy_extensions import i64
 
 from penstock.base.chance import Chance
-from penstock.storage.files import Directory, File, read_fully, write_fully
-from penstock.storage.format import ORPHANED, OUTBOX_QUEUE_ID
+from penstock.storage.layout.files import Directory, File, read_fully, write_fully
+from penstock.storage.layout.format import ORPHANED, OUTBOX_QUEUE_ID
 from penstock.streams.beheaded import StreamClaims, claims_of, from_footer
 from penstock.streams.chunk import Chunk, is_whole, size_at
 from penstock.streams.format import (

@@ -6,7 +6,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.storage.checksum import VERSION, Extend, extend_of
+from penstock.storage.layout.checksum import VERSION, Extend, extend_of
 from penstock.streams.format import (
     DATA_AT,
     ENTRY,

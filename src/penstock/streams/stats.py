@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from penstock.base.chance import Chance
-from penstock.storage.files import Directory
-from penstock.storage.overlay import OverlayDirectory
+from penstock.storage.check.overlay import OverlayDirectory
+from penstock.storage.layout.files import Directory
 from penstock.streams.format import parse_name
 from penstock.streams.log import Retention, StreamLog
 from penstock.streams.recovery import recover_streams

@@ -1,7 +1,7 @@
 """A broker in memory whose queues dead-letter to each other, with time driven by hand."""
 
-from penstock.broker.dead_letters import DeadLetters
-from penstock.broker.queue_actor import QueueActor
+from penstock.broker.dead_letter.dead_letters import DeadLetters
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.protocol import methods as m
 from penstock.protocol.content import DeadLetter
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span

@@ -7,10 +7,10 @@ from typing import NamedTuple, TypeVar
 from penstock.base.chance import Chance
 from penstock.base.clock import ManualClock
 from penstock.base.config import Config
+from penstock.broker.actors.output import Output, OutputLine
+from penstock.broker.actors.shell import Shell
 from penstock.broker.broker import Broker, Log
-from penstock.broker.output import Output, OutputLine
-from penstock.broker.reader import Connection
-from penstock.broker.shell import Shell
+from penstock.broker.connection.reader import Connection
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.content import EVENT_ACK, EVENT_HEARTBEAT, make_content

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import penstock
 from penstock.cli.status import status
 from penstock.cli.store import store
-from penstock.server.build import PLAIN, build_kind, build_words
+from penstock.server.machine.build import PLAIN, build_kind, build_words
 from tests.patience import PATIENCE_S
 
 

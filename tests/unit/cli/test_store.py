@@ -7,14 +7,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from penstock.base.errors import OperatorError
-from penstock.broker.catalogue_rows import Change, QueueRow
+from penstock.broker.vhost.catalogue_rows import Change, QueueRow
 from penstock.cli.store import store
-from penstock.server.catalogue_db import CatalogueDb
-from penstock.server.data_directory import DataDirectory, vhost_folder
-from penstock.server.disk_files import DiskDirectory
-from penstock.server.store_marks import leave_clean, mark_unsynced
-from penstock.simulation.dice import Dice
-from penstock.storage.log import MessageLog
+from penstock.server.disk.catalogue_db import CatalogueDb
+from penstock.server.disk.data_directory import DataDirectory, vhost_folder
+from penstock.server.disk.disk_files import DiskDirectory
+from penstock.server.disk.store_marks import leave_clean, mark_unsynced
+from penstock.simulation.machine.dice import Dice
+from penstock.storage.log.log import MessageLog
 from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import Retention, StreamLog

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from penstock.demo.workers.trace import BLOCK_LINES, Trace
-from penstock.spark.formats import read_traces
+from penstock.spark.schema.formats import read_traces
 
 
 def test_every_note_is_read_back(tmp_path: Path) -> None:

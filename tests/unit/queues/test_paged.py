@@ -7,7 +7,7 @@ from penstock.flow.account import Account
 from penstock.queues.delta import PAYERS_MAX, PIECE_BYTES, Delta
 from penstock.queues.husks import husk_of, is_husk
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
-from penstock.storage.index import QueueIndex
+from penstock.storage.layout.index import QueueIndex
 from tests.property.paged_queue import PagedRig, message
 
 ALL = 1 << 40

@@ -3,7 +3,7 @@
 from penstock.flow.account import Account
 from penstock.queues.delta import PIECE_BYTES
 from penstock.queues.sparse_delta import PLACES_BYTES, PLACES_BYTES_MAX, SparseDelta
-from penstock.storage.index import QueueIndex
+from penstock.storage.layout.index import QueueIndex
 
 
 def test_only_its_own_positions_are_in_a_piece_and_they_are_paid_for() -> None:

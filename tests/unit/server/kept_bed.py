@@ -3,16 +3,16 @@
 from pathlib import Path
 from typing import TypeAlias
 
+from penstock.broker.actors.disk import Disk, JobClient
+from penstock.broker.admin.restore import Restored, restore
 from penstock.broker.broker import Broker
-from penstock.broker.catalogue import is_kept
-from penstock.broker.disk import Disk, JobClient
-from penstock.broker.kept_catalogue import KeptCatalogue
-from penstock.broker.restore import Restored, restore
-from penstock.broker.vhost import PREDECLARED
+from penstock.broker.vhost.catalogue import is_kept
+from penstock.broker.vhost.kept_catalogue import KeptCatalogue
+from penstock.broker.vhost.vhost import PREDECLARED
 from penstock.routing.canonical import canonical
 from penstock.routing.exchange import Exchange
-from penstock.server.catalogue_db import CatalogueDb
-from penstock.storage.job import Job
+from penstock.server.disk.catalogue_db import CatalogueDb
+from penstock.storage.log.job import Job
 from tests.unit.broker.peer import Bed
 
 Topology: TypeAlias = dict[str, set[tuple[object, ...]]]

@@ -3,14 +3,14 @@ its disk: what it has not done by then is not there."""
 
 from pathlib import Path
 
-from penstock.broker.kept_catalogue import KeptCatalogue
-from penstock.broker.restore import restore
+from penstock.broker.admin.restore import restore
+from penstock.broker.vhost.kept_catalogue import KeptCatalogue
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
-from penstock.server.catalogue_db import CatalogueDb
-from penstock.server.data_directory import DataDirectory
-from penstock.server.freeing import Freeing
-from penstock.server.store_boot import StoreBoot
+from penstock.server.disk.catalogue_db import CatalogueDb
+from penstock.server.disk.data_directory import DataDirectory
+from penstock.server.disk.freeing import Freeing
+from penstock.server.disk.store_boot import StoreBoot
 from tests.unit.broker.peer import Bed, Peer, publish
 from tests.unit.server.kept_bed import HandDisk
 

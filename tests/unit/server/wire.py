@@ -10,7 +10,7 @@ from penstock.base.config import Config
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.methods.codec import decode_method, method_frame
-from penstock.server.node import Node
+from penstock.server.boot.node import Node
 from tests.patience import PATIENCE_S
 from tests.unit.broker.peer import LogBook, start_ok
 

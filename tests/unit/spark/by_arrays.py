@@ -7,11 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.spark import facts, parse
-from penstock.spark.answers import Answers
-from penstock.spark.facts import Facts
-from penstock.spark.formats import EventLog, FlowEvent
-from penstock.spark.schemas import ANSWERS, FACTS
+from penstock.spark.input import parse
+from penstock.spark.job import facts
+from penstock.spark.job.answers import Answers
+from penstock.spark.job.facts import Facts
+from penstock.spark.schema.formats import EventLog, FlowEvent
+from penstock.spark.schema.schemas import ANSWERS, FACTS
 
 Tables = dict[str, pa.Table]
 

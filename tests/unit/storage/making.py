@@ -1,11 +1,11 @@
 """Messages and logs for the tests of the store."""
 
 from penstock.protocol.content import Message
-from penstock.simulation.dice import Dice
-from penstock.simulation.disk import SimDisk
-from penstock.storage.index import QueueIndex
-from penstock.storage.log import MessageLog
-from penstock.storage.reading import ReadJob
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.disk import SimDisk
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.log.log import MessageLog
+from penstock.storage.log.reading import ReadJob
 from tests.crash.rig import message
 
 NOW_MS = 1_700_000_000_000

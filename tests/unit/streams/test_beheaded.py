@@ -3,8 +3,8 @@ offsets are not given to other messages."""
 
 import pytest
 
-from penstock.simulation.dice import Dice
-from penstock.storage.findings import Findings
+from penstock.simulation.machine.dice import Dice
+from penstock.storage.check.findings import Findings
 from penstock.streams.beheaded import claims_of
 from penstock.streams.check import check_streams
 from penstock.streams.format import DATA_AT, MARK

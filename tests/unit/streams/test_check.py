@@ -1,7 +1,7 @@
 """A check of streams names every kind of damage, counts what is lost, and calls no crash damage."""
 
-from penstock.storage.files import write_fully
-from penstock.storage.findings import Findings
+from penstock.storage.check.findings import Findings
+from penstock.storage.layout.files import write_fully
 from penstock.streams.check import check_streams
 from penstock.streams.format import DATA_AT, FOOT_BYTES
 from penstock.streams.memory_files import MemoryDirectory, MemoryFile

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.base.cause import Cause
 from penstock.protocol.content import Address, Message, make_content
-from penstock.storage.checksum import VERSION, extend_of
+from penstock.storage.layout.checksum import VERSION, extend_of
 from penstock.streams.chunk import CHUNK_MESSAGES, Chunk, ChunkBuilder, is_whole
 from penstock.streams.format import ADDRESS_ID, BODY_AT, CHUNK_HEAD_BYTES, COLUMNS, TIMES
 

@@ -11,9 +11,9 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from penstock.base.cause import Cause
-from penstock.spark.connector.chunk_columns import BatchMaker, Piece
-from penstock.spark.connector.chunk_layout import chunks_of
-from penstock.spark.connector.decode import Shape
+from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.stream.chunk_columns import BatchMaker, Piece
+from penstock.spark.connector.stream.chunk_layout import chunks_of
 from penstock.streams.chunk import Chunk
 from penstock.streams.segment import StreamSegment
 from tests.unit.spark.connector.chunks import Row, built

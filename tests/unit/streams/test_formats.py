@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.base.cause import Cause
-from penstock.simulation.dice import Dice
-from penstock.storage.files import write_fully
-from penstock.storage.findings import Findings
+from penstock.simulation.machine.dice import Dice
+from penstock.storage.check.findings import Findings
+from penstock.storage.layout.files import write_fully
 from penstock.streams.check import check_streams
 from penstock.streams.chunk import Chunk
 from penstock.streams.filtering import StreamFilter

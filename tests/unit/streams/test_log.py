@@ -1,6 +1,6 @@
 """The log of one stream on files in memory: offsets, segments, retention, places by time."""
 
-from penstock.simulation.dice import Dice
+from penstock.simulation.machine.dice import Dice
 from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import NO_BOUND, Retention, StreamLog

@@ -5,7 +5,7 @@ from penstock.telemetry.events import ALARM_CLEARED, ALARM_SET, GATE_CLOSED, Eve
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.record_file import Encoder, Record, RecordHeader, decode_record
 from penstock.telemetry.snapshots import ActorSnapshot, Times
-from tests.unit.telemetry.scene import S
+from tests.unit.explain.scene import S
 
 WALL_NS = 1_700_000_000 * S
 ADDRESS = "10.0.0.1:5000"

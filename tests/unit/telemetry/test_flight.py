@@ -2,7 +2,7 @@
 
 from penstock.telemetry.flight import COARSE_EVERY, FlightHistory
 from penstock.telemetry.snapshots import ActorSnapshot, Times
-from tests.unit.telemetry.scene import S
+from tests.unit.explain.scene import S
 
 
 def snapshot(second: int) -> ActorSnapshot:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.telemetry.asking import Question, ask_why
+from penstock.explain.asking import Question, ask_why
+from penstock.explain.summary import summary
 from penstock.telemetry.record_file import Encoder, RecordError, decode_record
-from penstock.telemetry.summary import summary
+from tests.unit.explain.scene import S
 from tests.unit.telemetry.records import EVENTS, flight, header, lines, record
-from tests.unit.telemetry.scene import S
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 

@@ -21,7 +21,7 @@ from penstock.demo.scenario import (
 from penstock.demo.workers.part import Part, part_from_arguments
 from penstock.spark.java import find_java
 from penstock.spark.register import register
-from penstock.spark.session import open_session
+from penstock.spark.session.session import open_session
 
 COLUMNS: Final = ("properties.message_id AS id", "offset")
 FIRST_SECONDS_MAX: Final = 90.0

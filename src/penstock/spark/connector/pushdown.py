@@ -21,9 +21,9 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from penstock.spark.connector.decode import Shape
-from penstock.spark.connector.options import SourceOptions
-from penstock.spark.connector.stream_source import StreamBatchReader
+from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.options import SourceOptions
+from penstock.spark.connector.stream.stream_source import StreamBatchReader
 
 OFFSET_END: Final = 2**63
 _COMPARE: Final[dict[type[Filter], Any]] = {

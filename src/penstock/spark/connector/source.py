@@ -23,16 +23,16 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
-from penstock.spark.connector.decode import Shape
-from penstock.spark.connector.discover import parse_and_find
-from penstock.spark.connector.lease_ask import has_leases
-from penstock.spark.connector.lease_source import LeaseStreamReader
-from penstock.spark.connector.options import SourceOptions, parse_source
+from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.discover import parse_and_find
+from penstock.spark.connector.common.options import SourceOptions, parse_source
+from penstock.spark.connector.common.reader import CONNECTION_NAME
+from penstock.spark.connector.lease.lease_ask import has_leases
+from penstock.spark.connector.lease.lease_source import LeaseStreamReader
 from penstock.spark.connector.pushdown import FilteringBatchReader
-from penstock.spark.connector.queue_source import QueueStreamReader
-from penstock.spark.connector.reader import CONNECTION_NAME
-from penstock.spark.connector.sink import BatchWriter, StreamWriter, make_sink
-from penstock.spark.connector.stream_source import StreamBatchReader, StreamStreamReader
+from penstock.spark.connector.queue.queue_source import QueueStreamReader
+from penstock.spark.connector.sink.sink import BatchWriter, StreamWriter, make_sink
+from penstock.spark.connector.stream.stream_source import StreamBatchReader, StreamStreamReader
 
 ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 WAITS: Final = ("group",)

@@ -8,7 +8,7 @@ from penstock.base.cause import Cause
 from penstock.protocol.content import Address, make_content
 from penstock.protocol.methods import BasicDeliver
 from penstock.protocol.methods.codec import method_frame
-from penstock.spark.connector.chunk_layout import ChunkView, chunks_of
+from penstock.spark.connector.stream.chunk_layout import ChunkView, chunks_of
 from penstock.streams.chunk import Chunk, ChunkBuilder
 from penstock.streams.segment import StreamSegment
 

@@ -1,0 +1,48 @@
+"""Work after the end: what somebody left behind is put away in batches, between others' turns.
+
+A connection may end with ten thousand consumers, deliveries and queues. Nobody waits for that, so
+nobody may be held up by it: one batch of one errand a turn, like any other actor (scenario 104).
+"""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.broker.actors.actor import Actor, Line
+
+BATCH: Final = 128
+"""Units of one batch: a consumer or a delivery is one, a channel or a queue counts QUEUE_UNITS."""
+QUEUE_UNITS: Final = 8
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Errand:
+    """Something to put away. Nominal base."""
+
+    __slots__ = ()
+
+    def step(self) -> bool:
+        """One batch; True if there is more."""
+        raise NotImplementedError
+
+
+class Cleanup(Actor):
+    """The errands that were too long for one batch, served in turn."""
+
+    __slots__ = ("errands",)
+
+    def __init__(self, line: Line) -> None:
+        super().__init__("cleanup:node", line)
+        self.errands: list[Errand] = []
+
+    def begin(self, errand: Errand) -> None:
+        """The first batch now, which is mostly all there is; the rest in turns."""
+        if errand.step():
+            self.errands.append(errand)
+            self.wake()
+
+    def turn(self, budget: i64) -> bool:
+        errand = self.errands.pop(0)
+        if errand.step():
+            self.errands.append(errand)
+        return len(self.errands) > 0

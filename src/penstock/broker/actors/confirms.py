@@ -1,0 +1,161 @@
+"""Which publishes of a channel are confirmed: counts per sequence number, answered in batches.
+
+    waiting[i] = queues that still have to take publish base + i;  0 = done;  ANSWERED = told
+                 head..ripe-1 are done, whatever stands there, because most are done in their order
+Everything below the first unanswered number goes out as one basic.ack, with `multiple` if it
+answers more than one publish: clients count a confirm without it as one, and need not look for
+others. Numbers above it that are done go out one by one (flow-semantics 4.1).
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.broker.actors.commits import Commits
+from penstock.protocol.content import Message
+
+ANSWERED: Final = -1
+
+
+class Confirms:
+    """`next_sequence`: the number of the next publish, 1.. ; is_multiple: whether the number that
+    `collect_multiple` gave last answers several publishes; commits: of a transactional channel,
+    whose client is told of whole commits, None when it is told of publishes."""
+
+    __slots__ = (
+        "base",
+        "commits",
+        "head",
+        "is_dirty",
+        "is_multiple",
+        "nacked",
+        "next_sequence",
+        "ripe",
+        "singles",
+        "waiting",
+    )
+
+    def __init__(self) -> None:
+        self.waiting: list[int] = []
+        self.base: i64 = 1
+        self.head: i64 = 0
+        self.ripe: i64 = 0
+        self.next_sequence: i64 = 1
+        self.singles: list[int] = []
+        self.nacked: list[int] = []
+        self.is_dirty = False
+        self.is_multiple = False
+        self.commits: Commits | None = None
+
+    def begin(self) -> i64:
+        """A publish arrives: its sequence number, waiting for an unknown number of queues."""
+        sequence: i64 = self.next_sequence
+        self.next_sequence = sequence + 1
+        self.waiting.append(1)
+        return sequence
+
+    def expect(self, sequence: i64, queues: i64) -> None:
+        """`queues` have to take it, 0.. ; with 0 it is done at once."""
+        if queues == 0:
+            self.accept(sequence)
+        elif queues > 1:
+            self.waiting[sequence - self.base] = int(queues)
+
+    def accept(self, sequence: i64) -> None:
+        """One queue took it. Nothing if another queue has refused it."""
+        index: i64 = sequence - self.base
+        if index < self.ripe:
+            return
+        left: i64 = i64(self.waiting[index]) - 1
+        if left < 0:
+            return
+        if left > 0:
+            self.waiting[index] = int(left)
+            return
+        self.is_dirty = True
+        if index == self.ripe:
+            self.ripe = index + 1
+        else:
+            self.waiting[index] = 0
+            self.singles.append(int(sequence))
+
+    def accept_all(self, messages: list[Message], count: i64) -> None:
+        """One queue took the first `count` of `messages`; those without a number count nowhere."""
+        index: i64 = 0
+        while index < count:
+            sequence: i64 = messages[index].sequence
+            if sequence > 0:
+                place: i64 = sequence - self.base
+                if place == self.ripe and self.waiting[place] == 1:
+                    self.ripe = place + 1
+                    self.is_dirty = True
+                else:
+                    self.accept(sequence)
+            index += 1
+
+    def refuse(self, sequence: i64) -> None:
+        """A queue will never take it: nack, once."""
+        index: i64 = sequence - self.base
+        if index >= self.ripe and self.waiting[index] > 0:
+            self.waiting[index] = ANSWERED
+            self.nacked.append(int(sequence))
+            self.is_dirty = True
+
+    def span(self) -> i64:
+        """Numbers from the first unanswered one to the last, answered ones between them too."""
+        return len(self.waiting) - self.head
+
+    def collect_multiple(self) -> i64:
+        """The highest number that can be answered together with all below it, 0 if there is none;
+        if that would answer only one (`is_multiple` says), the number of that one."""
+        waiting = self.waiting
+        head: i64 = self.head
+        index: i64 = self.ripe
+        end: i64 = len(waiting)
+        # All up to `ripe` are news, whatever stands there.
+        news: i64 = index - head
+        newest: i64 = index - 1
+        while index < end:
+            left: i64 = i64(waiting[index])
+            if left > 0:
+                break
+            if left == 0:
+                news += 1
+                newest = index
+            index += 1
+        if index == head:
+            return 0
+        last: i64 = self.base + (newest if news == 1 else index - 1)
+        if index == end:
+            waiting.clear()
+            self.base += index
+            index = 0
+        elif index >= 512 and index * 2 >= end:
+            del waiting[:index]
+            self.base += index
+            index = 0
+        self.head = index
+        self.ripe = index
+        self.is_multiple = news > 1
+        return last if news > 0 else 0
+
+    def collect_singles(self) -> list[int]:
+        """Numbers done out of order, to be answered one by one; after `collect_multiple`."""
+        if not self.singles:
+            return []
+        singles = self.singles
+        self.singles = []
+        answer: list[int] = []
+        # None of them is ripe, because `collect_multiple` came before.
+        for sequence in singles:
+            index: i64 = i64(sequence) - self.base
+            if index >= self.head and self.waiting[index] == 0:
+                self.waiting[index] = ANSWERED
+                answer.append(sequence)
+        return answer
+
+    def collect_nacks(self) -> list[int]:
+        """Numbers to be answered with basic.nack; before `collect_multiple`."""
+        nacked = self.nacked
+        self.nacked = []
+        return nacked

@@ -1,0 +1,1 @@
+"""What is asked from outside: views, definitions, restoring, the alarm watch."""

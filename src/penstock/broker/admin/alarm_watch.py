@@ -1,0 +1,292 @@
+"""From what the machine says of memory and disk to alarms: read, compare, decide whom to stop.
+
+    memory   once a second, and at once when its mark is changed (scenario 63)
+    disk     as often as the room that is left asks for (scenario 75), and when the stores have
+             written half of it (F18)
+Memory that only waits to be given back is no reason to stop anybody: before an alarm is set, and
+while it lasts, the machine is asked to reclaim, but not for a mark of 0, which no reclaiming
+meets (flow-semantics 11.2). The tighter of two gauges
+counts: this process against the mark, or its whole control group against the group's own limit,
+at which the kernel kills. A disk that cannot be read sets no alarm and ends none; it is tried
+again and said once (F19).
+"""
+
+from typing import Final
+
+from penstock.base.config import Config
+from penstock.base.errors import OperatorError
+from penstock.broker.alarm.alarm_desk import DISK, MEMORY, MODE_ALL, MODE_TARGETED
+from penstock.broker.alarm.alarm_reason import Level, one, pair
+from penstock.broker.broker import Broker
+from penstock.broker.connection.reader import PHASE_OPEN
+from penstock.flow.disk_polling import POLL_MS_MAX, next_look_ms
+from penstock.flow.targeting import (
+    ALL,
+    SOME,
+    Escalation,
+    Holder,
+    above_fair_share,
+    can_explain,
+    fair_share_bytes,
+)
+from penstock.flow.trend import Trend
+from penstock.flow.watermark import Ceiling, Floor, parse_ceiling, parse_floor
+from penstock.telemetry.words import duration, size
+
+DEFAULT_MARK: Final = "40%"
+GROUP_SHARE: Final = (9, 10)
+"""Of its control group's limit, above which the whole group is too close to being killed."""
+FORECAST_S: Final = 900
+FORECAST_PAUSE_NS: Final = 600_000_000_000
+
+
+class Surroundings:
+    """What the watch asks of the machine. Nominal base; the server's is real, tests state values.
+
+    disk_dir: for people."""
+
+    disk_dir = ""
+
+    def memory_total_bytes(self) -> int:
+        """What this process may use at most: its control group's limit or the whole machine."""
+        raise NotImplementedError
+
+    def memory_used_bytes(self) -> int:
+        """What this process uses."""
+        raise NotImplementedError
+
+    def group_bytes(self) -> tuple[int, int]:
+        """Used by the control group, without what the kernel can drop, and its limit; (0, 0)
+        without one."""
+        raise NotImplementedError
+
+    def reclaim(self) -> None:
+        """Give back memory that is no longer used."""
+
+    def disk_free_bytes(self) -> int:
+        """Free for this process. Raises: OSError."""
+        raise NotImplementedError
+
+    def reserve_missing_bytes(self) -> int:
+        """What the reserve file would take that is not there now."""
+        return 0
+
+    def keep_reserve(self) -> None:
+        """Make the reserve file, if it is wanted and not there."""
+
+    def give_up_reserve(self) -> None:
+        """Remove the reserve file."""
+
+    def changed(self) -> None:
+        """Actors may have work now."""
+
+
+class AlarmWatch:
+    """Owner of the marks of one broker. Raises: OperatorError for a mark or mode that is none."""
+
+    def __init__(self, broker: Broker, around: Surroundings) -> None:
+        config = broker.config
+        self.broker = broker
+        self.desk = broker.desk
+        self.around = around
+        # RabbitMQ's own profiles have no band and stop everybody, as RabbitMQ does.
+        self.has_band = broker.profile.is_parking
+        self.total_bytes = around.memory_total_bytes()
+        self.memory_text = memory_text(config)
+        self.memory_mark = memory_mark_bytes(config, self.total_bytes)
+        self.disk_text = config.disk_free_min
+        self.floor = Floor(
+            _of("disk_free_min", self.disk_text, parse_floor, self.total_bytes), self.has_band
+        )
+        self.escalation = Escalation()
+        self.trend = Trend()
+        self.is_disk_unreadable = False
+        self.told_forecast_ns = -FORECAST_PAUSE_NS
+        broker.stores.meter.look = self.check_disk
+        self.set_mode(config.alarm_mode or (MODE_TARGETED if self.has_band else MODE_ALL))
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def set_memory_high(self, text: str) -> None:
+        """Another mark, in force at once and without the old one's band. Raises: OperatorError."""
+        self.memory_mark = parse_ceiling(text, self.total_bytes)
+        self.memory_text = text.strip()
+        self._check_memory(False)
+        self.around.changed()
+
+    def set_disk_free_min(self, text: str) -> None:
+        """Another mark, in force at once. Raises: OperatorError."""
+        self.floor = Floor(parse_floor(text, self.total_bytes), self.has_band)
+        self.disk_text = text.strip()
+        self._check_disk(False)
+        self.around.changed()
+
+    def set_mode(self, text: str) -> None:
+        """`targeted` or `all`. Raises: OperatorError."""
+        stripped = text.strip()
+        if stripped not in (MODE_TARGETED, MODE_ALL):
+            raise OperatorError(
+                f"alarm mode '{text}' is unknown; one of: {MODE_TARGETED}, {MODE_ALL}"
+            )
+        self.desk.mode = stripped
+        if self.desk.is_own(MEMORY):
+            self.check_memory()
+            self.around.changed()
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    def check_memory(self) -> None:
+        """Once a second."""
+        self._check_memory(self.desk.is_own(MEMORY))
+
+    def _check_memory(self, was_set: bool) -> None:
+        ceiling = self._measure()
+        used = self.broker.memory_used_bytes
+        is_forced = ceiling.limit_bytes == 0
+        if not is_forced and (was_set or ceiling.is_set(was_set, used)):
+            self.around.reclaim()
+            ceiling = self._measure()
+            used = self.broker.memory_used_bytes
+        is_set = ceiling.is_set(was_set, used)
+        now_ns = self.broker.clock.monotonic_ns()
+        self.trend.add(now_ns, used)
+        if not is_set:
+            self.escalation.look(False, False, False, used, ceiling.limit_bytes, now_ns)
+            self.desk.clear(MEMORY)
+            self._forecast(ceiling.limit_bytes, now_ns)
+            return
+        before = self.escalation.stage
+        named = self._named(ceiling, used, now_ns)
+        share = pair(used, ceiling.limit_bytes)
+        text = f"{share} used, clears below {one(ceiling.clear_bytes)}"
+        if ceiling.limit_bytes == 0:
+            text = "the mark is 0, which stops all publishing until it is changed"
+        self.desk.set(MEMORY, text, named)
+        if before == SOME and self.escalation.stage == ALL:
+            self.broker.log.warning(f"memory alarm: {share} used; {self.desk.who(MEMORY)}")
+
+    def _measure(self) -> Ceiling:
+        """Read both gauges; the tighter one is the level from now on."""
+        used, limit = self.around.memory_used_bytes(), self.memory_mark
+        group_used, group_limit = self.around.group_bytes()
+        group_mark = max(limit, group_limit * GROUP_SHARE[0] // GROUP_SHARE[1])
+        if group_limit > 0 and group_used * limit > used * group_mark:
+            used, limit = group_used, group_mark
+        ceiling = Ceiling(limit, self.has_band)
+        self.broker.memory_used_bytes = used
+        self.broker.memory_high_bytes = limit
+        self.desk.levels[MEMORY] = Level(used, limit, ceiling.clear_bytes)
+        return ceiling
+
+    def _named(self, ceiling: Ceiling, used: int, now_ns: int) -> frozenset[str] | None:
+        """The connections to be stopped, None for all."""
+        holders, left = self._holders()
+        is_explained = can_explain(holders, left, used - ceiling.clear_bytes)
+        stage = self.escalation.look(
+            True,
+            self.desk.mode == MODE_TARGETED,
+            is_explained,
+            used,
+            ceiling.limit_bytes,
+            now_ns,
+        )
+        if stage == ALL:
+            return None
+        before = self.desk.named(MEMORY)
+        return above_fair_share(holders, left, before) if is_explained else before
+
+    def fair_share_bytes(self) -> int:
+        """What one publishing connection may hold without being stopped first."""
+        return fair_share_bytes(*self._holders())
+
+    def _holders(self) -> tuple[list[Holder], dict[str, int]]:
+        """Open connections that publish, and by user what ended ones left behind."""
+        holders = []
+        left: dict[str, int] = {}
+        for connection in self.broker.connections.values():
+            if connection.phase != PHASE_OPEN or connection.receive_count == 0:
+                continue
+            account = connection.account
+            held = account.memory_bytes()
+            user = account.parent
+            name = "" if user is None else user.name
+            holders.append(Holder(connection.name, name, held))
+            if user is not None and name not in left:
+                left[name] = sum(
+                    page.memory_bytes() for page in user.children.values() if page.is_closed
+                )
+        return holders, left
+
+    def _forecast(self, limit: int, now_ns: int) -> None:
+        """Say once in a while that an alarm is coming, while there is time to do something."""
+        seconds = self.trend.seconds_until(limit)
+        is_near = 0 <= seconds <= FORECAST_S and self.broker.memory_used_bytes * 2 > limit
+        if not is_near or now_ns - self.told_forecast_ns < FORECAST_PAUSE_NS:
+            return
+        self.told_forecast_ns = now_ns
+        rise = size(self.trend.per_second())
+        biggest = self.desk.biggest()
+        self.broker.log.warning(
+            f"forecast: memory watermark ({one(limit)}) in ~{duration(round(seconds * 1e9))} at "
+            f"+{rise}/s{biggest}"
+        )
+
+    # -- disk ------------------------------------------------------------------------------------
+
+    def check_disk(self) -> int:
+        """Look at the disk; milliseconds until the next look."""
+        return self._check_disk(self.desk.is_own(DISK))
+
+    def _check_disk(self, was_set: bool) -> int:
+        around = self.around
+        stores = self.broker.stores
+        spare_bytes = stores.spare_bytes()
+        try:
+            free = around.disk_free_bytes()
+        except OSError as error:
+            if not self.is_disk_unreadable:
+                self.is_disk_unreadable = True
+                self.broker.log.warning(
+                    f"cannot read the free space of {around.disk_dir}: {error}; no disk alarm is "
+                    f"set or ended until it can be; tried again every {POLL_MS_MAX // 1000} s"
+                )
+            stores.meter.allow(-1)
+            return POLL_MS_MAX
+        self.is_disk_unreadable = False
+        # A reserve that was given up is still wanted: without this it would end its own alarm.
+        free = max(0, free - around.reserve_missing_bytes())
+        floor = self.floor
+        # What stores only keep to write over goes before anybody is stopped for it.
+        stores.keep_spares(free >= floor.clear_bytes)
+        free += spare_bytes
+        self.desk.levels[DISK] = Level(free, floor.limit_bytes, floor.clear_bytes)
+        is_set = floor.is_set(was_set, free)
+        if is_set:
+            share = pair(free, floor.limit_bytes)
+            text = f"{share} free in {around.disk_dir}, clears above {one(floor.clear_bytes)}"
+            self.desk.set(DISK, text)
+            around.give_up_reserve()
+        else:
+            self.desk.clear(DISK)
+            around.keep_reserve()
+        is_watched = floor.limit_bytes > 0 and not is_set
+        stores.meter.allow(free - floor.limit_bytes if is_watched else -1)
+        return next_look_ms(free, floor.limit_bytes, is_set)
+
+
+def memory_text(config: Config) -> str:
+    """The memory mark as it is configured."""
+    return config.memory_high or str(config.memory_high_bytes or DEFAULT_MARK)
+
+
+def memory_mark_bytes(config: Config, total_bytes: int) -> int:
+    """The memory mark of a process that may use `total_bytes`. Raises: OperatorError."""
+    return _of("memory_high", memory_text(config), parse_ceiling, total_bytes)
+
+
+def _of(key: str, text: str, parse: object, total_bytes: int) -> int:
+    assert callable(parse), "one of the two parsers"
+    try:
+        return int(parse(text, total_bytes))
+    except OperatorError as error:
+        raise OperatorError(f"{key}: {error}") from error

@@ -1,0 +1,179 @@
+"""What was kept comes back, before anything listens: as it was declared, in the order it came.
+
+The configuration goes first: of a user, a policy or limits that it names, what was kept is passed
+over. A queue comes back however many a limit allows now, and a virtual host that the configuration
+no longer names comes back if something in it was kept.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from penstock.base.config import UserConfig
+from penstock.base.errors import OperatorError, PeerError
+from penstock.base.policy import policy_from
+from penstock.broker.broker import Broker
+from penstock.broker.dead_letter.delay_store import STORE_PREFIX, DelayStore
+from penstock.broker.lease.lease_rows import COMPONENT as LEASE
+from penstock.broker.policy.policies import COMPONENT as OPERATOR_POLICY
+from penstock.broker.policy.policies import POLICY_COMPONENT
+from penstock.broker.session.entry_limits import COMPONENT as VHOST_LIMITS
+from penstock.broker.session.entry_limits import USER, USER_COMPONENT, VHOST
+from penstock.broker.stream.internal_stream import InternalStream
+from penstock.broker.stream.stream_group_desk import COMPONENT as STREAM_GROUP
+from penstock.broker.vhost.catalogue_rows import (
+    BindingRow,
+    ExchangeRow,
+    Kept,
+    ParameterRow,
+    QueueRow,
+    Row,
+    UserRow,
+    VhostRow,
+    arguments_table,
+)
+from penstock.broker.vhost.vhost import VirtualHost
+from penstock.routing.destination import Destination
+from penstock.routing.factory import make_exchange
+
+LOOPBACK_ONLY: Final = "guest"
+"""As in RabbitMQ, whoever is called so comes in from this machine only."""
+
+R = TypeVar("R", bound=Row)
+
+
+@dataclass(slots=True)
+class Restored:
+    """How much came back. notes: what an operator should know, one line each."""
+
+    exchanges: int = 0
+    queues: int = 0
+    bindings: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def restore(broker: Broker, kept: Kept) -> Restored:
+    """Bring back `kept` into a broker that nobody has connected to and that keeps nothing yet.
+
+    Raises: OperatorError for a row that cannot be, which names it."""
+    done = Restored()
+    _each(kept.vhosts, _vhost, broker, done)
+    _each(kept.users, _user, broker, done)
+    _each(kept.parameters, _parameter, broker, done)
+    _each(kept.exchanges, _exchange, broker, done)
+    _each(kept.queues, _queue, broker, done)
+    _each(kept.bindings, _binding, broker, done)
+    return done
+
+
+def _each(
+    rows: list[R], bring: Callable[[Broker, R, Restored], None], broker: Broker, done: Restored
+) -> None:
+    for row in rows:
+        try:
+            bring(broker, row, done)
+        except (OperatorError, PeerError, ValueError) as error:
+            raise OperatorError(f"cannot bring back {row!r}: {error}") from error
+
+
+def _home(broker: Broker, name: str, done: Restored) -> VirtualHost:
+    vhost = broker.vhosts.get(name)
+    if vhost is None:
+        done.notes.append(
+            f"vhost '{name}' is not in the configuration any more, but what was declared in it "
+            "is kept, so it is there"
+        )
+        vhost = broker.add_vhost(name)
+    return vhost
+
+
+def _vhost(broker: Broker, row: VhostRow, done: Restored) -> None:
+    if row.name not in broker.vhosts:
+        broker.add_vhost(row.name)
+
+
+def _user(broker: Broker, row: UserRow, done: Restored) -> None:
+    if row.name in broker.access.users:
+        done.notes.append(f"user '{row.name}' is as the configuration says, not as it was kept")
+        return
+    tags = tuple(row.tags.split(",")) if row.tags else ()
+    broker.set_user(
+        UserConfig(row.name, "", row.name == LOOPBACK_ONLY, tags, row.password_hash, row.hashing)
+    )
+
+
+def _parameter(broker: Broker, row: ParameterRow, done: Restored) -> None:
+    value = json.loads(row.value)
+    if row.component == LEASE:
+        broker.leases.found[row.name] = value
+    elif row.component == STREAM_GROUP:
+        broker.streams.groups.found[row.name] = value
+    elif row.component in (POLICY_COMPONENT, OPERATOR_POLICY):
+        _home(broker, row.vhost, done)
+        is_operator = row.component == OPERATOR_POLICY
+        policy = policy_from(value)
+        if all(one.name != policy.name for one in broker.policies.listing(is_operator, row.vhost)):
+            broker.policy_desk.bring_back(policy, is_operator)
+    elif row.component == VHOST_LIMITS:
+        _home(broker, row.vhost, done)
+        _limits(broker, VHOST, row.vhost, value)
+    elif row.component == USER_COMPONENT and row.name in broker.access.users:
+        _limits(broker, USER, row.name, value)
+    else:
+        done.notes.append(f"{row.component} '{row.name}' is kept, and has no effect")
+
+
+def _limits(broker: Broker, kind: str, name: str, value: dict[str, object]) -> None:
+    if all((one.kind, one.name) != (kind, name) for one in broker.limits.rows()):
+        broker.limits.set(kind, name, value)
+
+
+def _exchange(broker: Broker, row: ExchangeRow, done: Restored) -> None:
+    vhost = _home(broker, row.vhost, done)
+    made = make_exchange(
+        row.kind,
+        row.name,
+        True,
+        row.is_auto_delete,
+        row.is_internal,
+        arguments_table(row.arguments),
+    )
+    vhost.add_exchange(made)
+    broker.exchange_made(vhost, made)
+    done.exchanges += 1
+
+
+def _queue(broker: Broker, row: QueueRow, done: Restored) -> None:
+    vhost = _home(broker, row.vhost, done)
+    store = vhost.queues.get(row.name)
+    if isinstance(store, DelayStore):
+        # It came with its exchange.
+        store.queue_id = row.queue_id
+        return
+    if row.name.startswith(STORE_PREFIX):
+        done.notes.append(f"'{row.name}' is kept, but not its exchange; its messages are dropped")
+        return
+    actor = broker.make_queue(
+        vhost, row.name, True, row.is_auto_delete, "", arguments_table(row.arguments)
+    )
+    actor.queue_id = row.queue_id
+    if isinstance(actor, InternalStream):
+        vhost.add_store(actor)
+        return
+    vhost.take_queue(actor)
+    done.queues += 1
+
+
+def _binding(broker: Broker, row: BindingRow, done: Restored) -> None:
+    vhost = _home(broker, row.vhost, done)
+    source = vhost.find_exchange(row.source)
+    destination: Destination | None
+    if row.is_to_exchange:
+        destination = vhost.find_exchange(row.destination)
+    else:
+        destination = vhost.directory.find_queue(row.destination)
+    if source is None or destination is None:
+        raise OperatorError("one of its ends is missing")
+    source.bind(destination, row.routing_key, arguments_table(row.arguments))
+    done.bindings += 1

@@ -1,0 +1,85 @@
+"""Whose work lies where, for snapshots: in a queue's mailboxes, at rest in it, at a socket.
+
+Cost: a look at each lane of a queue; what rests is looked at only in queues that hold publishers
+for their depth, and of that STORED_LOOKED_AT messages.
+"""
+
+from typing import Final
+
+from penstock.broker.connection.reader import Connection
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.explain.roots import DEBT
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.telemetry.actor_window import MAILBOX, OWED, SENT, STORED
+from penstock.telemetry.snapshots import OTHERS
+
+LOADS_MAX: Final = 64
+"""Accounts a queue or an output names in a snapshot; the others are one."""
+
+LANES_LOOKED_AT: Final = 1000
+"""Senders of one queue looked at, about a millisecond; of more only those with mail in it."""
+
+STORED_LOOKED_AT: Final = 128
+"""Messages at rest looked at, evenly spread over the queue: shares to about 5 percent points."""
+
+
+def queue_loads(queue: QueueActor, numbers: dict[str, float]) -> None:
+    """Who loads the queue, by account: `debt:` messages in its mailboxes, `sent:` all that was
+    handed over since, and `stored:` bytes at rest, of a deep queue only; `mailbox`: messages."""
+    debts: dict[str, int] = {}
+    sent: dict[str, int] = {}
+    mailbox = 0
+    lanes = queue.lanes
+    if len(lanes) > LANES_LOOKED_AT:
+        lanes = queue.pending[:LANES_LOOKED_AT]
+    for lane in lanes:
+        name = lane.origin.name
+        waiting = int(lane.in_flight)
+        mailbox += waiting
+        debts[name] = debts.get(name, 0) + waiting
+        passed = int(lane.granted + lane.deferred + lane.done) + waiting
+        sent[name] = sent.get(name, 0) + passed
+    numbers[MAILBOX] = float(mailbox)
+    if len(queue.lanes) > LANES_LOOKED_AT:
+        # Whose mail waits changes from round to round, so nothing that counts up can be told.
+        _add_largest(numbers, DEBT, debts)
+        sent.clear()
+    names = sorted(sent, key=lambda name: (-sent[name], name))
+    for index, name in enumerate(names):
+        shown = name if index < LOADS_MAX else OTHERS
+        for prefix, counts in ((DEBT, debts), (SENT, sent)):
+            if counts[name] > 0:
+                key = prefix + shown
+                numbers[key] = numbers.get(key, 0.0) + float(counts[name])
+    if queue.is_deep:
+        _add_largest(numbers, STORED, _stored_bytes(queue))
+
+
+def output_loads(connection: Connection, numbers: dict[str, float]) -> None:
+    """Who pays for what the connection's socket has not taken: `owed:` bytes by account."""
+    owed = connection.output.owed
+    if owed.runs:
+        _add_largest(
+            numbers,
+            OWED,
+            {origin.name: bytes_ for origin, (_, bytes_) in owed.by_origin().items()},
+        )
+
+
+def _stored_bytes(queue: QueueActor) -> dict[str, int]:
+    """By account; an estimate for queues with more than STORED_LOOKED_AT messages."""
+    messages = queue.messages
+    step = max(1, -(-int(messages.ready_count()) // STORED_LOOKED_AT))
+    sums: dict[str, int] = {}
+    for message in messages.ready_messages(step):
+        name = message.origin.name
+        size = len(message.raw) + MESSAGE_OVERHEAD_BYTES
+        sums[name] = sums.get(name, 0) + size * step
+    return sums
+
+
+def _add_largest(numbers: dict[str, float], prefix: str, counts: dict[str, int]) -> None:
+    for index, name in enumerate(sorted(counts, key=lambda name: (-counts[name], name))):
+        if counts[name] > 0:
+            key = prefix + (name if index < LOADS_MAX else OTHERS)
+            numbers[key] = numbers.get(key, 0.0) + float(counts[name])

@@ -1,0 +1,221 @@
+"""Snapshots of queues and their consumers; see broker/admin/views.
+
+A consumer waits while its prefetch window or its socket holds it, and is idle otherwise.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from penstock.broker.actors.actor import Actor
+from penstock.broker.actors.deliver import ChannelSink
+from penstock.broker.admin.view_groups import group_snapshots
+from penstock.broker.admin.view_loads import queue_loads
+from penstock.broker.admin.view_room import note_room
+from penstock.broker.broker import Broker
+from penstock.broker.dead_letter.delay_store import DelayStore
+from penstock.broker.lease.lease_view import note_lease
+from penstock.broker.paging.paged_view import note_paged
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.queue.ruling_view import note_limit, note_ruling
+from penstock.explain.taking import NO_WINDOW
+from penstock.queues.consumers import (
+    REASON_CHANNEL_FLOW,
+    REASON_CHANNEL_PREFETCH,
+    REASON_NAMES,
+    REASON_PREFETCH,
+    REASON_SOCKET,
+    REASON_UNSENT,
+    Consumer,
+)
+from penstock.queues.ruled import RuledMessages
+from penstock.queues.rules import NEVER
+from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, Times
+
+OF_ALL_CONSUMERS: Final = (
+    "unacked",
+    "delivered",
+    "acked",
+    "prefetch_full_share",
+    "socket_blocked",
+    "flow_paused",
+    "held_ns",
+    "consumers",
+    "ready",
+)
+"""Numbers of a queue that are those of its consumers together."""
+
+
+def times(totals: tuple[int, int, int, int]) -> Times:
+    """The four totals of a TimeAccount."""
+    return Times(totals[0], totals[1], totals[2], totals[3])
+
+
+def blocked(actor: Actor, now_ns: int) -> BlockedTotals:
+    """Who has held it until now; the longest hold of the next period begins here."""
+    blocked = actor.ledger.snapshot(now_ns)
+    actor.ledger.begin_period()
+    return blocked
+
+
+def queue_and_consumers(broker: Broker, queue: QueueActor) -> Iterator[ActorSnapshot]:
+    """A queue, its consumers together where somebody may wait for them, and each of them."""
+    consumers = list(queue.consumers)
+    now_ns = broker.clock.monotonic_ns()
+    snapshot = _queue(queue, now_ns)
+    yield snapshot
+    if isinstance(queue, DelayStore):
+        yield _exchange(queue, snapshot)
+    elif consumers or queue.stop_reason() != "":
+        yield _consumers(queue, snapshot, now_ns)
+    for consumer in consumers:
+        one = _consumer(queue, consumer, broker.clock.monotonic_ns())
+        note_lease(broker.leases, queue, consumer, one)
+        yield one
+    yield from group_snapshots(queue)
+
+
+def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
+    messages = queue.messages
+    consumers = queue.consumers
+    full = 0
+    stuck = 0
+    paused = 0
+    for consumer in consumers:
+        if not consumer.is_ready:
+            if consumer.reason in (REASON_PREFETCH, REASON_CHANNEL_PREFETCH):
+                full += 1
+            elif _is_stuck(consumer):
+                stuck += 1
+            elif consumer.reason == REASON_CHANNEL_FLOW:
+                paused += 1
+    count = max(1, len(consumers))
+    numbers = {
+        "ready": float(int(messages.ready_count())),
+        "unacked": float(int(queue.unacked_count)),
+        "bytes": float(int(messages.bytes_ready + queue.unacked_bytes)),
+        "consumers": float(len(consumers)),
+        "published": float(int(messages.publish_count)),
+        "delivered": float(int(messages.deliver_count)),
+        "acked": float(int(messages.ack_count)),
+        "redelivered": float(int(messages.requeue_count)),
+        "prefetch_full_share": full / count,
+        "socket_blocked": stuck / count,
+        "flow_paused": paused / count,
+        "held_ns": float(sum(_held_ns(consumer, now_ns) for consumer in consumers)),
+        "depth_bytes": float(int(queue.depth_bytes)),
+    }
+    queue_loads(queue, numbers)
+    labels = {"vhost": queue.vhost}
+    note_room(queue, labels)
+    note_paged(queue, numbers, labels)
+    if queue.ruling is not None:
+        note_ruling(queue.ruling, numbers, labels)
+        note_limit(queue.ruling.rules, queue.applied, labels)
+    return ActorSnapshot(
+        queue.identity,
+        "queue",
+        queue.gate.state(now_ns),
+        started_ns=queue.time.start_ns,
+        times=times(queue.time.totals(now_ns)),
+        blocked=blocked(queue, now_ns),
+        numbers=numbers,
+        labels=labels,
+        taken_ns=now_ns,
+    )
+
+
+def _exchange(store: DelayStore, snapshot: ActorSnapshot) -> ActorSnapshot:
+    """A delayed message exchange, which holds its publishers while its store is full."""
+    numbers = {name: snapshot.numbers[name] for name in ("ready", "bytes", "published")}
+    records = store.messages
+    next_ns = int(records.next_expiry_ns()) if isinstance(records, RuledMessages) else NEVER
+    if next_ns != NEVER:
+        numbers["next_due_ns"] = float(max(0, next_ns - snapshot.taken_ns))
+    return ActorSnapshot(
+        store.consumers_id(),
+        "exchange",
+        started_ns=snapshot.started_ns,
+        times=Times(idle_ns=snapshot.times.total_ns()),
+        numbers=numbers,
+        labels={"vhost": store.vhost, "queue": store.identity, "overdue_for": store.overdue_for()},
+        taken_ns=snapshot.taken_ns,
+    )
+
+
+def _consumer(queue: QueueActor, consumer: Consumer, now_ns: int) -> ActorSnapshot:
+    """A consumer waits while it is held by its prefetch window or its socket; else it is idle."""
+    held_ns = _held_ns(consumer, now_ns)
+    age_ns = now_ns - int(consumer.started_ns)
+    is_full = consumer.is_held and consumer.reason in (REASON_PREFETCH, REASON_CHANNEL_PREFETCH)
+    is_stuck = consumer.is_held and _is_stuck(consumer)
+    is_paused = consumer.is_held and consumer.reason == REASON_CHANNEL_FLOW
+    labels = {"queue": queue.identity, "vhost": queue.vhost}
+    sink = consumer.sink
+    if isinstance(sink, ChannelSink):
+        labels["channel"] = str(int(sink.number))
+    if not _has_window(consumer):
+        labels[NO_WINDOW] = "yes"
+    if consumer.is_held:
+        labels["held_by"] = REASON_NAMES[int(consumer.reason)]
+    return ActorSnapshot(
+        f"consumer:{consumer.tag}@{consumer.holder}",
+        "consumer",
+        "flow" if consumer.is_held else "running",
+        started_ns=int(consumer.started_ns),
+        times=Times(idle_ns=max(0, age_ns - held_ns), waiting_ns=held_ns),
+        numbers={
+            "prefetch": float(int(consumer.prefetch or consumer.sink.prefetch)),
+            "unacked": float(int(consumer.unacked)),
+            "delivered": float(int(consumer.delivered)),
+            "acked": float(int(consumer.delivered - consumer.unacked)),
+            "prefetch_full_share": 1.0 if is_full else 0.0,
+            "socket_blocked": 1.0 if is_stuck else 0.0,
+            "flow_paused": 1.0 if is_paused else 0.0,
+            "held_ns": float(held_ns),
+            "answer_ns": float(int(consumer.answer_ns)),
+            "given_ns": float(int(consumer.given_ns)),
+            "given_count": float(int(consumer.given_count)),
+        },
+        labels=labels,
+        taken_ns=now_ns,
+    )
+
+
+def _is_stuck(consumer: Consumer) -> bool:
+    """Whether it is given nothing because its socket does not take what was written for it."""
+    if consumer.reason == REASON_UNSENT:
+        return consumer.unsent.is_stuck
+    return consumer.reason == REASON_SOCKET
+
+
+def _has_window(consumer: Consumer) -> bool:
+    """Whether what it has not answered can be too much, in messages or in bytes."""
+    sink = consumer.sink
+    if sink.prefetch > 0 or sink.prefetch_bytes > 0:
+        return True
+    return not consumer.is_no_ack and (consumer.prefetch > 0 or consumer.prefetch_bytes > 0)
+
+
+def _held_ns(consumer: Consumer, now_ns: int) -> int:
+    """How long it could be given nothing, since it came: prefetch, socket or channel.flow."""
+    running_ns = now_ns - int(consumer.held_since_ns) if consumer.is_held else 0
+    return int(consumer.full_ns) + running_ns
+
+
+def _consumers(queue: QueueActor, snapshot: ActorSnapshot, now_ns: int) -> ActorSnapshot:
+    """All consumers of a queue together: what a queue above its depth mark waits for."""
+    prefetch = sum(float(int(consumer.prefetch)) for consumer in queue.consumers)
+    numbers = {name: snapshot.numbers[name] for name in OF_ALL_CONSUMERS}
+    numbers["prefetch"] = prefetch
+    labels = {**snapshot.labels, "queue": queue.identity}
+    if queue.consumers and not any(_has_window(consumer) for consumer in queue.consumers):
+        labels[NO_WINDOW] = "yes"
+    return ActorSnapshot(
+        "consumers:" + queue.identity[6:],
+        "consumer",
+        started_ns=snapshot.started_ns,
+        times=Times(idle_ns=snapshot.times.total_ns()),
+        numbers=numbers,
+        labels=labels,
+        taken_ns=now_ns,
+    )

@@ -1,0 +1,1 @@
+"""Memory and disk alarms: their reasons and what they do."""

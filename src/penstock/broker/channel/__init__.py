@@ -1,0 +1,1 @@
+"""Publishing, consuming, settling and transactions of one channel."""

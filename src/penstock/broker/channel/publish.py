@@ -1,0 +1,389 @@
+"""From a basic.publish to the mailboxes of queues: one channel's publishing side.
+
+The bytes of a publish method repeat, so they are the key of a cache of resolved routes; the cache
+entry is good while the router's epoch is unchanged. In a parking profile a publish whose queue has
+no credit left is kept aside, one per channel, and publishes for other queues go on past it; the
+next one for a closed hop stalls the channel. Elsewhere the channel overshoots and its own gate
+keeps grants from the connection.
+"""
+
+from mypy_extensions import i64
+
+from penstock.base.errors import ChannelFault, ConnectionFault
+from penstock.base.limits import ROUTE_CACHE_ENTRIES, UNCONFIRMED_MAX
+from penstock.broker.actors.actor import Line
+from penstock.broker.actors.confirms import Confirms
+from penstock.broker.actors.lane import Answerable, Lane
+from penstock.broker.channel.immediate import NO_CONSUMERS, with_consumers
+from penstock.broker.channel.route import ContentRules, PublisherHost, Route, short_text
+from penstock.broker.dead_letter.delay_store import is_delaying
+from penstock.broker.dead_letter.hashed_properties import with_properties
+from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
+from penstock.broker.stream.internal_stream import refuse_internal
+from penstock.broker.vhost.vhost import VirtualHost
+from penstock.flow.account import Account
+from penstock.flow.gate import Gate, GateObserver
+from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
+from penstock.flow.strategy import Strategy
+from penstock.protocol.content import Address, Message
+from penstock.protocol.property_lookup import (
+    FLAG_EXPIRATION,
+    FLAG_HEADERS,
+    FLAG_USER_ID,
+    check_properties,
+)
+from penstock.protocol.values import Table
+
+
+class LaneGateObserver(GateObserver):
+    """Hears when one lane to a queue opens again (parking profiles)."""
+
+    __slots__ = ("publisher",)
+
+    def __init__(self, publisher: "Publisher") -> None:
+        self.publisher = publisher
+
+    def gate_opened(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
+        self.publisher.lane_opened()
+
+
+class Publisher(Answerable):
+    """One channel's publishing side. `gate`: the channel's; `parked`: the publish kept aside;
+    `parked_lanes`: where it goes, decided when it came."""
+
+    __slots__ = (
+        "account",
+        "actors",
+        "cache",
+        "confirms",
+        "gate",
+        "host",
+        "identity",
+        "is_parking",
+        "lanes",
+        "last_route",
+        "line",
+        "parked",
+        "parked_lanes",
+        "parked_route",
+        "publish_count",
+        "return_count",
+        "rules",
+        "strategy",
+        "unroutable_count",
+        "vhost",
+        "waits_for",
+        "waits_on",
+    )
+
+    def __init__(
+        self,
+        identity: str,
+        gate: Gate,
+        account: Account,
+        vhost: VirtualHost,
+        strategy: Strategy,
+        is_parking: bool,
+        rules: ContentRules,
+        host: PublisherHost,
+        line: Line,
+    ) -> None:
+        self.identity = identity
+        self.gate = gate
+        self.account = account
+        self.vhost = vhost
+        self.strategy = strategy
+        self.is_parking = is_parking
+        self.rules = rules
+        self.host = host
+        self.line = line
+        self.cache: dict[bytes, Route] = {}
+        self.last_route: Route | None = None
+        self.lanes: dict[str, Lane] = {}
+        self.actors: dict[str, QueueActor] = {}
+        self.confirms: Confirms | None = None
+        self.parked: Message | None = None
+        self.parked_route: Route | None = None
+        self.parked_lanes: list[Lane] = []
+        self.waits_for = ""
+        self.waits_on = "credit"
+        self.publish_count: i64 = 0
+        self.return_count: i64 = 0
+        self.unroutable_count: i64 = 0
+
+    def publish(self, message: Message, is_forced: bool) -> bool:
+        """Route and hand over; False if `message` has to wait because another is parked already.
+
+        is_forced: hand over past closed hops (a barrier method or a close stands behind it).
+        Raises: ChannelFault, ConnectionFault: the publish broke a rule.
+        """
+        if message.sequence < 0:
+            return self._refuse(is_forced)
+        route = self.last_route
+        if route is None or (route.method is not message.method and route.method != message.method):
+            route = self.cache.get(message.method)
+            self.last_route = route
+        if route is None or route.epoch != self.vhost.router.epoch:
+            route = self._resolve(message.method)
+            self.last_route = route
+        lanes = route.lanes
+        flags: i64 = i64(message.raw[19])
+        # No properties, or the delivery mode alone, need no look at what stands behind the flags.
+        if (flags & 0xEF) != 0 or message.raw[20] != 0 or message.header_bytes > 15:
+            check_properties(message.raw, 19, int(message.header_bytes) + 7)
+        if (flags & 0x03) != 0 or (message.raw[20] & FLAG_USER_ID) != 0:
+            message = self.rules.checked(message)
+        if route.needs_headers or (
+            (flags & FLAG_HEADERS) != 0
+            and message.raw.find(b"CC", 21, message.header_bytes + 7) > 0
+        ):
+            lanes = self._lanes_of(self._targets(route, message))
+            if route.is_immediate:
+                lanes = with_consumers(lanes)
+            # What a delay store alone is given keeps its BCC keys until it is routed for good.
+            if not is_delaying(lanes):
+                message = self.rules.without_bcc(message)
+        if (flags & FLAG_EXPIRATION) != 0:
+            for lane in lanes:
+                lane.receiving.expects_lifetimes()
+        if self.is_parking and not is_forced:
+            is_behind = self.parked is not None
+            if is_behind and self._is_unanswered_full():
+                return False
+            for lane in lanes:
+                # A fan-out that is parked for one queue goes first at all its queues (FIFO).
+                if lane.is_closed or (is_behind and lane in self.parked_lanes):
+                    if lane.is_closed:
+                        self._note_waiting(lane)
+                    if is_behind:
+                        return False
+                    self._accept(message, route)
+                    self.parked = message
+                    self.parked_route = route
+                    self.parked_lanes = lanes
+                    return True
+            if is_behind:
+                self.strategy.passed(self.parked_lanes)
+        self._accept(message, route)
+        self._hand_over(message, route, lanes)
+        return True
+
+    def _refuse(self, is_forced: bool) -> bool:
+        """An alarm refuses the publish in its place among the others: it gets its number, and a
+        nack, and is not looked at any further. False if it has to wait."""
+        confirms = self.confirms
+        assert confirms is not None, "because only confirming channels are refused publishes"
+        if self.parked is not None and not is_forced and self._is_unanswered_full():
+            return False
+        self.publish_count += 1
+        confirms.refuse(confirms.begin())
+        self.host.must_answer()
+        return True
+
+    def check(self, message: Message) -> None:
+        """Raise what `publish` would raise: a transaction hears of it before its commit."""
+        route = self.cache.get(message.method)
+        if route is None or route.epoch != self.vhost.router.epoch:
+            route = self._resolve(message.method)
+        check_properties(message.raw, 19, int(message.header_bytes) + 7)
+        self.rules.checked(message)
+        self._targets(route, message)
+
+    def targets_of(self, message: Message) -> list[QueueTarget]:
+        """Where `message` would go now. Raises: see `publish`."""
+        route = self.cache.get(message.method)
+        if route is None or route.epoch != self.vhost.router.epoch:
+            route = self._resolve(message.method)
+        return self._targets(route, message)
+
+    def _is_unanswered_full(self) -> bool:
+        """While one publish is parked those behind it are confirmed out of order, and the list of
+        numbers grows from the parked one on: at the bound the next one has to wait."""
+        confirms = self.confirms
+        return confirms is not None and confirms.span() >= UNCONFIRMED_MAX.default
+
+    def retry(self, is_forced: bool) -> bool:
+        """Hand over the parked publish if its hops are open again; True if none is parked now."""
+        message = self.parked
+        route = self.parked_route
+        if message is None or route is None:
+            return True
+        lanes: list[Lane] = []
+        for lane in self.parked_lanes:
+            if lane.receiving.is_alive:
+                lanes.append(lane)
+                if lane.is_closed and not is_forced:
+                    self._note_waiting(lane)
+                    return False
+        self.parked = None
+        self.parked_route = None
+        self.parked_lanes = []
+        self._hand_over(message, route, with_consumers(lanes) if route.is_immediate else lanes)
+        return True
+
+    def _note_waiting(self, lane: Lane) -> None:
+        """`waits_for`, `waits_on`: who keeps `lane` closed, and the gate's reason for it."""
+        for peer, reason in lane.sender_gate.reasons:
+            self.waits_for = peer
+            self.waits_on = reason
+            return
+
+    def _accept(self, message: Message, route: Route) -> None:
+        """The publish is taken: it gets its number and its address."""
+        self.publish_count += 1
+        message.method = route.method
+        message.address = route.address
+        if route.needs_headers:
+            self.vhost.router.settle()
+        confirms = self.confirms
+        if confirms is not None:
+            message.sequence = confirms.begin()
+
+    def _hand_over(self, message: Message, route: Route, lanes: list[Lane]) -> None:
+        count: i64 = len(lanes)
+        confirms = self.confirms
+        if count == 0:
+            self.unroutable_count += 1
+            if route.is_mandatory or route.is_immediate:
+                self._give_back(message, route)
+        elif route.is_mandatory and is_delaying(lanes):
+            # As RabbitMQ's plugin does: nobody can say yet whether it will have a queue to go to.
+            self._give_back(message, route)
+        if message.sequence > 0 and confirms is not None:
+            confirms.expect(message.sequence, count)
+            if count == 0:
+                self.host.must_answer()
+        size: i64 = len(message.raw)
+        strategy = self.strategy
+        account = self.account
+        for lane in lanes:
+            lane.items.append(message)
+            strategy.charge(lane, account, 1, size)
+            toll = lane.toll
+            if toll is not None:
+                toll.spend(size)
+            if not lane.is_listed:
+                lane.receiving.offered(lane)
+
+    def _give_back(self, message: Message, route: Route) -> None:
+        self.return_count += 1
+        if route.is_immediate and (not route.is_mandatory or self._targets(route, message)):
+            self.host.returned(message, NO_CONSUMERS, "NO_CONSUMERS")
+        else:
+            self.host.returned(message, 312, "NO_ROUTE")
+
+    def _resolve(self, method: bytes) -> Route:
+        """Decode the method's bytes and look the route up. Raises: see `publish`."""
+        exchange_name = short_text(method, 6)
+        at: i64 = 7 + i64(method[6])
+        key = short_text(method, at)
+        at += 1 + i64(method[at])
+        if at + 1 != len(method):
+            raise ConnectionFault(502, "malformed arguments of basic.publish", 60, 40)
+        bits: i64 = i64(method[at])
+        if (bits & 2) != 0 and not self.vhost.allows_immediate:
+            raise ConnectionFault(540, "immediate=true", 60, 40)
+        exchange = self.vhost.find_exchange(exchange_name)
+        if exchange is None:
+            raise ChannelFault(
+                404, f"no exchange '{exchange_name}' in vhost '{self.vhost.name}'", 60, 40
+            )
+        refuse_internal(self.vhost, exchange, key)
+        if len(self.cache) >= ROUTE_CACHE_ENTRIES.default:
+            self.cache.clear()
+        self.last_route = None
+        route = Route(method, Address(exchange_name, key), exchange)
+        route.is_mandatory = (bits & 1) != 0
+        route.epoch = self.vhost.router.epoch
+        route.is_immediate = (bits & 2) != 0
+        route.needs_headers = route.is_immediate or self.vhost.router.needs_headers(exchange)
+        if not route.needs_headers:
+            route.lanes = self._lanes_of(self.vhost.route(exchange, [key], {}))
+        self.cache[method] = route
+        return route
+
+    def _targets(self, route: Route, message: Message) -> list[QueueTarget]:
+        """Where this very message goes, its headers looked into. Raises: see ContentRules."""
+        keys = [route.address.routing_key]
+        headers: Table = {}
+        if (message.raw[19] & FLAG_HEADERS) != 0:
+            keys = self.rules.routing_keys(message, route.address.routing_key)
+            headers = self.rules.headers(message)
+        if self.vhost.router.property_exchanges > 0:
+            headers = with_properties(message.header(), headers)
+        return self.vhost.route(route.exchange, keys, headers)
+
+    def _lanes_of(self, targets: list[QueueTarget]) -> list[Lane]:
+        lanes: list[Lane] = []
+        for target in targets:
+            lane = self.lanes.get(target.name)
+            if lane is None:
+                lane = self._attach(target.actor)
+            lanes.append(lane)
+        return lanes
+
+    def _attach(self, actor: QueueActor) -> Lane:
+        """The first publish of this channel to a queue wires a hop."""
+        gate = self.gate
+        if self.is_parking:
+            gate = Gate(self.identity, self.line.clock, LaneGateObserver(self))
+        lane = Lane(self.identity, LAYER_CHANNEL, gate, actor, LAYER_QUEUE, self.account, self)
+        lane.wants_answers = self.confirms is not None
+        self.strategy.wire(lane)
+        self.lanes[actor.name] = lane
+        self.actors[actor.name] = actor
+        actor.attach(lane)
+        return lane
+
+    def lane_opened(self) -> None:
+        """A hop to a queue has credit again."""
+        if self.parked is not None:
+            self.host.may_resume()
+
+    def begin_confirms(self) -> None:
+        """confirm.select, tx.select: publishes are numbered from 1 from now on."""
+        if self.confirms is None:
+            self.confirms = Confirms()
+            for lane in self.lanes.values():
+                lane.wants_answers = True
+
+    def accepted(self, messages: list[Message], count: i64) -> None:
+        confirms = self.confirms
+        if confirms is None:
+            return
+        confirms.accept_all(messages, count)
+        if confirms.is_dirty:
+            self.host.must_answer()
+
+    def timed(self, queued_ns: i64, joined_ns: i64, sent_ns: i64, done_ns: i64) -> None:
+        self.host.timed(queued_ns, joined_ns, sent_ns, done_ns)
+
+    def refused(self, messages: list[Message]) -> None:
+        confirms = self.confirms
+        if confirms is None:
+            return
+        for message in messages:
+            if message.sequence > 0:
+                confirms.refuse(message.sequence)
+        self.host.must_answer()
+
+    def queue_gone(self, actor: QueueActor) -> None:
+        """A queue was deleted: its hop is forgotten; what waits for it may go on. Every channel of
+        the virtual host is told of every queue, so those without a hop to it must cost nothing."""
+        if self.actors.get(actor.name) is not actor:
+            return
+        del self.lanes[actor.name]
+        del self.actors[actor.name]
+        self.cache.clear()
+        self.last_route = None
+        self.host.may_resume()
+
+    def close(self) -> None:
+        """The channel ends: queues take what they were handed or was parked, hops are unwired."""
+        self.retry(True)
+        for name, lane in self.lanes.items():
+            self.actors[name].detach(lane)
+        self.lanes.clear()
+        self.actors.clear()
+        self.cache.clear()
+        self.last_route = None

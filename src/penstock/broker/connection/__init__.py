@@ -1,0 +1,1 @@
+"""One connection: reading, holding back, notices to its client."""

@@ -1,0 +1,1 @@
+"""What a queue gives up, and messages that wait for their delay."""

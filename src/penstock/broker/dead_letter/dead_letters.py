@@ -1,0 +1,397 @@
+"""What a queue gives up goes to its dead-letter exchange, with a bounded window and no credit.
+
+    at-most-once   a death is over when every target has answered, whatever it said
+    at-least-once  it is over when every target has it; until then it rests in the queue where it
+                   died, and is published again from time to time
+While the window is used up, what only expires stays at the head of its queue. What has died for
+other reasons cannot stay: it waits in a backlog, counted as the queue's and as its cause's; beyond
+the backlog's bound it is lost and counted (at-most-once only).
+
+Queues that dead-letter to each other in a ring can hold each other up for ever: each too full for
+the letters of the one before, each with a dead message first, which no consumer may have. Who has
+waited for a whole period looks whether he waits for himself, and if so lets go what is on his
+lanes: the ring holds as many messages as before. Source: flow-semantics 2.9, W14; scenarios 113,
+114; RabbitMQ's rabbit_dead_letter and rabbit_fifo_dlx_worker.
+"""
+
+from collections import deque
+
+from mypy_extensions import i64
+
+from penstock.base.errors import ConnectionFault
+from penstock.broker.dead_letter.dead_lane import (
+    Carrier,
+    DeadLane,
+    Letter,
+    LetterBox,
+    LetterTimer,
+    LetterWorker,
+)
+from penstock.broker.dead_letter.letter_desk import LetterDesk
+from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
+from penstock.broker.queue.queue_ruling import FORCED
+from penstock.flow.due import NEVER as NOT_DUE
+from penstock.protocol.content import Address, Message
+from penstock.queues.dead_letter import Obituary
+from penstock.queues.deaths import is_cycle
+from penstock.queues.letter_counts import (
+    LOST_CYCLE,
+    LOST_DELETED,
+    LOST_MALFORMED,
+    LOST_NO_EXCHANGE,
+    LOST_NO_ROUTE,
+    LOST_OVERFLOW,
+    LOST_REFUSED,
+    LetterCounts,
+)
+from penstock.queues.records import NO_BOUND
+from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED, QueueRules
+from penstock.telemetry.events import ESCAPE
+
+NS_PER_S = 1_000_000_000
+
+
+class DeadLetters(LetterBox):
+    """Of `actor`. exchange, key: where to, exchange None for nowhere any more; count, bytes: of
+    letters under way; late: those that wait for a place; stuck: those to be published again, which
+    keep their place; is_asked: the queue was told that there is no room; warned: of what the log
+    has a line already."""
+
+    __slots__ = (
+        "actor",
+        "address",
+        "bytes",
+        "carrier",
+        "count",
+        "counts",
+        "desk",
+        "exchange",
+        "is_asked",
+        "is_confirmed",
+        "key",
+        "late",
+        "route_epoch",
+        "stuck",
+        "timer",
+        "warned",
+        "window",
+        "worker",
+    )
+
+    def __init__(self, actor: QueueActor, desk: LetterDesk) -> None:
+        super().__init__()
+        self.actor = actor
+        self.desk = desk
+        self.exchange: str | None = None
+        self.key: str | None = None
+        self.is_confirmed = False
+        self.window: i64 = 0
+        self.count: i64 = 0
+        self.bytes: i64 = 0
+        self.late: deque[Letter] = deque()
+        self.stuck: list[Letter] = []
+        self.is_asked = False
+        self.warned = ""
+        self.route_epoch: i64 = -1
+        self.address = Address("", "")
+        self.counts = LetterCounts()
+        self.worker = LetterWorker(actor.identity, actor.line, self)
+        self.carrier = Carrier(self.worker.identity)
+        self.timer = LetterTimer(self)
+
+    def change(self, rules: QueueRules, is_confirmed: bool) -> None:
+        """Go by `rules` from now on; what is under way stays as it is. is_confirmed: the strategy
+        is at-least-once."""
+        self.exchange = rules.dead_letter_exchange
+        self.key = rules.dead_letter_key
+        self.is_confirmed = is_confirmed
+        self.window = self.desk.window_of(is_confirmed)
+        self.worker.wake()
+
+    # -- the queue's side ------------------------------------------------------------------------
+
+    def is_stalled(self) -> bool:
+        return not self.has_room() and (self.is_asked or len(self.late) > 0)
+
+    def has_room(self) -> bool:
+        """Whether a letter may be sent. The last one may pass the bound in bytes."""
+        if self.window == 0:
+            return True
+        return (
+            self.count < self.window
+            and self.bytes < self.desk.window_bytes
+            and self.worker.gate.is_open
+        )
+
+    def room(self, reason: i64) -> i64:
+        if self.exchange is None or self.window == 0 or reason != REASON_EXPIRED:
+            return NO_BOUND
+        if self.late or not self.has_room():
+            self.is_asked = True
+            self._watch()
+            return 0
+        return self.window - self.count
+
+    def dropped(self, message: Message, reason: i64) -> None:
+        if self.exchange is None:
+            return
+        letter = Letter(message, reason)
+        if not self.late and self.has_room():
+            if self.is_confirmed:
+                self._hold(letter, 1)
+            self._begin(letter, self.is_confirmed)
+            return
+        if not self.is_confirmed and (
+            len(self.late) >= self.desk.backlog
+            or self.held_bytes + letter.size > self.desk.backlog_bytes
+        ):
+            self.counts.lost[LOST_OVERFLOW] += 1
+            return
+        self._hold(letter, 1)
+        self.late.append(letter)
+        self._watch()
+
+    def _hold(self, letter: Letter, sign: i64) -> None:
+        """`letter` rests in this queue from now on (1), or does not any more (-1)."""
+        self.held_bytes += sign * letter.size
+        message = letter.message
+        keeper = self.actor.keeper
+        if sign > 0:
+            message.origin.store(1, letter.size)
+            if message.stored is not None and keeper is not None:
+                keeper.hold(message)
+        else:
+            message.origin.unstore(1, letter.size)
+            if message.stored is not None and keeper is not None:
+                keeper.release(message)
+        letter.is_held = sign > 0
+
+    # -- sending ---------------------------------------------------------------------------------
+
+    def work(self, budget: i64) -> bool:
+        """Send on up to `budget` letters of the backlog; the queue is woken when it may drop
+        again, or is not so deep any more."""
+        while self.late and budget > 0 and self.has_room():
+            budget -= 1
+            letter = self.late.popleft()
+            self._begin(letter, self.is_confirmed)
+            if letter.is_held and not self.is_confirmed:
+                self._hold(letter, -1)
+        if self.late:
+            if self.has_room():
+                return True
+            self._watch()
+        elif self.is_asked and self.has_room():
+            self.is_asked = False
+            self.actor.wake()
+        if self.actor.is_deep:
+            self.actor.wake()
+        return False
+
+    def _begin(self, letter: Letter, is_confirmed: bool) -> None:
+        """The first time `letter` is published: it takes its place in the window."""
+        self.count += 1
+        self.bytes += letter.size
+        letter.is_confirmed = is_confirmed
+        self._publish(letter)
+
+    def _publish(self, letter: Letter) -> None:
+        """Hand `letter` to its targets, those that have it left out."""
+        letter.open_count = 1
+        letter.is_missed = False
+        lost = self._send(letter)
+        if lost >= 0:
+            if letter.is_confirmed and lost in (LOST_NO_EXCHANGE, LOST_NO_ROUTE):
+                letter.is_missed = True
+            else:
+                self.counts.lost[lost] += 1
+                letter.is_lost = True
+        # The place that was counted for this very call is given back last, so that an answer from
+        # within it does not end the letter before all its targets were told.
+        self.answered(letter)
+
+    def _send(self, letter: Letter) -> i64:
+        """-1 if some target has it or will; else why it goes nowhere, LOST_*."""
+        actor = self.actor
+        vhost = self.desk.vhosts[actor.vhost]
+        name = self.exchange
+        exchange = None if name is None else vhost.find_exchange(name)
+        if exchange is None or name is None:
+            self._warn(f"there is no dead-letter exchange '{name}' in vhost '{actor.vhost}'")
+            return LOST_NO_EXCHANGE
+        written = letter.obituary
+        if written is None:
+            try:
+                written = self.write(letter, name)
+            except ConnectionFault:
+                return LOST_MALFORMED
+            letter.obituary = written
+        targets = self.desk.route(vhost, exchange, written, letter.is_confirmed)
+        if not targets:
+            if letter.confirmed:
+                # Whoever else was to have it has gone.
+                return -1
+            if letter.is_confirmed:
+                self._warn(f"nothing is bound to '{name}' for key '{written.keys[0]}'")
+            return LOST_NO_ROUTE
+        return self._hand_over(letter, written, targets)
+
+    def write(self, letter: Letter, exchange: str) -> Obituary:
+        """What to publish to `exchange` for `letter`. Raises: ConnectionFault 502."""
+        written = self.desk.obituary(self.actor, letter.message, letter.reason, self.key)
+        first = written.keys[0]
+        if self.address.exchange != exchange or self.address.routing_key != first:
+            self.address = Address(exchange, first)
+        written.message.address = self.address
+        return written
+
+    def _hand_over(self, letter: Letter, written: Obituary, targets: list[QueueTarget]) -> i64:
+        strategy = self.actor.strategy
+        is_sent = False
+        for target in targets:
+            if letter.reason != REASON_REJECTED and is_cycle(target.name, written.deaths):
+                continue
+            is_sent = True
+            if target.actor.identity not in letter.confirmed:
+                self._lane_of(target).hand_over(letter, written.message, strategy)
+        if not is_sent:
+            self._warn(f"the dead letter has been in queue '{targets[0].name}' before")
+            return LOST_CYCLE
+        if not letter.is_confirmed:
+            self.counts.sent[letter.reason] += 1
+        return -1
+
+    def _lane_of(self, target: QueueTarget) -> DeadLane:
+        epoch = self.desk.vhosts[self.actor.vhost].router.epoch
+        if epoch != self.route_epoch:
+            self.route_epoch = epoch
+            self._forget_gone()
+        lane = self.lanes.get(target.name)
+        if lane is None:
+            worker = self.worker
+            lane = DeadLane(worker.identity, worker.gate, target.actor, self.carrier, self)
+            self.lanes[target.name] = lane
+            target.actor.attach(lane)
+        return lane
+
+    def _forget_gone(self) -> None:
+        """Lanes to queues that have gone are dropped."""
+        for name, lane in list(self.lanes.items()):
+            if not lane.receiving.is_alive:
+                del self.lanes[name]
+                lane.abandon()
+
+    def _warn(self, text: str) -> None:
+        """Tell the operator why letters go nowhere: once, until it is for another reason."""
+        if self.warned != text:
+            self.warned = text
+            end = "kept and tried again" if self.is_confirmed else "lost and counted"
+            self.desk.log.warning(f"{self.actor.identity}: dead letters are {end}: {text}")
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def refused(self, letter: Letter) -> None:
+        """A target refused it or is gone; at-most-once that copy is lost."""
+        if not letter.is_confirmed:
+            self.counts.lost[LOST_REFUSED] += 1
+
+    def answered(self, letter: Letter) -> None:
+        """One target more has answered; the last one ends the letter, or makes it stuck."""
+        letter.open_count -= 1
+        if letter.open_count > 0:
+            return
+        if letter.is_confirmed and letter.is_missed and not letter.is_lost:
+            self.stuck.append(letter)
+            self._watch()
+            return
+        self.count -= 1
+        self.bytes -= letter.size
+        if letter.is_confirmed:
+            if not letter.is_lost:
+                self.counts.sent[letter.reason] += 1
+            self._hold(letter, -1)
+        if self.late or self.is_asked or self.actor.is_deep:
+            self.worker.wake()
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Look after what waits in a while."""
+        if self.timer.due_ns == NOT_DUE and self.actor.is_alive:
+            now_ns = self.actor.line.clock.monotonic_ns()
+            self.desk.dues.put(self.timer, now_ns + self.desk.retry_ns)
+
+    def look_after(self) -> None:
+        """A period of waiting is over: publish again what was not confirmed, break a ring."""
+        if not self.actor.is_alive:
+            return
+        self._forget_gone()
+        stuck = self.stuck
+        self.stuck = []
+        for letter in stuck:
+            self._publish(letter)
+        if self.is_stalled():
+            if self.desk.is_ring(self.actor):
+                self._let_go()
+            self._watch()
+        else:
+            self.worker.wake()
+
+    def publish_begun(self) -> None:
+        """The broker stops: what some targets have and others refused goes to those once more."""
+        begun = [letter for letter in self.stuck if letter.confirmed]
+        self.stuck = [letter for letter in self.stuck if not letter.confirmed]
+        for letter in begun:
+            self._publish(letter)
+
+    def _let_go(self) -> None:
+        """What is on the lanes goes into targets that do not want it."""
+        count: i64 = 0
+        for lane in list(self.lanes.values()):
+            receiving = lane.receiving
+            if not lane.waits() or not isinstance(receiving, QueueActor):
+                continue
+            count += len(lane.items) + len(lane.kept)
+            receiving.take_lane(lane, FORCED)
+            receiving.repay_taken(lane)
+            receiving.wake()
+            lane.let_go()
+        self.counts.escapes += count
+        self.worker.line.recorder.record(ESCAPE, self.worker.identity, "", "", int(count))
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def finished(self) -> None:
+        """The queue is gone. What was to be confirmed goes with it, as in RabbitMQ; the rest of the
+        backlog is sent, past the window, and targets take what they were handed."""
+        late = self.late
+        self.late = deque()
+        for letter in late:
+            if not self.is_confirmed:
+                self._begin(letter, False)
+            else:
+                self.counts.lost[LOST_DELETED] += 1
+            self._hold(letter, -1)
+        for lane in list(self.lanes.values()):
+            receiving = lane.receiving
+            if receiving.is_alive and isinstance(receiving, QueueActor):
+                receiving.detach(lane)
+            lane.abandon()
+        self.lanes.clear()
+        for letter in self.stuck:
+            self.counts.lost[LOST_DELETED] += 1
+            letter.is_lost = True
+            letter.is_missed = False
+            letter.open_count = 1
+            self.answered(letter)
+        self.stuck = []
+        self.desk.dues.take_off(self.timer)
+        self.worker.is_alive = False
+
+    def numbers(self) -> dict[str, float]:
+        found = self.counts.numbers()
+        if self.late:
+            found["dead_letters_waiting"] = float(len(self.late))
+        if self.count > 0:
+            found["dead_letters_under_way"] = float(int(self.count))
+        return found

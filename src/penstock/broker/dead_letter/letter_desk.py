@@ -1,0 +1,123 @@
+"""What the dead letters of all queues share: where queues and timers are, bounds, the log."""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.base.limits import (
+    DEAD_LETTER_BACKLOG,
+    DEAD_LETTER_BACKLOG_BYTES,
+    DEAD_LETTER_RETRY_MS,
+    DEAD_LETTER_WINDOW,
+    DEAD_LETTER_WINDOW_BYTES,
+)
+from penstock.broker.actors.log import Log
+from penstock.broker.dead_letter.dead_lane import LetterBox
+from penstock.broker.dead_letter.hashed_properties import with_properties
+from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
+from penstock.broker.vhost.vhost import VirtualHost
+from penstock.flow.due import DueLine
+from penstock.protocol.content import Message
+from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
+from penstock.protocol.values import Table, decode_table
+from penstock.queues.dead_letter import Obituary, obituary
+from penstock.queues.rules import DROP_NAMES
+from penstock.routing.exchange import Exchange
+
+NS_PER_MS: Final = 1_000_000
+NS_PER_S: Final = 1_000_000_000
+
+
+class LetterDesk:
+    """vhosts: of the broker, live; dues: where timers stand; window, window_bytes: letters of one
+    queue under way, window 0 for any number (RabbitMQ's at-most-once); backlog, backlog_bytes: of
+    one queue; retry_ns: until an unconfirmed letter is published again; believes_all: see
+    queues/dead_letter."""
+
+    __slots__ = (
+        "backlog",
+        "backlog_bytes",
+        "believes_all",
+        "confirmed_window",
+        "dues",
+        "log",
+        "retry_ns",
+        "vhosts",
+        "window",
+        "window_bytes",
+    )
+
+    def __init__(
+        self,
+        vhosts: dict[str, VirtualHost],
+        dues: DueLine,
+        log: Log,
+        is_bounded: bool,
+        believes_all: bool,
+    ) -> None:
+        self.vhosts = vhosts
+        self.dues = dues
+        self.log = log
+        self.believes_all = believes_all
+        self.window = DEAD_LETTER_WINDOW.default if is_bounded else 0
+        self.confirmed_window = DEAD_LETTER_WINDOW.default
+        self.window_bytes: i64 = DEAD_LETTER_WINDOW_BYTES.default
+        self.backlog: i64 = DEAD_LETTER_BACKLOG.default
+        self.backlog_bytes: i64 = DEAD_LETTER_BACKLOG_BYTES.default
+        self.retry_ns = DEAD_LETTER_RETRY_MS.default * NS_PER_MS
+
+    def window_of(self, is_confirmed: bool) -> int:
+        """Letters of one queue under way; with a confirm each, as RabbitMQ's, always bounded."""
+        return self.confirmed_window if is_confirmed else self.window
+
+    def obituary(
+        self, actor: QueueActor, message: Message, reason: i64, routing_key: str | None
+    ) -> Obituary:
+        """What to publish for `message`, which died in `actor` now. reason: rules.REASON_*; rest
+        and errors: see queues/dead_letter."""
+        time_s = actor.line.clock.wall_ns() // NS_PER_S
+        word = DROP_NAMES[reason]
+        return obituary(message, actor.name, word, time_s, routing_key, self.believes_all)
+
+    def route(
+        self, vhost: VirtualHost, exchange: Exchange, written: Obituary, is_confirmed: bool
+    ) -> list[QueueTarget]:
+        """The queues that `written` goes to from `exchange`. is_confirmed: it may be published
+        again, and would be its own duplicate if an exchange remembered it."""
+        headers = self.headers_for(vhost, exchange, written)
+        targets = vhost.route(exchange, written.keys, headers)
+        if not is_confirmed:
+            vhost.router.settle()
+        return targets
+
+    def headers_for(self, vhost: VirtualHost, exchange: Exchange, written: Obituary) -> Table:
+        """The headers a route from `exchange` may depend on, {} when it does not."""
+        if not vhost.router.needs_headers(exchange):
+            return {}
+        header = written.message.header()
+        span = headers_table_span(header, PROPERTIES_OFFSET)
+        headers: Table = {} if span is None else decode_table(header, span[0], span[1])[0]
+        if vhost.router.property_exchanges > 0:
+            headers = with_properties(header, headers)
+        return headers
+
+    def is_ring(self, start: QueueActor) -> bool:
+        """Whether the letters of `start` wait for targets that wait, over others, for `start`."""
+        pending = [start]
+        seen = {start}
+        while pending:
+            actor = pending.pop()
+            ruling = actor.ruling
+            box = None if ruling is None else ruling.dead_letters
+            if not isinstance(box, LetterBox) or not box.is_stalled():
+                continue
+            for lane in box.lanes.values():
+                target = lane.receiving
+                if not lane.waits() or not isinstance(target, QueueActor):
+                    continue
+                if target is start:
+                    return True
+                if target not in seen:
+                    seen.add(target)
+                    pending.append(target)
+        return False

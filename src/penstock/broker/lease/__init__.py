@@ -1,0 +1,1 @@
+"""Leased reading of queues."""

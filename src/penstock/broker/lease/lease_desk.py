@@ -1,0 +1,395 @@
+"""Leases of a broker: who holds what of which queue, kept on the disk before anybody is told of it.
+
+    acquire   done with all below `start`; hold more; on the disk; answered
+    timer     no sign of life for too long: everything goes back to the queue, in its old order
+Requests of one group are done one after the other. Before one is answered, the group's row of the
+catalogue, the messages it names and what it is done with are as safe as a confirm says: the row is
+handed over first, and an empty parcel on the queue's way to the store comes back when everything
+before it is there (adr/0019). Source: design/spark.md 5.3.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from penstock.base.errors import ChannelFault
+from penstock.base.limits import LEASE_GROUPS, LEASE_WAITING
+from penstock.broker.actors.actor import Line
+from penstock.broker.actors.lane import Answerable
+from penstock.broker.actors.log import Log
+from penstock.broker.lease.lease_actor import LeaseActor, LeaseOwner, Taking
+from penstock.broker.lease.lease_book import LeaseBook, Order
+from penstock.broker.lease.lease_room import may_go
+from penstock.broker.lease.lease_rows import (
+    COMPONENT,
+    position_of,
+    row_name,
+    row_value,
+    waits_for_place,
+)
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.store_lane import Parcel
+from penstock.broker.vhost.catalogue import Catalogue
+from penstock.flow.account import Account
+from penstock.flow.due import Due, DueLine
+from penstock.protocol.content import Message
+from penstock.protocol.methods import RequestAsk
+from penstock.queues.consumers import Consumer, Delivery, Unsent
+from penstock.queues.leases import LeaseGroup
+
+KEPT_LOOK_NS: Final = 5_000_000
+"""How soon the catalogue is asked again whether it has a row; mostly it has it by then."""
+NS_PER_MS: Final = 1_000_000
+GROUP_ARGUMENT: Final = "x-lease-group"
+
+
+class LeaseTimer(Due):
+    """Gives a group up when it has shown no sign of life for its time."""
+
+    __slots__ = ("book", "desk", "group")
+
+    def __init__(self, desk: "LeaseDesk", book: LeaseBook, group: LeaseGroup) -> None:
+        super().__init__()
+        self.desk = desk
+        self.book = book
+        self.group = group
+
+    def fall_due(self, now_ns: int) -> None:
+        self.desk.look_at(self.book, self.group, now_ns)
+
+
+class _Kept(Answerable):
+    """An empty parcel's answer: everything before it on its way is on the disk."""
+
+    __slots__ = ("book", "desk", "order")
+
+    def __init__(self, desk: "LeaseDesk", book: LeaseBook, order: Order) -> None:
+        self.desk = desk
+        self.book = book
+        self.order = order
+
+    def accepted(self, messages: list[Message], count: int) -> None:
+        self.desk.is_on_disk(self.book, self.order)
+
+
+class _Look(Due):
+    """Asks the catalogue again."""
+
+    __slots__ = ("book", "desk", "order")
+
+    def __init__(self, desk: "LeaseDesk", book: LeaseBook, order: Order) -> None:
+        super().__init__()
+        self.desk = desk
+        self.book = book
+        self.order = order
+
+    def fall_due(self, now_ns: int) -> None:
+        self.desk.is_on_disk(self.book, self.order)
+
+
+class LeaseDesk(LeaseOwner):
+    """books: by queue identity; found: rows of the catalogue that no queue has claimed yet, by
+    their names; payer: of what costs nothing."""
+
+    def __init__(
+        self,
+        line: Line,
+        dues: DueLine,
+        catalogue: Callable[[], Catalogue],
+        payer: Account,
+        log: Log,
+    ) -> None:
+        self.books: dict[str, LeaseBook] = {}
+        self.found: dict[str, dict[str, object]] = {}
+        self.line = line
+        self.dues = dues
+        self._catalogue = catalogue
+        self._payer = payer
+        self._log = log
+
+    # -- books -----------------------------------------------------------------------------------
+
+    def claim(self, queue_id: int) -> dict[str, dict[str, object]]:
+        """Rows that were kept for that queue, by group; they are not found again."""
+        prefix = row_name(queue_id, "")
+        names = [name for name in self.found if name.startswith(prefix)]
+        return {name[len(prefix) :]: self.found.pop(name) for name in names}
+
+    def book_of(self, queue: QueueActor) -> LeaseBook | None:
+        """The leases of `queue`, None if it never had any."""
+        book = self.books.get(queue.identity)
+        return book if book is not None and book.actor.queue is queue else None
+
+    def open_book(self, queue: QueueActor) -> LeaseBook:
+        """The leases of `queue`, in place of those of an earlier one of its name."""
+        book = self.book_of(queue)
+        if book is None:
+            earlier = self.books.get(queue.identity)
+            if earlier is not None:
+                earlier.actor.end()
+            book = LeaseBook(LeaseActor(queue, self, self.line))
+            self.books[queue.identity] = book
+        return book
+
+    def held(self) -> Iterator[tuple[QueueActor, list[Delivery]]]:
+        """Everything that is leased, by queue and group."""
+        for book in self.books.values():
+            for group in book.groups.values():
+                yield book.actor.queue, group.held()
+
+    def open_group(self, book: LeaseBook, name: str, timeout_ms: int) -> LeaseGroup:
+        """The group `name`, a new one if there is none. Raises: ChannelFault 406 at the bound."""
+        group = book.groups.get(name)
+        if group is not None:
+            return group
+        queue = book.actor.queue
+        if len(book.groups) >= LEASE_GROUPS.default:
+            silent = may_go(book, self.line.clock.monotonic_ns())
+            if silent != "":
+                self.release(queue, silent, True)
+        if len(book.groups) >= LEASE_GROUPS.default:
+            raise refused(
+                f"{len(book.groups)} groups lease messages of queue '{queue.name}' in vhost "
+                f"'{queue.vhost}', and {LEASE_GROUPS.default} may: {', '.join(sorted(book.groups))}"
+                "; end one with lease.release and forget=true"
+            )
+        arguments: dict[str, object] = {GROUP_ARGUMENT: name}
+        consumer = Consumer(
+            name, queue.client, book.actor.sink, Unsent(1), False, False, 0, arguments
+        )
+        group = LeaseGroup(name, consumer, timeout_ms * NS_PER_MS)
+        book.groups[name] = group
+        book.timers[name] = LeaseTimer(self, book, group)
+        return group
+
+    # -- acquiring -------------------------------------------------------------------------------
+
+    def acquire(self, queue: QueueActor, order: Order) -> None:
+        """Do `order`, or have it wait for those of its group before it.
+
+        Raises: ChannelFault 406."""
+        book = self.open_book(queue)
+        self.open_group(book, order.group, order.timeout_ms)
+        if order.group not in book.under_way:
+            self._begin(book, order)
+            return
+        waiting = book.waiting.setdefault(order.group, [])
+        if len(waiting) >= LEASE_WAITING.default:
+            raise refused(
+                f"{len(waiting)} requests of group '{order.group}' wait already, and "
+                f"{LEASE_WAITING.default} may; is one query running twice?"
+            )
+        waiting.append(order)
+
+    def _begin(self, book: LeaseBook, order: Order) -> None:
+        group = book.groups[order.group]
+        fault = self._refusal(book, group, order)
+        if fault is not None and not order.accepts_loss:
+            order.answer.refuse(fault)
+            self._next(book, order.group)
+            if group.end() == 0 and order.group not in book.under_way:
+                # It holds nothing and never did: it must not count among the queue's groups.
+                book.groups.pop(order.group, None)
+                book.timers.pop(order.group, None)
+            return
+        book.under_way[order.group] = order
+        end = int(group.end())
+        start = max(order.start, int(group.acked_to))
+        if fault is not None:
+            order.lost = max(order.start - end, start - order.start)
+        self._note_settled(book, group, min(start, end))
+        book.actor.settle(group, min(start, end))
+        group.acked_to = max(start, int(group.acked_to))
+        group.timeout_ns = order.timeout_ms * NS_PER_MS
+        group.query = order.query
+        group.is_forgettable = order.is_forgettable
+        group.consumer.holder = order.holder
+        group.consumer.prefetch = max(1, order.count)
+        self.renew(book, group)
+        book.actor.take(Taking(group, order.count, order.bytes))
+
+    def _refusal(self, book: LeaseBook, group: LeaseGroup, order: Order) -> str | None:
+        """Why `order` cannot go on from where it thinks it is."""
+        queue = book.actor.queue
+        whose = f"group '{group.name}' of queue '{queue.name}' in vhost '{queue.vhost}'"
+        if order.start < group.acked_to:
+            return (
+                f"STALE: {whose} is done with everything below {group.acked_to}, and the request "
+                f"begins at {order.start}: {group.acked_to - order.start} messages are gone. Was a "
+                "checkpoint rolled back, or is the group used twice?"
+            )
+        end = int(group.end())
+        if order.start > end:
+            return (
+                f"LEASE_LOST: {whose} ends at {end}, and the request begins at {order.start}: "
+                f"{order.start - end} messages went back to the queue after their time, or with "
+                "it, and may be read again"
+            )
+        return None
+
+    def _note_settled(self, book: LeaseBook, group: LeaseGroup, start: int) -> None:
+        """What is about to be settled is on record until the disk knows it."""
+        keeper = _lasting(book.actor.queue)
+        if keeper is None:
+            return
+        count = start - int(group.acked_to)
+        for entry in group.entries[: max(0, count)]:
+            if entry is not None and entry.message.stored is not None:
+                position = position_of(entry.message, keeper)
+                if position > 0:
+                    group.settled.append(position)
+
+    def taken(self, actor: LeaseActor, group: LeaseGroup) -> None:
+        book = self.books[actor.queue.identity]
+        order = book.under_way[group.name]
+        self._arm(book, group)
+        self._keep(book, order)
+
+    def _keep(self, book: LeaseBook, order: Order) -> None:
+        """See that what the answer says is on the disk."""
+        group = book.groups[order.group]
+        queue = book.actor.queue
+        keeper = _lasting(queue)
+        if keeper is None:
+            self._answer(book, order)
+            return
+        if waits_for_place(group, keeper):
+            # A message has a position when the store has taken it; the row has to name it.
+            order.mark = -1
+        else:
+            catalogue = self._catalogue()
+            self.write_row(queue, group)
+            order.mark = catalogue.hand_over()
+            if group.settled:
+                keeper.store.is_flush_due = True
+                keeper.store.log.wants_ack_sync = keeper.store.syncing.is_prompt
+        parcel = Parcel(keeper.lane, self._payer, _Kept(self, book, order), [])
+        keeper.store.offered(parcel)
+
+    def write_row(self, queue: QueueActor, group: LeaseGroup) -> None:
+        """What `group` holds is handed to the catalogue, if the queue is kept."""
+        keeper = _lasting(queue)
+        if keeper is not None:
+            name = row_name(int(queue.queue_id), group.name)
+            value = row_value(group, keeper)
+            self._catalogue().parameter_set(queue.vhost, COMPONENT, name, value)
+
+    def is_on_disk(self, book: LeaseBook, order: Order) -> None:
+        """The store has everything that `order` waited for."""
+        if book.under_way.get(order.group) is not order:
+            return
+        if order.mark < 0:
+            self._keep(book, order)
+        elif self._catalogue().has(order.mark):
+            book.groups[order.group].settled = []
+            self._answer(book, order)
+        else:
+            now_ns = self.line.clock.monotonic_ns()
+            self.dues.put(_Look(self, book, order), now_ns + KEPT_LOOK_NS)
+
+    def _answer(self, book: LeaseBook, order: Order) -> None:
+        group = book.groups[order.group]
+        order.answer.settle(
+            {
+                "acked_to": int(group.acked_to),
+                "end": int(group.end()),
+                "count": int(group.held_count),
+                "bytes": int(group.held_bytes),
+                "ready": int(book.actor.queue.messages.ready_count()),
+                "lost": order.lost,
+            }
+        )
+        del book.under_way[order.group]
+        self._next(book, order.group)
+
+    def _next(self, book: LeaseBook, name: str) -> None:
+        waiting = book.waiting.get(name, [])
+        if waiting:
+            self._begin(book, waiting.pop(0))
+        elif name in book.waiting:
+            del book.waiting[name]
+
+    # -- giving back -----------------------------------------------------------------------------
+
+    def release(self, queue: QueueActor, name: str, forgets: bool) -> int:
+        """Everything the group `name` holds goes back to `queue`; how many. forgets: nothing is
+        known of the group any more.
+
+        Raises: ChannelFault 404 for no such group, 406 while a request of it is under way."""
+        book = self.book_of(queue)
+        group = None if book is None else book.groups.get(name)
+        if book is None or group is None:
+            raise refused(
+                f"no group '{name}' leases messages of queue '{queue.name}' in vhost "
+                f"'{queue.vhost}'",
+                404,
+            )
+        if name in book.under_way:
+            raise refused(f"a request of group '{name}' is under way")
+        count = int(book.actor.give_back(group))
+        self.dues.take_off(book.timers[name])
+        if forgets:
+            del book.groups[name], book.timers[name]
+            if _lasting(queue) is not None:
+                row = row_name(int(queue.queue_id), name)
+                self._catalogue().parameter_cleared(queue.vhost, COMPONENT, row)
+        else:
+            self.write_row(queue, group)
+        return count
+
+    def renew(self, book: LeaseBook, group: LeaseGroup) -> None:
+        """A sign of life."""
+        group.renewed_ns = self.line.clock.monotonic_ns()
+        self._arm(book, group)
+
+    def _arm(self, book: LeaseBook, group: LeaseGroup) -> None:
+        timer = book.timers[group.name]
+        if group.held_count > 0 and timer.due_ns < 0:
+            self.dues.put(timer, int(group.renewed_ns + group.timeout_ns))
+
+    def look_at(self, book: LeaseBook, group: LeaseGroup, now_ns: int) -> None:
+        """The time of `group` may be over."""
+        due_ns = int(group.renewed_ns + group.timeout_ns)
+        if group.held_count == 0 or not book.actor.is_alive:
+            return
+        if group.name in book.under_way:
+            due_ns = now_ns + int(group.timeout_ns)
+        if now_ns < due_ns:
+            self.dues.put(book.timers[group.name], due_ns)
+            return
+        queue = book.actor.queue
+        count = book.actor.give_back(group)
+        self.write_row(queue, group)
+        self._log.warning(
+            f"{queue.identity}: group '{group.name}' gave no sign of life for "
+            f"{group.timeout_ns // NS_PER_MS} ms; the {count} messages it held are ready again"
+        )
+
+    def queue_gone(self, actor: LeaseActor) -> None:
+        book = self.books.get(actor.queue.identity)
+        if book is None or book.actor is not actor:
+            return
+        del self.books[actor.queue.identity]
+        for name, group in book.groups.items():
+            actor.drop(group)
+            self.dues.take_off(book.timers[name])
+        orders = list(book.under_way.values())
+        for waiting in book.waiting.values():
+            orders.extend(waiting)
+        book.under_way = {}
+        book.waiting = {}
+        for order in orders:
+            order.answer.refuse(f"queue '{actor.queue.name}' is gone", 404)
+
+
+def refused(text: str, code: int = 406) -> ChannelFault:
+    """What closes the channel of whoever asked."""
+    return ChannelFault(code, text, RequestAsk.CLASS_ID, RequestAsk.METHOD_ID)
+
+
+def _lasting(queue: QueueActor) -> Keeper | None:
+    """The way to the disk of a queue that comes back after a restart."""
+    keeper = queue.keeper
+    if isinstance(keeper, Keeper) and keeper.is_lasting and queue.queue_id > 0:
+        return keeper
+    return None

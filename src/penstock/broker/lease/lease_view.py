@@ -1,0 +1,40 @@
+"""What is shown of groups that lease messages: as consumers of their queue, and in words."""
+
+from penstock.broker.lease.lease_actor import LeaseSink
+from penstock.broker.lease.lease_desk import LeaseDesk
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.explain.leasing import LEASE, LEASE_BYTES, LEASE_NS
+from penstock.queues.consumers import Consumer
+from penstock.telemetry.snapshots import ActorSnapshot
+from penstock.telemetry.words import duration
+
+
+def note_lease(
+    desk: LeaseDesk, queue: QueueActor, consumer: Consumer, snapshot: ActorSnapshot
+) -> None:
+    """Add to `snapshot` who holds how much and for how long, if `consumer` is a lease's."""
+    if not isinstance(consumer.sink, LeaseSink):
+        return
+    book = desk.book_of(queue)
+    group = None if book is None else book.groups.get(consumer.tag)
+    if group is None:
+        return
+    snapshot.labels[LEASE] = group.query or f"group {group.name}"
+    snapshot.numbers[LEASE_BYTES] = float(int(group.held_bytes))
+    snapshot.numbers[LEASE_NS] = float(max(0, snapshot.taken_ns - int(group.held_since_ns())))
+
+
+def leases_in_words(desk: LeaseDesk, queue: QueueActor) -> dict[str, str]:
+    """Each group of `queue`, the number it is done up to, and what it holds since when; nothing
+    for queues without."""
+    book = desk.book_of(queue)
+    if book is None or not book.groups:
+        return {}
+    now_ns = queue.line.clock.monotonic_ns()
+    said = []
+    for name, group in sorted(book.groups.items()):
+        words = f"{name} done to {int(group.acked_to)}, holds {int(group.held_count)}"
+        if group.held_count > 0:
+            words += f" for {duration(max(0, now_ns - int(group.held_since_ns())))}"
+        said.append(words)
+    return {"leases": "; ".join(said)}

@@ -1,0 +1,1 @@
+"""What a whole broker has one of."""

@@ -1,0 +1,196 @@
+"""The message stores of a broker, one a virtual host, and the queues that keep messages in them.
+
+Pure: logs are opened and recovered by whoever owns the data directory, and handed in.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from penstock.broker.actors.disk import Disk
+from penstock.broker.actors.log import Log
+from penstock.broker.actors.scheduler import Scheduler
+from penstock.broker.actors.syncing import SYNC_ALWAYS
+from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
+from penstock.broker.node.paging_desk import PagingDesk
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.store_actor import StoreActor
+from penstock.broker.store.store_owner import StoreOwner
+from penstock.broker.store.write_meter import WriteMeter
+from penstock.broker.transaction.transaction_desk import TransactionDesk
+from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
+from penstock.broker.vhost.queue_kinds import is_quorum
+from penstock.broker.vhost.vhost import QueueKeepers
+from penstock.flow.account import Account
+from penstock.flow.due import DueLine
+from penstock.flow.strategy import Strategy
+from penstock.protocol.content import Message
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.storage.layout.files import is_scarce
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.log.log import MessageLog
+from penstock.telemetry.events import ACTOR_UP
+
+MORE_HANDLES: Final = "close connections, or raise the limit of open files (ulimit -n)"
+SCARCE: Final = f"a batch waits until there are handles again: {MORE_HANDLES}"
+
+
+class Keepers(QueueKeepers):
+    """The desk as virtual hosts know it; apart from it, because it has another base."""
+
+    __slots__ = ("desk",)
+
+    def __init__(self, desk: "StoreDesk") -> None:
+        self.desk = desk
+
+    def queue_made(self, actor: QueueActor) -> None:
+        self.desk.queue_made(actor)
+
+
+class StoreDesk(StoreOwner):
+    """stores: by virtual host, none for a broker in memory; catalogue: what queues need beside
+    their messages; opener: opens the store of a new virtual host, None in memory; failure: why
+    nothing is confirmed any more, "" while it is; meter: what is written between two looks at the
+    disk; sync_rule: of every store; scratch: stores of transient logs, by virtual host, made by
+    scratch_opener when a queue that is not durable pages for the first time; by_name: all stores;
+    paging: who pages, None for nobody; transactions: what is staged and committed as one."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        strategy: Callable[[], Strategy],
+        dues: DueLine,
+        alarms: AlarmDesk,
+        log: Log,
+        embed_below: Callable[[], int],
+    ) -> None:
+        self.stores: dict[str, StoreActor] = {}
+        self.scratch: dict[str, StoreActor] = {}
+        self.by_name: dict[str, StoreActor] = {}
+        self.paging: PagingDesk | None = None
+        self.scratch_opener: Callable[[str], None] | None = None
+        self.keepers = Keepers(self)
+        self.failure = ""
+        self.catalogue: Catalogue = NOTHING_KEPT
+        self.opener: Callable[[str], None] | None = None
+        self.sync_rule = SYNC_ALWAYS
+        self._scheduler = scheduler
+        self._strategy = strategy
+        self._dues = dues
+        self._alarms = alarms
+        self._log = log
+        self._embed_below = embed_below
+        self.meter = WriteMeter(dues, scheduler.clock)
+        self.transactions = TransactionDesk(scheduler, dues, log, self.stores)
+
+    def vhost_made(self, name: str) -> None:
+        """A new virtual host gets its store before anybody can open it."""
+        if self.opener is not None:
+            self.opener(name)
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    def open(self, vhost: str, log: MessageLog, disk: Disk) -> StoreActor:
+        """`vhost` keeps its durable queues' messages in `log` from now on."""
+        store = self._made(vhost, log, disk)
+        store.syncing.follow(self.sync_rule)
+        self.stores[vhost] = store
+        return store
+
+    def open_scratch(self, vhost: str, log: MessageLog, disk: Disk) -> StoreActor:
+        """What `vhost` pages and does not keep goes to `log`."""
+        store = self._made(f"{vhost}/transient", log, disk)
+        self.scratch[vhost] = store
+        return store
+
+    def scratch_of(self, vhost: str) -> StoreActor | None:
+        """The store of the transient log of `vhost`, made if there is none; None in memory."""
+        if vhost not in self.scratch and vhost in self.stores and self.scratch_opener is not None:
+            self.scratch_opener(vhost)
+        return self.scratch.get(vhost)
+
+    def _made(self, name: str, log: MessageLog, disk: Disk) -> StoreActor:
+        store = StoreActor(name, log, disk, self._dues, self._strategy(), self, self._scheduler)
+        self.by_name[name] = store
+        # It raises the disk alarm by itself, beside the node that measures free space.
+        self._alarms.node_up(store.identity, ())
+        self._scheduler.recorder.record(ACTOR_UP, store.identity, "", "", 0)
+        return store
+
+    def queue_made(self, actor: QueueActor) -> None:
+        """A queue is declared: it keeps its messages if it is kept itself."""
+        store = self.stores.get(actor.vhost)
+        if store is not None and actor.queue_id > 0:
+            self.keep(store, actor, store.log.open_queue(actor.queue_id))
+        elif store is not None and self.paging is not None:
+            self.paging.adopt(actor)
+
+    def keep(self, store: StoreActor, actor: QueueActor, index: QueueIndex) -> None:
+        """The persistent messages of `actor` go to `store`, under `index`."""
+        lane = store.join(actor, index)
+        lane.keeps_all = is_quorum(actor.arguments)
+        actor.keeper = Keeper(store, lane, index, self._embed_below())
+        if self.paging is not None:
+            self.paging.adopt(actor)
+
+    def hand_over(self) -> int:
+        return self.catalogue.hand_over()
+
+    def has(self, mark: int) -> bool:
+        return self.catalogue.has(mark)
+
+    def will_write(self, size_bytes: int) -> None:
+        self.meter.will_write(size_bytes)
+
+    def spare_bytes(self) -> int:
+        """What all stores have taken for files that are only there to be written over."""
+        return sum(int(store.log.spares.kept_bytes) for store in self.stores.values())
+
+    def keep_spares(self, is_wanted: bool) -> None:
+        """Whether there is room for such files; without, they are removed."""
+        for store in self.stores.values():
+            store.spare_watch.allow(is_wanted)
+
+    # -- what the disk does ----------------------------------------------------------------------
+
+    def store_failed(self, name: str, error: OSError) -> None:
+        text = (
+            f"the message store of vhost '{name}' cannot write any more: {error}; nothing "
+            "is confirmed from now on and the broker stops. What was confirmed is on the disk; "
+            "look at the disk (dmesg) before the next start"
+        )
+        self.failure = text
+        self._log.error(text, error)
+        self._alarms.set(DISK, text, node="store:" + name)
+
+    def disk_full(self, name: str, error: OSError) -> None:
+        text = f"the disk of vhost '{name}' is full: {error}; a batch waits for room"
+        if is_scarce(error):
+            text = f"the store of vhost '{name}' can open no file: {error}; {SCARCE}"
+        self._log.warning(text)
+        self._alarms.set(DISK, text, node="store:" + name)
+
+    def disk_has_room(self, name: str) -> None:
+        self._log.info(f"the batch of vhost '{name}' that waited is on the disk")
+        self._alarms.clear(DISK, node="store:" + name)
+
+    def read_failed(self, queue: str, error: OSError, is_lost: bool) -> None:
+        end = "it is tried again: look at the disk (dmesg)"
+        if is_lost:
+            end = "what it was for is lost"
+        elif is_scarce(error):
+            end = f"it is tried again: {MORE_HANDLES}"
+        self._log.warning(f"{queue}: a read of what it has on the disk failed: {error}; {end}")
+
+    def reads_again(self, queue: str) -> None:
+        self._log.info(f"{queue}: what it has on the disk can be read again")
+
+
+def bring_back(
+    actor: QueueActor, origin: Account, message: Message, is_redelivered: bool, age_ns: int
+) -> None:
+    """Put a message that was found on the disk into its queue, behind those brought back before it;
+    those that had been delivered come first. `origin` pays for it from now on."""
+    message.origin = origin
+    origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+    actor.messages.restore(message, is_redelivered, age_ns)

@@ -1,0 +1,179 @@
+"""The streams of a broker: a store for each virtual host that has some, on the disk or in memory.
+
+Pure: on the disk, logs are recovered by whoever owns the data directory and handed in; in memory a
+store begins with the first stream of its virtual host.
+"""
+
+from collections.abc import Callable, Mapping
+
+from penstock.base.chance import Chance
+from penstock.broker.actors.disk import Disk, JobClient
+from penstock.broker.actors.log import Log
+from penstock.broker.actors.scheduler import Scheduler
+from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
+from penstock.broker.node.store_desk import SCARCE, StoreDesk
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.settings.ledger import Ledger
+from penstock.broker.stream.internal_stream import EVENT_STREAM, InternalStream
+from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_group_desk import StreamGroupDesk
+from penstock.broker.stream.stream_store import StreamOwner, StreamStore
+from penstock.broker.vhost.vhost import QueueKeepers, VirtualHost
+from penstock.flow.due import DueLine
+from penstock.flow.strategy import Strategy
+from penstock.storage.layout.files import is_scarce
+from penstock.storage.log.job import Job
+from penstock.streams.handles import StreamHandles
+from penstock.streams.log import StreamLog
+from penstock.streams.memory_files import MemoryDirectory
+from penstock.telemetry.events import ACTOR_UP
+
+
+class MemoryDisk(Disk):
+    """Does every job at once: what is in memory is waited for by nobody."""
+
+    __slots__ = ()
+
+    def submit(self, job: Job, client: JobClient) -> None:
+        error: OSError | None = None
+        try:
+            job.run()
+        except OSError as found:
+            error = found
+        client.job_done(job, error)
+
+
+class KeepersByKind(QueueKeepers):
+    """Streams are kept by their desk, all other queues by theirs."""
+
+    __slots__ = ("others", "streams")
+
+    def __init__(self, streams: "StreamDesk", others: QueueKeepers) -> None:
+        self.streams = streams
+        self.others = others
+
+    def queue_made(self, actor: QueueActor) -> None:
+        if isinstance(actor, StreamActor):
+            self.streams.queue_made(actor)
+        else:
+            self.others.queue_made(actor)
+
+
+class StreamDesk(StreamOwner):
+    """stores: by virtual host; groups: keeps their reader groups; opener: opens those of a new
+    virtual host, None in memory; message_stores: whose catalogue and whose bad news are shared."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        strategy: Callable[[], Strategy],
+        dues: DueLine,
+        alarms: AlarmDesk,
+        ledger: Ledger,
+        message_stores: StoreDesk,
+        chance: Chance,
+        log: Log,
+    ) -> None:
+        self.stores: dict[str, StreamStore] = {}
+        self.chance = chance
+        self.keepers = KeepersByKind(self, message_stores.keepers)
+        self.groups = StreamGroupDesk(lambda: message_stores.catalogue, dues, scheduler.clock)
+        self.opener: Callable[[str], None] | None = None
+        self._scheduler = scheduler
+        self._strategy = strategy
+        self._dues = dues
+        self._alarms = alarms
+        self._ledger = ledger
+        self._message_stores = message_stores
+        self._log = log
+        self._last_id = 0
+
+    def keep_all(self, vhosts: Mapping[str, VirtualHost]) -> None:
+        """Streams of `vhosts` are kept from now on."""
+        for vhost in vhosts.values():
+            vhost.keepers = self.keepers
+
+    def make(self, vhost: str, name: str, arguments: Mapping[str, object]) -> StreamActor:
+        """A new stream, without its log."""
+        kind = InternalStream if name == EVENT_STREAM else StreamActor
+        actor = kind(
+            vhost,
+            name,
+            dict(arguments),
+            self._scheduler,
+            self._strategy(),
+            self._ledger.page_of_vhost(vhost),
+            self._log,
+        )
+        actor.group_keeper = self.groups
+        return actor
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    def vhost_made(self, name: str) -> None:
+        """A new virtual host gets its store before anybody can open it."""
+        if self.opener is not None:
+            self.opener(name)
+
+    def open(self, vhost: str, handles: StreamHandles, disk: Disk) -> StreamStore:
+        """`vhost` keeps its streams with `handles` from now on."""
+        store = StreamStore(
+            vhost, handles, disk, self._dues, self._strategy(), self, self._scheduler
+        )
+        store.rule = self._message_stores.sync_rule
+        self.stores[vhost] = store
+        # It raises the disk alarm by itself, beside the node that measures free space.
+        self._alarms.node_up(store.identity, ())
+        self._scheduler.recorder.record(ACTOR_UP, store.identity, "", "", 0)
+        return store
+
+    def queue_made(self, actor: StreamActor) -> None:
+        """A stream is declared, or was found in the catalogue: those get their logs later."""
+        store = self.stores.get(actor.vhost)
+        is_in_memory = actor.queue_id == 0
+        if store is None:
+            if not is_in_memory:
+                return
+            store = self.open(actor.vhost, StreamHandles(MemoryDirectory()), MemoryDisk())
+        queue_id = actor.queue_id
+        if is_in_memory:
+            self._last_id += 1
+            queue_id = self._last_id
+        retention = actor.retention(is_in_memory)
+        log = StreamLog(queue_id, retention, self.chance)
+        if is_in_memory:
+            # The numbers begin anew with each process.
+            log.made_as = self.chance.token(8).hex()
+        actor.keep_in(store, log, is_in_memory)
+
+    def hand_over(self) -> int:
+        return self._message_stores.hand_over()
+
+    def has(self, mark: int) -> bool:
+        return self._message_stores.has(mark)
+
+    def will_write(self, size_bytes: int) -> None:
+        self._message_stores.will_write(size_bytes)
+
+    # -- what the disk does ----------------------------------------------------------------------
+
+    def streams_failed(self, store: StreamStore, error: OSError) -> None:
+        text = (
+            f"the streams of vhost '{store.name}' cannot be written any more: {error}; nothing is "
+            "confirmed from now on and the broker stops. What was confirmed is on the disk; look "
+            "at the disk (dmesg) before the next start"
+        )
+        self._message_stores.failure = text
+        self._log.error(text, error)
+        self._alarms.set(DISK, text, node=store.identity)
+
+    def disk_is_full(self, store: StreamStore, error: OSError) -> None:
+        text = f"the disk of the streams of vhost '{store.name}' is full: {error}; a batch waits"
+        if is_scarce(error):
+            text = f"the streams of vhost '{store.name}' can open no file: {error}; {SCARCE}"
+        self._log.warning(text)
+        self._alarms.set(DISK, text, node=store.identity)
+
+    def disk_has_room_again(self, store: StreamStore) -> None:
+        self._log.info(f"the batch of streams of vhost '{store.name}' that waited is on the disk")
+        self._alarms.clear(DISK, node=store.identity)

@@ -1,0 +1,1 @@
+"""Messages out of memory on to the disk, and back."""

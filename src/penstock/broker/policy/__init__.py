@@ -1,0 +1,1 @@
+"""Policies: patterns of names, and the settings they give to queues."""

@@ -1,0 +1,227 @@
+"""Every policy and operator policy of a broker, and which of them apply to a name.
+
+Of the policies that match one counts: the highest priority, of equal ones the first by name, so
+that the answer does not depend on the order in which they were set. The whole state is one value,
+`export`, in the form of RabbitMQ's definitions; operator policies stand there as `parameters`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.base.errors import OperatorError
+from penstock.base.limits import POLICIES_PER_VHOST
+from penstock.base.policy import EXCHANGES, QUEUES, QUORUM_QUEUES, STREAMS, Policy, policy_from
+from penstock.broker.policy.patterns import Pattern, compile_pattern
+from penstock.queues.applied import Applied
+from penstock.queues.policy_keys import check_definition
+
+POLICY_COMPONENT: Final = "policy"
+COMPONENT: Final = "operator_policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A policy in force, with its pattern."""
+
+    policy: Policy
+    pattern: Pattern
+
+
+class Book:
+    """The policies, or the operator policies, of one virtual host."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self._for_queues: tuple[Entry, ...] = ()
+        self._for_quorum_queues: tuple[Entry, ...] = ()
+        self._for_streams: tuple[Entry, ...] = ()
+        self._for_exchanges: tuple[Entry, ...] = ()
+
+    def put(self, entry: Entry) -> None:
+        self.entries[entry.policy.name] = entry
+        self._sort()
+
+    def drop(self, name: str) -> Policy | None:
+        """The policy that was called so."""
+        entry = self.entries.pop(name, None)
+        self._sort()
+        return None if entry is None else entry.policy
+
+    def sorted(self) -> list[Entry]:
+        """The one that counts first, first."""
+        return sorted(
+            self.entries.values(), key=lambda one: (-one.policy.priority, one.policy.name)
+        )
+
+    def for_queue(self, name: str, is_quorum: bool, is_stream: bool) -> Policy | None:
+        if is_stream:
+            return _first(self._for_streams, name)
+        return _first(self._for_quorum_queues if is_quorum else self._for_queues, name)
+
+    def for_exchange(self, name: str) -> Policy | None:
+        return _first(self._for_exchanges, name)
+
+    def _sort(self) -> None:
+        ordered = self.sorted()
+        self._for_queues = tuple(one for one in ordered if one.policy.apply_to in QUEUES)
+        self._for_quorum_queues = tuple(
+            one for one in ordered if one.policy.apply_to in QUORUM_QUEUES
+        )
+        self._for_streams = tuple(one for one in ordered if one.policy.apply_to in STREAMS)
+        self._for_exchanges = tuple(one for one in ordered if one.policy.apply_to in EXCHANGES)
+
+
+class Policies:
+    """vhosts: those there are. Raises: OperatorError for a policy that cannot be.
+    Owner: the broker."""
+
+    def __init__(
+        self, vhosts: Iterable[str], policies: Iterable[Policy], operators: Iterable[Policy]
+    ) -> None:
+        self._books: dict[tuple[str, bool], Book] = {
+            (vhost, is_operator): Book() for vhost in vhosts for is_operator in (False, True)
+        }
+        for policy in policies:
+            self.put(policy, False)
+        for policy in operators:
+            self.put(policy, True)
+
+    # -- changing --------------------------------------------------------------------------------
+
+    def add_vhost(self, vhost: str) -> None:
+        """A virtual host is new, and has none yet."""
+        for is_operator in (False, True):
+            self._books[(vhost, is_operator)] = Book()
+
+    def put(self, policy: Policy, is_operator: bool) -> Policy | None:
+        """`policy` is in force from now on, instead of the one of that name, which is answered.
+
+        Raises: OperatorError, then nothing has changed."""
+        book = self._book(policy.vhost, is_operator)
+        check_definition(policy.name, policy.definition, is_operator)
+        try:
+            pattern = compile_pattern(policy.pattern)
+        except OperatorError as error:
+            raise OperatorError(f"policy '{policy.name}': {error}") from error
+        before = book.entries.get(policy.name)
+        if before is None and len(book.entries) >= POLICIES_PER_VHOST.default:
+            kind = "operator policies" if is_operator else "policies"
+            raise OperatorError(
+                f"vhost '{policy.vhost}' has {len(book.entries)} {kind}, and may have "
+                f"{POLICIES_PER_VHOST.default}; clear one, or widen a pattern"
+            )
+        book.put(Entry(policy, pattern))
+        return None if before is None else before.policy
+
+    def drop(self, vhost: str, name: str, is_operator: bool) -> Policy:
+        """The policy `name` is in force no more. Raises: OperatorError if there is none."""
+        book = self._book(vhost, is_operator)
+        found = book.drop(name)
+        if found is None:
+            kind = "operator policy" if is_operator else "policy"
+            known = ", ".join(sorted(book.entries)) or "none"
+            raise OperatorError(f"no {kind} '{name}' in vhost '{vhost}'; there is: {known}")
+        return found
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def for_queue(
+        self, vhost: str, name: str, is_quorum: bool = False, is_stream: bool = False
+    ) -> Applied | None:
+        """What applies to a queue called `name`, by what it was declared as."""
+        policies, operators = self._pair(vhost)
+        if not policies.entries and not operators.entries:
+            return None
+        return _applied(
+            policies.for_queue(name, is_quorum, is_stream),
+            operators.for_queue(name, is_quorum, is_stream),
+        )
+
+    def for_exchange(self, vhost: str, name: str) -> Applied | None:
+        """What applies to an exchange called `name`."""
+        policies, operators = self._pair(vhost)
+        if not policies.entries and not operators.entries:
+            return None
+        return _applied(policies.for_exchange(name), operators.for_exchange(name))
+
+    def listing(self, is_operator: bool, vhost: str = "") -> list[Policy]:
+        """By virtual host ("" for all), in the order in which they count. Raises: OperatorError."""
+        if vhost != "":
+            return [entry.policy for entry in self._book(vhost, is_operator).sorted()]
+        return [
+            entry.policy
+            for (_, of_operator), book in sorted(self._books.items())
+            if of_operator == is_operator
+            for entry in book.sorted()
+        ]
+
+    def count(self, vhost: str) -> int:
+        """Policies of both kinds: what one name is compared with at most."""
+        policies, operators = self._pair(vhost)
+        return len(policies.entries) + len(operators.entries)
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def export(self) -> dict[str, list[dict[str, object]]]:
+        """`policies` and `parameters` as in RabbitMQ's definitions."""
+        return {
+            "policies": [one.as_json() for one in self.listing(False)],
+            "parameters": [_as_parameter(one) for one in self.listing(True)],
+        }
+
+    def _book(self, vhost: str, is_operator: bool) -> Book:
+        book = self._books.get((vhost, is_operator))
+        if book is None:
+            known = ", ".join(sorted({name for name, _ in self._books}))
+            raise OperatorError(f"no vhost '{vhost}'; one of: {known}")
+        return book
+
+    def _pair(self, vhost: str) -> tuple[Book, Book]:
+        return self._books[(vhost, False)], self._books[(vhost, True)]
+
+
+def policies_in(
+    definitions: Mapping[str, object],
+) -> tuple[list[Policy], list[Policy]]:
+    """The policies and operator policies in exported definitions; other parameters are passed
+    over. Raises: OperatorError."""
+    policies = [policy_from(row) for row in _rows(definitions, "policies")]
+    operators = []
+    for row in _rows(definitions, "parameters"):
+        value = row.get("value")
+        if row.get("component") == COMPONENT and isinstance(value, Mapping):
+            whole = {**value, "name": row.get("name"), "vhost": row.get("vhost", "/")}
+            operators.append(policy_from(whole))
+    return policies, operators
+
+
+def _rows(definitions: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
+    rows = definitions.get(key, [])
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise OperatorError(f"definitions: '{key}' must be a list of objects")
+    return rows
+
+
+def _as_parameter(policy: Policy) -> dict[str, object]:
+    value = policy.as_json()
+    del value["vhost"], value["name"]
+    return {
+        "component": COMPONENT,
+        "vhost": policy.vhost,
+        "name": policy.name,
+        "value": value,
+    }
+
+
+def _applied(policy: Policy | None, operator: Policy | None) -> Applied | None:
+    if policy is None and operator is None:
+        return None
+    return Applied(policy, operator)
+
+
+def _first(entries: tuple[Entry, ...], name: str) -> Policy | None:
+    for entry in entries:
+        if entry.pattern.search(name) is not None:
+            return entry.policy
+    return None

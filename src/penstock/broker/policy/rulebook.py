@@ -1,0 +1,151 @@
+"""Who gives queues their rules: at declaration, when rules change, when a message asks for some."""
+
+from typing import Final
+
+from penstock.base.config import Config
+from penstock.base.errors import OperatorError
+from penstock.broker.dead_letter.letter_address import address_letters
+from penstock.broker.dead_letter.letter_desk import LetterDesk
+from penstock.broker.policy.policies import Policies
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.queue.queue_ruling import RuleDesk
+from penstock.broker.queue.ruling import Ruling
+from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.vhost.queue_kinds import is_quorum, is_stream
+from penstock.broker.vhost.vhost import REPLY_PREFIX, VirtualHost
+from penstock.flow.due import DueLine
+from penstock.queues.applied import Applied
+from penstock.queues.choice import Choice
+from penstock.queues.policy_keys import ALARM_ACTION
+from penstock.queues.policy_merge import merge_arguments
+from penstock.queues.rules import NEVER, OVERFLOW_NAMES, QueueRules
+from penstock.queues.rules_of import rules_from
+
+OVERFLOW_KEYS: Final = ("x-overflow", "overflow")
+
+
+class RuleBook(RuleDesk):
+    """vhosts: of the broker, live; dues: where timers of queues stand; policies: those there are.
+    Owner: the broker."""
+
+    def __init__(
+        self,
+        config: Config,
+        vhosts: dict[str, VirtualHost],
+        dues: DueLine,
+        policies: Policies,
+    ) -> None:
+        self.vhosts = vhosts
+        self.dues = dues
+        self.policies = policies
+        self.max_length = config.queue_max_length or NEVER
+        self.max_bytes = config.queue_max_bytes or NEVER
+        self.overflow = _overflow(config.queue_overflow)
+        for key, value in (
+            ("queue_max_length", config.queue_max_length),
+            ("queue_max_bytes", config.queue_max_bytes),
+        ):
+            if value < 0:
+                raise OperatorError(f"{key} = {value}: must be 0 (no limit) or more")
+        self.unused_count = 0
+        self.letters: LetterDesk | None = None
+
+    # -- giving ----------------------------------------------------------------------------------
+
+    def made(self, actor: QueueActor) -> None:
+        """A queue is declared: it gets what its arguments, the policies that match its name and the
+        node's defaults ask for."""
+        actor.rule_desk = self
+        actor.applied = self._policies_of(actor)
+        if isinstance(actor, StreamActor):
+            return
+        rules = self.rules_of(actor)
+        if rules.is_single_active:
+            actor.choice = Choice(True)
+        self.apply(actor, rules)
+
+    def rules_of(self, actor: QueueActor) -> QueueRules:
+        """What `actor` is to go by."""
+        said = actor.arguments
+        if actor.applied is not None:
+            said = merge_arguments(said, actor.applied.definition)
+        return self.with_defaults(rules_from(said), said)
+
+    def look_again(self, actor: QueueActor) -> bool:
+        """The policies have changed; True if `actor` goes by others now."""
+        if actor.rule_desk is not self:
+            # The store of an exchange is no queue to policies.
+            return False
+        applied = self._policies_of(actor)
+        if applied == actor.applied:
+            return False
+        actor.applied = applied
+        if isinstance(actor, StreamActor):
+            actor.keep_as_said()
+        else:
+            self.apply(actor, self.rules_of(actor))
+        return True
+
+    def _policies_of(self, actor: QueueActor) -> Applied | None:
+        # Replies to one consumer are no queue to RabbitMQ's policies.
+        if actor.name.startswith(REPLY_PREFIX):
+            return None
+        said = actor.arguments
+        applied = self.policies.for_queue(actor.vhost, actor.name, is_quorum(said), is_stream(said))
+        if applied is not None and ALARM_ACTION in applied.definition:
+            self.vhosts[actor.vhost].has_alarm_actions = True
+        return applied
+
+    def with_defaults(self, rules: QueueRules, said: dict[str, object]) -> QueueRules:
+        """`rules` with the node's default depth where they say none; the node's overflow belongs
+        to its own depth, and stands back behind what is `said`."""
+        if not rules.is_limited() and (self.max_length != NEVER or self.max_bytes != NEVER):
+            rules.max_length = self.max_length
+            rules.max_bytes = self.max_bytes
+            if not any(key in said for key in OVERFLOW_KEYS):
+                rules.overflow = self.overflow
+        return rules
+
+    def apply(self, actor: QueueActor, rules: QueueRules) -> None:
+        """`actor` goes by `rules` from now on, whatever it had before."""
+        if isinstance(actor.ruling, Ruling):
+            actor.ruling.change(rules)
+        elif not rules.is_plain():
+            self._ruling(actor).change(rules)
+        ruling = actor.ruling
+        if ruling is not None and self.letters is not None:
+            address_letters(self.letters, actor, ruling, rules)
+
+    def _ruling(self, actor: QueueActor) -> Ruling:
+        ruling = actor.ruling
+        if not isinstance(ruling, Ruling):
+            ruling = Ruling(actor, self.dues, self)
+            actor.ruling = ruling
+        return ruling
+
+    def keep_records(self, receiver: object) -> None:
+        assert isinstance(receiver, QueueActor), "only queues have a rule desk"
+        self._ruling(receiver).keep_records()
+
+    # -- ending and pausing ----------------------------------------------------------------------
+
+    def unused(self, receiver: object) -> None:
+        assert isinstance(receiver, QueueActor), "only queues have a rule desk"
+        self.unused_count += 1
+        self.vhosts[receiver.vhost].remove_queue(receiver)
+
+    def pause(self, actor: QueueActor, is_paused: bool) -> Ruling | None:
+        """Consumers of `actor` are given nothing until it is resumed, and basic.get finds it empty;
+        publishes are taken as ever. Returns its ruling, None for one that never had any."""
+        if not is_paused and actor.ruling is None:
+            return None
+        ruling = self._ruling(actor)
+        ruling.pause(is_paused)
+        return ruling
+
+
+def _overflow(name: str) -> int:
+    if name not in OVERFLOW_NAMES:
+        known = ", ".join(OVERFLOW_NAMES)
+        raise OperatorError(f"queue_overflow = '{name}' is unknown; one of: {known}")
+    return OVERFLOW_NAMES.index(name)

@@ -1,0 +1,1 @@
+"""One classic queue as an actor."""

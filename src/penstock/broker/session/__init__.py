@@ -1,0 +1,1 @@
+"""The handshake, access, and the methods of a client turned into calls."""

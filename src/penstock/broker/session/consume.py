@@ -1,0 +1,358 @@
+"""Consumers and basic.get: consume, cancel, get, qos, client-side flow, settles, recover.
+
+Reply codes and texts are RabbitMQ's (rabbit_channel).
+"""
+
+from penstock.base.errors import ChannelFault, ConnectionFault
+from penstock.base.limits import CONSUMERS_PER_CHANNEL
+from penstock.broker.actors.commits import Commits
+from penstock.broker.channel.channel import Channel
+from penstock.broker.channel.content_rules import PropertyRules
+from penstock.broker.channel.deliveries import unknown_tag
+from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Settle, Transaction
+from penstock.broker.lease.lease_actor import LeaseReads
+from penstock.broker.lease.lease_desk import GROUP_ARGUMENT
+from penstock.broker.queue.queue_actor import QueueActor, QueueClient
+from penstock.broker.session.declare import Declarations
+from penstock.broker.session.get_waiter import wait_for_read
+from penstock.broker.session.lease_requests import read_lease
+from penstock.broker.session.session import Session
+from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.vhost.queue_arguments import check_consumer
+from penstock.broker.vhost.stream_arguments import check_stream_consumer, not_supported
+from penstock.broker.vhost.vhost import REPLY_TO_NAME
+from penstock.protocol import methods as m
+from penstock.protocol.content import write_content
+from penstock.protocol.methods.codec import method_frame
+from penstock.queues.consumers import Consumer, Delivery
+from penstock.telemetry.answer_times import TX_COMMIT
+
+PRIORITY_MAX = (1 << 62) - 1
+"""Of a consumer, either way: compiled code counts in 64 bits."""
+
+
+class Consuming:
+    """The verbs on consumers for one session."""
+
+    __slots__ = ("declarations", "session")
+
+    def __init__(self, session: Session, declarations: Declarations) -> None:
+        self.session = session
+        self.declarations = declarations
+
+    def consume(self, channel: Channel, q: m.BasicConsume) -> m.Method | None:
+        tag = q.consumer_tag
+        if tag == "":
+            tag = self.session.maker.fresh_name("amq.ctag-")
+        elif tag in channel.consumers:
+            raise ConnectionFault(530, f"attempt to reuse consumer tag '{tag}'", 60, 20)
+        if len(channel.consumers) >= CONSUMERS_PER_CHANNEL.default:
+            raise ConnectionFault(
+                530,
+                f"consumer limit per channel ({CONSUMERS_PER_CHANNEL.default}) is reached",
+                60,
+                20,
+            )
+        if q.queue == REPLY_TO_NAME:
+            actor = self._reply_queue(channel, q)
+        else:
+            actor = self.declarations.queue(int(channel.number), q.queue, 60, 20)
+        if isinstance(actor, StreamActor):
+            check_stream_consumer(actor.name, actor.vhost, q, channel.prefetch)
+        else:
+            check_consumer(actor.name, actor.vhost, q.arguments)
+        is_single = actor.choice is not None and actor.choice.is_single
+        if actor.exclusive_consumer is not None or (q.exclusive and (is_single or actor.consumers)):
+            raise ChannelFault(
+                403,
+                f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use",
+                60,
+                20,
+            )
+        consumer = Consumer(
+            tag,
+            actor.client,
+            channel.sink,
+            channel.unsent_of(actor.name),
+            q.no_ack,
+            q.exclusive,
+            channel.prefetch,
+            dict(q.arguments),
+        )
+        consumer.prefetch_bytes = channel.prefetch_bytes
+        priority = q.arguments.get("x-priority", 0)
+        assert isinstance(priority, int), "because check_consumer has looked at it"
+        consumer.priority = max(-PRIORITY_MAX, min(PRIORITY_MAX, priority))
+        consumer.holder = self.session.connection.identity
+        consumer.started_ns = channel.line.clock.monotonic_ns()
+        is_of_lease = GROUP_ARGUMENT in q.arguments
+        if is_of_lease:
+            read_lease(self.session.maker.leases, actor, consumer)
+        channel.consumers[tag] = consumer
+        channel.queues_of[tag] = actor
+        # consume-ok first: a delivery for a tag the client does not know yet would be a fault.
+        if not q.no_wait:
+            _send(channel, m.BasicConsumeOk(tag))
+        if not is_of_lease:
+            actor.add_consumer(consumer)
+        return None
+
+    def _reply_queue(self, channel: Channel, q: m.BasicConsume) -> QueueActor:
+        """Direct reply-to: a queue of this channel alone, under a name nobody can guess."""
+        publisher = channel.publisher
+        assert publisher is not None, "a channel with verbs has a publisher"
+        rules = publisher.rules
+        assert isinstance(rules, PropertyRules), "the broker gives channels these rules"
+        if not q.no_ack:
+            raise ChannelFault(406, "reply consumer cannot acknowledge", 60, 20)
+        if rules.reply_queue != "":
+            raise ChannelFault(406, "reply consumer already set", 60, 20)
+        name = self.session.maker.fresh_name(REPLY_TO_NAME + ".")
+        actor = self.session.maker.make_queue(
+            self.session.vhost, name, False, True, self.session.owner, {}
+        )
+        self.session.vhost.add_queue(actor)
+        rules.reply_queue = name
+        return actor
+
+    def cancel(self, channel: Channel, q: m.BasicCancel) -> m.Method | None:
+        self.remove(channel, q.consumer_tag)
+        return None if q.no_wait else m.BasicCancelOk(q.consumer_tag)
+
+    def remove(self, channel: Channel, tag: str) -> None:
+        """Take a consumer away; an auto-delete queue that loses its last one goes too."""
+        consumer = channel.consumers.pop(tag, None)
+        actor = channel.queues_of.pop(tag, None)
+        if consumer is not None and isinstance(consumer.queue, LeaseReads):
+            consumer.queue.actor.end_read(consumer)
+        if consumer is None or actor is None or consumer not in actor.consumers:
+            return
+        actor.remove_consumer(consumer)
+        publisher = channel.publisher
+        rules = None if publisher is None else publisher.rules
+        if isinstance(rules, PropertyRules) and rules.reply_queue == actor.name:
+            rules.reply_queue = ""
+        if actor.auto_delete and actor.had_consumers and not actor.consumers:
+            self.session.vhost.remove_queue(actor)
+
+    def get(self, channel: Channel, q: m.BasicGet) -> m.Method | None:
+        actor = self.declarations.queue(int(channel.number), q.queue, 60, 70)
+        if actor.exclusive_consumer is not None:
+            raise ChannelFault(
+                403, f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use", 60, 70
+            )
+        if isinstance(actor, StreamActor):
+            raise not_supported("basic.get", actor.name, actor.vhost, 60, 70)
+        message = actor.get()
+        if message is None:
+            if wait_for_read(channel, actor):
+                return None
+            return m.BasicGetEmpty()
+        redelivered = actor.messages.redelivered
+        if q.no_ack:
+            actor.get_done(message)
+            tag = channel.table.skip()
+        else:
+            actor.get_unacked(message)
+            # Prefetch counts deliveries to consumers alone, as in RabbitMQ.
+            tag = channel.table.add(message, actor.client, None, actor.messages.position)
+        _send(
+            channel,
+            m.BasicGetOk(
+                int(tag),
+                redelivered,
+                message.address.exchange,
+                message.address.routing_key,
+                int(actor.messages.ready_count()),
+            ),
+        )
+        shown = actor.client.shown(message)
+        write_content(channel.output.writer, shown, channel.number, channel.frame_bytes_max)
+        channel.note_answered(message)
+        return None
+
+    def qos(self, channel: Channel, q: m.BasicQos) -> m.Method | None:
+        """Windows for the channel (global=true), or for its consumers started from now on (89)."""
+        if q.prefetch_size != 0 and self.session.is_emulating:
+            raise ConnectionFault(540, f"prefetch_size!=0 ({q.prefetch_size})", 60, 10)
+        if q.global_:
+            channel.sink.prefetch = q.prefetch_count
+            channel.sink.prefetch_bytes = q.prefetch_size
+            channel.offer_consumers()
+        else:
+            channel.prefetch = q.prefetch_count
+            channel.prefetch_bytes = q.prefetch_size
+        return m.BasicQosOk()
+
+    def flow(self, channel: Channel, q: m.ChannelFlow) -> m.Method | None:
+        """The client pauses or resumes its deliveries, as the specification says (61), or means
+        by it the flow-ok that it owes us (59)."""
+        if self.session.connection.notices.takes_as_reply(channel, q.active):
+            return None
+        if not q.active and self.session.is_emulating:
+            raise ConnectionFault(540, "active=false", 20, 20)
+        channel.sink.is_flow_active = q.active
+        if q.active:
+            channel.offer_consumers()
+        return m.ChannelFlowOk(q.active)
+
+    # -- settles ---------------------------------------------------------------------------------
+
+    def acknowledge(self, channel: Channel, tag: int, is_multiple: bool) -> None:
+        """basic.ack within a transaction."""
+        self._settle(channel, tag, is_multiple, ACK, 80)
+
+    def reject(self, channel: Channel, q: m.BasicReject) -> m.Method | None:
+        self._settle(channel, q.delivery_tag, False, REQUEUE if q.requeue else DROP, 90)
+        return None
+
+    def nack(self, channel: Channel, q: m.BasicNack) -> m.Method | None:
+        self._settle(channel, q.delivery_tag, q.multiple, REQUEUE if q.requeue else DROP, 120)
+        return None
+
+    def _settle(
+        self, channel: Channel, tag: int, is_multiple: bool, action: int, method_id: int
+    ) -> None:
+        if tag >= 1 << 63:
+            # Compiled code counts tags in 64 bits with sign.
+            tag -= 1 << 64
+        transaction = channel.transaction
+        if transaction is None:
+            apply_settle(channel, tag, is_multiple, action, method_id)
+            return
+        if is_multiple and tag == 0:
+            # All there are now; what is delivered before the commit is not meant.
+            tag = int(channel.table.next_tag) - 1
+        elif transaction.is_settled(tag) or not channel.table.is_known(tag):
+            raise unknown_tag(tag, method_id)
+        transaction.settle(tag, is_multiple, action)
+
+    def recover(self, channel: Channel, requeue: bool, method_id: int) -> m.Method | None:
+        if not requeue:
+            raise ConnectionFault(540, "requeue=false", 60, method_id)
+        deliveries = channel.table.remembered()
+        transaction = channel.transaction
+        if transaction is not None:
+            # What has its answer within the transaction waits for the commit, or the rollback.
+            deliveries = [one for one in deliveries if not transaction.is_settled(int(one.tag))]
+        _refuse_for_streams(deliveries, "basic.recover", method_id)
+        for delivery in deliveries:
+            channel.table.take(delivery.tag)
+        channel.requeue_many(deliveries)
+        return m.BasicRecoverOk() if method_id == 110 else None
+
+    # -- transactions ----------------------------------------------------------------------------
+
+    def tx_select(self, channel: Channel) -> m.Method | None:
+        publisher = channel.publisher
+        assert publisher is not None, "a channel with verbs has a publisher"
+        if channel.transaction is None:
+            if publisher.confirms is not None:
+                raise ChannelFault(406, "cannot switch from confirm to tx mode", 90, 10)
+            channel.transaction = Transaction()
+            publisher.begin_confirms()
+            confirms = publisher.confirms
+            assert confirms is not None, "it has just begun"
+            confirms.commits = ChannelCommits(channel)
+            channel.times.awaited = TX_COMMIT
+        return m.TxSelectOk()
+
+    def tx_commit(self, channel: Channel) -> m.Method | None:
+        transaction = _transaction(channel, 20)
+        messages, settles = transaction.messages, transaction.settles
+        transaction.clear()
+        publisher = channel.publisher
+        assert publisher is not None, "a channel with verbs has a publisher"
+        for message in messages:
+            publisher.publish(message, True)
+        for settle in settles:
+            _settle_up_to(channel, settle)
+        confirms = publisher.confirms
+        assert confirms is not None and confirms.commits is not None, "tx.select has made them"
+        confirms.commits.lasts.append(int(confirms.next_sequence) - 1)
+        # The answer is written like confirms: when all that was published is as safe as those.
+        confirms.is_dirty = True
+        channel.output.note_answering(channel.answering)
+        return None
+
+    def tx_rollback(self, channel: Channel) -> m.Method | None:
+        _transaction(channel, 30).clear()
+        return m.TxRollbackOk()
+
+    def confirm_select(self, channel: Channel, q: m.ConfirmSelect) -> m.Method | None:
+        if channel.transaction is not None:
+            raise ChannelFault(406, "cannot switch from tx to confirm mode", 85, 10)
+        publisher = channel.publisher
+        assert publisher is not None, "a channel with verbs has a publisher"
+        publisher.begin_confirms()
+        return None if q.no_wait else m.ConfirmSelectOk()
+
+
+class ChannelCommits(Commits):
+    """Those of `channel`."""
+
+    __slots__ = ("channel",)
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self.channel = channel
+
+    def failed(self) -> None:
+        fault = ChannelFault(406, "partial tx completion", 90, 20)
+        self.channel.host.channel_failed(self.channel, fault)
+
+
+def apply_settle(
+    channel: Channel, tag: int, is_multiple: bool, action: int, method_id: int
+) -> None:
+    """Do what one settle says. Raises: ChannelFault 406 for a tag nobody waits for."""
+    if is_multiple:
+        _answer(channel, channel.take_many(tag, method_id), action)
+        return
+    delivery = channel.table.take(tag)
+    if delivery is None:
+        raise unknown_tag(tag, method_id)
+    _answer(channel, [delivery], action)
+
+
+def _settle_up_to(channel: Channel, settle: Settle) -> None:
+    """Do what a settle of a transaction says; its tag was checked when it came."""
+    if not settle.is_multiple:
+        delivery = channel.table.take(settle.tag)
+        assert delivery is not None, "because basic.recover leaves it alone"
+        _answer(channel, [delivery], settle.action)
+    elif settle.tag > 0:
+        _answer(channel, channel.table.take_up_to(settle.tag), settle.action)
+
+
+def _answer(channel: Channel, deliveries: list[Delivery], action: int) -> None:
+    if action != ACK:
+        try:
+            _refuse_for_streams(deliveries, "basic.nack and basic.reject", 120)
+        except ConnectionFault:
+            # The connection ends, and what it held goes back to the queues that take it.
+            channel.requeue_many(deliveries)
+            raise
+    if action == REQUEUE:
+        channel.requeue_many(deliveries)
+    else:
+        channel.settle_many(deliveries, action == DROP)
+
+
+def _refuse_for_streams(deliveries: list[Delivery], what: str, method_id: int) -> None:
+    """Raise ConnectionFault 540 if a stream has made one of `deliveries`: it takes nothing back."""
+    for delivery in deliveries:
+        client = delivery.queue
+        if isinstance(client, QueueClient) and isinstance(client.actor, StreamActor):
+            raise not_supported(what, client.actor.name, client.actor.vhost, 60, method_id)
+
+
+def _transaction(channel: Channel, method_id: int) -> Transaction:
+    if channel.transaction is None:
+        raise ChannelFault(406, "channel is not transactional", 90, method_id)
+    return channel.transaction
+
+
+def _send(channel: Channel, method: m.Method) -> None:
+    channel.output.writer.write(method_frame(int(channel.number), method))
+    channel.output.mark()

@@ -1,0 +1,75 @@
+"""The end of a connection in batches: its consumers, its deliveries, its channels, its queues.
+
+Consumers go first, so that nothing is delivered to a channel that ends; unanswered deliveries go
+back to their places oldest first, as they would in one piece; exclusive queues go last.
+"""
+
+from collections.abc import Callable
+
+from penstock.broker.actors.cleanup import BATCH, QUEUE_UNITS, Errand
+from penstock.broker.channel.channel import Channel
+from penstock.broker.connection.reader import Connection
+from penstock.broker.session.verbs import ChannelVerbs
+from penstock.broker.vhost.vhost import VirtualHost
+
+
+class Leaving(Errand):
+    """verbs: of the connection, None when it never opened; vhost: where its exclusive queues are
+    removed from, None when they stay until the socket is gone; done: what comes last."""
+
+    __slots__ = ("connection", "done", "verbs", "vhost")
+
+    def __init__(
+        self,
+        connection: Connection,
+        verbs: ChannelVerbs | None,
+        vhost: VirtualHost | None,
+        done: Callable[[], None],
+    ) -> None:
+        self.connection = connection
+        self.verbs = verbs
+        self.vhost = vhost
+        self.done = done
+        for channel in connection.channels.values():
+            channel.sink.is_flow_active = False
+
+    def step(self) -> bool:
+        left = BATCH
+        channels = self.connection.channels
+        while channels:
+            if left <= 0:
+                return True
+            left = self._end_channel(next(iter(channels.values())), left)
+        if self.vhost is not None:
+            owned = self.vhost.owned.get(self.connection.identity, {})
+            while owned:
+                if left <= 0:
+                    return True
+                self.vhost.remove_queue(next(iter(owned.values())))
+                left -= QUEUE_UNITS
+        self.done()
+        return False
+
+    def _end_channel(self, channel: Channel, left: int) -> int:
+        """End `channel` as far as `left` units go; the units that are left."""
+        verbs = self.verbs
+        if verbs is not None:
+            for tag in list(channel.consumers):
+                if left <= 0:
+                    return left
+                actor = channel.queues_of.get(tag)
+                ends = actor is not None and actor.auto_delete and len(actor.consumers) == 1
+                verbs.consuming.remove(channel, tag)
+                left -= QUEUE_UNITS if ends else 1
+        while channel.table.count > BATCH:
+            if left <= 0:
+                return left
+            oldest = channel.table.oldest()
+            assert oldest is not None, "the table counts some"
+            taken = channel.table.take_up_to(oldest.tag + BATCH)
+            channel.requeue_many(taken)
+            left -= len(taken)
+        if verbs is not None:
+            verbs.release(channel)
+        self.connection.remove_channel(channel)
+        return left - QUEUE_UNITS

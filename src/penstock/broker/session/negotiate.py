@@ -1,0 +1,399 @@
+"""The cold side of a connection: greeting, authentication, tuning, opening, closing.
+
+Decides with protocol/handshake what comes next; every answer goes through the output buffer.
+Source: AMQP 0-9-1 section 2.2.4; RabbitMQ's rabbit_reader.
+"""
+
+from collections.abc import Callable
+
+from penstock.base.config import Config
+from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
+from penstock.broker.actors.cleanup import Cleanup
+from penstock.broker.actors.lane import Answerable, Lane
+from penstock.broker.channel.channel import Channel, ChannelPublisherHost
+from penstock.broker.channel.content_rules import PropertyRules
+from penstock.broker.channel.publish import Publisher
+from penstock.broker.connection.holding import HopGateObserver
+from penstock.broker.connection.notices import FLOW_CAPABILITIES, NoticeBook, Notices
+from penstock.broker.connection.reader import (
+    PHASE_CLOSING,
+    PHASE_NEGOTIATING,
+    PHASE_OPEN,
+    Connection,
+    ConnectionVerbs,
+)
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.session.access import Access
+from penstock.broker.session.leaving import Leaving
+from penstock.broker.session.session import QueueMaker, Session
+from penstock.broker.session.verbs import ChannelVerbs
+from penstock.broker.vhost.vhost import QueueListener, VirtualHost
+from penstock.flow.gate import Gate
+from penstock.flow.hop import LAYER_CHANNEL, LAYER_CONNECTION
+from penstock.flow.profile import Profile
+from penstock.protocol import methods as m
+from penstock.protocol.constants import PROTOCOL_HEADER
+from penstock.protocol.content import EVENT_ACK, Event
+from penstock.protocol.handshake import (
+    Action,
+    Handshake,
+    HeaderVerdict,
+    Input,
+    Tuning,
+    client_capabilities,
+    judge_header,
+    negotiate,
+    start_method,
+    tune_method,
+    tuning_of,
+)
+from penstock.protocol.heartbeat import Heartbeat
+from penstock.protocol.methods.codec import decode_method, method_frame
+from penstock.protocol.replies import channel_close, connection_close
+from penstock.protocol.sasl import MECHANISMS, Credentials, login_refused, parse
+from penstock.protocol.values import Table
+
+CHANNEL_OPEN = 0x14000A
+CHANNEL_CLOSE = 0x140028
+CHANNEL_CLOSE_OK = 0x140029
+BASIC_ACK = 0x3C0050
+CAPABILITIES_ASKED = frozenset(
+    ("authentication_failure_close", "connection.blocked", "consumer_cancel_notify")
+).union(FLOW_CAPABILITIES)
+
+
+class Household(QueueMaker):
+    """What negotiation asks of the broker; see broker/broker. Nominal base."""
+
+    config: Config
+    profile: Profile
+    access: Access
+    cleanup: Cleanup
+    notices: NoticeBook
+
+    def enter_vhost(self, name: str, user: str) -> VirtualHost:
+        """Raises: ConnectionFault 530 if there is none, or no room for a connection of `user`."""
+        raise NotImplementedError
+
+    def properties(self) -> Table:
+        """The server-properties of connection.start."""
+        raise NotImplementedError
+
+    def opened(self, connection: Connection) -> None:
+        raise NotImplementedError
+
+    def closed(self, connection: Connection) -> None:
+        raise NotImplementedError
+
+    def alarm_reason(self) -> str:
+        """The text of connection.blocked."""
+        raise NotImplementedError
+
+    def report(self, error: BaseException, where: str) -> None:
+        raise NotImplementedError
+
+    def note(self, text: str) -> None:
+        """One line for the log."""
+        raise NotImplementedError
+
+
+class Publishers(QueueListener):
+    """A connection's channels as the virtual host sees them: told when a queue goes."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def queue_gone(self, actor: QueueActor) -> None:
+        for channel in list(self.connection.channels.values()):
+            if channel.publisher is not None:
+                channel.publisher.queue_gone(actor)
+
+
+class Negotiator(ConnectionVerbs):
+    """One connection's cold side. `peer_host`: the address it comes from, without port;
+    `session`: set once the connection is open; `heartbeat`: once it is tuned; `since_ns`: when the
+    peer connected, or when closing began: both have to come to an end (limits.HANDSHAKE_MS)."""
+
+    __slots__ = (
+        "capabilities",
+        "client_properties",
+        "close_reason",
+        "credentials",
+        "handshake",
+        "heartbeat",
+        "household",
+        "listener",
+        "mechanism",
+        "peer",
+        "peer_host",
+        "response",
+        "seen_input_bytes",
+        "session",
+        "since_ns",
+        "tuning",
+        "verbs",
+    )
+
+    def __init__(self, household: Household, peer_host: str, peer: str, now_ns: int) -> None:
+        self.household = household
+        self.peer_host = peer_host
+        self.peer = peer
+        self.handshake = Handshake()
+        self.mechanism = ""
+        self.response = b""
+        self.credentials: Credentials | None = None
+        self.client_properties: Table = {}
+        self.capabilities: frozenset[str] = frozenset()
+        self.tuning = Tuning(0, 0, 0)
+        self.heartbeat: Heartbeat | None = None
+        self.session: Session | None = None
+        self.verbs: ChannelVerbs | None = None
+        self.listener: Publishers | None = None
+        self.close_reason = ""
+        self.seen_input_bytes = 0
+        self.since_ns = now_ns
+
+    # -- greeting --------------------------------------------------------------------------------
+
+    def greet(self, connection: Connection, header: bytes) -> None:
+        verdict = judge_header(header)
+        if verdict is not HeaderVerdict.ACCEPTED:
+            self.close_reason = f"the first bytes are {verdict.value}"
+            connection.output.writer.write(PROTOCOL_HEADER)
+            connection.output.mark()
+            connection.phase = PHASE_CLOSING
+            connection.shell.close_after_output()
+            return
+        connection.phase = PHASE_NEGOTIATING
+        self.handshake.take(Input.HEADER)
+        self._send(connection, start_method(self.household.properties(), MECHANISMS))
+
+    def control(self, connection: Connection, event: Event) -> None:
+        method = decode_method(event.payload)
+        if isinstance(method, m.ConnectionClose):
+            for channel in list(connection.channels.values()):
+                channel.finish_inbox()
+            connection.phase = PHASE_CLOSING
+            self.since_ns = connection.line.clock.monotonic_ns()
+            self._leave(connection, lambda: self._say_last(connection, m.ConnectionCloseOk(), True))
+            return
+        if isinstance(method, m.ConnectionCloseOk):
+            connection.shell.close_after_output()
+            return
+        if connection.phase == PHASE_CLOSING:
+            return
+        if connection.phase == PHASE_OPEN and isinstance(method, m.ConnectionUpdateSecret):
+            self._send(connection, m.ConnectionUpdateSecretOk())
+            return
+        action = self.handshake.take_method(method)
+        if action is Action.AUTHENTICATE:
+            self._authenticate(connection, method)
+        elif action is Action.NEGOTIATE:
+            assert isinstance(method, m.ConnectionTuneOk), "the table says so"
+            self._tuned(connection, method)
+        elif action is Action.ENTER_VHOST:
+            assert isinstance(method, m.ConnectionOpen), "the table says so"
+            self._enter(connection, method)
+
+    def _authenticate(self, connection: Connection, method: m.Method) -> None:
+        if isinstance(method, m.ConnectionStartOk):
+            self.mechanism = method.mechanism
+            self.response = method.response
+            self.client_properties = method.client_properties
+            # What is asked for nowhere is not kept for every connection.
+            self.capabilities = CAPABILITIES_ASKED & client_capabilities(method.client_properties)
+        elif isinstance(method, m.ConnectionSecureOk):
+            self.response = method.response
+        credentials = parse(self.mechanism, self.response)
+        self.response = b""
+        refusal = self.household.access.check(credentials, self.peer_host)
+        if refusal != "":
+            self.household.note(f"{self.peer}: {refusal}")
+            fault = login_refused(self.mechanism)
+            if "authentication_failure_close" in self.capabilities:
+                raise fault
+            self.close_reason = refusal
+            connection.phase = PHASE_CLOSING
+            connection.shell.close_after_output()
+            return
+        self.credentials = credentials
+        self.handshake.take(Input.ACCEPTED)
+        config = self.household.config
+        self._send(
+            connection,
+            tune_method(Tuning(config.channels_max, config.frame_bytes_max, config.heartbeat_s)),
+        )
+
+    def _tuned(self, connection: Connection, method: m.ConnectionTuneOk) -> None:
+        config = self.household.config
+        self.tuning = negotiate(
+            Tuning(config.channels_max, config.frame_bytes_max, config.heartbeat_s),
+            tuning_of(method),
+        )
+        self.heartbeat = Heartbeat(self.tuning.heartbeat_s, connection.line.clock.monotonic_ns())
+        connection.shell.tuned(self.tuning.heartbeat_s)
+
+    def _enter(self, connection: Connection, method: m.ConnectionOpen) -> None:
+        household = self.household
+        credentials = self.credentials
+        assert credentials is not None, "nobody is tuned who is not authenticated"
+        vhost = household.enter_vhost(method.virtual_host, credentials.user)
+        is_emulating = household.profile.name.startswith("rabbitmq-")
+        self.session = Session(
+            connection, credentials.user, vhost, household, self.capabilities, is_emulating
+        )
+        properties = self.client_properties
+        connection.notices = Notices(
+            connection, household.notices, self.capabilities, properties, is_emulating
+        )
+        self.credentials = None
+        self.verbs = ChannelVerbs(self.session)
+        self.listener = Publishers(connection)
+        vhost.listen(self.listener)
+        frame_max = self.tuning.frame_bytes_max or household.config.frame_bytes_max
+        connection.parser.frame_bytes_max = frame_max
+        connection.frame_bytes_max = frame_max
+        connection.phase = PHASE_OPEN
+        self._send(connection, m.ConnectionOpenOk())
+        household.opened(connection)
+
+    # -- channels --------------------------------------------------------------------------------
+
+    def without_channel(self, connection: Connection, event: Event) -> None:
+        if connection.phase != PHASE_OPEN:
+            if connection.phase < PHASE_OPEN:
+                raise ConnectionFault(
+                    504, f"unexpected method in connection state {self.handshake.stage.value}"
+                )
+            return
+        number = int(event.channel)
+        # The tag of an ack is a delivery tag, which may have any value.
+        identity = BASIC_ACK if event.kind == EVENT_ACK else int(event.tag)
+        is_ours = number in connection.parser.discarding
+        if identity == CHANNEL_CLOSE_OK and is_ours:
+            connection.parser.accept(number)
+            return
+        if identity == CHANNEL_CLOSE and is_ours:
+            connection.output.writer.write(method_frame(number, m.ChannelCloseOk()))
+            connection.output.mark()
+            return
+        if identity != CHANNEL_OPEN:
+            if is_ours:
+                return
+            raise ConnectionFault(504, "expected 'channel.open'", identity >> 16, identity & 0xFFFF)
+        if is_ours:
+            raise ConnectionFault(504, "second 'channel.open' seen", 20, 10)
+        self._open_channel(connection, number)
+
+    def _open_channel(self, connection: Connection, number: int) -> None:
+        highest = self.tuning.channel_max or self.household.config.channels_max
+        opened = len(connection.channels)
+        wrong = ""
+        if opened >= highest:
+            wrong = f"number of channels opened ({opened}) has reached"
+        elif number > highest:
+            wrong = f"channel number {number} is above"
+        if wrong != "":
+            raise ConnectionFault(530, f"{wrong} the negotiated channel_max ({highest})", 20, 10)
+        session = self.session
+        verbs = self.verbs
+        assert session is not None and verbs is not None, "the connection is open"
+        session.maker.limits.check_channel(session.user)
+        profile = self.household.profile
+        line = connection.line
+        identity = f"chan:{connection.name}/{number}"
+        channel = Channel(
+            identity,
+            number,
+            connection.host,
+            connection.output,
+            verbs,
+            connection.strategy,
+            int(connection.frame_bytes_max),
+            profile.unsent_deliveries,
+            line,
+        )
+        channel.cancel_notify = "consumer_cancel_notify" in session.capabilities
+        rules = PropertyRules(session.user, int(connection.frame_bytes_max))
+        channel.publisher = Publisher(
+            identity,
+            channel.gate,
+            connection.account,
+            session.vhost,
+            connection.strategy,
+            profile.is_parking,
+            rules,
+            ChannelPublisherHost(channel),
+            line,
+        )
+        gate = connection.gate
+        if profile.is_parking:
+            gate = Gate(connection.identity, line.clock, HopGateObserver(connection, channel))
+        lane = Lane(
+            connection.identity,
+            LAYER_CONNECTION,
+            gate,
+            channel,
+            LAYER_CHANNEL,
+            connection.account,
+            Answerable(),
+        )
+        connection.strategy.wire(lane)
+        connection.add_channel(channel, lane)
+        connection.output.writer.write(method_frame(number, m.ChannelOpenOk()))
+        connection.output.mark()
+        connection.notices.channel_opened(channel)
+
+    def close_channel(self, connection: Connection, channel: Channel, fault: ChannelFault) -> None:
+        number = int(channel.number)
+        if self.verbs is not None:
+            self.verbs.release(channel)
+        connection.remove_channel(channel)
+        connection.parser.discard(number)
+        connection.output.writer.write(method_frame(number, channel_close(fault)))
+        connection.output.mark()
+
+    # -- closing ---------------------------------------------------------------------------------
+
+    def close(self, connection: Connection, fault: PeerError) -> None:
+        self.close_reason = f"{fault.code} {fault.text}"
+        self.household.note(f"{self.peer}: closing: {self.close_reason}")
+        is_cut = connection.phase < PHASE_OPEN and fault.code != 403
+        connection.phase = PHASE_CLOSING
+        self.since_ns = connection.line.clock.monotonic_ns()
+        self._leave(connection, lambda: self._say_last(connection, connection_close(fault), is_cut))
+
+    def alarm_reason(self) -> str:
+        return self.household.alarm_reason()
+
+    def report(self, error: BaseException, where: str) -> None:
+        self.household.report(error, where)
+
+    def ended(self, connection: Connection) -> None:
+        connection.notices.ended()
+        session = self.session
+        if session is not None:
+            if self.listener is not None:
+                session.vhost.unlisten(self.listener)
+            session.vhost.remove_owned(connection.identity)
+        self.household.closed(connection)
+
+    def release(self, connection: Connection) -> None:
+        """The socket is gone: consumers first, then everything else."""
+        vhost = None if self.session is None else self.session.vhost
+        self.household.cleanup.begin(Leaving(connection, self.verbs, vhost, connection.finish))
+
+    def _leave(self, connection: Connection, done: Callable[[], None]) -> None:
+        self.household.cleanup.begin(Leaving(connection, self.verbs, None, done))
+
+    def _say_last(self, connection: Connection, method: m.Method, is_cut: bool) -> None:
+        if connection.is_alive:
+            self._send(connection, method)
+            if is_cut:
+                connection.shell.close_after_output()
+
+    def _send(self, connection: Connection, method: m.Method) -> None:
+        connection.output.writer.write(method_frame(0, method))
+        connection.output.mark()

@@ -1,0 +1,100 @@
+"""Requests beyond AMQP (class request): from a verb to who does it, and the answer back.
+
+    performed -> Ticket settled     answered at once
+              -> Ticket open        the channel waits; `settle`, `refuse` make it go on
+One request of a channel is under way at most, because those behind it wait (broker/channel/inbox).
+A channel that ends meanwhile answers nothing; what was begun is carried out.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from penstock.broker.channel.channel import Channel
+from penstock.broker.session.declare import Declarations
+from penstock.broker.session.lease_requests import lease_acquire, lease_release, lease_state
+from penstock.broker.session.queue_requests import queue_list
+from penstock.broker.session.session import Session
+from penstock.broker.session.stream_group_requests import (
+    group_advance,
+    group_list,
+    group_register,
+    group_remove,
+)
+from penstock.broker.session.stream_requests import stream_offsets
+from penstock.broker.session.tickets import Ask, Ticket, refused
+from penstock.broker.session.transaction_requests import TRANSACTION_HANDLERS
+from penstock.protocol import methods as m
+
+Verb: TypeAlias = tuple[Callable[[Ask], None], str]
+"""Who does it, and the names of the arguments it looks at."""
+
+HANDLERS: Final[Mapping[str, Verb]] = MappingProxyType(
+    {
+        "lease.acquire": (
+            lease_acquire,
+            "queue group start max_messages max_bytes timeout_ms query accept_loss forgettable",
+        ),
+        "lease.release": (lease_release, "queue group forget"),
+        "lease.state": (lease_state, "queue group first stop"),
+        "queue.list": (queue_list, "type after"),
+        "stream.group.advance": (group_advance, "queue group offset"),
+        "stream.group.register": (
+            group_register,
+            "queue group offset max_lag_messages max_lag_bytes",
+        ),
+        "stream.group.remove": (group_remove, "queue group"),
+        "stream.groups": (group_list, "queue"),
+        "stream.offsets": (stream_offsets, "queue"),
+        **TRANSACTION_HANDLERS,
+    }
+)
+
+
+class Requests:
+    """The requests of the channels of one session. waiting: by channel number."""
+
+    __slots__ = ("declarations", "session", "waiting")
+
+    def __init__(self, session: Session, declarations: Declarations) -> None:
+        self.session = session
+        self.declarations = declarations
+        self.waiting: dict[int, Ticket] = {}
+
+    def ask(self, channel: Channel, q: m.RequestAsk) -> m.Method | None:
+        """Begin `q`, or end it if it was begun before.
+
+        Raises: ChannelFault 540 for a verb there is not, 406 for an argument that it does not
+        have, and what the verb raises."""
+        number = int(channel.number)
+        ticket = self.waiting.pop(number, None)
+        if ticket is None:
+            ticket = Ticket(channel)
+            _handler(q)(Ask(self.session, self.declarations, number, q.arguments, ticket))
+        if ticket.fault is not None:
+            raise ticket.fault
+        if ticket.answer is not None:
+            return m.RequestAskOk(ticket.answer)
+        if not channel.inbox.is_ending:
+            ticket.is_awaited = True
+            self.waiting[number] = ticket
+            channel.inbox.is_parked = True
+        return None
+
+    def release(self, number: int) -> None:
+        """The channel `number` has ended."""
+        self.waiting.pop(number, None)
+
+
+def _handler(q: m.RequestAsk) -> Callable[[Ask], None]:
+    """Who does `q`. Raises: ChannelFault 540, and 406 for a misspelt argument, which would be read
+    as its default."""
+    found = HANDLERS.get(q.verb)
+    if found is None:
+        known = ", ".join(sorted(HANDLERS))
+        raise refused(f"no request '{q.verb}'; there are: {known}", 540)
+    handler, names = found
+    for name in q.arguments:
+        if name not in names.split():
+            raise refused(f"{q.verb} has no argument '{name}'; it has: {names.replace(' ', ', ')}")
+    return handler

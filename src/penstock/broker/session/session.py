@@ -1,0 +1,66 @@
+"""What one open connection may work with: its user, its virtual host, and the broker's makers."""
+
+from penstock.broker.connection.reader import Connection
+from penstock.broker.lease.lease_desk import LeaseDesk
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.session.entry_limits import Limits
+from penstock.broker.transaction.transaction_desk import TransactionDesk
+from penstock.broker.vhost.vhost import VirtualHost
+from penstock.protocol.values import Table
+from penstock.routing.exchange import Exchange
+
+
+class QueueMaker:
+    """Makes queues and names; see broker/broker. Nominal base."""
+
+    __slots__ = ()
+    limits: Limits
+    transactions: TransactionDesk
+    leases: LeaseDesk
+
+    def make_queue(
+        self,
+        vhost: VirtualHost,
+        name: str,
+        durable: bool,
+        auto_delete: bool,
+        owner: str,
+        arguments: Table,
+    ) -> QueueActor:
+        raise NotImplementedError
+
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        """An exchange has been declared, and takes no message before this has returned."""
+        raise NotImplementedError
+
+    def fresh_name(self, prefix: str) -> str:
+        """A name nobody has, `prefix` and 22 characters."""
+        raise NotImplementedError
+
+
+class Session:
+    """One authenticated user's connection to one virtual host. is_emulating: what RabbitMQ does
+    not implement is refused, as it refuses it."""
+
+    __slots__ = ("capabilities", "connection", "is_emulating", "maker", "user", "vhost")
+
+    def __init__(
+        self,
+        connection: Connection,
+        user: str,
+        vhost: VirtualHost,
+        maker: QueueMaker,
+        capabilities: frozenset[str],
+        is_emulating: bool,
+    ) -> None:
+        self.connection = connection
+        self.user = user
+        self.vhost = vhost
+        self.maker = maker
+        self.capabilities = capabilities
+        self.is_emulating = is_emulating
+
+    @property
+    def owner(self) -> str:
+        """Who owns exclusive queues: this connection."""
+        return self.connection.identity

@@ -1,0 +1,153 @@
+"""From a method's bytes on a channel to the verb that does it, and the answer back.
+
+One table: method identity (class << 16 | method) to handler; what is absent is 503 or 540.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from penstock.base.errors import ConnectionFault
+from penstock.broker.channel.channel import Channel, Verbs
+from penstock.broker.session.consume import Consuming
+from penstock.broker.session.declare import Declarations
+from penstock.broker.session.requests import Requests
+from penstock.broker.session.session import Session
+from penstock.protocol import methods as m
+from penstock.protocol.content import EVENT_ACK, Event
+from penstock.protocol.methods.codec import decode_method, method_frame
+
+Handler = Callable[["ChannelVerbs", Channel, Any], m.Method | None]
+
+GOES_PAST = frozenset(
+    (kind.CLASS_ID << 16) | kind.METHOD_ID
+    for kind in (
+        m.BasicAck,
+        m.BasicNack,
+        m.BasicReject,
+        m.BasicRecover,
+        m.BasicRecoverAsync,
+        m.BasicQos,
+        m.ChannelFlow,
+        m.ChannelFlowOk,
+        m.BasicConsume,
+        m.BasicCancel,
+        m.BasicCancelOk,
+        m.BasicGet,
+        m.QueuePurge,
+        m.QueueDeclare,
+    )
+)
+
+
+class ChannelVerbs(Verbs):
+    """The verbs of every channel of one session."""
+
+    __slots__ = ("consuming", "declarations", "requests", "session")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.declarations = Declarations(session)
+        self.consuming = Consuming(session, self.declarations)
+        self.requests = Requests(session, self.declarations)
+
+    def perform(self, channel: Channel, event: Event) -> None:
+        if event.kind == EVENT_ACK:
+            self.consuming.acknowledge(channel, int(event.tag), event.flag)
+            return
+        method = decode_method(event.payload)
+        handler = HANDLERS.get(type(method))
+        if handler is None:
+            if isinstance(method, m.ChannelOpen):
+                raise ConnectionFault(504, "second 'channel.open' seen", 20, 10)
+            raise ConnectionFault(503, "unimplemented method", method.CLASS_ID, method.METHOD_ID)
+        writer = channel.output.writer
+        before = len(writer)
+        answer = handler(self, channel, method)
+        if channel.inbox.is_parked:
+            channel.note_request(channel.inbox.arrived)
+            channel.times.is_asked = True
+            channel.inbox.put_first(event)
+            return
+        if answer is not None:
+            writer.write(method_frame(int(channel.number), answer))
+        if isinstance(method, m.TxCommit):
+            # Answered later, with what was published.
+            channel.note_request(channel.inbox.arrived)
+        elif len(writer) != before:
+            channel.note_request(channel.inbox.arrived)
+            channel.note_reply(event.tag)
+        channel.output.mark()
+
+    def goes_past(self, event: Event) -> bool:
+        return event.kind == EVENT_ACK or int(event.tag) in GOES_PAST
+
+    def queue_delete(self, channel: Channel, q: m.QueueDelete) -> m.Method | None:
+        """delete-ok goes out before the basic.cancel of the queue's consumers."""
+        actor = self.declarations.queue_to_delete(int(channel.number), q)
+        count = 0 if actor is None else int(actor.messages.ready_count())
+        if not q.no_wait:
+            answer = method_frame(int(channel.number), m.QueueDeleteOk(count))
+            channel.output.writer.write(answer)
+        if actor is not None:
+            self.session.vhost.remove_queue(actor)
+        return None
+
+    def close(self, channel: Channel, q: m.ChannelClose) -> m.Method | None:
+        self.release(channel)
+        self.session.connection.remove_channel(channel)
+        return cast(m.Method, m.ChannelCloseOk())
+
+    def release(self, channel: Channel) -> None:
+        """Consumers of a channel that ends go first, so that nothing is delivered to it again."""
+        for tag in list(channel.consumers):
+            self.consuming.remove(channel, tag)
+        self.declarations.last_queue.pop(int(channel.number), None)
+        self.requests.release(int(channel.number))
+
+
+def _nothing(verbs: ChannelVerbs, channel: Channel, q: m.Method) -> None:
+    """An answer to us that changes nothing."""
+
+
+def _acknowledge(verbs: ChannelVerbs, channel: Channel, q: m.BasicAck) -> None:
+    channel.acknowledge(q.delivery_tag, q.multiple)
+
+
+def _flow_answered(verbs: ChannelVerbs, channel: Channel, q: m.ChannelFlowOk) -> None:
+    """What it says is not looked at: a client may echo the bit wrong, and it has answered."""
+    verbs.session.connection.notices.flow_answered(channel)
+
+
+# One table for all channels: thousands of connections share it.
+HANDLERS: Final[Mapping[type[m.Method], Handler]] = MappingProxyType(
+    {
+        m.ExchangeDeclare: lambda v, c, q: v.declarations.exchange_declare(c.number, q),
+        m.ExchangeDelete: lambda v, c, q: v.declarations.exchange_delete(c.number, q),
+        m.ExchangeBind: lambda v, c, q: v.declarations.exchange_bind(c.number, q),
+        m.ExchangeUnbind: lambda v, c, q: v.declarations.exchange_unbind(c.number, q),
+        m.QueueDeclare: lambda v, c, q: v.declarations.queue_declare(c.number, q),
+        m.QueueBind: lambda v, c, q: v.declarations.queue_bind(c.number, q),
+        m.QueueUnbind: lambda v, c, q: v.declarations.queue_unbind(c.number, q),
+        m.QueuePurge: lambda v, c, q: v.declarations.queue_purge(c.number, q),
+        m.QueueDelete: ChannelVerbs.queue_delete,
+        m.BasicConsume: lambda v, c, q: v.consuming.consume(c, q),
+        m.BasicCancel: lambda v, c, q: v.consuming.cancel(c, q),
+        m.BasicCancelOk: _nothing,
+        m.BasicGet: lambda v, c, q: v.consuming.get(c, q),
+        m.BasicQos: lambda v, c, q: v.consuming.qos(c, q),
+        m.BasicAck: _acknowledge,
+        m.BasicReject: lambda v, c, q: v.consuming.reject(c, q),
+        m.BasicNack: lambda v, c, q: v.consuming.nack(c, q),
+        m.BasicRecover: lambda v, c, q: v.consuming.recover(c, q.requeue, 110),
+        m.BasicRecoverAsync: lambda v, c, q: v.consuming.recover(c, q.requeue, 100),
+        m.ChannelFlow: lambda v, c, q: v.consuming.flow(c, q),
+        m.ChannelFlowOk: _flow_answered,
+        m.ChannelClose: ChannelVerbs.close,
+        m.ConfirmSelect: lambda v, c, q: v.consuming.confirm_select(c, q),
+        m.RequestAsk: lambda v, c, q: v.requests.ask(c, q),
+        m.TxSelect: lambda v, c, q: v.consuming.tx_select(c),
+        m.TxCommit: lambda v, c, q: v.consuming.tx_commit(c),
+        m.TxRollback: lambda v, c, q: v.consuming.tx_rollback(c),
+    }
+)

@@ -1,0 +1,1 @@
+"""Settings that may change while the broker runs."""

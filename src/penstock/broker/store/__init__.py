@@ -1,0 +1,1 @@
+"""The message store as an actor, and the durability of one queue."""

@@ -1,0 +1,209 @@
+"""What a durable queue does so that its persistent messages survive: hand them to the store.
+
+A message rests in the queue and may be delivered at once; whoever waits for its confirm is told
+when the disk has it. A message that leaves the queue, however, is settled in the log. Messages that
+are not persistent get there only when the queue pages (broker/paging/pager), and nobody waits for
+those; but a quorum queue keeps them like all others.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.broker.actors.lane import Lane
+from penstock.broker.queue.queue_keeping import QueueKeeping
+from penstock.broker.store.store_actor import StoreActor
+from penstock.broker.store.store_lane import Parcel, StoreLane
+from penstock.flow.account import Account
+from penstock.protocol.content import Message
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.layout.stored import Stored
+
+FIXED_HEADER_BYTES: Final = 14
+"""Of a content header's payload without values: class, weight, body size, flags."""
+
+
+UNCHARGED_BYTES: Final = 1_048_576
+"""Messages that cost no credit may wait for the store up to this; then the queue takes no more, as
+RabbitMQ's does while it writes its index (flow-semantics 6.8)."""
+
+
+class Keeper(QueueKeeping):
+    """lane: the queue's hop to `store`; embed_below: messages smaller than this, in bytes of body
+    and properties, cost no credit on it (S1, queue_index_embed_msgs_below), 0 for none; held: those
+    that stay in the log until their dead letters have arrived, bounded by the letters' window;
+    is_lasting: persistent messages come back after a restart, so whoever sent them waits for the
+    disk; is_through: everything goes to the disk as it comes, because a part of the queue is there
+    already, and order on the disk is to be that of the queue; commits: transactions on their way
+    to the disk, before which the queue takes nothing; is_arriving: what the queue takes now has its
+    place in the log already; unread: positions of what cannot be read, until somebody gives it up,
+    bounded by the queue's messages."""
+
+    __slots__ = (
+        "commits",
+        "embed_below",
+        "held",
+        "index",
+        "is_arriving",
+        "is_lasting",
+        "is_through",
+        "lane",
+        "store",
+        "unread",
+    )
+
+    def __init__(
+        self, store: StoreActor, lane: StoreLane, index: QueueIndex, embed_below: int
+    ) -> None:
+        self.store = store
+        self.lane = lane
+        self.index = index
+        self.embed_below: i64 = embed_below
+        self.held: dict[Message, None] = {}
+        self.unread: list[int] = []
+        self.is_lasting = True
+        self.is_through = False
+        self.is_arriving = False
+        self.commits: i64 = 0
+
+    def has_room(self) -> bool:
+        return self.lane.uncharged_bytes < UNCHARGED_BYTES and self.commits == 0
+
+    def took(self, lane: Lane, messages: list[Message], count: i64) -> None:
+        """The queue has taken the first `count` of `messages` out of `lane`."""
+        if self.is_arriving:
+            return
+        kept = messages
+        is_all = True
+        fleeting: list[Message] = []
+        charged: i64 = 0
+        bytes_: i64 = 0
+        uncharged_bytes: i64 = 0
+        has_fleeting = False
+        index: i64 = 0
+        while index < count:
+            message = messages[index]
+            is_kept = self.is_lasting and self.lane.keeps(message)
+            if not is_kept and self.is_through:
+                is_kept = True
+                has_fleeting = True
+            if is_kept:
+                self._reserve(message)
+                if not is_all:
+                    kept.append(message)
+                size: i64 = len(message.raw)
+                if self._is_embedded(message):
+                    uncharged_bytes += size
+                else:
+                    charged += 1
+                    bytes_ += size
+            else:
+                if is_all:
+                    is_all = False
+                    kept = messages[:index]
+                fleeting.append(message)
+            index += 1
+        if is_all and count < len(messages):
+            kept = messages[:count]
+        if kept and not self.is_lasting:
+            if lane.wants_answers:
+                lane.answerable.accepted(kept, len(kept))
+        elif fleeting and lane.wants_answers:
+            lane.answerable.accepted(fleeting, len(fleeting))
+        if kept:
+            is_waiting = lane.wants_answers and self.is_lasting
+            parcel = Parcel(self.lane, lane.origin, lane.answerable if is_waiting else None, kept)
+            parcel.has_fleeting = has_fleeting
+            parcel.count = charged
+            parcel.bytes = bytes_
+            parcel.uncharged_bytes = uncharged_bytes
+            parcel.queued_ns = self.store.line.turn_ns
+            self.store.offered(parcel)
+
+    def _reserve(self, message: Message) -> None:
+        """`message` gets its place in the store's turn, unless it has left by then."""
+        stored = message.stored
+        if stored is None:
+            stored = Stored()
+            message.stored = stored
+        assert isinstance(stored, Stored), "only the log gives messages a place"
+        stored.join(self.index.queue_id)
+
+    def _is_embedded(self, message: Message) -> bool:
+        below: i64 = self.embed_below
+        if below == 0 or message.body_bytes >= below:
+            return False
+        return message.body_bytes + message.header_bytes - FIXED_HEADER_BYTES < below
+
+    def save(self, messages: list[Message]) -> None:
+        """`messages`, which the queue has reserved places for in the log (paged_forms.reserve), are
+        paged: nobody waits for them."""
+        parcel: Parcel | None = None
+        for message in messages:
+            origin = message.origin
+            if parcel is None or parcel.origin is not origin:
+                if parcel is not None:
+                    self.store.offered(parcel)
+                assert isinstance(origin, Account), "what rests in a queue is paid by an account"
+                parcel = Parcel(self.lane, origin, None, [])
+                parcel.has_fleeting = True
+            parcel.messages.append(message)
+            size: i64 = len(message.raw)
+            if self._is_embedded(message):
+                parcel.uncharged_bytes += size
+            else:
+                parcel.count += 1
+                parcel.bytes += size
+        if parcel is not None:
+            self.store.offered(parcel)
+
+    def left(self, message: Message) -> None:
+        """`message`, which has a place in the log, has left the queue for good."""
+        if self.held and message in self.held:
+            return
+        stored = message.stored
+        assert isinstance(stored, Stored), "only the log gives messages a place"
+        position: i64 = stored.leave(self.index.queue_id)
+        if position > 0:
+            self.store.log.settle(self.index, position)
+            self.store.has_settled()
+
+    def hold(self, message: Message) -> None:
+        self.held[message] = None
+
+    def release(self, message: Message) -> None:
+        if message in self.held:
+            del self.held[message]
+            self.left(message)
+
+    def note_delivered(self, messages: list[Message]) -> None:
+        """`messages` have been delivered and came back: they are redelivered after a restart."""
+        last: i64 = 0
+        for message in messages:
+            stored = message.stored
+            if isinstance(stored, Stored):
+                position: i64 = stored.position_in(self.index.queue_id)
+                if position > last:
+                    last = position
+        if last > 0:
+            self.store.log.note_delivered(self.index, int(last + 1))
+
+    def cannot_read(self, positions: list[int]) -> None:
+        """What the log has at `positions` is damaged. It goes on to count there, so that every
+        start finds it again, until it is given up."""
+        self.unread.extend(positions)
+
+    def give_up(self) -> None:
+        positions = self.unread
+        self.unread = []
+        for position in positions:
+            run = self.index.find(position)
+            # Unless it was purged meanwhile.
+            if run is not None and run.has(position):
+                self.store.log.settle(self.index, position)
+        if positions:
+            self.store.has_settled()
+
+    def ended(self) -> None:
+        """The queue is gone, and what it kept with it."""
+        self.store.drop(self.lane)

@@ -1,0 +1,1 @@
+"""Staged publishing that happens exactly once."""

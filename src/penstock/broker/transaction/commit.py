@@ -1,0 +1,85 @@
+"""One commit of staged transactions on its way, and the wish to look at it again."""
+
+from mypy_extensions import i64
+
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.keeper import Keeper
+from penstock.broker.transaction.commit_line import CommitLine
+from penstock.broker.transaction.commit_routes import Asked
+from penstock.broker.transaction.commit_streams import StreamCommit
+from penstock.broker.transaction.stages import Stage
+from penstock.flow.due import Due
+from penstock.protocol.content import Message
+
+
+class CommitDesk:
+    """Who carries commits out. Nominal base; see broker/transaction/transaction_desk."""
+
+    __slots__ = ()
+
+    def attempt(self, commit: "Commit") -> None:
+        """Look whether it can be handed over by now."""
+        raise NotImplementedError
+
+    def complete(self, commit: "Commit") -> None:
+        """The disk has all of it."""
+        raise NotImplementedError
+
+    def finish(self, commit: "Commit") -> None:
+        """Its streams have what they were to get."""
+        raise NotImplementedError
+
+
+class Commit(StreamCommit):
+    """shared: what each queue gets, once it is routed; line: where it waits for them; kept: what
+    the catalogue has to have, so that a crash leaves them, -1 for not known yet."""
+
+    __slots__ = (
+        "app",
+        "asked",
+        "batch",
+        "desk",
+        "keepers",
+        "kept",
+        "line",
+        "mark",
+        "shared",
+        "stages",
+        "vhost",
+    )
+
+    def __init__(
+        self, desk: CommitDesk, asked: Asked, app: str, batch: int, stages: list[Stage]
+    ) -> None:
+        super().__init__()
+        self.desk = desk
+        self.asked = asked
+        self.vhost = asked.vhost.name
+        self.app = app
+        self.batch = batch
+        self.stages = stages
+        self.shared: dict[QueueActor, list[Message]] = {}
+        self.keepers: list[Keeper] = []
+        self.line = CommitLine()
+        self.kept = -1
+        self.mark: Message | None = None
+
+    def accepted(self, messages: list[Message], count: i64) -> None:
+        """The disk has all of it."""
+        self.desk.complete(self)
+
+    def streams_done(self) -> None:
+        self.desk.finish(self)
+
+
+class RetryCommit(Due):
+    """A commit whose queues are full for now."""
+
+    __slots__ = ("commit",)
+
+    def __init__(self, commit: Commit) -> None:
+        super().__init__()
+        self.commit = commit
+
+    def fall_due(self, now_ns: int) -> None:
+        self.commit.desk.attempt(self.commit)

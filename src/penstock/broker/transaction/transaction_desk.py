@@ -1,0 +1,361 @@
+"""Staged transactions: what is staged, whose last batch is committed, and commits under way.
+
+A commit takes any number of staged transactions of one app and batch:
+
+    routed, checked -> queues that are full for now: looked at again every RETRY_NS
+                    -> one group for the store, queues take nothing else before it
+                    -> on the disk: in all queues at once, in streams a little later, then answered
+
+Nothing of it is delivered before the disk has all of it, or a crash could take back what a consumer
+has seen. A batch not above the app's last one is answered as committed and changes nothing.
+Commits of one app follow each other; those of several apps go their way side by side.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from penstock.base.errors import ChannelFault
+from penstock.base.limits import (
+    TRANSACTION_APPS,
+    TRANSACTION_BYTES,
+    TRANSACTIONS_BYTES,
+    TRANSACTIONS_STAGED,
+)
+from penstock.broker.actors.actor import Line
+from penstock.broker.actors.log import Log
+from penstock.broker.channel.publish import Publisher
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.app_marks import AppMarks, Mark, mark_message
+from penstock.broker.store.commit_parcel import GroupParcel
+from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.store_actor import StoreActor
+from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.transaction.commit import Commit, CommitDesk, RetryCommit
+from penstock.broker.transaction.commit_routes import (
+    Asked,
+    Routed,
+    check_room,
+    refused,
+    route_all,
+    shares,
+)
+from penstock.broker.transaction.commits_behind import CommitsBehind
+from penstock.broker.transaction.committed import put_in
+from penstock.broker.transaction.stages import COMMITTING, GONE, OPEN, STAGED, Stage
+from penstock.flow.due import NEVER, Due, DueLine
+from penstock.protocol.content import Message
+from penstock.storage.log.groups import SEGMENT_BYTES_MOST, GroupEntry, group_bytes
+
+RETRY_NS: Final = 20_000_000
+LOOK_NS: Final = 1_000_000_000
+HEAD_ROOM_BYTES: Final = 4096
+
+
+class Look(Due):
+    """Once a second while anything is staged: what has lived too long, or lost its channel."""
+
+    __slots__ = ("desk",)
+
+    def __init__(self, desk: "TransactionDesk") -> None:
+        super().__init__()
+        self.desk = desk
+
+    def fall_due(self, now_ns: int) -> None:
+        self.desk.look(now_ns)
+
+
+class TransactionDesk(CommitDesk):
+    """stages: by their identity; reserved_bytes: of all of them; marks: by virtual host;
+    under_way: by virtual host and app; behind: what waits for one of them. committed_count,
+    expired_count: ever."""
+
+    __slots__ = (
+        "_dues",
+        "_line",
+        "_log",
+        "_look",
+        "_stores",
+        "behind",
+        "channels",
+        "committed_count",
+        "expired_count",
+        "marks",
+        "reserved_bytes",
+        "stages",
+        "under_way",
+    )
+
+    def __init__(self, line: Line, dues: DueLine, log: Log, stores: dict[str, StoreActor]) -> None:
+        self._line = line
+        self._dues = dues
+        self._log = log
+        self._stores = stores
+        self._look = Look(self)
+        self.stages: dict[str, tuple[str, Stage]] = {}
+        self.channels: dict[str, Callable[[], bool]] = {}
+        self.reserved_bytes = 0
+        self.marks: dict[str, AppMarks] = {}
+        self.under_way: dict[tuple[str, str], Commit] = {}
+        self.behind = CommitsBehind()
+        self.committed_count = 0
+        self.expired_count = 0
+
+    # -- staging ---------------------------------------------------------------------------------
+
+    def begin(self, vhost: str, stage: Stage, is_gone: Callable[[], bool]) -> None:
+        """Reserve room for `stage`. is_gone: whether its channel has ended.
+
+        Raises: ChannelFault 406 without room, or for one app too many."""
+        if stage.bytes_max > TRANSACTION_BYTES.default:
+            raise refused(
+                f"max_bytes is {int(stage.bytes_max)}, and one transaction may reserve "
+                f"{TRANSACTION_BYTES.default}: publish less in each, or in more of them"
+            )
+        self._check_app(vhost, stage.app)
+        self.look(self._line.clock.monotonic_ns())
+        reserved = self.reserved_bytes + int(stage.bytes_max)
+        if reserved > TRANSACTIONS_BYTES.default or len(self.stages) >= TRANSACTIONS_STAGED.default:
+            raise refused(
+                f"{len(self.stages)} transactions have reserved {self.reserved_bytes} bytes, and "
+                f"all together may reserve {TRANSACTIONS_BYTES.default} bytes, and be "
+                f"{TRANSACTIONS_STAGED.default}: try again when some are committed"
+            )
+        self.reserved_bytes = reserved
+        self.stages[stage.identity] = (vhost, stage)
+        self.channels[stage.identity] = is_gone
+        if self._look.due_ns == NEVER:
+            self._dues.put(self._look, self._line.clock.monotonic_ns() + LOOK_NS)
+
+    def staged(self, stage: Stage, publisher: Publisher) -> None:
+        """`stage` is complete: give back what it has not used. Raises: ChannelFault as a commit
+        would for what it does not take."""
+        stage.messages = [publisher.rules.checked(message) for message in stage.messages]
+        route_all(publisher.vhost, publisher.rules, stage.messages)
+        stage.state = STAGED
+        self.channels.pop(stage.identity, None)
+        self.reserved_bytes -= int(stage.bytes_max - stage.staged_bytes)
+        stage.bytes_max = stage.staged_bytes
+
+    def drop(self, stage: Stage) -> None:
+        """`stage` is over: rolled back, expired or committed."""
+        if self.stages.pop(stage.identity, None) is not None:
+            self.channels.pop(stage.identity, None)
+            self.reserved_bytes -= int(stage.bytes_max)
+            stage.messages = []
+            stage.state = GONE
+
+    def roll_back(self, vhost: str, app: str, batch: int, ids: list[str] | None) -> int:
+        """Drop those of `ids`, or all of a batch of `app`, that no commit has taken; how many."""
+        found = [
+            stage
+            for home, stage in self.stages.values()
+            if home == vhost
+            and stage.app == app
+            and stage.batch == batch
+            and stage.state != COMMITTING
+            and (ids is None or stage.identity in ids)
+        ]
+        for stage in found:
+            self.drop(stage)
+        return len(found)
+
+    def look(self, now_ns: int) -> None:
+        """Roll back what has lived too long, and what was open when its channel ended."""
+        for identity, (_, stage) in list(self.stages.items()):
+            is_gone = self.channels.get(identity)
+            if stage.state == OPEN and is_gone is not None and is_gone():
+                self.drop(stage)
+            elif stage.state != COMMITTING and now_ns >= stage.expires_ns:
+                self.expired_count += 1
+                self._log.warning(
+                    f"a transaction of app '{stage.app}', batch {stage.batch}, attempt "
+                    f"'{stage.attempt}' was not committed in its time and is rolled back"
+                )
+                self.drop(stage)
+        if self.stages and self._look.due_ns == NEVER:
+            self._dues.put(self._look, now_ns + LOOK_NS)
+
+    # -- marks -----------------------------------------------------------------------------------
+
+    def marks_of(self, vhost: str) -> AppMarks:
+        """Of a virtual host, made when they are first needed."""
+        marks = self.marks.get(vhost)
+        if marks is None:
+            marks = self.marks[vhost] = AppMarks()
+        return marks
+
+    def _check_app(self, vhost: str, app: str) -> None:
+        last = self.marks_of(vhost).last
+        first = sum(home == vhost and other not in last for home, other in self.under_way)
+        if app not in last and len(last) + first >= TRANSACTION_APPS.default:
+            raise refused(
+                f"vhost '{vhost}' remembers the last batch of {len(last)} apps, and "
+                f"{TRANSACTION_APPS.default} may be: forget one (transaction.forget)"
+            )
+
+    def restore(self, vhost: str, store: StoreActor) -> None:
+        """Read the marks that `store` has, before anybody connects."""
+        marks = self.marks_of(vhost)
+        marks.open(vhost, store, self._line)
+        damaged = marks.restore()
+        if damaged:
+            self._log.warning(
+                f"vhost '{vhost}': {len(damaged)} marks of committed batches cannot be read; an "
+                "app among them may commit its last batch a second time"
+            )
+
+    # -- committing ------------------------------------------------------------------------------
+
+    def commit(self, asked: Asked, app: str, batch: int, ids: list[str]) -> None:
+        """Make everything staged under `ids` visible, with the mark of `app`; the ticket is
+        answered when the disk has it. Raises: ChannelFault, and then nothing is committed."""
+        vhost = asked.vhost.name
+        key = (vhost, app)
+        if key in self.under_way:
+            self.behind.wait(key, asked, lambda: self._later(asked, app, batch, ids))
+            return
+        last = self.marks_of(vhost).last.get(app)
+        if last is not None and batch <= last.batch:
+            self._sweep(vhost, app, last.batch)
+            asked.settle({"committed": True, "already": True, "messages": 0})
+            return
+        self._check_app(vhost, app)
+        stages = [self._stage(vhost, app, batch, identity) for identity in dict.fromkeys(ids)]
+        for stage in stages:
+            stage.state = COMMITTING
+        commit = self.under_way[key] = Commit(self, asked, app, batch, stages)
+        self.attempt(commit)
+
+    def _stage(self, vhost: str, app: str, batch: int, identity: str) -> Stage:
+        home, stage = self.stages.get(identity, ("", None))
+        if stage is None or home != vhost or stage.app != app or stage.batch != batch:
+            raise refused(
+                f"there is no staged transaction '{identity}' of app '{app}', batch {batch}: its "
+                "time was over, it was rolled back, or the broker was started anew. Nothing is "
+                "committed; stage the batch again",
+                404,
+            )
+        if stage.state != STAGED:
+            raise refused(f"transaction '{identity}' is not staged to its end (transaction.stage)")
+        return stage
+
+    def _routed(self, commit: Commit) -> dict[QueueActor, list[Message]]:
+        routed: list[Routed] = []
+        for stage in commit.stages:
+            routed.extend(route_all(commit.asked.vhost, commit.asked.rules, stage.messages))
+        shared = shares(routed)
+        for actor, messages in shared.items():
+            check_room(actor, messages)
+        return shared
+
+    def attempt(self, commit: Commit) -> None:
+        """Hand `commit` over, unless one of its queues is full for now."""
+        if commit.line.is_held(commit.shared):
+            commit.let_go()
+            self._try_later(commit)
+            return
+        before = commit.shared
+        try:
+            # Queues may have come or gone, or be fuller, since it was looked at last.
+            commit.shared = self._routed(commit)
+        except ChannelFault as fault:
+            self._fail(commit, fault)
+            return
+        store = self._stores.get(commit.vhost)
+        if store is not None and (commit.kept < 0 or before.keys() != commit.shared.keys()):
+            commit.kept = store.owner.hand_over()
+        is_early = store is not None and not store.owner.has(commit.kept)
+        if commit.line.is_held(commit.shared) or is_early:
+            commit.let_go()
+            self._try_later(commit)
+            return
+        if store is not None and not commit.hold(list(commit.shared)):
+            self._try_later(commit)
+            return
+        commit.line.leave()
+        if store is None:
+            self.complete(commit)
+            return
+        try:
+            self._hand_over(commit, store)
+        except ChannelFault as fault:
+            self._fail(commit, fault)
+
+    def _try_later(self, commit: Commit) -> None:
+        self._dues.put(RetryCommit(commit), self._line.clock.monotonic_ns() + RETRY_NS)
+
+    def _hand_over(self, commit: Commit, store: StoreActor) -> None:
+        marks = self.marks_of(commit.vhost)
+        marks.open(commit.vhost, store, self._line)
+        assert marks.lane is not None and marks.index is not None, "it was opened just now"
+        mark = mark_message(commit.app, commit.batch)
+        entries: list[GroupEntry] = []
+        for actor, messages in commit.shared.items():
+            keeper = actor.keeper
+            if isinstance(keeper, Keeper) and keeper.is_lasting:
+                commit.keepers.append(keeper)
+                for message in messages:
+                    entries.append(GroupEntry(keeper.index, message, keeper.lane.keeps(message)))
+        entries.extend(commit.entries(commit.shared, store))
+        entries.append(GroupEntry(marks.index, mark, True))
+        size = group_bytes(entries) + HEAD_ROOM_BYTES
+        if size > SEGMENT_BYTES_MOST:
+            commit.keepers = []
+            commit.shares = []
+            raise refused(f"a commit of {size} bytes is larger than {SEGMENT_BYTES_MOST}")
+        commit.mark = mark
+        for keeper in commit.keepers:
+            keeper.commits += 1
+        payer = commit.asked.account
+        store.offered(GroupParcel(marks.lane, payer, commit, mark, entries, commit.keepers, store))
+
+    def complete(self, commit: Commit) -> None:
+        """The disk has everything of `commit`: it is in the queues now, and on its way to
+        streams."""
+        for keeper in commit.keepers:
+            keeper.commits -= 1
+        for actor, messages in commit.shared.items():
+            if not isinstance(actor, StreamActor):
+                put_in(actor, messages)
+        for stage in commit.stages:
+            self.drop(stage)
+        marks = self.marks_of(commit.vhost)
+        marks.set(commit.app, Mark(commit.batch, commit.mark))
+        self.committed_count += 1
+        self._sweep(commit.vhost, commit.app, commit.batch)
+        commit.append(commit.shared, commit.asked.account)
+
+    def finish(self, commit: Commit) -> None:
+        """Its streams have their shares too: it is answered."""
+        count = sum(len(messages) for messages in commit.shared.values())
+        commit.asked.settle({"committed": True, "already": False, "messages": count})
+        self._go_on(commit)
+
+    def _fail(self, commit: Commit, fault: ChannelFault) -> None:
+        """Nothing of it is committed; it may be committed again while its stages live."""
+        commit.line.leave()
+        commit.let_go()
+        for stage in commit.stages:
+            stage.state = STAGED
+        commit.asked.refuse(fault.text, fault.code)
+        self._go_on(commit)
+
+    def _go_on(self, commit: Commit) -> None:
+        """Those that waited for `commit` have their turn."""
+        key = (commit.vhost, commit.app)
+        self.under_way.pop(key, None)
+        for begin in self.behind.take(key):
+            begin()
+
+    def _later(self, asked: Asked, app: str, batch: int, ids: list[str]) -> None:
+        try:
+            self.commit(asked, app, batch, ids)
+        except ChannelFault as fault:
+            asked.refuse(fault.text, fault.code)
+
+    def _sweep(self, vhost: str, app: str, batch: int) -> None:
+        """What `app` has staged for batches up to `batch` is of attempts that were given up."""
+        for home, stage in list(self.stages.values()):
+            is_past = home == vhost and stage.app == app and stage.batch <= batch
+            if is_past and stage.state != COMMITTING:
+                self.drop(stage)

@@ -1,0 +1,1 @@
+"""The names of a virtual host: exchanges, queues, and the durable catalogue."""

@@ -1,0 +1,212 @@
+"""Whether a queue's or a consumer's arguments make sense, in RabbitMQ's words.
+
+Source: RabbitMQ's rabbit_amqqueue (declare_args, consume_args) and rabbit_exchange. Arguments that
+are not in the table are taken and kept, as RabbitMQ does.
+"""
+
+from collections.abc import Callable
+
+from penstock.base.errors import ChannelFault
+from penstock.broker.vhost.equivalence import type_name
+from penstock.broker.vhost.stream_arguments import STREAM
+from penstock.protocol.values import Table, Value
+from penstock.queues.rules import OVERFLOW_NAMES
+from penstock.queues.rules_of import QUORUM
+
+Check = Callable[[Value, Table], str]
+
+LIFETIME_MS_MAX = (1 << 64) - 1
+"""Longer than RabbitMQ's 2**32 - 1, because native delayed delivery of Celery needs 2**27 s."""
+
+OVERFLOWS = OVERFLOW_NAMES
+STRATEGIES = ("at-most-once", "at-least-once")
+VERSIONS = (1, 2)
+MODES = ("default", "lazy")
+TYPES = ("classic", QUORUM, STREAM)
+LOCATORS = ("client-local", "balanced")
+
+
+def _integer(value: Value) -> str:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f'"expected integer, got {type_name(value)}"'
+    return ""
+
+
+def _not_negative(value: Value, table: Table) -> str:
+    fault = _integer(value)
+    if fault == "" and isinstance(value, int) and value < 0:
+        return f"{{value_negative,{value}}}"
+    return fault
+
+
+def _lifetime(value: Value, table: Table) -> str:
+    fault = _not_negative(value, table)
+    if fault == "" and isinstance(value, int) and value > LIFETIME_MS_MAX:
+        return f"{{value_too_large,{value}}}"
+    return fault
+
+
+def _positive_lifetime(value: Value, table: Table) -> str:
+    if value == 0 and not isinstance(value, bool):
+        return "{value_zero,0}"
+    return _lifetime(value, table)
+
+
+def _priority_levels(value: Value, table: Table) -> str:
+    fault = _not_negative(value, table)
+    if fault == "" and isinstance(value, int) and value > 255:
+        return f"{{max_value_exceeded,{value}}}"
+    return fault
+
+
+def _text(value: Value, table: Table) -> str:
+    return "" if isinstance(value, str) else f"{{unacceptable_type,{type_name(value)}}}"
+
+
+def _overflow(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value in OVERFLOWS else "invalid_overflow")
+
+
+def _mode(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value in MODES else f"\"unsupported queue mode '{value!s}'\"")
+
+
+def _type(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value in TYPES else f"\"unsupported queue type '{value!s}'\"")
+
+
+def _locator(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value in LOCATORS else "invalid_queue_locator_arg")
+
+
+def _group_size(value: Value, table: Table) -> str:
+    if value == 0 and not isinstance(value, bool):
+        return "{value_zero,0}"
+    return _not_negative(value, table)
+
+
+def _version(value: Value, table: Table) -> str:
+    fault = _not_negative(value, table)
+    return fault or ("" if value in VERSIONS else f"\"unsupported queue version '{value!s}'\"")
+
+
+def _strategy(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value in STRATEGIES else "invalid_dlx_strategy")
+
+
+def _key(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    return fault or ("" if value else '"expected a header\'s name or routing-key, got nothing"')
+
+
+def _dead_letter_key(value: Value, table: Table) -> str:
+    fault = _text(value, table)
+    if fault == "" and "x-dead-letter-exchange" not in table:
+        return "routing_key_but_no_dlx_defined"
+    return fault
+
+
+def _bool(value: Value, table: Table) -> str:
+    return "" if isinstance(value, bool) else f"{{unacceptable_type,{type_name(value)}}}"
+
+
+def _any_integer(value: Value, table: Table) -> str:
+    return _integer(value)
+
+
+QUEUE_CHECKS: dict[str, Check] = {
+    "x-consumer-timeout": _lifetime,
+    "x-expires": _positive_lifetime,
+    "x-message-ttl": _lifetime,
+    "x-dead-letter-routing-key": _dead_letter_key,
+    "x-dead-letter-strategy": _strategy,
+    # Below 0 is no limit, which is how a quorum queue does without.
+    "x-delivery-limit": _any_integer,
+    "x-last-value-key": _key,
+    "x-message-deduplication": _bool,
+    "x-max-length": _not_negative,
+    "x-max-length-bytes": _not_negative,
+    "x-max-priority": _priority_levels,
+    "x-overflow": _overflow,
+    "x-queue-leader-locator": _locator,
+    "x-queue-mode": _mode,
+    "x-queue-type": _type,
+    "x-queue-version": _version,
+    "x-quorum-initial-group-size": _group_size,
+    "x-single-active-consumer": _bool,
+}
+
+CONSUMER_CHECKS: dict[str, Check] = {"x-priority": _any_integer}
+
+OF_STREAMS = ("x-max-age", "x-stream-max-segment-size-bytes", "x-stream-filter-size-bytes")
+OF_STREAM_CONSUMERS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+"""Arguments of streams, which RabbitMQ (3.13) refuses for any other kind of queue."""
+
+
+def check_queue(name: str, vhost: str, table: Table) -> None:
+    """Raise ChannelFault 406 for the first argument that makes no sense."""
+    exchange = table.get("x-dead-letter-exchange")
+    if exchange is not None and not isinstance(exchange, str):
+        raise ChannelFault(
+            406,
+            f"invalid type '{type_name(exchange)}' for arg 'x-dead-letter-exchange' in queue "
+            f"'{name}' in vhost '{vhost}'",
+            50,
+            10,
+        )
+    _check(QUEUE_CHECKS, name, vhost, table, 50, 10)
+    if table.get("x-queue-type") != STREAM:
+        _refuse(OF_STREAMS, name, vhost, table, 50, 10)
+
+
+def check_exchange(name: str, vhost: str, table: Table) -> None:
+    """Raise ChannelFault 406 if an exchange's arguments make no sense."""
+    alternate = table.get("alternate-exchange")
+    if alternate is not None and not isinstance(alternate, str):
+        raise ChannelFault(
+            406,
+            f"invalid type '{type_name(alternate)}' for arg 'alternate-exchange' in exchange "
+            f"'{name}' in vhost '{vhost}'",
+            40,
+            10,
+        )
+
+
+def check_consumer(name: str, vhost: str, table: Table) -> None:
+    """Raise ChannelFault 406 for the first argument that makes no sense."""
+    _check(CONSUMER_CHECKS, name, vhost, table, 60, 20)
+    _refuse(OF_STREAM_CONSUMERS, name, vhost, table, 60, 20)
+
+
+def _check(
+    checks: dict[str, Check], name: str, vhost: str, table: Table, class_id: int, method_id: int
+) -> None:
+    for key, check in checks.items():
+        if key in table:
+            fault = check(table[key], table)
+            if fault != "":
+                raise ChannelFault(
+                    406,
+                    f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}': {fault}",
+                    class_id,
+                    method_id,
+                )
+
+
+def _refuse(
+    keys: tuple[str, ...], name: str, vhost: str, table: Table, class_id: int, method_id: int
+) -> None:
+    for key in table:
+        if key in keys:
+            raise ChannelFault(
+                406,
+                f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}' of queue type "
+                "rabbit_classic_queue",
+                class_id,
+                method_id,
+            )

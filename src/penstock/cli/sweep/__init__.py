@@ -1,1 +1,0 @@
-"""`penstock sweep`: thousands of simulated runs, kept in a table, seen as surfaces and fronts."""

@@ -1,0 +1,227 @@
+"""What to do about a cause: at most two suggestions, each drawn from the cause's own numbers."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.explain.explanation import Cause, Part
+from penstock.explain.groups import about_lag
+from penstock.explain.leasing import about_leases
+from penstock.explain.neighbours import consumers_on
+from penstock.explain.roots import debt_of, state_share
+from penstock.explain.taking import ack_time_ns, consumer_trouble, rate_without_waits
+from penstock.telemetry.actor_window import ActorWindow
+from penstock.telemetry.words import amount, called, duration, percent, rate, size
+
+WORTH: Final = 1.1
+"""A larger prefetch is worth it from so many times the rate on."""
+
+
+def advise(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+    """Best first; none where nothing that is known would help."""
+    window = windows.get(cause.root)
+    who = called(cause.root)
+    if cause.reason in ("alarm:memory", "alarm:disk"):
+        return _about_alarm(cause, windows)
+    if cause.reason == "circle":
+        return _about_circle(cause)
+    if cause.reason == "socket":
+        return (f"look at the network and the reading thread behind {who}: {cause.detail}",)
+    if cause.reason == "flow":
+        return _about_flow(who, window)
+    if cause.reason == "rate":
+        return _about_rate(cause)
+    if cause.reason == "debt":
+        return _about_debt(cause, windows)
+    if cause.reason == "delay":
+        return _about_delay(who, window)
+    if cause.reason == "consumer":
+        return about_leases(window, windows) or _about_consumer(who, window)
+    if cause.reason == "lag":
+        return about_lag(window, cause.root)
+    if window is None:
+        return ()
+    if cause.reason == "cpu":
+        return _about_cpu(who, window)
+    if cause.reason == "room":
+        return (f"free space on the broker's disk: {who} goes on by itself when there is some",)
+    if cause.reason == "disk":
+        return _about_disk(who, window)
+    if cause.reason in ("stuck", "slow"):
+        return _about_mailbox(cause, who)
+    if cause.reason == "credit":
+        idle = state_share(window, window.times.idle_ns)
+        return (f"raise the credit of the hop to {who}: it was idle {idle} of the window",)
+    return ()
+
+
+def part_company(
+    subject: str, shared: tuple[Part, ...], windows: Mapping[str, ActorWindow]
+) -> tuple[str, ...]:
+    """Isolation: who should not share the connection `subject`, and what that costs now."""
+    if shared:
+        names = ", ".join(called(part.name) for part in shared)
+        lost = percent(shared[0].share)
+        return (
+            f"give {names} a connection of its own: nothing but the shared socket held it, for "
+            f"{lost} of the time",
+        )
+    consuming = consumers_on(subject, windows)
+    if consuming:
+        return (
+            f"consume over another connection than the one that publishes: the acks of "
+            f"{called(consuming[0])} wait behind held publishes",
+        )
+    return ()
+
+
+def _about_flow(who: str, window: ActorWindow | None) -> tuple[str, ...]:
+    if window is not None and window.kind in ("conn", "chan"):
+        return (f"let the client of {who} stop publishing while channel.flow says so",)
+    return (f"let the client of {who} send channel.flow(active=true): it asked for a pause itself",)
+
+
+def _about_circle(cause: Cause) -> tuple[str, ...]:
+    consumers = [actor for actor in cause.path if actor.startswith("consumers:")]
+    if not consumers:
+        return (f"report this as a bug: {' → '.join(cause.path)} wait for one another",)
+    return (
+        f"give {called(consumers[0])} a helper that only consumes: who empties the queue publishes "
+        "to it too, and waits for itself",
+    )
+
+
+def _about_mailbox(cause: Cause, who: str) -> tuple[str, ...]:
+    if cause.reason == "slow":
+        return (
+            f"spread the load of {who} over several queues, or look at what slows it down: "
+            f"{cause.detail}",
+        )
+    return (
+        f"report this as a bug, with a record (penstock record save): {who} is alive and takes "
+        "nothing; the watchdog names its hops in the log",
+        f"delete and declare {who} again if its messages may be lost",
+    )
+
+
+def _about_rate(cause: Cause) -> tuple[str, ...]:
+    scope, _, name = cause.root.removeprefix("rate:").partition(":")
+    of_one = "connection" if scope == "conn" else f"{scope}.messages:{name}"
+    key = f"rate.{of_one}.messages" if scope == "conn" else f"rate.{of_one}"
+    detail = f" ({cause.detail})" if cause.detail else ""
+    return (
+        f"raise the limit if this load is meant to pass{detail}: penstock flow set {key}=1000/s",
+        "spread the publishing over time: what comes in bursts waits, and nothing is lost",
+    )
+
+
+def _about_delay(who: str, window: ActorWindow | None) -> tuple[str, ...]:
+    overdue_for = "" if window is None else window.labels.get("overdue_for", "")
+    if overdue_for != "":
+        return (f"see why {called(overdue_for)} takes nothing: penstock why {called(overdue_for)}",)
+    return (
+        f"delay less, or spread what is delayed over more exchanges than {who}",
+        "raise delayed_messages_max or delayed_bytes_max if there is memory for so many",
+    )
+
+
+def _about_cpu(who: str, window: ActorWindow) -> tuple[str, ...]:
+    busy = state_share(window, window.times.busy_ns)
+    passing = window.rates.get("published", 0.0)
+    load = f" with {rate(passing)}" if passing > 0 else ""
+    return (
+        f"publish fewer, larger messages through {who}: it was busy {busy}{load}, and its work "
+        "is by the message",
+        f"move part of the load of {who} to another node: an actor works on one core",
+    )
+
+
+def _about_disk(who: str, window: ActorWindow) -> tuple[str, ...]:
+    sync_ns = round(window.numbers.get("fsync_p50_ns", 0.0))
+    cost = f": one takes {duration(sync_ns)}" if sync_ns > 0 else ""
+    return (
+        f"let more messages share one sync, publish with confirms in batches{cost}",
+        f"put the data of {who} on a faster disk; more credit will not help, the disk is the limit",
+    )
+
+
+def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
+    if window is None and who.startswith("the consumers of "):
+        queue = who.removeprefix("the consumers of ")
+        return (
+            f"start a consumer on {queue}: nobody takes its messages",
+            f"bound {queue} with x-max-length or x-message-ttl if its messages may be lost",
+        )
+    if window is None:
+        return (f"let {who} ack sooner, or add consumers beside it",)
+    trouble = consumer_trouble(window)
+    ready = amount(window.numbers.get("ready", 0.0))
+    if trouble == "none":
+        who = who.removeprefix("the consumers of ")
+        return (
+            f"start a consumer on {who}: {ready} messages are ready and nobody takes them",
+            f"bound {who} with x-max-length or x-message-ttl if its messages may be lost",
+        )
+    taken = window.rates.get("acked", 0.0)
+    coming = window.rates.get("published", 0.0)
+    compared = f": {rate(taken)} are acked" if taken > 0 else ""
+    if taken > 0 and coming > 0:
+        compared += f", {rate(coming)} come in"
+    if window.actor.startswith("consumers:"):
+        beside = f"on queue {window.actor.partition(':')[2]}"
+    else:
+        beside = f"beside {who}" if window.kind == "consumer" else f"on {who}"
+    first = f"add consumers {beside}{compared}"
+    then = rate_without_waits(window)
+    if then >= WORTH * taken:
+        return (
+            f"raise the prefetch from 1 to 20: the next message is then there when it acks, at "
+            f"least {rate(then)} instead of {rate(taken)} (pika: basic_qos(prefetch_count=20))",
+            first,
+        )
+    prefetch = window.numbers.get("prefetch", 0.0)
+    answer_ns = ack_time_ns(window)
+    if prefetch <= 0:
+        return (first,)
+    each = f"; now an ack takes {duration(answer_ns)}" if answer_ns > 0 else ""
+    return (
+        first,
+        f"raise the prefetch from {amount(prefetch)} only if the client works on several "
+        f"messages at once{each}",
+    )
+
+
+def _about_alarm(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+    held = [
+        (window.numbers.get("bytes", 0.0), actor)
+        for actor, window in windows.items()
+        if window.kind == "queue" and window.numbers.get("bytes", 0.0) > 0
+    ]
+    free: tuple[str, ...] = ()
+    if cause.reason == "alarm:disk" and cause.detail:
+        free = (f"free space on the broker's disk: {cause.detail}",)
+    if not held:
+        return free
+    total = sum(count for count, _ in held)
+    most, queue = max(held)
+    drain = (
+        f"consume from or purge {called(queue)}: it holds {size(most)}, "
+        f"{percent(most / total)} of what is in queues"
+    )
+    if free:
+        return (*free, drain)
+    return (drain, f"bound {called(queue)} with x-max-length-bytes so that it cannot recur")
+
+
+def _about_debt(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+    who = called(cause.root)
+    wait = f"let {who} wait for confirms before it publishes more"
+    if not cause.root.startswith("conn:"):
+        wait = f"raise the limit of {who} if its load is meant to be outstanding at once"
+    found = debt_of(cause.root, windows)
+    if not found:
+        return (wait,)
+    most, actor = found[0]
+    return (
+        f"see why {called(actor)} is slow: {amount(most)} messages of {who} are outstanding there",
+        wait,
+    )

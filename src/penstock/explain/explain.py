@@ -1,0 +1,356 @@
+"""Answers "why": from the windows of all actors to a verdict, a chain, its root and what helps.
+
+Pure: give it WindowHistory.over(...) of a live broker, or windows rebuilt from an event file.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from penstock.explain.advice import advise, part_company
+from penstock.explain.answers import (
+    about_answers,
+    most_waiting,
+    own_share,
+    waiting_publishers,
+    waits_long,
+    waits_of,
+)
+from penstock.explain.blame import Stay, follow, upstream
+from penstock.explain.explanation import (
+    FREE,
+    THROTTLED,
+    THROTTLED_SHARE,
+    UNKNOWN,
+    Cause,
+    Explanation,
+    Link,
+    Part,
+    Wait,
+)
+from penstock.explain.full_disk import full_disk_note
+from penstock.explain.full_queue import with_limit
+from penstock.explain.in_flight import advise_answers
+from penstock.explain.neighbours import loads, sharing
+from penstock.explain.notes import about_mixture, mixture_on, notes_on, unmix
+from penstock.explain.render import render
+from penstock.explain.roots import (
+    connection_of,
+    dominant_state,
+    name_cause,
+    state_share,
+)
+from penstock.explain.subjects import KINDS, find, nobody_called
+from penstock.explain.taking import (
+    consumer_detail,
+    consumer_trouble,
+    held_share,
+    queue_detail,
+)
+from penstock.explain.waiting import about_waiting, longest_stopped, stopped_places, waiting
+from penstock.telemetry.actor_window import ActorWindow
+from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
+
+__all__ = ["KINDS", "explain", "render"]
+
+VICTIMS_SHOWN: Final = 5
+VICTIMS_FOLLOWED_MAX: Final = 50
+SUGGESTIONS_MAX: Final = 3
+
+
+def explain(
+    kind: str, name: str, windows: Mapping[str, ActorWindow], now_ns: int, window_s: float = 10.0
+) -> Explanation:
+    """Why this actor waited in the last `window_s` seconds.
+
+    kind: one of KINDS with `name` the actor's id, with or without its prefix (a consumer's tag, a
+    connection's peer address or its client's name for it will do too; a queue without vhost is
+    looked for in `/`); or
+    `publish`, the worst publisher; or `not`, the same question from its other end: both say so
+    when nothing is blocked. now_ns: monotonic, of the newest snapshot. Never raises on a name
+    nobody bears: the answer's state is then UNKNOWN, and it lists close names.
+    """
+    if kind in ("publish", "not"):
+        return _explain_publishers(windows, now_ns, window_s)
+    subject = find(kind, name, windows)
+    if subject is None:
+        text, close = nobody_called(kind, name, windows)
+        return Explanation("", "", UNKNOWN, window_s, text, close_names=close)
+    return _explain_actor(windows[subject], windows, now_ns, window_s)
+
+
+def _explain_publishers(
+    windows: Mapping[str, ActorWindow], now_ns: int, window_s: float
+) -> Explanation:
+    publishers = [
+        w
+        for w in windows.values()
+        if w.kind == "conn" and (w.rates.get("published", 0.0) > 0 or w.blocked_ns > 0)
+    ]
+    if not any(w.blocked_share() >= THROTTLED_SHARE for w in publishers):
+        stopped = stopped_places(windows)
+        found = [(waiting(w, stopped), w.actor) for w in windows.values() if w.kind == "conn"]
+        most = max(((one.publishes, who) for one, who in found if one is not None), default=None)
+        if most is not None:
+            return _explain_actor(windows[most[1]], windows, now_ns, window_s)
+    if not publishers:
+        alarms = [called(actor) for actor, w in sorted(windows.items()) if w.kind == "alarm"]
+        also = f"; {' and '.join(alarms)} {'is' if len(alarms) == 1 else 'are'} set"
+        text = "nothing is blocked: nobody publishes"
+        return Explanation("", "", FREE, window_s, text + also if alarms else text)
+    waiting_most = most_waiting(windows)
+    publishers.sort(key=lambda w: (-w.blocked_ns, -w.rates.get("published", 0.0), w.actor))
+    worst = publishers[0]
+    if worst.blocked_share() >= THROTTLED_SHARE:
+        return _explain_actor(worst, windows, now_ns, window_s)
+    count = len(publishers)
+    whom = "the publisher" if count == 1 else f"any of {count} publishers"
+    place = longest_stopped(windows)
+    if place is None and waiting_most is not None:
+        worst = waiting_most
+    answer = _explain_actor(worst, windows, now_ns, window_s)
+    if worst is waiting_most and place is None:
+        detail = f", but {answer.text}"
+    elif place is None:
+        detail = f"; {_at_ease(worst)}"
+    else:
+        stop = _stop_of(place, windows, window_s)
+        detail = f", but who waits for confirms of {called(place.actor)} waits with it: {stop}"
+    return replace(answer, text=f"nothing is blocking {whom}{detail}", unaffected=count)
+
+
+def _explain_actor(
+    window: ActorWindow, windows: Mapping[str, ActorWindow], now_ns: int, window_s: float
+) -> Explanation:
+    share, blocked_ns = window.blocked_share(), window.blocked_ns
+    waits = waits_of(window)
+    own = own_share(window, waits)
+    stays = follow(window.actor, windows)
+    causes = _merge(stays, windows)
+    if window.kind == "consumer" and blocked_ns == 0:
+        share, causes = _consumer_cause(window, windows)
+        blocked_ns = sum(cause.ns for cause in causes)
+    is_throttled = share >= THROTTLED_SHARE
+    held_ns = None if window.since_ns is None else max(0, now_ns - window.since_ns)
+    plain = Explanation(
+        window.actor,
+        _about(window),
+        THROTTLED if is_throttled else FREE,
+        window_s,
+        _verdict(window.actor, share, window_s, causes)
+        if is_throttled
+        else _unthrottled(window, windows, window_s),
+        blocked_share=share,
+        blocked_ns=blocked_ns,
+        stops=window.stops,
+        longest_ns=window.longest_ns,
+        held_ns=held_ns,
+        causes=tuple(causes),
+        notes=tuple(
+            f"{called(window.actor)} {note}"
+            for note in (
+                *notes_on(window),
+                *full_disk_note(window, windows),
+                *waiting_publishers(window, windows),
+            )
+        ),
+        waits=waits,
+        own_share=own,
+    )
+    if not is_throttled and _leads(window, waits, windows):
+        return replace(plain, suggestions=advise_answers(window, waits, own, windows))
+    if not is_throttled or not causes:
+        return plain
+    return _with_surroundings(plain, causes[0], stays, windows)
+
+
+def _with_surroundings(
+    plain: Explanation, first: Cause, stays: list[Stay], windows: Mapping[str, ActorWindow]
+) -> Explanation:
+    """What the first cause adds: its chain, who else it hits, who loads it, what helps."""
+    root = first.root
+    queue = windows[root].labels.get("queue") if root in windows else None
+    if queue is not None:
+        # Whoever waits for one consumer waits for all of its queue's.
+        root = f"consumers:{name_of(queue)}"
+    victims = _victims(plain.subject, root, windows)
+    hit = {part.name for part in victims}
+    loaded, owners, owned = loads(first, windows)
+    shared = sharing(plain.subject, windows)
+    mixture = mixture_on(first, windows)
+    unmixed = () if mixture is None else (unmix(mixture),)
+    apart = part_company(plain.subject, shared, windows)
+    return replace(
+        plain,
+        chain=_chain(first, stays, windows),
+        victims=tuple(victims[:VICTIMS_SHOWN]),
+        victims_more=max(0, len(victims) - VICTIMS_SHOWN),
+        unaffected=sum(
+            w.kind == "conn" and w.actor not in hit and w.blocked_share() < THROTTLED_SHARE
+            for w in windows.values()
+        ),
+        loaded=loaded,
+        owners=owners,
+        owned=owned,
+        shared=shared,
+        suggestions=(*unmixed, *advise(first, windows), *apart)[:SUGGESTIONS_MAX],
+        notes=plain.notes if mixture is None else (*plain.notes, about_mixture(mixture)),
+    )
+
+
+def _merge(stays: list[Stay], windows: Mapping[str, ActorWindow]) -> list[Cause]:
+    """One cause for each (root, label), largest first; its path is that of its largest stay."""
+    total_ns = sum(stay.ns for stay in stays)
+    merged: dict[tuple[str, str], Cause] = {}
+    for stay in stays:
+        reason, detail = name_cause(stay, windows)
+        key = (stay.root, reason)
+        known = merged.get(key)
+        if known is None:
+            path = (*(step.who for step in stay.path), stay.path[-1].peer)
+            if path[-1] == path[-2]:
+                path = path[:-1]
+            known = Cause(stay.root, reason, with_limit(detail, stay, windows), 0, 0.0, path)
+        ns = known.ns + stay.ns
+        merged[key] = Cause(known.root, reason, known.detail, ns, ns / total_ns, known.path)
+    return sorted(merged.values(), key=lambda cause: (-cause.ns, cause.root, cause.reason))
+
+
+def _consumer_cause(
+    window: ActorWindow, windows: Mapping[str, ActorWindow]
+) -> tuple[float, list[Cause]]:
+    """A consumer is held by nobody's gate, but by its own window, its socket or its client."""
+    trouble = consumer_trouble(window)
+    share = held_share(window)
+    if trouble in ("", "none") or share == 0.0:
+        return 0.0, []
+    reason = trouble if trouble in ("socket", "flow") else "consumer"
+    cause = Cause(
+        window.actor,
+        reason,
+        consumer_detail(window, windows),
+        round(share * window.window_ns),
+        1.0,
+        (window.actor,),
+    )
+    return share, [cause]
+
+
+def _chain(
+    cause: Cause, stays: Iterable[Stay], windows: Mapping[str, ActorWindow]
+) -> tuple[Link, ...]:
+    """The links of the largest stay that ended at the cause's root under its label."""
+    for stay in stays:
+        if stay.root == cause.root and name_cause(stay, windows)[0] == cause.reason:
+            return tuple(
+                Link(s.who, s.peer, s.reason, s.ns, _used_credit(s.who, s.peer, windows))
+                for s in stay.path
+            )
+    return ()
+
+
+def _used_credit(who: str, peer: str, windows: Mapping[str, ActorWindow]) -> str:
+    numbers = windows[who].numbers
+    initial = numbers.get(f"credit_initial:{peer}", numbers.get("credit_initial", 0.0))
+    now = numbers.get(f"credit_now:{peer}", numbers.get("credit_now"))
+    if initial <= 0 or now is None:
+        return ""
+    return f"{initial - now:.0f} of {initial:.0f} used"
+
+
+def _victims(subject: str, root: str, windows: Mapping[str, ActorWindow]) -> list[Part]:
+    """Other connections that the root held for at least 1 % of their window, worst first.
+
+    Bound: the VICTIMS_FOLLOWED_MAX most blocked ones are followed.
+    """
+    own = connection_of(subject)
+    reached = [windows[actor] for actor in upstream(root, windows) if actor in windows]
+    held = [w for w in reached if w.kind == "conn" and w.actor != own and w.window_ns > 0]
+    held.sort(key=lambda w: (-w.blocked_ns, w.actor))
+    victims: list[Part] = []
+    for window in held[:VICTIMS_FOLLOWED_MAX]:
+        ns = sum(stay.ns for stay in follow(window.actor, windows) if stay.root == root)
+        share = min(1.0, ns / window.window_ns)
+        if share >= 0.01:
+            victims.append(Part(window.actor, share))
+    victims.sort(key=lambda part: (-part.share, part.name))
+    return victims
+
+
+def _verdict(subject: str, share: float, window_s: float, causes: list[Cause]) -> str:
+    text = f"{called(subject)} {was_held(subject)} {percent(share)} of the last {window_s:g} s"
+    if not causes:
+        return text
+    cause = causes[0]
+    detail = f" ({cause.detail})" if cause.detail else ""
+    if cause.root == subject:
+        return f"{text}: {cause.detail or cause.reason}"
+    return f"{text}, {percent(cause.share)} of that by {blamed(cause.root, cause.reason)}{detail}"
+
+
+def _unthrottled(window: ActorWindow, windows: Mapping[str, ActorWindow], window_s: float) -> str:
+    """That nobody throttles an actor, or where its publishes wait although nobody does."""
+    waits = waits_of(window)
+    if _leads(window, waits, windows):
+        return about_answers(window, waits, window_s)
+    found = waiting(window, stopped_places(windows)) if window.blocked_ns == 0 else None
+    if found is None:
+        return _at_ease(window)
+    stop = _stop_of(windows[found.at], windows, window_s)
+    return f"{about_waiting(window, found, windows)}: {stop}"
+
+
+def _leads(
+    window: ActorWindow, waits: tuple[Wait, ...], windows: Mapping[str, ActorWindow]
+) -> bool:
+    """Whether its waits say more than that nobody holds it: what waits where something is stopped
+    has a cause beyond them."""
+    if window.kind not in ("conn", "chan") or not waits_long(waits):
+        return False
+    return window.blocked_ns > 0 or waiting(window, stopped_places(windows)) is None
+
+
+def _stop_of(place: ActorWindow, windows: Mapping[str, ActorWindow], window_s: float) -> str:
+    """For how much of the time a queue or channel was stopped, and because of whom."""
+    causes = _merge(follow(place.actor, windows), windows)
+    return _verdict(place.actor, place.blocked_share(), window_s, causes)
+
+
+def _at_ease(window: ActorWindow) -> str:
+    """A sentence on an actor that nobody throttles."""
+    who = called(window.actor)
+    if window.blocked_ns > 0:
+        held = f"{who} was blocked {percent(window.blocked_share())}, below {percent(0.05)}"
+    else:
+        held = f"{who} is not blocked"
+    times = window.times
+    if window.kind == "queue":
+        detail = f"; {queue_detail(window)}" if window.numbers.get("ready", 0.0) > 0 else ""
+        return f"{held}: busy {state_share(window, times.busy_ns)}{detail}"
+    if window.kind == "consumer":
+        taken = window.rates.get("acked", 0.0)
+        flying = amount(window.numbers.get("unacked", 0))
+        return f"{held}: it acks {rate(taken)}, {flying} in flight"
+    state = dominant_state(window)
+    sends = ""
+    if window.kind in ("conn", "chan") and "published" in window.rates:
+        sent = window.rates["published"]
+        sends = f", it simply sends {rate(sent)}" if sent > 0 else ", it publishes nothing"
+    if state == "idle":
+        return f"{held}: idle {state_share(window, times.idle_ns)}{sends}"
+    if state == "":
+        return held
+    ns = times.busy_ns if state == "busy" else times.waiting_ns
+    return f"{held}: {state} {state_share(window, ns)}{sends}"
+
+
+def _about(window: ActorWindow) -> str:
+    labels = window.labels
+    parts = [labels[key] for key in ("name", "peer") if key in labels]
+    parts = [part for part in parts if part != name_of(window.actor)]
+    if "user" in labels:
+        parts.append(f"user {labels['user']}")
+    if labels.get("vhost", "/") != "/":
+        parts.append(f"vhost {labels['vhost']}")
+    parts.append(labels.get("client", "").strip())
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,1 @@
+"""A running broker from start to stop."""

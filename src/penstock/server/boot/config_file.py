@@ -1,0 +1,192 @@
+"""Settings from a TOML file: unknown keys, wrong types and values out of range refuse to start.
+
+host = "127.0.0.1"        port = 5672        profile = "penstock"
+[store]                   sync = "always"    sync_interval_ms = 200
+[[users]]                 name = "app"       password = "..."
+[[rates]]                 user = "app"       messages = 500      bytes = 1000000
+[[policies]]              name = "short"     pattern = "^logs"   definition = { max-length = 1000 }
+"""
+
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+from penstock.base.config import AlarmAction, Config, EntryLimits, RateRow, UserConfig
+from penstock.base.errors import OperatorError
+from penstock.base.limits import LIMITS, RATE_CONNECTION_MESSAGES
+from penstock.base.policy import Policy, policy_from
+
+_BOUNDS = {limit.name: limit for limit in LIMITS}
+_MARKS = ("memory_high", "disk_free_min")
+"""Texts that may be written as numbers: bytes, or a share of memory."""
+
+
+def read_config(path: str) -> Config:
+    """The settings in `path`. Raises: OperatorError naming the file, the key and the fix."""
+    try:
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OperatorError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OperatorError(f"{path} is not TOML: {error}") from error
+    known = {one.name: one for one in fields(Config)}
+    default = Config()
+    values: dict[str, object] = {}
+    for key, value in _flat(path, data).items():
+        if key not in known:
+            raise OperatorError(f"{path}: unknown key '{key}'; known: {', '.join(sorted(known))}")
+        if key == "users":
+            values[key] = _users(path, value)
+        elif key == "alarm_actions":
+            values[key] = _alarm_actions(path, value)
+        elif key == "rates":
+            values[key] = _rates(path, value)
+        elif key in ("policies", "operator_policies"):
+            values[key] = _policies(path, key, value)
+        elif key in ("vhost_limits", "user_limits"):
+            values[key] = _entry_limits(path, key, value)
+        elif key == "vhosts":
+            values[key] = _names(path, key, value)
+        else:
+            values[key] = _checked(path, key, value, getattr(default, key))
+    return Config(**values)  # type: ignore[arg-type]  # each value was checked against its default
+
+
+def _flat(path: str, data: dict[str, object]) -> dict[str, object]:
+    """`[store] sync` is another way to write `store_sync`."""
+    flat: dict[str, object] = {}
+    for key, value in data.items():
+        found = {key: value}
+        if key == "store":
+            if not isinstance(value, dict):
+                raise OperatorError(f"{path}: store must be written as a [store] table")
+            found = {f"store_{name}": one for name, one in value.items()}
+        for name, one in found.items():
+            if name in flat:
+                raise OperatorError(f"{path}: {name} is given twice, once in [store]")
+            flat[name] = one
+    return flat
+
+
+def _checked(path: str, key: str, value: object, default: object) -> object:
+    if key in _MARKS and type(value) in (int, float):
+        return str(value)
+    if type(value) is not type(default):
+        raise OperatorError(
+            f"{path}: {key} = {value!r} must be of type {type(default).__name__}, as {default!r} is"
+        )
+    limit = _BOUNDS.get(key)
+    is_number = limit is not None and isinstance(value, int)
+    if limit is not None and is_number and not limit.lowest <= int(str(value)) <= limit.highest:
+        raise OperatorError(
+            f"{path}: {key} = {value} is not within {limit.lowest}..{limit.highest} {limit.unit}"
+        )
+    return value
+
+
+def _names(path: str, key: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise OperatorError(f"{path}: {key} must be a list of strings")
+    return tuple(value)
+
+
+def _alarm_actions(path: str, value: object) -> tuple[AlarmAction, ...]:
+    """Whether an action is one is said by broker/alarm/alarm_actions, of every way to give it."""
+    if not isinstance(value, list):
+        raise OperatorError(f"{path}: alarm_actions must be written as [[alarm_actions]] tables")
+    rows = []
+    for one in value:
+        if not isinstance(one, dict) or not all(isinstance(text, str) for text in one.values()):
+            raise OperatorError(f"{path}: an [[alarm_actions]] table holds strings only")
+        unknown = set(one) - {"action", "vhost", "user"}
+        if unknown or "action" not in one:
+            wrong = f"unknown key '{sorted(unknown)[0]}'" if unknown else "no action"
+            raise OperatorError(f"{path}: an [[alarm_actions]] table has {wrong}")
+        rows.append(AlarmAction(one["action"], one.get("vhost", ""), one.get("user", "")))
+    return tuple(rows)
+
+
+def _rates(path: str, value: object) -> tuple[RateRow, ...]:
+    """Each table names one of user, vhost or queue, and messages, bytes or both."""
+    if not isinstance(value, list):
+        raise OperatorError(f"{path}: rates must be written as [[rates]] tables")
+    rows = []
+    for one in value:
+        table = one if isinstance(one, dict) else {}
+        scopes = [scope for scope in ("user", "vhost", "queue") if scope in table]
+        unknown = set(table) - {"user", "vhost", "queue", "messages", "bytes"}
+        if unknown:
+            raise OperatorError(f"{path}: a [[rates]] table has unknown key '{sorted(unknown)[0]}'")
+        if len(scopes) != 1 or not isinstance(table[scopes[0]], str):
+            raise OperatorError(
+                f"{path}: a [[rates]] table names one of user, vhost or queue (a string), "
+                "for example queue = '/orders' or user = '*'"
+            )
+        limits = [table[unit] for unit in ("messages", "bytes") if unit in table]
+        highest = RATE_CONNECTION_MESSAGES.highest
+        if not limits or not all(type(one) is int and 1 <= one <= highest for one in limits):
+            raise OperatorError(
+                f"{path}: the [[rates]] table of {scopes[0]} '{table[scopes[0]]}' needs messages, "
+                f"bytes or both, 1..{highest} a second"
+            )
+        pattern = table[scopes[0]]
+        rows.append(RateRow(scopes[0], pattern, table.get("messages", 0), table.get("bytes", 0)))
+    return tuple(rows)
+
+
+def _policies(path: str, key: str, value: object) -> tuple[Policy, ...]:
+    """What a policy may say is said by broker/policy/policies, of every way to give one."""
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise OperatorError(f"{path}: {key} must be written as [[{key}]] tables")
+    policies: dict[tuple[str, str], Policy] = {}
+    for one in value:
+        try:
+            policy = policy_from(one)
+        except OperatorError as error:
+            raise OperatorError(f"{path}: a [[{key}]] table: {error}") from error
+        if (policy.vhost, policy.name) in policies:
+            raise OperatorError(
+                f"{path}: two [[{key}]] tables are called '{policy.name}' in vhost "
+                f"'{policy.vhost}'; give each a name of its own"
+            )
+        policies[policy.vhost, policy.name] = policy
+    return tuple(policies.values())
+
+
+def _entry_limits(path: str, key: str, value: object) -> tuple[EntryLimits, ...]:
+    """Each table names its vhost or user. See broker/session/entry_limits."""
+    kind = key.removesuffix("_limits")
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise OperatorError(f"{path}: {key} must be written as [[{key}]] tables")
+    rows = []
+    for one in value:
+        name = one.get(kind)
+        if not isinstance(name, str):
+            raise OperatorError(f"{path}: every [[{key}]] table names its {kind}, a string")
+        rows.append(EntryLimits(kind, name, {k: v for k, v in one.items() if k != kind}))
+    return tuple(rows)
+
+
+def _users(path: str, value: object) -> tuple[UserConfig, ...]:
+    if not isinstance(value, list):
+        raise OperatorError(f"{path}: users must be written as [[users]] tables")
+    users = []
+    for one in value:
+        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+            raise OperatorError(f"{path}: every [[users]] table needs a name")
+        unknown = set(one) - {"name", "password", "is_loopback_only", "tags"}
+        if unknown:
+            raise OperatorError(
+                f"{path}: user '{one['name']}' has unknown key '{sorted(unknown)[0]}'"
+            )
+        if not isinstance(one.get("password"), str):
+            raise OperatorError(f"{path}: user '{one['name']}' needs a password (a string)")
+        users.append(
+            UserConfig(
+                one["name"],
+                one["password"],
+                one.get("is_loopback_only") is True,
+                _names(path, "tags", one.get("tags", [])),
+            )
+        )
+    return tuple(users)

@@ -1,0 +1,298 @@
+"""A running broker: the loop, the listeners, the periodic work, start and stop."""
+
+import asyncio
+import gc
+import signal
+import sys
+import time
+from collections.abc import Callable
+from uuid import uuid4
+
+from penstock.base.config import Config
+from penstock.base.errors import OperatorError
+from penstock.broker.admin.alarm_settings import offer as offer_alarm_settings
+from penstock.broker.admin.alarm_watch import AlarmWatch, memory_mark_bytes
+from penstock.broker.broker import Broker, Log
+from penstock.broker.connection.reader import PHASE_CLOSING, PHASE_OPEN, Connection
+from penstock.flow.disk_polling import POLL_MS_MAX
+from penstock.protocol.methods import ConnectionClose
+from penstock.protocol.methods.codec import method_frame
+from penstock.server.boot.due_timer import DueTimer
+from penstock.server.boot.log_lines import LineLog
+from penstock.server.control.control_client import control_path
+from penstock.server.control.control_socket import ControlSocket
+from penstock.server.control.questions import Questions
+from penstock.server.disk.keeping import Keeping
+from penstock.server.machine.clock import SystemClock
+from penstock.server.machine.machine import SystemChance
+from penstock.server.machine.surroundings import MachineSurroundings
+from penstock.server.net.listener import Listener
+from penstock.server.net.open_files import raise_limit
+from penstock.server.net.patience import OutputPatience
+from penstock.server.net.poller import make_poller
+from penstock.server.net.sockets import SocketShell
+from penstock.server.recorder.event_writers import FEED_S, FILE_S, EventWriters
+from penstock.server.recorder.flight_deck import FlightDeck
+
+TICK_S = 1.0
+RELIEF_S = 0.1
+HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+DRAIN_S = 2.0
+HANGUP = (
+    "SIGHUP is ignored: settings are read at a start, and changed by `penstock flow set`; "
+    "SIGTERM and SIGINT stop the broker"
+)
+NS_PER_MS = 1_000_000
+COLLECT_AFTER = 2_000
+"""Ended connections, about 20 MB of them, that are worth one full collection."""
+
+
+class Node:
+    """Owner of everything a running broker has open."""
+
+    def __init__(self, config: Config, loop: asyncio.AbstractEventLoop, log: Log) -> None:
+        self.config = config
+        self.loop = loop
+        self.log = log
+        self.clock = SystemClock()
+        around = MachineSurroundings(config, log, self._run_soon)
+        mark_bytes = memory_mark_bytes(config, around.memory_total_bytes())
+        self.broker = Broker(config, self.clock, SystemChance(), log, mark_bytes)
+        self.watch = AlarmWatch(self.broker, around)
+        offer_alarm_settings(self.broker.settings, self.watch)
+        self.poller = make_poller(loop, self.broker.scheduler)
+        self.due_timer = DueTimer(loop, self.clock, self.broker.dues, log, self._run_soon)
+        self.boot_id = uuid4().hex[:12]
+        self.flight = FlightDeck(self.broker, loop, self.boot_id)
+        self.history = self.flight.history
+        self.keeping: Keeping | None = None
+        self.failure: OperatorError | None = None
+        self.on_failure: Callable[[], None] | None = None
+        self.listener: Listener | None = None
+        self.control: ControlSocket | None = None
+        self.events: EventWriters | None = None
+        self.ticks: list[asyncio.TimerHandle] = []
+        self.disk_look: asyncio.TimerHandle | None = None
+        self.stopped = asyncio.Event()
+        self.collected_count = 0
+        self.patience = OutputPatience()
+
+    async def start(self) -> None:
+        """Open everything. Raises: OperatorError."""
+        config = self.config
+        if config.data_dir != "":
+            self.keeping = Keeping(config.data_dir, self.boot_id, self.broker, self.poller)
+        self.events = EventWriters(self.broker, self.boot_id)
+        self.listener = Listener(self.broker, self.poller, self.loop, config.host, config.port)
+        path = config.control_socket or control_path(self.listener.port)
+        questions = Questions(self.broker, self.flight, self._run_soon)
+        self.control = ControlSocket(path, questions.answer)
+        await self.control.start()
+        self.watch.check_memory()
+        self._look_at_disk()
+        self._every(TICK_S, self.tick)
+        self._every(RELIEF_S, self.relieve)
+        if self.events.file is not None:
+            self._every(FILE_S, self.events.file.write)
+        if self.events.feed is not None:
+            self._every(FEED_S, self.feed)
+
+    def _every(self, seconds: float, work: object) -> None:
+        assert callable(work), "periodic work is a function"
+        slot = len(self.ticks)
+
+        def again() -> None:
+            # Armed first: a full disk must not be the end of heartbeats and alarms.
+            self.ticks[slot] = self.loop.call_later(seconds, again)
+            try:
+                work()
+            except Exception as error:
+                self.log.error("periodic work failed; it is tried again", error)
+
+        self.ticks.append(self.loop.call_later(seconds, again))
+
+    def _run_soon(self) -> None:
+        """Somebody has work that no socket has brought."""
+        self.poller.request()
+
+    def relieve(self) -> None:
+        """Ten times a second: let connections on whose own acks may stand behind their publishes
+        (scenario 29)."""
+        now_ns = self.clock.monotonic_ns()
+        for connection in list(self.broker.connections.values()):
+            if not connection.gate.is_open and connection.phase == PHASE_OPEN:
+                connection.break_standstill(now_ns)
+                self.poller.request()
+        if self.broker.care.often(now_ns):
+            self.poller.request()
+
+    def feed(self) -> None:
+        """Twenty times a second: flow events into the broker's own stream."""
+        if self.events is not None and self.events.feed is not None and self.events.feed.tick():
+            self.poller.request()
+
+    def tick(self) -> None:
+        """Once a second: memory, heartbeats, handshakes, samples."""
+        now_ns = self.clock.monotonic_ns()
+        # First: nothing that fails below may keep a broker alive that confirms nothing any more.
+        self._look_at_keeping()
+        self.watch.check_memory()
+        for connection in list(self.broker.connections.values()):
+            if connection.phase != PHASE_OPEN:
+                self._check_patience(connection, now_ns)
+            else:
+                self._check_heartbeat(connection, now_ns)
+            connection.output.rest()
+        self.broker.watch_hops(now_ns)
+        self.broker.care.tick(now_ns)
+        self.broker.page()
+        self.patience.forget_gone(self.broker.connections)
+        self._collect_garbage()
+        samples = None if self.events is None else self.events.samples
+        self.flight.tick(None if samples is None else samples.take)
+        self.poller.request()
+
+    def _look_at_keeping(self) -> None:
+        """A disk that has failed is the end: what it has can no longer be known."""
+        if self.keeping is not None and self.failure is None:
+            self.failure = self.keeping.tick()
+            if self.failure is not None and self.on_failure is not None:
+                self.on_failure()
+
+    def _collect_garbage(self) -> None:
+        """A connection is a cycle of objects, and the collector looks at old objects almost never:
+        it is told when enough connections have ended."""
+        if self.broker.ended_count - self.collected_count >= COLLECT_AFTER:
+            self.collected_count = self.broker.ended_count
+            gc.collect()
+
+    def _check_patience(self, connection: Connection, now_ns: int) -> None:
+        """Opening and closing a connection may each take handshake_ms, and no longer."""
+        negotiator = self.broker.negotiators.get(connection.name)
+        patience_ns = self.config.handshake_ms * NS_PER_MS
+        if negotiator is None or now_ns - negotiator.since_ns < patience_ns:
+            return
+        if connection.phase >= PHASE_CLOSING:
+            self.broker.note(f"{connection.name}: has not closed in time; closed")
+            _shell_of(connection).give_up()
+        else:
+            self._cut(connection, "not open in time")
+
+    def _cut(self, connection: Connection, why: str) -> None:
+        """Close the socket at once: what is still to be sent would keep it open for a peer that
+        takes nothing."""
+        self.broker.note(f"{connection.name}: {why}; closed")
+        _shell_of(connection).close()
+
+    def _check_heartbeat(self, connection: Connection, now_ns: int) -> None:
+        negotiator = self.broker.negotiators.get(connection.name)
+        if negotiator is None or negotiator.heartbeat is None:
+            return
+        heartbeat = negotiator.heartbeat
+        shell = _shell_of(connection)
+        if shell.received_bytes != negotiator.seen_input_bytes:
+            negotiator.seen_input_bytes = shell.received_bytes
+            heartbeat.received(now_ns)
+        if heartbeat.is_peer_dead(now_ns):
+            self._cut(connection, "missed heartbeats from client")
+            return
+        held = int(connection.output.held_bytes)
+        taken = shell.taken_bytes() if held > 0 else 0
+        if self.patience.is_over(
+            connection.name, held, taken, negotiator.tuning.heartbeat_s, now_ns
+        ):
+            self._cut(connection, f"took nothing of {held} bytes for too many heartbeats")
+            return
+        if heartbeat.is_send_due(now_ns):
+            connection.output.writer.write(HEARTBEAT_FRAME)
+            connection.output.mark()
+            heartbeat.sent(now_ns)
+
+    def _look_at_disk(self) -> None:
+        """As often as the room that is left asks for."""
+        wait_ms = POLL_MS_MAX
+        try:
+            wait_ms = self.watch.check_disk()
+            self.poller.request()
+        except Exception as error:
+            self.log.error("cannot look at the disk; it is tried again", error)
+        self.disk_look = self.loop.call_later(wait_ms / 1000, self._look_at_disk)
+
+    async def stop(self) -> None:
+        """Tell every client, let outputs drain for a moment, close everything; once."""
+        if self.stopped.is_set():
+            return
+        self.stopped.set()
+        for handle in self.ticks:
+            handle.cancel()
+        if self.disk_look is not None:
+            self.disk_look.cancel()
+        self.due_timer.stop()
+        self.watch.around.give_up_reserve()
+        self.flight.close()
+        if self.listener is not None:
+            self.listener.stop_accepting()
+        farewell = method_frame(
+            0,
+            ConnectionClose(
+                320,
+                "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'",
+                0,
+                0,
+            ),
+        )
+        for connection in list(self.broker.connections.values()):
+            if connection.phase == PHASE_OPEN:
+                connection.output.writer.write(farewell)
+                connection.output.mark()
+                connection.shell.close_after_output()
+        end = time.monotonic() + DRAIN_S
+        while self.broker.connections and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        if self.listener is not None:
+            self.listener.close()
+        self.poller.close()
+        if self.control is not None:
+            await self.control.close()
+        if self.events is not None:
+            self.events.close()
+        if self.keeping is not None:
+            lost = self.keeping.close()
+            if lost > 0:
+                self.log.warning(f"{lost} changes to queues, exchanges and bindings are not kept")
+
+
+def _shell_of(connection: Connection) -> SocketShell:
+    shell = connection.shell
+    assert isinstance(shell, SocketShell), "the listener makes these"
+    return shell
+
+
+async def serve(config: Config, announce: object) -> None:
+    """Run a broker until SIGINT or SIGTERM. `announce(node)` is called once it is ready."""
+    loop = asyncio.get_running_loop()
+    raise_limit(config.connections_max)
+    node = Node(config, loop, LineLog(sys.stderr, SystemClock()))
+    asked = asyncio.Event()
+    node.on_failure = asked.set
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, asked.set)
+    # As RabbitMQ: what asks other programs to read their files again must not end this one.
+    loop.add_signal_handler(signal.SIGHUP, node.log.warning, HANGUP)
+    try:
+        await node.start()
+    except OperatorError:
+        await node.stop()
+        raise
+    # Of this process alone, and not of a node that lives in somebody else's. What is alive now
+    # stays: collections need not look at it again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 1000)
+    sys.setswitchinterval(0.0005)
+    assert callable(announce), "the caller says how it is announced"
+    announce(node)
+    await asked.wait()
+    await node.stop()
+    if node.failure is not None:
+        raise node.failure

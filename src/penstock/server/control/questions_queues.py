@@ -1,0 +1,233 @@
+"""What the control socket answers about queues: a listing, pausing, resuming, ending groups.
+
+One request is {"op": "queues", "do": "list" | "pause" | "resume" | "release", ...}. A queue is
+named as it shows itself: `/orders` in the virtual host `/`, `tenant/orders` elsewhere, or `orders`
+alone when one queue has that name.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from penstock.base.errors import ChannelFault, OperatorError
+from penstock.broker.admin.view_streams import stream_in_words
+from penstock.broker.broker import Broker
+from penstock.broker.lease.lease_desk import LeaseDesk
+from penstock.broker.lease.lease_view import leases_in_words
+from penstock.broker.paging.paged_view import paged_of
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.session.stream_group_requests import end_group
+from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.vhost.queue_kinds import type_in_words
+from penstock.queues.applied import names_of
+from penstock.queues.rules import DROP_NAMES, QueueRules
+from penstock.queues.rules_words import rules_in_words
+from penstock.routing.deduplication import DeduplicationExchange
+from penstock.routing.delayed import DelayedExchange
+from penstock.telemetry.actor_window import ActorWindow
+
+ROWS_MAX: Final = 10_000
+WINDOW_S: Final = 10.0
+SORTS: Final = ("ready", "bytes", "rate", "name")
+NO_RULES: Final = QueueRules()
+LETTER_WORDS: Final = {
+    "released": "released",
+    "dead_lettered": "",
+    "dead_letter_dropped": "lost: ",
+    "dead_letter_escapes": "forced",
+    "dead_letters_waiting": "waiting",
+    "dead_letters_under_way": "under way",
+}
+
+Windows = Callable[[float], Mapping[str, ActorWindow]]
+
+
+class QueueQuestions:
+    """broker: its present; windows: of every actor over the last so many seconds; run_soon: lets
+    the broker work on what a resumed queue may give away."""
+
+    def __init__(self, broker: Broker, windows: Windows, run_soon: Callable[[], None]) -> None:
+        self.broker = broker
+        self.windows = windows
+        self.run_soon = run_soon
+
+    def answer(self, request: dict[str, object]) -> dict[str, object]:
+        """Raises: OperatorError for a question it does not know, or a bad value in one."""
+        do = request.get("do", "list")
+        if do == "list":
+            return self._list(request)
+        if do in ("pause", "resume"):
+            return self._pause(str(request.get("name", "")), do == "pause")
+        if do == "release":
+            return self._release(str(request.get("name", "")), str(request.get("group", "")))
+        raise OperatorError(f"unknown question 'queues {do}'; one of: list, pause, resume, release")
+
+    def _list(self, request: dict[str, object]) -> dict[str, object]:
+        limit, sort = request.get("limit", 50), request.get("sort", SORTS[0])
+        vhost, name = str(request.get("vhost", "")), str(request.get("name", ""))
+        if not isinstance(limit, int) or not 1 <= limit <= ROWS_MAX:
+            raise OperatorError(f"limit of {limit} rows: must be 1..{ROWS_MAX}")
+        if sort not in SORTS:
+            raise OperatorError(f"sort '{sort}' is unknown; one of: {', '.join(SORTS)}")
+        if vhost != "" and vhost not in self.broker.vhosts:
+            known = ", ".join(sorted(self.broker.vhosts))
+            raise OperatorError(f"no vhost '{vhost}'; one of: {known}")
+        found = [one for one in self._queues() if vhost in ("", one.vhost)]
+        if name != "":
+            found = [self.find(name)]
+        windows = self.windows(WINDOW_S)
+        leases = self.broker.leases
+        rows = [row_of(one, windows.get(one.identity), leases) for one in found]
+        if sort == "name":
+            rows.sort(key=lambda row: str(row["name"]))
+        else:
+            key = {"ready": "ready", "bytes": "bytes", "rate": "in_rate"}[str(sort)]
+            rows.sort(key=lambda row: (-float(str(row[key])), str(row["name"])))
+        exchanges = [] if name != "" else deduplicating(self.broker, vhost)[:limit]
+        return {"queues": rows[:limit], "total": len(rows), "exchanges": exchanges}
+
+    def _pause(self, name: str, is_paused: bool) -> dict[str, object]:
+        actor = self.find(name)
+        ruling = actor.ruling
+        was_paused = ruling is not None and ruling.is_paused
+        self.broker.rulebook.pause(actor, is_paused)
+        self.run_soon()
+        return {"queue": _name(actor), "is_paused": is_paused, "was_paused": was_paused}
+
+    def _release(self, name: str, group: str) -> dict[str, object]:
+        """End `group`: what it leases is ready again, or what it pins of a stream may go."""
+        actor = self.find(name)
+        try:
+            if isinstance(actor, StreamActor):
+                given_back = 0
+                end_group(actor, group)
+            else:
+                given_back = self.broker.leases.release(actor, group, True)
+        except ChannelFault as fault:
+            raise OperatorError(fault.text) from fault
+        self.run_soon()
+        return {"queue": _name(actor), "group": group, "given_back": given_back}
+
+    def _queues(self) -> list[QueueActor]:
+        return [one for vhost in self.broker.vhosts.values() for one in vhost.queues.values()]
+
+    def find(self, name: str) -> QueueActor:
+        """The queue called `name`. Raises: OperatorError when there is none, or more than one."""
+        whole = name.removeprefix("queue:")
+        queues = self._queues()
+        found = [one for one in queues if _name(one) == whole]
+        found = found or [one for one in queues if one.name == whole]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(_name(one) for one in found)
+            raise OperatorError(
+                f"queue '{name}' is in several virtual hosts; write one of: {names}"
+            )
+        raise OperatorError(f"no queue '{name}'; `penstock queues` lists them")
+
+
+def deduplicating(broker: Broker, only: str) -> list[dict[str, object]]:
+    """Exchanges that drop duplicates, those with the most first. only: a virtual host, "" for all;
+    duplicates: dropped since the declaration; known, known_max: values that are remembered."""
+    rows: list[dict[str, object]] = []
+    for vhost in broker.vhosts.values():
+        for exchange in vhost.router.exchanges():
+            knows = exchange.inner if isinstance(exchange, DelayedExchange) else exchange
+            if isinstance(knows, DeduplicationExchange) and only in ("", vhost.name):
+                place = "" if vhost.name == "/" else vhost.name
+                rows.append(
+                    {
+                        "name": f"{place}/{exchange.name}",
+                        "vhost": vhost.name,
+                        "duplicates": knows.duplicate_count,
+                        "known": len(knows.entries),
+                        "known_max": knows.size,
+                    }
+                )
+    return sorted(rows, key=lambda row: (-int(str(row["duplicates"])), str(row["name"])))
+
+
+def _name(actor: QueueActor) -> str:
+    return actor.identity.removeprefix("queue:")
+
+
+def row_of(
+    actor: QueueActor, window: ActorWindow | None, leases: LeaseDesk | None = None
+) -> dict[str, object]:
+    """One queue. in_rate, out_rate: messages a second over the last WINDOW_S; drops: by reason,
+    only those that happened; dead_letters: see letters_of; state: see state_of."""
+    ruling = actor.ruling
+    messages = actor.messages
+    rates = {} if window is None else window.rates
+    return {
+        "name": _name(actor),
+        "vhost": actor.vhost,
+        "state": state_of(actor),
+        "ready": int(messages.ready_count()),
+        "unacked": int(actor.unacked_count),
+        "bytes": int(messages.bytes_ready + actor.unacked_bytes) + letter_bytes(actor),
+        "paged": paged_of(actor)[0],
+        "paged_bytes": paged_of(actor)[1],
+        "consumers": len(actor.consumers),
+        "in_rate": rates.get("published", 0.0),
+        "out_rate": rates.get("delivered", 0.0),
+        "is_durable": actor.durable,
+        "rules": rules_of(actor) | ({} if leases is None else leases_in_words(leases, actor)),
+        **policies_of(actor),
+        "drops": {} if ruling is None else drops_of(ruling.drops),
+        "dead_letters": letters_of(actor),
+    }
+
+
+def rules_of(actor: QueueActor) -> dict[str, str]:
+    """The rules `actor` goes by, in words."""
+    ruling = actor.ruling
+    said = rules_in_words(NO_RULES if ruling is None else ruling.rules)
+    if actor.choice is not None and actor.choice.is_single:
+        said["single-active-consumer"] = "true"
+    kind = type_in_words(actor.arguments)
+    if kind != "":
+        said["queue-type"] = kind
+    return said | stream_in_words(actor)
+
+
+def policies_of(actor: QueueActor) -> dict[str, object]:
+    """The policies `actor` goes by, in the names of RabbitMQ's management interface."""
+    applied = actor.applied
+    policy, operator = names_of(applied)
+    return {
+        "policy": policy,
+        "operator_policy": operator,
+        "effective_policy_definition": {} if applied is None else dict(applied.definition),
+    }
+
+
+def drops_of(counts: list[int]) -> dict[str, int]:
+    """Messages given up, by reason."""
+    return {name: count for name, count in zip(DROP_NAMES, counts, strict=True) if count > 0}
+
+
+def letter_bytes(actor: QueueActor) -> int:
+    """Of dead letters that rest in the queue and wait to be sent."""
+    return 0 if actor.ruling is None else int(actor.ruling.held_bytes())
+
+
+def letters_of(actor: QueueActor) -> dict[str, int]:
+    """What became of its dead letters, in words: sent by the reason of their death, lost by the
+    reason of that, how many wait, are under way, or were forced into a full queue."""
+    letters = None if actor.ruling is None else actor.ruling.dead_letters
+    found: dict[str, int] = {}
+    if letters is not None:
+        for key, count in letters.numbers().items():
+            kind, _, reason = key.partition(":")
+            found[LETTER_WORDS[kind] + reason] = int(count)
+    return found
+
+
+def state_of(actor: QueueActor) -> str:
+    """damaged (and paused for it), paused, full, deep (above its depth mark), or running."""
+    ruling = actor.ruling
+    if ruling is not None and ruling.is_paused:
+        return "paused" if ruling.lost_count == 0 else "damaged"
+    reason = actor.stop_reason()
+    return {"": "running", "depth": "deep"}.get(reason, reason)

@@ -1,0 +1,1 @@
+"""Files, the metadata database and the disk thread."""

@@ -1,0 +1,131 @@
+"""The data directory: who may use it, what is in it, and that it is ours.
+
+    DIR/lock                    held (flock) by the broker that uses it; its pid and boot id
+    DIR/VERSION                 layout of the directory: 1
+    DIR/metadata.sqlite         see server/disk/catalogue_db
+    DIR/vhosts/NAME/persistent  messages of durable queues
+    DIR/vhosts/NAME/transient   messages that rest on disk for want of memory; emptied at the start
+
+Readable by its owner alone: password hashes and messages are in it. Nothing in a directory is
+touched before the lock is held, and none is taken that holds something else (F24).
+"""
+
+import fcntl
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from penstock.base.errors import OperatorError
+from penstock.server.disk.whole_file import sync_directory, write_whole
+from penstock.server.machine.reserve_file import NAME as RESERVE
+
+LAYOUT: Final = 1
+OTHERS: Final = frozenset({"lost+found", RESERVE, "lock"})
+"""What may lie in a directory that is to become a data directory."""
+READABLE_MAX: Final = 80
+
+
+class DataDirectory:
+    """path: made if it is not there. Raises: OperatorError that says who uses it, or why not."""
+
+    def __init__(self, path: Path, boot_id: str) -> None:
+        self.path = path
+        self._lock = -1
+        try:
+            self._open(boot_id)
+        except OSError as error:
+            self.close()
+            raise OperatorError(
+                f"cannot use {path} for data: {error.strerror or error}; choose another directory "
+                "with --data, or none with --memory"
+            ) from error
+        except OperatorError:
+            self.close()
+            raise
+
+    def _open(self, boot_id: str) -> None:
+        path = self.path
+        if not path.exists():
+            path.mkdir(0o700, parents=True)
+            sync_directory(path.parent)
+        names = set(os.listdir(path))
+        # A VERSION that was being written when the power went is none, and nobody's.
+        others = sorted(one for one in names - OTHERS if not one.startswith(".VERSION."))
+        if "VERSION" not in names and others:
+            raise OperatorError(
+                f"{path} is not a data directory of Penstock (it holds {others[0]} and no "
+                "VERSION); choose an empty or a new one with --data"
+            )
+        self._take_lock(boot_id)
+        self._check_version()
+        os.chmod(path, 0o700)
+
+    def _take_lock(self, boot_id: str) -> None:
+        self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            held = os.pread(self._lock, 256, 0).decode("utf-8", "replace").split()
+            who = f"pid {held[0]}" if held else "another process"
+            raise OperatorError(
+                f"{self.path} is used by {who}; stop that broker, or choose another directory "
+                "with --data"
+            ) from error
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, f"{os.getpid()} {boot_id}\n".encode(), 0)
+
+    def _check_version(self) -> None:
+        try:
+            check_layout(self.path)
+        except FileNotFoundError:
+            write_whole(self.path / "VERSION", f"{LAYOUT}\n".encode())
+
+    @property
+    def metadata(self) -> Path:
+        """Of the database."""
+        return self.path / "metadata.sqlite"
+
+    def vhost(self, name: str) -> Path:
+        """Where messages of the virtual host `name` are; made, with its two parts, if need be.
+
+        Raises: OSError."""
+        whole = self.path / "vhosts" / vhost_folder(name)
+        for folder in (whole.parent, whole, whole / "persistent", whole / "transient"):
+            if not folder.exists():
+                folder.mkdir(0o700)
+                sync_directory(folder.parent)
+        return whole
+
+    def close(self) -> None:
+        """Let another broker have it. The file stays, because whoever waits for it has it open."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def check_layout(directory: Path) -> None:
+    """Raises: OperatorError for a layout that is unknown here, FileNotFoundError for none."""
+    path = directory / "VERSION"
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        text = "?"
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise OperatorError(
+            f"{path} says {text[:40]!r} instead of the layout of the directory, 1..{LAYOUT}; "
+            "it is damaged: restore the directory from a copy"
+        )
+    if int(text) > LAYOUT:
+        raise OperatorError(
+            f"{directory} has layout {text}, and this Penstock knows layouts up to {LAYOUT}: "
+            "it was written by a newer one; install that, or choose another directory with --data"
+        )
+
+
+def vhost_folder(name: str) -> str:
+    """A file name for any virtual host: readable, and different for different ones even where
+    capitals do not count or names are cut."""
+    readable = quote(name, safe="").replace(".", "%2E")[:READABLE_MAX]
+    return f"{readable}-{sha256(name.encode()).hexdigest()[:16]}"

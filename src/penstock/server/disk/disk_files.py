@@ -1,0 +1,126 @@
+"""Files and directories of the machine, as the message log uses them."""
+
+import os
+from contextlib import suppress
+from typing import Final
+
+from penstock.server.disk.freeing import Freeing
+from penstock.storage.layout.files import Directory, File
+
+PARTS_MAX: Final = 1024
+"""What the system takes at once (IOV_MAX); a batch has fewer."""
+FREED_LATER_BYTES: Final = 1_048_576
+"""Smaller files are removed faster than handed to another thread."""
+
+
+class DiskFile(File):
+    """One open file. Raises, everywhere: OSError."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def write(self, at: int, data: bytes) -> int:
+        return os.pwrite(self._fd, data, at)
+
+    def write_parts(self, at: int, parts: list[bytes]) -> int:
+        if 1 < len(parts) <= PARTS_MAX:
+            return os.pwritev(self._fd, parts, at)
+        return super().write_parts(at, parts)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def read(self, at: int, count: int) -> bytes:
+        return os.pread(self._fd, count, at)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class DiskDirectory(Directory):
+    """One directory, made with mode 0700 if it is not there. freeing: who gives the room of large
+    files back, None to wait for it. Raises, everywhere: OSError."""
+
+    __slots__ = ("freeing", "path")
+
+    def __init__(self, path: str, freeing: Freeing | None = None) -> None:
+        self.path = path
+        self.freeing = freeing
+        if not os.path.isdir(path):
+            os.mkdir(path, 0o700)
+            _sync_directory(os.path.dirname(path) or ".")
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self.path))
+
+    def open(self, name: str) -> File:
+        return DiskFile(os.open(self._at(name), os.O_RDWR | os.O_CLOEXEC))
+
+    def create(self, name: str) -> File:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return DiskFile(os.open(self._at(name), flags, 0o600))
+
+    def remove(self, name: str) -> None:
+        path = self._at(name)
+        freeing = self.freeing
+        if freeing is None:
+            os.unlink(path)
+            return
+        fd = -1
+        # Where no handle is to be had it is removed without; what else is wrong `unlink` says.
+        with suppress(OSError):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.unlink(path)
+        finally:
+            if fd >= 0:
+                _let_go(fd, freeing)
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(self._at(old), self._at(new))
+
+    def sync(self) -> None:
+        _sync_directory(self.path)
+
+    def _at(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+
+def _let_go(fd: int, freeing: Freeing) -> None:
+    if os.fstat(fd).st_size < FREED_LATER_BYTES:
+        os.close(fd)
+    else:
+        freeing.free(fd)
+
+
+class ReadOnlyDirectory(Directory):
+    """One directory whose files can be read, and nothing else. Raises, everywhere: OSError."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self.path))
+
+    def open(self, name: str) -> File:
+        return DiskFile(os.open(os.path.join(self.path, name), os.O_RDONLY | os.O_CLOEXEC))
+
+
+def _sync_directory(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,280 @@
+"""The stores of a data directory that no broker uses: checked, measured, compacted.
+
+Nothing is changed but by `compact`, which takes the directory as a broker would.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+from penstock.base.errors import OperatorError
+from penstock.broker.vhost.catalogue_rows import Kept
+from penstock.server.disk.catalogue_db import CatalogueDb
+from penstock.server.disk.data_directory import DataDirectory, check_layout, vhost_folder
+from penstock.server.disk.disk_files import DiskDirectory, ReadOnlyDirectory
+from penstock.server.disk.store_marks import (
+    CLEAN,
+    PERSISTENT,
+    STREAMS,
+    is_unsynced,
+    leave_clean,
+    mark_unsynced,
+    take_clean,
+)
+from penstock.server.machine.machine import SystemChance
+from penstock.storage.check.check import check
+from penstock.storage.check.check_segment import StoreFacts
+from penstock.storage.check.findings import Findings
+from penstock.storage.check.offline import StoreStats, compact_all, files_bytes, store_stats
+from penstock.storage.check.overlay import OverlayDirectory
+from penstock.storage.layout.format import MARKS_QUEUE_ID, OUTBOX_QUEUE_ID
+from penstock.storage.recovery.recovery import Recovered, recover
+from penstock.streams.check import check_streams
+from penstock.streams.stats import StreamStats, found_stats
+
+HASH_CHARACTERS: Final = 17
+"""Of a virtual host's folder: a dash and sixteen digits behind the readable part."""
+MARKS_NAME: Final = "(batches committed last)"
+"""What stands for their queue, which has no name."""
+ID_MAX: Final = (1 << 63) - 1
+
+
+@dataclass(slots=True)
+class OneStore:
+    """vhost: its name, or that of its folder where no virtual host has it; names: of its queues, by
+    number; is_clean: the last stop was."""
+
+    vhost: str
+    path: Path
+    names: dict[int, str] = field(default_factory=dict)
+    is_known: bool = True
+
+    @property
+    def is_clean(self) -> bool:
+        return (self.path / CLEAN).exists() or not any((self.path / PERSISTENT).iterdir())
+
+    @property
+    def trusts_footers(self) -> bool:
+        """See recovery."""
+        return self.is_clean or not is_unsynced(self.path)
+
+
+class OfflineStores:
+    """Everything in the data directory `path`. catalogue_fault: why the catalogue cannot be read,
+    "" if it can. Raises: OperatorError when it is none, or a broker uses it."""
+
+    def __init__(self, path: Path, segment_bytes: int) -> None:
+        self.path = path
+        self.segment_bytes = segment_bytes
+        self.catalogue_fault = ""
+        self._kept: Kept | None = None
+        try:
+            check_layout(path)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise OperatorError(
+                f"{path} is not a data directory of Penstock: it has no VERSION; say which with "
+                "--data"
+            ) from error
+        except OSError as error:
+            raise OperatorError(f"cannot read {path}: {error.strerror or error}") from error
+
+    @contextmanager
+    def held(self) -> Iterator["OfflineStores"]:
+        """No broker starts on the directory until the block ends; nothing is written."""
+        try:
+            handle = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            # A copy of a directory need not have one.
+            yield self
+            return
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                holder = os.pread(handle, 256, 0).decode("utf-8", "replace").split()
+                who = f"pid {holder[0]}" if holder else "another process"
+                raise OperatorError(
+                    f"{self.path} is used by {who}, and this needs it for itself: stop that broker "
+                    "first; what it has in its store, it shows with `penstock store stats --port N`"
+                ) from error
+            yield self
+        finally:
+            os.close(handle)
+
+    # -- what there is ---------------------------------------------------------------------------
+
+    def stores(self) -> list[OneStore]:
+        """Of every virtual host that has a folder, by name. Raises: OSError."""
+        kept = self.kept()
+        queues: dict[str, dict[int, str]] = {}
+        for row in kept.queues:
+            queues.setdefault(row.vhost, {})[row.queue_id] = row.name
+        names = {"/", *(row.name for row in kept.vhosts), *queues}
+        by_folder = {vhost_folder(name): name for name in names}
+        found: list[OneStore] = []
+        folders = self.path / "vhosts"
+        for path in sorted(folders.iterdir()) if folders.is_dir() else ():
+            if not (path / PERSISTENT).is_dir():
+                continue
+            name = by_folder.get(path.name) or _guessed(path.name)
+            store = OneStore(name or path.name, path, queues.get(name, {}), name != "")
+            found.append(store)
+        return found
+
+    def kept(self) -> Kept:
+        """The catalogue, from a copy: to open it would already change its files."""
+        if self._kept is None:
+            self._kept = self._read_catalogue()
+        return self._kept
+
+    def _read_catalogue(self) -> Kept:
+        original = self.path / "metadata.sqlite"
+        with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+            copy = Path(folder) / original.name
+            try:
+                for suffix in ("", "-wal"):
+                    if suffix == "" or Path(f"{original}{suffix}").exists():
+                        shutil.copyfile(f"{original}{suffix}", f"{copy}{suffix}")
+                database = CatalogueDb(copy)
+                try:
+                    return database.read()
+                finally:
+                    database.close()
+            except OSError as error:
+                self.catalogue_fault = f"it cannot be read: {error.strerror or error}"
+            except OperatorError as error:
+                self.catalogue_fault = str(error).replace(str(copy), str(original))
+        return Kept(queue_id_max=ID_MAX)
+
+    def _look(self, store: OneStore) -> tuple[ReadOnlyDirectory, Recovered]:
+        """What a start would find, found without changing anything."""
+        directory = ReadOnlyDirectory(str(store.path / PERSISTENT))
+        recovered = recover(
+            OverlayDirectory(directory),
+            SystemChance(),
+            self.segment_bytes,
+            {*store.names, *names_of_own(store.names)},
+            store.trusts_footers,
+        )
+        return directory, recovered
+
+    # -- what can be done ------------------------------------------------------------------------
+
+    def check(self, store: OneStore) -> Findings:
+        """Read everything. Raises: OSError, OperatorError for an unknown format."""
+        directory, recovered = self._look(store)
+        facts = StoreFacts(
+            {**store.names, **names_of_own(store.names)},
+            self.kept().queue_id_max,
+            recovered.queues,
+            store.is_clean,
+            store.trusts_footers,
+            self.catalogue_fault == "",
+        )
+        findings = check(directory, facts)
+        if (store.path / STREAMS).is_dir():
+            streams = ReadOnlyDirectory(str(store.path / STREAMS))
+            check_streams(streams, store.names, facts.has_catalogue, findings, facts.queue_id_max)
+        if not store.is_known:
+            findings.note(".", "no virtual host has this folder; the broker leaves it alone")
+        return findings
+
+    def stats(self, store: OneStore) -> StoreStats:
+        """Measure. Raises: OSError, OperatorError."""
+        self._need_catalogue()
+        directory, recovered = self._look(store)
+        return store_stats(recovered.log, directory)
+
+    def _need_catalogue(self) -> None:
+        """Without it every message would be taken for one of a deleted queue. Raises:
+        OperatorError."""
+        self.kept()
+        if self.catalogue_fault != "":
+            raise OperatorError(
+                f"which messages count cannot be told without the catalogue: {self.catalogue_fault}"
+                "; `penstock store check` reads the messages without it"
+            )
+
+    def stream_stats(self, store: OneStore) -> tuple[StreamStats, ...]:
+        """Measure its streams. Raises: OSError."""
+        path = store.path / STREAMS
+        if not path.is_dir():
+            return ()
+        return found_stats(ReadOnlyDirectory(str(path)), SystemChance())
+
+    def compact(self, store: OneStore) -> "Compacted":
+        """Give back all the room there is. Raises: OSError, OperatorError for a damaged store, and
+        where the catalogue does not tell what counts."""
+        path = store.path
+        self._need_catalogue()
+        report = self._look(store)[1].report
+        highest = self.kept().queue_id_max
+        if report.queue_id_max > highest:
+            raise OperatorError(
+                f"{path} has messages of queue number {report.queue_id_max}, and the highest that "
+                f"was ever given is {highest}: the catalogue is older than the messages, and "
+                "compacting would remove them; restore the whole data directory from one copy"
+            )
+        if report.lost or report.unreadable:
+            raise OperatorError(
+                f"{path} is damaged, and compacting would hide where: look with `penstock store "
+                "check`, then start the broker once, which says what is lost and pauses the queues"
+            )
+        directory = DiskDirectory(str(path / PERSISTENT))
+        before = files_bytes(directory)
+        trusts_footers = store.trusts_footers
+        is_clean = take_clean(path)
+        recovered = recover(
+            directory,
+            SystemChance(),
+            self.segment_bytes,
+            {*store.names, *names_of_own(store.names)},
+            trusts_footers,
+        )
+        mark_unsynced(path, False)
+        damaged = compact_all(recovered.log)
+        if is_clean:
+            leave_clean(path)
+        return Compacted(before, files_bytes(directory), tuple(damaged))
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Bytes of all files; damaged: segments that could not be read whole and were left alone."""
+
+    before_bytes: int
+    after_bytes: int
+    damaged: tuple[int, ...]
+
+
+@contextmanager
+def taken(path: Path) -> Iterator[None]:
+    """The directory is ours, as a broker's, until the block ends. Raises: OperatorError."""
+    directory = DataDirectory(path, "store")
+    try:
+        yield
+    finally:
+        directory.close()
+
+
+def _guessed(folder: str) -> str:
+    """The virtual host of a folder, "" if there can be none."""
+    name = unquote(folder[:-HASH_CHARACTERS])
+    return name if vhost_folder(name) == folder else ""
+
+
+def names_of_own(names: dict[int, str]) -> dict[int, str]:
+    """What the broker keeps in place of queues, by number, if these are the queues; a queue that is
+    no stream has nothing there."""
+    outboxes = {
+        OUTBOX_QUEUE_ID + queue_id: f"{name} (committed, on its way to the stream)"
+        for queue_id, name in names.items()
+    }
+    return {MARKS_QUEUE_ID: MARKS_NAME, **outboxes}

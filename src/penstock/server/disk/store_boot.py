@@ -1,0 +1,283 @@
+"""The message stores from start to stop: logs recovered, queues filled, the last batch written.
+
+How a store has ended is said by the files of server/disk/store_marks.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from penstock.base.errors import OperatorError
+from penstock.broker.actors.disk import Disk
+from penstock.broker.actors.syncing import NONE
+from penstock.broker.broker import Broker
+from penstock.broker.dead_letter.last_letters import settle_letters
+from penstock.broker.lease.lease_restore import restore_leases
+from penstock.broker.node.damage import close_damaged
+from penstock.broker.node.store_desk import bring_back
+from penstock.broker.paging.paged_messages import can_restore_unread
+from penstock.broker.paging.pager import Pager
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.store_actor import StoreActor
+from penstock.broker.stream.stream_actor import StreamActor
+from penstock.queues.ruled import RuledMessages
+from penstock.queues.rules import NEVER
+from penstock.server.disk.data_directory import DataDirectory
+from penstock.server.disk.disk_files import DiskDirectory
+from penstock.server.disk.freeing import Freeing
+from penstock.server.disk.store_marks import (
+    PERSISTENT,
+    is_unsynced,
+    leave_clean,
+    mark_unsynced,
+    take_clean,
+)
+from penstock.storage.layout.format import MARKS_QUEUE_ID, ORPHANED, OUTBOX_QUEUE_ID
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.log.log import MessageLog
+from penstock.storage.recovery.recovery import Report, empty, recover
+
+READ_COUNT: Final = 4096
+READ_BYTES: Final = 4_194_304
+TRANSIENT: Final = "transient"
+NS_PER_MS: Final = 1_000_000
+
+
+class StoreBoot:
+    """count: messages that came back; queue_id_max: the highest of all records that were found;
+    queue_id_known: the highest that was ever given, as far as the catalogue says.
+
+    Raises: OperatorError that names the directory."""
+
+    def __init__(
+        self, broker: Broker, directory: DataDirectory, disk: Disk, freeing: Freeing
+    ) -> None:
+        self.broker = broker
+        self.directory = directory
+        self.disk = disk
+        self.freeing = freeing
+        self.count = 0
+        self.paths: dict[str, Path] = {}
+        self.queue_id_max = 0
+        self.queue_id_known = OUTBOX_QUEUE_ID
+
+    def open(self) -> None:
+        """Open the stores of all virtual hosts, and fill their durable queues."""
+        self.broker.stores.opener = self.open_vhost
+        self.broker.stores.scratch_opener = self.open_scratch
+        rule = self.broker.stores.sync_rule
+        if rule.mode == NONE:
+            self.broker.log.warning(f"messages are not synced (store_sync) - {rule.words()}")
+        for name in list(self.broker.vhosts):
+            self.open_vhost(name)
+
+    def open_vhost(self, name: str) -> None:
+        """Open the store of one virtual host."""
+        path = self.directory.vhost(name)
+        try:
+            self._open(name, path)
+        except OSError as error:
+            raise OperatorError(
+                f"cannot bring back the messages in {path}: {error}; look at the disk, or start "
+                "with another directory with --data"
+            ) from error
+
+    def _open(self, name: str, path: Path) -> None:
+        is_clean = take_clean(path)
+        if (path / TRANSIENT).exists():
+            empty(DiskDirectory(str(path / TRANSIENT)))
+        queues = {
+            int(actor.queue_id): actor
+            for actor in self.broker.vhosts[name].queues.values()
+            if actor.queue_id > 0 and not isinstance(actor, StreamActor)
+        }
+        recovered = recover(
+            DiskDirectory(str(path / PERSISTENT), self.freeing),
+            self.broker.chance,
+            self.broker.config.store_segment_bytes,
+            {*queues, MARKS_QUEUE_ID, *self._outboxes(name)},
+            trusts_footers=is_clean or not is_unsynced(path),
+            spares_max=self.broker.config.store_spare_segments,
+            queue_id_known=self.queue_id_known,
+        )
+        mark_unsynced(path, self.broker.stores.sync_rule.mode == NONE)
+        store = self.broker.stores.open(name, recovered.log, self.disk)
+        self.paths[name] = path
+        self.queue_id_max = max(self.queue_id_max, recovered.report.queue_id_max)
+        for line in _words(recovered.report):
+            self.broker.log.warning(f"{path}: {line}")
+        self.broker.stores.transactions.restore(name, store)
+        damaged = dict(recovered.report.lost)
+        for queue_id, actor in queues.items():
+            index = recovered.queues[queue_id]
+            self.broker.stores.keep(store, actor, index)
+            origin = self.broker.ledger.page_of_vhost(actor.vhost)
+            leased = restore_leases(self.broker.leases, store, actor, index, origin)
+            self.count += len(leased)
+            lost = damaged.get(queue_id, 0) + self._fill(store, actor, index, is_clean, leased)
+            if lost > 0:
+                close_damaged(self.broker.rulebook, self.broker.log, actor, lost)
+
+    def _outboxes(self, name: str) -> set[int]:
+        """Where commits to streams of a virtual host are, until those have them."""
+        return {
+            OUTBOX_QUEUE_ID + actor.queue_id
+            for actor in self.broker.vhosts[name].queues.values()
+            if actor.queue_id > 0 and isinstance(actor, StreamActor)
+        }
+
+    def _fill(
+        self,
+        store: StoreActor,
+        actor: QueueActor,
+        index: QueueIndex,
+        is_clean: bool,
+        leased: list[int],
+    ) -> int:
+        """Everything that rests in `actor` is there again but what is `leased`; how many messages
+        cannot be read, as far as they are read now. That is only done for queues whose rules look
+        at single ones."""
+        if index.live_count() == 0:
+            return 0
+        if not is_clean:
+            # A clean stop knows only what came back in this life, and has to hand the mark on.
+            store.log.note_delivered(index, int(index.next_position))
+        pager = self._pager(actor)
+        if pager is not None and can_restore_unread(actor.messages):
+            origin = self.broker.ledger.page_of_vhost(actor.vhost)
+            body_bytes = _body_bytes(store, index, set(leased)) if _is_bounded(actor) else 0
+            self.count += int(pager.restore(origin, is_clean, body_bytes, leased))
+            return 0
+        now_ms = self.broker.clock.wall_ns() // NS_PER_MS
+        if isinstance(actor.messages, RuledMessages):
+            actor.messages.now_ns = self.broker.clock.monotonic_ns()
+        origin = self.broker.ledger.page_of_vhost(actor.vhost)
+        held = set(leased)
+        lost = 0
+        position = 0
+        while True:
+            job = store.log.plan_reads(index, position, READ_COUNT, READ_BYTES)
+            job.run()
+            if job.damaged and isinstance(actor.keeper, Keeper):
+                actor.keeper.cannot_read(job.damaged)
+            lost += len(job.damaged)
+            for found in job.found:
+                if found.position in held:
+                    continue
+                age_ns = max(0, now_ms - int(found.stored_ms)) * NS_PER_MS
+                is_redelivered = bool(found.is_redelivered) or not is_clean
+                bring_back(actor, origin, found.message, is_redelivered, age_ns)
+                self.count += 1
+            if pager is not None:
+                pager.page_restored()
+            if not job.found and not job.damaged:
+                return lost
+            position = int(job.next_position)
+
+    def _pager(self, actor: QueueActor) -> Pager | None:
+        paging = self.broker.stores.paging
+        if paging is None or actor.paging is None:
+            return None
+        return paging.pager_of(actor)
+
+    def open_scratch(self, name: str) -> None:
+        """Open the transient log of a virtual host, which was emptied at the start. It is tried
+        again when this fails: until then nothing is paged that is not kept."""
+        path = self.paths[name] / TRANSIENT
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            self.broker.log.error(f"cannot make {path}", error)
+            return
+        log = MessageLog(
+            DiskDirectory(str(path), self.freeing),
+            self.broker.chance,
+            self.broker.config.store_segment_bytes,
+            is_scratch=True,
+        )
+        self.broker.stores.open_scratch(name, log, self.disk)
+
+    def failure(self) -> str:
+        """Why nothing is confirmed any more, "" while it is."""
+        return self.broker.stores.failure
+
+    def close(self) -> None:
+        """Write what is left, after the disk has done everything; what cannot be written was not
+        confirmed, and comes back as far as it did. No store keeps another from its last batch."""
+        for name, store in self.broker.stores.stores.items():
+            if store.is_failed:
+                continue
+            try:
+                self._close(name, store)
+            except OSError as error:
+                self.broker.log.error("the last batch of messages is not on the disk", error)
+        for scratch in self.broker.stores.scratch.values():
+            with suppress(OSError):
+                # Nothing in it is of use to the next start.
+                scratch.log.handles.close()
+
+    def _close(self, name: str, store: StoreActor) -> None:
+        while store.batch is not None:
+            # It was made when the disk's thread had ended already, or waited for room.
+            batch = store.batch
+            batch.run()
+            store.batch_done(batch)
+        for actor in self.broker.vhosts[name].queues.values():
+            keeper = actor.keeper
+            if isinstance(keeper, Keeper) and keeper.is_lasting:
+                keeper.note_delivered(actor.messages.returned_messages())
+        settle_letters(store, list(self.broker.vhosts[name].queues.values()))
+        store.last_batch().run()
+        leave_clean(self.paths[name])
+
+
+def _is_bounded(actor: QueueActor) -> bool:
+    """Whether the bytes of its messages decide what `actor` may take."""
+    return actor.ruling is not None and actor.ruling.rules.max_bytes != NEVER
+
+
+def _body_bytes(store: StoreActor, index: QueueIndex, leased: set[int]) -> int:
+    """Bytes of all bodies a queue has in the log, which only the messages tell, without those that
+    are leased. What cannot be read is found again when it is wanted."""
+    total = 0
+    position = 0
+    while True:
+        job = store.log.plan_reads(index, position, READ_COUNT, READ_BYTES)
+        job.run()
+        ready = [found for found in job.found if found.position not in leased]
+        total += sum(int(found.message.body_bytes) for found in ready)
+        if not job.found and not job.damaged:
+            return total
+        position = int(job.next_position)
+
+
+def orphan_words(count: int) -> str:
+    """What people should know of files whose queues nobody has heard of."""
+    return (
+        f"{count} files have messages of queues that metadata.sqlite has never heard of; they "
+        f"were set aside as *{ORPHANED}. If only a part of a backup was restored, stop the broker, "
+        "and restore the whole data directory from one copy; if the disk was full when those "
+        "queues were declared, nothing in them was ever confirmed, and the files may be removed"
+    )
+
+
+def _words(report: Report) -> list[str]:
+    """What people should know of a recovery, a line each."""
+    lines: list[str] = []
+    if report.cut_bytes > 0:
+        lines.append(f"{report.cut_bytes} bytes behind the last whole record were cut off")
+    if report.old_bytes > 0:
+        lines.append(
+            f"{report.old_bytes} bytes behind the last whole record of files that had been used "
+            "before were cut off: of their earlier lives, or torn"
+        )
+    if report.ignored_acks > 0:
+        lines.append(f"{report.ignored_acks} acknowledgements of unknown messages were ignored")
+    if report.orphan_count > 0:
+        lines.append(orphan_words(report.orphan_count))
+    for text in report.unreadable:
+        lines.append(text)
+    if 0 in report.lost:
+        lines.append(f"{report.lost[0]} damaged records, of no queue that can be told")
+    return lines

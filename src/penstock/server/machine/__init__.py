@@ -1,0 +1,1 @@
+"""The machine: its clocks, its memory, its chance."""

@@ -1,0 +1,1 @@
+"""Sockets, listeners and the poller."""

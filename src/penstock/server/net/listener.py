@@ -1,0 +1,163 @@
+"""Listening sockets: accept, set up, and back off when the machine has no descriptors left."""
+
+import asyncio
+import errno
+import socket
+
+import psutil
+
+from penstock.base.errors import OperatorError
+from penstock.broker.broker import Broker
+from penstock.server.net.lingering import Lingering
+from penstock.server.net.open_files import end_for_clients
+from penstock.server.net.patience import watch_host
+from penstock.server.net.poller import Poller
+from penstock.server.net.sockets import SocketShell
+
+ACCEPTS_PER_EVENT = 64
+BACK_OFF_S = 0.1
+SAID_EVERY_S = 10.0
+
+
+class Listener:
+    """One listening socket and the shells of its clients. lingering: the sockets of those that
+    ended; refused: closed at a bound;
+    handles_end: of sockets for clients, -1 for none, see open_files; quiet_until: loop time before
+    which it is not said again that handles are scarce."""
+
+    def __init__(
+        self, broker: Broker, poller: Poller, loop: asyncio.AbstractEventLoop, host: str, port: int
+    ) -> None:
+        self.broker = broker
+        self.poller = poller
+        self.loop = loop
+        self.sock = open_socket(host, port)
+        self.host = host
+        self.port = int(self.sock.getsockname()[1])
+        self.shells: set[SocketShell] = set()
+        self.lingering = Lingering(loop, broker.config.linger_ms)
+        self.refused = 0
+        self.handles_end = end_for_clients()
+        self.quiet_until = 0.0
+        loop.add_reader(self.sock, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_PER_EVENT):
+            try:
+                sock, address = self.sock.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    if self.lingering.give_up_one():
+                        continue
+                    self._say(f"cannot accept: {error.strerror}; trying again in {BACK_OFF_S} s")
+                    self.loop.remove_reader(self.sock)
+                    self.loop.call_later(BACK_OFF_S, self._again)
+                return
+            if len(self.broker.connections) >= self.broker.config.connections_max:
+                self.refused += 1
+                sock.close()
+                continue
+            if self._is_beyond(sock) and self.lingering.give_up_one():
+                # The number that became free is the smallest there is.
+                high, sock = sock, sock.dup()
+                high.close()
+            if self._is_beyond(sock):
+                self.refused += 1
+                sock.close()
+                self._say(
+                    f"a connection was refused: {self.handles_end} files are open, and the rest "
+                    "of those the process may have is for the disk"
+                )
+                continue
+            self._serve(sock, str(address[0]), int(address[1]))
+
+    def _is_beyond(self, sock: socket.socket) -> bool:
+        return 0 <= self.handles_end <= sock.fileno()
+
+    def _say(self, what: str) -> None:
+        """Once in a while: clients who try again would fill the log."""
+        now = self.loop.time()
+        if now >= self.quiet_until:
+            self.quiet_until = now + SAID_EVERY_S
+            self.broker.log.warning(f"{what}; raise the limit of open files (ulimit -n)")
+
+    def _again(self) -> None:
+        if self.sock.fileno() >= 0:
+            self.loop.add_reader(self.sock, self._accept)
+
+    def _serve(self, sock: socket.socket, host: str, port: int) -> None:
+        sock.setblocking(False)
+        try:
+            set_up(sock)
+        except OSError:
+            # The peer has gone again already.
+            sock.close()
+            return
+        shown = f"[{host}]" if ":" in host else host
+        SocketShell(
+            self.broker,
+            self.poller,
+            sock,
+            host,
+            f"{shown}:{port}",
+            self.shells,
+            self.lingering,
+        )
+
+    def stop_accepting(self) -> None:
+        if self.sock.fileno() >= 0:
+            self.loop.remove_reader(self.sock)
+            self.sock.close()
+
+    def close(self) -> None:
+        """No more clients, and none of the present ones."""
+        self.stop_accepting()
+        for shell in list(self.shells):
+            shell.close()
+        self.shells.clear()
+        self.lingering.close()
+
+
+def set_up(sock: socket.socket) -> None:
+    """The options of a client's socket. Raises: OSError."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # Until the heartbeat is known, as if it were the shortest.
+    watch_host(sock, 1)
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises: OperatorError naming the port's owner, or what is wrong."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+        sock.listen(1024)
+    except OSError as error:
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            raise OperatorError(
+                f"port {port} on {host} is used by {port_owner(port)}; stop it, or choose another "
+                "port with --port (0 picks a free one)"
+            ) from error
+        raise OperatorError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    except OverflowError as error:
+        sock.close()
+        raise OperatorError(f"port {port} does not exist; choose one of 0..65535") from error
+    return sock
+
+
+def port_owner(port: int) -> str:
+    """`pid 912 (beam.smp)`, or that it cannot be told."""
+    try:
+        for one in psutil.net_connections(kind="tcp"):
+            if one.laddr and one.laddr.port == port and one.status == psutil.CONN_LISTEN:
+                if one.pid is None:
+                    break
+                return f"pid {one.pid} ({psutil.Process(one.pid).name()})"
+    except (psutil.Error, OSError):
+        return "a process that this user may not see"
+    return "a process that this user may not see"

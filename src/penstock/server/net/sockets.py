@@ -1,0 +1,283 @@
+"""One client's socket: bytes in to its connection, bytes out from its output buffer.
+
+One `recv` per event and one `send` per turn on the bare socket; asyncio transports are not used
+because they read on while nobody can take more (docs/adr). Reading pauses when data arrives that
+the connection's closed gate keeps out, so short stops cost no system call.
+"""
+
+import socket
+from typing import Final
+
+from penstock.broker.actors.output import Output, OutputLine
+from penstock.broker.actors.shell import Shell
+from penstock.broker.broker import Broker
+from penstock.broker.connection.reader import PHASE_CLOSED, PHASE_CLOSING, Connection
+from penstock.server.net.lingering import Lingering
+from penstock.server.net.patience import unsent_bytes, watch_host
+from penstock.server.net.poller import READ, WRITE, Poller, Watched
+
+READ_BYTES: Final = 65_536
+"""One read: the quantum of fairness between connections."""
+
+PIECES_PER_SEND: Final = 256
+"""Pieces handed to one sendmsg; the system's own limit is 1024."""
+
+
+class SocketWatch(Watched):
+    """The shell as the poller sees it."""
+
+    __slots__ = ("shell",)
+
+    def __init__(self, shell: "SocketShell") -> None:
+        self.shell = shell
+
+    def readable(self) -> bool:
+        return self.shell.readable()
+
+    def writable(self) -> None:
+        self.shell.output.writable()
+
+    def pause_if_stuck(self) -> None:
+        self.shell.pause_if_stuck()
+
+    def gone(self) -> None:
+        self.shell.close()
+
+
+class SocketOutput(Output):
+    """The output buffer of one socket. `pending`: bytes the socket would not take yet; shell: None
+    once it is closed, when nothing is sent any more."""
+
+    __slots__ = ("is_closing", "is_writing", "pending", "sent_bytes", "shell", "sock")
+
+    def __init__(self, line: OutputLine, high_bytes: int, sock: socket.socket) -> None:
+        super().__init__(line, high_bytes)
+        self.takes_pieces = True
+        self.sock = sock
+        self.pending = b""
+        self.is_writing = False
+        self.is_closing = False
+        self.sent_bytes = 0
+        self.shell: SocketShell | None = None
+
+    def close(self) -> None:
+        super().close()
+        self.pending = b""
+        self.held_bytes = 0
+        self.shell = None
+
+    def _send(self) -> None:
+        if self.shell is None:
+            self.close()
+            return
+        data = self.writer.getvalue()
+        self.writer.truncate(0)
+        pieces = self.pieces
+        if pieces:
+            self.pieces = []
+            pieces.append(data)
+            if self.pending:
+                self.pending += b"".join(pieces)
+            else:
+                self.pending = self._offer_pieces(pieces)
+        elif self.pending:
+            self.pending += data
+        elif data:
+            self.pending = self._offer(data)
+        self.held_bytes = len(self.pending)
+        if self.pending:
+            self._watch_writing(True)
+        elif self.is_closing and self.shell is not None:
+            self.shell.linger()
+
+    def _offer(self, data: bytes) -> bytes:
+        """Send what the socket takes now; the rest."""
+        try:
+            count = self.sock.send(data)
+        except BlockingIOError:
+            return data
+        except OSError:
+            self._lost()
+            return b""
+        self.sent_bytes += count
+        return data[count:] if count < len(data) else b""
+
+    def _offer_pieces(self, pieces: list[bytes]) -> bytes:
+        """`_offer` for a list of byte strings, without joining what the socket takes."""
+        at = 0
+        while at < len(pieces):
+            group = pieces[at : at + PIECES_PER_SEND]
+            at += len(group)
+            size = 0
+            for piece in group:
+                size += len(piece)
+            try:
+                count = self.sock.sendmsg(group)
+            except BlockingIOError:
+                count = 0
+            except OSError:
+                self._lost()
+                return b""
+            self.sent_bytes += count
+            if count < size:
+                return b"".join(group)[count:] + b"".join(pieces[at:])
+        return b""
+
+    def writable(self) -> None:
+        """The poller says the socket takes more."""
+        self.pending = self._offer(self.pending)
+        self.held_bytes = len(self.pending)
+        if not self.pending:
+            self._watch_writing(False)
+            if self.is_closing and self.shell is not None and len(self.writer) == 0:
+                self.shell.linger()
+        self.settle()
+        if self.shell is not None:
+            self.shell.poller.request()
+
+    def _watch_writing(self, is_writing: bool) -> None:
+        if self.is_writing != is_writing and self.shell is not None:
+            self.is_writing = is_writing
+            self.shell.watch()
+
+    def _lost(self) -> None:
+        if self.shell is not None:
+            self.shell.close()
+
+
+class SocketShell(Shell):
+    """Owns one accepted socket until it is closed; `shells`: where it is listed until then;
+    `lingering`: who has the socket after that, if the peer may still write."""
+
+    __slots__ = (
+        "broker",
+        "connection",
+        "is_closed",
+        "is_reading",
+        "lingering",
+        "output",
+        "poller",
+        "received_bytes",
+        "shells",
+        "sock",
+        "watched",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        poller: Poller,
+        sock: socket.socket,
+        peer_host: str,
+        peer: str,
+        shells: "set[SocketShell]",
+        lingering: Lingering,
+    ) -> None:
+        self.broker = broker
+        self.poller = poller
+        self.sock = sock
+        self.is_closed = False
+        self.is_reading = True
+        self.received_bytes = 0
+        self.output = SocketOutput(
+            broker.scheduler.outputs, broker.config.socket_output_high_bytes, sock
+        )
+        self.output.shell = self
+        self.watched = SocketWatch(self)
+        self.connection: Connection = broker.accept(peer_host, peer, self.output, self)
+        poller.watch(sock, self.watched, READ)
+        self.lingering = lingering
+        self.shells = shells
+        shells.add(self)
+
+    def readable(self) -> bool:
+        """There is input; False if the connection cannot take it now."""
+        connection = self.connection
+        if not connection.can_receive():
+            return False
+        try:
+            data = self.sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            self.close()
+            return True
+        if not data:
+            self.close()
+            return True
+        self.received_bytes += len(data)
+        if len(data) == READ_BYTES:
+            self.poller.is_more_likely = True
+            self.poller.has_backlog = True
+        connection.receive(data)
+        return True
+
+    def pause_if_stuck(self) -> None:
+        """Stop reading if the gate is closed; the peer's bytes wait in the kernel, and its silence
+        counts for nothing meanwhile."""
+        if self.is_reading and not self.is_closed and not self.connection.gate.is_open:
+            self.is_reading = False
+            self.watch()
+            negotiator = self.broker.negotiators.get(self.connection.name)
+            if negotiator is not None and negotiator.heartbeat is not None:
+                negotiator.heartbeat.pause()
+
+    def resume(self) -> None:
+        if not self.is_reading and not self.is_closed:
+            self.is_reading = True
+            self.watch()
+            negotiator = self.broker.negotiators.get(self.connection.name)
+            if negotiator is not None and negotiator.heartbeat is not None:
+                negotiator.heartbeat.resume(self.broker.clock.monotonic_ns())
+
+    def watch(self) -> None:
+        """Tell the poller what is wanted now."""
+        if not self.is_closed:
+            interest = (READ if self.is_reading else 0) | (WRITE if self.output.is_writing else 0)
+            self.poller.change(self.sock, self.watched, interest)
+
+    def tuned(self, heartbeat_s: int) -> None:
+        try:
+            watch_host(self.sock, heartbeat_s)
+        except OSError:
+            # The peer has gone again already, which the next read says.
+            return
+
+    def taken_bytes(self) -> int:
+        """Bytes that the peer's kernel has taken."""
+        return self.output.sent_bytes - unsent_bytes(self.sock)
+
+    def close_after_output(self) -> None:
+        self.output.is_closing = True
+        self.output.mark()
+        self.poller.request()
+
+    def linger(self) -> None:
+        """All is said: end everything that hangs on the socket, and discard what still comes in
+        until the peer closes it, too; again does nothing."""
+        self._end(True)
+
+    def give_up(self) -> None:
+        """The peer does not answer: `linger`, if it has been told all there is to say."""
+        output = self.output
+        self._end(output.held_bytes == 0 and len(output.writer) == 0)
+
+    def close(self) -> None:
+        """Close the socket and everything that hangs on it; again does nothing."""
+        self._end(False)
+
+    def _end(self, is_lingering: bool) -> None:
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.shells.discard(self)
+        self.poller.unwatch(self.sock)
+        self.output.close()
+        if is_lingering:
+            self.lingering.take(self.sock)
+        else:
+            self.sock.close()
+        if self.connection.phase != PHASE_CLOSED:
+            self.connection.phase = PHASE_CLOSING
+            self.broker.lost(self.connection)
+        self.poller.request()

@@ -1,0 +1,1 @@
+"""The flight recorder as a service, and files of events."""

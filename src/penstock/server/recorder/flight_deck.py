@@ -1,0 +1,201 @@
+"""The flight recorder of a running broker: takes rounds of snapshots, freezes, hands out records.
+
+A round is taken in slices of SLICE_NS with GAP_S between them, so that no message waits longer for
+it than that; a round that is still under way when the next is due takes its place. When an alarm
+rings or many publishers are throttled for long, a record is made at once and kept in memory.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import penstock
+from penstock.base.errors import OperatorError
+from penstock.base.limits import INCIDENTS_KEPT
+from penstock.broker.admin.view_memory import ViewMemory
+from penstock.broker.admin.views import snapshot_steps
+from penstock.broker.broker import Broker
+from penstock.explain.freezing import Freezer
+from penstock.server.recorder.record_writer import RecordWriter
+from penstock.telemetry.flight import FlightHistory
+from penstock.telemetry.record_file import Encoder, RecordHeader
+from penstock.telemetry.snapshots import ActorSnapshot
+
+SLICE_NS: Final = 1_000_000
+GAP_S: Final = 0.004
+LAST_S: Final = 600.0
+"""How far back a record reaches unless less is asked for: as far as the history does."""
+
+SECRET_WORDS: Final = ("password", "secret", "token", "private")
+
+Taker = Callable[[ActorSnapshot], None]
+
+
+@dataclass(slots=True)
+class Kept:
+    """A record that is there or being written. number: 1.., unique in one run; why: for what;
+    wall_ns: when."""
+
+    number: int
+    why: str
+    wall_ns: int
+    future: "Future[bytes]"
+
+    def bytes_now(self) -> bytes | None:
+        """The file, None while it is being written. Raises: OperatorError when that failed."""
+        if not self.future.done():
+            return None
+        error = self.future.exception()
+        if error is not None:
+            raise OperatorError(f"the record could not be written: {error!r}") from error
+        return self.future.result()
+
+
+class FlightDeck:
+    """history: what answers are made from; rounds, skipped: rounds taken, and those that were due
+    while one was under way; longest_slice_ns: that one piece of one ever took."""
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, boot_id: str) -> None:
+        self.broker = broker
+        self.loop = loop
+        self.boot_id = boot_id
+        self.history = FlightHistory()
+        self.freezer = Freezer()
+        self.writer = RecordWriter()
+        self.incidents: list[Kept] = []
+        self.asked: Kept | None = None
+        self.rounds = 0
+        self.skipped = 0
+        self.longest_slice_ns = 0
+        self._memory = ViewMemory()
+        self._kept_count = 0
+        self._steps: Iterator[None] | None = None
+        self._round_ns = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- rounds ----------------------------------------------------------------------------------
+
+    def tick(self, also: Taker | None = None) -> None:
+        """Once a second: begin a round; `also` is given every snapshot of it too. The first slice
+        is taken at once, which is the whole round of a small broker."""
+        if self._steps is not None:
+            self.skipped += 1
+            return
+        self._round_ns = self.broker.clock.monotonic_ns()
+        self._steps = self._round(also)
+        self._slice()
+
+    def _round(self, also: Taker | None) -> Iterator[None]:
+        """Everything a round is, in short steps."""
+        self.history.begin(self._round_ns)
+        # Samples for event files are to be of this second, every one.
+        memory = self._memory if also is None else None
+        for snapshot in snapshot_steps(self.broker, memory):
+            if snapshot is not None:
+                self.history.take(snapshot)
+                self.freezer.take(snapshot)
+                if also is not None:
+                    also(snapshot)
+            yield None
+        yield from self.history.ending()
+
+    def _slice(self) -> None:
+        steps = self._steps
+        assert steps is not None, "slices are taken of a round"
+        clock = self.broker.clock
+        begin_ns = clock.monotonic_ns()
+        is_over = True
+        try:
+            for _ in steps:
+                if clock.monotonic_ns() - begin_ns >= SLICE_NS:
+                    is_over = False
+                    break
+        except Exception:
+            # The round is given up; the next one begins anew.
+            self._steps = None
+            raise
+        self.longest_slice_ns = max(self.longest_slice_ns, clock.monotonic_ns() - begin_ns)
+        if is_over:
+            self._steps = None
+            self._end()
+        else:
+            self._timer = self.loop.call_later(GAP_S, self._again)
+
+    def _again(self) -> None:
+        try:
+            self._slice()
+        except Exception as error:
+            self.broker.log.error("a round of the flight recorder failed", error)
+
+    def _end(self) -> None:
+        self.rounds += 1
+        why = self.freezer.end(self._round_ns)
+        if why != "" and INCIDENTS_KEPT.default > 0:
+            del self.incidents[: len(self.incidents) + 1 - INCIDENTS_KEPT.default]
+            self.incidents.append(self._keep(why, LAST_S))
+            self.broker.note(f"flight record kept ({why}): penstock record list")
+
+    # -- records ---------------------------------------------------------------------------------
+
+    def save(self, last_s: float, why: str) -> Kept:
+        """Begin a record of the last `last_s` seconds; one that was asked for before is dropped."""
+        self.asked = self._keep(why, last_s)
+        return self.asked
+
+    def kept(self, number: int) -> Kept:
+        """The record with this number. Raises: OperatorError naming those that there are."""
+        records = self.incidents + ([] if self.asked is None else [self.asked])
+        for record in records:
+            if record.number == number:
+                return record
+        raise OperatorError(
+            f"no flight record {number} is kept; there are: "
+            f"{', '.join(str(one.number) for one in self.incidents) or 'none'}"
+        )
+
+    def _keep(self, why: str, last_s: float) -> Kept:
+        self._kept_count += 1
+        broker = self.broker
+        recorder = broker.recorder
+        header = RecordHeader(
+            os.uname().nodename,
+            self.boot_id,
+            broker.clock.wall_ns(),
+            broker.clock.monotonic_ns(),
+            penstock.__version__,
+            broker.profile.name,
+            why,
+            last_s,
+            recorder.next_seq,
+            recorder.dropped,
+            without_secrets(asdict(broker.config)),
+            {one.key: one.read() for one in broker.settings.all()},
+        )
+        encoder = Encoder(header, self.history.copy(), recorder.since(recorder.dropped))
+        return Kept(self._kept_count, why, header.wall_ns, self.writer.write(encoder))
+
+    def close(self) -> None:
+        """Take no more, write no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.writer.close()
+
+
+def without_secrets(value: dict[str, object]) -> dict[str, object]:
+    """`value` without every entry, at any depth, whose key has one of SECRET_WORDS in it."""
+    return {
+        key: _cleaned(one)
+        for key, one in value.items()
+        if not any(word in key.lower() for word in SECRET_WORDS)
+    }
+
+
+def _cleaned(value: object) -> object:
+    if isinstance(value, dict):
+        return without_secrets(value)
+    if isinstance(value, list | tuple):
+        return [_cleaned(one) for one in value]
+    return value

@@ -1,0 +1,1 @@
+"""What has to hold of a simulated broker, asserted between turns."""

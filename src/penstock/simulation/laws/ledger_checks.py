@@ -1,0 +1,209 @@
+"""The laws of the ledger, asserted over a broker between any two turns.
+
+double entry   debt of a page = what lanes hold and sockets have not taken of it    (law 2)
+storage        stored bytes of all pages = bytes in all queues and unanswered       (law 2)
+sums           a limited page knows the debt below it
+levels         a page is held only above its low mark, and at the latest above its high mark;
+               whoever owes something is held by every held page above it
+bound          work in lanes of one connection <= about its high mark times its largest
+               fan-out                                                              (law 5)
+pages          a page that is closed has something left, or is not listed any more
+"""
+
+from penstock.base.cause import Cause
+from penstock.broker.actors.lane import Lane
+from penstock.broker.broker import Broker
+from penstock.broker.connection.reader import Connection
+from penstock.broker.dead_letter.dead_lane import Carrier
+from penstock.flow.account import REASON, Account
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.simulation.laws.letter_checks import letters_stored, letters_to, letters_unsafe
+from penstock.simulation.machine.faults import LawBroken
+
+
+class LedgerLaws:
+    """Keeps the largest message seen, which a bound in bytes is exceeded by at most."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.largest_bytes = 0
+        self._bounds: dict[Account, tuple[int, int]] = {}
+
+    def check_step(self) -> None:
+        """Everything that holds between any two turns. Raises: LawBroken."""
+        debts: dict[Cause, list[int]] = {}
+        waiting_bytes = 0
+        for connection in self.broker.connections.values():
+            waiting_bytes += self._check_connection(connection, debts)
+        for vhost in self.broker.vhosts.values():
+            for queue in vhost.queues.values():
+                for cause, size in letters_to(queue):
+                    add(debts, cause, 1, size)
+        for store in self.broker.stores.by_name.values():
+            for parcel in store.parcels():
+                # Letters are charged to their own causes, one by one.
+                if isinstance(parcel.origin, Carrier):
+                    for cause, size in letters_unsafe(parcel):
+                        add(debts, cause, 1, size)
+                else:
+                    add(debts, parcel.origin, int(parcel.count), int(parcel.bytes))
+        for streams in self.broker.streams.stores.values():
+            for one in streams.parcels():
+                add(debts, one.origin, int(one.count), int(one.bytes))
+        pages: list[Account] = []
+        collect(self.broker.node_account, pages)
+        messages = bytes_ = stored_bytes = 0
+        for page in pages:
+            debt = debts.pop(page, None) or [0, 0]
+            if page.debt_messages != debt[0] or page.debt_bytes != debt[1]:
+                raise LawBroken(
+                    f"{page.name} owes {page.debt_messages} messages, {page.debt_bytes} bytes, "
+                    f"but lanes and sockets hold {debt[0]} and {debt[1]} of it"
+                )
+            messages += debt[0]
+            bytes_ += debt[1]
+            stored_bytes += int(page.stored_bytes)
+            check_page(page)
+        for cause, held in debts.items():
+            if held[0]:
+                raise LawBroken(f"{cause.name} owes {held[0]} messages and is not in the ledger")
+        for vhost in self.broker.vhosts.values():
+            for queue in vhost.queues.values():
+                waiting_bytes += int(queue.messages.bytes_ready)
+                waiting_bytes += sum(size for _, size in letters_stored(queue))
+        if stored_bytes != waiting_bytes:
+            raise LawBroken(
+                f"the ledger has {stored_bytes} bytes stored, but {waiting_bytes} are in queues"
+            )
+
+    def check_origins(self) -> None:
+        """Every stored message is on the page of who published it. Raises: LawBroken."""
+        stored: dict[Cause, list[int]] = {}
+        for vhost in self.broker.vhosts.values():
+            for queue in vhost.queues.values():
+                for message in queue.messages.ready_messages():
+                    add(stored, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+                for cause, size in letters_stored(queue):
+                    add(stored, cause, 1, size)
+        for connection in self.broker.connections.values():
+            for channel in connection.channels.values():
+                for delivery in [*channel.table.old.values(), *channel.table.entries]:
+                    if delivery is not None:
+                        size = len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
+                        add(stored, delivery.message.origin, 1, size)
+        pages: list[Account] = []
+        collect(self.broker.node_account, pages)
+        for page in pages:
+            held = stored.pop(page, None) or [0, 0]
+            if page.stored_messages != held[0] or page.stored_bytes != held[1]:
+                raise LawBroken(
+                    f"{page.name} has {page.stored_messages} messages, {page.stored_bytes} bytes "
+                    f"stored, but queues hold {held[0]} and {held[1]} of it"
+                )
+        if stored:
+            raise LawBroken(f"messages of {next(iter(stored)).name} are on no page")
+
+    def _check_connection(self, connection: Connection, debts: dict[Cause, list[int]]) -> int:
+        """Adds up what lanes and the socket hold; the bytes of unanswered deliveries."""
+        unanswered_bytes = 0
+        messages = bytes_ = slack = 0
+        widest = 1
+        is_bounded = not connection.account.is_lenient
+        for channel in connection.channels.values():
+            publisher = channel.publisher
+            lanes = [] if publisher is None else list(publisher.lanes.values())
+            widest = max(widest, len(lanes))
+            if channel.upstream is not None:
+                lanes.append(channel.upstream)
+            for lane in lanes:
+                self._measure(lane)
+                add(debts, lane.origin, int(lane.in_flight), int(lane.in_flight_bytes))
+                messages += int(lane.in_flight)
+                bytes_ += int(lane.in_flight_bytes)
+            # One publish held beside the channel and one parked in it may still go on.
+            slack += 2
+            is_bounded = is_bounded and channel.escapes == 0 and channel.transaction is None
+            for entries in (channel.table.old.values(), channel.table.entries):
+                for delivery in entries:
+                    if delivery is not None:
+                        unanswered_bytes += len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
+        owed = connection.output.owed
+        if owed.messages:
+            raise LawBroken(f"{connection.identity}: {owed.messages} deliveries are not charged")
+        charged = 0
+        for run in owed.runs:
+            add(debts, run.origin, int(run.messages), int(run.bytes_))
+            charged += int(run.bytes_)
+        if charged != owed.charged_bytes:
+            raise LawBroken(f"{connection.identity}: {charged} bytes owed, {owed.charged_bytes}")
+        if is_bounded:
+            self._check_bound(connection.account, messages, bytes_, slack, widest)
+        return unanswered_bytes
+
+    def _measure(self, lane: Lane) -> None:
+        for message in lane.items[int(lane.head) :]:
+            self.largest_bytes = max(self.largest_bytes, len(message.raw))
+
+    def _check_bound(
+        self, account: Account, messages: int, bytes_: int, slack: int, widest: int
+    ) -> None:
+        """Law 5. slack: messages admitted although the page is held; widest: largest fan-out."""
+        most = (int(account.high_messages) + 1 + slack) * widest
+        most_bytes = (int(account.high_bytes) + (1 + slack) * self.largest_bytes) * widest
+        # A limit that is lowered takes nothing back: what is under way was let in by the old one.
+        before = self._bounds.get(account, (0, 0))
+        most = max(most, before[0]) if messages > most else most
+        most_bytes = max(most_bytes, before[1]) if bytes_ > most_bytes else most_bytes
+        self._bounds[account] = (most, most_bytes)
+        if account.high_messages > 0 and messages > most:
+            raise LawBroken(f"{account.name} has {messages} messages in lanes, bound {most}")
+        if account.high_bytes > 0 and bytes_ > most_bytes:
+            raise LawBroken(f"{account.name} has {bytes_} bytes in lanes, bound {most_bytes}")
+
+
+def add(sums: dict[Cause, list[int]], cause: Cause, messages: int, bytes_: int) -> None:
+    """Add to a sum of [messages, bytes]."""
+    held = sums.get(cause)
+    if held is None:
+        sums[cause] = [messages, bytes_]
+    else:
+        held[0] += messages
+        held[1] += bytes_
+
+
+def collect(page: Account, pages: list[Account]) -> None:
+    """`page` and all pages below it."""
+    pages.append(page)
+    for child in page.children.values():
+        collect(child, pages)
+
+
+def check_page(page: Account) -> None:
+    """One page in itself and with those above it. Raises: LawBroken."""
+    is_empty = page.stored_messages == 0 and page.stored_bytes == 0 and page.owes_nothing()
+    if page.is_closed and is_empty and not page.children:
+        raise LawBroken(f"{page.name} is closed, has nothing left, and is still listed")
+    messages, bytes_ = int(page.debt_messages), int(page.debt_bytes)
+    if page.is_limited:
+        messages, bytes_ = page.total_messages(), page.total_bytes()
+        known = (page.debt_messages + page.below_messages, page.debt_bytes + page.below_bytes)
+        if known != (messages, bytes_):
+            raise LawBroken(f"{page.name} owes {messages}, {bytes_}; it believes {known}")
+    is_high = 0 < page.high_messages < messages or 0 < page.high_bytes < bytes_
+    is_low = (page.high_messages == 0 or messages <= page.low_messages) and (
+        page.high_bytes == 0 or bytes_ <= page.low_bytes
+    )
+    if (page.is_held and is_low) or (is_high and not page.is_held and not page.is_lenient):
+        raise LawBroken(f"{page.name}: held {page.is_held} at {messages} messages, {bytes_} bytes")
+    gate = page.gate
+    if gate is None:
+        return
+    holders = {page.name} if page.is_held else set()
+    above = page.parent
+    while above is not None:
+        if above.is_held and not page.owes_nothing():
+            holders.add(above.name)
+        above = above.parent
+    found = {peer for peer, reason in gate.reasons if reason == REASON}
+    if found != holders:
+        raise LawBroken(f"{page.name} is held by {sorted(found)}, not by {sorted(holders)}")

@@ -1,0 +1,1 @@
+"""Scenarios and random worlds."""

@@ -1,0 +1,336 @@
+"""The scenarios: who connects, what they do, and what goes wrong on the way."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from penstock.base.config import Config
+from penstock.flow import profile as profiles
+from penstock.flow.profile import profile_named
+from penstock.protocol import methods as m
+from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.faults import LawBroken, SimulationFailed
+from penstock.simulation.scenario.dead_letters import dead_letters
+from penstock.simulation.scenario.delays import delays
+from penstock.simulation.scenario.fan_out import fan_out_nine
+from penstock.simulation.scenario.paging import paging
+from penstock.simulation.scenario.random_graph import random_graph
+from penstock.simulation.scenario.ruled_queues import ruled_queues
+from penstock.simulation.world.clients import Client, Role
+from penstock.simulation.world.consuming import Consuming, Habit
+from penstock.simulation.world.deeds import (
+    MS,
+    Declaring,
+    Renewing,
+    clear_alarm,
+    declare,
+    hang_up,
+    leave,
+    nap,
+    set_alarm,
+    some_time,
+    stop,
+)
+from penstock.simulation.world.publishing import Address, Load, Publishing, to_queue
+from penstock.simulation.world.world import Setting, World
+
+PROFILES: Final = tuple(profiles.PROFILES)
+
+
+# -- scenarios -------------------------------------------------------------------------------------
+
+
+def chain(world: World) -> None:
+    """One publisher, one queue, one consumer."""
+    declare(world, ("q1",))
+    dice = world.dice
+    world.connect(Consuming(Habit("q1", prefetch=dice.below(20), think_ns=dice.below(2) * 5 * MS)))
+    world.connect(Publishing(Load([to_queue("q1")], 300, is_confirming=dice.happens(50))))
+
+
+def fan_out(world: World) -> None:
+    """Publishes to one, two or three queues at once, each with a consumer of another speed."""
+    declare(
+        world,
+        ("q1", "q2", "q3"),
+        ("q1", "amq.fanout", ""),
+        ("q2", "amq.fanout", ""),
+        ("q3", "amq.fanout", ""),
+        ("q1", "amq.topic", "a.*"),
+        ("q2", "amq.topic", "a.#"),
+    )
+    addresses = [
+        Address("amq.fanout", "", ("q1", "q2", "q3")),
+        Address("amq.topic", "a.b", ("q1", "q2")),
+        Address("amq.topic", "b", ()),
+        to_queue("q3"),
+    ]
+    for queue in ("q1", "q2", "q3"):
+        habit = Habit(queue, prefetch=world.dice.between(1, 9), think_ns=world.dice.below(20) * MS)
+        world.connect(Consuming(habit))
+    for _ in range(2):
+        world.connect(Publishing(Load(addresses, 120, is_confirming=world.dice.happens(70))))
+
+
+def slow_consumer(world: World) -> None:
+    """Far more is published than the consumers can take; everything must wait, nothing be lost."""
+    declare(world, ("q1", "q2"))
+    world.connect(Consuming(Habit("q1", prefetch=2, think_ns=40 * MS, requeue_percent=5)))
+    auto = Consuming(Habit("q2", is_auto_ack=True))
+    reader = world.connect(auto)
+    nap(world, reader)
+    for _ in range(2):
+        load = Load([to_queue("q1"), to_queue("q2")], 120, body_bytes_max=900)
+        world.connect(Publishing(replace(load, is_alternating=world.dice.happens(50))))
+
+
+def shared_connection(world: World) -> None:
+    """Publishing and consuming over one connection, on several channels."""
+    declare(world, ("q1", "q2"))
+    for _ in range(2):
+        roles: list[Role] = [
+            Publishing(Load([to_queue("q1")], 100, is_confirming=world.dice.happens(50))),
+            Publishing(Load([to_queue("q1"), to_queue("q2")], 100, body_bytes_max=600)),
+            Consuming(Habit("q1", prefetch=3, think_ns=MS)),
+            Consuming(Habit("q2", prefetch=world.dice.below(4), is_global=True)),
+        ]
+        world.connect(*roles)
+
+
+def own_backlog(world: World) -> None:
+    """A connection that fills its own queue: its publishes wait for acks that stand behind them."""
+    declare(world, ("q1",))
+    load = Load([to_queue("q1")], 50, body_bytes_max=900, burst=40, pause_percent=0)
+    roles: list[Role] = [Publishing(load) for _ in range(4)]
+    world.connect(*roles, Consuming(Habit("q1", prefetch=2, think_ns=5 * MS)))
+
+
+def many_publishers(world: World) -> None:
+    """A dozen publishers with small windows against two consumers."""
+    declare(world, ("q1", "q2"))
+    for queue in ("q1", "q2"):
+        world.connect(Consuming(Habit(queue, prefetch=10, think_ns=MS)))
+    for _ in range(12):
+        load = Load([to_queue("q1"), to_queue("q2")], 30, window=world.dice.between(1, 20))
+        world.connect(Publishing(load))
+
+
+def kill_storm(world: World) -> None:
+    """Clients vanish, close half-way, break rules; queues are deleted under everybody's feet."""
+    admin = declare(world, ("q1", "q2", "q3"), ("q1", "amq.fanout", ""), ("q2", "amq.fanout", ""))
+    addresses = [to_queue("q1"), Address("amq.fanout", "", ("q1", "q2")), to_queue("q3")]
+    victims = []
+    for number in range(8):
+        habit = Habit(f"q{number % 3 + 1}", prefetch=5, think_ns=10 * MS, requeue_percent=5)
+        load = Load(addresses, 60, body_bytes_max=500, is_confirming=world.dice.happens(60))
+        roles: list[Role] = [Publishing(load)] if number % 2 else [Consuming(habit)]
+        if number % 4 == 3:
+            roles.append(Consuming(habit))
+        victims.append(world.connect(*roles))
+    for _ in range(12):
+        world.timers.after(some_time(world), lambda: harm(world, admin, victims))
+
+
+def harm(world: World, admin: Declaring, victims: list[Client]) -> None:
+    """One thing goes wrong."""
+    dice = world.dice
+    client = dice.one_of(victims)
+    kind = dice.below(6)
+    if not client.is_open():
+        return
+    if kind == 0:
+        client.vanish(dice.happens(50))
+    elif kind == 1:
+        stop(client)
+        client.end()
+    elif kind == 2:
+        hang_up(client)
+    elif kind == 3:
+        for role in client.roles:
+            if isinstance(role, Publishing):
+                role.fault()
+        client.flush()
+    elif kind == 4:
+        stop(client)
+        client.roles[0].end()
+        client.flush()
+    else:
+        world.books.destroyed.add("q3")
+        admin.say(m.QueueDelete("q3"))
+        admin.say(m.QueueDeclare("q3", durable=True))
+
+
+def vanishing_queue(world: World) -> None:
+    """Two queues come and go, again and again, while everybody publishes to them."""
+    declare(world, ("q2",), ("q2", "amq.fanout", ""))
+    addresses = [
+        to_queue("q1"), to_queue("q3"), Address("amq.fanout", "", ("q1", "q2", "q3"))
+    ]  # fmt: skip
+    world.connect(Consuming(Habit("q2", prefetch=5)))
+    for _ in range(4):
+        world.connect(Publishing(Load(addresses, 100, is_confirming=world.dice.happens(60))))
+    world.books.destroyed.update(("q1", "q3"))
+    world.connect(Renewing("q1", 60, is_auto_delete=False))
+    world.connect(Renewing("q3", 60, is_auto_delete=True))
+
+
+def short_lives(world: World) -> None:
+    """Publishers say what they have and close at once, with or without closing their channels."""
+    declare(world, ("q1", "q2"), ("q1", "amq.fanout", ""), ("q2", "amq.fanout", ""))
+    world.connect(Consuming(Habit("q1", prefetch=3, think_ns=20 * MS)))
+    world.connect(Consuming(Habit("q2", prefetch=10)))
+    addresses = [to_queue("q1"), to_queue("q2"), Address("amq.fanout", "", ("q1", "q2"))]
+    for _ in range(12):
+        load = Load(addresses, world.dice.skewed(60), is_confirming=False, pause_percent=0)
+        leave(world, world.connect(Publishing(load), Publishing(load)))
+
+
+def alarm_storm(world: World) -> None:
+    """Alarms come and go while everybody works; publishers are held, consumers go on."""
+    declare(world, ("q1", "q2"))
+    world.connect(Consuming(Habit("q1", prefetch=4, think_ns=5 * MS)))
+    world.connect(
+        Publishing(Load([to_queue("q1"), to_queue("q2")], 100)),
+        Consuming(Habit("q2", prefetch=4)),
+    )
+    world.connect(Publishing(Load([to_queue("q1")], 100, is_confirming=False)))
+    world.connect(Publishing(Load([to_queue("q2")], 40)), Publishing(Load([to_queue("q1")], 40)))
+    for resource in ("memory", "disk"):
+        for _ in range(world.dice.between(1, 4)):
+            at = some_time(world)
+            world.timers.after(at, partial(set_alarm, world, resource))
+            world.timers.after(at + some_time(world), partial(clear_alarm, world, resource))
+    for name in ("memory", "disk"):
+        world.timers.after(2000 * MS, partial(clear_alarm, world, name))
+
+
+def rate_limits(world: World) -> None:
+    """Limits on connections, the user and a queue, small enough to hold everybody again and again;
+    one of them is taken away under way."""
+    declare(world, ("q1", "q2"))
+    write = world.broker.settings.write
+    for key, value in (
+        ("rate.burst", "10ms"),
+        ("rate.connection.messages", "400"),
+        ("rate.user.bytes", "60KB"),
+        ("rate.queue.messages", "300"),
+    ):
+        write(key, value)
+    world.connect(Consuming(Habit("q1", prefetch=4)))
+    for _ in range(3):
+        load = Load([to_queue("q1"), to_queue("q2")], 60, is_confirming=world.dice.happens(60))
+        world.connect(Publishing(load), Consuming(Habit("q2", prefetch=3)))
+
+    def take_away() -> None:
+        write("rate.queue.messages", "off")
+
+    world.timers.after(some_time(world), take_away)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one run was. turns: of actors; virtual_ns: simulated time; events: recorded."""
+
+    steps: int
+    turns: int
+    virtual_ns: int
+    delivered: int
+    confirmed: int
+    blocks: int
+
+
+SCENARIOS: Final[Mapping[str, Callable[[World], None]]] = MappingProxyType(
+    {
+        "chain": chain,
+        "fan_out": fan_out,
+        "fan_out_nine": fan_out_nine,
+        "slow_consumer": slow_consumer,
+        "shared_connection": shared_connection,
+        "own_backlog": own_backlog,
+        "many_publishers": many_publishers,
+        "kill_storm": kill_storm,
+        "vanishing_queue": vanishing_queue,
+        "short_lives": short_lives,
+        "alarm_storm": alarm_storm,
+        "rate_limits": rate_limits,
+        "dead_letters": dead_letters,
+        "delays": delays,
+        "ruled_queues": ruled_queues,
+        "random_graph": random_graph,
+        "kept_graph": random_graph,
+        "kept_kill_storm": kill_storm,
+        "kept_vanishing_queue": vanishing_queue,
+        "kept_dead_letters": dead_letters,
+        "kept_delays": delays,
+        "kept_ruled_queues": ruled_queues,
+        "kept_paging": paging,
+    }
+)
+KEEPING: Final = frozenset(name for name in SCENARIOS if name.startswith("kept_"))
+"""Durable queues keep their messages on a disk there."""
+
+
+def small_setting(profile_name: str, seed: int, check_every: int) -> Setting:
+    """`profile_name` with windows so small that every edge is met within a few messages."""
+    dice = Dice(seed ^ 0x5EED)
+    profile = profile_named(profile_name)
+    if profile.credit_initial:
+        more = dice.between(1, 8)
+        profile = profile.with_messages(more + dice.below(12), more)
+        profile = replace(profile, unsent_deliveries=dice.between(1, 30))
+    if profile.credit_bytes_initial:
+        more = dice.one_of((400, 2000, 20_000))
+        profile = profile.with_bytes(more * dice.between(1, 3), more)
+    if profile.fair_bytes:
+        profile = replace(
+            profile, fair_bytes=dice.one_of((60, 700, 16_384)),
+            target_ns=dice.one_of((1000, 5_000_000)), interval_ns=dice.one_of((2000, 100_000_000)),
+        )  # fmt: skip
+    if profile.account_high_bytes:
+        profile = replace(profile, account_high_bytes=dice.one_of((3000, 30_000, 1 << 25)))
+    accounts = Dice(seed ^ 0xACC0)
+    if profile.account_high_messages:
+        profile = replace(profile, account_high_messages=accounts.one_of((3, 20, 100, 100_000)))
+    config = Config(
+        queue_depth_bytes=dice.one_of((3000, 20_000, 1 << 25)),
+        socket_output_high_bytes=dice.one_of((600, 5000, 262_144)),
+        heartbeat_s=0,
+        recorder_events=4096,
+        account_user_high_messages=accounts.one_of(("", "", "12", "60/20")),
+        account_node_high=accounts.one_of(("", "", "4KB/1KB", "40KB")),
+    )
+    return Setting(profile, config, check_every)
+
+
+def simulate(
+    scenario: str,
+    seed: int,
+    profile: str,
+    check_every: int = 1,
+    setting: Setting | None = None,
+    without: frozenset[int] = frozenset(),
+) -> Report:
+    """One run from beginning to end; of a random graph `without` some parts.
+
+    Raises: SimulationFailed."""
+    setting = setting or small_setting(profile, seed, check_every)
+    setting.without = without
+    setting.is_keeping = setting.is_keeping or scenario in KEEPING
+    world = World(seed, setting)
+    try:
+        SCENARIOS[scenario](world)
+        world.run(world.is_drained)
+        world.finish()
+    except (LawBroken, AssertionError) as error:
+        fault = str(error)
+        raise SimulationFailed(scenario, seed, profile, world.steps, fault, without) from error
+    return Report(
+        world.steps,
+        world.turns,
+        world.clock.now_ns,
+        world.books.delivered_count,
+        world.books.confirmed_count,
+        world.broker.recorder.next_seq,
+    )

@@ -1,0 +1,1 @@
+"""Who held whom, and the root causes."""

@@ -1,0 +1,133 @@
+"""The wait-for graph of many buckets as arrays: nodes by level, and when each link is open."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.spark.blame.blame import CAUSE_OF_CONSUMER, CAUSE_OF_REASON, actor_kind, is_group
+from penstock.spark.schema.arrays import I64, NONE, spread, united
+
+
+class Cut(NamedTuple):
+    """Edges, none across the border of a bucket. names, reasons: sorted, what the codes stand for.
+
+    bucket: any number that tells buckets apart; actor, peer: in `names`; reason: in `reasons`;
+    start_ns, end_ns: of the edge, which is not empty."""
+
+    names: Sequence[str]
+    reasons: Sequence[str]
+    bucket: I64
+    actor: I64
+    peer: I64
+    reason: I64
+    start_ns: I64
+    end_ns: I64
+
+
+class Graph:
+    """The nodes by level, the links by node, and the intervals in which links are open.
+
+    Level 0 holds what has no links: the roots. `is_stuck`: by node of a cycle or behind one.
+    """
+
+    def __init__(self, cut: Cut, members: Mapping[str, Sequence[str]]) -> None:
+        size = len(cut.names)
+        buckets, bucket = np.unique(cut.bucket, return_inverse=True)
+        held, peers = bucket * size + cut.actor, bucket * size + cut.peer
+        keys = np.unique(np.concatenate([held, peers]))
+        actor, peer = np.searchsorted(keys, held), np.searchsorted(keys, peers)
+        group, member = _member_links(cut.names, members, keys, np.unique(actor))
+        pairs = np.unique(actor * len(keys) + peer)
+        level = _levels(
+            np.concatenate([pairs // len(keys), group]),
+            np.concatenate([pairs % len(keys), member]),
+            len(keys),
+        )
+        # From here on nodes are numbered by level, those of no level last.
+        self.levels = int(level.max()) + 1
+        rank = np.where(level < 0, self.levels, level)
+        order = np.argsort(rank, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        self.first_of_level = np.searchsorted(rank[order], np.arange(self.levels + 1))
+        self.name = keys[order] % size
+        self.bucket = buckets[keys[order] // size]
+        self.is_stuck = (level < 0)[order]
+        self.is_group = np.array([is_group(name) for name in cut.names], np.bool_)[self.name]
+        by_group = np.argsort(place[group], kind="stable")
+        self.group_node = place[group][by_group]
+        self._links(cut, place[actor], place[peer], place[member][by_group])
+        self._rules(cut)
+
+    def _links(self, cut: Cut, actor: I64, peer: I64, member: I64) -> None:
+        """Those of actors first, in order of node, peer and reason; then those of groups."""
+        by_name, by_reason = len(cut.names), len(cut.reasons)
+        key = (actor * by_name + cut.peer) * by_reason + cut.reason
+        _, first, link = np.unique(key, return_index=True, return_inverse=True)
+        self.own_count = len(first)
+        self.link_node = np.concatenate([actor[first], self.group_node])
+        self.link_peer = np.concatenate([peer[first], member])
+        self.link_reason = cut.reason[first]
+        self.moments, ranks = np.unique(
+            np.concatenate([cut.start_ns, cut.end_ns]), return_inverse=True
+        )
+        self.width = len(self.moments)
+        start, end = ranks[: len(link)], ranks[len(link) :]
+        self.link, self.start, self.end = united(link, start, end, self.width)
+        self.first_of_node = np.searchsorted(
+            self.link_node[self.link], np.arange(len(self.name) + 1)
+        )
+
+    def _rules(self, cut: Cut) -> None:
+        """What becomes of time that arrives at a link: -1 for nothing special, or a cause."""
+        self.causes = sorted({*CAUSE_OF_REASON.values(), *CAUSE_OF_CONSUMER.values()})
+        codes = {cause: code for code, cause in enumerate(self.causes)}
+        limits = [codes.get(CAUSE_OF_REASON.get(reason, ""), -1) for reason in cut.reasons]
+        excuses = [codes.get(CAUSE_OF_CONSUMER.get(reason, ""), -1) for reason in cut.reasons]
+        is_consumer = np.array([actor_kind(name) == "consumer" for name in cut.names], np.bool_)
+        excuse = np.where(
+            is_consumer[self.name[self.link_node[: self.own_count]]],
+            np.array(excuses, np.int64)[self.link_reason],
+            -1,
+        )
+        nothing = np.full(len(self.group_node), -1, np.int64)
+        self.link_limit = np.concatenate([np.array(limits, np.int64)[self.link_reason], nothing])
+        self.link_excuse = np.concatenate([excuse, nothing])
+
+
+def _member_links(
+    names: Sequence[str], members: Mapping[str, Sequence[str]], keys: I64, held: I64
+) -> tuple[I64, I64]:
+    """(group, member) as nodes, for the members that are held at some time; in order of both."""
+    code = {name: at for at, name in enumerate(names)}
+    size = len(names)
+    groups, ones = [NONE], [NONE]
+    name = keys % size
+    for group in members.keys() & code.keys():
+        nodes = np.flatnonzero(name == code[group])
+        known = np.array([code[one] for one in members[group] if one in code], np.int64)
+        wanted = ((keys[nodes] // size)[:, None] * size + known[None, :]).ravel()
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        is_there = (keys[at] == wanted) & np.isin(at, held)
+        groups.append(np.repeat(nodes, len(known))[is_there])
+        ones.append(at[is_there])
+    return np.concatenate(groups), np.concatenate(ones)
+
+
+def _levels(holder: I64, peer: I64, count: int) -> I64:
+    """The longest way from each node to one without links, -1 where it never ends."""
+    level = np.full(count, -1, np.int64)
+    left = np.bincount(holder, minlength=count)
+    order = np.argsort(peer, kind="stable")
+    first = np.searchsorted(peer[order], np.arange(count + 1))
+    ready = np.flatnonzero(left == 0)
+    height = 0
+    while len(ready):
+        level[ready] = height
+        owner, at = spread(first[ready + 1] - first[ready])
+        above = holder[order[first[ready][owner] + at]]
+        left -= np.bincount(above, minlength=count)
+        ready = np.unique(above[left[above] == 0])
+        height += 1
+    return level

@@ -1,0 +1,1 @@
+"""What all readers and writers of the connector share."""

@@ -1,0 +1,156 @@
+"""What the streaming readers of all modes have in common: offsets, limits, pace, several queues."""
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from penstock.base.errors import OperatorError
+from penstock.spark.connector.common import offsets
+from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.options import SourceOptions, of_queue
+from penstock.spark.connector.common.pace import BatchPace, PaceWatch
+from penstock.spark.connector.common.planner import Planner, plan_batch
+from penstock.spark.connector.common.width import tasks_of
+
+ALL_ROWS = 2**62
+CONNECTION_NAME = "Spark source"
+P = TypeVar("P", bound=Planner)
+
+
+class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[P]):
+    """A streaming query over one or several queues, or streams, each with a planner of its own.
+
+    Connections are opened by the first call that needs them, and belong to this process: a pickled
+    copy has none. Verbs raise OperatorError, or ClientError with the broker's own words.
+    """
+
+    MODE: ClassVar[str]
+
+    def __init__(self, options: SourceOptions, shape: Shape) -> None:
+        self._options = options
+        self._shape = shape
+        self._planners: list[P] = []
+        self._watch: PaceWatch | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_planners": [], "_watch": None}
+
+    @abstractmethod
+    def planner_of(self, options: SourceOptions) -> P:
+        """A new planner for the one queue that `options` name. Opens nothing yet."""
+
+    @abstractmethod
+    def parts_of(
+        self, number: int, planner: P, start: int, end: int, count: int
+    ) -> Sequence[InputPartition]:
+        """The rows start..end of the queue of that number, in about `count` parts."""
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins."""
+        return self._written([planner.initial() for planner in self._opened()])
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """maxOffsetsPerTrigger; the other bounds are kept beside it."""
+        return ReadMaxRows(self._options.max_rows)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Settle what is done, plan the next batch."""
+        now_ns = time.monotonic_ns()
+        starts = self._numbers(start)
+        rows_max = rows_of(limit)
+        watch = self._paced(rows_max)
+        if watch is not None:
+            rows_max = min(rows_max, watch.asked(now_ns))
+        ends = plan_batch(self._opened(), starts, rows_max, self._options)
+        if watch is not None:
+            watch.planned(sum(ends) - sum(starts), now_ns)
+        return self._written(ends)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The end of each queue, as far as known; for showing the lag."""
+        tails: list[int] = []
+        for planner in self._opened():
+            tail = planner.tail()
+            if tail is None:
+                return None
+            tails.append(tail)
+        return self._written(tails)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read what is there now and end."""
+        for planner in self._opened():
+            planner.prepare_available_now()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """About minPartitions parts, or what `width` says, divided among the queues by rows."""
+        starts, ends = self._numbers(start), self._numbers(end)
+        rows = [max(0, stop - first) for first, stop in zip(starts, ends, strict=True)]
+        counts = tasks_of(rows, self._options.partitions, self._options.cores)
+        parts: list[InputPartition] = []
+        for number, planner in enumerate(self._opened()):
+            if rows[number] > 0:
+                first, stop = starts[number], ends[number]
+                parts += self.parts_of(number, planner, first, stop, counts[number])
+        return parts
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: what is done is settled when Spark asks for the next batch."""
+
+    def stop(self) -> None:
+        """Close the connections."""
+        for planner in self._planners:
+            planner.stop()
+
+    def _opened(self) -> list[P]:
+        if not self._planners:
+            count = len(self._options.queues)
+            self._planners = [
+                self.planner_of(of_queue(self._options, number)) for number in range(count)
+            ]
+        return self._planners
+
+    def _paced(self, rows_max: int) -> PaceWatch | None:
+        """None without targetBatchDuration, and where Spark wants everything in one batch."""
+        options = self._options
+        if options.target_ms == 0 or rows_max == ALL_ROWS:
+            return None
+        if self._watch is None:
+            lowest = max(1, options.min_rows, len(options.queues))
+            self._watch = PaceWatch(BatchPace(options.target_ms, lowest, options.max_rows))
+        return self._watch
+
+    def _written(self, numbers: list[int]) -> dict[str, Any]:
+        options = self._options
+        return offsets.written(self.MODE, options.queues, numbers, options.pattern != "")
+
+    def _numbers(self, offset: dict[str, Any]) -> list[int]:
+        options = self._options
+        numbers = offsets.read(self.MODE, options.queues, offset, options.pattern != "")
+        if offsets.LACKING not in numbers:
+            return numbers
+        # A queue that the pattern did not find before.
+        return [
+            planner.first() if number == offsets.LACKING else number
+            for planner, number in zip(self._opened(), numbers, strict=True)
+        ]
+
+
+def rows_of(limit: ReadLimit) -> int:
+    """Rows the engine wants at most; ALL_ROWS where it wants all there are (trigger once).
+
+    Raises: OperatorError for a limit this source never offered.
+    """
+    if isinstance(limit, ReadMaxRows):
+        return limit.max_rows
+    if isinstance(limit, ReadAllAvailable):
+        return ALL_ROWS
+    raise OperatorError(f"read limit {type(limit).__name__} is not supported by the source amqp")

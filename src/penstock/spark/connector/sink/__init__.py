@@ -1,0 +1,1 @@
+"""Writing to exchanges and queues."""

@@ -1,0 +1,1 @@
+"""Reading streams, by messages and by chunks."""

@@ -1,0 +1,154 @@
+"""Reads a range of offsets from a stream as whole chunks, where the broker hands them out. IO.
+
+The same rows as over plain AMQP (`stream_read`), without a look at any of them. A worker keeps its
+connection for the next range it is given, because a small batch is read sooner than a connection is
+opened; what keeps it is the worker process, one connection at most.
+"""
+
+import os
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from penstock.base.errors import OperatorError
+from penstock.client.errors import ChannelClosedError, ClientError
+from penstock.client.io_blocking import Connection
+from penstock.spark.connector.common.decode import Shape
+from penstock.spark.connector.common.opening import open_connection
+from penstock.spark.connector.common.options import Endpoint, SourceOptions
+from penstock.spark.connector.stream.chunk_columns import BatchMaker, Piece
+from penstock.spark.connector.stream.chunk_layout import ChunkView, chunks_of
+from penstock.spark.connector.stream.chunk_link import ChunkLink, has_chunks
+from penstock.spark.connector.stream.stream_read import RETRY_MS, check_loss, read_range
+
+_NS_PER_MS: Final = 1_000_000
+_kept: dict[tuple[int, Endpoint], ChunkLink] = {}
+
+
+def read_rows(options: SourceOptions, first: int, stop: int, shape: Shape) -> Iterator[Any]:
+    """Offsets first..stop-1 as Arrow batches, by the way `readMode` says.
+
+    Raises: as `read_range`; OperatorError for readMode=chunk with a broker that has no chunks, and
+    for chunks that are damaged.
+    """
+    if first >= stop:
+        return
+    if options.read_mode == "amqp":
+        yield from read_range(options, first, stop, shape)
+        return
+    link = _kept.pop((os.getpid(), options.endpoint), None)
+    if link is None:
+        connection = _open(options, f"Spark task {first}..{stop}")
+        if not has_chunks(connection):
+            if options.read_mode == "chunk":
+                connection.close()
+                raise OperatorError(
+                    f"option readMode=chunk: the broker at {options.endpoint.url.address()} does "
+                    "not hand out chunks of streams; leave the option out, or set readMode=amqp"
+                )
+            yield from read_range(options, first, stop, shape, connection)
+            return
+        link = ChunkLink(connection)
+    yield from BatchMaker(shape).batches(_pieces(options, first, stop, link))
+
+
+def _pieces(
+    options: SourceOptions, first: int, stop: int, link: ChunkLink | None
+) -> Generator[Piece, None, None]:
+    """The rows first..stop-1, as they lie in chunks, over as many connections as it takes."""
+    expected = first
+    lost_ns = 0
+    while expected < stop:
+        if link is None:
+            link = ChunkLink(_open(options, f"Spark task {first}..{stop}"))
+        try:
+            link.begin(options.queue, expected, stop)
+            while expected < stop:
+                chunks = _next(link, options, expected, first, stop)
+                lost_ns = 0
+                for piece, after in cut(chunks, options, expected, stop):
+                    expected = after
+                    if piece is not None:
+                        yield piece
+            link.end()
+        except ChannelClosedError:
+            link.close()
+            raise
+        except ClientError:
+            # The connection broke, or had ended since the last range. What was handed over stays.
+            link.close()
+            link = None
+            now_ns = time.monotonic_ns()
+            if lost_ns == 0:
+                lost_ns = now_ns
+            elif now_ns - lost_ns > options.endpoint.reconnect_timeout_ms * _NS_PER_MS:
+                raise
+            else:
+                time.sleep(RETRY_MS / 1000)
+        except BaseException:
+            link.close()
+            raise
+    if link is not None:
+        _keep(options.endpoint, link)
+
+
+def _next(
+    link: ChunkLink, options: SourceOptions, expected: int, first: int, stop: int
+) -> list[ChunkView]:
+    """The chunks of the next delivery, each found whole."""
+    delivery = link.next(options.read_timeout_ms)
+    if delivery is None:
+        raise OperatorError(
+            f"stream {options.queue!r}: offset {expected} of the range {first}..{stop - 1} did not "
+            f"come within {options.read_timeout_ms} ms (readTimeout)"
+        )
+    return list(chunks_of(delivery.body, delivery.version, delivery.seed, options.queue))
+
+
+def cut(
+    chunks: list[ChunkView], options: SourceOptions, expected: int, stop: int
+) -> Iterator[tuple[Piece | None, int]]:
+    """The rows of expected..stop-1 among `chunks`, and the offset behind them; no piece where
+    nothing is left of the range.
+
+    A chunk may begin before the offset asked for, and end behind the range. Raises: OperatorError
+    for a hole, unless failOnDataLoss is off.
+    """
+    for chunk in chunks:
+        if chunk.first > expected:
+            found = min(chunk.first, stop)
+            check_loss(options, expected, found)
+            expected = found
+        end = min(chunk.first + chunk.count, stop)
+        if expected >= stop:
+            yield None, expected
+            return
+        if end > expected:
+            yield Piece(chunk, expected - chunk.first, end - chunk.first), end
+            expected = end
+
+
+def _open(options: SourceOptions, name: str) -> Connection:
+    """A connection, tried for as long as reconnectTimeout says. Raises: OperatorError, ClientError.
+
+    Without heartbeats unless the url wants them: a worker between two batches is silent for as
+    long as it likes, and readTimeout notices a broker that is gone.
+    """
+    endpoint = options.endpoint
+    if endpoint.url.heartbeat_s is None:
+        endpoint = replace(endpoint, url=replace(endpoint.url, heartbeat_s=0))
+    end_ns = time.monotonic_ns() + endpoint.reconnect_timeout_ms * _NS_PER_MS
+    while True:
+        try:
+            return open_connection(endpoint, name)
+        except ClientError:
+            if time.monotonic_ns() >= end_ns:
+                raise
+        time.sleep(RETRY_MS / 1000)
+
+
+def _keep(endpoint: Endpoint, link: ChunkLink) -> None:
+    for other in list(_kept):
+        _kept.pop(other).close()
+    _kept[os.getpid(), endpoint] = link

@@ -1,0 +1,123 @@
+"""Bronze: the input lines as they came, in columns; tasks write the files, the store adds them."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from penstock.spark.input import parse
+from penstock.spark.input.intake import Intake, Range, read_range
+from penstock.spark.schema.coded import coded_schema
+from penstock.spark.schema.formats import EVENT_FILES, TRACE_FILES
+from penstock.spark.tables.store import Part, TableStore
+
+EVENTS: Final = "bronze/events"
+MESSAGES: Final = "bronze/messages"
+
+_PARTS: Final = "path string, bytes bigint, rows bigint"
+_RANGES: Final = "path string, start bigint, end bigint, boot_id string, node string"
+
+
+class Source(NamedTuple):
+    """A kind of input. pattern: its files; parse: lines to columns; schema: of the table; parsed:
+    of what `parse` gives; many: its columns in which few values repeat."""
+
+    table: str
+    pattern: str
+    parse: Callable[[bytes, str, str, int], list[pa.Table]]
+    schema: pa.Schema
+    parsed: pa.Schema
+    many: frozenset[str]
+
+
+SOURCES: Final = (
+    Source(
+        EVENTS,
+        EVENT_FILES,
+        parse.event_tables,
+        parse.EVENTS,
+        coded_schema(parse.EVENTS),
+        frozenset({"seq", "t_ns", "amount"}),
+    ),
+    Source(
+        MESSAGES,
+        TRACE_FILES,
+        parse.message_tables,
+        parse.MESSAGES,
+        parse.MESSAGES,
+        frozenset({"t_ns"}),
+    ),
+)
+
+SMALL_ROWS: Final = 8_192
+"""Below which tables that were parsed are put together before they are written."""
+
+
+def take_in(spark: SparkSession, store: TableStore, source: Source, intake: Intake) -> None:
+    """Write what was found and add it to the table, in one commit with how far it goes."""
+    batch = store.batch(source.table) + 1
+    place = store.place(source.table)
+    place.mkdir(parents=True, exist_ok=True)
+    tasks = min(len(intake.ranges), 4 * spark.sparkContext.defaultParallelism)
+    ranges = spark.createDataFrame([tuple(one) for one in intake.ranges], _RANGES)
+    written = ranges.repartition(tasks).mapInArrow(_writer(source, str(place), batch), _PARTS)
+    parts = [Part(row["path"], row["bytes"], row["rows"]) for row in written.collect()]
+    store.append(source.table, parts, source.schema, batch, intake.marks)
+
+
+def _writer(
+    source: Source, place: str, batch: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What a task does: one file for all of its ranges."""
+
+    def write(ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        name = f"part-{batch}-{uuid4().hex}.parquet"
+        rows = 0
+        with _opened(Path(place) / name, source) as file:
+            for table in _grouped(_parsed(source, ranges, batch)):
+                file.write_table(table)
+                rows += len(table)
+        size = os.stat(Path(place) / name).st_size
+        yield pa.RecordBatch.from_pylist([{"path": name, "bytes": size, "rows": rows}])
+
+    return write
+
+
+def _opened(path: Path, source: Source) -> pq.ParquetWriter:
+    # What hardly repeats is looked up for nothing. Other readers are told that texts are texts.
+    return pq.ParquetWriter(
+        path,
+        source.parsed,
+        compression="zstd",
+        use_dictionary=[name for name in source.schema.names if name not in source.many],
+        column_encoding=dict.fromkeys(source.many, "DELTA_BINARY_PACKED"),
+        store_schema=False,
+    )
+
+
+def _parsed(source: Source, ranges: Iterator[pa.RecordBatch], batch: int) -> Iterator[pa.Table]:
+    for block in ranges:
+        for fields in block.to_pylist():
+            one = Range(**fields)
+            yield from source.parse(read_range(one), one.boot_id, one.node, batch)
+
+
+def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows, small tables together. Each becomes a group of rows of the file, so those in
+    which whole columns are the same stay by themselves."""
+    small: list[pa.Table] = []
+    for table in tables:
+        if len(table) >= SMALL_ROWS:
+            yield table
+            continue
+        small.append(table)
+        if sum(map(len, small)) >= SMALL_ROWS:
+            yield pa.concat_tables(small).unify_dictionaries()
+            small = []
+    if small:
+        yield pa.concat_tables(small).unify_dictionaries()

@@ -1,0 +1,175 @@
+"""Lines of event files and traces to Arrow tables: what a task does with a range of bytes.
+
+Events that are alike are read by `like_lines`. A block of other good lines is parsed by Arrow as a
+whole, one with a bad line is parsed line by line by the rules of `formats.py`, and what cannot be
+read is kept as text. Texts become dictionaries, as most of them repeat.
+"""
+
+import io
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as arrow_json
+
+from penstock.spark.input import like_lines
+from penstock.spark.schema.coded import TEXT, coded_schema
+from penstock.spark.schema.formats import (
+    EVENT_FORMAT,
+    SAMPLE_FIELDS,
+    STATE_FIELDS,
+    Json,
+    event_from_fields,
+    fields_of,
+    trace_from_fields,
+)
+
+UNREADABLE: Final = "unreadable"
+UNREADABLE_CHARACTERS: Final = 500
+
+_TEXTS: Final = ("kind", "actor", "peer", "reason")
+_NUMBERS: Final = ("amount", *STATE_FIELDS, *SAMPLE_FIELDS)
+_TRACE_TEXTS: Final = ("stage", "client", "queue", "phase")
+
+
+def _fields(texts: tuple[str, ...], numbers: tuple[str, ...]) -> list[pa.Field]:
+    return [pa.field(name, pa.string()) for name in texts] + [
+        pa.field(name, pa.int64()) for name in numbers
+    ]
+
+
+EVENTS: Final = pa.schema(
+    _fields(("boot_id", "node"), ("seq", "t_ns"))
+    + _fields(_TEXTS, _NUMBERS)
+    + _fields((UNREADABLE,), ("batch",))
+)
+MESSAGES: Final = pa.schema(
+    _fields(("message_id",), ("t_ns",))
+    + _fields(_TRACE_TEXTS, ())
+    + _fields((UNREADABLE,), ("batch",))
+)
+
+_EVENT_LINE: Final = pa.schema(_fields(("format", *_TEXTS), ("seq", "t", *_NUMBERS)))
+_EVENT_TYPES: Final = {field.name: field.type for field in _EVENT_LINE if field.name != "format"}
+_TRACE_LINE: Final = pa.schema(_fields(("id", *_TRACE_TEXTS), ("t",)))
+
+
+def event_tables(data: bytes, boot_id: str, node: str, batch: int) -> list[pa.Table]:
+    """The events of whole lines of an event file, those with the same fields together. Columns:
+    EVENTS."""
+    alike, rest = like_lines.split(data, _EVENT_TYPES)
+    # Without a kind a line is no event.
+    parts = [_events(one, boot_id, node, batch) for one in alike if "kind" in one]
+    if not rest:
+        return parts
+    found = _parsed(rest, _EVENT_LINE)
+    if found is None:
+        other = _slowly(rest, EVENTS, lambda fields: _event_row(fields, boot_id, node), batch)
+        return [*parts, other.cast(coded_schema(EVENTS))]
+    if found["kind"].null_count:
+        found = found.filter(pc.is_valid(found["kind"]))
+    columns = {name: found[name] for name in found.column_names if name != "format"}
+    return [*parts, _events(columns, boot_id, node, batch)]
+
+
+def _events(
+    found: Mapping[str, pa.Array | pa.ChunkedArray], boot_id: str, node: str, batch: int
+) -> pa.Table:
+    count = len(found["kind"])
+    nothing, no_text = pa.repeat(0, count), _same("", count)
+    known = {
+        name: pc.fill_null(values, 0) if pa.types.is_integer(values.type) else _coded(values)
+        for name, values in found.items()
+    }
+    return pa.table(
+        {
+            "boot_id": _same(boot_id, count),
+            "node": _same(node, count),
+            "seq": known.get("seq", nothing),
+            "t_ns": known.get("t", nothing),
+            **{name: known.get(name, no_text) for name in _TEXTS},
+            **{name: known.get(name, nothing) for name in _NUMBERS},
+            UNREADABLE: pa.nulls(count, TEXT),
+            "batch": pa.repeat(batch, count),
+        },
+        schema=coded_schema(EVENTS),
+    )
+
+
+def _same(text: str, count: int) -> pa.Array:
+    codes = pa.array(np.zeros(count, np.int32))
+    return pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
+
+
+def _coded(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    if pa.types.is_dictionary(texts.type):
+        return texts
+    return pc.fill_null(texts, "").dictionary_encode()
+
+
+def message_tables(data: bytes, boot_id: str, node: str, batch: int) -> list[pa.Table]:
+    """The stages of whole lines of a trace file. Columns: MESSAGES."""
+    found = _parsed(data, _TRACE_LINE)
+    if found is None:
+        return [_slowly(data, MESSAGES, _trace_row, batch)]
+    columns = {
+        "message_id": _whole(found, "id", ""),
+        "t_ns": _whole(found, "t", 0),
+        **{name: _whole(found, name, "") for name in _TRACE_TEXTS},
+        UNREADABLE: pa.nulls(len(found), pa.string()),
+        "batch": pa.repeat(batch, len(found)),
+    }
+    return [pa.table(columns, schema=MESSAGES)]
+
+
+def _parsed(data: bytes, schema: pa.Schema) -> pa.Table | None:
+    options = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    blocks = arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
+    try:
+        # Arrow takes any bytes for text, and whoever reads the text fails.
+        if not data.isascii():
+            data.decode()
+        return arrow_json.read_json(io.BytesIO(data), read_options=blocks, parse_options=options)
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        return None
+
+
+def _whole(found: pa.Table, name: str, instead: str | int) -> pa.ChunkedArray:
+    return pc.fill_null(found[name], instead)
+
+
+def _slowly(
+    data: bytes,
+    schema: pa.Schema,
+    row_of: Callable[[dict[str, Json]], dict[str, object] | None],
+    batch: int,
+) -> pa.Table:
+    rows: list[dict[str, object]] = []
+    # Not `splitlines`, for which lines end at characters that texts may have in them.
+    for line in io.TextIOWrapper(io.BytesIO(data), "utf-8", "replace", newline="\n"):
+        if not line.strip():
+            continue
+        fields = fields_of(line)
+        if fields is None:
+            rows.append({UNREADABLE: line.rstrip("\n")[:UNREADABLE_CHARACTERS], "batch": batch})
+            continue
+        row = row_of(fields)
+        if row is not None:
+            rows.append({**row, "batch": batch})
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _event_row(fields: dict[str, Json], boot_id: str, node: str) -> dict[str, object] | None:
+    if fields.get("format") == EVENT_FORMAT or "kind" not in fields:
+        return None
+    event = event_from_fields(boot_id, fields)
+    numbers = {name: event.numbers.get(name, 0) for name in (*STATE_FIELDS, *SAMPLE_FIELDS)}
+    named = event._asdict()
+    del named["numbers"]
+    return {**named, "node": node, **numbers}
+
+
+def _trace_row(fields: dict[str, Json]) -> dict[str, object]:
+    return trace_from_fields(fields)._asdict()

@@ -1,0 +1,135 @@
+"""What a directory of tables says about itself: by what it was made, of how much, of which run.
+
+    about.json   beside the tables; the report and the next update read it
+
+The width of buckets and the origin of throughput belong to the tables: going on with others would
+mix buckets, so another width is refused.
+"""
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, get_type_hints
+
+from penstock.base.errors import OperatorError
+from penstock.spark.report.summary import Source
+from penstock.spark.schema.formats import RunDescription, read_run, write_run
+from penstock.spark.schema.rows import ROW_TYPES, Counts, Tables
+
+FILE: Final = "about.json"
+VERSION: Final = 2
+"""Of the columns of the tables; those of another one are not gone on with."""
+
+SPARK: Final = "spark"
+PLAIN: Final = "plain"
+
+_CASTS: Final[dict[object, Callable[[str], object]]] = {
+    int: int,
+    float: float,
+    str: str,
+    bool: lambda text: text == "True",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """bucket_ns: width of the buckets; origin_ns: where those of throughput begin; run: as its
+    input described it."""
+
+    source: Source
+    bucket_ns: int
+    origin_ns: int
+    run: RunDescription
+
+    def counts(self) -> Counts:
+        """The size of the input."""
+        source = self.source
+        return Counts(
+            source.event_count, source.events_missing, source.unreadable_lines, source.trace_count
+        )
+
+
+def write_about(directory: Path, about: About) -> None:
+    """Write it, unless it says the same already. Raises: OSError."""
+    source = about.source
+    fields = {
+        "format": "penstock-tables",
+        "version": VERSION,
+        "bucket_ns": about.bucket_ns,
+        "origin_ns": about.origin_ns,
+        "engine": source.engine,
+        "engine_note": source.engine_note,
+        **about.counts()._asdict(),
+    }
+    text = json.dumps(fields, indent=1) + "\n"
+    path = directory / FILE
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+    if read_run(directory) != about.run:
+        write_run(directory, about.run)
+
+
+def read_about(directory: Path) -> About | None:
+    """None when there are no tables yet. Raises: OperatorError when the file cannot be read."""
+    path = directory / FILE
+    if not path.is_file():
+        return None
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        if fields["version"] != VERSION:
+            raise ValueError(f"of version {fields['version']}, where this one reads {VERSION}")
+        return About(
+            Source(
+                str(fields["engine"]),
+                str(fields["engine_note"]),
+                int(fields["event_count"]),
+                int(fields["events_missing"]),
+                int(fields["unreadable_lines"]),
+                int(fields["trace_count"]),
+            ),
+            int(fields["bucket_ns"]),
+            int(fields["origin_ns"]),
+            read_run(directory),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise OperatorError(
+            f"{path} does not describe tables that can be read here ({fault}); make them anew in "
+            "another directory"
+        ) from fault
+
+
+def write_csv(directory: Path, tables: Tables) -> None:
+    """Each table as NAME.csv. Raises: OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, rows in tables._asdict().items():
+        fields = ROW_TYPES[name]._fields
+        with (directory / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(fields)
+            writer.writerows(rows)
+
+
+def read_csv(directory: Path) -> Tables:
+    """The inverse of `write_csv`. Raises: OperatorError when one cannot be read."""
+    try:
+        return Tables(*(_rows(directory / f"{name}.csv", name) for name in Tables._fields))
+    except (OSError, ValueError, KeyError, StopIteration) as fault:
+        raise OperatorError(
+            f"the tables in {directory} cannot be read ({fault}); make them anew with "
+            "`penstock pipeline run`"
+        ) from fault
+
+
+def _rows(path: Path, name: str) -> Any:
+    row_type = ROW_TYPES[name]
+    hints = get_type_hints(row_type)
+    casts = [_CASTS[hints[field]] for field in row_type._fields]
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = csv.reader(file)
+        next(lines)
+        return tuple(
+            row_type(*(cast(text) for cast, text in zip(casts, line, strict=True)))
+            for line in lines
+        )

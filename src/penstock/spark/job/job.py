@@ -1,0 +1,329 @@
+"""The Spark job: new input to bronze, what follows from it to silver and gold.
+
+It is incremental. Every derived table knows up to which batch of bronze it has been made. What is
+made anew is everything from one moment on, the *horizon*: no fact that new lines can change began
+before it. So a table is the same as if it had been made in one pass, and where nothing is new
+nothing is written.
+
+    horizon = earliest of: a new line, the beginning of a new event's interval, whatever was still
+              open (holds, alarms, last samples) of a boot that has new events
+
+Events are worked on with arrays, in two rounds of tasks: shares of the actors give facts, stretches
+of time give answers. What Spark plans costs more than that, so only traces and percentiles are left
+to it; a task gives back one cell of bytes a table.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.spark.input import bronze
+from penstock.spark.input.bronze import EVENTS, MESSAGES
+from penstock.spark.input.horizon import event_horizon
+from penstock.spark.input.intake import Input, as_input
+from penstock.spark.input.parse import UNREADABLE
+from penstock.spark.job import facts, gold, silver
+from penstock.spark.job.answers import Answers
+from penstock.spark.job.facts import Facts
+from penstock.spark.schema.coded import in_tasks
+from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts, Tables
+from penstock.spark.schema.schemas import ANSWERS, FACTS
+from penstock.spark.tables.loading import load_tables
+from penstock.spark.tables.store import TableStore, open_store
+
+TABLES_AT_A_TIME: Final = 2
+STRETCHES_A_CORE: Final = 2
+
+EVENT_TABLES: Final = (
+    "silver/block_interval",
+    "silver/alarm_interval",
+    "silver/sample_step",
+    "silver/consumer",
+    "gold/who_blocked_whom",
+    "gold/root_cause",
+    "gold/held_time",
+    "gold/time_in_state",
+    "gold/queue_depth",
+    "gold/event_kinds",
+    "gold/coverage",
+    "gold/hold_sketch",
+)
+MESSAGE_TABLES: Final = (
+    "silver/message_span",
+    "gold/latency_sketch",
+    "gold/throughput",
+    "gold/integrity",
+)
+Make = Callable[[], DataFrame]
+
+
+class Made(NamedTuple):
+    """A table to be written: its rows from `from_ns` of `column` on."""
+
+    name: str
+    column: str
+    make: Make
+
+
+class SparkJob:
+    """One directory of input into one directory of tables, as often as `run` is called.
+
+    bucket_ns: width of the buckets of blame; origin_ns: where buckets of throughput begin. Both
+    must be the same whenever the same tables are gone on with.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        input_place: Path | Input,
+        tables_dir: Path,
+        bucket_ns: int,
+        origin_ns: int = 0,
+    ) -> None:
+        self._spark = spark
+        self._input = as_input(input_place)
+        self.store = open_store(tables_dir)
+        self._bucket_ns = bucket_ns
+        self._origin_ns = origin_ns
+
+    def run(self) -> tuple[Tables, Counts]:
+        """Take in what is new; returns the gold tables, in the order that the plain twin gives.
+
+        Raises: OperatorError when a file is not the one that was read before.
+        """
+        self.update()
+        return load_tables(self.store), self.counts()
+
+    def update(self) -> bool:
+        """Take in what is there now and make the tables that follow; whether anything was written.
+
+        What comes meanwhile is left for the next call: a live broker says something every second.
+        """
+        is_changed = self._derive()
+        has_more = True
+        while has_more:
+            has_more = self._take_in()
+            is_changed = self._derive() or is_changed
+        return is_changed
+
+    def _take_in(self) -> bool:
+        """One round; whether more was there than it has room for."""
+        has_more = False
+        for source in bronze.SOURCES:
+            taken = partial(self.store.mark, source.table)
+            intake = self._input.fresh(source.pattern, taken)
+            if intake.ranges:
+                bronze.take_in(self._spark, self.store, source, intake)
+            has_more = has_more or intake.has_more
+        return has_more
+
+    def _derive(self) -> bool:
+        """Bring every table up to bronze, also what a run that was cut short has left behind."""
+        is_changed = False
+        for table, derived, make in (
+            (EVENTS, EVENT_TABLES, self._from_events),
+            (MESSAGES, MESSAGE_TABLES, self._from_messages),
+        ):
+            batch = self.store.batch(table)
+            known = min(self.store.batch(name) for name in derived)
+            if batch > known:
+                make(known, batch)
+                is_changed = True
+        batch = max(self.store.batch(table) for table in (EVENTS, MESSAGES))
+        if is_changed and batch >= 0:
+            self._merge(batch)
+        return is_changed
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def _from_events(self, known: int, batch: int) -> None:
+        from_ns = self._floor(event_horizon(self.store, known))
+        shares = self._spark.sparkContext.defaultParallelism
+        work = Facts(
+            tuple(self.store.files(EVENTS)),
+            tuple(self.store.files("silver/block_interval")),
+            0,
+            shares,
+            from_ns,
+            self._bucket_ns,
+        )
+        found = in_tasks(
+            self._spark, [replace(work, share=number) for number in range(shares)], FACTS
+        )
+        self._put(
+            batch,
+            from_ns,
+            ("silver/block_interval", "start_ns", found["silver/block_interval"]),
+            ("silver/alarm_interval", "start_ns", found["silver/alarm_interval"]),
+            ("silver/sample_step", "start_ns", found["silver/sample_step"]),
+            ("silver/consumer", "since_ns", facts.earliest(found["silver/consumer"])),
+            ("gold/queue_depth", "t_ns", found["gold/queue_depth"]),
+            ("gold/event_kinds", "bucket_ns", facts.counted(found["gold/event_kinds"])),
+            ("gold/coverage", "bucket_ns", facts.covered(found["gold/coverage"])),
+        )
+        self._event_gold(found, batch, from_ns)
+
+    def _event_gold(self, found: Mapping[str, pa.Table], batch: int, from_ns: int) -> None:
+        intervals = tuple(self.store.files("silver/block_interval"))
+        steps = tuple(self.store.files("silver/sample_step"))
+        members = self._members()
+        works = [
+            Answers(intervals, steps, low, high, self._bucket_ns, members)
+            for low, high in self._stretches(found, from_ns)
+        ]
+        answers = in_tasks(self._spark, works, ANSWERS)
+        self._put(batch, from_ns, *((name, "bucket_ns", table) for name, table in answers.items()))
+
+    def _stretches(self, found: Mapping[str, pa.Table], from_ns: int) -> list[tuple[int, int]]:
+        """The time of the slice in parts of about as many rows each, of whole buckets."""
+        last_ns = pc.max(found["gold/event_kinds"]["bucket_ns"]).as_py()
+        if last_ns is None:
+            return []
+        count = self._spark.sparkContext.defaultParallelism * STRETCHES_A_CORE
+        rows = [found[name]["start_ns"] for name in ("silver/block_interval", "silver/sample_step")]
+        starts = pa.chunked_array([chunk for one in rows for chunk in one.chunks], pa.int64())
+        ranks = [number / count for number in range(1, count)]
+        inner = pc.quantile(starts, ranks, interpolation="lower").to_pylist() if len(starts) else []
+        borders = {
+            from_ns,
+            last_ns + self._bucket_ns,
+            *(self._floor(max(one, from_ns)) for one in inner),
+        }
+        return list(pairwise(sorted(borders)))
+
+    def _put(self, batch: int, from_ns: int, *tables: tuple[str, str, pa.Table]) -> None:
+        """Write tables: name, column, and rows, of which those from `from_ns` on are new."""
+
+        def write(name: str, column: str, rows: pa.Table) -> None:
+            new = rows.filter(pc.greater_equal(rows[column], from_ns)) if from_ns else rows
+            self.store.replace(name, new, batch, column, from_ns)
+
+        with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
+            for future in [pool.submit(write, *one) for one in tables]:
+                future.result()
+
+    def _members(self) -> dict[str, tuple[str, ...]]:
+        """The consumers of each queue."""
+        found: dict[str, set[str]] = {}
+        table = self.store.read("silver/consumer")
+        for row in [] if table is None else table.to_pylist():
+            found.setdefault(row["group"], set()).add(row["consumer"])
+        return {group: tuple(sorted(consumers)) for group, consumers in sorted(found.items())}
+
+    # -- messages --------------------------------------------------------------------------------
+
+    def _from_messages(self, known: int, batch: int) -> None:
+        everything = self._read(MESSAGES).where(F.col("stage").isNotNull())
+        from_ns = self._floor(self._message_horizon(everything, known))
+        step = THROUGHPUT_BUCKET_NS
+        counted_ns = max(0, from_ns - (from_ns - self._origin_ns) % step)
+        messages = everything.where(F.col("t_ns") >= from_ns).cache()
+        fresh_ones = messages
+        if known >= 0:
+            # Those that began before the horizon are there already, and nothing of them is new.
+            old = self._read("silver/message_span").where(
+                (F.col("first_ns") < from_ns) & (F.col("last_ns") >= from_ns)
+            )
+            fresh_ones = messages.join(old.select("message_id"), "message_id", "left_anti")
+        self._replace(
+            batch,
+            from_ns,
+            Made("silver/message_span", "first_ns", lambda: silver.message_span(fresh_ones)),
+        )
+        spans = self._read("silver/message_span").where(F.col("first_ns") >= from_ns)
+        width = self._bucket_ns
+        self._replace(
+            batch,
+            from_ns,
+            Made("gold/latency_sketch", "bucket_ns", lambda: gold.latency_sketch(spans, width)),
+            Made("gold/integrity", "bucket_ns", lambda: gold.integrity(spans, width)),
+        )
+        counted = everything.where(F.col("t_ns") >= counted_ns)
+        self._replace(
+            batch,
+            counted_ns,
+            Made("gold/throughput", "bucket_ns", lambda: gold.throughput(counted, self._origin_ns)),
+        )
+        messages.unpersist()
+
+    def _message_horizon(self, everything: DataFrame, known: int) -> int:
+        """When the first of the messages began of which lines after batch `known` tell."""
+        if known < 0:
+            return 0
+        new = everything.where(F.col("batch") > known)
+        ids = new.select("message_id").distinct()
+        old = self._read("silver/message_span").join(ids, "message_id")
+        return self._lowest([new.select("t_ns"), old.select(F.col("first_ns").alias("t_ns"))])
+
+    # -- tables ----------------------------------------------------------------------------------
+
+    def _merge(self, batch: int) -> None:
+        """What is said of the whole time is made of all buckets."""
+        latencies = self._maybe("gold/latency_sketch")
+        holds = self._maybe("gold/hold_sketch")
+        if latencies is not None:
+            table = gold.latency(latencies).toArrow()
+            self.store.replace("gold/latency", table, batch)
+        self.store.replace("gold/stage_cdf", gold.stage_cdf(latencies, holds).toArrow(), batch)
+
+    def _replace(self, batch: int, from_ns: int, *tables: Made) -> None:
+        def write(one: Made) -> None:
+            rows = one.make().where(F.col(one.column) >= from_ns)
+            self.store.replace(one.name, rows.toArrow(), batch, one.column, from_ns)
+
+        with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
+            for future in [pool.submit(write, one) for one in tables]:
+                future.result()
+
+    def _read(self, name: str) -> DataFrame:
+        files = self.store.files(name)
+        if not files:
+            # A table whose rows have all been replaced by none has columns and no file.
+            return self._spark.createDataFrame(self.store.columns(name).empty_table())
+        return self._spark.read.parquet(*files)
+
+    def _maybe(self, name: str) -> DataFrame | None:
+        return self._read(name) if self.store.batch(name) >= 0 else None
+
+    def _floor(self, t_ns: int) -> int:
+        return t_ns - t_ns % self._bucket_ns
+
+    def _lowest(self, moments: Iterable[DataFrame]) -> int:
+        found = [frame.agg(F.min("t_ns")).collect()[0][0] for frame in moments]
+        return min((one for one in found if one is not None), default=0)
+
+    def counts(self) -> Counts:
+        """The size of the input, and what is known to be missing in it."""
+        unreadable = there = 0
+        for name, column in ((EVENTS, "kind"), (MESSAGES, "stage")):
+            table = self._maybe(name)
+            if table is not None:
+                row = table.agg(F.count(UNREADABLE), F.count(column)).collect()[0]
+                unreadable += row[0]
+                there = row[1] if name == MESSAGES else 0
+        events, missing = _covered(self.store)
+        return Counts(events, missing, unreadable, there)
+
+
+def _covered(store: TableStore) -> tuple[int, int]:
+    """How many events there are, and how many of their sequences are missing."""
+    spans: dict[str, tuple[int, int, int]] = {}
+    table = store.read("gold/coverage")
+    for row in [] if table is None else table.to_pylist():
+        low, high, there = spans.get(row["boot_id"], (row["low"], row["high"], 0))
+        spans[row["boot_id"]] = (
+            min(low, row["low"]),
+            max(high, row["high"]),
+            there + row["there"],
+        )
+    events = sum(there for _, _, there in spans.values())
+    return events, sum(high - low + 1 - there for low, high, there in spans.values())

@@ -1,0 +1,139 @@
+"""The promises a run must keep, checked on the tables, whichever engine made them.
+
+Each promise is kept, broken, or unknown (the data to check it is missing). A run whose clients all
+behaved and whose broker never failed must show: nothing confirmed is lost, nothing arrives twice,
+every held second has a cause, the books balance, time adds up, and a bystander stays fast.
+"""
+
+from typing import Final, NamedTuple
+
+from penstock.spark.blame.blame import actor_kind
+from penstock.spark.schema.formats import RunDescription
+from penstock.spark.schema.rows import LatencyRow, Tables, whole_time
+
+EXPLAINED_SHARE_MIN: Final = 0.95
+STATE_SUM_TOLERANCE: Final = 0.01
+# An alarm does nothing, so it has no time to account for.
+TIMELESS: Final = frozenset({"alarm"})
+# The bystander shares two cores with everything else, so its latency may move by scheduling alone.
+BYSTANDER_FACTOR_MAX: Final = 3.0
+BYSTANDER_FLOOR_NS: Final = 100_000_000.0
+
+
+class Promise(NamedTuple):
+    """`state`: "kept", "broken" or "unknown"; `detail`: the numbers it rests on."""
+
+    name: str
+    state: str
+    detail: str
+
+
+def check(
+    tables: Tables,
+    run: RunDescription,
+    has_events: bool,
+    explained_share: float,
+    held_ns: int,
+) -> tuple[Promise, ...]:
+    """Check all promises, in the order in which a reader cares. That of the bystander is only
+    for runs that name one."""
+    promises = (
+        _nothing_lost(tables),
+        _nothing_twice(tables),
+        _explained(has_events, explained_share, held_ns),
+        _books_balance(tables, has_events),
+        _time_adds_up(tables),
+    )
+    return (*promises, _bystander(tables, run)) if run.unrelated_queue else promises
+
+
+def _state(is_kept: bool) -> str:
+    return "kept" if is_kept else "broken"
+
+
+def _nothing_lost(tables: Tables) -> Promise:
+    name = "no confirmed message lost"
+    if not tables.integrity:
+        return Promise(name, "unknown", "no message traces")
+    confirmed = sum(row.confirmed for row in tables.integrity)
+    lost = sum(row.lost for row in tables.integrity)
+    return Promise(name, _state(lost == 0), f"{confirmed:,} confirmed, {lost:,} lost")
+
+
+def _nothing_twice(tables: Tables) -> Promise:
+    name = "no message delivered twice"
+    if not tables.integrity:
+        return Promise(name, "unknown", "no message traces")
+    delivered = sum(row.delivered for row in tables.integrity)
+    twice = sum(row.duplicated for row in tables.integrity)
+    return Promise(name, _state(twice == 0), f"{delivered:,} delivered, {twice:,} duplicates")
+
+
+def _explained(has_events: bool, explained_share: float, held_ns: int) -> Promise:
+    name = "every held second has a cause"
+    if not has_events:
+        return Promise(name, "unknown", "no flow events")
+    if held_ns == 0:
+        return Promise(name, "kept", "no publisher was held")
+    return Promise(
+        name,
+        _state(explained_share >= EXPLAINED_SHARE_MIN),
+        f"{explained_share:.1%} of {held_ns / 1e9:.1f} s explained",
+    )
+
+
+def _books_balance(tables: Tables, has_events: bool) -> Promise:
+    """In every bucket the blame of a victim is exactly the time it was held, to the nanosecond."""
+    name = "blame adds up to held time"
+    if not has_events:
+        return Promise(name, "unknown", "no flow events")
+    left: dict[tuple[int, str], int] = {
+        (row.bucket_ns, row.actor): row.held_ns for row in tables.held_time
+    }
+    for row in tables.root_cause:
+        key = (row.bucket_ns, row.victim)
+        left[key] = left.get(key, 0) - row.blamed_ns
+    wrong = sum(rest_ns != 0 for rest_ns in left.values())
+    return Promise(name, _state(wrong == 0), f"{len(left):,} sums checked, {wrong} wrong")
+
+
+def _time_adds_up(tables: Tables) -> Promise:
+    name = "idle + busy + blocked + waiting = 100 %"
+    rows = [
+        row
+        for row in whole_time(tables.time_in_state)
+        if row.wall_ns > 0 and actor_kind(row.actor) not in TIMELESS
+    ]
+    if not rows:
+        return Promise(name, "unknown", "no time samples")
+    off = [
+        abs(sum((row.idle_ns, row.busy_ns, row.blocked_ns, row.waiting_ns)) / row.wall_ns - 1.0)
+        for row in rows
+    ]
+    return Promise(
+        name,
+        _state(max(off) <= STATE_SUM_TOLERANCE),
+        f"{len(rows)} actors, at most {max(off):.2%} off",
+    )
+
+
+def _bystander(tables: Tables, run: RunDescription) -> Promise:
+    name = f"unrelated queue {run.unrelated_queue} unaffected"
+    calm = _latency(tables, run, run.calm_phase)
+    slow = _latency(tables, run, run.slow_phase)
+    if calm is None or slow is None:
+        return Promise(name, "unknown", "no messages on an unrelated queue in both phases")
+    limit_ns = max(BYSTANDER_FACTOR_MAX * calm.p99_ns, BYSTANDER_FLOOR_NS)
+    return Promise(
+        name,
+        _state(slow.p99_ns <= limit_ns),
+        f"p99 {calm.p99_ns / 1e6:.1f} ms in {run.calm_phase}, "
+        f"{slow.p99_ns / 1e6:.1f} ms in {run.slow_phase}, limit {limit_ns / 1e6:.0f} ms",
+    )
+
+
+def _latency(tables: Tables, run: RunDescription, phase: str) -> LatencyRow | None:
+    for row in tables.latency:
+        if (row.phase, row.queue, row.measure) == (phase, run.unrelated_queue, "delivery"):
+            return row
+    return None

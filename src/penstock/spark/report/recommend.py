@@ -1,0 +1,285 @@
+"""What to do about it: rules over the gold tables, each answer with the numbers it rests on.
+
+A rule speaks up when what it is about held connections and channels (or queues, see victims.py) for
+SHARE_MIN of all the time they were held; the ones that cost most come first. Names of settings are
+those of docs/tuning.md.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from penstock.spark.blame.blame import actor_kind
+from penstock.spark.blame.intervals import group_of
+from penstock.spark.blame.victims import held_kinds
+from penstock.spark.schema.rows import StateRow, Tables, whole_time
+
+SHARE_MIN: Final = 0.05
+FREE_SHARE_MAX: Final = 0.05
+"""A channel that was held for less than this share of a bucket was free in it."""
+
+
+class Recommendation(NamedTuple):
+    """`rule`: its name; `scope`: who or what it is about; `share`: 0..1 of the time publishers were
+    held that it is about; `evidence`: the numbers and the tables they are from; `advice`."""
+
+    rule: str
+    scope: str
+    share: float
+    evidence: str
+    advice: str
+
+
+class HeadOfLine(NamedTuple):
+    """`connection` was stopped for `channel` alone for `held_ns`, while up to `others` of its other
+    channels could have gone on."""
+
+    connection: str
+    channel: str
+    others: int
+    held_ns: int
+
+
+class _Charge(NamedTuple):
+    """What one root is charged with. `path`: the way most of it came."""
+
+    cause: str
+    root: str
+    held_ns: int
+    victims: int
+    path: str
+
+
+def recommend(tables: Tables, bucket_ns: int) -> tuple[Recommendation, ...]:
+    """The best first; none where nobody was held."""
+    charges = _charges(tables)
+    whole_ns = sum(charge.held_ns for charge in charges)
+    if whole_ns == 0:
+        return ()
+    states = {row.actor: row for row in whole_time(tables.time_in_state)}
+    found = [
+        Recommendation(
+            charge.cause,
+            charge.root,
+            charge.held_ns / whole_ns,
+            f"{charge.held_ns / 1e9:.2f} s of {whole_ns / 1e9:.2f} s held (root_cause), "
+            f"{_count(charge.victims, 'victim')}{_more(charge, tables, states)}",
+            _ADVICE.get(charge.cause, _LOOK),
+        )
+        for charge in charges
+        if charge.held_ns >= SHARE_MIN * whole_ns
+    ]
+    found += _parted(tables, whole_ns, bucket_ns)
+    found += _mixed(tables, whole_ns)
+    found += _paged(tables, charges, whole_ns)
+    return tuple(sorted(found, key=lambda one: (-one.share, one.rule, one.scope)))
+
+
+def head_of_line(tables: Tables, bucket_ns: int) -> list[HeadOfLine]:
+    """Connections that were not read because of one of their channels, the worst first.
+
+    bucket_ns: width of the buckets of the tables.
+    """
+    there = _channels(tables)
+    held = {(row.bucket_ns, row.actor): row.held_ns for row in tables.held_time}
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    for row in tables.who_blocked_whom:
+        if actor_kind(row.actor) != "conn" or actor_kind(row.peer) != "chan":
+            continue
+        free = [
+            channel
+            for channel in there.get((row.bucket_ns, row.actor), ())
+            if channel != row.peer
+            and held.get((row.bucket_ns, channel), 0) <= FREE_SHARE_MAX * bucket_ns
+        ]
+        if free:
+            others, held_ns = sums.get((row.actor, row.peer), (0, 0))
+            sums[row.actor, row.peer] = max(others, len(free)), held_ns + row.blocked_ns
+    found = [HeadOfLine(*key, *value) for key, value in sums.items()]
+    return sorted(found, key=lambda one: (-one.held_ns, one))
+
+
+def _charges(tables: Tables) -> list[_Charge]:
+    sums: dict[tuple[str, str], int] = {}
+    victims: dict[tuple[str, str], set[str]] = {}
+    paths: dict[tuple[str, str], dict[str, int]] = {}
+    kinds = held_kinds(tables.root_cause)
+    for row in tables.root_cause:
+        if actor_kind(row.victim) in kinds:
+            key = (row.cause, row.root)
+            sums[key] = sums.get(key, 0) + row.blamed_ns
+            victims.setdefault(key, set()).add(row.victim)
+            ways = paths.setdefault(key, {})
+            ways[row.path] = ways.get(row.path, 0) + row.blamed_ns
+    return [
+        _Charge(*key, held_ns, len(victims[key]), max(paths[key], key=lambda way: paths[key][way]))
+        for key, held_ns in sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    ]
+
+
+# -- evidence --------------------------------------------------------------------------------------
+
+
+def _more(charge: _Charge, tables: Tables, states: Mapping[str, StateRow]) -> str:
+    """What else is known about this root."""
+    parts = [rule(charge, tables) for rule in _EVIDENCE.get(charge.cause, ())]
+    state = states.get(charge.root)
+    if state is not None and state.wall_ns > 0 and charge.cause in _WORKERS:
+        busy, idle = state.busy_ns / state.wall_ns, state.idle_ns / state.wall_ns
+        parts.append(f"busy {busy:.0%}, idle {idle:.0%} of its time (time_in_state)")
+    return "".join(f"; {part}" for part in parts if part)
+
+
+def _queue_on_path(charge: _Charge) -> str:
+    for actor in charge.path.split(" → "):
+        group = group_of(actor)
+        if group:
+            return group.removeprefix("consumers:")
+    return ""
+
+
+def _backlog(charge: _Charge, tables: Tables) -> str:
+    queue = _queue_on_path(charge)
+    rows = [row for row in tables.queue_depth if row.queue == queue]
+    if not rows:
+        return ""
+    ready, unacked = max(row.ready for row in rows), max(row.unacked for row in rows)
+    consumers = {row.consumers for row in rows}
+    said = _count(max(consumers), "consumer")
+    if len(consumers) > 1:
+        said = f"{min(consumers)} to {said}"
+    return (
+        f"queue {queue} had up to {ready:,} ready and {unacked:,} unacknowledged messages and "
+        f"{said} (queue_depth)"
+    )
+
+
+def _times_set(charge: _Charge, tables: Tables) -> str:
+    rows = [row for row in tables.alarms if row.alarm == charge.root]
+    if not rows:
+        return ""
+    seconds = sum(row.end_ns - row.start_ns for row in rows) / 1e9
+    return f"set {_count(len(rows), 'time')}, {seconds:.1f} s in all (alarm_interval)"
+
+
+_EVIDENCE: Final[Mapping[str, tuple[Callable[[_Charge, Tables], str], ...]]] = {
+    "slow consumers": (_backlog,),
+    "slow reader": (_backlog,),
+    "paused consumers": (_backlog,),
+    "no consumer": (_backlog,),
+    "memory alarm": (_times_set,),
+    "disk alarm": (_times_set,),
+}
+_WORKERS: Final = frozenset({"broker work", "small window"})
+_LOOK: Final = "look at this chain with `penstock why`"
+_ADVICE: Final[Mapping[str, str]] = {
+    "slow consumers": (
+        "add consumers; if they have time to spare, raise their prefetch above rate × time to ack"
+    ),
+    "slow reader": (
+        "the consumer does not take what is sent to it: look at its network and reading thread, "
+        "and give it a prefetch so that others are served meanwhile"
+    ),
+    "paused consumers": "the client has asked for a pause with channel.flow: let it go on",
+    "no consumer": "start a consumer, or bound the queue with x-max-length and x-overflow",
+    "memory alarm": (
+        "bound queues (x-max-length-bytes with x-overflow = backpressure) so that what publishes "
+        "too much is stopped before everybody is; smaller windows do not protect memory"
+    ),
+    "disk alarm": "free space, or move data_dir; see disk_free_min",
+    "disk": (
+        "a faster disk, or store_sync = interval where the loss of its last moments is allowed; "
+        "larger batches come with more publishers"
+    ),
+    "broker work": "spread this load over more channels and queues; the stage itself is too slow",
+    "small window": (
+        "the stage waits for work that its senders may not send: raise credit_connection_channel "
+        "or credit_channel_queue to at least 1.25 × rate × time until a grant"
+    ),
+    "rate limit": "this limit was set: raise rate_connection_* or the row of [[rates]]",
+    "debt account": "raise this account's limit (account_*_high), or have less under way",
+    "full delayed exchange": "raise delayed_messages_max, or delay less",
+}
+
+
+# -- rules about connections -----------------------------------------------------------------------
+
+
+def _parted(tables: Tables, whole_ns: int, bucket_ns: int) -> list[Recommendation]:
+    """One slow channel stops a whole connection."""
+    return [
+        Recommendation(
+            "head of line",
+            one.connection,
+            one.held_ns / whole_ns,
+            f"stopped for {one.channel} alone for {one.held_ns / 1e9:.2f} s, while up to "
+            f"{_count(one.others, 'other channel')} could have gone on (who_blocked_whom)",
+            "give what publishes to the slow queue a connection of its own",
+        )
+        for one in head_of_line(tables, bucket_ns)
+        if one.held_ns >= SHARE_MIN * whole_ns
+    ]
+
+
+def _mixed(tables: Tables, whole_ns: int) -> list[Recommendation]:
+    """A connection that is stopped for publishing consumes as well."""
+    consuming = {
+        "conn:" + row.actor.rpartition("@conn:")[2]
+        for row in tables.time_in_state
+        if row.actor.startswith("consumer:")
+    }
+    sums: dict[str, int] = {}
+    for row in tables.root_cause:
+        is_own_socket = row.cause == "slow reader" and row.root.endswith(row.victim[5:])
+        if row.victim in consuming and not is_own_socket:
+            sums[row.victim] = sums.get(row.victim, 0) + row.blamed_ns
+    return [
+        Recommendation(
+            "publishes and consumes",
+            connection,
+            held_ns / whole_ns,
+            f"held for {held_ns / 1e9:.2f} s, and its consumers' acknowledgements waited as long "
+            "(root_cause)",
+            "publish and consume over two connections",
+        )
+        for connection, held_ns in sorted(sums.items())
+        if held_ns >= SHARE_MIN * whole_ns
+    ]
+
+
+def _paged(tables: Tables, charges: Iterable[_Charge], whole_ns: int) -> list[Recommendation]:
+    """Publishers wait for a disk that is busy with a backlog."""
+    disk_ns = sum(charge.held_ns for charge in charges if charge.cause == "disk")
+    peaks: dict[str, int] = {}
+    samples: dict[str, int] = {}
+    for row in tables.queue_depth:
+        if row.paged:
+            peaks[row.queue] = max(peaks.get(row.queue, 0), row.paged)
+            samples[row.queue] = samples.get(row.queue, 0) + 1
+    if not peaks or disk_ns < SHARE_MIN * whole_ns:
+        return []
+    worst = max(peaks, key=lambda queue: (peaks[queue], queue))
+    return [
+        Recommendation(
+            "paging",
+            f"queue:{worst}",
+            disk_ns / whole_ns,
+            f"publishers were held for the disk for {disk_ns / 1e9:.2f} s, while {worst} had up to "
+            f"{peaks[worst]:,} messages on it, in {_count(samples[worst], 'sample')} (queue_depth)",
+            "more consumers for that queue; or more memory, or a higher paging_ratio",
+        )
+    ]
+
+
+def _channels(tables: Tables) -> dict[tuple[int, str], set[str]]:
+    """The channels of each connection that were there in each bucket."""
+    found: dict[tuple[int, str], set[str]] = {}
+    actors: Iterable[tuple[int, str]] = ((row.bucket_ns, row.actor) for row in tables.time_in_state)
+    for bucket_ns, actor in actors:
+        if actor_kind(actor) == "chan":
+            connection = "conn:" + actor.removeprefix("chan:").rpartition("/")[0]
+            found.setdefault((bucket_ns, connection), set()).add(actor)
+    return found
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

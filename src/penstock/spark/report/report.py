@@ -1,0 +1,311 @@
+"""One self-contained HTML page: verdict, promises, charts, tables. No script, no other file."""
+
+import importlib.util
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Final
+
+import penstock
+from penstock.spark.blame.blame import actor_kind
+from penstock.spark.blame.victims import held_kinds, of_whom
+from penstock.spark.report.page import STYLE
+from penstock.spark.report.recommend import head_of_line
+from penstock.spark.report.summary import Summary, moved
+from penstock.spark.schema.formats import RunDescription
+from penstock.spark.schema.rows import Tables, whole_counts
+
+ROWS_SHOWN_MAX: Final = 12
+SHOWN_MIN_NS: Final = 10_000_000
+_MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
+_NO_CHARTS: Final = (
+    '<p class="note">Charts need matplotlib: <code>pip install "penstock[spark]"</code></p>'
+)
+
+
+def write_report(
+    path: Path,
+    tables: Tables,
+    run: RunDescription,
+    summary: Summary,
+    bucket_ns: int,
+) -> None:
+    """Write the page. Raises: OSError."""
+    path.write_text(render(tables, run, summary, bucket_ns), encoding="utf-8")
+
+
+def render(tables: Tables, run: RunDescription, summary: Summary, bucket_ns: int) -> str:
+    """The whole page as text."""
+    parts = [
+        _head(summary, run),
+        _tiles(tables, summary),
+        _promises(summary),
+        _sentences(summary),
+        _recommendations(summary),
+        *_charts(tables, run, bucket_ns),
+        _blame_table(tables),
+        _head_of_line_table(tables, bucket_ns),
+        _latency_table(tables, run),
+        _integrity_table(tables),
+        _events_table(tables),
+        _foot(summary),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Penstock {_title(run).lower()}</title><style>{STYLE}</style></head>\n"
+        "<body><main>\n" + "\n".join(part for part in parts if part) + "\n</main></body></html>\n"
+    )
+
+
+def _title(run: RunDescription) -> str:
+    """Only `penstock run` has phases; any other broker's events are no run."""
+    return "Run report" if run.phases else "Flow report"
+
+
+def _head(summary: Summary, run: RunDescription) -> str:
+    verdict, colour = _verdict(summary)
+    source = summary.source
+    gaps = ""
+    if source.events_missing or source.unreadable_lines:
+        gaps = (
+            f' <span class="badge unknown">telemetry with gaps: {source.events_missing:,} events '
+            f"missing, {source.unreadable_lines:,} lines unreadable</span>"
+        )
+    return (
+        '<header><div class="brand">penstock</div>'
+        f'<h1>{_title(run)} <span class="badge {colour}">{verdict}</span>{gaps}</h1>'
+        f'<p class="note">{escape(source.engine_note)}</p></header>'
+    )
+
+
+def _verdict(summary: Summary) -> tuple[str, str]:
+    if not summary.is_kept:
+        return "a promise was broken", "broken"
+    if any(promise.state == "unknown" for promise in summary.promises):
+        return "no promise broken, not all could be checked", "kept"
+    return "every promise kept", "kept"
+
+
+def _tiles(tables: Tables, summary: Summary) -> str:
+    top = summary.causes[0] if summary.causes else None
+    if summary.source.trace_count:
+        counts = (
+            (f"{summary.published:,}", "messages published"),
+            (f"{summary.lost:,}", "confirmed and lost"),
+            (f"{summary.duplicated:,}", "duplicates"),
+        )
+    else:
+        # Only traces of clients follow single messages; the broker's samples count them.
+        published, acked = moved(tables)
+        alarm_ns = sum(alarm.end_ns - alarm.start_ns for alarm in tables.alarms)
+        counts = (
+            (f"{published:,}", "messages came into queues"),
+            (f"{acked:,}", "were taken by consumers"),
+            (f"{alarm_ns / 1e9:.1f} s", "alarms were set"),
+        )
+    tiles = (
+        *counts,
+        (f"{summary.held_ns / 1e9:.1f} s", f"{summary.held_who} held"),
+        (f"{top.share:.0%}" if top else "–", top.cause if top else "nothing held anybody"),
+    )
+    return (
+        '<section class="tiles">'
+        + "".join(
+            f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+            for value, name in tiles
+        )
+        + "</section>"
+    )
+
+
+def _promises(summary: Summary) -> str:
+    rows = "".join(
+        f'<li class="{promise.state}"><i>{_MARKS[promise.state]}</i>'
+        f"<b>{escape(promise.name)}</b><span>{escape(promise.detail)}</span></li>"
+        for promise in summary.promises
+    )
+    return _card("Promises", f'<ul class="promises">{rows}</ul>')
+
+
+def _sentences(summary: Summary) -> str:
+    if not summary.sentences:
+        return ""
+    rows = "".join(f"<li>{escape(sentence)}</li>" for sentence in summary.sentences)
+    return _card("In words", f'<ul class="words">{rows}</ul>')
+
+
+def _recommendations(summary: Summary) -> str:
+    rows = "".join(
+        f"<li><b>{escape(one.rule)}</b> <code>{escape(one.scope)}</code> "
+        f'<span class="share">{one.share:.0%}</span><br>{escape(one.advice)}'
+        f"<br><small>{escape(one.evidence)}</small></li>"
+        for one in summary.recommendations
+    )
+    if not rows:
+        return ""
+    note = f"What cost most comes first; shares are of the time {summary.held_who} were held."
+    return _card("What would help", f'<p class="note">{note}</p><ol class="advice">{rows}</ol>')
+
+
+def _charts(tables: Tables, run: RunDescription, bucket_ns: int) -> list[str]:
+    if importlib.util.find_spec("matplotlib") is None:
+        return [_card("Charts", _NO_CHARTS)]
+    # matplotlib is optional: a report without it still has every number.
+    from penstock.spark.report import charts, rate_charts, stage_charts
+
+    start_ns = charts.start_of(tables, run)
+    who = of_whom(held_kinds(tables.root_cause))
+    drawn = (
+        (
+            "Throughput and backlog",
+            "Counted by the clients, in steps of 250 ms.",
+            charts.throughput(tables, run, start_ns),
+        ),
+        (
+            "Publishers against consumers",
+            "Into the queue, and done with, a second. Where a consumer takes B messages every T "
+            "seconds, publishers go at B/T. Red: how much of the time the queue took nothing.",
+            rate_charts.rates(tables, run, start_ns, bucket_ns),
+        ),
+        (
+            "Latency by phase",
+            "Dot: median. Dash: 99th percentile. By the phase of publishing.",
+            charts.latency(tables, run),
+        ),
+        (
+            "How long each stage takes",
+            "The share of all messages, or of all holds, that took at most so long.",
+            stage_charts.stage_cdf(tables),
+        ),
+        (
+            "Queue depth and alarms",
+            "The deepest queues: ready, unacknowledged on top, dotted on disk. Bands: alarms.",
+            stage_charts.queue_depth(tables, run, start_ns),
+        ),
+        (
+            f"Why {who} were held",
+            f"How many {who} were held, on average, by root cause.",
+            charts.causes(tables, run, start_ns, bucket_ns),
+        ),
+        (
+            "Who held whom",
+            "Left is held by right. The colour is the share of time.",
+            charts.heat_strip(tables, run, start_ns, bucket_ns),
+        ),
+        (
+            "Where time went",
+            "Every actor’s wall time; the four parts add up to 100 %.",
+            charts.time_in_state(tables),
+        ),
+    )
+    return [
+        _card(title, f'<p class="note">{escape(note)}</p><div class="chart">{svg}</div>')
+        for title, note, svg in drawn
+        if svg
+    ]
+
+
+def _blame_table(tables: Tables) -> str:
+    sums: dict[tuple[str, str, str], int] = {}
+    kinds = held_kinds(tables.root_cause)
+    for row in tables.root_cause:
+        if actor_kind(row.victim) in kinds:
+            key = (row.victim, row.cause, row.path)
+            sums[key] = sums.get(key, 0) + row.blamed_ns
+    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    rows = [
+        (victim, cause, path, f"{blamed_ns / 1e9:.2f} s")
+        for (victim, cause, path), blamed_ns in ordered[:ROWS_SHOWN_MAX]
+        if blamed_ns >= SHOWN_MIN_NS
+    ]
+    note = _left_out(len(ordered) - len(rows))
+    return _table("Chains of waiting", ("held", "root cause", "chain", "time"), rows, note)
+
+
+def _head_of_line_table(tables: Tables, bucket_ns: int) -> str:
+    found = head_of_line(tables, bucket_ns)
+    rows = [
+        (one.connection, one.channel, str(one.others), f"{one.held_ns / 1e9:.2f} s")
+        for one in found[:ROWS_SHOWN_MAX]
+        if one.held_ns >= SHOWN_MIN_NS
+    ]
+    heads = ("connection", "stopped for", "channels that waited with it", "time")
+    return _table("One channel stops its connection", heads, rows, "")
+
+
+def _latency_table(tables: Tables, run: RunDescription) -> str:
+    order = {phase.name: index for index, phase in enumerate(run.phases)}
+    rows = [
+        (
+            row.phase or "(none)",
+            row.queue,
+            row.measure,
+            f"{row.messages:,}",
+            *(f"{value / 1e6:,.2f}" for value in row[4:]),
+        )
+        for row in sorted(
+            tables.latency,
+            key=lambda row: (row.queue, order.get(row.phase, len(order)), row.measure),
+        )
+    ]
+    heads = ("phase", "queue", "measure", "messages", "p50 ms", "p90", "p99", "p99.9", "max")
+    return _table("Latency", heads, rows, "")
+
+
+def _integrity_table(tables: Tables) -> str:
+    rows = [(row.queue, *(f"{value:,}" for value in row[1:])) for row in tables.integrity]
+    heads = (
+        "queue",
+        "published",
+        "confirmed",
+        "refused",
+        "unanswered",
+        "delivered",
+        "lost",
+        "duplicates",
+    )
+    return _table("What became of the messages", heads, rows, "")
+
+
+def _events_table(tables: Tables) -> str:
+    rows = [(kind, f"{count:,}") for kind, count in whole_counts(tables.event_kinds).items()]
+    return _table("Flow events", ("kind", "count"), rows, "")
+
+
+def _table(
+    title: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    note: str,
+) -> str:
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    if not body:
+        return ""
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    return _card(
+        title,
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        f"</div>{note}",
+    )
+
+
+def _left_out(count: int) -> str:
+    if count == 0:
+        return ""
+    return f'<p class="note">{count} more, shorter, in the table <code>gold/root_cause</code>.</p>'
+
+
+def _card(title: str, body: str) -> str:
+    return f'<section class="card"><h2>{escape(title)}</h2>{body}</section>'
+
+
+def _foot(summary: Summary) -> str:
+    source = summary.source
+    return (
+        f"<footer>penstock {escape(penstock.__version__)} · {source.event_count:,} flow events, "
+        f"{source.trace_count:,} trace lines · "
+        "times are CLOCK_MONOTONIC of this machine</footer>"
+    )

@@ -1,0 +1,212 @@
+"""The outcome of an analysis: what was promised, what happened, in numbers and in sentences."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from penstock.spark.blame.blame import UNEXPLAINED, actor_kind
+from penstock.spark.blame.victims import QUEUES, held_kinds, of_whom
+from penstock.spark.report.promises import Promise, check
+from penstock.spark.report.recommend import Recommendation, recommend
+from penstock.spark.schema.formats import EVENT_STREAM, RunDescription
+from penstock.spark.schema.rows import DepthRow, Tables
+
+PHASE_SHOWN_MIN_NS: Final = 1_000_000_000
+
+
+_STOPPED: Final = "Queues took nothing, and who waited for their confirms waited, because of "
+
+
+class CauseShare(NamedTuple):
+    """One name for why publishers were held. `share`: 0..1 of all time they were held."""
+
+    cause: str
+    blamed_ns: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the numbers come from and what is known to be missing in them."""
+
+    engine: str
+    engine_note: str
+    event_count: int
+    events_missing: int
+    unreadable_lines: int
+    trace_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """`held_ns`: time that `held_who` (connections and channels, or queues) were held, added up
+    over all of them."""
+
+    source: Source
+    published: int
+    confirmed: int
+    refused: int
+    delivered: int
+    lost: int
+    duplicated: int
+    held_ns: int
+    explained_share: float
+    causes: tuple[CauseShare, ...]
+    promises: tuple[Promise, ...]
+    sentences: tuple[str, ...]
+    recommendations: tuple[Recommendation, ...] = ()
+    held_who: str = "connections and channels"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether no promise was broken; one that could not be checked is not broken."""
+        return all(promise.state != "broken" for promise in self.promises)
+
+    def write(self, path: Path) -> None:
+        """Write as JSON, the inverse of `read`."""
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    @staticmethod
+    def read(path: Path) -> "Summary":
+        """Read what `write` wrote. Raises: OSError, ValueError, KeyError, TypeError."""
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        fields["source"] = Source(**fields["source"])
+        fields["causes"] = tuple(CauseShare(*cause) for cause in fields["causes"])
+        fields["promises"] = tuple(Promise(*promise) for promise in fields["promises"])
+        fields["sentences"] = tuple(fields["sentences"])
+        fields["recommendations"] = tuple(Recommendation(*one) for one in fields["recommendations"])
+        return Summary(**fields)
+
+
+def summarise(
+    tables: Tables, run: RunDescription, source: Source, bucket_ns: int = 1_000_000_000
+) -> Summary:
+    """Numbers, promises, sentences and advice of one analysis. bucket_ns: of its tables."""
+    causes = cause_shares(tables)
+    held_ns = sum(cause.blamed_ns for cause in causes)
+    unexplained_ns = sum(cause.blamed_ns for cause in causes if cause.cause in UNEXPLAINED)
+    explained_share = 1.0 - unexplained_ns / held_ns if held_ns else 1.0
+    totals = [
+        sum(column)
+        for column in zip(
+            *(row[1:] for row in tables.integrity),
+            strict=True,
+        )
+    ] or [0] * 7
+    published, confirmed, refused, _, delivered, lost, duplicated = totals
+    return Summary(
+        source,
+        published,
+        confirmed,
+        refused,
+        delivered,
+        lost,
+        duplicated,
+        held_ns,
+        explained_share,
+        causes,
+        check(tables, run, source.event_count > 0, explained_share, held_ns),
+        tuple(_sentences(tables, run, source, causes, held_ns)),
+        recommend(tables, bucket_ns),
+        of_whom(held_kinds(tables.root_cause)),
+    )
+
+
+def cause_shares(tables: Tables) -> tuple[CauseShare, ...]:
+    """Why those who were held were, the greatest share first."""
+    kinds = held_kinds(tables.root_cause)
+    sums: dict[str, int] = {}
+    for row in tables.root_cause:
+        if actor_kind(row.victim) in kinds:
+            sums[row.cause] = sums.get(row.cause, 0) + row.blamed_ns
+    whole_ns = sum(sums.values())
+    return tuple(
+        CauseShare(cause, blamed_ns, blamed_ns / whole_ns)
+        for cause, blamed_ns in sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    )
+
+
+def moved(tables: Tables) -> tuple[int, int]:
+    """Messages that came into queues, and that were done with, between their first and last sample.
+
+    What the broker says of itself is left out. A counter that falls has begun anew with it.
+    """
+    published = acked = 0
+    before: dict[str, DepthRow] = {}
+    for row in sorted(tables.queue_depth):
+        last = before.get(row.queue)
+        before[row.queue] = row
+        if last is not None and not row.queue.endswith(f"/{EVENT_STREAM}"):
+            published += row.published - (last.published if row.published >= last.published else 0)
+            acked += row.acked - (last.acked if row.acked >= last.acked else 0)
+    return published, acked
+
+
+def worst_victims(tables: Tables) -> list[tuple[str, int]]:
+    """Who was held, by the time, the worst first."""
+    kinds = held_kinds(tables.root_cause)
+    sums: dict[str, int] = {}
+    for row in tables.root_cause:
+        if actor_kind(row.victim) in kinds:
+            sums[row.victim] = sums.get(row.victim, 0) + row.blamed_ns
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _sentences(
+    tables: Tables,
+    run: RunDescription,
+    source: Source,
+    causes: tuple[CauseShare, ...],
+    held_ns: int,
+) -> list[str]:
+    found: list[str] = []
+    if not source.event_count:
+        found.append("No flow events were recorded, so nothing can be said about who held whom.")
+    elif not held_ns:
+        found.append("No publisher was ever held.")
+    else:
+        victim, victim_ns = worst_victims(tables)[0]
+        is_queues = held_kinds(tables.root_cause) == QUEUES
+        found.append(
+            (_STOPPED if is_queues else "Publishers were held because of ")
+            + ", ".join(
+                f"{cause.cause} ({cause.share:.0%})" for cause in causes[:4] if cause.share >= 0.005
+            )
+            + f"; {victim} most, {victim_ns / 1e9:.1f} s."
+        )
+        top = max(_by_path(tables).items(), key=lambda item: (item[1], item[0]))
+        found.append(f"The longest chain of waiting was {top[0]}, {top[1] / 1e9:.1f} s in all.")
+    for phase in run.phases:
+        rate = _rate(tables, phase.start_ns, phase.end_ns)
+        if rate is not None:
+            found.append(
+                f"In the phase “{phase.name}” clients published {rate[0]:,.0f} "
+                f"and received {rate[1]:,.0f} messages a second."
+            )
+    if source.events_missing:
+        found.append(
+            f"{source.events_missing} flow events are missing (gaps in their sequence); "
+            "times around the gaps are too low or too high."
+        )
+    if source.unreadable_lines:
+        found.append(f"{source.unreadable_lines} lines could not be read and were left out.")
+    return found
+
+
+def _by_path(tables: Tables) -> dict[str, int]:
+    kinds = held_kinds(tables.root_cause)
+    sums: dict[str, int] = {}
+    for row in tables.root_cause:
+        if actor_kind(row.victim) in kinds:
+            sums[row.path] = sums.get(row.path, 0) + row.blamed_ns
+    return sums
+
+
+def _rate(tables: Tables, start_ns: int, end_ns: int) -> tuple[float, float] | None:
+    rows = [row for row in tables.throughput if start_ns <= row.bucket_ns < end_ns]
+    if not rows or end_ns - start_ns < PHASE_SHOWN_MIN_NS:
+        return None
+    seconds = (end_ns - start_ns) / 1e9
+    published = sum(row.published for row in rows)
+    return published / seconds, sum(row.delivered for row in rows) / seconds

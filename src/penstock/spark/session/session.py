@@ -1,0 +1,160 @@
+"""One quiet Spark session with every setting that a fresh machine needs.
+
+What a user would otherwise have to find out: Python workers must be this Python and must find this
+package; the host name of a laptop or a container often resolves to nothing, so the driver stays on
+127.0.0.1; the web page of Spark stays off; unix sockets save 40 ms a Python stage on loopback; the
+compiler stays at its first level and the collector is serial, because a run of seconds never earns
+back more. One executor thread a core, two at most: a local analysis should leave
+the machine usable. On a cluster (spark/session/cluster) executors take what their workers give.
+"""
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.base.errors import OperatorError
+from penstock.spark.java import JavaHome
+from penstock.spark.session.cluster import await_executor, is_cluster, network_settings
+from penstock.spark.session.interrupt import was_interrupted
+
+CORES_MAX: Final = 2
+DRIVER_MEMORY: Final = "1g"
+
+LATENCY_SETTINGS: Final[dict[str, str]] = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""What halves a micro-batch: no delayed acknowledgements of TCP between Java and Python, and
+checkpoint files without a process for each, which is for checkpoints on a local disk."""
+
+_SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": DRIVER_MEMORY,
+    **LATENCY_SETTINGS,
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.log.level": "ERROR",
+}
+
+LOOPBACK_SETTINGS: Final = frozenset({"spark.driver.host", "spark.driver.bindAddress"})
+
+
+@contextmanager
+def open_session(java: JavaHome, master: str = "") -> Iterator[SparkSession]:
+    """A session that is stopped, with its JVM, when the block ends.
+
+    master: where it runs, as Spark names it; "" for at most CORES_MAX cores of this machine. The
+    machines of a cluster need the same Python (or PYSPARK_PYTHON names theirs), this package, and
+    the same directories.
+    Raises: OperatorError when the JVM does not start, or the cluster does not answer.
+    """
+    cores = min(CORES_MAX, os.cpu_count() or 1)
+    os.environ["JAVA_HOME"] = java.home
+    settings = _settings(master)
+    if not (is_cluster(master) and os.environ.get("PYSPARK_PYTHON")):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
+        builder = (
+            SparkSession.Builder()
+            .master(master or f"local[{cores}]")
+            .appName("penstock")
+            .config(map=settings)
+            .config("spark.sql.shuffle.partitions", str(cores))
+            .config("spark.local.dir", scratch)
+            .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
+            .config("spark.executorEnv.PYTHONPATH", _package_root())
+            .config("spark.driver.extraJavaOptions", _java_options(scratch))
+        )
+        try:
+            session = builder.getOrCreate()
+        except Exception as fault:
+            # PySpark raises its own and py4j's errors here, with the JVM's reason on stderr only.
+            raise OperatorError(
+                f"Spark did not start with Java {java.version} from {java.home}: {fault}; "
+                "try another Java (JAVA_HOME) or run without Spark (--no-spark)"
+            ) from fault
+        session.sparkContext.setLogLevel("ERROR")
+        leave_out_checksums(session)
+        try:
+            if is_cluster(master):
+                await_executor(session.sparkContext)
+                width = max(cores, session.sparkContext.defaultParallelism)
+                session.conf.set("spark.sql.shuffle.partitions", str(width))
+            yield session
+        except Exception as fault:
+            # The jobs that Ctrl-C has cancelled end with errors of their own.
+            if was_interrupted(fault):
+                raise KeyboardInterrupt from fault
+            raise
+        finally:
+            # Nothing to stop where the signal has ended the JVM too, as that of a process group.
+            with suppress(Py4JError, OSError):
+                session.stop()
+
+
+def leave_out_checksums(session: SparkSession) -> None:
+    """Have this JVM write files on disks of its machine without the checksum that Hadoop puts into
+    another file beside each.
+
+    Hadoop starts a process, `chmod`, for every file it makes, and there are four of them in a
+    micro-batch, two of which are checksums of some ten bytes; Spark refuses an offset that it
+    cannot parse without their help.
+    """
+    jvm, java_context = session.sparkContext._jvm, session.sparkContext._jsc
+    assert jvm is not None, "a session that runs has a JVM"
+    local = jvm.org.apache.hadoop.fs.Path("file:///")
+    # Hadoop has one object for the local disks, which everything in a JVM shares.
+    local.getFileSystem(java_context.hadoopConfiguration()).setWriteChecksum(False)
+
+
+def _settings(master: str) -> dict[str, bool | float | int | str | None]:
+    """Others than this machine have to reach the driver."""
+    if not is_cluster(master):
+        return _SETTINGS
+    kept = {name: value for name, value in _SETTINGS.items() if name not in LOOPBACK_SETTINGS}
+    return {**kept, **network_settings(master)}
+
+
+def _package_root() -> str:
+    return str(Path(penstock.__file__).resolve().parent.parent)
+
+
+def _java_options(scratch: str) -> str:
+    log_settings = Path(scratch) / "log4j2.properties"
+    log_settings.write_text(
+        "rootLogger.level = error\n"
+        "rootLogger.appenderRef.stderr.ref = stderr\n"
+        # Spark announces on stderr that it takes this logger's level, unless it is the root's.
+        "logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer\n"
+        "logger.gateway.level = error\n"
+        "appender.stderr.type = Console\n"
+        "appender.stderr.name = stderr\n"
+        "appender.stderr.target = SYSTEM_ERR\n"
+        "appender.stderr.layout.type = PatternLayout\n"
+        "appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n\n",
+        encoding="utf-8",
+    )
+    return (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto "
+        f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile={log_settings.as_uri()}"
+    )

@@ -1,0 +1,201 @@
+"""A sink for Delta tables without jars: `writeStream.format("deltatable")`, every batch once.
+
+Tasks write Parquet files beside the table; the driver adds all files of a batch with one commit of
+the table's log, which also says that this app has committed this batch (an application
+transaction). A batch that is run again finds that and adds nothing. Files of tasks that died stay
+behind, are part of no version, and go with the table's vacuum.
+
+Not handled: object stores (tasks write to a directory that all of them see), partition columns,
+changed schemas, `df.write`.
+"""
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake.transaction import AddAction, RemoveAction
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from penstock.base.errors import OperatorError
+from penstock.spark.connector.common.option_values import Option, Values
+
+OPTIONS: Final = (
+    Option("path", "the table's directory, which every executor sees; has to be given"),
+    Option("appId", "the name under which batches are counted; one query, one name", "the query's "
+           "id"),
+    Option("checkpointLocation", "Spark's own"),
+    Option("queryName", "Spark's own"),
+)  # fmt: skip
+LOG: Final = "_delta_log"
+"""Of the table: a file a version, called by its number."""
+
+
+class DeltaTableSink(DataSource):
+    """Registered as `deltatable`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What goes into `format(...)`."""
+        return "deltatable"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """For `df.writeStream`. Raises: OperatorError."""
+        values = Values(dict(self.options), OPTIONS, "writing a Delta table")
+        path = values.text("path")
+        if not path:
+            raise OperatorError("option path is missing: the directory of the Delta table")
+        if overwrite:
+            raise OperatorError("a Delta table is appended to; use outputMode append")
+        return DeltaWriter(path.removeprefix("file:"), values.text("appId"), schema)
+
+
+class Part(WriterCommitMessage):
+    """What a task has written. name: of its file, "" for no rows; app: whose it is."""
+
+    def __init__(self, name: str, size_bytes: int, rows: int, app: str) -> None:
+        self.name = name
+        self.size_bytes = size_bytes
+        self.rows = rows
+        self.app = app
+
+
+class DeltaWriter(DataSourceStreamArrowWriter):
+    """Of one batch. path: of the table."""
+
+    def __init__(self, path: str, app_id: str, schema: StructType) -> None:
+        self._path = path
+        self._app_id = app_id
+        self._schema = schema
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Write one partition into a file of its own. Raises: OSError, OperatorError."""
+        app = self._app_id or _query_id()
+        name = f"part-{uuid.uuid4().hex}.parquet"
+        place = Path(self._path)
+        rows = 0
+        writer: pq.ParquetWriter | None = None
+        for batch in iterator:
+            if batch.num_rows == 0:
+                continue
+            if writer is None:
+                place.mkdir(parents=True, exist_ok=True)
+                writer = pq.ParquetWriter(place / name, batch.schema, compression="zstd")
+            writer.write_batch(batch)
+            rows += batch.num_rows
+        if writer is None:
+            return Part("", 0, 0, app)
+        writer.close()
+        _sync(place / name)
+        # The name of a new file is in its directory, which has to be on the disk as well.
+        _sync(place)
+        return Part(name, (place / name).stat().st_size, rows, app)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Add the batch to the table, unless it is there. Raises: OperatorError; deltalake's own
+        faults, and then the query's next start runs the batch again."""
+        parts = [one for one in messages if isinstance(one, Part)]
+        if not parts:
+            return
+        add_batch(self._path, self._schema, parts, parts[0].app, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Remove what the tasks have written, unless the table has it after all."""
+        parts = [one for one in messages if isinstance(one, Part)]
+        if parts and not is_committed(self._path, parts[0].app, batchId):
+            _remove(self._path, parts)
+
+
+def is_committed(path: str, app: str, batch_id: int) -> bool:
+    """Whether the table says that `app` has committed `batch_id`."""
+    if not deltalake.DeltaTable.is_deltatable(path):
+        return False
+    last = deltalake.DeltaTable(path).transaction_version(app)
+    return last is not None and last >= batch_id
+
+
+def add_batch(path: str, schema: StructType, parts: list[Part], app: str, batch_id: int) -> bool:
+    """One commit of the table: `parts`, and that `app` has committed `batch_id`; False when it had
+    before. Raises: OperatorError when the table has other columns."""
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    if deltalake.DeltaTable.is_deltatable(path):
+        table = deltalake.DeltaTable(path)
+    else:
+        columns = pa.schema([field.with_nullable(True) for field in arrow])
+        table = deltalake.DeltaTable.create(path, schema=columns, mode="ignore")
+        _sync_log(path, -1)
+    known = [field.name for field in table.schema().fields]
+    if known != arrow.names:
+        raise OperatorError(
+            f"the Delta table {path} has the columns {', '.join(known)}, and the query writes "
+            f"{', '.join(arrow.names)}; select them in that order, or take another path"
+        )
+    if is_committed(path, app, batch_id):
+        # By a driver that may have died before its commit was on the disk.
+        _sync_log(path, -1)
+        _remove(path, parts)
+        return False
+    now_ms = time.time_ns() // 1_000_000
+    actions: list[AddAction | RemoveAction] = [
+        AddAction(
+            part.name, part.size_bytes, {}, now_ms, True, json.dumps({"numRecords": part.rows})
+        )
+        for part in parts
+        if part.name
+    ]
+    done = deltalake.CommitProperties(app_transactions=[deltalake.Transaction(app, batch_id)])
+    before = table.version()
+    table.create_write_transaction(actions, "append", table.schema(), commit_properties=done)
+    _sync_log(path, before)
+    return True
+
+
+def _query_id() -> str:
+    context = TaskContext.get()
+    found = None if context is None else context.getLocalProperty("sql.streaming.queryId")
+    if not found:
+        raise OperatorError("Spark does not say which query this is; give option appId")
+    return str(found)
+
+
+def _remove(path: str, parts: list[Part]) -> None:
+    for part in parts:
+        if part.name:
+            (Path(path) / part.name).unlink(missing_ok=True)
+
+
+def _sync_log(path: str, version: int) -> None:
+    """Before Spark notes that a batch is done, the table's log has to have it for good: its files
+    of versions above `version`, and their names.
+
+    deltalake renames or links a file into the log and syncs neither it nor the directory: a loss of
+    power would leave a batch that Spark does not run again, and that the table has not.
+    """
+    log = Path(path) / LOG
+    for file in log.glob("*.json"):
+        if not file.stem.isdecimal() or int(file.stem) > version:
+            _sync(file)
+    for place in (log, Path(path), Path(path).parent):
+        _sync(place)
+
+
+def _sync(place: Path) -> None:
+    """The table's log may only name what is on the disk. place: a file or a directory."""
+    handle = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Stores that no broker uses: checked, measured, compacted."""

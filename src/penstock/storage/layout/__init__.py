@@ -1,0 +1,1 @@
+"""The layout of everything the message store writes."""

@@ -1,0 +1,120 @@
+"""What one queue has in the log: its runs in ascending order of position."""
+
+from mypy_extensions import i64
+
+from penstock.storage.layout.segment import Run
+
+
+class QueueIndex:
+    """queue_id: 1.., never used again; runs: disjoint, ascending; tail: the run that grows, if any;
+    next_position: above every position the queue ever had; delivered_below: all before it was
+    delivered at least once, delivered_written: what of that is on its way to the disk."""
+
+    __slots__ = (
+        "delivered_below",
+        "delivered_written",
+        "is_dropped",
+        "next_position",
+        "queue_id",
+        "runs",
+        "tail",
+    )
+
+    def __init__(self, queue_id: i64) -> None:
+        self.queue_id: i64 = queue_id
+        self.runs: list[Run] = []
+        self.tail: Run | None = None
+        self.next_position: i64 = 1
+        self.delivered_below: i64 = 0
+        self.delivered_written: i64 = 0
+        self.is_dropped = False
+
+    def at(self, position: i64) -> i64:
+        """The place in `runs` of the last one that begins at or before `position`, -1 for none."""
+        runs = self.runs
+        low: i64 = 0
+        high: i64 = len(runs)
+        while low < high:
+            middle: i64 = (low + high) >> 1
+            if runs[middle].first <= position:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1
+
+    def find(self, position: i64) -> Run | None:
+        """The run that `position` falls into."""
+        at: i64 = self.at(position)
+        if at < 0:
+            return None
+        run = self.runs[at]
+        return run if position <= run.last else None
+
+    def insert(self, run: Run) -> None:
+        """Put `run` where it belongs. Its positions are in no other run, but may lie between those
+        of one, or the other way round: then that is split."""
+        pending = [run]
+        while pending:
+            part = pending.pop()
+            at: i64 = self.at(part.first)
+            if at >= 0 and self.runs[at].last >= part.first:
+                self._split(self.runs[at], part.first, pending)
+                at = self.at(part.first)
+            if at + 1 < len(self.runs) and self.runs[at + 1].first <= part.last:
+                behind = part.split(self.runs[at + 1].first)
+                if behind.trim():
+                    pending.append(behind)
+            self.runs.insert(at + 1, part)
+
+    def _split(self, run: Run, position: i64, pending: list[Run]) -> None:
+        """Take what `run` has from `position` on out of it."""
+        part = run.split(position)
+        if self.tail is run:
+            self.tail = None
+        if run.live == 0:
+            self.remove(run)
+            run.table.segment.runs.pop(run, None)
+        if part.trim():
+            pending.append(part)
+
+    def remove(self, run: Run) -> None:
+        """Nothing in `run` counts any more."""
+        self.runs.remove(run)
+        if self.tail is run:
+            self.tail = None
+
+    def first_position(self) -> i64:
+        """The first position that counts, -1 for none."""
+        for run in self.runs:
+            position = run.next_live(run.first)
+            if position >= 0:
+                return position
+        return -1
+
+    def live_count(self) -> i64:
+        """Entries that count."""
+        total: i64 = 0
+        for run in self.runs:
+            total += run.live
+        return total
+
+    def live_below(self, position: i64) -> i64:
+        """Entries that count before `position`."""
+        total: i64 = 0
+        for run in self.runs:
+            if run.last < position:
+                total += run.live
+                continue
+            at: i64 = run.next_live(run.first)
+            while 0 <= at < position:
+                total += 1
+                at = run.next_live(at + 1)
+            break
+        return total
+
+    def live_bytes(self) -> i64:
+        """What they take on disk, from the averages of their tables."""
+        total: i64 = 0
+        for run in self.runs:
+            total += run.live_bytes()
+        return total

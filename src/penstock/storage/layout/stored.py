@@ -1,0 +1,98 @@
+"""Where a message's body lies in the log, and its positions in the queues that keep it."""
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.protocol.content import Resting
+from penstock.storage.layout.segment import NO_SEGMENT, Segment
+
+
+@mypyc_attr(acyclic=True)
+class Stored(Resting):
+    """Hung on `Message.stored`. segment, offset, size: where the record with the body lies, size 0
+    until there is one; refs: entries that were written for it.
+
+    A queue first joins, gets its position when the log takes the message, and leaves. Most messages
+    are kept by one queue, which needs no list: others holds queue, position, queue, position ...
+    """
+
+    __slots__ = ("offset", "others", "position", "queue_id", "refs", "segment", "size")
+
+    def __init__(self) -> None:
+        self.segment: Segment = NO_SEGMENT
+        self.offset: i64 = 0
+        self.size: i64 = 0
+        self.refs: i64 = 0
+        self.queue_id: i64 = 0
+        self.position: i64 = 0
+        self.others: list[int] | None = None
+
+    @property
+    def segment_number(self) -> int:
+        """The number of the segment with the body."""
+        return int(self.segment.number)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the body would survive a loss of power."""
+        return self.size > 0 and self.offset + self.size <= self.segment.synced_to
+
+    def join(self, queue_id: i64) -> None:
+        """The queue will keep this message: `append` gives it a position."""
+        if self.queue_id == 0:
+            self.queue_id = queue_id
+            self.position = 0
+            return
+        if self.others is None:
+            self.others = []
+        self.others.append(int(queue_id))
+        self.others.append(0)
+
+    def awaits(self, queue_id: i64) -> bool:
+        """Whether the queue has joined, has not left, and has no position yet."""
+        if self.queue_id == queue_id:
+            return self.position == 0
+        at = self._find(queue_id)
+        return at >= 0 and self.others is not None and self.others[at + 1] == 0
+
+    def position_in(self, queue_id: i64) -> i64:
+        """The message's position in the queue, 0 when it has none."""
+        if self.queue_id == queue_id:
+            return self.position
+        at = self._find(queue_id)
+        if at < 0 or self.others is None:
+            return 0
+        return self.others[at + 1]
+
+    def placed(self, queue_id: i64, position: i64) -> None:
+        """The log has given the message a position in the queue, 1.. ."""
+        if self.queue_id == queue_id:
+            self.position = position
+            return
+        at = self._find(queue_id)
+        assert at >= 0 and self.others is not None, "only a queue that has joined gets a position"
+        self.others[at + 1] = int(position)
+
+    def leave(self, queue_id: i64) -> i64:
+        """The message has left the queue. Returns its position, 0 when it never got one."""
+        if self.queue_id == queue_id:
+            position: i64 = self.position
+            self.queue_id = 0
+            self.position = 0
+            return position
+        at = self._find(queue_id)
+        if at < 0 or self.others is None:
+            return 0
+        position = self.others[at + 1]
+        del self.others[at : at + 2]
+        return position
+
+    def _find(self, queue_id: i64) -> int:
+        others = self.others
+        if others is None:
+            return -1
+        at = 0
+        while at < len(others):
+            if others[at] == queue_id:
+                return at
+            at += 2
+        return -1

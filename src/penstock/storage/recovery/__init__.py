@@ -1,0 +1,1 @@
+"""What a crash has left, read back."""

@@ -1,0 +1,149 @@
+"""Which policy counts, what is refused, and the state as definitions."""
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.base.limits import POLICIES_PER_VHOST
+from penstock.base.policy import Policy
+from penstock.broker.policy.policies import Policies, policies_in
+from penstock.queues.applied import Applied
+
+
+def made(name: str, pattern: str = "", priority: int = 0, apply_to: str = "all") -> Policy:
+    return Policy("/", name, pattern, {"max-length": 1}, priority, apply_to)
+
+
+def policy_of(policies: Policies, name: str) -> str:
+    applied = policies.for_queue("/", name)
+    return "" if applied is None or applied.policy is None else applied.policy.name
+
+
+def test_the_highest_priority_that_matches_counts() -> None:
+    policies = Policies(["/"], [made("low"), made("high", "^a", 5), made("none", "^z", 9)], [])
+    assert policy_of(policies, "abc") == "high"
+    assert policy_of(policies, "b") == "low"
+
+
+def test_of_equal_priorities_the_first_name_counts() -> None:
+    policies = Policies(["/"], [made("b"), made("a"), made("c")], [])
+    assert policy_of(policies, "q") == "a"
+
+
+@pytest.mark.parametrize(
+    ("apply_to", "of_queues", "of_exchanges"),
+    [
+        ("all", True, True),
+        ("queues", True, False),
+        ("classic_queues", True, False),
+        ("quorum_queues", False, False),
+        ("streams", False, False),
+        ("exchanges", False, True),
+    ],
+)
+def test_what_a_policy_applies_to(apply_to: str, of_queues: bool, of_exchanges: bool) -> None:
+    policies = Policies(["/"], [made("p", "x", 0, apply_to)], [])
+    assert (policies.for_queue("/", "x") is not None) == of_queues
+    assert (policies.for_exchange("/", "x") is not None) == of_exchanges
+    is_for_streams = policies.for_queue("/", "x", is_stream=True) is not None
+    assert is_for_streams == (apply_to in ("all", "queues", "streams"))
+    assert policies.for_queue("/", "y") is None
+
+
+def test_a_policy_and_an_operator_policy_apply_together() -> None:
+    mine, cap = made("mine"), made("cap")
+    policies = Policies(["/"], [mine], [cap])
+    assert policies.for_queue("/", "q") == Applied(mine, cap)
+    assert policies.count("/") == 2
+    assert policies.drop("/", "mine", False) == mine
+    assert policies.for_queue("/", "q") == Applied(None, cap)
+    assert policies.drop("/", "cap", True) == cap
+    assert policies.for_queue("/", "q") is None
+
+
+def test_virtual_hosts_are_apart() -> None:
+    policies = Policies(["/", "t"], [made("p")], [])
+    assert policies.for_queue("t", "q") is None
+    assert policies.listing(False, "t") == [] and policies.listing(False) == [made("p")]
+
+
+def test_setting_again_replaces() -> None:
+    policies = Policies(["/"], [made("p", "^a")], [])
+    assert policies.put(made("p", "^b"), False) == made("p", "^a")
+    assert policy_of(policies, "a") == "" and policy_of(policies, "b") == "p"
+    assert policies.listing(False) == [made("p", "^b")]
+
+
+def test_what_is_refused_changes_nothing() -> None:
+    policies = Policies(["/"], [made("p")], [])
+    for bad, words in (
+        (Policy("nowhere", "p", "", {"expires": 1}), "no vhost 'nowhere'; one of: /"),
+        (Policy("/", "p", "(", {"expires": 1}), "should be regular expression but is invalid"),
+        (Policy("/", "p", "", {"expires": 0}), "not a valid queue expiry"),
+    ):
+        with pytest.raises(OperatorError, match=words):
+            policies.put(bad, False)
+    assert policies.listing(False) == [made("p")]
+    with pytest.raises(OperatorError, match="no operator policy 'p' in vhost '/'; there is: none"):
+        policies.drop("/", "p", True)
+    with pytest.raises(OperatorError, match="no policy 'q' in vhost '/'; there is: p"):
+        policies.drop("/", "q", False)
+
+
+def test_policies_are_bounded_and_an_old_name_is_not_a_new_one() -> None:
+    most = POLICIES_PER_VHOST.default
+    policies = Policies(["/"], [made(f"p{number}") for number in range(most)], [])
+    with pytest.raises(OperatorError, match=f"has {most} policies, and may have {most}"):
+        policies.put(made("more"), False)
+    policies.put(made("p0", "^x"), False)
+    policies.put(made("more"), True)
+
+
+def test_the_state_is_rabbitmqs_definitions() -> None:
+    policies = Policies(["/"], [made("mine", "^a", 1, "queues")], [made("cap")])
+    exported = policies.export()
+    assert exported == {
+        "policies": [
+            {
+                "vhost": "/",
+                "name": "mine",
+                "pattern": "^a",
+                "apply-to": "queues",
+                "definition": {"max-length": 1},
+                "priority": 1,
+            }
+        ],
+        "parameters": [
+            {
+                "component": "operator_policy",
+                "vhost": "/",
+                "name": "cap",
+                "value": {
+                    "pattern": "",
+                    "apply-to": "all",
+                    "definition": {"max-length": 1},
+                    "priority": 0,
+                },
+            }
+        ],
+    }
+    assert policies_in(dict(exported)) == (policies.listing(False), policies.listing(True))
+
+
+def test_definitions_of_other_things_are_passed_over() -> None:
+    assert policies_in({"queues": [], "parameters": [{"component": "shovel", "value": {}}]}) == (
+        [],
+        [],
+    )
+    with pytest.raises(OperatorError, match="'policies' must be a list of objects"):
+        policies_in({"policies": {}})
+
+
+@pytest.mark.parametrize(
+    ("apply_to", "is_for_quorum"),
+    [("queues", True), ("quorum_queues", True), ("all", True), ("classic_queues", False)],
+)
+def test_what_a_queue_was_declared_as_counts(apply_to: str, is_for_quorum: bool) -> None:
+    mine = Policy("/", "mine", "", {"max-length": 1}, apply_to=apply_to)
+    policies = Policies(["/"], [mine], [])
+    assert (policies.for_queue("/", "q", is_quorum=True) is not None) == is_for_quorum
+    assert (policies.for_queue("/", "q") is not None) == (apply_to != "quorum_queues")

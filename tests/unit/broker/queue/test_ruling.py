@@ -1,0 +1,185 @@
+"""Rules of a queue through the whole broker; the laws of order are in property/test_ruled_queue."""
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.broker.queue.ruling import DROPS_PER_TURN
+from penstock.protocol import methods as m
+from penstock.protocol.values import Table
+from penstock.queues.rules import REASON_EXPIRED, REASON_MAXLEN, REASON_REFUSED
+from penstock.queues.rules_of import rules_from
+from penstock.server.control.questions_queues import row_of
+from tests.unit.broker.peer import Bed, Peer
+
+MS = 1_000_000
+
+
+def wait(bed: Bed, ms: int) -> None:
+    bed.clock.advance(ms * MS)
+    bed.broker.dues.fire(bed.clock.monotonic_ns())
+    bed.run()
+
+
+def declared(bed: Bed, peer: Peer, **arguments: object) -> None:
+    table: Table = {"x-" + key.replace("_", "-"): value for key, value in arguments.items()}  # type: ignore[misc]  # plain values
+    peer.call(1, m.QueueDeclare("q", arguments=table), m.QueueDeclareOk)
+
+
+def ready(bed: Bed) -> list[bytes]:
+    return [one.body() for one in bed.broker.vhosts["/"].queues["q"].messages.ready_messages()]
+
+
+def test_messages_expire_without_anybody_looking() -> None:
+    bed = Bed()
+    peer = bed.connect()
+    declared(bed, peer, message_ttl=100)
+    peer.publish("q", b"1", b"2")
+    wait(bed, 99)
+    assert ready(bed) == [b"1", b"2"]
+    wait(bed, 1)
+    assert ready(bed) == []
+    ruling = bed.broker.vhosts["/"].queues["q"].ruling
+    assert ruling is not None and ruling.drops[REASON_EXPIRED] == 2
+    bed.settle()
+
+
+def test_a_great_many_expire_in_slices() -> None:
+    bed = Bed()
+    peer = bed.connect()
+    declared(bed, peer, message_ttl=10)
+    count = 2 * DROPS_PER_TURN + 1
+    peer.publish("q", *([b"x"] * count))
+    actor = bed.broker.vhosts["/"].queues["q"]
+    bed.clock.advance(10 * MS)
+    assert actor.ruling is not None
+    # Twice a turn: before it gives, and after.
+    assert actor.ruling.turn(10) and actor.messages.ready_count() == 1
+    assert not actor.ruling.turn(10) and actor.messages.ready_count() == 0
+    bed.settle()
+
+
+def test_the_head_is_dropped_at_the_limit() -> None:
+    bed = Bed()
+    peer = bed.connect()
+    declared(bed, peer, max_length=2)
+    peer.publish("q", b"1", b"2", b"3")
+    assert ready(bed) == [b"2", b"3"]
+    row = row_of(bed.broker.vhosts["/"].queues["q"], None)
+    assert row["drops"] == {"maxlen": 1}
+    assert row["rules"] == {"max-length": "2", "overflow": "drop-head"}
+    bed.settle()
+
+
+def test_publishes_beyond_the_limit_are_refused() -> None:
+    bed = Bed()
+    peer = bed.connect()
+    declared(bed, peer, max_length=2, overflow="reject-publish")
+    peer.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
+    peer.publish("q", b"1", b"2", b"3")
+    assert peer.confirmed() == {1: "ack", 2: "ack", 3: "nack"}
+    assert ready(bed) == [b"1", b"2"]
+    ruling = bed.broker.vhosts["/"].queues["q"].ruling
+    assert ruling is not None
+    assert (ruling.drops[REASON_REFUSED], ruling.drops[REASON_MAXLEN]) == (1, 0)
+    bed.settle()
+
+
+def test_a_full_queue_holds_its_publishers_and_loses_nothing() -> None:
+    bed = Bed()
+    peer, other = bed.connect(), bed.connect("other")
+    declared(bed, peer, max_length=4, overflow="backpressure")
+    actor = bed.broker.vhosts["/"].queues["q"]
+    bodies = [b"%d" % number for number in range(9)]
+    peer.publish("q", *bodies)
+    assert ready(bed) == bodies[:4]
+    assert list(actor.gate.reasons) == [("consumers:/q", "full")]
+    assert actor.stop_reason() == "full" and row_of(actor, None)["state"] == "full"
+    got = []
+    while (message := actor.get()) is not None:
+        actor.get_done(message)
+        got.append(message.body())
+        bed.run()
+        assert actor.messages.ready_count() <= 4
+    assert got == bodies and actor.gate.is_open
+    other.hang_up()
+    bed.settle()
+
+
+def test_what_a_channel_leaves_behind_is_taken_past_the_limit() -> None:
+    bed = Bed()
+    peer = bed.connect()
+    declared(bed, peer, max_length=1, overflow="backpressure")
+    peer.publish("q", b"1", b"2", b"3")
+    peer.call(1, m.ChannelClose(200, "", 0, 0), m.ChannelCloseOk)
+    assert ready(bed) == [b"1", b"2", b"3"]
+    bed.settle()
+
+
+def test_an_unused_queue_goes() -> None:
+    bed = Bed()
+    peer = bed.connect()
+    declared(bed, peer, expires=100)
+    wait(bed, 60)
+    peer.call(1, m.QueueDeclare("q", passive=True), m.QueueDeclareOk)
+    wait(bed, 60)
+    assert "q" in bed.broker.vhosts["/"].queues, "it was declared again meanwhile"
+    peer.call(1, m.BasicConsume("q", "t"), m.BasicConsumeOk)
+    wait(bed, 500)
+    assert "q" in bed.broker.vhosts["/"].queues, "it has a consumer"
+    peer.call(1, m.BasicCancel("t"), m.BasicCancelOk)
+    wait(bed, 99)
+    assert "q" in bed.broker.vhosts["/"].queues
+    wait(bed, 1)
+    assert "q" not in bed.broker.vhosts["/"].queues and len(bed.broker.dues) == 0
+    bed.settle()
+
+
+def test_rules_come_and_go_while_messages_are_there() -> None:
+    bed = Bed()
+    peer = bed.connect()
+    declared(bed, peer)
+    peer.publish("q", *(b"%d" % number for number in range(5)))
+    actor = bed.broker.vhosts["/"].queues["q"]
+    assert actor.ruling is None and not actor.messages.is_ruled
+    bed.broker.rulebook.apply(actor, rules_from({"max-length": 3, "max-length-bytes": 100}))
+    bed.run()
+    assert ready(bed) == [b"2", b"3", b"4"] and actor.messages.is_ruled
+    bed.broker.rulebook.apply(actor, rules_from({}))
+    peer.publish("q", b"5", b"6")
+    assert ready(bed) == [b"2", b"3", b"4", b"5", b"6"] and not actor.messages.is_ruled
+    bed.settle()
+
+
+def test_a_paused_queue_takes_and_gives_nothing() -> None:
+    bed = Bed()
+    peer = bed.connect()
+    declared(bed, peer)
+    actor = bed.broker.vhosts["/"].queues["q"]
+    bed.broker.rulebook.pause(actor, True)
+    peer.call(1, m.BasicConsume("q", "t", no_ack=True), m.BasicConsumeOk)
+    peer.publish("q", b"1")
+    assert peer.bodies() == [] and ready(bed) == [b"1"] and actor.get() is None
+    assert row_of(actor, None)["state"] == "paused"
+    bed.broker.rulebook.pause(actor, False)
+    bed.run()
+    assert peer.bodies() == [b"1"]
+    bed.settle()
+
+
+@pytest.mark.parametrize(("said", "kept"), [({}, 3), ({"max_length": 5}, 5)])
+def test_the_nodes_own_depth_is_for_queues_without_one(said: dict[str, int], kept: int) -> None:
+    bed = Bed(queue_max_length=3, queue_overflow="drop-head")
+    peer = bed.connect()
+    declared(bed, peer, **said)
+    peer.publish("q", *([b"x"] * 9))
+    assert len(ready(bed)) == kept
+    bed.settle()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("queue_overflow", "spill"), ("queue_max_length", -1), ("queue_max_bytes", -5)],
+)
+def test_a_bad_default_refuses_to_start(key: str, value: object) -> None:
+    with pytest.raises(OperatorError, match=key):
+        Bed(**{key: value})  # type: ignore[arg-type]  # its other settings are objects

@@ -1,0 +1,145 @@
+"""Requests beyond AMQP: the verb table, answers, faults, and waiting for what is not done yet."""
+
+import pytest
+
+from penstock.broker.session import requests
+from penstock.broker.session.tickets import Ask, Ticket
+from penstock.protocol import methods as m
+from penstock.protocol.values import Table
+from tests.unit.broker.peer import Bed, Peer
+
+STREAM: Table = {"x-queue-type": "stream"}
+
+
+def test_stream_offsets_tells_what_can_be_read() -> None:
+    bed = Bed()
+    peer = bed.connect("asker")
+    peer.call(1, m.QueueDeclare("s", durable=True, arguments=dict(STREAM)), m.QueueDeclareOk)
+    peer.publish("s", b"a", b"b")
+    answer = peer.call(1, m.RequestAsk("stream.offsets", {"queue": "s"}), m.RequestAskOk)
+    assert isinstance(answer, m.RequestAskOk)
+    assert (answer.answer["first"], answer.answer["next"]) == (0, 2)
+
+
+def test_a_stream_made_anew_has_another_id() -> None:
+    bed = Bed()
+    peer = bed.connect("asker")
+    declare = m.QueueDeclare("s", durable=True, arguments=dict(STREAM))
+    found: list[object] = []
+    for _ in range(2):
+        peer.call(1, declare, m.QueueDeclareOk)
+        for _ in range(2):
+            answer = peer.call(1, m.RequestAsk("stream.offsets", {"queue": "s"}), m.RequestAskOk)
+            assert isinstance(answer, m.RequestAskOk)
+            found.append(answer.answer["id"])
+        peer.call(1, m.QueueDelete("s"), m.QueueDeleteOk)
+    assert found[0] == found[1] != found[2] == found[3]
+
+
+def fault(peer: Peer, verb: str, arguments: Table) -> tuple[int, str]:
+    """The code and text that close the channel."""
+    peer.say(1, m.RequestAsk(verb, arguments))
+    (close,) = [one.method for one in peer.heard() if isinstance(one.method, m.ChannelClose)]
+    assert (close.class_id, close.method_id) == (240, 10)
+    return close.reply_code, close.reply_text
+
+
+def test_a_verb_there_is_not_closes_the_channel_and_names_those_there_are() -> None:
+    code, text = fault(Bed().connect("asker"), "tea.make", {})
+    assert code == 540
+    assert "tea.make" in text
+    assert "stream.offsets" in text
+
+
+def test_an_argument_there_is_not_is_refused_with_those_there_are() -> None:
+    code, text = fault(Bed().connect("asker"), "lease.acquire", {"queue": "q", "max_mesages": 1})
+    assert code == 406
+    assert "'max_mesages'" in text
+    assert "max_messages" in text
+
+
+def test_no_such_queue_is_404() -> None:
+    assert fault(Bed().connect("asker"), "stream.offsets", {"queue": "s"})[0] == 404
+
+
+def test_an_argument_that_is_missing_is_406_and_named() -> None:
+    code, text = fault(Bed().connect("asker"), "stream.offsets", {})
+    assert code == 406
+    assert "'queue'" in text
+
+
+def test_a_number_that_is_missing_is_said_to_be_missing() -> None:
+    peer = Bed().connect("asker")
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    code, text = fault(peer, "lease.acquire", {"queue": "q", "group": "g"})
+    assert code == 406
+    assert "'start' is missing" in text
+
+
+def test_a_queue_that_is_no_stream_is_406() -> None:
+    peer = Bed().connect("asker")
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    assert fault(peer, "stream.offsets", {"queue": "q"})[0] == 406
+
+
+class Later:
+    """A verb that is answered when the test says so."""
+
+    def __init__(self) -> None:
+        self.tickets: list[Ticket] = []
+
+    def __call__(self, ask: Ask) -> None:
+        self.tickets.append(ask.ticket)
+
+
+def waiting(monkeypatch: pytest.MonkeyPatch, bed: Bed) -> tuple[Peer, Later]:
+    """A channel that waits for a request, with a declaration behind it."""
+    later = Later()
+    monkeypatch.setattr(requests, "HANDLERS", {"later": (later, "")})
+    peer = bed.connect("asker")
+    peer.say(1, m.RequestAsk("later"))
+    peer.say(1, m.QueueDeclare("behind"))
+    assert peer.heard() == []
+    return peer, later
+
+
+def test_what_waits_keeps_the_order_of_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = Bed()
+    peer, later = waiting(monkeypatch, bed)
+    later.tickets[0].settle({"n": 1})
+    bed.run()
+    kinds = [type(one.method) for one in peer.heard()]
+    assert kinds == [m.RequestAskOk, m.QueueDeclareOk]
+    assert len(later.tickets) == 1
+
+
+def test_a_refusal_later_closes_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = Bed()
+    peer, later = waiting(monkeypatch, bed)
+    later.tickets[0].refuse("no room")
+    bed.run()
+    (close,) = [one.method for one in peer.heard() if isinstance(one.method, m.ChannelClose)]
+    assert (close.reply_code, "no room" in close.reply_text) == (406, True)
+
+
+def test_a_close_waits_for_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    bed = Bed()
+    peer, later = waiting(monkeypatch, bed)
+    peer.say(1, m.ChannelClose(200, "", 0, 0))
+    bed.run()
+    assert peer.heard() == []
+    later.tickets[0].settle({})
+    bed.run()
+    kinds = [type(one.method) for one in peer.heard()]
+    assert kinds == [m.RequestAskOk, m.QueueDeclareOk, m.ChannelCloseOk]
+
+
+def test_an_answer_for_a_connection_that_is_gone_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bed = Bed()
+    peer, later = waiting(monkeypatch, bed)
+    peer.shell.hang_up()
+    bed.run()
+    later.tickets[0].settle({})
+    bed.settle()

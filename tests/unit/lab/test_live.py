@@ -1,0 +1,72 @@
+"""A run of the lab against a broker it starts itself: everything is measured, nothing is left."""
+
+import multiprocessing
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.lab.live import Child, measure, measure_alone
+from penstock.lab.result import LIVE, Result
+from penstock.lab.workload import (
+    ALARM,
+    KIB,
+    Consumers,
+    Event,
+    Publishers,
+    QueueSpec,
+    Target,
+    Workload,
+)
+from tests.patience import undisturbed
+
+SMALL = Workload(
+    "small",
+    "a slow queue and innocent traffic beside it",
+    (QueueSpec("slow", service_us=2000), QueueSpec("innocent")),
+    (
+        Publishers("pressing", (Target("", "slow"),), 1500, confirms_max=100_000),
+        Publishers("innocent", (Target("", "innocent", is_innocent=True),), 200, is_paced=True),
+    ),
+    (Consumers("slow"), Consumers("innocent", is_innocent=True)),
+    # Two seconds of alarm: both events come at once when the machine stands still in between.
+    (Event(0.3, ALARM, limit_bytes=16 * KIB), Event(2.3, ALARM)),
+    seconds=2.5,
+    warm_up_s=0.3,
+)
+
+
+def _measured() -> tuple[Result, Result]:
+    """Its innocent traffic alone, and everything."""
+    alone = measure_alone(SMALL, 1)
+    assert alone is not None
+    return alone, measure(SMALL, "penstock", 1, alone)
+
+
+@pytest.mark.slow
+def test_a_live_run_measures_what_the_simulator_measures() -> None:
+    others = set(multiprocessing.active_children())
+    alone, found = undisturbed(_measured, 0.3)
+    assert alone.innocent_per_s == pytest.approx(200, rel=0.2)
+    assert found.where == LIVE
+    # The queue cannot be faster than its service time; how much slower is up to the machine.
+    assert 0 < found.throughput_per_s - found.innocent_per_s < 520
+    assert found.innocent_per_s > 0
+    assert found.confirm.p99_ms >= found.confirm.p50_ms > 0
+    assert found.memory_bytes_max > 16 * KIB
+    assert found.alarm_s > 0.1
+    assert max(found.lines["memory"]) == found.memory_bytes_max
+    assert set(multiprocessing.active_children()) <= others
+
+
+def fail(pipe: object) -> None:
+    raise SystemExit(3)
+
+
+def test_a_process_that_ends_early_is_reported_by_its_name() -> None:
+    child = Child("the broker", fail)
+    try:
+        with pytest.raises(OperatorError, match="lab: the broker ended unexpectedly"):
+            child.answer(0.0)
+    finally:
+        child.end()
+    assert not child.process.is_alive()

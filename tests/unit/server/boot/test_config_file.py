@@ -1,0 +1,207 @@
+"""Settings from a file: what is unknown, of the wrong type or out of range refuses to start."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.base.config import AlarmAction, Config, EntryLimits, RateRow, UserConfig
+from penstock.base.errors import OperatorError
+from penstock.base.limits import LIMITS, Limit
+from penstock.base.policy import Policy
+from penstock.server.boot.config_file import read_config
+
+
+def read(tmp_path: Path, text: str) -> Config:
+    path = tmp_path / "penstock.toml"
+    path.write_text(text, encoding="utf-8")
+    return read_config(str(path))
+
+
+def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
+    assert read(tmp_path, "") == Config()
+
+
+def test_settings_and_users(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        'port = 5673\nheartbeat_s = 10\nvhosts = ["/", "b"]\n'
+        '[[users]]\nname = "app"\npassword = "secret"\ntags = ["x"]\n',
+    )
+    assert (config.port, config.heartbeat_s, config.vhosts) == (5673, 10, ("/", "b"))
+    assert config.users == (UserConfig("app", "secret", False, ("x",)),)
+    assert "secret" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("prot = 1", "prot"),
+        ('port = "5672"', "port"),
+        ("heartbeat_s = true", "heartbeat_s"),
+        ("frame_bytes_max = 100", "frame_bytes_max"),
+        ("vhosts = 3", "vhosts"),
+        ("users = 3", "users"),
+        ('[[users]]\npassword = "x"', "name"),
+        ('[[users]]\nname = "x"', "password"),
+        ('[[users]]\nname = "x"\npassword = "x"\nadmin = true', "admin"),
+        ("port = ", "TOML"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, named: str) -> None:
+    with pytest.raises(OperatorError, match=named) as caught:
+        read(tmp_path, text)
+    assert "penstock.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "memory_high", "disk_free_min"),
+    [
+        ('memory_high = "2GiB"\ndisk_free_min = "9000TB"', "2GiB", "9000TB"),
+        ("memory_high = 0.6\ndisk_free_min = 50000000", "0.6", "50000000"),
+        ('memory_high = 1000000000\ndisk_free_min = "mem:1.5"', "1000000000", "mem:1.5"),
+    ],
+)
+def test_marks_are_texts_or_numbers(
+    tmp_path: Path, text: str, memory_high: str, disk_free_min: str
+) -> None:
+    config = read(tmp_path, text)
+    assert (config.memory_high, config.disk_free_min) == (memory_high, disk_free_min)
+
+
+@pytest.mark.parametrize("key", ["memory_high", "disk_free_min"])
+def test_a_mark_is_nothing_else(tmp_path: Path, key: str) -> None:
+    with pytest.raises(OperatorError, match=f"{key} = True must be of type str"):
+        read(tmp_path, f"{key} = true")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match="cannot read"):
+        read_config(str(tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.name)
+def test_defaults_keep_to_their_limits(limit: Limit) -> None:
+    value = getattr(Config(), limit.name, None)
+    if value is not None:
+        assert limit.lowest <= value <= limit.highest
+
+
+def test_alarm_actions_are_tables_of_strings(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text('[[alarm_actions]]\naction = "nack"\nvhost = "web"\n')
+    assert read_config(str(path)).alarm_actions == (AlarmAction("nack", "web"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("alarm_actions = 1", "must be written as"),
+        ('[[alarm_actions]]\nvhost = "web"', "has no action"),
+        ('[[alarm_actions]]\naction = "nack"\nqueue = "q"', "unknown key 'queue'"),
+        ("[[alarm_actions]]\naction = 1", "strings only"),
+    ],
+)
+def test_other_alarm_actions_are_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text(text)
+    with pytest.raises(OperatorError, match=complaint):
+        read_config(str(path))
+
+
+def test_rate_limits_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text(
+        "rate_connection_messages = 100\n"
+        '[[rates]]\nuser = "app"\nmessages = 500\n'
+        '[[rates]]\nqueue = "/slow*"\nbytes = 1000\n'
+    )
+    config = read_config(str(path))
+    assert config.rate_connection_messages == 100
+    assert config.rates == (RateRow("user", "app", 500), RateRow("queue", "/slow*", 0, 1000))
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('rates = "x"', "must be written as"),
+        ("[[rates]]\nmessages = 5", "names one of user, vhost or queue"),
+        ('[[rates]]\nuser = "a"\nvhost = "/"\nmessages = 5', "names one of user, vhost or queue"),
+        ('[[rates]]\nuser = "a"', "user 'a' needs messages"),
+        ('[[rates]]\nuser = "a"\nmessages = 0', "user 'a' needs messages"),
+        ('[[rates]]\nuser = "a"\nmessages = true', "user 'a' needs messages"),
+        ('[[rates]]\nuser = "a"\nmesages = 5', "unknown key 'mesages'"),
+    ],
+)
+def test_a_bad_rate_limit_is_refused(tmp_path: Path, text: str, wrong: str) -> None:
+    path = tmp_path / "penstock.toml"
+    path.write_text(text)
+    with pytest.raises(OperatorError, match=wrong):
+        read_config(str(path))
+
+
+def test_policies_are_tables(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        '[[policies]]\nname = "short"\npattern = "^logs"\npriority = 2\napply-to = "queues"\n'
+        'definition = { max-length = 10, overflow = "backpressure" }\n'
+        '[[operator_policies]]\nname = "cap"\nvhost = "t"\npattern = ""\n'
+        "definition = { expires = 5 }\n",
+    )
+    said = {"max-length": 10, "overflow": "backpressure"}
+    assert config.policies == (Policy("/", "short", "^logs", said, 2, "queues"),)
+    assert config.operator_policies == (Policy("t", "cap", "", {"expires": 5}),)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('policies = "short"', r"policies must be written as \[\[policies\]\] tables"),
+        ('[[policies]]\npattern = ""', "needs a name"),
+        ('[[operator_policies]]\nname = "a"', 'Key "pattern" not found in a'),
+        (
+            '[[policies]]\nname = "a"\npattern = ""\ndefinition = { expires = 1 }\n' * 2,
+            "two .*policies.* tables are called 'a' in vhost '/'",
+        ),
+    ],
+)
+def test_a_bad_policy_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(OperatorError, match=complaint):
+        read(tmp_path, text)
+
+
+def test_limits_of_vhosts_and_users_are_tables(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        '[[vhost_limits]]\nvhost = "/"\nmax-queues = 3\n'
+        '[[user_limits]]\nuser = "app"\nmax-channels = 2\nmax-connections = 1\n',
+    )
+    assert config.vhost_limits == (EntryLimits("vhost", "/", {"max-queues": 3}),)
+    both = {"max-channels": 2, "max-connections": 1}
+    assert config.user_limits == (EntryLimits("user", "app", both),)
+    with pytest.raises(OperatorError, match=r"every \[\[user_limits\]\] table names its user"):
+        read(tmp_path, "[[user_limits]]\nmax-channels = 2\n")
+    with pytest.raises(OperatorError, match="vhost_limits must be written as"):
+        read(tmp_path, "vhost_limits = 3")
+
+
+def test_the_store_has_a_table_of_its_own(tmp_path: Path) -> None:
+    """`[store] sync` and `store_sync` are the same."""
+    config = read(tmp_path, '[store]\nsync = "interval"\nsync_interval_ms = 50\n')
+    assert (config.store_sync, config.store_sync_interval_ms) == ("interval", 50)
+    assert config == read(tmp_path, 'store_sync = "interval"\nstore_sync_interval_ms = 50\n')
+    assert Config().store_sync == "always"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('store = "interval"', r"store must be written as a \[store\] table"),
+        ("[store]\nspeed = 1", "unknown key 'store_speed'"),
+        ("[store]\nsync_interval_ms = 0", "store_sync_interval_ms = 0 is not within 1..60000"),
+        ("[store]\nsync = 1", "store_sync = 1 must be of type str"),
+        ('store_sync = "none"\n[store]\nsync = "none"', "store_sync is given twice"),
+    ],
+)
+def test_a_bad_table_of_the_store_is_refused(tmp_path: Path, text: str, wrong: str) -> None:
+    with pytest.raises(OperatorError, match=wrong):
+        read(tmp_path, text)

@@ -1,0 +1,65 @@
+"""Files and stream of one broker tell the same, and telemetry about telemetry does not grow."""
+
+from pathlib import Path
+
+from penstock.broker.admin.event_feed import PATIENCE_NS
+from penstock.broker.stream.internal_stream import EVENT_STREAM
+from penstock.protocol import methods as m
+from penstock.server.recorder.event_writers import EventWriters
+from penstock.spark.schema.formats import read_events
+from tests.unit.broker.peer import Bed, Peer
+
+
+def second(bed: Bed, writers: EventWriters) -> int:
+    """One second of a running broker; how many events it has put on record."""
+    before = bed.broker.recorder.next_seq
+    bed.clock.advance(PATIENCE_NS)
+    writers.sample()
+    assert writers.feed is not None
+    writers.feed.tick()
+    bed.run()
+    return bed.broker.recorder.next_seq - before
+
+
+def reader(bed: Bed, prefetch: int) -> Peer:
+    peer = bed.connect("reader")
+    peer.call(1, m.BasicQos(0, prefetch, False), m.BasicQosOk)
+    peer.say(1, m.BasicConsume(EVENT_STREAM, "tag", arguments={"x-stream-offset": "first"}))
+    return peer
+
+
+def test_what_it_says_of_itself_is_the_same_every_second() -> None:
+    bed = Bed(event_stream="/")
+    writers = EventWriters(bed.broker, "boot")
+    counts = [second(bed, writers) for _ in range(20)]
+    assert set(counts[2:]) == {2}
+    peer = reader(bed, 3)
+    # A reader that does not acknowledge is held once, and held it stays.
+    counts = [second(bed, writers) for _ in range(20)]
+    assert len(set(counts[5:])) == 1 and counts[-1] < 10
+    assert len(peer.heard()) == 4
+    bed.settle()
+
+
+def test_without_either_nothing_is_sampled() -> None:
+    writers = EventWriters(Bed().broker, "boot")
+    assert (writers.file, writers.feed, writers.samples) == (None, None, None)
+    writers.close()
+
+
+def test_the_file_has_what_the_stream_has(tmp_path: Path) -> None:
+    bed = Bed(event_stream="/", events_dir=str(tmp_path))
+    writers = EventWriters(bed.broker, "boot")
+    bed.connect("somebody")
+    for _ in range(3):
+        second(bed, writers)
+    writers.close()
+    bed.run()
+    peer = reader(bed, 100)
+    bodies = [one.body for one in peer.heard() if one.body]
+    (tmp_path / "stream").mkdir()
+    for number, body in enumerate(bodies):
+        (tmp_path / "stream" / f"events-{number}.jsonl").write_bytes(body)
+    found = read_events(tmp_path)
+    assert len(bodies) > 1 and found.missing_count == 0
+    assert read_events(tmp_path / "stream") == found

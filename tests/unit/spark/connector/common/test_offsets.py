@@ -1,0 +1,65 @@
+"""What stands in a checkpoint comes back, and belongs to its queues and one mode."""
+
+import json
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.spark.connector.common import offsets
+
+
+@pytest.mark.parametrize("mode", ["queue", "stream"])
+@pytest.mark.parametrize(
+    ("names", "numbers"), [(["orders"], [2**40]), (["b", "a", "c"], [3, 0, 2**40])]
+)
+def test_an_offset_survives_the_checkpoint(mode: str, names: list[str], numbers: list[int]) -> None:
+    text = json.dumps(offsets.written(mode, names, numbers))
+    assert offsets.read(mode, names, json.loads(text)) == numbers
+
+
+def test_the_order_of_names_in_an_option_makes_no_new_offset() -> None:
+    """Spark would see a batch where there is none."""
+    one = offsets.written("queue", ["b", "a"], [1, 2])
+    assert json.dumps(one) == json.dumps(offsets.written("queue", ["a", "b"], [2, 1]))
+    assert json.dumps(one) == '{"queues": {"a": 2, "b": 1}}'
+
+
+def test_the_queues_of_a_pattern_may_come_and_go() -> None:
+    one = offsets.written("stream", ["a"], [5], may_change=True)
+    assert one == {"streams": {"a": 5}}
+    assert offsets.read("stream", ["a", "b"], one, may_change=True) == [5, offsets.LACKING]
+    assert offsets.read("stream", ["b"], one, may_change=True) == [offsets.LACKING]
+    with pytest.raises(OperatorError, match="one mode"):
+        offsets.read("queue", ["a"], one, may_change=True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "names", "offset"),
+    [
+        ("queue", ["orders"], {"queue": "other", "position": 3}),
+        ("stream", ["orders"], {"queue": "orders", "position": 3}),
+        ("queue", ["orders"], {"queue": "orders", "position": -1}),
+        ("queue", ["orders"], {"topic": {"0": 7}}),
+        ("queue", ["orders"], {"queue": {"orders": 1}, "position": 7}),
+        ("queue", ["orders"], {"queues": {"orders": 1, "more": 2}}),
+        ("queue", ["orders", "more"], {"queue": "orders", "position": 3}),
+        ("queue", ["orders", "more"], {"queues": {"orders": 1, "other": 2}}),
+        ("queue", ["orders", "more"], {"streams": {"orders": 1, "more": 2}}),
+        ("queue", ["orders", "more"], {"queues": {"orders": 1, "more": "2"}}),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused(
+    mode: str, names: list[str], offset: dict[str, object]
+) -> None:
+    with pytest.raises(OperatorError, match="checkpoint belongs to its queues"):
+        offsets.read(mode, names, offset)
+
+
+def test_the_end_of_a_first_batch_says_where_it_begins() -> None:
+    start, end = (offsets.written("stream", ["s"], [number]) for number in (5, 9))
+    first = json.loads(json.dumps(offsets.begun_at(end, start)))
+    assert offsets.read("stream", ["s"], first) == [9]
+    assert offsets.has_beginning(first) and not offsets.has_beginning(end)
+    later = offsets.written("stream", ["s"], [7])
+    assert offsets.beginning_of(first, later) == start
+    assert offsets.beginning_of(end, later) == later

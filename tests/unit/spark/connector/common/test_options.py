@@ -1,0 +1,124 @@
+"""Options: good ones mean what they say, bad ones are refused by name, secrets stay secret."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.spark.connector.common.opening import open_connection
+from penstock.spark.connector.common.options import (
+    SINK_OPTIONS,
+    SOURCE_OPTIONS,
+    parse_sink,
+    parse_source,
+)
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+
+
+def test_defaults_are_those_of_the_reference() -> None:
+    options = parse_source({"queue": "orders"})
+    assert (options.mode, options.max_rows, options.prefetch) == ("queue", 10_000, 20_000)
+    assert (options.min_rows, options.max_delay_ms, options.partitions) == (0, 900_000, 0)
+    assert options.endpoint.url.address() == "localhost:5672"
+    assert parse_source({"queue": "s", "mode": "stream"}).max_rows == 100_000
+    sink = parse_sink({})
+    assert (sink.in_flight, sink.is_mandatory, sink.is_persistent) == (1000, True, True)
+
+
+def test_names_come_in_any_case_and_values_with_units() -> None:
+    options = parse_source(
+        {
+            "QUEUE": "orders",
+            "maxRECORDSpertrigger": "500",
+            "minoffsetspertrigger": "20",
+            "maxtriggerdelay": "2m",
+            "maxbytespertrigger": "3m",
+            "includeheaders": "TRUE",
+        }
+    )
+    assert (options.max_rows, options.min_rows, options.max_delay_ms) == (500, 20, 120_000)
+    assert (options.max_bytes, options.has_headers, options.prefetch) == (3 << 20, True, 1000)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, ["queue is missing"]),
+        ({"queue": "q", "maxOffsetPerTrigger": "5"}, ["did you mean maxOffsetsPerTrigger?"]),
+        ({"queue": "q", "zzz": "5"}, ["'zzz'", "Known: bodyColumn, ", "maxTriggerDelay"]),
+        ({"queue": "q", "maxOffsetsPerTrigger": "-1"}, ["'-1'", "1..65535"]),
+        ({"queue": "q", "maxOffsetsPerTrigger": "65536"}, ["1..65535"]),
+        ({"queue": "q", "maxOffsetsPerTrigger": "9", "maxRecordsPerTrigger": "9"}, ["twice"]),
+        ({"queue": "q", "maxTriggerDelay": "5"}, ["with its unit", "15m"]),
+        ({"queue": "q", "maxBytesPerTrigger": "0"}, ["1..", "64m"]),
+        ({"queue": "q", "mode": "file"}, ["queue or lease or auto or stream"]),
+        ({"queue": "q", "mode": "lease", "group": "checkpoint-1"}, ["made up", "another name"]),
+        ({"queue": "q", "mode": "auto", "group": "g" * 201}, ["longer than the 200 bytes"]),
+        ({"queue": "q", "group": "g"}, ["for mode=lease"]),
+        ({"queue": "q", "mode": "lease", "group": "g", "prefetch": "9"}, ["for mode=queue"]),
+        ({"queue": "q", "mode": "lease", "group": "g", "readMode": "amqp"}, ["for mode=stream"]),
+        ({"queue": "q", "prefetch": "10"}, ["less than maxOffsetsPerTrigger (10000)"]),
+        ({"queue": "q", "minOffsetsPerTrigger": "10001"}, ["1..10000"]),
+        ({"queue": "q", "includeHeaders": "yes"}, ["true or false"]),
+        ({"queue": "q", "startingOffsets": "earliest"}, ["for mode=stream"]),
+        ({"queue": "q", "mode": "stream", "prefetch": "9"}, ["for mode=queue"]),
+        ({"queue": "q", "mode": "stream", "startingOffsets": "soon"}, ["earliest, latest or"]),
+        ({"queue": "q", "tls.caFile": "ca.pem"}, ["amqps://"]),
+        ({"queue": "q" * 256}, ["255 bytes"]),
+        ({"queue": "q", "queues": "a,b"}, ["give one of them"]),
+        ({"queues": "a,,b"}, ["none of them empty"]),
+        ({"queue": "q", "queuePattern": "a.*"}, ["queue and queuePattern: give one"]),
+        ({"queuePattern": "a(b"}, ["no regular expression", "a(b"]),
+        ({"queues": "a, b,a"}, ["twice: a, b, a"]),
+        ({"queues": ",".join(f"q{n}" for n in range(65))}, ["65 queues", "64 at most"]),
+        ({"queues": "a,b,c", "maxOffsetsPerTrigger": "2"}, ["less than the 3 queues"]),
+        ({"queue": "q", "targetBatchDuration": "2"}, ["with its unit"]),
+        ({"queue": "q", "filterPushdown": "true"}, ["for mode=stream"]),
+        ({"queue": "q", "failOnDataLoss": "false"}, ["for mode=lease or auto or stream"]),
+        ({"queue": "q", "bodyColumn": "Offset"}, ["'Offset'", "another one than queue, offset,"]),
+        ({"queue": "q", "bodyColumn": ""}, ["bodyColumn is empty", "leave it out"]),
+        ({"queue": "q", "password": "a", "passwordEnv": "B"}, ["give one of them"]),
+    ],
+)
+def test_a_bad_option_is_named_with_what_it_takes(given: dict[str, str], words: list[str]) -> None:
+    with pytest.raises(OperatorError) as raised:
+        parse_source(given)
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_secrets_are_in_no_repr_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"queue": "q", "url": "amqp://anna:s3cret@localhost:1/%2f?connection_timeout=100"}
+    assert "s3cret" not in repr(parse_source(given))
+    assert "s3cret" not in repr(parse_sink({"url": given["url"]}))
+    for bad in ({**given, "password": "hush-hush", "qeue": "x"}, {**given, "mode": "x"}):
+        with pytest.raises(OperatorError) as raised:
+            parse_source(bad)
+        assert "s3cret" not in str(raised.value) and "hush-hush" not in str(raised.value)
+    monkeypatch.setenv("CONNECTOR_SECRET", "from-env")
+    with pytest.raises(Exception, match="localhost:1") as refused:
+        options = parse_source({**given, "passwordEnv": "CONNECTOR_SECRET"})
+        open_connection(options.endpoint, "test")
+    assert "from-env" not in str(refused.value) and "s3cret" not in str(refused.value)
+
+
+def test_a_secret_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    missing = parse_source({"queue": "q", "passwordEnv": "NOT_SET_ANYWHERE"})
+    with pytest.raises(OperatorError, match="NOT_SET_ANYWHERE"):
+        open_connection(missing.endpoint, "test")
+    lost = parse_source({"queue": "q", "passwordFile": str(tmp_path / "none")})
+    with pytest.raises(OperatorError, match="cannot be read"):
+        open_connection(lost.endpoint, "test")
+
+
+def test_every_option_is_in_the_documentation() -> None:
+    page = (REPOSITORY / "docs" / "spark-connector.md").read_text(encoding="utf-8")
+    missing = [
+        option.name
+        for option in (*SOURCE_OPTIONS, *SINK_OPTIONS)
+        if option.meaning != "Spark's own"
+        and not option.meaning.startswith("Spark's own;")
+        and f"`{option.name}`" not in page
+    ]
+    assert not missing

@@ -1,0 +1,142 @@
+"""Rows become publishes: columns by their meaning, wrong ones refused before anything is sent."""
+
+import datetime
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from penstock.base.errors import OperatorError  # noqa: E402
+from penstock.protocol.content import Message  # noqa: E402
+from penstock.protocol.frames import FrameParser, Received  # noqa: E402
+from penstock.protocol.methods import BasicPublish  # noqa: E402
+from penstock.protocol.methods.codec import decode_method  # noqa: E402
+from penstock.protocol.properties import Properties, decode_properties  # noqa: E402
+from penstock.spark.connector.common.options import parse_sink  # noqa: E402
+from penstock.spark.connector.sink.messages import MessageMaker, Origin, plan_rows  # noqa: E402
+
+FRAME_BYTES_MAX = 4096
+NOBODY = Origin("", "", 0)
+
+
+def sent(
+    columns: dict[str, str], batch: object, options: dict[str, str], origin: Origin = NOBODY
+) -> list[tuple[BasicPublish, Properties, bytes]]:
+    """What a broker would read: address, properties, body of every row."""
+    sink = parse_sink(options)
+    maker = MessageMaker(plan_rows(columns, sink), sink, 1, FRAME_BYTES_MAX, origin)
+    parser = FrameParser(FRAME_BYTES_MAX, 2**24)
+    parser.feed(b"".join(maker.frames(batch)))
+    received, found = Received(), []
+    while parser.next(received):
+        message = received.message
+        assert isinstance(message, Message)
+        method = decode_method(message.method)
+        assert isinstance(method, BasicPublish)
+        found.append((method, decode_properties(message.header(), 12), message.body()))
+    return found
+
+
+def test_columns_win_over_options_and_null_is_the_option() -> None:
+    batch = pa.record_batch(
+        {
+            "value": pa.array(["a", "b", "x" * 9000]),
+            "routing_key": pa.array(["k1", None, "k1"]),
+            "message_id": pa.array(["1", "2", None]),
+            "priority": pa.array([4, None, None], pa.int32()),
+            "headers": pa.array([[("h", "v"), ("n", None)], None, None],
+                                pa.map_(pa.string(), pa.string())),
+        }
+    )  # fmt: skip
+    columns = {
+        "value": "string", "routing_key": "string", "message_id": "string", "priority": "int",
+        "headers": "map<string,string>",
+    }  # fmt: skip
+    rows = sent(columns, batch, {"exchange": "ex", "routingKey": "usual"})
+    assert [(m.exchange, m.routing_key, m.mandatory) for m, _, _ in rows] == [
+        ("ex", "k1", True), ("ex", "usual", True), ("ex", "k1", True),
+    ]  # fmt: skip
+    assert [body for _, _, body in rows] == [b"a", b"b", b"x" * 9000]
+    assert rows[0][1] == Properties(
+        headers={"h": "v", "n": None}, delivery_mode=2, priority=4, message_id="1"
+    )
+    assert rows[2][1] == Properties(delivery_mode=2)
+
+
+def test_a_source_row_goes_out_as_it_came_in() -> None:
+    when = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)
+    struct = pa.array([{"content_type": "a/b", "timestamp": when, "delivery_mode": 1}])
+    batch = pa.record_batch({"body": pa.array([b"\xff"]), "properties": struct})
+    columns = {"body": "binary", "properties": "struct<content_type:string>"}
+    ((_, properties, body),) = sent(columns, batch, {"routingKey": "q"})
+    assert (properties.content_type, properties.timestamp) == ("a/b", 1_700_000_000)
+    assert (properties.delivery_mode, body) == (1, b"\xff")
+
+
+def test_rows_tell_their_batch_when_asked() -> None:
+    batch = pa.record_batch({"body": pa.array([b"a", b"b"])})
+    options = {"routingKey": "q", "batchHeaders": "true"}
+    rows = sent({"body": "binary"}, batch, options, Origin("query", "17", 3))
+    assert [properties.headers for _, properties, _ in rows] == [
+        {"x-spark-partition": 3, "x-spark-row": row, "x-spark-query-id": "query",
+         "x-spark-batch-id": 17}
+        for row in (0, 1)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ({"text": "string"}, {"routingKey": "q"}, "one column body"),
+        ({"body": "binary", "value": "string"}, {"routingKey": "q"}, "are both"),
+        ({"body": "int"}, {"routingKey": "q"}, "binary or string; use cast"),
+        ({"body": "binary", "offset": "bigint"}, {"routingKey": "q"}, "ignoreUnknownColumns"),
+        ({"body": "binary"}, {}, "nothing says where rows go"),
+        ({"body": "binary", "priority": "string"}, {"routingKey": "q"}, "column priority"),
+        ({"body": "binary", "headers": "string"}, {"routingKey": "q"}, "column headers"),
+    ],
+)
+def test_wrong_columns_are_refused_at_the_driver(
+    columns: dict[str, str], options: dict[str, str], words: str
+) -> None:
+    with pytest.raises(OperatorError, match=words):
+        plan_rows(columns, parse_sink(options))
+
+
+def test_a_row_that_cannot_be_a_message_is_named() -> None:
+    nothing = pa.record_batch({"body": pa.array([b"a", None])})
+    with pytest.raises(OperatorError, match="row 1 of the partition has no body"):
+        sent({"body": "binary"}, nothing, {"routingKey": "q"})
+    wide = pa.record_batch({"body": pa.array([b"a"]), "message_id": pa.array(["x" * 256])})
+    with pytest.raises(OperatorError, match=r"row 0 .* longer than 255"):
+        sent({"body": "binary", "message_id": "string"}, wide, {"routingKey": "q"})
+
+
+def test_headers_have_to_fit_into_a_frame() -> None:
+    """A broker would end the connection without a word about the row."""
+
+    def row(size: int) -> object:
+        headers = pa.array([[("h", "x" * size)]], pa.map_(pa.string(), pa.string()))
+        return pa.record_batch({"body": pa.array([b"b"]), "headers": headers})
+
+    columns = {"body": "binary", "headers": "map<string,string>"}
+    given = {"routingKey": "q", "persistent": "false"}
+    # A frame's 8 bytes, 14 before the properties, 4 and 7 around the text.
+    most = FRAME_BYTES_MAX - 33
+    assert len(sent(columns, row(most), given)) == 1
+    with pytest.raises(OperatorError, match=r"row 0 .* frame of 4097 bytes, .* at most 4096; put"):
+        sent(columns, row(most + 1), given)
+
+
+def test_unknown_columns_may_be_left_out() -> None:
+    batch = pa.record_batch({"body": pa.array([b"a"]), "offset": pa.array([4])})
+    options = {"routingKey": "q", "ignoreUnknownColumns": "true"}
+    assert len(sent({"body": "binary", "offset": "bigint"}, batch, options)) == 1
+
+
+def test_every_row_has_its_deduplication_key_when_asked() -> None:
+    batch = pa.record_batch({"body": pa.array([b"a", b"b"])})
+    given = {"routingKey": "q", "delivery": "dedup"}
+    rows = sent({"body": "binary"}, batch, given, Origin("query", "4", 1))
+    found = [row[1].headers for row in rows]
+    assert found == [{"x-deduplication-header": f"query/4/1/{n}"} for n in (0, 1)]

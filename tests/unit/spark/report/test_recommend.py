@@ -1,0 +1,109 @@
+"""Advice: the rules speak where something cost time, with numbers, and are silent elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.lab.culprits import KINDS, drawn, record
+from penstock.spark.blame.small_windows import name_small_windows
+from penstock.spark.job import plain
+from penstock.spark.job.pipeline import BUCKET_NS
+from penstock.spark.report.recommend import HeadOfLine, head_of_line, recommend
+from penstock.spark.schema.formats import TraceLog, read_events
+from penstock.spark.schema.rows import BlameRow, DepthRow, EdgeRow, HeldRow, StateRow, Tables
+
+S = 1_000_000_000
+NOTHING = Tables((), (), (), (), (), (), (), (), ())
+
+
+def blame(root: str, blamed_ns: int, victim: str = "conn:A") -> BlameRow:
+    return BlameRow(0, victim, root, "broker work", f"{victim} → {root}", blamed_ns)
+
+
+def state(actor: str, *, busy: float, bucket_ns: int = 0) -> StateRow:
+    return StateRow(bucket_ns, actor, S, int(S * (1 - busy)), int(S * busy), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("blamed_ns", "busy", "cause"),
+    [
+        (S // 2, 0.05, "small window"),
+        (S // 2, 0.5, "broker work"),
+        (S // 10, 0.05, "broker work"),
+    ],
+)
+def test_a_stage_that_is_idle_while_it_holds_others_is_starved(
+    blamed_ns: int, busy: float, cause: str
+) -> None:
+    (row,) = name_small_windows([blame("queue:/q", blamed_ns)], [state("queue:/q", busy=busy)])
+    assert row == blame("queue:/q", blamed_ns)._replace(cause=cause)
+
+
+def test_what_is_not_known_keeps_its_name() -> None:
+    rows = [blame("queue:/q", S), blame("store:/", S)]
+    states = [state("queue:/q", busy=0, bucket_ns=S), state("store:/", busy=0)]
+    assert name_small_windows(rows, states) == rows
+
+
+def test_a_channel_that_stops_its_connection_is_told() -> None:
+    tables = NOTHING._replace(
+        who_blocked_whom=(
+            EdgeRow(0, "conn:A", "chan:A/1", "credit", 600),
+            EdgeRow(0, "conn:B", "chan:B/1", "credit", 900),
+            EdgeRow(S, "conn:A", "chan:A/1", "credit", 300),
+        ),
+        held_time=(HeldRow(S, "chan:A/2", S), HeldRow(0, "chan:A/1", S)),
+        time_in_state=tuple(
+            state(actor, busy=0.1, bucket_ns=at)
+            for at in (0, S)
+            for actor in ("chan:A/1", "chan:A/2", "chan:A/3", "chan:B/1", "chan:AA/1")
+        ),
+        root_cause=(blame("chan:A/1", 900), blame("chan:B/1", 900, "conn:B")),
+    )
+    assert head_of_line(tables, S) == [HeadOfLine("conn:A", "chan:A/1", 2, 900)]
+    advice = {one.rule: one for one in recommend(tables, S)}
+    assert advice["head of line"].scope == "conn:A"
+    assert "2 other channels" in advice["head of line"].evidence
+
+
+def test_a_connection_that_consumes_and_is_stopped_is_told() -> None:
+    tables = NOTHING._replace(
+        root_cause=(blame("alarm:memory", S)._replace(cause="memory alarm"),),
+        time_in_state=(state("consumer:t@conn:A", busy=0),),
+    )
+    assert [one.rule for one in recommend(tables, S)] == ["memory alarm", "publishes and consumes"]
+    own_socket = NOTHING._replace(
+        root_cause=(blame("socket:A", S)._replace(cause="slow reader"),),
+        time_in_state=(state("consumer:t@conn:A", busy=0),),
+    )
+    assert [one.rule for one in recommend(own_socket, S)] == ["slow reader"]
+
+
+def test_a_backlog_on_the_disk_that_publishers_wait_for_is_told() -> None:
+    tables = NOTHING._replace(
+        root_cause=(blame("store:/", S)._replace(cause="disk"),),
+        queue_depth=(
+            DepthRow(0, "/q", 900, 0, 1, 800, 900, 0),
+            DepthRow(S, "/q", 10, 0, 1, 0, 900, 890),
+        ),
+    )
+    found = {one.rule: one for one in recommend(tables, S)}
+    assert found["paging"].scope == "queue:/q"
+    assert "up to 800 messages on it, in 1 sample " in found["paging"].evidence
+    assert "paging" not in {one.rule for one in recommend(tables._replace(queue_depth=()), S)}
+
+
+def test_nobody_held_needs_no_advice() -> None:
+    assert recommend(NOTHING, S) == ()
+
+
+def test_every_culprit_gets_advice_of_its_own(tmp_path: Path) -> None:
+    for seed, kind in enumerate(KINDS):
+        directory = tmp_path / str(seed)
+        truth = record(drawn(seed), str(directory))
+        tables = plain.analyse(read_events(directory), TraceLog((), 0), BUCKET_NS)
+        best = recommend(tables, BUCKET_NS)[0]
+        assert best.rule == truth.cause, kind
+        assert best.scope.startswith(truth.roots)
+        assert "s held (root_cause)" in best.evidence
+        assert "penstock why" not in best.advice

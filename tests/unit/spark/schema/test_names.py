@@ -1,0 +1,58 @@
+"""Addresses become names, and only whole addresses do."""
+
+import tracemalloc
+
+from penstock.spark.schema.names import client_names, renamed, renamer
+from penstock.spark.schema.rows import BlameRow, EdgeRow, Tables
+
+
+def test_an_address_that_is_part_of_another_is_left_alone() -> None:
+    rename = renamer({"127.0.0.1:551": "a", "127.0.0.1:5512": "b"})
+    assert rename("conn:127.0.0.1:551") == "conn:a"
+    assert rename("chan:127.0.0.1:5512/1") == "chan:b/1"
+    assert rename("conn:127.0.0.1:55123") == "conn:127.0.0.1:55123"
+    assert rename("conn:227.0.0.1:551") == "conn:227.0.0.1:551"
+
+
+def test_actors_peers_and_paths_are_renamed() -> None:
+    tables = Tables(
+        (EdgeRow(0, "conn:h:1", "chan:h:1/1", "credit", 5),),
+        (BlameRow(0, "conn:h:1", "chan:h:1/1", "broker work", "conn:h:1 → chan:h:1/1", 5),),
+        (),
+        (),
+        (),
+        (),
+        (),
+        (),
+        (),
+    )
+    found = renamed(tables, {"h:1": "web"})
+    assert found.who_blocked_whom[0][1:3] == ("conn:web", "chan:web/1")
+    assert found.root_cause[0].path == "conn:web → chan:web/1"
+    assert renamed(tables, {}) is tables
+
+
+def test_clients_are_called_what_they_call_themselves() -> None:
+    found = client_names(
+        [
+            ("conn:h:1", "shop"),
+            ("conn:h:2", "worker"),
+            ("conn:h:3", "worker"),
+            ("conn:h:4", ""),
+            ("conn:h:5", "early"),
+            ("conn:h:5", "late"),
+            ("queue:/q", "no client"),
+        ]
+    )
+    assert found == {"h:1": "shop", "h:2": "worker@h:2", "h:3": "worker@h:3"}
+
+
+def test_days_of_short_connections_cost_no_more_than_their_addresses() -> None:
+    ups = ((f"conn:h:{number % 50}", f"task {number}") for number in range(10_000))
+    tracemalloc.start()
+    try:
+        assert client_names(ups) == {}
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 200_000

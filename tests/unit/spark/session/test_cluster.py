@@ -1,0 +1,65 @@
+"""Which address a driver gives the executors of a cluster, and what it says without one."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.spark.session.cluster import OWN_NAMES, address_towards, is_cluster, network_settings
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Where somebody listens, on loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in OWN_NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_only_urls_are_clusters() -> None:
+    assert [is_cluster(one) for one in ("", "local", "local[*]", "local-cluster[2,1,1024]")] == (
+        [False] * 4
+    )
+    assert is_cluster("spark://host:7077") and is_cluster("yarn") and is_cluster("k8s://host")
+
+
+def test_the_driver_listens_where_the_master_is_reached_from(port: int) -> None:
+    assert network_settings(f"spark://127.0.0.1:{port}") == {"spark.driver.host": "127.0.0.1"}
+    assert network_settings("yarn") == {}
+
+
+def test_the_second_master_is_asked_when_the_first_is_away(port: int) -> None:
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        away = unheard.getsockname()[1]
+        hosts = f"127.0.0.1:{away},127.0.0.1:{port}"
+        assert address_towards(f"spark://{hosts}", hosts) == "127.0.0.1"
+        with pytest.raises(OperatorError, match=r"no master answers \(127.0.0.1:\d+: Connection"):
+            network_settings(f"spark://127.0.0.1:{away}")
+
+
+def test_what_the_environment_says_wins(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_IP", "10.0.0.7")
+    assert network_settings(f"spark://127.0.0.1:{port}") == {}
+
+
+@pytest.mark.parametrize("hosts", ["host", "host:", "host:70770"])
+def test_an_address_that_is_none_is_refused(hosts: str) -> None:
+    with pytest.raises(OperatorError, match="is not HOST:PORT"):
+        network_settings(f"spark://{hosts}")
+
+
+def test_an_address_of_version_six_has_brackets() -> None:
+    try:
+        server = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no loopback of version 6")
+    with server:
+        hosts = f"[::1]:{server.getsockname()[1]}"
+        assert address_towards(f"spark://{hosts}", hosts) == "[::1]"
