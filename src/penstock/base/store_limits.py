@@ -109,6 +109,6 @@ PAGED_MARKS: Final = Limit(
     4096,
     2,
     65_536,
-    "queues/arrivals",
+    "queues/lifetimes",
     "they become coarser: messages die late by a 2000th of the time they span",
 )

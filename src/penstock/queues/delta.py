@@ -1,6 +1,8 @@
-"""The middle of a paged queue: messages of which memory knows no more than where they lie in a log.
+"""The middle of a line that pages: messages of which memory knows no more than where they lie in a
+log.
 
-    piece   unsettled positions first..last of one index; all of them within belong to the piece
+    piece   unsettled positions first..last of one index; all of them within belong to the piece,
+            or, where other lines share the log, those of its `places`
 Ten million messages that came in a row are one piece. Bodies and places are on the disk, so those
 who caused the messages pay for nothing here; who they are is remembered for when they come back.
 """
@@ -12,11 +14,16 @@ from mypy_extensions import i64
 
 from penstock.base.cause import Cause
 from penstock.base.limits import PAGED_PAYERS
+from penstock.queues.places import Places
 from penstock.storage.layout.index import QueueIndex
 
 PIECE_BYTES: Final = 256
 """What a piece costs: object, list of payers, the first of them."""
 PAYERS_MAX: Final = PAGED_PAYERS.default
+PLACES_BYTES_MAX: Final = 4096
+"""Of the places of one piece; then there is another one. So little is taken up by what has gone."""
+PLACES_BYTES: Final = 256
+"""What places cost that are in a row."""
 
 
 class Payer:
@@ -31,11 +38,21 @@ class Payer:
 
 class Piece:
     """Messages in a row. bytes: of headers and bodies; payers: in order; host: pays for the piece
-    itself."""
+    itself, ram_bytes; places: the only positions within that belong to it, None for all."""
 
-    __slots__ = ("bytes", "count", "first", "host", "index", "last", "payers")
+    __slots__ = (
+        "bytes",
+        "count",
+        "first",
+        "host",
+        "index",
+        "last",
+        "payers",
+        "places",
+        "ram_bytes",
+    )
 
-    def __init__(self, index: QueueIndex, position: i64, host: Cause) -> None:
+    def __init__(self, index: QueueIndex, position: i64, host: Cause, is_sparse: bool) -> None:
         self.index = index
         self.first: i64 = position
         self.last: i64 = position
@@ -43,6 +60,8 @@ class Piece:
         self.bytes: i64 = 0
         self.payers: list[Payer] = []
         self.host = host
+        self.places = Places(position) if is_sparse else None
+        self.ram_bytes: i64 = PIECE_BYTES + PLACES_BYTES if is_sparse else PIECE_BYTES
 
     def pay_last(self, origin: Cause) -> None:
         """One more message behind the others."""
@@ -73,13 +92,9 @@ class Piece:
             payers[0].count += payers[1].count
             del payers[1]
 
-    def stretches(self) -> list[tuple[int, int]]:
-        """(first, last) of positions that are the piece's; what else lies between is settled."""
-        return [(int(self.first), int(self.last))]
-
     def chosen(self, count: i64) -> list[int] | None:
         """The first `count` positions, None where they are simply the next ones that count."""
-        return None
+        return None if self.places is None else self.places.next_ones(count)
 
     def payer(self) -> Cause:
         """Who pays for the first message, which leaves the piece."""
@@ -89,14 +104,25 @@ class Piece:
             del self.payers[0]
         return payer.origin
 
+    def may_grow(self, index: QueueIndex, before: i64, after: i64) -> bool:
+        """Whether a message of `index` becomes part of the piece, so that its position or the end
+        next to it is `before`, and the other one `after`."""
+        if self.index is not index or after <= before:
+            return False
+        if self.places is None:
+            return is_next(index, before, after)
+        return len(self.places.data) < PLACES_BYTES_MAX
+
 
 class Delta:
-    """pieces: in order of delivery; count, bytes: of their messages; ram_bytes: of the pieces."""
+    """pieces: in order of delivery; is_sparse: they have places; count, bytes: of their messages;
+    ram_bytes: of the pieces."""
 
-    __slots__ = ("bytes", "count", "pieces", "ram_bytes")
+    __slots__ = ("bytes", "count", "is_sparse", "pieces", "ram_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, is_sparse: bool) -> None:
         self.pieces: deque[Piece] = deque()
+        self.is_sparse = is_sparse
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.ram_bytes: i64 = 0
@@ -104,9 +130,12 @@ class Delta:
     def append(self, index: QueueIndex, position: i64, size: i64, origin: Cause) -> None:
         """One more message behind all others. size: bytes of its header and body."""
         piece: Piece | None = self.pieces[-1] if self.pieces else None
-        if piece is None or piece.index is not index or not is_next(index, piece.last, position):
-            piece = self._begin(index, position, origin)
+        if piece is None or not piece.may_grow(index, piece.last, position):
+            piece = self._begin(index, position, origin, self.is_sparse)
             self.pieces.append(piece)
+        elif piece.places is not None:
+            piece.places.append(position)
+            self._measure(piece)
         piece.last = position
         piece.pay_last(origin)
         self._counted(piece, size)
@@ -114,9 +143,12 @@ class Delta:
     def prepend(self, index: QueueIndex, position: i64, size: i64, origin: Cause) -> None:
         """One more message before all others. size: bytes of its header and body."""
         piece: Piece | None = self.pieces[0] if self.pieces else None
-        if piece is None or piece.index is not index or not is_next(index, position, piece.first):
-            piece = self._begin(index, position, origin)
+        if piece is None or not piece.may_grow(index, position, piece.first):
+            piece = self._begin(index, position, origin, self.is_sparse)
             self.pieces.appendleft(piece)
+        elif piece.places is not None:
+            piece.places.prepend(position)
+            self._measure(piece)
         piece.first = position
         piece.pay_first(origin)
         self._counted(piece, size)
@@ -125,7 +157,7 @@ class Delta:
         self, index: QueueIndex, first: i64, last: i64, count: i64, bytes_: i64, origin: Cause
     ) -> None:
         """A piece that was found on the disk, behind all others."""
-        piece = self._begin(index, first, origin)
+        piece = self._begin(index, first, origin, False)
         piece.last = last
         piece.payers.append(Payer(origin, count))
         piece.count = count
@@ -134,10 +166,11 @@ class Delta:
         self.count += count
         self.bytes += bytes_
 
-    def _begin(self, index: QueueIndex, position: i64, host: Cause) -> Piece:
-        host.store(0, PIECE_BYTES)
-        self.ram_bytes += PIECE_BYTES
-        return Piece(index, position, host)
+    def _begin(self, index: QueueIndex, position: i64, host: Cause, is_sparse: bool) -> Piece:
+        piece = Piece(index, position, host, is_sparse)
+        host.store(0, piece.ram_bytes)
+        self.ram_bytes += piece.ram_bytes
+        return piece
 
     def _counted(self, piece: Piece, size: i64) -> None:
         piece.count += 1
@@ -145,9 +178,22 @@ class Delta:
         self.count += 1
         self.bytes += size
 
+    def _measure(self, piece: Piece) -> None:
+        """The places may take more memory than before."""
+        places = piece.places
+        if places is None:
+            return
+        more: i64 = PIECE_BYTES + PLACES_BYTES + len(places.data) - piece.ram_bytes
+        if more > 0:
+            piece.host.store(0, more)
+            piece.ram_bytes += more
+            self.ram_bytes += more
+
     def first_position(self) -> i64:
         """The log position of the first message, -1 when the log has none there."""
         piece = self.pieces[0]
+        if piece.places is not None:
+            return piece.first
         position = next_live(piece.index, piece.first)
         return position if position <= piece.last else -1
 
@@ -164,11 +210,26 @@ class Delta:
         self.bytes -= gone
         if piece.count == 0:
             self._end(self.pieces.popleft())
+        elif piece.places is not None:
+            piece.places.take()
+            piece.first = piece.places.first
         return origin
 
     def _end(self, piece: Piece) -> None:
-        piece.host.unstore(0, PIECE_BYTES)
-        self.ram_bytes -= PIECE_BYTES
+        piece.host.unstore(0, piece.ram_bytes)
+        self.ram_bytes -= piece.ram_bytes
+
+    def stretches(self) -> list[tuple[QueueIndex, int, int]]:
+        """(index, first, last) of positions that are in pieces; what else lies between is
+        settled."""
+        found: list[tuple[QueueIndex, int, int]] = []
+        for piece in self.pieces:
+            if piece.places is None:
+                found.append((piece.index, int(piece.first), int(piece.last)))
+            else:
+                for first, last in piece.places.runs(piece.count):
+                    found.append((piece.index, first, last))
+        return found
 
     def clear(self) -> None:
         """Give everything up."""

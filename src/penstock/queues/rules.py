@@ -87,7 +87,7 @@ class QueueRules:
         self.is_deduplicated = False
 
     def keeps_records(self) -> bool:
-        """Whether messages need a record of their own (RuledMessages), not the plain ring."""
+        """Whether messages need an entry of their own (RuledQueue), not the plain ring."""
         return (
             self.ttl_ms != NEVER
             or self.max_bytes != NEVER
@@ -97,19 +97,6 @@ class QueueRules:
             or self.is_deduplicated
             or self.is_counted
         )
-
-    def has_heads_only(self) -> bool:
-        """Whether they look at the first message of each priority only, so that nothing has to be
-        known of the others but their place on the disk."""
-        return self.last_value_key == "" and not (self.is_deduplicated and self.max_priority > 0)
-
-    def of_one_level(self) -> "QueueRules":
-        """What the messages of one priority go by among themselves: lifetimes, and how often they
-        may come back."""
-        rules = QueueRules()
-        rules.ttl_ms = self.ttl_ms
-        rules.delivery_limit = self.delivery_limit
-        return rules
 
     def is_plain(self) -> bool:
         """Whether none of them is in force, so that a queue needs no ruling."""

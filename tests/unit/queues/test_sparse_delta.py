@@ -1,14 +1,13 @@
 """The middle of a queue in a log that it shares with others: positions, pieces, who pays."""
 
 from penstock.flow.account import Account
-from penstock.queues.delta import PIECE_BYTES
-from penstock.queues.sparse_delta import PLACES_BYTES, PLACES_BYTES_MAX, SparseDelta
+from penstock.queues.delta import PIECE_BYTES, PLACES_BYTES, PLACES_BYTES_MAX, Delta
 from penstock.storage.layout.index import QueueIndex
 
 
 def test_only_its_own_positions_are_in_a_piece_and_they_are_paid_for() -> None:
     account = Account("conn:a", None, None, 0)
-    delta = SparseDelta()
+    delta = Delta(True)
     index = QueueIndex(1)
     for position in range(1, 1001, 2):
         delta.append(index, position, 10, account)
@@ -16,7 +15,7 @@ def test_only_its_own_positions_are_in_a_piece_and_they_are_paid_for() -> None:
     assert account.stored_bytes == delta.ram_bytes > PIECE_BYTES + PLACES_BYTES
     piece = delta.pieces[0]
     assert piece.chosen(3) == [1, 3, 5]
-    assert piece.stretches() == [(one, one) for one in range(1, 1001, 2)]
+    assert delta.stretches() == [(index, one, one) for one in range(1, 1001, 2)]
     found = []
     while delta.count > 0:
         found.append(int(delta.first_position()))
@@ -27,7 +26,7 @@ def test_only_its_own_positions_are_in_a_piece_and_they_are_paid_for() -> None:
 
 def test_what_leaves_memory_again_stands_before_the_others() -> None:
     account = Account("conn:a", None, None, 0)
-    delta = SparseDelta()
+    delta = Delta(True)
     index = QueueIndex(1)
     for position in (50, 60, 70):
         delta.append(index, position, 10, account)
@@ -43,7 +42,7 @@ def test_what_leaves_memory_again_stands_before_the_others() -> None:
 
 def test_a_piece_has_a_bound() -> None:
     account = Account("conn:a", None, None, 0)
-    delta = SparseDelta()
+    delta = Delta(True)
     index = QueueIndex(1)
     for position in range(1, 4 * PLACES_BYTES_MAX, 2):
         delta.append(index, position, 10, account)

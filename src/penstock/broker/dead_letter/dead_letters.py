@@ -44,7 +44,7 @@ from penstock.queues.letter_counts import (
     LOST_REFUSED,
     LetterCounts,
 )
-from penstock.queues.records import NO_BOUND
+from penstock.queues.queue import NO_BOUND
 from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED, QueueRules
 from penstock.telemetry.events import ESCAPE
 

@@ -31,7 +31,7 @@ from penstock.queues.dead_letter import Obituary
 from penstock.queues.delayed import DelayedMessages, release
 from penstock.queues.letter_counts import LOST_NAMES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import BACKPRESSURE, QueueRules
 from penstock.routing.delayed import DelayedExchange
 
@@ -124,7 +124,7 @@ class DelayRuling(Ruling):
     def change(self, rules: QueueRules) -> None:
         """A store has bounds of its own; policies are about queues."""
 
-    def make_records(self) -> RuledMessages:
+    def make_records(self) -> RuledQueue:
         return DelayedMessages(self.rules, self)
 
     def _expire(self) -> bool:

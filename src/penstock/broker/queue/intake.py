@@ -12,6 +12,7 @@ from penstock.broker.actors.lane import Lane, LaneReceiver
 from penstock.broker.queue.queue_keeping import QueueKeeping
 from penstock.broker.queue.queue_ruling import FORCED, QueueRuling
 from penstock.flow.strategy import Strategy
+from penstock.queues.line import MessageLine
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
 
 
@@ -26,7 +27,7 @@ class LaneIntake(LaneReceiver):
     def __init__(self, identity: str, strategy: Strategy, line: Line) -> None:
         super().__init__(identity, line)
         self.strategy = strategy
-        self.messages = ClassicQueue()
+        self.messages: ClassicQueue = MessageLine()
         self.lanes: list[Lane] = []
         self.pending: list[Lane] = []
         self.fair_bytes: i64 = 0
@@ -81,7 +82,7 @@ class LaneIntake(LaneReceiver):
         messages = self.messages
         index: i64 = 0
         try:
-            if type(messages) is ClassicQueue:
+            if not messages.is_ruled:
                 bytes_ = messages.add_all(items)
                 index = count
             while index < count:

@@ -19,7 +19,7 @@ from penstock.queues.choice import Choice
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery
 from penstock.queues.delivery_count import with_delivery_count
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.routing.destination import Destination
 
 
@@ -49,7 +49,7 @@ class QueueClient(ConsumerQueue):
 
     def shown(self, message: Message) -> Message:
         messages = self.actor.messages
-        if isinstance(messages, RuledMessages) and messages.rules.is_counted:
+        if isinstance(messages, RuledQueue) and messages.rules.is_counted:
             return with_delivery_count(message, messages.deliveries)
         return message
 

@@ -9,7 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.lane import Lane
 from penstock.protocol.content import Message
-from penstock.queues.records import DropSink
+from penstock.queues.queue import DropSink
 from penstock.queues.rules import DROP_NAMES, REASON_REJECTED, QueueRules
 
 FORCED: Final = 1 << 40
@@ -67,8 +67,8 @@ class QueueRuling(DropSink):
             self.dead_letters.dropped(message, REASON_REJECTED)
         return True
 
-    def reads_rejected(self, position: i64, husk: Message) -> bool:
-        """Whether the queue has `husk` read, and drops it then."""
+    def reads_rejected(self, position: i64, stub: Message) -> bool:
+        """Whether the queue has `stub` read, and drops it then."""
         return False
 
     def held_bytes(self) -> i64:

@@ -18,7 +18,7 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.queue_ruling import COMMITTED, FORCED, QueueRuling
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import (
     BACKPRESSURE,
     DROP_HEAD,
@@ -46,7 +46,7 @@ class RuledIntake(QueueRuling):
     def __init__(self, actor: QueueActor) -> None:
         super().__init__()
         self.actor = actor
-        self.records: RuledMessages | None = None
+        self.records: RuledQueue | None = None
         self.is_stopped = False
         self.stopped: Message | None = None
         self.now_ns: i64 = 0

@@ -18,12 +18,8 @@ from penstock.broker.queue.ruled_intake import EVERYTHING, RuledIntake
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import Due, DueLine
 from penstock.protocol.content import Message
-from penstock.queues.deduplicated import DeduplicatedMessages
-from penstock.queues.paged import PagedMessages
-from penstock.queues.paged_records import PagedRecords
-from penstock.queues.plain_records import adopt, release
-from penstock.queues.ruled import RuledMessages
-from penstock.queues.ruled_paged import RuledPaged
+from penstock.queues.line import MessageLine
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import (
     BACKPRESSURE,
     DROP_HEAD,
@@ -101,7 +97,7 @@ class Ruling(RuledIntake):
             self.is_keeping = True
             records.change_rules(rules, now_ns)
         elif records is not None:
-            actor.messages = release(records)
+            actor.messages = records.to_line()
             self.records = None
         if rules.expires_ms == NEVER:
             self.dues.take_off(self.unused_timer)
@@ -115,19 +111,15 @@ class Ruling(RuledIntake):
 
     def _begin_records(self, now_ns: i64) -> None:
         messages = self.actor.messages
-        if isinstance(messages, PagedMessages):
-            records: RuledMessages = RuledPaged.from_paged(messages, self.rules, self, now_ns)
-        else:
-            records = self.make_records()
-            adopt(records, messages, now_ns)
+        assert isinstance(messages, MessageLine), "it has no records yet"
+        records = self.make_records()
+        records.adopt(messages, now_ns)
         self.actor.messages = records
         self.records = records
 
-    def make_records(self) -> RuledMessages:
+    def make_records(self) -> RuledQueue:
         """The messages of a queue that begins to need records."""
-        if self.rules.is_deduplicated:
-            return DeduplicatedMessages(self.rules, self)
-        return RuledMessages(self.rules, self)
+        return RuledQueue(self.rules, self)
 
     def keep_records(self) -> None:
         """A message with a lifetime of its own comes."""
@@ -221,7 +213,7 @@ class Ruling(RuledIntake):
     def _pump(self, budget: i64) -> None:
         actor = self.actor
         records = self.records
-        if records is None or records.uneven_count == 0:
+        if records is None or records.lifetimes.uneven_count == 0:
             actor.pump(budget)
             return
         # A dead message may stand behind a living one, so each is looked at as it gets there.
@@ -291,11 +283,8 @@ class Ruling(RuledIntake):
         if self.is_full or self.records is not None:
             self.actor.wake()
 
-    def reads_rejected(self, position: i64, husk: Message) -> bool:
-        messages = self.actor.messages
-        if isinstance(messages, PagedMessages):
-            messages.reject(position, husk)
-        elif not isinstance(messages, PagedRecords) or not messages.reject(position, husk):
+    def reads_rejected(self, position: i64, stub: Message) -> bool:
+        if not self.actor.messages.reject(position, stub):
             return False
         self.actor.wake()
         return True
