@@ -6,7 +6,6 @@ python scripts/house_figures.py --src DIR   of another checkout's src/penstock
 """
 
 import ast
-import sys
 from argparse import ArgumentParser
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -129,4 +128,4 @@ def _kinds(node: ast.expr) -> list[ast.expr]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
