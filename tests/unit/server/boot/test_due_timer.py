@@ -3,7 +3,7 @@
 import asyncio
 
 from penstock.flow.due import DueLine, Timer
-from penstock.server.boot.due_timer import DueTimer
+from penstock.server.boot.node import DueTimer
 from penstock.server.machine.clock import SystemClock
 from tests.patience import PATIENCE_S
 from tests.unit.broker.peer import MS, LogBook
