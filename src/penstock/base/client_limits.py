@@ -10,7 +10,7 @@ CHANNEL_FLOW_REPLY_MS: Final = Limit(
     10_000,
     100,
     600_000,
-    "broker/connection/notices",
+    "broker/connection/client_notifier",
     "the missing flow-ok is taken as read, and logged once a connection",
 )
 CHANNEL_FLOW_GRACE_MS: Final = Limit(
@@ -19,7 +19,7 @@ CHANNEL_FLOW_GRACE_MS: Final = Limit(
     60_000,
     1000,
     3_600_000,
-    "broker/connection/notices",
+    "broker/connection/client_notifier",
     "503 COMMAND_INVALID closes a connection that published after its flow-ok(false)",
 )
 CHANNEL_FLOW_STALL_MS: Final = Limit(
@@ -28,7 +28,7 @@ CHANNEL_FLOW_STALL_MS: Final = Limit(
     2000,
     100,
     600_000,
-    "broker/connection/notices",
+    "broker/connection/client_notifier",
     "channel.flow tells a client that has opted in",
 )
 NOTIFY_BLOCKED_MS: Final = Limit(
@@ -37,7 +37,7 @@ NOTIFY_BLOCKED_MS: Final = Limit(
     0,
     0,
     86_400_000,
-    "broker/connection/notices",
+    "broker/connection/client_notifier",
     "connection.blocked names the queue; 0 never does",
 )
 CONSUMER_TIMEOUT_MS: Final = Limit(
@@ -46,7 +46,7 @@ CONSUMER_TIMEOUT_MS: Final = Limit(
     1_800_000,
     0,
     31_536_000_000,
-    "broker/connection/care",
+    "broker/connection/consumer_timeout",
     "406 PRECONDITION_FAILED closes the channel, its deliveries are requeued; 0 never does",
 )
 OUTPUT_STALL_INTERVALS: Final = Limit(

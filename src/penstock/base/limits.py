@@ -115,7 +115,7 @@ BODY_BYTES_MAX: Final = Limit(
     16_777_216,
     0,
     536_870_912,
-    "broker/connection/reader",
+    "broker/connection/connection",
     "406 PRECONDITION_FAILED closes the channel before any body is read",
 )
 TABLE_DEPTH_MAX: Final = Limit(
@@ -278,7 +278,7 @@ PARKED_BYTES: Final = Limit(
     33_554_432,
     0,
     1_073_741_824,
-    "broker/connection/reader",
+    "broker/connection/connection",
     "the socket is not read until a hop opens",
 )
 
