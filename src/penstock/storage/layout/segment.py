@@ -104,6 +104,17 @@ class Table:
         if len(fresh) >= FRESH_BYTES:
             self.gather()
 
+    def added(self, first: i64, count: i64, record_bytes: i64) -> None:
+        """`count` more entries stand in `fresh`, behind all the others: persistent ones with bodies
+        of their own, at ascending positions from `first` on. record_bytes: of all of them."""
+        if self.count == 0:
+            self.first = first
+        self.last = first + count - 1
+        self.count += count
+        self.record_bytes += record_bytes
+        if len(self.fresh) >= FRESH_BYTES:
+            self.gather()
+
     def gather(self) -> None:
         """Put the fresh entries where the others are."""
         fresh = self.fresh
@@ -174,6 +185,15 @@ class Run:
         self.last = position
         self.live += 1
 
+    def add_run(self, first: i64, count: i64) -> None:
+        """`count` more positions, from `first` on, behind all the others."""
+        if first != self.solid_end:
+            self._dissolve(self.solid_end)
+            self.solid = first
+        self.solid_end = first + count
+        self.last = first + count - 1
+        self.live += count
+
     def fill(self) -> None:
         """Everything first..last counts."""
         self.solid_end = self.last + 1
@@ -224,6 +244,21 @@ class Run:
             return False
         self.hot &= ~mask
         self.live -= 1
+        return True
+
+    def clear_run(self, first: i64, last: i64) -> bool:
+        """Positions first..last count no more; False if one of them did not."""
+        if first >= self.solid and last < self.solid_end:
+            if first > self.solid:
+                self._dissolve(first)
+            self.solid = last + 1
+            self.live -= last - first + 1
+            return True
+        position: i64 = first
+        while position <= last:
+            if not self.clear(position):
+                return False
+            position += 1
         return True
 
     def _heat(self, at: i64) -> None:
