@@ -17,7 +17,10 @@ FUNCTION_LINES_MAX = 70
 # Files that may be longer, with the reason. Shorten this list, never lengthen it lightly.
 LONG_FILES: dict[str, str] = {}
 # The same for functions, as `room/file:name`.
-LONG_FUNCTIONS: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {
+    "storage/layout/encoder:add_run": "one loop that every persistent message goes through: a call "
+    "costs as much as the rest of a turn of it",
+}
 
 ALL_FILES = sorted(
     path
