@@ -55,7 +55,7 @@ OUTPUT_STALL_INTERVALS: Final = Limit(
     2,
     1,
     1000,
-    "server/net/patience",
+    "server/net/stall_timeout",
     "the socket is closed",
 )
 LINGER_MS: Final = Limit(
@@ -64,7 +64,7 @@ LINGER_MS: Final = Limit(
     30_000,
     0,
     600_000,
-    "server/net/lingering",
+    "server/net/sockets",
     "the socket of a closed connection is closed, though its peer has not closed it; 0 at once",
 )
 LINGERING_SOCKETS: Final = Limit(
@@ -73,7 +73,7 @@ LINGERING_SOCKETS: Final = Limit(
     1024,
     1,
     65_536,
-    "server/net/lingering",
+    "server/net/sockets",
     "the one that has waited longest is closed",
 )
 PARKED_METHODS: Final = Limit(

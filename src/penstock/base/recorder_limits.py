@@ -19,7 +19,7 @@ RECORD_BYTES: Final = Limit(
     67_108_864,
     1_048_576,
     1_073_741_824,
-    "server/recorder/record_writer",
+    "server/recorder/service",
     "what does not fit is left out, the oldest events first, and counted in the record",
 )
 INCIDENTS_KEPT: Final = Limit(
@@ -28,6 +28,6 @@ INCIDENTS_KEPT: Final = Limit(
     2,
     0,
     16,
-    "server/recorder/flight_deck",
+    "server/recorder/service",
     "the oldest is dropped",
 )

@@ -28,7 +28,7 @@ HANDLES_KEPT: Final = Limit(
     256,
     16,
     65_536,
-    "server/net/open_files",
+    "server/net/listener",
     "a socket beyond is closed at once and counted; of fewer than 1,024 files it is a quarter",
 )
 STORE_FREEING_FILES: Final = Limit(
@@ -37,7 +37,7 @@ STORE_FREEING_FILES: Final = Limit(
     16,
     0,
     4096,
-    "server/disk/freeing",
+    "server/disk/disk_files",
     "the disk's thread gives the room of further ones back itself",
 )
 STORE_SPARE_SEGMENTS: Final = Limit(

@@ -40,7 +40,7 @@ FORECAST_S: Final = 900
 FORECAST_PAUSE_NS: Final = 600_000_000_000
 
 
-class Surroundings:
+class MachineProbe:
     """What the watch asks of the machine. Nominal base; the server's is real, tests state values.
 
     disk_dir: for people."""
@@ -84,7 +84,7 @@ class Surroundings:
 class AlarmWatch:
     """Owner of the marks of one broker. Raises: OperatorError for a mark or mode that is none."""
 
-    def __init__(self, broker: Broker, around: Surroundings) -> None:
+    def __init__(self, broker: Broker, around: MachineProbe) -> None:
         config = broker.config
         self.broker = broker
         self.desk = broker.desk

@@ -11,7 +11,7 @@ from penstock.broker.vhost.kept_catalogue import KeptCatalogue
 from penstock.broker.vhost.vhost import PREDECLARED
 from penstock.routing.canonical import canonical
 from penstock.routing.exchange import Exchange
-from penstock.server.disk.catalogue_db import CatalogueDb
+from penstock.server.disk.metadata_db import MetadataDb
 from penstock.storage.log.job import Job
 from tests.unit.broker.peer import Bed
 
@@ -42,13 +42,13 @@ class HandDisk(Disk):
             count -= 1
 
 
-class KeptBed(Bed):
+class DurableBed(Bed):
     """path: of the database, whatever was kept there is brought back. settings: of Config."""
 
     def __init__(self, path: Path, **settings: object) -> None:
         super().__init__(**settings)  # type: ignore[arg-type]  # tests name fields of Config
         self.path = path
-        self.database = CatalogueDb(path)
+        self.database = MetadataDb(path)
         kept = self.database.read()
         self.restored: Restored = restore(self.broker, kept)
         self.disk = HandDisk()

@@ -3,7 +3,7 @@
 import time
 import weakref
 
-from penstock.server.machine.reclaim import COLLECT_SHARE, Reclaimer
+from penstock.server.machine.probe import COLLECT_SHARE, Reclaimer
 
 
 class Knot:

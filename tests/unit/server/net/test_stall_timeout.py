@@ -4,18 +4,18 @@ import socket
 
 import pytest
 
-from penstock.server.net.patience import OutputPatience, patience_ms, unsent_bytes
+from penstock.server.net.stall_timeout import StallTimeout, stall_timeout_ms, unsent_bytes
 
 S = 1_000_000_000
 
 
 @pytest.mark.parametrize(("heartbeat_s", "ms"), [(0, 0), (1, 25_000), (13, 26_000), (60, 120_000)])
 def test_two_intervals_and_never_less_than_a_lost_host_takes(heartbeat_s: int, ms: int) -> None:
-    assert patience_ms(heartbeat_s) == ms
+    assert stall_timeout_ms(heartbeat_s) == ms
 
 
 def test_progress_begins_anew_and_an_empty_buffer_is_no_stall() -> None:
-    patience = OutputPatience()
+    patience = StallTimeout()
     assert not patience.is_over("c", 10, 0, 10, 0)
     assert not patience.is_over("c", 10, 0, 10, 24 * S)
     assert not patience.is_over("c", 10, 1, 10, 26 * S)
@@ -27,7 +27,7 @@ def test_progress_begins_anew_and_an_empty_buffer_is_no_stall() -> None:
 
 
 def test_connections_that_are_gone_leave_nothing() -> None:
-    patience = OutputPatience()
+    patience = StallTimeout()
     for name in ("a", "b"):
         patience.is_over(name, 1, 0, 10, 0)
     patience.forget_gone({"b": None})

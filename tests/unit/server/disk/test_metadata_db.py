@@ -20,14 +20,13 @@ from penstock.broker.vhost.catalogue_rows import (
     arguments_bytes,
     identity_bytes,
 )
-from penstock.server.disk.catalogue_db import CatalogueDb
-from penstock.server.disk.catalogue_schema import FORMAT, MIGRATIONS
+from penstock.server.disk.metadata_db import FORMAT, MIGRATIONS, MetadataDb
 from scripts.metadata_fixture import rows
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 
-def write(db: CatalogueDb, *changes: Change) -> None:
+def write(db: MetadataDb, *changes: Change) -> None:
     db.job(db.applied, changes).run()
 
 
@@ -43,12 +42,12 @@ def kept_rows(kept: Kept) -> list[object]:
 
 
 def test_every_kind_of_row_comes_back_as_it_was(tmp_path: Path) -> None:
-    db = CatalogueDb(tmp_path / "m")
+    db = MetadataDb(tmp_path / "m")
     write(db, *(Change(True, row) for row in rows()))
     before = kept_rows(db.read())
     assert set(before) == set(rows()) and len(before) == len(rows())
     db.close()
-    again = CatalogueDb(tmp_path / "m")
+    again = MetadataDb(tmp_path / "m")
     assert kept_rows(again.read()) == before
     for row in rows():
         write(again, Change(False, row))
@@ -58,7 +57,7 @@ def test_every_kind_of_row_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_second_value_takes_the_place_of_the_first(tmp_path: Path) -> None:
-    db = CatalogueDb(tmp_path / "m")
+    db = MetadataDb(tmp_path / "m")
     for text in ("1", "2"):
         write(
             db,
@@ -74,7 +73,7 @@ def test_a_second_value_takes_the_place_of_the_first(tmp_path: Path) -> None:
 
 
 def test_what_goes_takes_its_bindings_along(tmp_path: Path) -> None:
-    db = CatalogueDb(tmp_path / "m")
+    db = MetadataDb(tmp_path / "m")
 
     def binding(source: str, is_to_exchange: bool, destination: str, vhost: str) -> BindingRow:
         return BindingRow(vhost, source, is_to_exchange, destination, "k", b"")
@@ -95,7 +94,7 @@ def test_what_goes_takes_its_bindings_along(tmp_path: Path) -> None:
 
 
 def test_a_transaction_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
-    db = CatalogueDb(tmp_path / "m")
+    db = MetadataDb(tmp_path / "m")
     queue = QueueRow(1, "/", "q")
     write(db, Change(True, queue))
     with pytest.raises(OSError, match="UNIQUE") as caught:
@@ -106,7 +105,7 @@ def test_a_transaction_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_from_a_broken_one(tmp_path: Path) -> None:
-    db = CatalogueDb(tmp_path / "m")
+    db = MetadataDb(tmp_path / "m")
     pages = db.db.execute("PRAGMA page_count").fetchone()[0]
     db.db.execute(f"PRAGMA max_page_count = {pages}")
     big = Change(True, ParameterRow("/", "c", "n", "x" * 100_000))
@@ -120,7 +119,7 @@ def test_a_full_disk_is_told_from_a_broken_one(tmp_path: Path) -> None:
 
 
 def test_a_job_out_of_order_changes_nothing(tmp_path: Path) -> None:
-    db = CatalogueDb(tmp_path / "m")
+    db = MetadataDb(tmp_path / "m")
     with pytest.raises(OSError, match="before this one") as caught:
         db.job(1, (Change(True, VhostRow("v")),)).run()
     assert caught.value.errno == ENOSPC and kept_rows(db.read()) == []
@@ -131,7 +130,7 @@ def test_after_a_cut_at_any_byte_whole_transactions_are_there(tmp_path: Path) ->
     """A power cut leaves some first part of the log, or zeros or older bytes behind it."""
     live = tmp_path / "live"
     live.mkdir()
-    db = CatalogueDb(live / "m")
+    db = MetadataDb(live / "m")
     db.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     ends = [0]
     for number in range(5):
@@ -151,7 +150,7 @@ def test_after_a_cut_at_any_byte_whole_transactions_are_there(tmp_path: Path) ->
             folder.mkdir()
             (folder / "m").write_bytes(base)
             (folder / "m-wal").write_bytes(whole[:cut] + tail)
-            again = CatalogueDb(folder / "m")
+            again = MetadataDb(folder / "m")
             kept = again.read()
             assert [row.name for row in kept.queues] == [f"q{number}" for number in range(done)]
             assert len(kept.bindings) == done
@@ -164,7 +163,7 @@ def test_after_a_cut_at_any_byte_whole_transactions_are_there(tmp_path: Path) ->
 def test_every_format_ever_written_is_read(tmp_path: Path, version: int) -> None:
     """The fixture was written by the release that had this format: scripts/metadata_fixture."""
     shutil.copy(FIXTURES / f"metadata-version-{version}.sqlite", tmp_path / "m")
-    db = CatalogueDb(tmp_path / "m")
+    db = MetadataDb(tmp_path / "m")
     kept = db.read()
     assert set(kept_rows(kept)) == set(rows()) and kept.queue_id_max == 7
     assert db.db.execute("PRAGMA user_version").fetchone() == (FORMAT,)
@@ -179,20 +178,20 @@ def test_a_format_has_not_changed_since_its_fixture_was_written(tmp_path: Path) 
         db.close()
         return found
 
-    CatalogueDb(tmp_path / "m").close()
+    MetadataDb(tmp_path / "m").close()
     assert schema(tmp_path / "m") == schema(FIXTURES / f"metadata-version-{FORMAT}.sqlite")
     assert sorted(MIGRATIONS) == list(range(FORMAT)), "a step for every format"
 
 
 def test_a_newer_format_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "m"
-    CatalogueDb(path).close()
+    MetadataDb(path).close()
     with sqlite3.connect(path) as db:
         db.execute(f"PRAGMA user_version = {FORMAT + 1}")
     db.close()
     before = path.read_bytes()
     with pytest.raises(OperatorError, match=rf"m has format {FORMAT + 1}, .* formats up to"):
-        CatalogueDb(path)
+        MetadataDb(path)
     assert path.read_bytes() == before
 
 
@@ -203,19 +202,19 @@ def test_another_programs_database_is_not_touched(tmp_path: Path) -> None:
     db.close()
     before = path.read_bytes()
     with pytest.raises(OperatorError, match="another program"):
-        CatalogueDb(path)
+        MetadataDb(path)
     assert path.read_bytes() == before
 
 
 def test_a_crash_while_it_was_made_is_no_damage(tmp_path: Path) -> None:
     (tmp_path / "m").touch()
-    CatalogueDb(tmp_path / "m").close()
+    MetadataDb(tmp_path / "m").close()
 
 
 @pytest.mark.parametrize("where", ["head", "page"])
 def test_damage_is_said_with_what_to_do(tmp_path: Path, where: str) -> None:
     path = tmp_path / "m"
-    db = CatalogueDb(path)
+    db = MetadataDb(path)
     for number in range(200):
         write(db, Change(True, QueueRow(number + 1, "/", f"q{number}", False, b"x" * 200)))
     db.close()
@@ -227,16 +226,16 @@ def test_damage_is_said_with_what_to_do(tmp_path: Path, where: str) -> None:
         data[at : at + 2 * 4096] = b"\xa5" * 8192
     path.write_bytes(data)
     with pytest.raises(OperatorError, match=r"m is damaged \(.*definitions import"):
-        CatalogueDb(path).read()
+        MetadataDb(path).read()
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match=r"cannot use .*--data"):
-        CatalogueDb(tmp_path / "nowhere" / "m")
+        MetadataDb(tmp_path / "nowhere" / "m")
 
 
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
-    db = CatalogueDb(tmp_path / "m")
+    db = MetadataDb(tmp_path / "m")
     write(db, Change(True, VhostRow("v")))
     modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
     assert modes.pop("m") == 0o600 and all(mode == 0o600 for mode in modes.values())

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.server.machine.cgroup import MemoryGroup
+from penstock.server.machine.probe import MemoryGroup
 
 MIB = 1 << 20
 

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from penstock.base.config import Config
+from penstock.server.machine.probe import SystemProbe
 from penstock.server.machine.reserve_file import NAME
-from penstock.server.machine.surroundings import MachineSurroundings
 from tests.unit.broker.peer import LogBook
 
 
-def surroundings(**settings: object) -> tuple[MachineSurroundings, LogBook, list[int]]:
+def surroundings(**settings: object) -> tuple[SystemProbe, LogBook, list[int]]:
     book = LogBook()
     runs: list[int] = []
     config = Config(**settings)  # type: ignore[arg-type]  # tests name fields of Config
-    return MachineSurroundings(config, book, lambda: runs.append(1)), book, runs
+    return SystemProbe(config, book, lambda: runs.append(1)), book, runs
 
 
 def test_memory_is_what_this_process_may_and_does_use() -> None:

@@ -32,7 +32,7 @@ PROBE_EVERY_S = 5
 PROBES = 2
 
 
-def patience_ms(heartbeat_s: int) -> int:
+def stall_timeout_ms(heartbeat_s: int) -> int:
     """Milliseconds without progress on the output, 0 for any time."""
     if heartbeat_s == 0:
         return 0
@@ -46,7 +46,7 @@ def watch_host(sock: socket.socket, heartbeat_s: int) -> None:
         ("TCP_KEEPIDLE", PROBE_AFTER_S),
         ("TCP_KEEPINTVL", PROBE_EVERY_S),
         ("TCP_KEEPCNT", PROBES),
-        ("TCP_USER_TIMEOUT", patience_ms(heartbeat_s)),
+        ("TCP_USER_TIMEOUT", stall_timeout_ms(heartbeat_s)),
     ):
         option = getattr(socket, name, None)
         if option is not None:
@@ -66,7 +66,7 @@ def unsent_bytes(sock: socket.socket) -> int:
     return answer[0]
 
 
-class OutputPatience:
+class StallTimeout:
     """Since when each connection's output has made no progress. Entries only for connections whose
     socket does not take all there is; owner: the node."""
 
@@ -85,7 +85,7 @@ class OutputPatience:
         if before is None or before[0] != gone_bytes:
             self._stuck[name] = (gone_bytes, now_ns)
             return False
-        return now_ns - before[1] >= patience_ms(heartbeat_s) * NS_PER_S // 1000
+        return now_ns - before[1] >= stall_timeout_ms(heartbeat_s) * NS_PER_S // 1000
 
     def forget_gone(self, living: Container[str]) -> None:
         """Connections that are gone leave nothing behind."""

@@ -6,6 +6,9 @@
 Queue ids are never used again (AUTOINCREMENT), because records of a deleted queue may lie in the
 message log for a while. The connection is made on the loop's thread at the start, and then belongs
 to the disk's thread until the end.
+
+A format that was released never changes: another step is added, and a file written by the old one
+goes to tests/fixtures. `arguments`: an AMQP table or empty; `identity`: see routing/canonical.
 """
 
 import os
@@ -29,8 +32,34 @@ from penstock.broker.vhost.catalogue_rows import (
     VhostRow,
 )
 from penstock.broker.vhost.kept_catalogue import CatalogueDisk, CatalogueJob
-from penstock.server.disk.catalogue_schema import APPLICATION_ID, FORMAT, MIGRATIONS
 from penstock.server.disk.whole_file import sync_directory
+
+APPLICATION_ID: Final = 0x504E5354
+FORMAT: Final = 1
+
+_FIRST: Final = (
+    "CREATE TABLE vhosts (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, "
+    "password_hash TEXT NOT NULL, hashing TEXT NOT NULL, tags TEXT NOT NULL)",
+    "CREATE TABLE exchanges (id INTEGER PRIMARY KEY, vhost TEXT NOT NULL, name TEXT NOT NULL, "
+    "kind TEXT NOT NULL, is_auto_delete INTEGER NOT NULL, is_internal INTEGER NOT NULL, "
+    "arguments BLOB NOT NULL, UNIQUE (vhost, name))",
+    "CREATE TABLE queues (id INTEGER PRIMARY KEY AUTOINCREMENT, vhost TEXT NOT NULL, "
+    "name TEXT NOT NULL, is_auto_delete INTEGER NOT NULL, arguments BLOB NOT NULL, "
+    "UNIQUE (vhost, name))",
+    "CREATE TABLE bindings (id INTEGER PRIMARY KEY, vhost TEXT NOT NULL, source TEXT NOT NULL, "
+    "is_to_exchange INTEGER NOT NULL, destination TEXT NOT NULL, routing_key TEXT NOT NULL, "
+    "identity BLOB NOT NULL, arguments BLOB NOT NULL, "
+    "UNIQUE (vhost, source, is_to_exchange, destination, routing_key, identity))",
+    "CREATE INDEX bindings_to ON bindings (vhost, is_to_exchange, destination)",
+    "CREATE TABLE parameters (id INTEGER PRIMARY KEY, vhost TEXT NOT NULL, "
+    "component TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, "
+    "UNIQUE (vhost, component, name))",
+)
+
+MIGRATIONS: Final = {0: _FIRST}
+"""From a format to the next: statements of one transaction."""
+
 
 BUSY_MS: Final = 5000
 """How long a commit waits for somebody who looks into the file with another program."""
@@ -43,7 +72,7 @@ MEND: Final = (
 )
 
 
-class CatalogueDb(CatalogueDisk):
+class MetadataDb(CatalogueDisk):
     """path: the database file, made if it is not there.
 
     Raises: OperatorError for a damaged file, one that is not ours, or one of a newer Penstock."""
@@ -195,7 +224,7 @@ class CatalogueDb(CatalogueDisk):
 class CatalogueWrite(CatalogueJob):
     """One transaction."""
 
-    def __init__(self, db: CatalogueDb, first: int, changes: tuple[Change, ...]) -> None:
+    def __init__(self, db: MetadataDb, first: int, changes: tuple[Change, ...]) -> None:
         super().__init__(len(changes))
         self.db = db
         self.first = first

@@ -1,23 +1,67 @@
-"""What outlives the broker, opened at the start, closed at the end: directory, database, disk."""
+"""What outlives the broker, opened at the start, closed at the end: directory, database, disk.
+
+Files that stores need not have open are closed while a store waits because it can open none. Each
+store gives up its own before it waits (storage/log/handles, streams/handles); but a process has one
+limit for all of them, and those that rest are closed here.
+"""
 
 from pathlib import Path
 
 from penstock.base.errors import OperatorError
+from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.admin.restore import Restored, restore
 from penstock.broker.broker import Broker
 from penstock.broker.vhost.catalogue_rows import Kept
 from penstock.broker.vhost.kept_catalogue import KeptCatalogue
-from penstock.server.disk.catalogue_db import CatalogueDb
 from penstock.server.disk.data_directory import DataDirectory
+from penstock.server.disk.disk_files import FileReclaimer
 from penstock.server.disk.disk_thread import DiskThread
-from penstock.server.disk.freeing import Freeing
-from penstock.server.disk.scarce_files import ScarceFiles
-from penstock.server.disk.store_boot import StoreBoot
-from penstock.server.disk.stream_boot import StreamBoot
+from penstock.server.disk.metadata_db import MetadataDb
+from penstock.server.disk.store_boot import StoreBoot, StreamBoot
 from penstock.server.net.poller import Poller
+from penstock.storage.log.handles import Handles
+from penstock.storage.log.job import Job
+from penstock.streams.handles import StreamHandles
 
 
-class Keeping:
+class GiveUpFiles(Job):
+    """Closes whatever in `logs` and `streams` nobody is using and nobody waits for."""
+
+    def __init__(self, logs: list[Handles], streams: list[StreamHandles]) -> None:
+        self.logs = logs
+        self.streams = streams
+
+    def run(self) -> None:
+        for log in self.logs:
+            log.give_up_idle()
+        for one in self.streams:
+            one.give_up_idle()
+
+
+class ScarceFiles(JobClient):
+    """is_under_way: they are being closed. Owner: the node's tick."""
+
+    def __init__(self, broker: Broker, disk: Disk) -> None:
+        self.broker = broker
+        self.disk = disk
+        self.is_under_way = False
+
+    def tick(self) -> None:
+        """Once a second. A disk without room is none the worse for it: it opens them again."""
+        broker = self.broker
+        stores = [*broker.stores.stores.values(), *broker.stores.scratch.values()]
+        streams = [one for one in broker.streams.stores.values() if one.disk is self.disk]
+        is_waiting = any(one.is_full for one in stores) or any(one.is_full for one in streams)
+        if is_waiting and not self.is_under_way:
+            self.is_under_way = True
+            job = GiveUpFiles([one.log.handles for one in stores], [one.handles for one in streams])
+            self.disk.submit(job, self)
+
+    def job_done(self, job: Job, error: OSError | None) -> None:
+        self.is_under_way = False
+
+
+class DurableState:
     """Opens `path`, brings back what is kept there, and tells its catalogue of every change.
 
     Raises: OperatorError, and then nothing is left open."""
@@ -32,7 +76,7 @@ class Keeping:
         self.directory = DataDirectory(Path(path), boot_id)
         try:
             refuse_orphans(self.directory)
-            self.database = CatalogueDb(self.directory.metadata)
+            self.database = MetadataDb(self.directory.metadata)
         except OperatorError:
             self.directory.close()
             raise
@@ -48,7 +92,7 @@ class Keeping:
         self.catalogue = KeptCatalogue(self.disk, self.database, broker.log, kept.queue_id_max)
         broker.keep(self.catalogue)
         broker.delays.keep_all()
-        self.freeing = Freeing()
+        self.freeing = FileReclaimer()
         self.stores = StoreBoot(broker, self.directory, self.disk, self.freeing)
         self.streams = StreamBoot(broker, self.directory, self.disk, self.freeing)
         self.stores.queue_id_known = self.streams.queue_id_known = kept.queue_id_max
