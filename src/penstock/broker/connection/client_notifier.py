@@ -24,12 +24,14 @@ from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import PHASE_OPEN, Connection
 from penstock.broker.connection.hold_times import Hold, channel_hold, connection_hold
 from penstock.broker.connection.notifier import Notifier
-from penstock.flow.blocked_notice import ALARM, HOLD, BlockedNotice
 from penstock.flow.channel_flow import (
+    ALARM,
+    HOLD,
     NOTES_SILENCE,
     SENDS_GO,
     SENDS_STOP,
     Action,
+    BlockedNotice,
     ChannelFlow,
     Input,
 )
