@@ -15,8 +15,8 @@ from penstock.broker.admin.alarm_settings import offer as offer_alarm_settings
 from penstock.broker.admin.alarm_watch import AlarmWatch, memory_mark_bytes
 from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.reader import PHASE_CLOSING, PHASE_OPEN, Connection
-from penstock.flow.disk_polling import POLL_MS_MAX
 from penstock.flow.due import DueLine, Waker
+from penstock.flow.watermark import POLL_MS_MAX
 from penstock.protocol.methods import ConnectionClose
 from penstock.protocol.methods.codec import method_frame
 from penstock.server.boot.log_lines import LineLog

@@ -33,11 +33,12 @@ from penstock.storage.layout.format import (
     BODY_HEAD_BYTES,
     IS_DEAD_LETTER,
     IS_PERSISTENT,
+    PLACE_OFFSET_BITS,
     REF,
     REF_BYTES,
 )
 from penstock.storage.layout.pieces import KEPT_BYTES, PIECE_BYTES, Pieces
-from penstock.storage.layout.segment import PLACE_OFFSET_BITS, Segment, Table
+from penstock.storage.layout.segment import Segment, Table
 from penstock.storage.layout.stored import Stored
 
 GATHER_BYTES: Final = 2048

@@ -15,35 +15,13 @@ from mypy_extensions import i64
 
 from penstock.base.wire import BytesWriter, write_i64_le
 from penstock.storage.layout.checksum import LOG_VERSION, Extend, log_extend_of
+from penstock.storage.layout.format import FLEETING_BIT, PLACE_OFFSET_BITS, PLACE_SIZE_MASK, REF_BIT
 
 GAP_MAX: Final = 4096
 """A table ends where this many positions are missing, so that its bits stay small."""
-
 FRESH_BYTES: Final = 32_768
 """What a table may leave ungathered: every gathering may move what was gathered before."""
 NOTHING_FRESH: Final = BytesWriter()
-
-PLACE_OFFSET_BITS: Final = 31
-PLACE_OFFSET_MASK: Final = (1 << 31) - 1
-PLACE_SIZE_MASK: Final = (1 << 30) - 1
-PLACE_IS_REF: Final = 1 << 61
-REF_BIT: Final = 61
-PLACE_IS_FLEETING: Final = 1 << 62
-FLEETING_BIT: Final = 62
-"""For who asks often: a number of 63 bits is looked up as an object."""
-
-
-def place_of(offset: i64, size: i64, is_ref: bool, is_persistent: bool) -> i64:
-    """Where a body lies and how its queue has it, in one number.
-
-    offset: 0..2**31-1; size: of the record with the body, 1..2**30-1.
-    """
-    place: i64 = size << PLACE_OFFSET_BITS | offset
-    if is_ref:
-        place |= PLACE_IS_REF
-    if not is_persistent:
-        place |= PLACE_IS_FLEETING
-    return place
 
 
 class Table:

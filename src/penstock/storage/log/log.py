@@ -32,9 +32,10 @@ from penstock.storage.layout.format import (
     IS_PERSISTENT,
     REF_BYTES,
     SETTLED,
+    place_of,
 )
 from penstock.storage.layout.index import QueueIndex
-from penstock.storage.layout.segment import GAP_MAX, Run, Segment, Table, place_of
+from penstock.storage.layout.segment import GAP_MAX, Run, Segment, Table
 from penstock.storage.layout.stored import Stored
 from penstock.storage.log.batch import AckDeed, Batch, Chunk
 from penstock.storage.log.handles import Handles
