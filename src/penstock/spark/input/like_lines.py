@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.spark.schema.arrays import I64, NONE, Mask
+from penstock.spark.schema.arrow_columns import I64, NONE, Mask
 
 Columns = dict[str, pa.Array]
 U64 = npt.NDArray[np.uint64]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
 from penstock.spark.input import like_lines
-from penstock.spark.schema.coded import TEXT, coded_schema
+from penstock.spark.schema.arrow_columns import TEXT, coded_schema
 from penstock.spark.schema.formats import (
     EVENT_FORMAT,
     SAMPLE_FIELDS,
