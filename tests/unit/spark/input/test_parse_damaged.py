@@ -1,7 +1,6 @@
-"""Lines that are alike are read as a parser of JSON reads them, whatever is done to one of them."""
+"""Blocks of lines are read as the rules read them line by line, whatever is done to one of them."""
 
 import json
-from itertools import count
 
 import pytest
 
@@ -10,9 +9,8 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.spark.input import like_lines, parse
+from penstock.spark.input import parse
 
-NEVER = 10**9
 FORMS = (
     ("seq", "t", "kind", "actor", "peer", "reason", "amount"),
     ("seq", "t", "kind", "actor", "idle_ns", "busy_ns"),
@@ -72,35 +70,27 @@ ODD = (
 )
 
 
-def rows(data: bytes, few: int) -> list[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(like_lines, "FEW", few)
-        parts = parse.event_tables(data, "b", "n", 1)
+def rows(data: bytes) -> list[str]:
+    parts = parse.event_tables(data, "b", "n", 1)
     return sorted(repr(row) for part in parts for row in part.to_pylist())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(block())
-def test_the_events_are_those_that_a_parser_finds(data: bytes) -> None:
-    assert rows(data, 2) == rows(data, NEVER)
+def test_the_events_are_those_of_the_rules_line_by_line(data: bytes) -> None:
+    found = rows(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parse, "_parsed", lambda data, schema: None)
+        assert found == rows(data)
 
 
-def test_lines_of_a_broker_are_not_left_for_a_parser() -> None:
+def test_events_of_a_kind_lie_together() -> None:
     lines = [
-        b'{"seq":%d,"t":%d,"kind":"gate_opened","actor":"chan:A/%d","amount":%d}\n'
-        % (at, 10**15 + at, at % 7, at * 1000)
-        for at in range(200)
+        b'{"seq":%d,"t":1,"kind":"%s","actor":"chan:A","amount":%d}\n' % (at, kind, at)
+        for at in range(20)
+        for kind in (b"gate_opened", b"gate_closed")
     ]
     header = b'{"format":"penstock-events","boot_id":"b"}\n'
-    (found,), rest = like_lines.split(b"".join([header, *lines]), parse._EVENT_TYPES)
-    assert found["seq"].to_pylist() == list(range(199)), "the last one has nothing behind it"
-    assert rest == header + lines[-1]
-    assert found["actor"].to_pylist()[:8] == [f"chan:A/{at % 7}" for at in range(8)]
-    assert found["t"].to_pylist()[-1] == 10**15 + 198
-
-
-def test_texts_that_hardly_repeat_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(like_lines, "SEVERAL", 10)
-    numbers = count()
-    lines = b"".join(b'{"kind":"%d","seq":1}\n' % next(numbers) for _ in range(100))
-    assert like_lines.split(lines, parse._EVENT_TYPES) == ([], lines)
+    parts = parse.event_tables(b"".join([header, *lines]), "b", "n", 1)
+    assert [set(part["kind"].to_pylist()) for part in parts] == [{"gate_opened"}, {"gate_closed"}]
+    assert [part["seq"].to_pylist() for part in parts] == [list(range(20))] * 2
