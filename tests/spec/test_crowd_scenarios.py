@@ -19,7 +19,7 @@ from penstock.lab.peers import (
 )
 from penstock.lab.result import BIN_NS
 from penstock.lab.run import make_ready
-from penstock.lab.stage import HeldSurroundings, SlowQueue, held_bytes
+from penstock.lab.stage import HeldBytesProbe, SlowQueue, held_bytes
 from penstock.lab.workload import (
     KIB,
     Consumers,
@@ -67,7 +67,7 @@ class Memory:
 
     def __init__(self, world: LabWorld) -> None:
         self.broker = world.broker
-        self.watch = AlarmWatch(world.broker, HeldSurroundings(world.broker))
+        self.watch = AlarmWatch(world.broker, HeldBytesProbe(world.broker))
         self.watch.set_memory_high(str(BUDGET_BYTES))
         self.bytes_max = 0
         self.alarms = 0

@@ -16,7 +16,7 @@ from typing import Final
 
 from penstock.broker.actors.actor import BUSY
 from penstock.broker.actors.scheduler import Scheduler
-from penstock.broker.admin.alarm_watch import AlarmWatch, Surroundings
+from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.lab.result import BIN_NS
@@ -177,7 +177,7 @@ def held_bytes(broker: Broker) -> int:
     return total + messages * MESSAGE_OVERHEAD_BYTES
 
 
-class HeldSurroundings(Surroundings):
+class HeldBytesProbe(MachineProbe):
     """A machine whose memory is what the broker holds: the same for every build and allocator."""
 
     def __init__(self, broker: Broker) -> None:
@@ -203,7 +203,7 @@ class Stage:
     def __init__(self, broker: Broker, workload: Workload) -> None:
         self.broker = broker
         self.workload = workload
-        self.watch = AlarmWatch(broker, HeldSurroundings(broker))
+        self.watch = AlarmWatch(broker, HeldBytesProbe(broker))
         self.slow: dict[str, SlowQueue] = {}
         self.start_ns = 0
         self.bytes_max = 0

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.client.channel_blocking import Channel
 from penstock.client.errors import ChannelClosedError
-from penstock.client.io_blocking import Connection
+from penstock.client.io_blocking import Channel, Connection
 from penstock.perf.stamp import STAMP_BYTES
 from penstock.protocol.values import Table
 

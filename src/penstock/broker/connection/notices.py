@@ -25,12 +25,14 @@ from penstock.broker.channel.deliveries import DeliveringChannel
 from penstock.broker.connection.holds import Hold, channel_hold, connection_hold
 from penstock.broker.connection.reader import PHASE_OPEN, Connection
 from penstock.broker.connection.told import Told
-from penstock.flow.blocked_notice import ALARM, HOLD, BlockedNotice
 from penstock.flow.channel_flow import (
+    ALARM,
+    HOLD,
     NOTES_SILENCE,
     SENDS_GO,
     SENDS_STOP,
     Action,
+    BlockedNotice,
     ChannelFlow,
     Input,
 )

@@ -7,7 +7,7 @@ the mending of a hop whose grant was lost.
 from collections.abc import Mapping
 
 from penstock.base.errors import OperatorError
-from penstock.base.flow_limits import WATCHDOG_HOPS
+from penstock.base.limits import WATCHDOG_HOPS
 from penstock.base.quantities import parse_duration_ns, show_duration
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
