@@ -59,9 +59,9 @@ def _settle_run(
         paid_bytes += size + MESSAGE_OVERHEAD_BYTES
         raw_bytes += size
         body_bytes += message.body_bytes
-        if keeper is not None and message.stored is not None:
-            keeper.left(message)
         at += 1
+    if keeper is not None:
+        keeper.left_all(deliveries, first, at)
     origin.unstore(paid, paid_bytes)
     count: i64 = at - first
     actor.messages.ack_count += count

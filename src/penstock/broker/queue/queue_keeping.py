@@ -4,6 +4,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.lane import Lane
 from penstock.protocol.content import Message
+from penstock.queues.consumers import Delivery
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -23,6 +24,11 @@ class QueueKeeping:
 
     def left(self, message: Message) -> None:
         """`message` has left the queue for good. Only for those with a place in the log."""
+        raise NotImplementedError
+
+    def left_all(self, deliveries: list[Delivery], first: i64, end: i64) -> None:
+        """What `deliveries` first..end-1 brought has left the queue for good, as far as it has a
+        place in the log."""
         raise NotImplementedError
 
     def hold(self, message: Message) -> None:

@@ -16,7 +16,7 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.queue_ruling import RuleDesk
 from penstock.broker.queue.ruled_intake import EVERYTHING, RuledIntake
 from penstock.flow.due import NEVER as NOT_DUE
-from penstock.flow.due import Due, DueLine
+from penstock.flow.due import DueLine, Timer
 from penstock.protocol.content import Message
 from penstock.queues.line import MessageLine
 from penstock.queues.ruled import RuledQueue
@@ -30,32 +30,6 @@ from penstock.queues.rules import (
 )
 
 DROPS_PER_TURN: Final = 2048
-
-
-class ExpiryTimer(Due):
-    """Wakes a queue when the first of its messages dies."""
-
-    __slots__ = ("actor",)
-
-    def __init__(self, actor: QueueActor) -> None:
-        super().__init__()
-        self.actor = actor
-
-    def fall_due(self, now_ns: int) -> None:
-        self.actor.wake()
-
-
-class UnusedTimer(Due):
-    """Looks whether a queue has been unused for too long."""
-
-    __slots__ = ("ruling",)
-
-    def __init__(self, ruling: "Ruling") -> None:
-        super().__init__()
-        self.ruling = ruling
-
-    def fall_due(self, now_ns: int) -> None:
-        self.ruling.look_unused(now_ns)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -72,8 +46,8 @@ class Ruling(RuledIntake):
         self.dues = dues
         self.is_keeping = False
         self.used_ns: i64 = 0
-        self.expiry = ExpiryTimer(actor)
-        self.unused_timer = UnusedTimer(self)
+        self.expiry = Timer(self._expiry_due)
+        self.unused_timer = Timer(self.look_unused)
 
     # -- rules -----------------------------------------------------------------------------------
 
@@ -311,6 +285,9 @@ class Ruling(RuledIntake):
         self.used_ns = self.actor.line.clock.monotonic_ns()
         if self.unused_timer.due_ns == NOT_DUE:
             self.dues.put(self.unused_timer, int(self.used_ns + expires_ms * NS_PER_MS))
+
+    def _expiry_due(self, now_ns: int) -> None:
+        self.actor.wake()
 
     def look_unused(self, now_ns: int) -> None:
         """The queue may have been unused for x-expires: it goes then."""
