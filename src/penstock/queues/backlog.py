@@ -26,7 +26,7 @@ from mypy_extensions import i64
 from penstock.base.cause import Cause
 from penstock.protocol.content import Message
 from penstock.queues.delta import Delta
-from penstock.queues.entry import content_bytes, is_stub, stub_of
+from penstock.queues.entry import Leaving, Returned, content_bytes, is_stub, stub_of
 from penstock.queues.paging_rules import is_embedded
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ReadRequest
 from penstock.queues.ring import MessageRing
@@ -75,14 +75,23 @@ class Backlog:
     """index, spill: see ClassicQueue.begin_paging; place: the index in which the last `place_of`
     found a position; front: the line's ring; is_split: something stands behind it; bytes: of memory
     without the front: frames of whole messages, MESSAGE_OVERHEAD_BYTES for each message or stub,
-    and pieces; stub_count, stub_bytes: of stubs in q3 and q2."""
+    and pieces; stub_count, stub_bytes: of stubs in q3 and q2.
+
+    Of the front: leaving: stubs that are read only to be dropped; waiting: what is being read for
+    its stub, by position in the log; filled, gone: what has got its body, and what cannot be read,
+    since the last `take_in` of the line; has_gap: something behind the front could not be read
+    since then."""
 
     __slots__ = (
         "bytes",
         "delta",
+        "filled",
         "front",
+        "gone",
+        "has_gap",
         "index",
         "is_split",
+        "leaving",
         "place",
         "q1",
         "q2",
@@ -90,6 +99,7 @@ class Backlog:
         "spill",
         "stub_bytes",
         "stub_count",
+        "waiting",
     )
 
     def __init__(
@@ -107,6 +117,11 @@ class Backlog:
         self.bytes: i64 = 0
         self.stub_count: i64 = 0
         self.stub_bytes: i64 = 0
+        self.leaving: list[Leaving] = []
+        self.waiting: dict[int, Returned] = {}
+        self.filled: list[Returned] = []
+        self.gone: list[Returned] = []
+        self.has_gap = False
 
     def count(self) -> i64:
         """Messages behind the front."""
@@ -280,6 +295,8 @@ class Backlog:
         self.delta.clear()
         self.q2.clear()
         self.q1.clear()
+        self.leaving.clear()
+        self.waiting = {}
         self.is_split = False
         self.bytes = 0
         self.stub_count = 0

@@ -50,7 +50,8 @@ LOOKED_AT: Final = 512
 NO_INDEX: Final = QueueIndex(0)
 NO_BACKLOG: Final = Backlog(MessageRing(), NO_INDEX, NO_INDEX, False)
 NO_BODIES: Final = Bodies()
-"""Of all lines that do not page; nothing is put into them."""
+NO_ENTRIES: Final[list[Entry]] = []
+"""Of lines that do not page, and of those without entries; nothing is put into them."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -61,15 +62,10 @@ class MessageLine(ClassicQueue):
     is_simple: it has no entries and does not page; has_entries: it is a level of a RuledQueue;
     entries, at: entries of the front, and the index of the first one;
     returned: what came back, a heap, stubs among it;
-    leaving: stubs that are read only to be dropped;
-    residence: see above; behind: what stands behind the front;
-    stub_count, stub_bytes: of stubs in `returned`, `entries` and `leaving`; stub_entries: those in
-    the first two; entry_bytes: of memory in these;
-    hand: so many entries at the head are whole, 0 if that was not counted;
-    waiting: what is being read for its stub, by position in the log; filled, gone: what has got
-    its body, and what cannot be read, since the last `take_in`;
-    has_gap: something behind the front could not be read since then; bodies: of residence BODIES;
-    """
+    residence: see above; behind: what stands behind the front; bodies: of residence BODIES;
+    stub_count, stub_bytes: of stubs in `returned` and `entries`, and of those that are leaving;
+    stub_entries: those in the first two; entry_bytes: of memory in these;
+    hand: so many entries at the head are whole, 0 if that was not counted."""
 
     __slots__ = (
         "at",
@@ -77,13 +73,9 @@ class MessageLine(ClassicQueue):
         "bodies",
         "entries",
         "entry_bytes",
-        "filled",
-        "gone",
         "hand",
         "has_entries",
-        "has_gap",
         "is_simple",
-        "leaving",
         "level",
         "redelivered_below",
         "residence",
@@ -93,7 +85,6 @@ class MessageLine(ClassicQueue):
         "stub_count",
         "stub_entries",
         "taken",
-        "waiting",
     )
 
     def __init__(self) -> None:
@@ -105,7 +96,7 @@ class MessageLine(ClassicQueue):
         self.is_simple = True
         self.has_entries = False
         self.level: i64 = 0
-        self.entries: list[Entry] = []
+        self.entries: list[Entry] = NO_ENTRIES
         self.at: i64 = 0
         self.entry_bytes: i64 = 0
         self.residence: i64 = WHOLE
@@ -115,11 +106,6 @@ class MessageLine(ClassicQueue):
         self.stub_bytes: i64 = 0
         self.stub_entries: i64 = 0
         self.hand: i64 = 0
-        self.leaving: list[Leaving] = []
-        self.waiting: dict[int, Returned] = {}
-        self.filled: list[Returned] = []
-        self.gone: list[Returned] = []
-        self.has_gap = False
 
     # -- counting --------------------------------------------------------------------------------
 
@@ -127,7 +113,7 @@ class MessageLine(ClassicQueue):
         count: i64 = len(self.ring.items) - self.ring.head + len(self.returned)
         if self.is_simple:
             return count
-        count += len(self.entries) - self.at + len(self.leaving)
+        count += len(self.entries) - self.at + len(self.behind.leaving)
         return count + self.behind.count() if self.behind.is_split else count
 
     def at_hand(self) -> i64:
@@ -187,7 +173,7 @@ class MessageLine(ClassicQueue):
 
     def _sum(self) -> None:
         """The front, what is behind it, or both have changed."""
-        memory: i64 = self.entry_bytes + len(self.leaving) * MESSAGE_OVERHEAD_BYTES
+        memory: i64 = self.entry_bytes + len(self.behind.leaving) * MESSAGE_OVERHEAD_BYTES
         self.bytes_ready = memory + self.ring.bytes + self.behind.bytes
 
     # -- in and out, without entries -------------------------------------------------------------
@@ -314,7 +300,7 @@ class MessageLine(ClassicQueue):
 
     def leave(self, position: i64, stub: Message, reason: i64) -> None:
         """`stub`, which was out at `position`, is read, and dropped then for `reason`."""
-        self.leaving.append(Leaving(position, stub, reason))
+        self.behind.leaving.append(Leaving(position, stub, reason))
         self._count_stub(stub, 1)
         self.bytes_ready += MESSAGE_OVERHEAD_BYTES
 
@@ -328,7 +314,7 @@ class MessageLine(ClassicQueue):
             self._count_stub(message, -1)
             self.stub_entries -= 1
             self.entry_bytes -= MESSAGE_OVERHEAD_BYTES
-            self.waiting = {}
+            self.behind.waiting = {}
         else:
             message = self.behind.shed()
             self.taken += 1
@@ -342,13 +328,12 @@ class MessageLine(ClassicQueue):
         self.taken = self.end_position()
         self.ring.clear()
         self.returned.clear()
-        self.entries = []
         self.at = 0
-        self.leaving.clear()
+        if self.has_entries:
+            self.entries = []
         if self.is_paging:
             self.behind.clear()
             self.bodies.clear()
-        self.waiting = {}
         self.stub_count = 0
         self.stub_bytes = 0
         self.stub_entries = 0
@@ -358,6 +343,12 @@ class MessageLine(ClassicQueue):
         return count
 
     # -- entries ---------------------------------------------------------------------------------
+
+    def keep_entries(self) -> None:
+        """It is a level of a queue with rules from now on."""
+        self.is_simple = False
+        self.has_entries = True
+        self.entries = []
 
     def first(self) -> Entry | None:
         """The entry of the first message, None where there is none, or it is in a piece."""
@@ -402,7 +393,7 @@ class MessageLine(ClassicQueue):
         if size == 0:
             self._count_stub(entry.message, -1)
             self.stub_entries -= 1
-            self.waiting = {}
+            self.behind.waiting = {}
         elif self.hand > 0:
             self.hand -= 1
         size += MESSAGE_OVERHEAD_BYTES
@@ -473,7 +464,7 @@ class MessageLine(ClassicQueue):
             found.extend(self.ring.items[int(self.ring.head) :: step])
             return found
         found = [one.message for one in self.returned]
-        found.extend([one.message for one in self.leaving])
+        found.extend([one.message for one in self.behind.leaving])
         found.extend([one.message for one in self.entries[int(self.at) :]])
         found.extend(self.ring.items[int(self.ring.head) :])
         found.extend(self.behind.messages())
@@ -481,7 +472,7 @@ class MessageLine(ClassicQueue):
 
     def returned_messages(self) -> list[Message]:
         found = [one.message for one in self.returned]
-        found.extend([one.message for one in self.leaving])
+        found.extend([one.message for one in self.behind.leaving])
         return found
 
     def stretches(self) -> list[tuple[QueueIndex, int, int]]:
@@ -509,7 +500,7 @@ class MessageLine(ClassicQueue):
         return self.bytes_ready - self.bodies.bytes if self.residence == BODIES else 0
 
     def lacks_head(self) -> bool:
-        if self.leaving:
+        if self.behind.leaving:
             return True
         return self.at_hand() == 0 and self.ready_count() > 0
 
@@ -545,7 +536,6 @@ class MessageLine(ClassicQueue):
         self.residence = WHOLE
         self.behind = NO_BACKLOG
         self.bodies = NO_BODIES
-        self.waiting = {}
 
     def stub_embedded(self) -> None:
         """See Backlog.stub_embedded."""
@@ -558,7 +548,7 @@ class MessageLine(ClassicQueue):
         """Memory that paging by bytes lets go; of residence BODIES that of large bodies."""
         if self.residence == BODIES:
             return self.bodies.bytes
-        front: i64 = self.entry_bytes + len(self.leaving) * MESSAGE_OVERHEAD_BYTES
+        front: i64 = self.entry_bytes + len(self.behind.leaving) * MESSAGE_OVERHEAD_BYTES
         return front + self.behind.held()
 
     def page_bytes(self, target_bytes: i64, pass_bytes: i64, pass_count: i64) -> list[Message]:
@@ -637,19 +627,19 @@ class MessageLine(ClassicQueue):
     # -- back into memory ------------------------------------------------------------------------
 
     def next_read(self, bytes_max: i64, has_room: bool) -> ReadRequest | None:
-        if not has_room and not self.leaving:
+        if not has_room and not self.behind.leaving:
             return None
         request = self.read_next(bytes_max)
         if request is not None:
             # What is only to be dropped takes no room.
-            request.is_ahead = self.at_hand() > 0 and not self.leaving
+            request.is_ahead = self.at_hand() > 0 and not self.behind.leaving
         return request
 
     def read_next(self, bytes_max: i64) -> ReadRequest | None:
         """As `next_read`, and None as well where the front has `bytes_max` already."""
-        if self.leaving:
+        if self.behind.leaving:
             return self._read_of_stubs(
-                cast("list[Returned]", self.leaving[:TOGETHER_MAX]), bytes_max
+                cast("list[Returned]", self.behind.leaving[:TOGETHER_MAX]), bytes_max
             )
         if self.stub_entries > 0:
             if not self.has_entries and not is_stub(self.returned[0].message):
@@ -688,7 +678,7 @@ class MessageLine(ClassicQueue):
             index = behind.place
             waiting[int(position)] = one
             bytes_ += size
-        self.waiting = waiting
+        self.behind.waiting = waiting
         if not waiting:
             return None
         chosen = sorted(waiting)
@@ -718,7 +708,7 @@ class MessageLine(ClassicQueue):
     def _waiting_at(self, index: QueueIndex, position: i64) -> Returned | None:
         """What waits for the message that `index` has at `position`; None if it is gone by now, or
         has another message."""
-        one = self.waiting.get(int(position))
+        one = self.behind.waiting.get(int(position))
         if one is None or not is_stub(one.message):
             return None
         behind = self.behind
@@ -729,14 +719,14 @@ class MessageLine(ClassicQueue):
         fill(one.message, message)
         one.message = message
         if isinstance(one, Leaving):
-            self.leaving.remove(one)
-            self.filled.append(one)
+            self.behind.leaving.remove(one)
+            self.behind.filled.append(one)
             return
         self.entry_bytes += len(message.raw)
         self.stub_entries -= 1
         self.hand = 0
         if self.has_entries:
-            self.filled.append(one)
+            self.behind.filled.append(one)
         if self.residence == BODIES:
             self.bodies.came_back(cast(Entry, one))
 
@@ -745,23 +735,23 @@ class MessageLine(ClassicQueue):
             one = self._waiting_at(request.index, position)
             if one is None:
                 return False
-            del self.waiting[int(position)]
+            del self.behind.waiting[int(position)]
             self._lose_entry(one)
         else:
             if not self.behind.lost(request, position):
                 return False
             if self.redelivered_below > self.taken + len(self.ring):
                 self.redelivered_below -= 1
-            self.has_gap = True
+            self.behind.has_gap = True
         self._sum()
         return True
 
     def _lose_entry(self, one: Returned) -> None:
         self._count_stub(one.message, -1)
         one.message.origin.unstore(1, MESSAGE_OVERHEAD_BYTES)
-        self.gone.append(one)
+        self.behind.gone.append(one)
         if isinstance(one, Leaving):
-            self.leaving.remove(one)
+            self.behind.leaving.remove(one)
             return
         self.stub_entries -= 1
         self.entry_bytes -= MESSAGE_OVERHEAD_BYTES
@@ -774,17 +764,13 @@ class MessageLine(ClassicQueue):
             del self.entries[self.entries.index(entry, int(self.at))]
 
     def take_in(self, found: list[Found], now_ns: i64, wall_ahead_ns: i64) -> list[Dropped]:
-        self.gone = []
-        self.has_gap = False
-        return self.take_dropped()
-
-    def take_dropped(self) -> list[Dropped]:
-        """What was read only to be dropped."""
-        if not self.filled:
-            return []
-        dropped = [
-            Dropped(one.message, one.reason) for one in self.filled if isinstance(one, Leaving)
-        ]
-        self.filled = []
+        behind = self.behind
+        behind.gone = []
+        behind.has_gap = False
+        dropped: list[Dropped] = []
+        for one in behind.filled:
+            assert isinstance(one, Leaving), "others have no entries here"
+            dropped.append(Dropped(one.message, one.reason))
+        behind.filled = []
         self.ack_count += len(dropped)
         return dropped

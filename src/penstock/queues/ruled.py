@@ -27,8 +27,7 @@ from penstock.base.cause import Cause
 from penstock.protocol.content import Message
 from penstock.queues.bodies import ENTRY_BYTES
 from penstock.queues.entry import UNBORN, Entry, Leaving, Returned, is_stub, level_of
-from penstock.queues.keys import Keys
-from penstock.queues.last_values import LastValues
+from penstock.queues.keys import Keys, LastValues
 from penstock.queues.lifetimes import MARKS_MAX, Arrivals, Lifetimes
 from penstock.queues.line import BODIES, ENTRIES, MessageLine
 from penstock.queues.queue import (
@@ -133,8 +132,7 @@ class RuledQueue(ClassicQueue):
         self.copy_counts(line)
         level = self.levels[0]
         level.line = line
-        line.is_simple = False
-        line.has_entries = True
+        line.keep_entries()
         if line.is_paging:
             self.is_paging = True
             self.index = line.behind.index
@@ -142,7 +140,7 @@ class RuledQueue(ClassicQueue):
             # Last values begin when everything is in memory.
             self.last = None
             line.stub_embedded()
-            line.waiting = {}
+            line.behind.waiting = {}
         back: list[Returned] = []
         for one in line.returned:
             entry = Entry(one.position, one.message, 0)
@@ -152,7 +150,7 @@ class RuledQueue(ClassicQueue):
             self._entered(entry)
             back.append(entry)
         line.returned = back
-        for leaving in line.leaving:
+        for leaving in line.behind.leaving:
             self.body_bytes_ready += leaving.message.body_bytes
         if line.behind.is_split:
             behind: i64 = line.taken + len(line.ring)
@@ -214,8 +212,7 @@ class RuledQueue(ClassicQueue):
         level = self.by_level[number]
         if level is None:
             line = MessageLine()
-            line.is_simple = False
-            line.has_entries = True
+            line.keep_entries()
             line.level = number
             line.taken = number << LEVEL_AT
             line.redelivered_below = line.taken
@@ -794,7 +791,7 @@ class RuledQueue(ClassicQueue):
         """A level that comes next and lacks its first message holds back those below it; one that
         is read ahead does not hold back those above it, because a read is small."""
         for level in self.levels:
-            if level.line.leaving:
+            if level.line.behind.leaving:
                 request = level.line.next_read(bytes_max, True)
                 if request is not None:
                     return request
@@ -832,7 +829,7 @@ class RuledQueue(ClassicQueue):
         dropped: list[Dropped] = []
         for level in self.levels:
             self._take_gone(level.line)
-            for one in level.line.filled:
+            for one in level.line.behind.filled:
                 if isinstance(one, Leaving):
                     self.body_bytes_ready -= one.message.body_bytes
                     self._forget(one.position)
@@ -844,21 +841,21 @@ class RuledQueue(ClassicQueue):
                     if entry.key == "":
                         self.last.name_entry(entry)
                         self.last.entered(entry)
-            level.line.filled = []
+            level.line.behind.filled = []
             self._refill(level, found, wall_ahead_ns)
         return dropped
 
     def _take_gone(self, line: MessageLine) -> None:
         """What could not be read is not here any more."""
-        for one in line.gone:
+        for one in line.behind.gone:
             if isinstance(one, Entry):
                 self._left(one)
             else:
                 self.body_bytes_ready -= one.message.body_bytes
             self._forget(one.position)
-        line.gone = []
-        if line.has_gap:
-            line.has_gap = False
+        line.behind.gone = []
+        if line.behind.has_gap:
+            line.behind.has_gap = False
             if self.keys is not None:
                 # Those behind it are at other positions now.
                 self.keys = Keys()

@@ -32,9 +32,7 @@ from penstock.broker.queue.queue_ruling import FORCED
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import Timer
 from penstock.protocol.content import Address, Message
-from penstock.queues.dead_letter import Obituary
-from penstock.queues.deaths import is_cycle
-from penstock.queues.letter_counts import (
+from penstock.queues.dead_letter import (
     LOST_CYCLE,
     LOST_DELETED,
     LOST_MALFORMED,
@@ -43,6 +41,8 @@ from penstock.queues.letter_counts import (
     LOST_OVERFLOW,
     LOST_REFUSED,
     LetterCounts,
+    Obituary,
+    is_cycle,
 )
 from penstock.queues.queue import NO_BOUND
 from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED, QueueRules

@@ -27,9 +27,8 @@ from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import FLAG_EXPIRATION
-from penstock.queues.dead_letter import Obituary
+from penstock.queues.dead_letter import LOST_NAMES, Obituary
 from penstock.queues.delayed import DelayedMessages, release
-from penstock.queues.letter_counts import LOST_NAMES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import BACKPRESSURE, QueueRules

@@ -156,7 +156,7 @@ class RabbitPager(Pager):
             super()._read()
             return
         messages = self._plain()
-        if messages.leaving:
+        if messages.behind.leaving:
             # A dead letter waits for its body.
             pass
         elif messages.at_hand() > 0:

@@ -15,7 +15,7 @@ from typing import Final
 from penstock.base.errors import ChannelFault
 from penstock.broker.actors.log import Log
 from penstock.broker.vhost.stream_arguments import STREAM, check_stream
-from penstock.queues.rules_of import QUORUM, QUORUM_DELIVERY_LIMIT
+from penstock.queues.rules import QUORUM, QUORUM_DELIVERY_LIMIT
 
 TYPE_KEY: Final = "x-queue-type"
 NOT_OF_QUORUM: Final = ("x-max-priority", "x-queue-mode", "x-queue-version")

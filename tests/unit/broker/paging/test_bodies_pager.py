@@ -111,7 +111,9 @@ def test_a_value_that_is_overtaken_while_it_is_read_is_not_delivered() -> None:
     depot.settle()
     assert depot.disk.jobs, "a read is under way"
     head = len(reader.bodies())
-    waiting = sorted(int(one.position) for one in depot.whole.levels[0].line.waiting.values())
+    waiting = sorted(
+        int(one.position) for one in depot.whole.levels[0].line.behind.waiting.values()
+    )
     assert waiting[0] == head
     new = b"new" + b"!" * LARGE_BYTES
     properties = Properties(delivery_mode=2, headers={KEY: head})

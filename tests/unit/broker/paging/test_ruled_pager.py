@@ -9,8 +9,7 @@ from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.ruled import RuledQueue
-from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED
-from penstock.queues.rules_of import rules_from
+from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED, rules_from
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT
 from tests.unit.broker.paging.test_pager import BODY_BYTES, TARGET_BYTES, PagingDepot
 
