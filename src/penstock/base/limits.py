@@ -49,7 +49,8 @@ FRAME_BYTES_MAX: Final = Limit(131_072, 4096, 16_777_216, "bytes", KEY, "protoco
 FRAME_BYTES_BEFORE_OPEN: Final = Limit(8192, 4096, 131_072, "bytes", GUARD, "protocol/frames",
     "501 FRAME_ERROR closes the socket")
 BODY_BYTES_MAX: Final = Limit(16_777_216, 0, 536_870_912, "bytes", KEY,
-    "broker/connection/connection", "406 PRECONDITION_FAILED closes the channel before any body is read")
+    "broker/connection/connection",
+    "406 PRECONDITION_FAILED closes the channel before any body is read")
 TABLE_DEPTH_MAX: Final = Limit(32, 1, 128, "levels", GUARD, "protocol/values",
     "502 SYNTAX_ERROR closes the connection")
 CHANNELS_MAX: Final = Limit(2047, 1, 65_535, "channels per connection", KEY, "protocol/handshake",

@@ -55,7 +55,6 @@ class Verbs:
         raise NotImplementedError
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class ChannelHost(Actor):
     """What a channel asks of its connection. A base although only the connection derives from it:
     connections are made of channels."""
