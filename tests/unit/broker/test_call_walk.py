@@ -3,15 +3,15 @@
 import pytest
 
 from bench.call_walk import walk
-from penstock.broker.actors import scheduler
+from penstock.broker.actors import actor
 from scripts.show_build import is_compiled
 
-FILES_MOST = 48
-JUMPS_MOST = 250
-CALLS_IN_BATCH_MOST = 30.0
+FILES_MOST = 44
+JUMPS_MOST = 210
+CALLS_IN_BATCH_MOST = 28.0
 
 
-@pytest.mark.skipif(is_compiled(scheduler.__name__), reason="compiled calls are not counted")
+@pytest.mark.skipif(is_compiled(actor.__name__), reason="compiled calls are not counted")
 def test_the_way_of_a_message_stays_short() -> None:
     one, many = walk(1), walk(100)
     assert one.calls[0][0] == "broker/connection/connection", "it begins with the bytes"
