@@ -13,11 +13,10 @@ from penstock.base.clock import Clock
 from penstock.base.config import Config, UserConfig
 from penstock.base.errors import ConnectionFault
 from penstock.base.limits import QUEUES_PER_VHOST
+from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.actors.log import Log as Log
-from penstock.broker.actors.output import Output
-from penstock.broker.actors.scheduler import Scheduler
-from penstock.broker.actors.shell import Shell
+from penstock.broker.actors.output import Output, Shell
 from penstock.broker.actors.syncing import SyncRule
 from penstock.broker.alarm.alarm_actions import AlarmActions
 from penstock.broker.alarm.alarm_desk import AlarmDesk
