@@ -10,7 +10,7 @@ QUEUE_DEPTH_BYTES: Final = Limit(
     0,
     0,
     1_099_511_627_776,
-    "broker/queue/depth",
+    "broker/queue/classic_actor",
     "publishers of the queue are held until it has shrunk",
 )
 DEAD_LETTER_WINDOW: Final = Limit(

@@ -108,6 +108,10 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     labels = {"vhost": queue.vhost}
     note_room(queue, labels)
     note_paged(queue, numbers, labels)
+    if queue.is_paused:
+        labels["paused"] = "yes"
+    if queue.damaged_count > 0:
+        labels["damaged"] = str(queue.damaged_count)
     if queue.ruling is not None:
         note_ruling(queue.ruling, numbers, labels)
         note_limit(queue.ruling.rules, queue.applied, labels)

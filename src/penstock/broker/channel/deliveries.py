@@ -11,7 +11,6 @@ from penstock.broker.actors.actor import Line
 from penstock.broker.actors.deliver import ChannelSink, SinkOwner, write_cancel
 from penstock.broker.actors.lane import LaneReceiver
 from penstock.broker.actors.output import Answering, Output
-from penstock.broker.channel.settling import settle_all
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
 from penstock.queues.unacked import UnackedTable
@@ -166,7 +165,10 @@ class DeliveringChannel(LaneReceiver):
             if is_discard:
                 delivery.queue.discard(delivery)
         if not is_discard:
-            settle_all(deliveries)
+            at: i64 = 0
+            end: i64 = len(deliveries)
+            while at < end:
+                at = deliveries[at].queue.settle_run(deliveries, at)
         if sink.waiting:
             sink.serve_waiting()
 

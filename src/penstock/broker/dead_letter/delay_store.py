@@ -19,8 +19,8 @@ from penstock.broker.actors.lane import Lane
 from penstock.broker.dead_letter.dead_lane import Letter
 from penstock.broker.dead_letter.dead_letters import DeadLetters
 from penstock.broker.dead_letter.letter_desk import LetterDesk
-from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
-from penstock.broker.queue.queue_ruling import RuleDesk
+from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
+from penstock.broker.queue.queue_actor import QueueTarget
 from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.catalogue import BY_EXCHANGE
 from penstock.flow.due import DueLine
@@ -55,7 +55,7 @@ class StoreHost:
         raise NotImplementedError
 
 
-class DelayStore(QueueActor):
+class DelayStore(ClassicActor):
     """exchange: whose it is."""
 
     __slots__ = ("exchange", "host")
@@ -108,8 +108,8 @@ class DelayRuling(Ruling):
 
     __slots__ = ("released_count",)
 
-    def __init__(self, actor: QueueActor, dues: DueLine, desk: RuleDesk) -> None:
-        super().__init__(actor, dues, desk)
+    def __init__(self, actor: DelayStore, dues: DueLine) -> None:
+        super().__init__(actor, dues, RuleSource())
         self.released_count: i64 = 0
         self.is_keeping = True
 
@@ -128,7 +128,7 @@ class DelayRuling(Ruling):
         return DelayedMessages(self.rules, self)
 
     def _expire(self) -> bool:
-        return False if self.is_paused else super()._expire()
+        return False if self.actor.is_paused else super()._expire()
 
     def body_bytes(self) -> i64:
         """All of what a message takes counts here, not its body alone: nobody can see to it that

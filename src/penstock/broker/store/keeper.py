@@ -11,7 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.broker.actors.lane import Lane
-from penstock.broker.queue.queue_keeping import QueueKeeping
+from penstock.broker.queue.queue_actor import QueueKeeping
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.store.store_lane import Parcel, StoreLane
 from penstock.flow.account import Account

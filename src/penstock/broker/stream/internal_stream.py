@@ -58,7 +58,7 @@ class InternalStream(StreamActor):
         """The broker writes to it from now on, and keeps about `max_bytes` of it."""
         self.is_fed = True
         self.arguments.update(bounds(max_bytes))
-        self.keep_as_said()
+        self.policies_changed()
 
 
 def bounds(max_bytes: int) -> Table:

@@ -142,9 +142,9 @@ class StreamActor(QueueActor):
         origin: Account,
         notes: Log,
     ) -> None:
-        super().__init__(vhost, name, True, False, "", arguments, line, strategy, 0)
-        self.counts = StreamCounts()
-        self.messages = self.counts
+        counts = StreamCounts()
+        super().__init__(vhost, name, True, False, "", arguments, line, strategy, counts)
+        self.counts = counts
         self.cursors: dict[Consumer, StreamCursor] = {}
         self.cursor_owner = StreamCursorOwner(self)
         self.store: StreamStore | None = None
@@ -174,8 +174,8 @@ class StreamActor(QueueActor):
         definition = {} if self.applied is None else self.applied.definition
         return retention_of(self.arguments, definition, is_in_memory)
 
-    def keep_as_said(self) -> None:
-        """The policies have changed; retention looks when something is written."""
+    def policies_changed(self) -> None:
+        """Retention looks when something is written."""
         log = self.counts.log
         if log is not None:
             log.retention = self.retention(self.is_in_memory)
@@ -205,7 +205,7 @@ class StreamActor(QueueActor):
         if self.is_in_memory and log is not None:
             self.messages.bytes_ready = log.disk_bytes
         has_more = False
-        if self.ready and (self.ruling is None or not self.ruling.is_paused):
+        if self.ready and not self.is_paused:
             has_more = self._serve(budget)
             self.line.charge_outputs()
         for lane in pending:
@@ -283,7 +283,7 @@ class StreamActor(QueueActor):
 
     def serve(self, consumer: Consumer, most: i64) -> i64:
         self.offer(consumer)
-        if not consumer.is_ready or (self.ruling is not None and self.ruling.is_paused):
+        if not consumer.is_ready or self.is_paused:
             return 0
         cursor = self.cursors[consumer]
         given = self._give_from(cursor, most)

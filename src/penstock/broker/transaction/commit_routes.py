@@ -14,7 +14,7 @@ from penstock.broker.channel.route import ContentRules, short_text
 from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.ruled_intake import RuledIntake
+from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.content import Address, Message
 from penstock.protocol.property_lookup import FLAG_HEADERS
@@ -150,7 +150,7 @@ def check_room(actor: QueueActor, messages: list[Message]) -> None:
     """Raises: ChannelFault 406 when `actor` rejects publishes at its limit and would reject some
     of `messages`."""
     ruling = actor.ruling
-    if not isinstance(ruling, RuledIntake) or ruling.rules.overflow not in REJECTING:
+    if not isinstance(ruling, Ruling) or ruling.rules.overflow not in REJECTING:
         return
     rules = ruling.rules
     count = int(actor.messages.ready_count()) + len(messages)

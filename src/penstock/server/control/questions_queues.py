@@ -87,9 +87,8 @@ class QueueQuestions:
 
     def _pause(self, name: str, is_paused: bool) -> dict[str, object]:
         actor = self.find(name)
-        ruling = actor.ruling
-        was_paused = ruling is not None and ruling.is_paused
-        self.broker.rulebook.pause(actor, is_paused)
+        was_paused = actor.is_paused
+        actor.pause(is_paused)
         self.run_soon()
         return {"queue": _name(actor), "is_paused": is_paused, "was_paused": was_paused}
 
@@ -226,8 +225,7 @@ def letters_of(actor: QueueActor) -> dict[str, int]:
 
 def state_of(actor: QueueActor) -> str:
     """damaged (and paused for it), paused, full, deep (above its depth mark), or running."""
-    ruling = actor.ruling
-    if ruling is not None and ruling.is_paused:
-        return "paused" if ruling.lost_count == 0 else "damaged"
+    if actor.is_paused:
+        return "paused" if actor.damaged_count == 0 else "damaged"
     reason = actor.stop_reason()
     return {"": "running", "depth": "deep"}.get(reason, reason)

@@ -117,7 +117,7 @@ class StoreBoot:
             self.count += len(leased)
             lost = damaged.get(queue_id, 0) + self._fill(store, actor, index, is_clean, leased)
             if lost > 0:
-                close_damaged(self.broker.rulebook, self.broker.log, actor, lost)
+                close_damaged(self.broker.log, actor, lost)
 
     def _outboxes(self, name: str) -> set[int]:
         """Where commits to streams of a virtual host are, until those have them."""

@@ -110,7 +110,7 @@ class Laws:
                 check(is_held or not queue.pending, f"{queue.identity} sleeps on full lanes")
                 if is_waiting_for_letters(queue):
                     continue
-                if ruling is not None and ruling.is_paused:
+                if queue.is_paused:
                     continue
                 for consumer in queue.consumers:
                     reason = consumer.reason
