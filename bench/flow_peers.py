@@ -12,8 +12,7 @@ from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
 from typing import Final
 
-from penstock.client.channel_blocking import Channel
-from penstock.client.io_blocking import Connection, connect
+from penstock.client.io_blocking import Channel, Connection, connect
 
 Counts = dict[str, float]
 SPAWN: Final = multiprocessing.get_context("spawn")

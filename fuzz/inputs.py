@@ -64,7 +64,7 @@ def make_argument(chance: random.Random, wire: WireType) -> object:
         return chance.randbytes(chance.randrange(40))
     if wire == "table":
         return make_table(chance)
-    size = {"octet": 8, "short": 16, "long": 32, "longlong": 64, "timestamp": 64}[wire]
+    size = {"octet": 8, "short": 16, "long": 32, "longlong": 64}[wire]
     return chance.choice((0, 1, (1 << size) - 1, chance.getrandbits(size)))
 
 

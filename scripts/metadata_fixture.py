@@ -23,8 +23,7 @@ from penstock.broker.vhost.catalogue_rows import (
 )
 from penstock.protocol.timestamp import Timestamp
 from penstock.protocol.values import Table
-from penstock.server.disk.catalogue_db import CatalogueDb
-from penstock.server.disk.catalogue_schema import FORMAT
+from penstock.server.disk.metadata_db import FORMAT, MetadataDb
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
 
@@ -59,7 +58,7 @@ def main() -> int:
     if path.exists():
         print(f"{path} is there already; a released format does not change", file=sys.stderr)
         return 1
-    db = CatalogueDb(path)
+    db = MetadataDb(path)
     db.job(0, tuple(Change(True, row) for row in rows())).run()
     db.close()
     path.chmod(0o644)

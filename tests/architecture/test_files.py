@@ -15,9 +15,14 @@ CLASS_SHARE = 0.5
 FUNCTION_LINES_MAX = 70
 
 # Files that may be longer, with the reason. Shorten this list, never lengthen it lightly.
-LONG_FILES: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {
+    "protocol/methods/table": "one table, every method of AMQP a row of it; rows are looked up",
+}
 # The same for functions, as `room/file:name`.
-LONG_FUNCTIONS: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {
+    "storage/layout/encoder:add_run": "one loop that every persistent message goes through: a call "
+    "costs as much as the rest of a turn of it",
+}
 
 ALL_FILES = sorted(
     path

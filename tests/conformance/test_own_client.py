@@ -1,12 +1,10 @@
-"""Our own client, blocking and asyncio, against a live broker."""
+"""Our own client against a live broker."""
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from penstock.client import io_async, io_blocking
+from penstock.client import io_blocking
 from penstock.client.errors import ChannelClosedError, ConnectError
 from penstock.protocol.properties import Properties
 from tests.conformance.live import Broker, free_port
@@ -76,52 +74,3 @@ def test_a_refused_connection_names_host_and_port() -> None:
 def test_a_refused_login_names_the_code(broker: Broker) -> None:
     with pytest.raises(ConnectError, match="403 ACCESS_REFUSED"):
         io_blocking.connect(f"amqp://nobody:wrong@{broker.host}:{broker.port}")
-
-
-def test_asyncio_publishes_and_consumes_side_by_side(broker: Broker) -> None:
-    async def publish(connection: io_async.AsyncConnection, queue: str) -> None:
-        channel = await connection.channel()
-        await channel.confirm_select()
-        for number in range(200):
-            await channel.publish("", queue, b"%d" % number)
-        await channel.wait_for_confirms(PATIENCE_MS)
-
-    async def consume(connection: io_async.AsyncConnection, queue: str) -> list[bytes]:
-        channel = await connection.channel()
-        await channel.qos(10)
-        await channel.consume(queue)
-        got: list[bytes] = []
-        while len(got) < 200:
-            delivery = await channel.next_delivery(PATIENCE_MS)
-            assert delivery is not None
-            await channel.ack(delivery)
-            got.append(delivery.body)
-        return got
-
-    async def story() -> None:
-        async with (
-            asyncio.timeout(PATIENCE_S),
-            await io_async.connect(broker.patient_url) as connection,
-        ):
-            channel = await connection.channel()
-            queue = (await channel.declare_queue(exclusive=True)).queue
-            got, _ = await asyncio.gather(consume(connection, queue), publish(connection, queue))
-            assert got == [b"%d" % number for number in range(200)]
-            empty = await asyncio.gather(*(channel.get(queue) for _ in range(5)))
-            assert empty == [None] * 5
-            with pytest.raises(ChannelClosedError, match="404"):
-                await channel.declare_queue("never-declared", passive=True)
-
-    asyncio.run(story())
-
-
-def test_asyncio_errors_while_connecting_are_told_the_same_way(broker: Broker) -> None:
-    port = free_port()
-
-    async def story() -> None:
-        with pytest.raises(ConnectError, match=f"127.0.0.1:{port}: connection refused"):
-            await io_async.connect(f"amqp://127.0.0.1:{port}")
-        with pytest.raises(ConnectError, match="403 ACCESS_REFUSED"):
-            await io_async.connect(f"amqp://nobody:wrong@{broker.host}:{broker.port}")
-
-    asyncio.run(story())

@@ -70,8 +70,8 @@ class Served:
 
     @property
     def url(self) -> str:
-        patience_ms = int(PATIENCE_S * 1000)
-        return f"amqp://guest:guest@127.0.0.1:{self.port}/%2F?connection_timeout={patience_ms}"
+        stall_timeout_ms = int(PATIENCE_S * 1000)
+        return f"amqp://guest:guest@127.0.0.1:{self.port}/%2F?connection_timeout={stall_timeout_ms}"
 
 
 @contextmanager

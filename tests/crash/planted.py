@@ -24,8 +24,8 @@ from penstock.storage.layout.scan import Scan, scan
 from penstock.storage.layout.segment import Segment
 from penstock.storage.log import batch
 from penstock.storage.log.batch import Batch
-from penstock.storage.log.book import Book
 from penstock.storage.log.compaction import Compactor, Copying
+from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery import recovery, wreck
 from penstock.storage.recovery.recovery import Recovered, recover
 from penstock.storage.recovery.wreck import Wreck
@@ -89,12 +89,12 @@ def removes_before_copies_are_safe(patch: pytest.MonkeyPatch) -> None:
 def removes_with_the_last(patch: pytest.MonkeyPatch) -> None:
     """A segment goes while one entry still counts."""
 
-    def check_life(self: Book, segment: Segment) -> None:
+    def check_life(self: MessageLog, segment: Segment) -> None:
         if segment.live <= 1 and segment.is_full and not segment.is_gone:
             segment.is_gone = True
             self.dead.append(segment)
 
-    patch.setattr(Book, "_check_life", check_life)
+    patch.setattr(MessageLog, "_check_life", check_life)
 
 
 def recovers_without_sync(patch: pytest.MonkeyPatch) -> None:

@@ -125,7 +125,7 @@ class Rig:
         for queue_id in queue_ids:
             index = self.queues[queue_id]
             entry = (queue_id, int(index.next_position))
-            self.log.append(index, made, 1_700_000_000_000)
+            self.log.append_all(index, [made], 1_700_000_000_000)
             assert index.tail is not None, "it has just got an entry"
             self.homes[entry] = index.tail.table.segment
             self.bodies[entry] = body
@@ -195,9 +195,19 @@ class Rig:
         self.run(self.take(must_sync))
 
     def settle(self, queue_id: int, *positions: int) -> None:
-        for position in positions:
-            self.log.settle(self.queues[queue_id], position)
-            self._settled.add((queue_id, position))
+        """Those one behind the other at once, as a consumer that acknowledges several does it."""
+        index = self.queues[queue_id]
+        at = 0
+        while at < len(positions):
+            end = at + 1
+            while end < len(positions) and positions[end] == positions[end - 1] + 1:
+                end += 1
+            if end - at > 1:
+                self.log.settle_run(index, positions[at], positions[end - 1])
+            else:
+                self.log.settle(index, positions[at])
+            at = end
+        self._settled.update((queue_id, position) for position in positions)
         self.note(SETTLED, [(queue_id, position) for position in positions])
 
     def purge(self, queue_id: int, below: int) -> None:

@@ -3,7 +3,7 @@ test, and a client that writes down what was confirmed to it."""
 
 import pytest
 
-from penstock.broker.admin.alarm_watch import AlarmWatch, Surroundings
+from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe
 from penstock.broker.store.store_actor import BATCH_BYTES
 from penstock.client.events import ClientEvent, Confirmed
 from penstock.flow.profile import PENSTOCK
@@ -109,7 +109,7 @@ def bodies(log: MessageLog, index: QueueIndex) -> list[bytes]:
     return [found.message.body() for found in job.found]
 
 
-class OneDisk(Surroundings):
+class OneDisk(MachineProbe):
     """A machine whose disk is the simulated one; lowest: the least that was ever free."""
 
     def __init__(self, depot: Depot) -> None:

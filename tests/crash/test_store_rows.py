@@ -13,17 +13,15 @@ from penstock.storage.layout.format import (
     DATA_AT,
     HEADER_BYTES,
     LOG,
+    PLACE_OFFSET_BITS,
+    PLACE_OFFSET_MASK,
+    PLACE_SIZE_MASK,
     log_name,
     number_of,
     parse_header,
 )
 from penstock.storage.layout.record import is_whole
-from penstock.storage.layout.segment import (
-    PLACE_OFFSET_BITS,
-    PLACE_OFFSET_MASK,
-    PLACE_SIZE_MASK,
-    Segment,
-)
+from penstock.storage.layout.segment import Segment
 from penstock.storage.layout.tables import rows_of
 from tests.crash import histories
 from tests.crash.histories import HISTORIES

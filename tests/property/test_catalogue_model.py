@@ -26,7 +26,7 @@ from penstock.routing.bindings import Binding
 from penstock.routing.canonical import canonical
 from penstock.routing.exchange import Exchange
 from tests.unit.broker.peer import Peer
-from tests.unit.server.kept_bed import KeptBed, Topology, topology
+from tests.unit.server.durable_bed import DurableBed, Topology, topology
 
 NAMES = st.sampled_from(["a", "b", "n\x00l"])
 MOSTLY = st.sampled_from([True, True, True, False])
@@ -69,7 +69,7 @@ class CatalogueModel(RuleBasedStateMachine):
         self.begin()
 
     def begin(self) -> None:
-        self.bed = KeptBed(Path(self.folder.name) / "m")
+        self.bed = DurableBed(Path(self.folder.name) / "m")
         self.written_before = len(self.changes)
         self.mark = 0
         self.peer: Peer = self.bed.connect()

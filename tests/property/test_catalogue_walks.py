@@ -9,7 +9,7 @@ import pytest
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from tests.unit.broker.peer import Peer
-from tests.unit.server.kept_bed import KeptBed, topology
+from tests.unit.server.durable_bed import DurableBed, topology
 
 STEPS = 240
 RESTART_EVERY = 12
@@ -22,7 +22,7 @@ class Walk:
     def __init__(self, path: Path, seed: int) -> None:
         self.path = path
         self.dice = random.Random(seed)
-        self.bed = KeptBed(path)
+        self.bed = DurableBed(path)
         self.peer: Peer = self.bed.connect()
 
     def step(self) -> None:
@@ -63,7 +63,7 @@ class Walk:
         before = topology(self.bed.broker)
         self.bed.close()
         assert not self.bed.catalogue.is_full and self.bed.log.errors == []
-        self.bed = KeptBed(self.path)
+        self.bed = DurableBed(self.path)
         self.peer = self.bed.connect()
         assert topology(self.bed.broker) == before
 

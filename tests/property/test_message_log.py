@@ -58,6 +58,17 @@ class LogMachine(RuleBasedStateMachine):
             del self.live[entry]
             self.rig.settle(*entry)
 
+    @precondition(lambda self: self.live)
+    @rule(data=st.data(), count=st.integers(2, 8))
+    def settle_run(self, data: st.DataObject, count: int) -> None:
+        queue_id, first = data.draw(st.sampled_from(sorted(self.live)))
+        run = [(queue_id, first)]
+        while len(run) < count and (queue_id, run[-1][1] + 1) in self.live:
+            run.append((queue_id, run[-1][1] + 1))
+        for entry in run:
+            del self.live[entry]
+        self.rig.settle(queue_id, *(position for _, position in run))
+
     @rule(queue_id=st.sampled_from(QUEUES), share=st.integers(1, 4))
     def purge(self, queue_id: int, share: int) -> None:
         below = int(self.rig.queues[queue_id].next_position) * share // 4

@@ -10,8 +10,8 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("numpy")
 
 from penstock.base.errors import OperatorError
-from penstock.client.channel_blocking import Channel
 from penstock.client.errors import ChannelClosedError
+from penstock.client.io_blocking import Channel
 from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.options import SourceOptions, parse_source
 from penstock.spark.connector.stream import chunk_read

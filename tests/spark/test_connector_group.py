@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
-from penstock.client.channel_blocking import Channel
+from penstock.client.io_blocking import Channel
 from tests.patience import PATIENCE_S
 from tests.spark.engine import STEPS, Died, Engine, sunk
 from tests.spark.marks import READERS

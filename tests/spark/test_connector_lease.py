@@ -19,9 +19,8 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
-from penstock.client.channel_blocking import Channel
 from penstock.client.errors import ClientError
-from penstock.client.io_blocking import connect
+from penstock.client.io_blocking import Channel, connect
 from tests.conformance.live import Broker
 from tests.patience import undisturbed, until
 from tests.spark.doomed import doomed

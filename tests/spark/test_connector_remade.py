@@ -9,7 +9,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
-from penstock.client.channel_blocking import Channel
+from penstock.client.io_blocking import Channel
 from tests.spark.engine import Died, Engine, sunk
 from tests.spark.marks import READERS
 from tests.spark.through_amqp import publish, queue_at

@@ -20,7 +20,7 @@ pytest.importorskip("pyarrow")
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan
 
 from penstock.base.errors import OperatorError
-from penstock.client.channel_blocking import Channel
+from penstock.client.io_blocking import Channel
 from penstock.protocol.properties import Properties
 from penstock.spark.connector.source import AmqpDataSource
 from tests.conformance.live import Broker

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from penstock.client.channel_blocking import Channel
 from penstock.client.errors import NackedError
-from penstock.client.io_blocking import Connection, connect
+from penstock.client.io_blocking import Channel, Connection, connect
 from penstock.client.url import parse_url
 from tests.patience import PATIENCE_S, until
 

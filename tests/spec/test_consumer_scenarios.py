@@ -17,8 +17,8 @@ from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
 from penstock.protocol.heartbeat import Heartbeat
 from penstock.protocol.values import Table
-from penstock.server.net.patience import OutputPatience, patience_ms, watch_host
 from penstock.server.net.poller import READ, EpollPoller, Watched
+from penstock.server.net.stall_timeout import StallTimeout, stall_timeout_ms, watch_host
 from penstock.telemetry.events import GATE_CLOSED
 from tests.spec.stage import Stage
 from tests.unit.broker.peer import MS, READ_BYTES, Bed, Heard, LogBook, Peer, SeededChance, publish
@@ -89,7 +89,7 @@ def test_scenario_76_heartbeat_of_a_blocked_client() -> None:
 
 def test_scenario_76_client_that_reads_is_not_closed() -> None:
     """[N]: as long as its socket takes something, however slowly."""
-    patience = OutputPatience()
+    patience = StallTimeout()
     for second in range(300):
         assert not patience.is_over("c", 1_000_000, second // 20, 10, second * S)
 
@@ -107,12 +107,12 @@ def test_scenario_76_vanished_host() -> None:
         assert first + probes * every <= 30
         watch_host(sock, 0)
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 0
-    assert patience_ms(10) / 1000 + 5 <= 30
-    assert patience_ms(60) == 120_000
-    patience = OutputPatience()
+    assert stall_timeout_ms(10) / 1000 + 5 <= 30
+    assert stall_timeout_ms(60) == 120_000
+    patience = StallTimeout()
     over = [second for second in range(60) if patience.is_over("c", 1, 0, 10, second * S)]
     assert over[0] == 25
-    patience = OutputPatience()
+    patience = StallTimeout()
     assert not any(patience.is_over("c", 1, 0, 0, second * S) for second in range(10_000))
 
 
@@ -274,7 +274,7 @@ def seconds(bed: Bed, count: int) -> None:
     """Time, with the broker's once-a-second work."""
     for _ in range(count):
         bed.clock.advance(S)
-        bed.broker.care.tick(bed.clock.monotonic_ns())
+        bed.broker.consumer_timeout.tick(bed.clock.monotonic_ns())
     bed.run()
 
 
@@ -302,7 +302,7 @@ def test_scenario_90_consumer_timeout(profile: str) -> None:
     assert queue(bed).messages.ready_count() == 2
     peer.say(2, m.BasicGet("q", True))
     assert given(peer.heard()) == [b"1"], "the other channel lives"
-    assert bed.broker.care.timed_out == 1
+    assert bed.broker.consumer_timeout.timed_out == 1
 
 
 def test_scenario_90_whoever_answers_in_time_stays() -> None:

@@ -21,7 +21,7 @@ from penstock.lab.peers import (
 from penstock.lab.processor import WorkClock
 from penstock.lab.run import make_ready
 from penstock.lab.slow import SlowQueue
-from penstock.lab.stage import HeldSurroundings
+from penstock.lab.stage import HeldBytesProbe
 from penstock.lab.tally import BIN_NS
 from penstock.lab.workload import (
     KIB,
@@ -70,7 +70,7 @@ class Memory:
 
     def __init__(self, world: LabWorld) -> None:
         self.broker = world.broker
-        self.watch = AlarmWatch(world.broker, HeldSurroundings(world.broker))
+        self.watch = AlarmWatch(world.broker, HeldBytesProbe(world.broker))
         self.watch.set_memory_high(str(BUDGET_BYTES))
         self.bytes_max = 0
         self.alarms = 0

@@ -17,7 +17,7 @@ from penstock.server.boot.config_file import read_config
 from penstock.server.boot.node import Node
 from penstock.server.boot.node import serve as run_node
 from penstock.server.machine.build import COMPILED, build_kind, build_words
-from penstock.server.machine.process_age import process_age_s
+from penstock.server.machine.machine import process_age_s
 
 NOT_KEPT = "memory only: queues and messages, durable ones too, are gone after a restart"
 KEPT = "what is durable or persistent, policies, limits, users"

@@ -1,1 +1,7 @@
-"""Floor 3: an AMQP 0-9-1 client role over the same protocol room."""
+"""The client's side of the protocol, without input or output.
+
+In it: a connection and its channels as state machines, for the simulator, perf and the connector.
+Enters: bytes from a broker and calls of a program.
+Leaves: bytes for the broker and what arrived for the program.
+Begin with: session.
+"""

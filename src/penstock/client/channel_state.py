@@ -1,4 +1,4 @@
-"""One channel of a client: requests waiting for their replies, publishes waiting for confirms."""
+"""The channels of a client: requests waiting for replies, publishes waiting for confirms."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -22,6 +22,7 @@ from penstock.client.events import (
 from penstock.client.unconfirmed import Unconfirmed
 from penstock.protocol import methods as m
 from penstock.protocol.constants import (
+    CHANNEL_ERROR,
     COMMAND_INVALID,
     REPLY_SUCCESS,
     SYNTAX_ERROR,
@@ -29,7 +30,7 @@ from penstock.protocol.constants import (
 )
 from penstock.protocol.content import Message
 from penstock.protocol.frames import DELIVER
-from penstock.protocol.methods.codec import decode_method
+from penstock.protocol.methods.codec import decode_method, method_frame
 
 REQUESTS_MAX: Final = 256
 """Requests of one channel waiting for a reply; the next one is refused."""
@@ -234,3 +235,61 @@ class ChannelState:
             self._closed = (REPLY_SUCCESS, "closed by the client")
             self._is_gone = True
         return self._requests.popleft()
+
+
+class Channels:
+    """The channels of one connection by number, at most channels_max.
+
+    Numbers go round before one is used again, so that a late answer to an old channel is not taken
+    for one to a new channel. A channel that the broker closed stays known until its number is
+    needed again, so that its user learns why it is closed.
+    """
+
+    __slots__ = ("_highest", "_last", "_states")
+
+    def __init__(self) -> None:
+        self._states: dict[int, ChannelState] = {}
+        self._last = 0
+        self._highest = 0
+
+    def open(self, channels_max: int) -> tuple[int, m.Method, bytes]:
+        """A fresh channel: number, the request, its frame.
+
+        Raises: ClientError when none is free.
+        """
+        number = self._free(channels_max)
+        self._last = number
+        self._highest = max(self._highest, number)
+        request = m.ChannelOpen()
+        state = ChannelState(number)
+        state.ask(request)
+        self._states[number] = state
+        return number, request, method_frame(number, request)
+
+    def get(self, channel: int) -> ChannelState:
+        """The open channel. Raises: ChannelClosedError with the broker's reason if it is not."""
+        state = self._states.get(channel)
+        if state is None:
+            raise ChannelClosedError(channel, CHANNEL_ERROR, "it was closed or never opened")
+        state.check_open()
+        return state
+
+    def find(self, channel: int) -> ChannelState | None:
+        """The channel in whatever state, None for a number that was never used."""
+        state = self._states.get(channel)
+        if state is None and 0 < channel <= self._highest:
+            # Closed by us and forgotten; what is still on its way is taken and dropped.
+            return ChannelState.gone(channel)
+        return state
+
+    def remove(self, channel: int) -> None:
+        """Forget a channel that ended in order."""
+        self._states.pop(channel, None)
+
+    def _free(self, channels_max: int) -> int:
+        for step in range(1, channels_max + 1):
+            number = (self._last + step - 1) % channels_max + 1
+            state = self._states.get(number)
+            if state is None or state.is_closed():
+                return number
+        raise ClientError(f"all {channels_max} channels of the connection are in use (channel_max)")

@@ -1,8 +1,4 @@
-"""What came in and was not taken yet, sorted by channel; shared by the blocking and asyncio shells.
-
-The shells differ in how they wait, not in what they wait for: both feed events in here and ask
-whether the thing they wait for is there.
-"""
+"""What came in and was not taken yet, sorted by channel."""
 
 from collections import deque
 from collections.abc import Iterable

@@ -16,22 +16,25 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Callable
-from types import TracebackType
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final, TypeVar
 
-from penstock.client.channel_blocking import BlockingShell, Channel
-from penstock.client.errors import ConnectError, ConnectionClosedError, NoReplyError
-from penstock.client.events import Replied
+from penstock.client.errors import ConnectError, ConnectionClosedError, NackedError, NoReplyError
+from penstock.client.events import Delivery, Replied, Returned
 from penstock.client.inbox import ChannelInbox, Inbox
 from penstock.client.io_socket import open_socket
 from penstock.client.session import Session
 from penstock.client.url import BrokerUrl, parse_url
-from penstock.protocol.methods import Method
+from penstock.protocol import methods as m
+from penstock.protocol.properties import Properties
+from penstock.protocol.values import Table
 
 READ_BYTES: Final = 262_144
 REPLY_TIMEOUT_MS: Final = 30_000
 _NS_PER_MS: Final = 1_000_000
+_NO_PROPERTIES: Final = Properties()
+_Reply = TypeVar("_Reply", bound=m.Method)
 
 
 def connect(
@@ -56,7 +59,7 @@ def connect(
     return connection
 
 
-class Connection(BlockingShell):
+class Connection:
     """An open connection; made by `connect`. For one thread."""
 
     def __init__(self, sock: socket.socket, session: Session) -> None:
@@ -68,12 +71,7 @@ class Connection(BlockingShell):
     def __enter__(self) -> "Connection":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     @property
@@ -81,7 +79,7 @@ class Connection(BlockingShell):
         """Why the broker reads no publishes at the moment; None while it does."""
         return self.inbox.blocked_reason
 
-    def channel(self) -> Channel:
+    def channel(self) -> "Channel":
         """Open a channel. Raises: ConnectionClosedError, NoReplyError, ClientError."""
         number, request = self.session.open_channel()
         inbox = self.inbox.add_channel(number)
@@ -129,11 +127,11 @@ class Connection(BlockingShell):
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 if self._ready(select.POLLIN | select.POLLOUT, None) & select.POLLIN:
                     self._read()
-            except OSError as error:
-                self._lost(error)
+            except OSError:
+                self._lost()
                 return
 
-    def wait_for_reply(self, inbox: ChannelInbox, request: Method) -> Replied:
+    def wait_for_reply(self, inbox: ChannelInbox, request: m.Method) -> Replied:
         """Wait for the reply to `request`. Raises: ChannelClosedError, NoReplyError, …"""
         found: list[Replied] = []
 
@@ -190,20 +188,212 @@ class Connection(BlockingShell):
             data = self._socket.recv(READ_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return
-        except OSError as error:
-            self._lost(error)
+        except OSError:
+            self._lost()
             return
         if data:
             self.inbox.put(self.session.feed(data, time.monotonic_ns()))
         else:
             self.inbox.put(self.session.end_of_stream())
 
-    def _lost(self, error: OSError) -> None:
+    def _lost(self) -> None:
         """The socket broke. What the broker said before that, it may still hold, comes first."""
-        try:
+        with suppress(OSError):
             data = self._socket.recv(READ_BYTES)
             self.inbox.put(self.session.feed(data, time.monotonic_ns()))
-        except OSError:
-            # Nothing was left in it; the write's own error is the one worth telling.
-            assert isinstance(error, OSError), "a socket fails with nothing else"
         self.inbox.put(self.session.end_of_stream())
+
+
+class Channel:
+    """An open channel. Every verb raises ChannelClosedError or ConnectionClosedError with the
+    broker's reply code and text, NoReplyError when no answer comes, ValueError for names and
+    values the wire cannot hold."""
+
+    def __init__(self, connection: Connection, inbox: ChannelInbox) -> None:
+        self.number = inbox.number
+        self.inbox = inbox
+        self._connection = connection
+        self._session = connection.session
+
+    # --- declaring ------------------------------------------------------------------------
+
+    def declare_queue(
+        self,
+        name: str = "",
+        *,
+        passive: bool = False,
+        durable: bool = False,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        arguments: Table | None = None,
+    ) -> m.QueueDeclareOk:
+        """Make a queue, or only look for it (`passive`); "" asks the broker for a name."""
+        request = m.QueueDeclare(
+            name, passive, durable, exclusive, auto_delete, False, arguments or {}
+        )
+        return self._ask(request, m.QueueDeclareOk)
+
+    def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete a queue; how many messages went with it."""
+        request = m.QueueDelete(name, if_unused, if_empty)
+        return self._ask(request, m.QueueDeleteOk).message_count
+
+    def purge_queue(self, name: str) -> int:
+        """Drop every ready message; how many there were."""
+        return self._ask(m.QueuePurge(name), m.QueuePurgeOk).message_count
+
+    def declare_exchange(
+        self,
+        name: str,
+        kind: str = "direct",
+        *,
+        passive: bool = False,
+        durable: bool = False,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Table | None = None,
+    ) -> None:
+        """Make an exchange, or only look for it (`passive`)."""
+        request = m.ExchangeDeclare(
+            name, kind, passive, durable, auto_delete, internal, False, arguments or {}
+        )
+        self._ask(request, m.ExchangeDeclareOk)
+
+    def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
+        """Delete an exchange."""
+        self._ask(m.ExchangeDelete(name, if_unused), m.ExchangeDeleteOk)
+
+    def bind_queue(
+        self, queue: str, exchange: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        """Bind a queue to an exchange."""
+        request = m.QueueBind(queue, exchange, routing_key, False, arguments or {})
+        self._ask(request, m.QueueBindOk)
+
+    def unbind_queue(
+        self, queue: str, exchange: str, routing_key: str = "", arguments: Table | None = None
+    ) -> None:
+        """Undo `bind_queue` with the same arguments."""
+        request = m.QueueUnbind(queue, exchange, routing_key, arguments or {})
+        self._ask(request, m.QueueUnbindOk)
+
+    def request(self, verb: str, arguments: Table | None = None) -> Table:
+        """Ask what AMQP has no method for (docs/requests.md); a Penstock broker answers."""
+        return self._ask(m.RequestAsk(verb, arguments or {}), m.RequestAskOk).answer
+
+    # --- publishing -----------------------------------------------------------------------
+
+    def confirm_select(self) -> None:
+        """Have the broker confirm every later publish of this channel."""
+        self._ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+
+    def publish(
+        self,
+        exchange: str,
+        routing_key: str,
+        body: bytes,
+        properties: Properties = _NO_PROPERTIES,
+        mandatory: bool = False,
+    ) -> int:
+        """Publish, and write it out; its sequence on a confirming channel, else 0."""
+        sequence = self._session.publish(
+            self.number, exchange, routing_key, body, properties, mandatory
+        )
+        self._connection.flush()
+        return sequence
+
+    def wait_for_confirms(self, timeout_ms: int | None = None) -> None:
+        """Wait until every publish is settled. Raises: NackedError naming the refused ones."""
+
+        def is_settled() -> bool:
+            self.inbox.check()
+            return self._session.unconfirmed(self.number) == 0
+
+        self._connection.wait(is_settled, timeout_ms, "confirm of every publish")
+        if self.inbox.nacked:
+            refused = tuple(sorted(self.inbox.nacked))
+            self.inbox.nacked.clear()
+            raise NackedError(refused)
+
+    def take_returns(self) -> tuple[Returned, ...]:
+        """The mandatory publishes that came back so far, once."""
+        taken = tuple(self.inbox.returns)
+        self.inbox.returns.clear()
+        return taken
+
+    # --- consuming ------------------------------------------------------------------------
+
+    def qos(self, prefetch_count: int, *, global_: bool = False) -> None:
+        """Bound the unacknowledged deliveries of each later consumer, or of the channel."""
+        self._ask(m.BasicQos(0, prefetch_count, global_), m.BasicQosOk)
+
+    def get(self, queue: str, *, no_ack: bool = False) -> Delivery | None:
+        """Take one message; None when there is none."""
+        request = m.BasicGet(queue, no_ack)
+        self._session.request(self.number, request)
+        return self._connection.wait_for_reply(self.inbox, request).delivery
+
+    def consume(
+        self,
+        queue: str,
+        *,
+        consumer_tag: str = "",
+        no_ack: bool = False,
+        exclusive: bool = False,
+        arguments: Table | None = None,
+    ) -> str:
+        """Start a consumer; its tag. Take what it gets with `next_delivery` or `deliveries`."""
+        request = m.BasicConsume(
+            queue, consumer_tag, False, no_ack, exclusive, False, arguments or {}
+        )
+        return self._ask(request, m.BasicConsumeOk).consumer_tag
+
+    def cancel(self, consumer_tag: str) -> None:
+        """End a consumer; deliveries already here can still be taken."""
+        self._ask(m.BasicCancel(consumer_tag), m.BasicCancelOk)
+
+    def next_delivery(self, timeout_ms: int | None = None) -> Delivery | None:
+        """The next delivery of any consumer of this channel; None after `timeout_ms`."""
+        waiting = self.inbox.deliveries
+
+        def is_there() -> bool:
+            if not waiting:
+                self.inbox.check()
+            return bool(waiting)
+
+        try:
+            self._connection.wait(is_there, timeout_ms, "delivery")
+        except NoReplyError:
+            return None
+        return waiting.popleft()
+
+    def deliveries(self, timeout_ms: int | None = None) -> Iterator[Delivery]:
+        """Deliveries one after the other, until none comes for `timeout_ms`."""
+        while (delivery := self.next_delivery(timeout_ms)) is not None:
+            yield delivery
+
+    def ack(self, delivery: Delivery, *, multiple: bool = False) -> None:
+        """Acknowledge a delivery, or all up to it."""
+        self._session.ack(self.number, delivery.delivery_tag, multiple)
+        self._connection.flush()
+
+    def nack(self, delivery: Delivery, *, multiple: bool = False, requeue: bool = True) -> None:
+        """Refuse a delivery, or all up to it."""
+        self._session.request(self.number, m.BasicNack(delivery.delivery_tag, multiple, requeue))
+        self._connection.flush()
+
+    def reject(self, delivery: Delivery, *, requeue: bool = True) -> None:
+        """Refuse one delivery, as the specification knows it."""
+        self._session.request(self.number, m.BasicReject(delivery.delivery_tag, requeue))
+        self._connection.flush()
+
+    def close(self) -> None:
+        """Close the channel in order."""
+        self._ask(m.ChannelClose(200, "client closes"), m.ChannelCloseOk)
+        self._connection.inbox.remove_channel(self.number)
+
+    def _ask(self, request: m.Method, kind: type[_Reply]) -> _Reply:
+        self._session.request(self.number, request)
+        reply = self._connection.wait_for_reply(self.inbox, request).reply
+        assert isinstance(reply, kind), "cannot happen because the session matches the kinds"
+        return reply

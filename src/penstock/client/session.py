@@ -19,8 +19,7 @@ from typing import Final, TypeAlias, cast
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.base.limits import BODY_BYTES_MAX, FRAME_BYTES_MAX
-from penstock.client.channel_state import ChannelState
-from penstock.client.channels import Channels
+from penstock.client.channel_state import Channels, ChannelState
 from penstock.client.errors import ConnectionClosedError
 from penstock.client.events import (
     Blocked,

@@ -20,7 +20,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from penstock.base.clock import Clock
-from penstock.flow.due import Due, DueLine
+from penstock.flow.due import DueLine, Timer
 
 NS_PER_S: Final = 1_000_000_000
 QUANTUM_NS: Final = 10_000_000
@@ -90,10 +90,11 @@ class RateWaiter:
         raise NotImplementedError
 
 
-class Meter(Due):
-    """One limit in force. name: as gates name it, `rate:user:app`; line: its alarm clock; passed:
-    publishes so far; quantum_ns: see QUANTUM_NS; round, share: how often those who waited were let
-    on, and the part of the tokens there were that each may take until the next time.
+class Meter:
+    """One limit in force. name: as gates name it, `rate:user:app`; line, timer: when those who wait
+    are looked at; passed: publishes so far; quantum_ns: see QUANTUM_NS; round, share: how often
+    those who waited were let on, and the part of the tokens there were that each may take until the
+    next time.
 
     Bound: one entry for each waiter; a connection or queue waits at one meter at a time."""
 
@@ -110,11 +111,11 @@ class Meter(Due):
         "quantum_ns",
         "round",
         "share",
+        "timer",
         "waiting",
     )
 
     def __init__(self, name: str, clock: Clock, line: DueLine) -> None:
-        super().__init__()
         self.name = name
         self.clock = clock
         self.line = line
@@ -128,6 +129,7 @@ class Meter(Due):
         self._is_round_served = False
         self._message_part: float = 0.0
         self._byte_part: float = 0.0
+        self.timer = Timer(self._begin_round)
 
     def set_limits(self, messages: int, bytes_: int, burst_ns: int) -> None:
         """Messages and bytes a second, 0 for no limit; burst_ns: how much of a second may pass at
@@ -136,7 +138,7 @@ class Meter(Due):
         self.messages = _changed(self.messages, messages, burst_ns, now_ns)
         self.bytes = _changed(self.bytes, bytes_, burst_ns, now_ns)
         if self.waiting:
-            self.line.put(self, now_ns)
+            self.line.put(self.timer, now_ns)
 
     def is_limited(self) -> bool:
         """Whether there is any limit."""
@@ -172,15 +174,15 @@ class Meter(Due):
         if waiter not in self.waiting:
             self.waiting[waiter] = None
             if len(self.waiting) == 1:
-                self.line.put(self, self._wake_ns(now_ns))
+                self.line.put(self.timer, self._wake_ns(now_ns))
 
     def leave(self, waiter: RateWaiter) -> None:
         """`waiter` has nothing to pass any more."""
         self.waiting.pop(waiter, None)
         if not self.waiting:
-            self.line.take_off(self)
+            self.line.take_off(self.timer)
 
-    def fall_due(self, now_ns: int) -> None:
+    def _begin_round(self, now_ns: int) -> None:
         """Begin a round: those who wait pass one publish each, in their order, while there are
         tokens; the others they may share out as they come, but in equal parts."""
         left = len(self.waiting)
@@ -196,7 +198,7 @@ class Meter(Due):
             waiter.rate_due(now_ns)
         self._is_round_served = left == 0
         if self.waiting:
-            self.line.put(self, self._wake_ns(now_ns))
+            self.line.put(self.timer, self._wake_ns(now_ns))
 
     def price(self, size: int) -> float:
         """What part of the tokens of this round a publish of `size` bytes takes."""

@@ -7,7 +7,7 @@ first. So the broker's own accounts of busy and blocked time are right in virtua
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.scheduler import Picker
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.lab.model import Costs
 from penstock.simulation.machine.clock import VirtualClock

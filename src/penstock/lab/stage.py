@@ -3,7 +3,7 @@
 The same in the simulator and in a running broker; only who calls `look` differs.
 """
 
-from penstock.broker.admin.alarm_watch import AlarmWatch, Surroundings
+from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe
 from penstock.broker.broker import Broker
 from penstock.lab.held import held_bytes
 from penstock.lab.slow import SlowQueue
@@ -22,7 +22,7 @@ few seconds would be a matter of luck."""
 TOTAL_BYTES = 1 << 30
 
 
-class HeldSurroundings(Surroundings):
+class HeldBytesProbe(MachineProbe):
     """A machine whose memory is what the broker holds: the same for every build and allocator."""
 
     def __init__(self, broker: Broker) -> None:
@@ -48,7 +48,7 @@ class Stage:
     def __init__(self, broker: Broker, workload: Workload) -> None:
         self.broker = broker
         self.workload = workload
-        self.watch = AlarmWatch(broker, HeldSurroundings(broker))
+        self.watch = AlarmWatch(broker, HeldBytesProbe(broker))
         self.slow: dict[str, SlowQueue] = {}
         self.start_ns = 0
         self.bytes_max = 0

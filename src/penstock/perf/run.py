@@ -9,9 +9,8 @@ import selectors
 from collections.abc import Callable
 from typing import Final
 
-from penstock.client.channel_blocking import Channel
 from penstock.client.events import ClientEvent
-from penstock.client.io_blocking import Connection, connect
+from penstock.client.io_blocking import Channel, Connection, connect
 from penstock.client.url import BrokerUrl
 from penstock.perf.consumer import Consumer
 from penstock.perf.figures import figures_of, shares_of

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.client.channel_blocking import Channel
 from penstock.client.errors import ChannelClosedError
-from penstock.client.io_blocking import Connection
+from penstock.client.io_blocking import Channel, Connection
 from penstock.perf.plan import Plan
 
 _NOT_FOUND: Final = 404

@@ -1,1 +1,8 @@
-"""Floor 2: AMQP 0-9-1 on the wire, without sockets and in either role."""
+"""AMQP 0-9-1 as bytes and values.
+
+In it: frames, methods, contents, properties, tables of headers.
+Enters: bytes from a client, or values to be sent to one.
+Leaves: events (a method, a message, a heartbeat) or bytes; a ConnectionFault with the reply code
+    of the specification where the bytes are wrong.
+Begin with: frames.
+"""

@@ -2,8 +2,7 @@
 
 from penstock.base.errors import PeerError
 from penstock.protocol.constants import REPLY_NAMES
-from penstock.protocol.methods.channel import ChannelClose
-from penstock.protocol.methods.connection import ConnectionClose
+from penstock.protocol.methods import ChannelClose, ConnectionClose
 
 _TEXT_BYTES_MAX = 255
 _CUT = "..."

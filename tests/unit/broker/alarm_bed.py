@@ -1,7 +1,7 @@
 """A broker in memory whose machine says what the test states: memory, control group, disk."""
 
 from penstock.broker.admin.alarm_settings import offer
-from penstock.broker.admin.alarm_watch import AlarmWatch, Surroundings
+from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe
 from penstock.protocol import methods as m
 from tests.unit.broker.peer import MS, Bed, Peer
 
@@ -9,7 +9,7 @@ MB = 1_000_000
 TOTAL = 1000 * MB
 
 
-class StatedSurroundings(Surroundings):
+class StatedProbe(MachineProbe):
     """used, free: as stated; reserve: what the reserve file takes while it is there."""
 
     def __init__(self, bed: Bed) -> None:
@@ -64,7 +64,7 @@ class AlarmBed(Bed):
 
     def __init__(self, **settings: object) -> None:
         super().__init__(400 * MB, queue_depth_bytes=1 << 40, **settings)
-        self.around = StatedSurroundings(self)
+        self.around = StatedProbe(self)
         self.watch = AlarmWatch(self.broker, self.around)
         offer(self.broker.settings, self.watch)
         self.desk = self.broker.desk

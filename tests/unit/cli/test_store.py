@@ -9,10 +9,14 @@ from click.testing import CliRunner, Result
 from penstock.base.errors import OperatorError
 from penstock.broker.vhost.catalogue_rows import Change, QueueRow
 from penstock.cli.store import store
-from penstock.server.disk.catalogue_db import CatalogueDb
-from penstock.server.disk.data_directory import DataDirectory, vhost_folder
+from penstock.server.disk.data_directory import (
+    DataDirectory,
+    leave_clean,
+    mark_unsynced,
+    vhost_folder,
+)
 from penstock.server.disk.disk_files import DiskDirectory
-from penstock.server.disk.store_marks import leave_clean, mark_unsynced
+from penstock.server.disk.metadata_db import MetadataDb
 from penstock.simulation.machine.dice import Dice
 from penstock.storage.log.log import MessageLog
 from penstock.streams.batch import StreamBatch
@@ -31,7 +35,7 @@ class Left:
     def __init__(self, folder: Path, is_clean: bool = True) -> None:
         self.path = folder / "data"
         directory = DataDirectory(self.path, "test")
-        database = CatalogueDb(directory.metadata)
+        database = MetadataDb(directory.metadata)
         rows = (QueueRow(1, "/", "orders"), QueueRow(2, "/", "bills"), QueueRow(3, "/", "gone"))
         database.apply(0, tuple(Change(True, row) for row in rows))
         database.apply(3, (Change(False, rows[2]),))
@@ -123,7 +127,7 @@ def test_check_without_a_catalogue(tmp_path: Path) -> None:
 def test_check_of_a_store_whose_catalogue_is_older(tmp_path: Path) -> None:
     left = Left(tmp_path)
     (left.path / "metadata.sqlite").unlink()
-    CatalogueDb(left.path / "metadata.sqlite").close()
+    MetadataDb(left.path / "metadata.sqlite").close()
     done = said(left, "check")
     assert done.exit_code == 1
     assert "the catalogue is older than the messages" in done.stdout

@@ -1,24 +1,24 @@
 """The line of what is due: order, moving, taking off, and what its waker is told."""
 
-from penstock.flow.due import NEVER, STALE_MAX, Due, DueLine, Waker
+from penstock.flow.due import NEVER, STALE_MAX, DueLine, Timer, Waker
 
 
-class Bell(Due):
-    """Notes when it rang; is_again: it puts itself on again at once."""
+class Bell:
+    """Notes when its timer fired; is_again: it puts itself on again at once."""
 
     def __init__(
         self, name: str, line: DueLine, rung: list[tuple[str, int]], is_again: bool = False
     ) -> None:
-        super().__init__()
         self.name = name
         self.line = line
         self.rung = rung
         self.is_again = is_again
+        self.timer = Timer(self.ring)
 
-    def fall_due(self, now_ns: int) -> None:
+    def ring(self, now_ns: int) -> None:
         self.rung.append((self.name, now_ns))
         if self.is_again:
-            self.line.put(self, now_ns)
+            self.line.put(self.timer, now_ns)
 
 
 class Ear(Waker):
@@ -29,10 +29,10 @@ class Ear(Waker):
         self.heard.append(due_ns)
 
 
-def test_items_fall_due_in_the_order_of_their_times_and_those_of_one_instant_as_they_came() -> None:
+def test_timers_fire_in_the_order_of_their_times_and_those_of_one_instant_as_they_came() -> None:
     line, rung = DueLine(), list[tuple[str, int]]()
     for name, due_ns in (("late", 30), ("first", 10), ("second", 10)):
-        line.put(Bell(name, line, rung), due_ns)
+        line.put(Bell(name, line, rung).timer, due_ns)
     line.fire(9)
     assert rung == []
     line.fire(29)
@@ -42,9 +42,9 @@ def test_items_fall_due_in_the_order_of_their_times_and_those_of_one_instant_as_
     assert len(line) == 0 and line.next_ns() == NEVER
 
 
-def test_an_item_stands_on_the_line_once_at_its_newest_time() -> None:
+def test_a_timer_stands_on_the_line_once_at_its_newest_time() -> None:
     line, rung = DueLine(), list[tuple[str, int]]()
-    bell = Bell("bell", line, rung)
+    bell = Bell("bell", line, rung).timer
     line.put(bell, 10)
     line.put(bell, 50)
     line.fire(20)
@@ -55,9 +55,9 @@ def test_an_item_stands_on_the_line_once_at_its_newest_time() -> None:
     assert rung == [("bell", 30)]
 
 
-def test_what_is_taken_off_never_falls_due() -> None:
+def test_what_is_taken_off_never_fires() -> None:
     line, rung = DueLine(), list[tuple[str, int]]()
-    bell = Bell("bell", line, rung)
+    bell = Bell("bell", line, rung).timer
     line.put(bell, 10)
     line.take_off(bell)
     line.take_off(bell)
@@ -65,9 +65,9 @@ def test_what_is_taken_off_never_falls_due() -> None:
     assert rung == [] and len(line) == 0 and bell.due_ns == NEVER
 
 
-def test_what_is_put_on_again_while_it_falls_due_waits_for_the_next_call() -> None:
+def test_what_is_put_on_again_while_it_fires_waits_for_the_next_call() -> None:
     line, rung = DueLine(), list[tuple[str, int]]()
-    line.put(Bell("bell", line, rung, is_again=True), 10)
+    line.put(Bell("bell", line, rung, is_again=True).timer, 10)
     line.fire(10)
     assert rung == [("bell", 10)], "or one call would never end"
     line.fire(11)
@@ -78,9 +78,9 @@ def test_the_waker_is_told_of_the_earliest_time_only_when_it_moves_forward() -> 
     line, rung = DueLine(), list[tuple[str, int]]()
     ear = Ear()
     line.waker = ear
-    line.put(Bell("a", line, rung), 30)
-    line.put(Bell("b", line, rung), 40)
-    line.put(Bell("c", line, rung), 20)
+    line.put(Bell("a", line, rung).timer, 30)
+    line.put(Bell("b", line, rung).timer, 40)
+    line.put(Bell("c", line, rung).timer, 20)
     assert ear.heard == [30, 20]
     line.fire(25)
     assert ear.heard == [30, 20, 30]
@@ -88,9 +88,9 @@ def test_the_waker_is_told_of_the_earliest_time_only_when_it_moves_forward() -> 
     assert ear.heard == [30, 20, 30], "nothing is left"
 
 
-def test_moving_an_item_for_ever_keeps_the_line_small() -> None:
+def test_moving_a_timer_for_ever_keeps_the_line_small() -> None:
     line, rung = DueLine(), list[tuple[str, int]]()
-    bell = Bell("bell", line, rung)
+    bell = Bell("bell", line, rung).timer
     for due_ns in range(10_000, 0, -1):
         line.put(bell, due_ns)
     assert len(line._heap) <= 2 + STALE_MAX

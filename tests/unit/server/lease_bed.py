@@ -7,12 +7,12 @@ from penstock.broker.admin.restore import restore
 from penstock.broker.vhost.kept_catalogue import KeptCatalogue
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
-from penstock.server.disk.catalogue_db import CatalogueDb
 from penstock.server.disk.data_directory import DataDirectory
-from penstock.server.disk.freeing import Freeing
+from penstock.server.disk.disk_files import FileReclaimer
+from penstock.server.disk.metadata_db import MetadataDb
 from penstock.server.disk.store_boot import StoreBoot
 from tests.unit.broker.peer import Bed, Peer, publish
-from tests.unit.server.kept_bed import HandDisk
+from tests.unit.server.durable_bed import HandDisk
 
 PERSISTENT = (0x1000, b"\x02")
 
@@ -23,14 +23,14 @@ class LeaseBed(Bed):
     def __init__(self, path: Path, **settings: object) -> None:
         super().__init__(**settings)  # type: ignore[arg-type]  # tests name fields of Config
         self.directory = DataDirectory(path, "boot")
-        self.database = CatalogueDb(self.directory.metadata)
+        self.database = MetadataDb(self.directory.metadata)
         kept = self.database.read()
         restore(self.broker, kept)
         self.disk = HandDisk()
         self.catalogue = KeptCatalogue(self.disk, self.database, self.log, kept.queue_id_max)
         self.broker.keep(self.catalogue)
         self.broker.delays.keep_all()
-        self.freeing = Freeing()
+        self.freeing = FileReclaimer()
         self.boot = StoreBoot(self.broker, self.directory, self.disk, self.freeing)
         self.boot.open()
 

@@ -9,12 +9,13 @@ differ in what a loss of power takes. And whatever the mode, a file goes only af
 counted in it are safe (storage/log/compaction).
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import OperatorError
-from penstock.flow.due import NEVER, Due, DueLine
+from penstock.flow.due import NEVER, DueLine, Timer
 from penstock.storage.log.batch import Batch
 from penstock.storage.log.log import MessageLog
 
@@ -54,21 +55,20 @@ SYNC_ALWAYS: Final = SyncRule(ALWAYS, 0)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Syncing(Due):
-    """One store's syncs. rule: followed since `follow`; flush: makes the store take a batch.
-
-    It is due while something was written that no sync under way or done has covered.
+class Syncing:
+    """One store's syncs. rule: followed since `follow`; flush: makes the store take a batch;
+    timer: runs while something was written that no sync under way or done has covered.
     """
 
-    __slots__ = ("dues", "flush", "is_prompt", "log", "rule")
+    __slots__ = ("dues", "flush", "is_prompt", "log", "rule", "timer")
 
-    def __init__(self, log: MessageLog, flush: Due, dues: DueLine) -> None:
-        super().__init__()
+    def __init__(self, log: MessageLog, flush: Callable[[int], None], dues: DueLine) -> None:
         self.log = log
         self.flush = flush
         self.dues = dues
         self.rule = SYNC_ALWAYS
         self.is_prompt = True
+        self.timer = Timer(self._sync)
 
     def follow(self, rule: SyncRule) -> None:
         """Before anything is written."""
@@ -82,10 +82,10 @@ class Syncing(Due):
         if self.rule.mode != INTERVAL:
             return
         if batch.is_sync:
-            self.dues.take_off(self)
-        elif batch.chunks and self.due_ns == NEVER:
-            self.dues.put(self, int(now_ns + self.rule.interval_ns))
+            self.dues.take_off(self.timer)
+        elif batch.chunks and self.timer.due_ns == NEVER:
+            self.dues.put(self.timer, int(now_ns + self.rule.interval_ns))
 
-    def fall_due(self, now_ns: int) -> None:
+    def _sync(self, now_ns: int) -> None:
         self.log.wants_sync = True
-        self.flush.fall_due(now_ns)
+        self.flush(now_ns)

@@ -10,7 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.base.client_limits import PARKED_METHODS
+from penstock.base.limits import PARKED_METHODS
 from penstock.flow.gate import Gate
 from penstock.protocol.content import Event
 

@@ -13,7 +13,6 @@ from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line
 from penstock.broker.actors.lane import Answerable, Lane, LaneReceiver
 from penstock.broker.queue.queue_actor import DeadLetterSink
 from penstock.flow.account import Account
-from penstock.flow.due import Due
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_DEAD_LETTERS, LAYER_QUEUE
 from penstock.flow.strategy import Strategy
@@ -216,10 +215,6 @@ class LetterBox(DeadLetterSink):
         """Send on up to `budget` letters that waited; True if there are more to send."""
         raise NotImplementedError
 
-    def look_after(self) -> None:
-        """A period of waiting is over."""
-        raise NotImplementedError
-
 
 class LetterWorker(Actor):
     """Sends on what waits, in turns of its own; its gate is that of all lanes."""
@@ -235,19 +230,6 @@ class LetterWorker(Actor):
 
     def rest_state(self) -> int:
         return IDLE if self.box.has_room() else BLOCKED
-
-
-class LetterTimer(Due):
-    """Looks after letters that wait too long."""
-
-    __slots__ = ("box",)
-
-    def __init__(self, box: LetterBox) -> None:
-        super().__init__()
-        self.box = box
-
-    def fall_due(self, now_ns: int) -> None:
-        self.box.look_after()
 
 
 class LaneAnswers(Answerable):

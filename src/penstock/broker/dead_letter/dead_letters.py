@@ -24,12 +24,12 @@ from penstock.broker.dead_letter.dead_lane import (
     DeadLane,
     Letter,
     LetterBox,
-    LetterTimer,
     LetterWorker,
 )
 from penstock.broker.dead_letter.letter_desk import LetterDesk
 from penstock.broker.queue.queue_actor import FORCED, QueueActor, QueueTarget
 from penstock.flow.due import NEVER as NOT_DUE
+from penstock.flow.due import Timer
 from penstock.protocol.content import Address, Message
 from penstock.queues.dead_letter import Obituary
 from penstock.queues.deaths import is_cycle
@@ -96,7 +96,7 @@ class DeadLetters(LetterBox):
         self.counts = LetterCounts()
         self.worker = LetterWorker(actor.identity, actor.line, self)
         self.carrier = Carrier(self.worker.identity)
-        self.timer = LetterTimer(self)
+        self.timer = Timer(self._look_after)
 
     def change(self, rules: QueueRules, is_confirmed: bool) -> None:
         """Go by `rules` from now on; what is under way stays as it is. is_confirmed: the strategy
@@ -320,7 +320,7 @@ class DeadLetters(LetterBox):
             now_ns = self.actor.line.clock.monotonic_ns()
             self.desk.dues.put(self.timer, now_ns + self.desk.retry_ns)
 
-    def look_after(self) -> None:
+    def _look_after(self, now_ns: int) -> None:
         """A period of waiting is over: publish again what was not confirmed, break a ring."""
         if not self.actor.is_alive:
             return

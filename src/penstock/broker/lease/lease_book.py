@@ -1,7 +1,7 @@
 """What is going on with the leases of one queue: its groups, and requests that are under way."""
 
 from penstock.broker.lease.lease_actor import LeaseActor
-from penstock.flow.due import Due
+from penstock.flow.due import Timer
 from penstock.protocol.values import Table
 from penstock.queues.leases import LeaseGroup
 
@@ -63,6 +63,6 @@ class LeaseBook:
     def __init__(self, actor: LeaseActor) -> None:
         self.actor = actor
         self.groups: dict[str, LeaseGroup] = {}
-        self.timers: dict[str, Due] = {}
+        self.timers: dict[str, Timer] = {}
         self.under_way: dict[str, Order] = {}
         self.waiting: dict[str, list[Order]] = {}

@@ -9,6 +9,7 @@ before it is there (adr/0019). Source: design/spark.md 5.3.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from penstock.base.errors import ChannelFault
@@ -31,7 +32,7 @@ from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_lane import Parcel
 from penstock.broker.vhost.catalogue import Catalogue
 from penstock.flow.account import Account
-from penstock.flow.due import Due, DueLine
+from penstock.flow.due import DueLine, Timer
 from penstock.protocol.content import Message
 from penstock.protocol.methods import RequestAsk
 from penstock.queues.consumers import Consumer, Delivery, Unsent
@@ -41,21 +42,6 @@ KEPT_LOOK_NS: Final = 5_000_000
 """How soon the catalogue is asked again whether it has a row; mostly it has it by then."""
 NS_PER_MS: Final = 1_000_000
 GROUP_ARGUMENT: Final = "x-lease-group"
-
-
-class LeaseTimer(Due):
-    """Gives a group up when it has shown no sign of life for its time."""
-
-    __slots__ = ("book", "desk", "group")
-
-    def __init__(self, desk: "LeaseDesk", book: LeaseBook, group: LeaseGroup) -> None:
-        super().__init__()
-        self.desk = desk
-        self.book = book
-        self.group = group
-
-    def fall_due(self, now_ns: int) -> None:
-        self.desk.look_at(self.book, self.group, now_ns)
 
 
 class _Kept(Answerable):
@@ -69,21 +55,6 @@ class _Kept(Answerable):
         self.order = order
 
     def accepted(self, messages: list[Message], count: int) -> None:
-        self.desk.is_on_disk(self.book, self.order)
-
-
-class _Look(Due):
-    """Asks the catalogue again."""
-
-    __slots__ = ("book", "desk", "order")
-
-    def __init__(self, desk: "LeaseDesk", book: LeaseBook, order: Order) -> None:
-        super().__init__()
-        self.desk = desk
-        self.book = book
-        self.order = order
-
-    def fall_due(self, now_ns: int) -> None:
         self.desk.is_on_disk(self.book, self.order)
 
 
@@ -159,7 +130,7 @@ class LeaseDesk(LeaseOwner):
         )
         group = LeaseGroup(name, consumer, timeout_ms * NS_PER_MS)
         book.groups[name] = group
-        book.timers[name] = LeaseTimer(self, book, group)
+        book.timers[name] = Timer(partial(self.look_at, book, group))
         return group
 
     # -- acquiring -------------------------------------------------------------------------------
@@ -285,7 +256,10 @@ class LeaseDesk(LeaseOwner):
             self._answer(book, order)
         else:
             now_ns = self.line.clock.monotonic_ns()
-            self.dues.put(_Look(self, book, order), now_ns + KEPT_LOOK_NS)
+            self.dues.put(Timer(partial(self._look_again, book, order)), now_ns + KEPT_LOOK_NS)
+
+    def _look_again(self, book: LeaseBook, order: Order, now_ns: int) -> None:
+        self.is_on_disk(book, order)
 
     def _answer(self, book: LeaseBook, order: Order) -> None:
         group = book.groups[order.group]

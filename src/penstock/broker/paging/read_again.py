@@ -16,30 +16,30 @@ from penstock.base.limits import STORE_READ_PATIENCE_MS
 from penstock.broker.actors.actor import Actor
 from penstock.broker.paging.paged_messages import unread
 from penstock.broker.store.store_actor import RETRY_NS, StoreActor
-from penstock.flow.due import Due
+from penstock.flow.due import Timer
 from penstock.storage.log.reading import ReadJob
 
 NS_PER_MS: Final = 1_000_000
 NO_FAILURE: Final = -1
 
 
-class ReadAgain(Due):
+class ReadAgain:
     """Of `actor`, which reads what `store` has written. since_ns: when the first of the reads
     failed that have failed since, NO_FAILURE while they do not; has_lost: one of these was given
     up, and so is what fails behind it."""
 
-    __slots__ = ("actor", "has_lost", "since_ns", "store")
+    __slots__ = ("actor", "has_lost", "since_ns", "store", "timer")
 
     def __init__(self, actor: Actor, store: StoreActor) -> None:
-        super().__init__()
         self.actor = actor
         self.store = store
         self.since_ns: i64 = NO_FAILURE
         self.has_lost = False
+        self.timer = Timer(self._try_again)
 
     def is_waiting(self) -> bool:
         """Whether the next read has to wait."""
-        return self.due_ns >= 0
+        return self.timer.due_ns >= 0
 
     def failed(self, job: ReadJob, error: OSError) -> list[int]:
         """`job` ended with `error`: which of its positions are lost, ascending. Without the others
@@ -54,7 +54,7 @@ class ReadAgain(Due):
             self.store.owner.read_failed(self.actor.identity, error, is_lost)
         if is_lost:
             return unread(job)
-        self.store.dues.put(self, int(now_ns + RETRY_NS))
+        self.store.dues.put(self.timer, int(now_ns + RETRY_NS))
         return job.damaged
 
     def succeeded(self) -> None:
@@ -66,7 +66,7 @@ class ReadAgain(Due):
             self.store.owner.reads_again(self.actor.identity)
         self.has_lost = False
 
-    def fall_due(self, now_ns: int) -> None:
+    def _try_again(self, now_ns: int) -> None:
         self.actor.wake()
 
 

@@ -294,7 +294,6 @@ class ClassicActor(QueueActor):
             self.settled(deliveries[first])
             return first + 1
         client = self.client
-        keeper = self.keeper
         origin = deliveries[first].message.origin
         at: i64 = first
         end: i64 = len(deliveries)
@@ -317,9 +316,9 @@ class ClassicActor(QueueActor):
             paid_bytes += size + MESSAGE_OVERHEAD_BYTES
             raw_bytes += size
             body_bytes += message.body_bytes
-            if keeper is not None and message.stored is not None:
-                keeper.left(message)
             at += 1
+        if self.keeper is not None:
+            self.keeper.left_all(deliveries, first, at)
         origin.unstore(paid, paid_bytes)
         count: i64 = at - first
         self.messages.ack_count += count

@@ -55,6 +55,11 @@ class QueueKeeping:
         """`message` has left the queue for good. Only for those with a place in the log."""
         raise NotImplementedError
 
+    def left_all(self, deliveries: list[Delivery], first: i64, end: i64) -> None:
+        """What `deliveries` first..end-1 brought has left the queue for good, as far as it has a
+        place in the log."""
+        raise NotImplementedError
+
     def hold(self, message: Message) -> None:
         """Until `release`, leaving the queue is not yet leaving the log: a dead letter about it is
         under way. Only for those with a place in the log."""

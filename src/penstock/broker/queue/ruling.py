@@ -25,7 +25,7 @@ from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
 from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueRuling
 from penstock.flow.due import NEVER as NOT_DUE
-from penstock.flow.due import Due, DueLine
+from penstock.flow.due import DueLine, Timer
 from penstock.protocol.content import Message
 from penstock.queues.deduplicated import DeduplicatedMessages
 from penstock.queues.paged import PagedMessages
@@ -51,32 +51,6 @@ DROPS_PER_TURN: Final = 2048
 FULL_BAND: Final = 256
 FULL_BAND_BYTES: Final = 1_048_576
 EVERYTHING: Final = 1 << 30
-
-
-class ExpiryTimer(Due):
-    """Wakes a queue when the first of its messages dies."""
-
-    __slots__ = ("actor",)
-
-    def __init__(self, actor: ClassicActor) -> None:
-        super().__init__()
-        self.actor = actor
-
-    def fall_due(self, now_ns: int) -> None:
-        self.actor.wake()
-
-
-class UnusedTimer(Due):
-    """Looks whether a queue has been unused for too long."""
-
-    __slots__ = ("ruling",)
-
-    def __init__(self, ruling: "Ruling") -> None:
-        super().__init__()
-        self.ruling = ruling
-
-    def fall_due(self, now_ns: int) -> None:
-        self.ruling.look_unused(now_ns)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -113,8 +87,8 @@ class Ruling(QueueRuling):
         self.now_ns: i64 = 0
         self.is_keeping = False
         self.used_ns: i64 = 0
-        self.expiry = ExpiryTimer(actor)
-        self.unused_timer = UnusedTimer(self)
+        self.expiry = Timer(self._expiry_due)
+        self.unused_timer = Timer(self.look_unused)
 
     # -- rules -----------------------------------------------------------------------------------
 
@@ -518,6 +492,9 @@ class Ruling(QueueRuling):
         self.used_ns = self.actor.line.clock.monotonic_ns()
         if self.unused_timer.due_ns == NOT_DUE:
             self.dues.put(self.unused_timer, int(self.used_ns + expires_ms * NS_PER_MS))
+
+    def _expiry_due(self, now_ns: int) -> None:
+        self.actor.wake()
 
     def look_unused(self, now_ns: int) -> None:
         """The queue may have been unused for x-expires: it goes then."""

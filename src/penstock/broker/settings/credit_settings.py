@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_window, show_window
-from penstock.broker.connection.hops import hops_of
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection, hops_of
 from penstock.broker.settings.settings import Setting, Settings
 from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import KIND_NAMES

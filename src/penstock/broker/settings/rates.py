@@ -16,7 +16,7 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.limits import RATE_LIMITS
 from penstock.broker.actors.lane import QueueRate
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.due import DueLine

@@ -6,6 +6,7 @@ and not the value that comes back.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.base.clock import Clock
 from penstock.base.errors import OperatorError
@@ -13,7 +14,7 @@ from penstock.base.limits import SETTING_REVERTS
 from penstock.base.quantities import show_duration
 from penstock.broker.actors.log import Log
 from penstock.broker.settings.settings import Settings
-from penstock.flow.due import Due, DueLine
+from penstock.flow.due import DueLine, Timer
 from penstock.telemetry.events import SETTING_CHANGED
 from penstock.telemetry.recorder import Recorder
 
@@ -30,19 +31,6 @@ class Change:
     reverts_in_ns: int = 0
 
 
-class Revert(Due):
-    """`before` comes back to `key`."""
-
-    def __init__(self, changes: "SettingChanges", key: str, before: str) -> None:
-        super().__init__()
-        self.changes = changes
-        self.key = key
-        self.before = before
-
-    def fall_due(self, now_ns: int) -> None:
-        self.changes.revert(self)
-
-
 class SettingChanges:
     """settings: what there is to change; line: where ends of changes fall due."""
 
@@ -54,7 +42,7 @@ class SettingChanges:
         self.line = line
         self.recorder = recorder
         self.log = log
-        self._reverts: dict[str, Revert] = {}
+        self._reverts: dict[str, Timer] = {}
 
     def change(self, wanted: list[tuple[str, str]], for_ns: int) -> list[Change]:
         """Change all of `wanted`, (key, text), or none. for_ns: how long, 0 for good.
@@ -89,15 +77,15 @@ class SettingChanges:
             return 0
         return max(1, revert.due_ns - self.clock.monotonic_ns())
 
-    def revert(self, revert: Revert) -> None:
-        """The time of a change is over."""
-        self._reverts.pop(revert.key, None)
+    def _revert(self, key: str, value: str, now_ns: int) -> None:
+        """The time of a change is over: `value` comes back to `key`."""
+        self._reverts.pop(key, None)
         try:
-            before, after = self.settings.write(revert.key, revert.before)
+            before, after = self.settings.write(key, value)
         except OperatorError as error:
-            self.log.warning(f"setting {revert.key} stays as it is: {error}")
+            self.log.warning(f"setting {key} stays as it is: {error}")
             return
-        self._note(revert.key, before, after, 0)
+        self._note(key, before, after, 0)
 
     def _keep(self, change: Change) -> None:
         pending = self._reverts.get(change.key)
@@ -107,7 +95,7 @@ class SettingChanges:
                 self.line.take_off(pending)
             return
         if pending is None:
-            pending = Revert(self, change.key, change.before)
+            pending = Timer(partial(self._revert, change.key, change.before))
             self._reverts[change.key] = pending
         self.line.put(pending, self.clock.monotonic_ns() + change.reverts_in_ns)
 

@@ -13,9 +13,17 @@ from mypy_extensions import i64
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.queue_actor import QueueKeeping
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.store.store_lane import Parcel, StoreLane
+from penstock.broker.store.store_lane import (
+    FLAGS_AT,
+    HAS_DELIVERY_MODE,
+    Parcel,
+    StoreLane,
+    is_persistent,
+)
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
+from penstock.protocol.property_lookup import PERSISTENT
+from penstock.queues.consumers import Delivery
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.stored import Stored
 
@@ -80,19 +88,38 @@ class Keeper(QueueKeeping):
         bytes_: i64 = 0
         uncharged_bytes: i64 = 0
         has_fleeting = False
+        is_lasting = self.is_lasting
+        keeps_all = self.lane.keeps_all
+        queue_id: i64 = self.index.queue_id
+        below: i64 = self.embed_below
         index: i64 = 0
+        # Hardly a call in this loop, because every persistent message goes through it.
         while index < count:
             message = messages[index]
-            is_kept = self.is_lasting and self.lane.keeps(message)
+            raw = message.raw
+            if not is_lasting:
+                is_kept = False
+            elif keeps_all:
+                is_kept = True
+            elif i64(raw[FLAGS_AT]) == HAS_DELIVERY_MODE:
+                is_kept = i64(raw[FLAGS_AT + 2]) == PERSISTENT
+            else:
+                is_kept = is_persistent(message)
             if not is_kept and self.is_through:
                 is_kept = True
                 has_fleeting = True
             if is_kept:
-                self._reserve(message)
+                # It gets its place in the store's turn, unless it has left by then.
+                stored = message.stored
+                if stored is None:
+                    message.stored = Stored(queue_id)
+                else:
+                    assert isinstance(stored, Stored), "only the log gives messages a place"
+                    stored.join(queue_id)
                 if not is_all:
                     kept.append(message)
-                size: i64 = len(message.raw)
-                if self._is_embedded(message):
+                size: i64 = len(raw)
+                if below > 0 and self._is_embedded(message):
                     uncharged_bytes += size
                 else:
                     charged += 1
@@ -120,18 +147,9 @@ class Keeper(QueueKeeping):
             parcel.queued_ns = self.store.line.turn_ns
             self.store.offered(parcel)
 
-    def _reserve(self, message: Message) -> None:
-        """`message` gets its place in the store's turn, unless it has left by then."""
-        stored = message.stored
-        if stored is None:
-            stored = Stored()
-            message.stored = stored
-        assert isinstance(stored, Stored), "only the log gives messages a place"
-        stored.join(self.index.queue_id)
-
     def _is_embedded(self, message: Message) -> bool:
         below: i64 = self.embed_below
-        if below == 0 or message.body_bytes >= below:
+        if message.body_bytes >= below:
             return False
         return message.body_bytes + message.header_bytes - FIXED_HEADER_BYTES < below
 
@@ -166,6 +184,37 @@ class Keeper(QueueKeeping):
         position: i64 = stored.leave(self.index.queue_id)
         if position > 0:
             self.store.log.settle(self.index, position)
+            self.store.has_settled()
+
+    def left_all(self, deliveries: list[Delivery], first: i64, end: i64) -> None:
+        held = self.held
+        queue_id: i64 = self.index.queue_id
+        log = self.store.log
+        begin: i64 = 0
+        last: i64 = -1
+        at: i64 = first
+        while at < end:
+            message = deliveries[at].message
+            at += 1
+            stored = message.stored
+            if stored is None or (held and message in held):
+                continue
+            assert isinstance(stored, Stored), "only the log gives messages a place"
+            position: i64 = stored.position
+            if stored.queue_id == queue_id:
+                stored.queue_id = 0
+                stored.position = 0
+            else:
+                position = stored.leave(queue_id)
+            if position == 0:
+                continue
+            if position != last + 1:
+                if begin > 0:
+                    log.settle_run(self.index, begin, last)
+                begin = position
+            last = position
+        if begin > 0:
+            log.settle_run(self.index, begin, last)
             self.store.has_settled()
 
     def hold(self, message: Message) -> None:

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 
 from penstock.base.clock import Clock
 from penstock.broker.actors.disk import Disk, JobClient
-from penstock.flow.due import NEVER, Due, DueLine
+from penstock.flow.due import NEVER, DueLine, Timer
 from penstock.storage.log.batch import Batch
 from penstock.storage.log.job import Job
 from penstock.storage.log.spares import GiveBack, Spares
@@ -29,29 +29,29 @@ class Nobody(JobClient):
         """There is nothing to do."""
 
 
-class SpareWatch(Due):
+class SpareWatch:
     """Owner: one store's actor. seen_count: of files that had been used again at the last look;
-    is_written: something was written since. It is on the line only while there is something to give
+    is_written: something was written since. timer: runs only while there is something to give
     back."""
 
-    __slots__ = ("client", "disk", "dues", "is_written", "seen_count", "spares")
+    __slots__ = ("client", "disk", "dues", "is_written", "seen_count", "spares", "timer")
 
     def __init__(self, spares: Spares, disk: Disk, dues: DueLine) -> None:
-        super().__init__()
         self.spares = spares
         self.disk = disk
         self.dues = dues
         self.client = Nobody()
         self.seen_count: i64 = 0
         self.is_written = False
+        self.timer = Timer(self._look_again)
 
     def look(self, batch: Batch, clock: Clock) -> None:
         """`batch` is on the disk."""
         if batch.chunks:
             self.is_written = True
-        if self.spares.kept_bytes > 0 and self.due_ns == NEVER:
+        if self.spares.kept_bytes > 0 and self.timer.due_ns == NEVER:
             self.seen_count = self.spares.taken_count
-            self.dues.put(self, clock.monotonic_ns() + IDLE_NS)
+            self.dues.put(self.timer, clock.monotonic_ns() + IDLE_NS)
 
     def allow(self, is_wanted: bool) -> None:
         """Whether the disk has room for any."""
@@ -59,14 +59,14 @@ class SpareWatch(Due):
         if not is_wanted:
             self._give_back(0)
 
-    def fall_due(self, now_ns: int) -> None:
+    def _look_again(self, now_ns: int) -> None:
         spares = self.spares
         if spares.taken_count == self.seen_count:
             self._give_back(1 if self.is_written else 0)
         self.is_written = False
         self.seen_count = spares.taken_count
         if spares.kept_bytes > 0:
-            self.dues.put(self, now_ns + IDLE_NS)
+            self.dues.put(self.timer, now_ns + IDLE_NS)
 
     def _give_back(self, left_count: i64) -> None:
         if self.spares.kept_bytes > 0:

@@ -22,7 +22,7 @@ from penstock.broker.actors.syncing import Syncing
 from penstock.broker.store.spare_watch import SpareWatch
 from penstock.broker.store.store_lane import Parcel, StoreLane
 from penstock.broker.store.store_owner import StoreOwner
-from penstock.flow.due import Due, DueLine
+from penstock.flow.due import DueLine, Timer
 from penstock.flow.strategy import Strategy
 from penstock.storage.layout.files import can_wait
 from penstock.storage.layout.index import QueueIndex
@@ -39,48 +39,6 @@ FLUSH_NS: Final = 1_000_000_000
 """Acknowledgements reach the disk after this long, when no batch has taken them along."""
 RETRY_NS: Final = 250_000_000
 NS_PER_MS: Final = 1_000_000
-
-
-class Flush(Due):
-    """Writes acknowledgements that nothing has taken along."""
-
-    __slots__ = ("store",)
-
-    def __init__(self, store: "StoreActor") -> None:
-        super().__init__()
-        self.store = store
-
-    def fall_due(self, now_ns: int) -> None:
-        self.store.is_flush_due = True
-        self.store.wake()
-
-
-class Retry(Due):
-    """Tries a batch again that found the disk full."""
-
-    __slots__ = ("batch", "store")
-
-    def __init__(self, store: "StoreActor", batch: Batch) -> None:
-        super().__init__()
-        self.store = store
-        self.batch = batch
-
-    def fall_due(self, now_ns: int) -> None:
-        self.store.log.give_room(self.batch)
-        self.store.disk.submit(self.batch, self.store.client)
-
-
-class Recheck(Due):
-    """Looks whether batches that are on the disk may be answered now."""
-
-    __slots__ = ("store",)
-
-    def __init__(self, store: "StoreActor") -> None:
-        super().__init__()
-        self.store = store
-
-    def fall_due(self, now_ns: int) -> None:
-        self.store.answer_withheld()
 
 
 class StoreClient(JobClient):
@@ -162,8 +120,8 @@ class StoreActor(Actor):
         self.client = StoreClient(self)
         self.compactor = Compactor(log)
         self.spare_watch = SpareWatch(log.spares, disk, dues)
-        self.flush = Flush(self)
-        self.syncing = Syncing(log, self.flush, dues)
+        self.flush = Timer(self._flush_due)
+        self.syncing = Syncing(log, self._flush_due, dues)
         self.lanes: list[StoreLane] = []
         self.pending: list[StoreLane] = []
         self.readers: dict[Actor, None] = {}
@@ -173,7 +131,7 @@ class StoreActor(Actor):
         self.withheld: list[Parcel] = []
         self.mark: i64 = 0
         self.withheld_mark: i64 = 0
-        self.recheck = Recheck(self)
+        self.recheck = Timer(self._recheck)
         self.is_failed = False
         self.is_flush_due = False
         self.is_full = False
@@ -386,11 +344,29 @@ class StoreActor(Actor):
                 self.is_full = True
                 self.sync_times.found_full(self.line.clock.monotonic_ns())
                 self.owner.disk_full(self.name, error)
-            self.dues.put(Retry(self, batch), self.line.clock.monotonic_ns() + RETRY_NS)
+            self.dues.put(Timer(self._try_again), self.line.clock.monotonic_ns() + RETRY_NS)
             return
         if not self.is_failed:
             self.is_failed = True
             self.owner.store_failed(self.name, error)
+
+    # -- timers ----------------------------------------------------------------------------------
+
+    def _flush_due(self, now_ns: int) -> None:
+        """Acknowledgements are written that no batch has taken along."""
+        self.is_flush_due = True
+        self.wake()
+
+    def _try_again(self, now_ns: int) -> None:
+        """The batch is tried again that found the disk full."""
+        batch = self.batch
+        assert batch is not None, "it stays under way until it is on the disk"
+        self.log.give_room(batch)
+        self.disk.submit(batch, self.client)
+
+    def _recheck(self, now_ns: int) -> None:
+        """Batches that are on the disk may be answered now."""
+        self.answer_withheld()
 
     def rest_state(self) -> int:
         """Waiting for the disk while a batch is under way."""

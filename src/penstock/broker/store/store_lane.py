@@ -69,8 +69,7 @@ class Parcel:
         lane = self.lane
         index = lane.index
         if not self.has_fleeting:
-            for message in self.messages:
-                log.append(index, message, now_ms)
+            log.append_all(index, self.messages, now_ms)
             return
         for message in self.messages:
             log.append(index, message, now_ms, lane.keeps(message))

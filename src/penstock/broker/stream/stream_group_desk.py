@@ -6,13 +6,14 @@ has to be, and never further on.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from penstock.base.clock import Clock
 from penstock.broker.stream.stream_actor import StreamActor, StreamGroupKeeper
 from penstock.broker.stream.stream_groups import StreamGroups
 from penstock.broker.vhost.catalogue import Catalogue
-from penstock.flow.due import Due, DueLine
+from penstock.flow.due import DueLine, Timer
 from penstock.streams.reader_groups import LagBound, ReaderGroup
 
 COMPONENT: Final = "stream-group"
@@ -21,34 +22,6 @@ LOOK_NS: Final = 2_000_000
 """How soon the catalogue is asked again whether it has a row; mostly it has it by then."""
 ROOM_LEAST: Final = 100
 """Positions are not written while the catalogue has room for fewer changes than this."""
-
-
-class _Save(Due):
-    """Writes where groups are."""
-
-    __slots__ = ("desk",)
-
-    def __init__(self, desk: "StreamGroupDesk") -> None:
-        super().__init__()
-        self.desk = desk
-
-    def fall_due(self, now_ns: int) -> None:
-        self.desk.save_moved()
-
-
-class _Look(Due):
-    """Asks the catalogue whether it has what was handed over up to `mark`."""
-
-    __slots__ = ("desk", "mark", "then")
-
-    def __init__(self, desk: "StreamGroupDesk", mark: int, then: Callable[[], None]) -> None:
-        super().__init__()
-        self.desk = desk
-        self.mark = mark
-        self.then = then
-
-    def fall_due(self, now_ns: int) -> None:
-        self.desk.look(self)
 
 
 class StreamGroupDesk(StreamGroupKeeper):
@@ -61,7 +34,7 @@ class StreamGroupDesk(StreamGroupKeeper):
         self._catalogue = catalogue
         self._dues = dues
         self._clock = clock
-        self._save = _Save(self)
+        self._save = Timer(self._save_due)
 
     def bring_back(self, actor: StreamActor, groups: StreamGroups) -> None:
         prefix = f"{actor.queue_id}/"
@@ -82,7 +55,7 @@ class StreamGroupDesk(StreamGroupKeeper):
             then()
             return
         self._write(actor, group)
-        self.look(_Look(self, self._catalogue().hand_over(), then))
+        self._look(self._catalogue().hand_over(), then, 0)
 
     def note_moved(self, actor: StreamActor, group: ReaderGroup) -> None:
         """Write where `group` is, when there is time."""
@@ -109,12 +82,18 @@ class StreamGroupDesk(StreamGroupKeeper):
         if self.moved:
             self._dues.put(self._save, self._clock.monotonic_ns() + SAVE_NS)
 
-    def look(self, look: _Look) -> None:
-        """Go on with what waits for a row, if it is there."""
-        if self._catalogue().has(look.mark):
-            look.then()
+    def _save_due(self, now_ns: int) -> None:
+        self.save_moved()
+
+    def _look(self, mark: int, then: Callable[[], None], now_ns: int) -> None:
+        """Go on with what waits for a row, if the catalogue has what was handed over up to `mark`;
+        ask again soon if it has not."""
+        if self._catalogue().has(mark):
+            then()
         else:
-            self._dues.put(look, self._clock.monotonic_ns() + LOOK_NS)
+            self._dues.put(
+                Timer(partial(self._look, mark, then)), self._clock.monotonic_ns() + LOOK_NS
+            )
 
     def _write(self, actor: StreamActor, group: ReaderGroup) -> None:
         row = {

@@ -15,7 +15,7 @@ from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.actors.sync_times import SyncTimes
 from penstock.broker.actors.syncing import ALWAYS, INTERVAL, SYNC_ALWAYS
 from penstock.broker.stream.stream_lane import StreamLane, StreamParcel
-from penstock.flow.due import NEVER, Due, DueLine
+from penstock.flow.due import NEVER, DueLine, Timer
 from penstock.flow.strategy import Strategy
 from penstock.storage.layout.files import can_wait
 from penstock.storage.log.job import Job
@@ -58,47 +58,6 @@ class StreamOwner:
     def disk_has_room_again(self, store: "StreamStore") -> None:
         """The batch that waited is on the disk."""
         raise NotImplementedError
-
-
-class RetryBatch(Due):
-    """Tries a batch again that found the disk full."""
-
-    __slots__ = ("batch", "store")
-
-    def __init__(self, store: "StreamStore", batch: StreamBatch) -> None:
-        super().__init__()
-        self.store = store
-        self.batch = batch
-
-    def fall_due(self, now_ns: int) -> None:
-        self.store.disk.submit(self.batch, self.store.client)
-
-
-class LateSync(Due):
-    """Syncs what was written and answered without a sync, in the mode INTERVAL."""
-
-    __slots__ = ("store",)
-
-    def __init__(self, store: "StreamStore") -> None:
-        super().__init__()
-        self.store = store
-
-    def fall_due(self, now_ns: int) -> None:
-        self.store.wants_sync = True
-        self.store.wake()
-
-
-class RecheckAnswers(Due):
-    """Looks whether batches that are on the disk may be answered now."""
-
-    __slots__ = ("store",)
-
-    def __init__(self, store: "StreamStore") -> None:
-        super().__init__()
-        self.store = store
-
-    def fall_due(self, now_ns: int) -> None:
-        self.store.answer_withheld()
 
 
 class StreamStoreClient(JobClient):
@@ -177,9 +136,9 @@ class StreamStore(Actor):
         self.batch: StreamBatch | None = None
         self.under_way: list[StreamParcel] = []
         self.withheld: list[StreamParcel] = []
-        self.recheck = RecheckAnswers(self)
+        self.recheck = Timer(self._recheck)
         self.rule = SYNC_ALWAYS
-        self.late_sync = LateSync(self)
+        self.late_sync = Timer(self._sync_late)
         self.wants_sync = False
         self.mark: i64 = 0
         self.is_failed = False
@@ -379,12 +338,28 @@ class StreamStore(Actor):
                 self.is_full = True
                 self.sync_times.found_full(self.line.clock.monotonic_ns())
                 self.owner.disk_is_full(self, error)
-            retry = RetryBatch(self, batch)
-            self.dues.put(retry, self.line.clock.monotonic_ns() + RETRY_NS)
+            self.dues.put(Timer(self._try_again), self.line.clock.monotonic_ns() + RETRY_NS)
             return
         if not self.is_failed:
             self.is_failed = True
             self.owner.streams_failed(self, error)
+
+    # -- timers ----------------------------------------------------------------------------------
+
+    def _sync_late(self, now_ns: int) -> None:
+        """What was written and answered without a sync is synced, in the mode INTERVAL."""
+        self.wants_sync = True
+        self.wake()
+
+    def _try_again(self, now_ns: int) -> None:
+        """The batch is tried again that found the disk full."""
+        batch = self.batch
+        assert batch is not None, "it stays under way until it is on the disk"
+        self.disk.submit(batch, self.client)
+
+    def _recheck(self, now_ns: int) -> None:
+        """Batches that are on the disk may be answered now."""
+        self.answer_withheld()
 
     def rest_state(self) -> int:
         """Waiting for the disk while a batch is under way."""

@@ -1,4 +1,4 @@
-"""One commit of staged transactions on its way, and the wish to look at it again."""
+"""One commit of staged transactions on its way."""
 
 from mypy_extensions import i64
 
@@ -8,7 +8,6 @@ from penstock.broker.transaction.commit_line import CommitLine
 from penstock.broker.transaction.commit_routes import Asked
 from penstock.broker.transaction.commit_streams import StreamCommit
 from penstock.broker.transaction.stages import Stage
-from penstock.flow.due import Due
 from penstock.protocol.content import Message
 
 
@@ -16,10 +15,6 @@ class CommitDesk:
     """Who carries commits out. Nominal base; see broker/transaction/transaction_desk."""
 
     __slots__ = ()
-
-    def attempt(self, commit: "Commit") -> None:
-        """Look whether it can be handed over by now."""
-        raise NotImplementedError
 
     def complete(self, commit: "Commit") -> None:
         """The disk has all of it."""
@@ -70,16 +65,3 @@ class Commit(StreamCommit):
 
     def streams_done(self) -> None:
         self.desk.finish(self)
-
-
-class RetryCommit(Due):
-    """A commit whose queues are full for now."""
-
-    __slots__ = ("commit",)
-
-    def __init__(self, commit: Commit) -> None:
-        super().__init__()
-        self.commit = commit
-
-    def fall_due(self, now_ns: int) -> None:
-        self.commit.desk.attempt(self.commit)

@@ -12,6 +12,7 @@ Commits of one app follow each other; those of several apps go their way side by
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from penstock.base.errors import ChannelFault
@@ -30,7 +31,7 @@ from penstock.broker.store.commit_parcel import GroupParcel
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import StreamActor
-from penstock.broker.transaction.commit import Commit, CommitDesk, RetryCommit
+from penstock.broker.transaction.commit import Commit, CommitDesk
 from penstock.broker.transaction.commit_routes import (
     Asked,
     Routed,
@@ -42,26 +43,13 @@ from penstock.broker.transaction.commit_routes import (
 from penstock.broker.transaction.commits_behind import CommitsBehind
 from penstock.broker.transaction.committed import put_in
 from penstock.broker.transaction.stages import COMMITTING, GONE, OPEN, STAGED, Stage
-from penstock.flow.due import NEVER, Due, DueLine
+from penstock.flow.due import NEVER, DueLine, Timer
 from penstock.protocol.content import Message
 from penstock.storage.log.groups import SEGMENT_BYTES_MOST, GroupEntry, group_bytes
 
 RETRY_NS: Final = 20_000_000
 LOOK_NS: Final = 1_000_000_000
 HEAD_ROOM_BYTES: Final = 4096
-
-
-class Look(Due):
-    """Once a second while anything is staged: what has lived too long, or lost its channel."""
-
-    __slots__ = ("desk",)
-
-    def __init__(self, desk: "TransactionDesk") -> None:
-        super().__init__()
-        self.desk = desk
-
-    def fall_due(self, now_ns: int) -> None:
-        self.desk.look(now_ns)
 
 
 class TransactionDesk(CommitDesk):
@@ -90,7 +78,7 @@ class TransactionDesk(CommitDesk):
         self._dues = dues
         self._log = log
         self._stores = stores
-        self._look = Look(self)
+        self._look = Timer(self.look)
         self.stages: dict[str, tuple[str, Stage]] = {}
         self.channels: dict[str, Callable[[], bool]] = {}
         self.reserved_bytes = 0
@@ -282,7 +270,12 @@ class TransactionDesk(CommitDesk):
             self._fail(commit, fault)
 
     def _try_later(self, commit: Commit) -> None:
-        self._dues.put(RetryCommit(commit), self._line.clock.monotonic_ns() + RETRY_NS)
+        now_ns = self._line.clock.monotonic_ns()
+        self._dues.put(Timer(partial(self._try_again, commit)), now_ns + RETRY_NS)
+
+    def _try_again(self, commit: Commit, now_ns: int) -> None:
+        """The queues of `commit` were full."""
+        self.attempt(commit)
 
     def _hand_over(self, commit: Commit, store: StoreActor) -> None:
         marks = self.marks_of(commit.vhost)

@@ -1,1 +1,8 @@
-"""The names of a virtual host: exchanges, queues, and the durable catalogue."""
+"""The names of one virtual host.
+
+In it: exchanges and queues by name, arguments of declarations, and the catalogue of what is
+    durable.
+Enters: declarations, bindings and deletions that a session has checked.
+Leaves: actors of queues, routes, and changes of the catalogue for the disk.
+Begin with: vhost.
+"""

@@ -8,31 +8,78 @@ import time
 from collections.abc import Callable
 from uuid import uuid4
 
+from penstock.base.clock import Clock
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.alarm_settings import offer as offer_alarm_settings
 from penstock.broker.admin.alarm_watch import AlarmWatch, memory_mark_bytes
 from penstock.broker.broker import Broker, Log
-from penstock.broker.connection.reader import PHASE_CLOSING, PHASE_OPEN, Connection
-from penstock.flow.disk_polling import POLL_MS_MAX
+from penstock.broker.connection.connection import PHASE_CLOSING, PHASE_OPEN, Connection
+from penstock.flow.due import DueLine, Waker
+from penstock.flow.watermark import POLL_MS_MAX
 from penstock.protocol.methods import ConnectionClose
 from penstock.protocol.methods.codec import method_frame
-from penstock.server.boot.due_timer import DueTimer
 from penstock.server.boot.log_lines import LineLog
 from penstock.server.control.control_client import control_path
 from penstock.server.control.control_socket import ControlSocket
 from penstock.server.control.questions import Questions
-from penstock.server.disk.keeping import Keeping
+from penstock.server.disk.durable_state import DurableState
 from penstock.server.machine.clock import SystemClock
 from penstock.server.machine.machine import SystemChance
-from penstock.server.machine.surroundings import MachineSurroundings
-from penstock.server.net.listener import Listener
-from penstock.server.net.open_files import raise_limit
-from penstock.server.net.patience import OutputPatience
+from penstock.server.machine.probe import SystemProbe
+from penstock.server.net.listener import Listener, raise_limit
 from penstock.server.net.poller import make_poller
 from penstock.server.net.sockets import SocketShell
+from penstock.server.net.stall_timeout import StallTimeout
 from penstock.server.recorder.event_writers import FEED_S, FILE_S, EventWriters
-from penstock.server.recorder.flight_deck import FlightDeck
+from penstock.server.recorder.service import RecorderService
+
+NS_PER_S = 1_000_000_000
+
+
+class DueTimer(Waker):
+    """Calls `line.fire` when it asks for it. after: what is to be done then, so that the actors
+    that were woken get their turns."""
+
+    __slots__ = ("after", "clock", "handle", "line", "log", "loop")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        line: DueLine,
+        log: Log,
+        after: Callable[[], None],
+    ) -> None:
+        self.loop = loop
+        self.clock = clock
+        self.line = line
+        self.log = log
+        self.after = after
+        self.handle: asyncio.TimerHandle | None = None
+        line.waker = self
+
+    def wake_at(self, due_ns: int) -> None:
+        self.stop()
+        delay_ns = max(0, due_ns - self.clock.monotonic_ns())
+        self.handle = self.loop.call_later(delay_ns / NS_PER_S, self._fire)
+
+    def stop(self) -> None:
+        """Nothing falls due any more until something new is put on the line."""
+        if self.handle is not None:
+            self.handle.cancel()
+            self.handle = None
+
+    def _fire(self) -> None:
+        self.handle = None
+        try:
+            self.line.fire(self.clock.monotonic_ns())
+        except Exception as error:
+            # One that fails is off the line already; the others must not wait for ever.
+            self.log.error("what was due has failed", error)
+            self.loop.call_soon(self._fire)
+        self.after()
+
 
 TICK_S = 1.0
 RELIEF_S = 0.1
@@ -55,7 +102,7 @@ class Node:
         self.loop = loop
         self.log = log
         self.clock = SystemClock()
-        around = MachineSurroundings(config, log, self._run_soon)
+        around = SystemProbe(config, log, self._run_soon)
         mark_bytes = memory_mark_bytes(config, around.memory_total_bytes())
         self.broker = Broker(config, self.clock, SystemChance(), log, mark_bytes)
         self.watch = AlarmWatch(self.broker, around)
@@ -63,9 +110,9 @@ class Node:
         self.poller = make_poller(loop, self.broker.scheduler)
         self.due_timer = DueTimer(loop, self.clock, self.broker.dues, log, self._run_soon)
         self.boot_id = uuid4().hex[:12]
-        self.flight = FlightDeck(self.broker, loop, self.boot_id)
+        self.flight = RecorderService(self.broker, loop, self.boot_id)
         self.history = self.flight.history
-        self.keeping: Keeping | None = None
+        self.keeping: DurableState | None = None
         self.failure: OperatorError | None = None
         self.on_failure: Callable[[], None] | None = None
         self.listener: Listener | None = None
@@ -75,13 +122,13 @@ class Node:
         self.disk_look: asyncio.TimerHandle | None = None
         self.stopped = asyncio.Event()
         self.collected_count = 0
-        self.patience = OutputPatience()
+        self.patience = StallTimeout()
 
     async def start(self) -> None:
         """Open everything. Raises: OperatorError."""
         config = self.config
         if config.data_dir != "":
-            self.keeping = Keeping(config.data_dir, self.boot_id, self.broker, self.poller)
+            self.keeping = DurableState(config.data_dir, self.boot_id, self.broker, self.poller)
         self.events = EventWriters(self.broker, self.boot_id)
         self.listener = Listener(self.broker, self.poller, self.loop, config.host, config.port)
         path = config.control_socket or control_path(self.listener.port)
@@ -123,7 +170,7 @@ class Node:
             if not connection.gate.is_open and connection.phase == PHASE_OPEN:
                 connection.break_standstill(now_ns)
                 self.poller.request()
-        if self.broker.care.often(now_ns):
+        if self.broker.notify_clients(now_ns):
             self.poller.request()
 
     def feed(self) -> None:
@@ -144,7 +191,7 @@ class Node:
                 self._check_heartbeat(connection, now_ns)
             connection.output.rest()
         self.broker.watch_hops(now_ns)
-        self.broker.care.tick(now_ns)
+        self.broker.consumer_timeout.tick(now_ns)
         self.broker.page()
         self.patience.forget_gone(self.broker.connections)
         self._collect_garbage()

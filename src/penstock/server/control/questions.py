@@ -15,13 +15,13 @@ from penstock.server.control.questions_queues import QueueQuestions
 from penstock.server.control.questions_record import RecordQuestions
 from penstock.server.control.questions_store import StoreQuestions
 from penstock.server.machine.build import build_words
-from penstock.server.recorder.flight_deck import FlightDeck
+from penstock.server.recorder.service import RecorderService
 
 
 class Questions:
     """Answers from the broker's present and the history of its last seconds."""
 
-    def __init__(self, broker: Broker, deck: FlightDeck, run_soon: Callable[[], None]) -> None:
+    def __init__(self, broker: Broker, deck: RecorderService, run_soon: Callable[[], None]) -> None:
         self.broker = broker
         self.history = deck.history
         self.records = RecordQuestions(deck)

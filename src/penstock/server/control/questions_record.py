@@ -10,7 +10,7 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.explain.event_lines import event_line
 from penstock.explain.naming import Names
-from penstock.server.recorder.flight_deck import LAST_S, FlightDeck
+from penstock.server.recorder.service import LAST_S, RecorderService
 from penstock.telemetry.events import Event
 
 PART_BYTES: Final = 262_144
@@ -20,7 +20,7 @@ EVENTS_MAX: Final = 1000
 class RecordQuestions:
     """Answers from the flight deck; every one is quick."""
 
-    def __init__(self, deck: FlightDeck) -> None:
+    def __init__(self, deck: RecorderService) -> None:
         self.deck = deck
 
     def record(self, request: dict[str, object]) -> dict[str, object]:

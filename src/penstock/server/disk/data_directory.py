@@ -2,12 +2,19 @@
 
     DIR/lock                    held (flock) by the broker that uses it; its pid and boot id
     DIR/VERSION                 layout of the directory: 1
-    DIR/metadata.sqlite         see server/disk/catalogue_db
+    DIR/metadata.sqlite         see server/disk/metadata_db
     DIR/vhosts/NAME/persistent  messages of durable queues
     DIR/vhosts/NAME/transient   messages that rest on disk for want of memory; emptied at the start
 
 Readable by its owner alone: password hashes and messages are in it. Nothing in a directory is
 touched before the lock is held, and none is taken that holds something else (F24).
+
+Two empty files beside a store say how its last life has ended:
+
+CLEAN      the stop was clean; gone before anything else is done at the next start. Without it every
+           message that comes back may have been delivered before, and says so
+UNSYNCED   nothing was synced while it ran (mode none): after a crash nothing is believed that was
+           not read itself
 """
 
 import fcntl
@@ -20,6 +27,43 @@ from urllib.parse import quote
 from penstock.base.errors import OperatorError
 from penstock.server.disk.whole_file import sync_directory, write_whole
 from penstock.server.machine.reserve_file import NAME as RESERVE
+
+PERSISTENT: Final = "persistent"
+STREAMS: Final = "streams"
+CLEAN: Final = "CLEAN"
+UNSYNCED: Final = "UNSYNCED"
+
+
+def take_clean(path: Path) -> bool:
+    """Whether the last stop was clean; asked once. Raises: OSError."""
+    try:
+        (path / CLEAN).unlink()
+    except FileNotFoundError:
+        return not any((path / PERSISTENT).iterdir())
+    sync_directory(path)
+    return True
+
+
+def leave_clean(path: Path) -> None:
+    """The last batch is safe. Raises: OSError."""
+    write_whole(path / CLEAN, b"")
+
+
+def is_unsynced(path: Path) -> bool:
+    """Whether what lies in `path` may be in memory only, after a stop that was not clean."""
+    return (path / UNSYNCED).exists()
+
+
+def mark_unsynced(path: Path, is_lazy: bool) -> None:
+    """Before anything is written, and when what was there is safe: whether it will be synced.
+
+    Raises: OSError."""
+    if is_lazy:
+        write_whole(path / UNSYNCED, b"")
+    elif is_unsynced(path):
+        (path / UNSYNCED).unlink()
+        sync_directory(path)
+
 
 LAYOUT: Final = 1
 OTHERS: Final = frozenset({"lost+found", RESERVE, "lock"})

@@ -16,18 +16,20 @@ from urllib.parse import unquote
 
 from penstock.base.errors import OperatorError
 from penstock.broker.vhost.catalogue_rows import Kept
-from penstock.server.disk.catalogue_db import CatalogueDb
-from penstock.server.disk.data_directory import DataDirectory, check_layout, vhost_folder
-from penstock.server.disk.disk_files import DiskDirectory, ReadOnlyDirectory
-from penstock.server.disk.store_marks import (
+from penstock.server.disk.data_directory import (
     CLEAN,
     PERSISTENT,
     STREAMS,
+    DataDirectory,
+    check_layout,
     is_unsynced,
     leave_clean,
     mark_unsynced,
     take_clean,
+    vhost_folder,
 )
+from penstock.server.disk.disk_files import DiskDirectory, ReadOnlyDirectory
+from penstock.server.disk.metadata_db import MetadataDb
 from penstock.server.machine.machine import SystemChance
 from penstock.storage.check.check import check
 from penstock.storage.check.check_segment import StoreFacts
@@ -142,7 +144,7 @@ class OfflineStores:
                 for suffix in ("", "-wal"):
                     if suffix == "" or Path(f"{original}{suffix}").exists():
                         shutil.copyfile(f"{original}{suffix}", f"{copy}{suffix}")
-                database = CatalogueDb(copy)
+                database = MetadataDb(copy)
                 try:
                     return database.read()
                 finally:

@@ -1,18 +1,55 @@
-"""Listening sockets: accept, set up, and back off when the machine has no descriptors left."""
+"""Listening sockets: accept, set up, and back off when the machine has no descriptors left.
+
+A store that cannot open a file cannot confirm, so sockets leave it some: the system gives the
+smallest free number to what is opened next, and a socket with one near the end means that all
+before it are taken.
+"""
 
 import asyncio
 import errno
+import resource
 import socket
+from typing import Final
 
 import psutil
 
 from penstock.base.errors import OperatorError
+from penstock.base.limits import HANDLES_KEPT
 from penstock.broker.broker import Broker
-from penstock.server.net.lingering import Lingering
-from penstock.server.net.open_files import end_for_clients
-from penstock.server.net.patience import watch_host
 from penstock.server.net.poller import Poller
-from penstock.server.net.sockets import SocketShell
+from penstock.server.net.sockets import Lingering, SocketShell
+from penstock.server.net.stall_timeout import watch_host
+
+SHARE: Final = 4
+"""Where few files may be open at all, one part in this many is kept."""
+
+
+def raise_limit(clients_max: int) -> int:
+    """Allow the process files for `clients_max` sockets and for itself, as far as the system lets
+    it. Returns what is allowed then. Changes the whole process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = clients_max + HANDLES_KEPT.default
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return soft
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    except (OSError, ValueError):
+        # Some systems have a bound below the one they name; what there is has to do.
+        return soft
+    return allowed
+
+
+def kept_of(limit: int) -> int:
+    """How many of `limit` files are not for clients. limit: 0.. ."""
+    return min(HANDLES_KEPT.default, limit // SHARE)
+
+
+def end_for_clients() -> int:
+    """The first number of a socket that is not for a client; -1 where files are unlimited."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return -1 if soft == resource.RLIM_INFINITY else soft - kept_of(soft)
+
 
 ACCEPTS_PER_EVENT = 64
 BACK_OFF_S = 0.1

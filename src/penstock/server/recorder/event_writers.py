@@ -1,15 +1,93 @@
-"""Where the flow events of a running broker go: an event file, the broker's own stream, or both."""
+"""Where the flow events of a running broker go: an event file, the broker's own stream, or both.
+
+Event files hold what the recorder holds as JSON lines, one file for each run of the broker; the
+directory is bounded by the operator's disk, the recorder by its ring. Once a period every actor
+puts its times, its counts and what holds its consumers on record.
+"""
 
 import os
+from pathlib import Path
 from typing import Final
 
 import penstock
+from penstock.base.errors import OperatorError
 from penstock.broker.admin.event_feed import EventFeed, open_feed
 from penstock.broker.admin.views import actor_snapshots
 from penstock.broker.broker import Broker
-from penstock.server.recorder.event_files import EventFile
-from penstock.server.recorder.event_samples import EventSamples
-from penstock.telemetry.trace import TraceHeader
+from penstock.server.recorder.consumer_holds import ConsumerHolds
+from penstock.telemetry.events import CONNECTION_SAMPLE, QUEUE_SAMPLE
+from penstock.telemetry.recorder import Recorder, RecorderReader
+from penstock.telemetry.snapshots import ActorSnapshot
+from penstock.telemetry.trace import TraceHeader, encode_events, encode_header
+
+SAMPLED: Final = frozenset({"conn", "chan", "queue", "consumer", "alarm"})
+
+
+class EventSamples:
+    """For whoever writes events down, once for all of them."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.holds = ConsumerHolds(recorder)
+
+    def take_all(self, snapshots: dict[str, ActorSnapshot]) -> None:
+        """Put the actors' cumulative numbers on record."""
+        for one in snapshots.values():
+            self.take(one)
+
+    def take(self, one: ActorSnapshot) -> None:
+        """Put one actor's cumulative numbers on record; accounts and the node have no time."""
+        self.holds.take(one)
+        if one.kind not in SAMPLED:
+            return
+        record = self.recorder
+        times = one.times
+        record.record_times(
+            one.actor, times.idle_ns, times.busy_ns, times.blocked_ns, times.waiting_ns
+        )
+        if one.kind in ("queue", "conn"):
+            number = one.numbers
+            record.record_counts(
+                QUEUE_SAMPLE if one.kind == "queue" else CONNECTION_SAMPLE,
+                one.actor,
+                int(number.get("ready", 0)),
+                int(number.get("unacked", 0)),
+                int(number.get("bytes", 0)),
+                int(number.get("published", 0)),
+                int(number.get("delivered", 0)),
+                int(number.get("acked", 0)),
+                int(number.get("consumers", 0)),
+                int(number.get("paged", 0)),
+            )
+
+
+class EventFile:
+    """An open event file. Raises: OperatorError when it cannot be made."""
+
+    def __init__(self, directory: str, header: TraceHeader, recorder: Recorder) -> None:
+        self.cursor = RecorderReader(recorder)
+        path = Path(directory)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self.path = path / f"events-{header.boot_id}.jsonl"
+            self.file = self.path.open("wb")
+        except OSError as error:
+            raise OperatorError(
+                f"cannot write event files to {directory}: {error.strerror}; choose another "
+                "directory with --events"
+            ) from error
+        self.file.write(encode_header(header))
+
+    def write(self) -> None:
+        """Everything recorded since the last call."""
+        events = self.cursor.read()
+        if events:
+            self.file.write(encode_events(events))
+
+    def close(self) -> None:
+        self.write()
+        self.file.close()
+
 
 FILE_S: Final = 0.25
 FEED_S: Final = 0.05

@@ -13,7 +13,7 @@ pages          a page that is closed has something left, or is not listed any mo
 from penstock.base.cause import Cause
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.dead_letter.dead_lane import Carrier
 from penstock.flow.account import REASON, Account
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES

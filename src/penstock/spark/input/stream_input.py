@@ -21,9 +21,8 @@ from typing import BinaryIO, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from penstock.base.errors import OperatorError
-from penstock.client.channel_blocking import Channel
 from penstock.client.errors import ChannelClosedError, ClientError
-from penstock.client.io_blocking import Connection
+from penstock.client.io_blocking import Channel, Connection
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, parse_source
 from penstock.spark.input.intake import ROUND_BYTES, Input, Intake, Range, whole_file

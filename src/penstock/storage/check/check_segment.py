@@ -13,6 +13,11 @@ from penstock.storage.layout.format import (
     HEADER_BYTES,
     LOG,
     MARK,
+    PLACE_IS_FLEETING,
+    PLACE_IS_REF,
+    PLACE_OFFSET_BITS,
+    PLACE_OFFSET_MASK,
+    PLACE_SIZE_MASK,
     SETTLED,
     SLOT_BYTES,
     acks_name,
@@ -22,15 +27,7 @@ from penstock.storage.layout.format import (
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.record import Record
 from penstock.storage.layout.scan import Hole, Scan, bodies_of, scan
-from penstock.storage.layout.segment import (
-    NO_SEGMENT,
-    PLACE_IS_FLEETING,
-    PLACE_IS_REF,
-    PLACE_OFFSET_BITS,
-    PLACE_OFFSET_MASK,
-    PLACE_SIZE_MASK,
-    Segment,
-)
+from penstock.storage.layout.segment import NO_SEGMENT, Segment
 from penstock.storage.layout.tables import tables_from
 from penstock.storage.recovery.beheaded import claims_of
 from penstock.storage.recovery.wreck import has_earlier, identity_of, is_beheaded

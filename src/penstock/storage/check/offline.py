@@ -4,14 +4,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.storage.layout.files import Directory
-from penstock.storage.layout.format import OUTBOX_QUEUE_ID, is_spare, number_of
-from penstock.storage.layout.index import QueueIndex
-from penstock.storage.layout.segment import (
+from penstock.storage.layout.format import (
+    OUTBOX_QUEUE_ID,
     PLACE_IS_REF,
     PLACE_OFFSET_BITS,
     PLACE_SIZE_MASK,
-    Segment,
+    is_spare,
+    number_of,
 )
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.layout.segment import Segment
 from penstock.storage.log.compaction import Compactor
 from penstock.storage.log.log import MessageLog
 

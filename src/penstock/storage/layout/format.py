@@ -93,6 +93,29 @@ SLOT: Final = struct.Struct(">BxxxQqq")
 U32: Final = struct.Struct(">I")
 
 
+PLACE_OFFSET_BITS: Final = 31
+PLACE_OFFSET_MASK: Final = (1 << 31) - 1
+PLACE_SIZE_MASK: Final = (1 << 30) - 1
+PLACE_IS_REF: Final = 1 << 61
+REF_BIT: Final = 61
+PLACE_IS_FLEETING: Final = 1 << 62
+FLEETING_BIT: Final = 62
+"""For who asks often: a number of 63 bits is looked up as an object."""
+
+
+def place_of(offset: i64, size: i64, is_ref: bool, is_persistent: bool) -> i64:
+    """Where a body lies and how its queue has it, in one number.
+
+    offset: 0..2**31-1; size: of the record with the body, 1..2**30-1.
+    """
+    place: i64 = size << PLACE_OFFSET_BITS | offset
+    if is_ref:
+        place |= PLACE_IS_REF
+    if not is_persistent:
+        place |= PLACE_IS_FLEETING
+    return place
+
+
 def log_name(number: i64) -> str:
     return f"{number:010d}.log"
 

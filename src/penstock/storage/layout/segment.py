@@ -15,35 +15,13 @@ from mypy_extensions import i64
 
 from penstock.base.wire import BytesWriter, write_i64_le
 from penstock.storage.layout.checksum import LOG_VERSION, Extend, log_extend_of
+from penstock.storage.layout.format import FLEETING_BIT, PLACE_OFFSET_BITS, PLACE_SIZE_MASK, REF_BIT
 
 GAP_MAX: Final = 4096
 """A table ends where this many positions are missing, so that its bits stay small."""
-
 FRESH_BYTES: Final = 32_768
 """What a table may leave ungathered: every gathering may move what was gathered before."""
 NOTHING_FRESH: Final = BytesWriter()
-
-PLACE_OFFSET_BITS: Final = 31
-PLACE_OFFSET_MASK: Final = (1 << 31) - 1
-PLACE_SIZE_MASK: Final = (1 << 30) - 1
-PLACE_IS_REF: Final = 1 << 61
-REF_BIT: Final = 61
-PLACE_IS_FLEETING: Final = 1 << 62
-FLEETING_BIT: Final = 62
-"""For who asks often: a number of 63 bits is looked up as an object."""
-
-
-def place_of(offset: i64, size: i64, is_ref: bool, is_persistent: bool) -> i64:
-    """Where a body lies and how its queue has it, in one number.
-
-    offset: 0..2**31-1; size: of the record with the body, 1..2**30-1.
-    """
-    place: i64 = size << PLACE_OFFSET_BITS | offset
-    if is_ref:
-        place |= PLACE_IS_REF
-    if not is_persistent:
-        place |= PLACE_IS_FLEETING
-    return place
 
 
 class Table:
@@ -102,6 +80,17 @@ class Table:
         write_i64_le(fresh, position)
         write_i64_le(fresh, place)
         if len(fresh) >= FRESH_BYTES:
+            self.gather()
+
+    def added(self, first: i64, count: i64, record_bytes: i64) -> None:
+        """`count` more entries stand in `fresh`, behind all the others: persistent ones with bodies
+        of their own, at ascending positions from `first` on. record_bytes: of all of them."""
+        if self.count == 0:
+            self.first = first
+        self.last = first + count - 1
+        self.count += count
+        self.record_bytes += record_bytes
+        if len(self.fresh) >= FRESH_BYTES:
             self.gather()
 
     def gather(self) -> None:
@@ -174,6 +163,15 @@ class Run:
         self.last = position
         self.live += 1
 
+    def add_run(self, first: i64, count: i64) -> None:
+        """`count` more positions, from `first` on, behind all the others."""
+        if first != self.solid_end:
+            self._dissolve(self.solid_end)
+            self.solid = first
+        self.solid_end = first + count
+        self.last = first + count - 1
+        self.live += count
+
     def fill(self) -> None:
         """Everything first..last counts."""
         self.solid_end = self.last + 1
@@ -224,6 +222,21 @@ class Run:
             return False
         self.hot &= ~mask
         self.live -= 1
+        return True
+
+    def clear_run(self, first: i64, last: i64) -> bool:
+        """Positions first..last count no more; False if one of them did not."""
+        if first >= self.solid and last < self.solid_end:
+            if first > self.solid:
+                self._dissolve(first)
+            self.solid = last + 1
+            self.live -= last - first + 1
+            return True
+        position: i64 = first
+        while position <= last:
+            if not self.clear(position):
+                return False
+            position += 1
         return True
 
     def _heat(self, at: i64) -> None:

@@ -17,12 +17,13 @@ class Stored(Resting):
 
     __slots__ = ("offset", "others", "position", "queue_id", "refs", "segment", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, queue_id: i64 = 0) -> None:
+        """queue_id: of the queue that joins, 0 for none."""
         self.segment: Segment = NO_SEGMENT
         self.offset: i64 = 0
         self.size: i64 = 0
         self.refs: i64 = 0
-        self.queue_id: i64 = 0
+        self.queue_id: i64 = queue_id
         self.position: i64 = 0
         self.others: list[int] | None = None
 

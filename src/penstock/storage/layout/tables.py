@@ -6,17 +6,10 @@ from mypy_extensions import i64
 
 from penstock.storage.layout.files import File
 from penstock.storage.layout.footer import read_table
-from penstock.storage.layout.format import BODY, IS_PERSISTENT
+from penstock.storage.layout.format import BODY, IS_PERSISTENT, PLACE_IS_FLEETING, place_of
 from penstock.storage.layout.record import Record
 from penstock.storage.layout.scan import Hole, bodies_of
-from penstock.storage.layout.segment import (
-    GAP_MAX,
-    PLACE_IS_FLEETING,
-    Run,
-    Segment,
-    Table,
-    place_of,
-)
+from penstock.storage.layout.segment import GAP_MAX, Run, Segment, Table
 
 
 def tables_from(segment: Segment, records: list[Record]) -> list[Record]:

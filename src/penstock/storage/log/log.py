@@ -21,20 +21,23 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.base.chance import Chance
 from penstock.base.limits import STORE_SEGMENT_BYTES
 from penstock.protocol.content import Message
+from penstock.storage.layout.acks import write_slot
 from penstock.storage.layout.checksum import LOG_VERSION
+from penstock.storage.layout.encoder import RecordEncoder
 from penstock.storage.layout.files import Directory
 from penstock.storage.layout.format import (
     BODY_HEAD_BYTES,
     DATA_AT,
+    DELIVERED,
     IS_PERSISTENT,
     REF_BYTES,
+    SETTLED,
+    place_of,
 )
 from penstock.storage.layout.index import QueueIndex
-from penstock.storage.layout.record import RecordTools, add_body, add_ref
-from penstock.storage.layout.segment import GAP_MAX, Run, Segment, Table, place_of
+from penstock.storage.layout.segment import GAP_MAX, Run, Segment, Table
 from penstock.storage.layout.stored import Stored
-from penstock.storage.log.batch import Batch, Chunk
-from penstock.storage.log.book import Book
+from penstock.storage.log.batch import AckDeed, Batch, Chunk
 from penstock.storage.log.handles import Handles
 from penstock.storage.log.reading import Found, ReadJob, TableCache, plan_run
 from penstock.storage.log.spares import Spares
@@ -45,7 +48,7 @@ SEGMENT_BYTES: Final = STORE_SEGMENT_BYTES.default
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class MessageLog(Book):
+class MessageLog:
     """segment_bytes: where a segment is full, 1024..2**30; is_scratch: nothing in it has to
     survive, so nothing is synced; spares_max: see storage/log/spares. `storage.recovery.recover`
     makes one from what is on the disk.
@@ -54,21 +57,28 @@ class MessageLog(Book):
     they were returned, and a batch be given to `done` afterwards."""
 
     __slots__ = (
+        "acking",
         "active",
         "cache",
         "chance",
         "chunk",
         "chunks",
+        "dead",
+        "encoder",
         "full",
         "handles",
         "is_scratch",
+        "marked",
         "next_number",
         "open_size",
+        "queues",
         "segment_bytes",
+        "segments",
         "spares",
-        "tools",
+        "touched",
         "unsynced",
         "version",
+        "wants_ack_sync",
         "wants_sync",
     )
 
@@ -80,7 +90,13 @@ class MessageLog(Book):
         is_scratch: bool = False,
         spares_max: int = 0,
     ) -> None:
-        super().__init__()
+        self.queues: dict[int, QueueIndex] = {}
+        self.segments: dict[int, Segment] = {}
+        self.touched: list[Run] = []
+        self.marked: dict[QueueIndex, None] = {}
+        self.acking: dict[Segment, None] = {}
+        self.dead: list[Segment] = []
+        self.wants_ack_sync = False
         self.spares = Spares(directory, segment_bytes, spares_max)
         self.handles = Handles(directory, is_scratch, self.spares)
         self.cache = TableCache()
@@ -93,7 +109,7 @@ class MessageLog(Book):
         self.chunk: Chunk | None = None
         self.chunks: list[Chunk] = []
         self.open_size: i64 = 0
-        self.tools = RecordTools()
+        self.encoder = RecordEncoder()
         self.full: list[Segment] = []
         self.unsynced: dict[Segment, int] = {}
         self.wants_sync = False
@@ -102,6 +118,66 @@ class MessageLog(Book):
         """From now on only the last batch is synced, and one before which a file may go. After a
         loss of power `recover` must not believe what the footers say."""
         self.handles.is_lazy = True
+
+    # -- queues ----------------------------------------------------------------------------------
+
+    def open_queue(self, queue_id: int) -> QueueIndex:
+        """What the queue has here; it may have nothing yet. queue_id: 1.., never used again."""
+        index = self.queues.get(queue_id)
+        if index is None:
+            assert queue_id > 0, "0 is for queues that keep nothing"
+            index = QueueIndex(queue_id)
+            self.queues[queue_id] = index
+        return index
+
+    def drop_queue(self, index: QueueIndex) -> None:
+        """The queue was deleted. What says so on the disk is the catalogue, not the log."""
+        if index.is_dropped:
+            return
+        index.is_dropped = True
+        runs = index.runs
+        index.runs = []
+        index.tail = None
+        for run in runs:
+            self._drop_run(run)
+        for segment in list(self.segments.values()):
+            if segment.copies is not None:
+                self._drop_copies(segment, index)
+        self.marked.pop(index, None)
+        self.queues.pop(int(index.queue_id), None)
+
+    def _drop_run(self, run: Run) -> None:
+        segment = run.table.segment
+        segment.live -= run.live
+        run.live = 0
+        segment.runs.pop(run, None)
+        self._check_life(segment)
+
+    def _drop_copies(self, segment: Segment, index: QueueIndex) -> None:
+        assert segment.copies is not None, "its caller has looked"
+        copies = segment.copies.pop(int(index.queue_id), None)
+        if copies is not None:
+            for run in set(copies.values()):
+                self._drop_run(run)
+
+    def first_position(self, index: QueueIndex) -> int:
+        """The first position that counts, -1 for none."""
+        return int(index.first_position())
+
+    def live_count(self, index: QueueIndex) -> int:
+        """Entries that count."""
+        return int(index.live_count())
+
+    def live_bytes(self, index: QueueIndex) -> int:
+        """What they take on disk, from averages."""
+        return int(index.live_bytes())
+
+    def disk_bytes(self) -> int:
+        """What all segments take, footers and acknowledgements left out."""
+        total: i64 = 0
+        for segment in self.segments.values():
+            total += segment.end
+        return int(total)
 
     # -- appending -------------------------------------------------------------------------------
 
@@ -128,6 +204,45 @@ class MessageLog(Book):
         stored.placed(index.queue_id, position)
         flags = IS_PERSISTENT if is_persistent else 0
         self.append_entry(index, position, message, stored, flags, now_ms)
+
+    def append_all(self, index: QueueIndex, messages: list[Message], now_ms: int) -> None:
+        """`append` for persistent messages, of which most become records one like the other."""
+        at: i64 = 0
+        count: i64 = len(messages)
+        while at < count:
+            done: i64 = self._append_run(index, messages, at, now_ms)
+            if done == 0:
+                self.append(index, messages[at], now_ms)
+                done = 1
+            at += done
+
+    def _append_run(
+        self, index: QueueIndex, messages: list[Message], first: i64, now_ms: i64
+    ) -> i64:
+        """Append what can be done in one loop, from place `first` on; how many."""
+        run = index.tail
+        chunk = self.chunk
+        position: i64 = index.next_position
+        if (
+            run is None
+            or chunk is None
+            or index.is_dropped
+            or position != run.last + 1
+            or chunk.segment is not run.table.segment
+            or index.runs[-1] is not run
+        ):
+            return 0
+        segment = chunk.segment
+        before: i64 = segment.end
+        done = self.encoder.add_run(
+            chunk.pieces, run.table, position, messages, first, now_ms, self.segment_bytes
+        )
+        if done > 0:
+            run.add_run(position, done)
+            index.next_position = position + done
+            chunk.end = segment.end
+            self.open_size += segment.end - before
+        return done
 
     def append_at(
         self,
@@ -187,16 +302,16 @@ class MessageLog(Book):
             size = body_size
         chunk = self.chunk
         if chunk is None:
-            chunk = Chunk(segment, segment.end, self.tools.writer)
+            chunk = Chunk(segment, segment.end, self.encoder.writer)
             self.chunk = chunk
             self.chunks.append(chunk)
         pieces = chunk.pieces
-        tools = self.tools
+        encoder = self.encoder
         queue_id = index.queue_id
         if is_ref:
-            add_ref(pieces, tools, segment, queue_id, position, stored.offset, flags)
+            encoder.add_reference(pieces, segment, queue_id, position, stored.offset, flags)
         else:
-            add_body(pieces, tools, segment, queue_id, position, message, flags, now_ms)
+            encoder.add_body(pieces, segment, queue_id, position, message, flags, now_ms)
             stored.segment = segment
             stored.offset = segment.end
             stored.size = size
@@ -251,7 +366,7 @@ class MessageLog(Book):
         segment = Segment(number, self.chance.token(8), self.version)
         self.segments[int(number)] = segment
         self.active = segment
-        chunk = Chunk(segment, 0, self.tools.writer)
+        chunk = Chunk(segment, 0, self.encoder.writer)
         segment.end = DATA_AT
         chunk.end = DATA_AT
         self.chunk = chunk
@@ -276,6 +391,191 @@ class MessageLog(Book):
         if self.chunk is not None:
             self.chunk.pieces.finish()
         self.chunk = None
+
+    # -- settling --------------------------------------------------------------------------------
+
+    def settle(self, index: QueueIndex, position: int) -> None:
+        """The message at `position` has left the queue for good: acknowledged, dropped, expired.
+
+        For a deleted queue nothing happens. Raises: AssertionError if it does not count there.
+        """
+        if index.is_dropped:
+            return
+        runs = index.runs
+        run: Run | None = runs[0] if runs else None
+        if run is None or position > run.last:
+            run = index.find(position)
+        assert run is not None and run.clear(position), "a position is settled once"
+        segment = run.table.segment
+        segment.live -= 1
+        self._acknowledge(run, position, position)
+        if segment.copies is not None:
+            self._settle_copy(segment, index, position)
+        if run.live == 0:
+            self._ended(index, run)
+
+    def settle_run(self, index: QueueIndex, first: int, last: int) -> None:
+        """`settle` for positions first..last, all of which count."""
+        position: i64 = first
+        end: i64 = last
+        while position <= end and not index.is_dropped:
+            runs = index.runs
+            run: Run | None = runs[0] if runs else None
+            if run is None or position > run.last:
+                run = index.find(position)
+            assert run is not None, "a position is settled once"
+            till: i64 = run.last if run.last < end else end
+            assert run.clear_run(position, till), "a position is settled once"
+            segment = run.table.segment
+            segment.live -= till - position + 1
+            self._acknowledge(run, position, till)
+            if segment.copies is not None:
+                at: i64 = position
+                while at <= till:
+                    self._settle_copy(segment, index, at)
+                    at += 1
+            if run.live == 0:
+                self._ended(index, run)
+            position = till + 1
+
+    def settle_below(self, index: QueueIndex, position: int) -> int:
+        """Everything below `position` has left the queue, as in a purge. Returns how many did."""
+        return self.settle_between(index, 0, position)
+
+    def settle_between(self, index: QueueIndex, first: int, end: int) -> int:
+        """Everything at first..end-1 has left the queue. Returns how many did."""
+        settled: i64 = 0
+        for run in list(index.runs):
+            if run.first >= end:
+                break
+            if run.last < first:
+                continue
+            before = run.live
+            begin: i64 = run.first if run.first > first else first
+            at = run.next_live(begin)
+            last: i64 = run.last if run.last < end else end - 1
+            while 0 <= at <= last:
+                run.clear(at)
+                if run.table.segment.copies is not None:
+                    self._settle_copy(run.table.segment, index, at)
+                at = run.next_live(at + 1)
+            gone: i64 = before - run.live
+            run.table.segment.live -= gone
+            settled += gone
+            if gone > 0:
+                self._acknowledge(run, begin, last)
+            if run.live == 0:
+                self._ended(index, run)
+        return int(settled)
+
+    def _acknowledge(self, run: Run, first: i64, last: i64) -> None:
+        """Positions first..last of `run` are to be written as settled."""
+        if run.ack_first == 0:
+            run.ack_first = first
+            run.ack_last = last
+            self.touched.append(run)
+        elif first == run.ack_last + 1:
+            run.ack_last = last
+        else:
+            self._write_ack(run)
+            run.ack_first = first
+            run.ack_last = last
+
+    def _write_ack(self, run: Run) -> None:
+        segment = run.table.segment
+        if not segment.is_gone:
+            write_slot(segment, SETTLED, run.table.queue_id, run.ack_first, run.ack_last)
+            self.acking[segment] = None
+        run.ack_first = 0
+
+    def _take_acks(self) -> list[AckDeed]:
+        """What was settled and delivered, for the next batch."""
+        for run in self.touched:
+            if run.ack_first > 0:
+                self._write_ack(run)
+        self.touched = []
+        self._write_marks()
+        deeds: list[AckDeed] = []
+        for segment in self.acking:
+            writer = segment.acks
+            if writer is not None and not segment.is_gone:
+                data = writer.getvalue()
+                deeds.append(AckDeed(segment.number, segment.acks_end, data))
+                segment.acks_end += len(data)
+            segment.acks = None
+        self.acking = {}
+        return deeds
+
+    def _take_ack_sync(self) -> bool:
+        """Whether the next batch has to sync acknowledgements; it does then."""
+        wants = self.wants_ack_sync
+        self.wants_ack_sync = False
+        return wants
+
+    def _settle_copy(self, segment: Segment, index: QueueIndex, position: i64) -> None:
+        """What was copied out of `segment` already is settled as well."""
+        assert segment.copies is not None, "its callers have looked"
+        copies = segment.copies.get(int(index.queue_id))
+        if copies is None:
+            return
+        run = copies.pop(int(position), None)
+        if run is not None and run.clear(position):
+            run.table.segment.live -= 1
+            self._acknowledge(run, position, position)
+            self._check_life(run.table.segment)
+
+    def _ended(self, index: QueueIndex, run: Run) -> None:
+        """Nothing in `run` counts any more."""
+        segment = run.table.segment
+        if segment.is_full or index.tail is not run:
+            index.remove(run)
+            segment.runs.pop(run, None)
+            self._check_life(segment)
+
+    def _check_life(self, segment: Segment) -> None:
+        if segment.live == 0 and segment.is_full and not segment.is_gone:
+            segment.is_gone = True
+            segment.copies = None
+            self.dead.append(segment)
+
+    def note_delivered(self, index: QueueIndex, position: int) -> None:
+        """Everything below `position` was delivered at least once."""
+        if position > index.delivered_below and not index.is_dropped:
+            index.delivered_below = position
+            self.marked[index] = None
+
+    def _write_marks(self) -> None:
+        for index in self.marked:
+            for run in index.runs:
+                segment = run.table.segment
+                if run.first >= index.delivered_below:
+                    break
+                if run.last >= index.delivered_written and not segment.is_gone:
+                    write_slot(segment, DELIVERED, index.queue_id, 0, index.delivered_below)
+                    self.acking[segment] = None
+            index.delivered_written = index.delivered_below
+        self.marked.clear()
+
+    def replace_runs(self, segment: Segment, copies: list[QueueIndex]) -> None:
+        """What counted in `segment` is read from its copies from now on."""
+        for run in segment.runs:
+            index = self.queues.get(int(run.table.queue_id))
+            if index is not None and run in index.runs:
+                index.remove(run)
+        segment.runs.clear()
+        for copy in copies:
+            index = self.queues.get(int(copy.queue_id))
+            for run in copy.runs:
+                if run.live > 0 and index is not None:
+                    new = run.table.segment
+                    if run.first < index.delivered_below:
+                        write_slot(new, DELIVERED, copy.queue_id, 0, index.delivered_below)
+                        self.acking[new] = None
+                    index.insert(run)
+                else:
+                    run.table.segment.runs.pop(run, None)
+        segment.live = 0
+        self._check_life(segment)
 
     # -- batches ---------------------------------------------------------------------------------
 

@@ -10,19 +10,19 @@ from penstock.base.limits import STORE_TABLE_CACHE_BYTES
 from penstock.protocol.content import Address, Message
 from penstock.storage.layout.files import File, read_fully
 from penstock.storage.layout.footer import read_table
-from penstock.storage.layout.format import BODY, IS_PERSISTENT
-from penstock.storage.layout.index import QueueIndex
-from penstock.storage.layout.record import Record, is_whole, message_of
-from penstock.storage.layout.scan import scan
-from penstock.storage.layout.segment import (
+from penstock.storage.layout.format import (
+    BODY,
+    IS_PERSISTENT,
     PLACE_IS_FLEETING,
     PLACE_IS_REF,
     PLACE_OFFSET_BITS,
     PLACE_OFFSET_MASK,
     PLACE_SIZE_MASK,
-    Run,
-    Table,
 )
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.layout.record import Record, is_whole, message_of
+from penstock.storage.layout.scan import scan
+from penstock.storage.layout.segment import Run, Table
 from penstock.storage.layout.stored import Stored
 from penstock.storage.layout.tables import rebuild
 from penstock.storage.log.handles import Handles

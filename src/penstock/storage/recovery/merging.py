@@ -1,9 +1,9 @@
 """One queue's runs out of all segments: in order, disjoint, every position once."""
 
 from penstock.storage.layout.files import Directory
-from penstock.storage.layout.format import log_name
+from penstock.storage.layout.format import PLACE_IS_FLEETING, log_name
 from penstock.storage.layout.index import QueueIndex
-from penstock.storage.layout.segment import PLACE_IS_FLEETING, Run
+from penstock.storage.layout.segment import Run
 from penstock.storage.layout.tables import rows_of
 
 

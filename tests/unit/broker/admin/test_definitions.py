@@ -19,9 +19,9 @@ from penstock.protocol.sasl import Credentials
 from penstock.protocol.timestamp import Timestamp
 from penstock.protocol.values import Table
 from tests.unit.broker.peer import Bed
-from tests.unit.server.kept_bed import KeptBed, topology
+from tests.unit.server.durable_bed import DurableBed, topology
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
+FIXTURES = Path(__file__).parents[3] / "fixtures"
 # JSON has no type of its own here: what is read is what is checked.
 Json = dict[str, Any]
 
@@ -106,11 +106,11 @@ def test_what_is_exported_can_be_imported_and_is_the_same(name: str) -> None:
 
 
 def test_an_import_is_kept(tmp_path: Path) -> None:
-    bed = KeptBed(tmp_path / "m")
+    bed = DurableBed(tmp_path / "m")
     import_definitions(bed.broker, fixture("definitions-rabbitmq-3.10.json"))
     before, out = topology(bed.broker), exported(bed)
     bed.close()
-    again = KeptBed(tmp_path / "m")
+    again = DurableBed(tmp_path / "m")
     assert topology(again.broker) == before and len(before["queues"]) == 3
     back = exported(again)
     for key in ("users", "vhosts", "parameters", "policies"):
@@ -274,7 +274,7 @@ def test_a_fault_is_named_by_its_place_and_nothing_changes(
 
 
 def test_more_than_the_disk_has_room_for_is_refused_as_a_whole(tmp_path: Path) -> None:
-    bed = KeptBed(tmp_path / "m")
+    bed = DurableBed(tmp_path / "m")
     before = exported(bed)
     bed.catalogue.waiting.extend([Change(True, VhostRow("x"))] * (CATALOGUE_CHANGES.default - 3))
     with pytest.raises(OperatorError, match=r"changes at once, and the disk has room for 3"):

@@ -15,7 +15,7 @@ from penstock.simulation.machine.keeping import HandDisk, give_store
 from penstock.storage.recovery.recovery import recover
 from tests.unit.broker.letter_bed import LetterBed
 from tests.unit.broker.peer import Bed, Peer, publish
-from tests.unit.server.kept_bed import KeptBed
+from tests.unit.server.durable_bed import DurableBed
 
 STORE = "amq.delayed.x"
 INNER: Table = {"x-delayed-type": "direct"}
@@ -33,23 +33,23 @@ def store_of(bed: Bed) -> DelayStore:
 
 
 def test_the_id_of_a_store_comes_back_and_goes_with_its_exchange(tmp_path: Path) -> None:
-    bed = KeptBed(tmp_path / "metadata.sqlite")
+    bed = DurableBed(tmp_path / "metadata.sqlite")
     peer = bed.connect()
     declare(peer)
     assert store_of(bed).queue_id == 1
     bed.close()
-    bed = KeptBed(bed.path)
+    bed = DurableBed(bed.path)
     assert store_of(bed).queue_id == 1 and bed.restored.queues == 0
     peer = bed.connect()
     peer.call(1, m.ExchangeDelete("x"), m.ExchangeDeleteOk)
     declare(peer)
     assert store_of(bed).queue_id == 2
     bed.close()
-    assert [row.queue_id for row in KeptBed(bed.path).database.read().queues] == [2]
+    assert [row.queue_id for row in DurableBed(bed.path).database.read().queues] == [2]
 
 
 def test_the_store_of_a_transient_exchange_is_not_kept(tmp_path: Path) -> None:
-    bed = KeptBed(tmp_path / "metadata.sqlite")
+    bed = DurableBed(tmp_path / "metadata.sqlite")
     declare(bed.connect(), durable=False)
     assert store_of(bed).queue_id == 0 and not bed.catalogue.waiting
     bed.crash()
@@ -57,28 +57,28 @@ def test_the_store_of_a_transient_exchange_is_not_kept(tmp_path: Path) -> None:
 
 def test_an_exchange_whose_store_is_not_kept_yet_gets_an_id(tmp_path: Path) -> None:
     """The disk had the one and not the other when the power went."""
-    bed = KeptBed(tmp_path / "metadata.sqlite")
+    bed = DurableBed(tmp_path / "metadata.sqlite")
     declare(bed.connect())
     bed.close()
-    bed = KeptBed(bed.path)
+    bed = DurableBed(bed.path)
     bed.database.db.execute("DELETE FROM queues")
     bed.close()
-    bed = KeptBed(bed.path)
+    bed = DurableBed(bed.path)
     assert store_of(bed).queue_id == 0
     bed.broker.delays.keep_all()
     assert store_of(bed).queue_id == 2, "ids are never given twice"
     bed.close()
-    assert store_of(KeptBed(bed.path)).queue_id == 2
+    assert store_of(DurableBed(bed.path)).queue_id == 2
 
 
 def test_a_store_without_its_exchange_is_no_queue(tmp_path: Path) -> None:
-    bed = KeptBed(tmp_path / "metadata.sqlite")
+    bed = DurableBed(tmp_path / "metadata.sqlite")
     declare(bed.connect())
     bed.close()
-    bed = KeptBed(bed.path)
+    bed = DurableBed(bed.path)
     bed.database.db.execute("DELETE FROM exchanges")
     bed.close()
-    bed = KeptBed(bed.path)
+    bed = DurableBed(bed.path)
     assert STORE not in bed.broker.vhosts["/"].queues
     assert bed.restored.notes == [
         f"'{STORE}' is kept, but not its exchange; its messages are dropped"
@@ -87,7 +87,7 @@ def test_a_store_without_its_exchange_is_no_queue(tmp_path: Path) -> None:
 
 
 def test_without_room_for_both_neither_is_there(tmp_path: Path) -> None:
-    bed = KeptBed(tmp_path / "metadata.sqlite")
+    bed = DurableBed(tmp_path / "metadata.sqlite")
     peer = bed.connect()
     fill = [Change(True, VhostRow("x"))] * (CATALOGUE_CHANGES.default - 1)
     bed.catalogue.waiting.extend(fill)
@@ -103,7 +103,7 @@ def test_without_room_for_both_neither_is_there(tmp_path: Path) -> None:
 
 
 def test_definitions_do_not_name_stores(tmp_path: Path) -> None:
-    bed = KeptBed(tmp_path / "metadata.sqlite")
+    bed = DurableBed(tmp_path / "metadata.sqlite")
     declare(bed.connect())
     exported = str(export_definitions(bed.broker, "0")[0])
     assert "'name': 'x'" in exported and STORE not in exported

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.base.client_limits import PARKED_METHODS
+from penstock.base.limits import PARKED_METHODS
 from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.client.events import ClientEvent, Replied

@@ -9,7 +9,7 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from tests.unit.broker.peer import Peer, publish
-from tests.unit.server.disk.test_kept_commits import asked
+from tests.unit.server.disk.test_commits_after_restart import asked
 from tests.unit.server.lease_bed import PERSISTENT, LeaseBed
 
 TRANSIENT = (0x1000, b"\x01")

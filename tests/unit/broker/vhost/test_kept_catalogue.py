@@ -12,11 +12,11 @@ from penstock.broker.vhost.catalogue_rows import Change, VhostRow
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from tests.unit.broker.peer import Peer
-from tests.unit.server.kept_bed import KeptBed, topology
+from tests.unit.server.durable_bed import DurableBed, topology
 
 
-def opened(path: Path, **settings: object) -> tuple[KeptBed, Peer]:
-    bed = KeptBed(path / "metadata.sqlite", **settings)
+def opened(path: Path, **settings: object) -> tuple[DurableBed, Peer]:
+    bed = DurableBed(path / "metadata.sqlite", **settings)
     return bed, bed.connect()
 
 
@@ -31,7 +31,7 @@ def declare(
     peer.call(1, declared, m.QueueDeclareOk)
 
 
-def names(bed: KeptBed) -> set[object]:
+def names(bed: DurableBed) -> set[object]:
     return {row[1] for row in topology(bed.broker)["queues"]}
 
 
@@ -54,7 +54,7 @@ def test_what_is_durable_comes_back_and_nothing_else(tmp_path: Path) -> None:
     peer.call(1, m.ExchangeBind("e", "amq.direct", "k"), m.ExchangeBindOk)
     before = topology(bed.broker)
     bed.close()
-    again = KeptBed(tmp_path / "metadata.sqlite")
+    again = DurableBed(tmp_path / "metadata.sqlite")
     assert topology(again.broker) == before
     assert {row[1] for row in before["queues"]} == {"kept"}
     assert {row[1:4] for row in before["bindings"]} == {
@@ -71,7 +71,7 @@ def test_a_declaration_is_answered_before_the_disk_has_it(tmp_path: Path) -> Non
     declare(peer, "q")
     assert len(bed.disk.jobs) == 1 and bed.catalogue.written == 0
     bed.crash()
-    assert names(KeptBed(bed.path)) == set()
+    assert names(DurableBed(bed.path)) == set()
 
 
 def test_what_comes_while_a_job_runs_is_one_more_job(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_what_comes_while_a_job_runs_is_one_more_job(tmp_path: Path) -> None:
     bed.disk.work(1)
     assert bed.disk.jobs == [] and bed.catalogue.written == 50 and not bed.catalogue.waiting
     bed.crash()
-    assert len(names(KeptBed(bed.path))) == 50
+    assert len(names(DurableBed(bed.path))) == 50
 
 
 def test_a_mark_is_reached_when_the_disk_has_all_before_it(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_full_disk_is_tried_again_in_order(tmp_path: Path) -> None:
     assert bed.catalogue.written == 4 and not bed.catalogue.is_full
     assert any("takes changes" in line for line in bed.log.lines)
     bed.crash()
-    assert names(KeptBed(bed.path)) == {"a", "b"}
+    assert names(DurableBed(bed.path)) == {"a", "b"}
 
 
 def test_a_job_behind_one_that_failed_changes_nothing(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_an_auto_delete_queue_is_kept_until_it_goes(tmp_path: Path) -> None:
     peer.call(1, m.BasicConsume("q", "tag"), m.BasicConsumeOk)
     peer.call(1, m.BasicCancel("tag"), m.BasicCancelOk)
     bed.close()
-    assert names(KeptBed(bed.path)) == set()
+    assert names(DurableBed(bed.path)) == set()
 
 
 def test_an_auto_delete_exchange_goes_with_its_last_binding(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding(tmp_path: Path) -> N
         peer.say(1, end)
         peer.heard()
         bed.close()
-        assert topology(KeptBed(bed.path).broker)["exchanges"] == set()
+        assert topology(DurableBed(bed.path).broker)["exchanges"] == set()
 
 
 def test_a_queue_that_crashed_is_kept_until_another_has_its_name(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_queue_that_crashed_is_kept_until_another_has_its_name(tmp_path: Path)
     vhost.remove_queue(vhost.queues["q"], True)
     declare(peer, "q")
     bed.close()
-    found = topology(KeptBed(bed.path).broker)
+    found = topology(DurableBed(bed.path).broker)
     assert {row[2] for row in found["queues"]} == {2} and found["bindings"] == set()
 
 
@@ -254,7 +254,7 @@ def test_policies_and_limits_come_back(tmp_path: Path) -> None:
     bed.broker.limits.clear("user", "guest", ["max-connections"])
     declare(peer, "q")
     bed.close()
-    again = KeptBed(bed.path)
+    again = DurableBed(bed.path)
     assert again.broker.policies.listing(False) == [policy]
     assert again.broker.policies.listing(True) == [policy]
     assert [(row.kind, dict(row.limits)) for row in again.broker.limits.rows()] == [
@@ -274,4 +274,4 @@ def test_an_auto_delete_exchange_goes_with_the_exchange_it_was_bound_to(tmp_path
     peer.call(1, m.ExchangeBind("to", "from", "k"), m.ExchangeBindOk)
     peer.call(1, m.ExchangeDelete("to"), m.ExchangeDeleteOk)
     bed.close()
-    assert topology(KeptBed(bed.path).broker)["exchanges"] == set()
+    assert topology(DurableBed(bed.path).broker)["exchanges"] == set()

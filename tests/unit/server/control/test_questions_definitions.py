@@ -12,7 +12,7 @@ from penstock.broker.broker import Broker
 from penstock.protocol import methods as m
 from penstock.server.control.questions_definitions import DISK_LOOKS, REST_S, DefinitionQuestions
 from tests.unit.broker.peer import Bed
-from tests.unit.server.kept_bed import KeptBed
+from tests.unit.server.durable_bed import DurableBed
 
 Answer = dict[str, object]
 
@@ -114,7 +114,7 @@ def test_what_comes_and_goes_while_an_export_is_written() -> None:
 
 
 def test_it_is_answered_when_the_disk_has_it(tmp_path: Path) -> None:
-    bed = KeptBed(tmp_path / "metadata.sqlite")
+    bed = DurableBed(tmp_path / "metadata.sqlite")
     try:
         steps = importing(bed.broker, rows(5))
         rests = 0
@@ -128,7 +128,7 @@ def test_it_is_answered_when_the_disk_has_it(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_does_not_come(tmp_path: Path) -> None:
-    bed = KeptBed(tmp_path / "metadata.sqlite")
+    bed = DurableBed(tmp_path / "metadata.sqlite")
     try:
         steps = importing(bed.broker, rows(1))
         answer: Answer = {}

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from penstock.base.limits import STORE_FREEING_FILES
-from penstock.server.disk.disk_files import FREED_LATER_BYTES, DiskDirectory
-from penstock.server.disk.freeing import Freeing
+from penstock.server.disk.disk_files import FREED_LATER_BYTES, DiskDirectory, FileReclaimer
 
 
-class Stuck(Freeing):
+class Stuck(FileReclaimer):
     """Frees nothing before it is closed, as if the disk was busy with one file."""
 
     def __init__(self) -> None:
@@ -71,7 +70,7 @@ def test_at_the_bound_room_is_given_back_where_the_file_is_removed(tmp_path: Pat
 
 @pytest.mark.parametrize("has_freeing", [True, False])
 def test_what_is_not_there_cannot_be_removed(tmp_path: Path, has_freeing: bool) -> None:
-    freeing = Freeing()
+    freeing = FileReclaimer()
     directory = DiskDirectory(str(tmp_path), freeing if has_freeing else None)
     with pytest.raises(FileNotFoundError):
         directory.remove("nothing")

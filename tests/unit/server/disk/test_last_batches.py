@@ -5,7 +5,7 @@ from errno import ENOSPC
 from pathlib import Path
 
 from penstock.broker.store.store_actor import StoreActor
-from penstock.server.disk.store_marks import CLEAN
+from penstock.server.disk.data_directory import CLEAN
 from tests.unit.broker.peer import Peer, publish
 from tests.unit.server.lease_bed import PERSISTENT, LeaseBed, spark
 

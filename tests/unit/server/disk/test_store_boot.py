@@ -8,8 +8,8 @@ import pytest
 
 from penstock.broker.vhost.catalogue_rows import Change, QueueRow
 from penstock.protocol import methods as m
-from penstock.server.disk.catalogue_db import CatalogueDb
-from penstock.server.disk.store_marks import is_unsynced, mark_unsynced
+from penstock.server.disk.data_directory import is_unsynced, mark_unsynced
+from penstock.server.disk.metadata_db import MetadataDb
 from penstock.storage.log.batch import Batch
 from tests.unit.cli.test_store import Left
 from tests.unit.server.wire import Wire, book_of, running
@@ -52,7 +52,7 @@ def test_messages_of_a_queue_that_the_catalogue_never_got_find_no_other(tmp_path
     of that queue, which the catalogue has not given, is not given to another one."""
     left = Left(tmp_path, is_clean=False)
     (left.path / "metadata.sqlite").unlink()
-    database = CatalogueDb(left.path / "metadata.sqlite")
+    database = MetadataDb(left.path / "metadata.sqlite")
     database.apply(0, (Change(True, QueueRow(1, "/", "orders")),))
     database.close()
 

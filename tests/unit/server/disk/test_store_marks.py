@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.server.disk.store_marks import (
+from penstock.server.disk.data_directory import (
     PERSISTENT,
     is_unsynced,
     leave_clean,

@@ -6,7 +6,7 @@ import time
 
 QUESTION = (
     "import time; began = time.monotonic(); "
-    "from penstock.server.machine.process_age import process_age_s; "
+    "from penstock.server.machine.machine import process_age_s; "
     "time.sleep(0.3); print(process_age_s(), time.monotonic() - began)"
 )
 

@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from penstock.base.limits import HANDLES_KEPT
-from penstock.server.net.open_files import end_for_clients, kept_of
+from penstock.server.net.listener import end_for_clients, kept_of
 
 RAISED = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, 700))
-from penstock.server.net.open_files import end_for_clients, raise_limit
+from penstock.server.net.listener import end_for_clients, raise_limit
 print(raise_limit(100), raise_limit(10_000), resource.getrlimit(resource.RLIMIT_NOFILE))
 print(end_for_clients())
 """

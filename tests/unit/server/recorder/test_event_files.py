@@ -6,7 +6,7 @@ import pytest
 
 from penstock.base.clock import ManualClock
 from penstock.base.errors import OperatorError
-from penstock.server.recorder.event_files import EventFile
+from penstock.server.recorder.event_writers import EventFile
 from penstock.telemetry.events import ACTOR_UP
 from penstock.telemetry.recorder import Recorder
 from penstock.telemetry.trace import TraceHeader

@@ -2,7 +2,7 @@
 
 import gzip
 
-from penstock.server.recorder.record_writer import RecordWriter, compressed
+from penstock.server.recorder.service import RecordWriter, compressed
 from penstock.telemetry.events import Event
 from penstock.telemetry.record_file import Encoder, decode_record
 from tests.patience import PATIENCE_S

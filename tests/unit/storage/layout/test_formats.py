@@ -21,7 +21,7 @@ from penstock.storage.layout.checksum import (
 from penstock.storage.recovery.recovery import recover
 from tests.unit.storage.making import positions, read
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
 
 
 @pytest.mark.parametrize("version", LOG_VERSIONS)

@@ -4,17 +4,10 @@ import pytest
 
 from penstock.base.wire import BytesWriter
 from penstock.protocol.content import DeadLetter
+from penstock.storage.layout.encoder import GATHER_BYTES, RecordEncoder
 from penstock.storage.layout.format import CHECKED_AT
 from penstock.storage.layout.pieces import Pieces
-from penstock.storage.layout.record import (
-    GATHER_BYTES,
-    Record,
-    RecordTools,
-    add_body,
-    add_ref,
-    is_whole,
-    message_of,
-)
+from penstock.storage.layout.record import Record, is_whole, message_of
 from penstock.storage.layout.scan import scan
 from penstock.storage.layout.segment import Segment
 from tests.crash.rig import message
@@ -24,16 +17,16 @@ IDENTITY = b"\x01\x02\x03\x04\x05\x06\x07\x08"
 
 def body_record(segment: Segment, position: int = 9, body: bytes = b"hello") -> bytes:
     pieces = Pieces(BytesWriter())
-    tools = RecordTools()
-    add_body(pieces, tools, segment, 4, position, message(body), 1, 77)
-    assert len(tools.scratch) == 0
+    encoder = RecordEncoder()
+    encoder.add_body(pieces, segment, 4, position, message(body), 1, 77)
+    assert len(encoder.scratch) == 0
     pieces.finish()
     return b"".join(pieces.parts)
 
 
 def ref_record(segment: Segment) -> bytes:
     pieces = Pieces(BytesWriter())
-    add_ref(pieces, RecordTools(), segment, 5, 6, 64, 1)
+    RecordEncoder().add_reference(pieces, segment, 5, 6, 64, 1)
     pieces.finish()
     return b"".join(pieces.parts)
 
@@ -114,7 +107,7 @@ def test_a_dead_letter_comes_back_as_one() -> None:
     letter = DeadLetter(made.channel, b"", made.raw, made.header_bytes, made.body_bytes)
     letter.address = made.address
     pieces = Pieces(BytesWriter())
-    add_body(pieces, RecordTools(), segment_at(64), 4, 9, letter, 1, 77)
+    RecordEncoder().add_body(pieces, segment_at(64), 4, 9, letter, 1, 77)
     pieces.finish()
     data = b"".join(pieces.parts)
     found = message_of(Record(data, 0, 64), data, 0, {})

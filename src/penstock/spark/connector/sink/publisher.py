@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from penstock.base.errors import OperatorError
-from penstock.client.channel_blocking import Channel
 from penstock.client.errors import ChannelClosedError
 from penstock.client.events import (
     Blocked,
@@ -22,7 +21,7 @@ from penstock.client.events import (
     Returned,
     Unblocked,
 )
-from penstock.client.io_blocking import Connection
+from penstock.client.io_blocking import Channel, Connection
 from penstock.spark.connector.common.link import Wire
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import SinkOptions

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.base.errors import OperatorError
-from penstock.client.channel_blocking import Channel
 from penstock.client.errors import (
     ChannelClosedError,
     ClientError,
@@ -21,7 +20,7 @@ from penstock.client.errors import (
     ConnectionClosedError,
 )
 from penstock.client.events import ChannelClosed, ClientEvent, Replied
-from penstock.client.io_blocking import Connection
+from penstock.client.io_blocking import Channel, Connection
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.link import Wire

@@ -13,7 +13,7 @@ from penstock.spark.connector.common.options import (
     parse_source,
 )
 
-REPOSITORY = Path(__file__).resolve().parents[4]
+REPOSITORY = Path(__file__).resolve().parents[5]
 
 
 def test_defaults_are_those_of_the_reference() -> None:

@@ -1,0 +1,163 @@
+"""What outlives the broker, opened at the start, closed at the end: directory, database, disk.
+
+Files that stores need not have open are closed while a store waits because it can open none. Each
+store gives up its own before it waits (storage/log/handles, streams/handles); but a process has one
+limit for all of them, and those that rest are closed here.
+"""
+
+from pathlib import Path
+
+from penstock.base.errors import OperatorError
+from penstock.broker.actors.disk import Disk, JobClient
+from penstock.broker.admin.restore import Restored, restore
+from penstock.broker.broker import Broker
+from penstock.broker.vhost.catalogue_rows import Kept
+from penstock.broker.vhost.kept_catalogue import KeptCatalogue
+from penstock.server.disk.data_directory import DataDirectory
+from penstock.server.disk.disk_files import FileReclaimer
+from penstock.server.disk.disk_thread import DiskThread
+from penstock.server.disk.metadata_db import MetadataDb
+from penstock.server.disk.store_boot import StoreBoot, StreamBoot
+from penstock.server.net.poller import Poller
+from penstock.storage.log.handles import Handles
+from penstock.storage.log.job import Job
+from penstock.streams.handles import StreamHandles
+
+
+class GiveUpFiles(Job):
+    """Closes whatever in `logs` and `streams` nobody is using and nobody waits for."""
+
+    def __init__(self, logs: list[Handles], streams: list[StreamHandles]) -> None:
+        self.logs = logs
+        self.streams = streams
+
+    def run(self) -> None:
+        for log in self.logs:
+            log.give_up_idle()
+        for one in self.streams:
+            one.give_up_idle()
+
+
+class ScarceFiles(JobClient):
+    """is_under_way: they are being closed. Owner: the node's tick."""
+
+    def __init__(self, broker: Broker, disk: Disk) -> None:
+        self.broker = broker
+        self.disk = disk
+        self.is_under_way = False
+
+    def tick(self) -> None:
+        """Once a second. A disk without room is none the worse for it: it opens them again."""
+        broker = self.broker
+        stores = [*broker.stores.stores.values(), *broker.stores.scratch.values()]
+        streams = [one for one in broker.streams.stores.values() if one.disk is self.disk]
+        is_waiting = any(one.is_full for one in stores) or any(one.is_full for one in streams)
+        if is_waiting and not self.is_under_way:
+            self.is_under_way = True
+            job = GiveUpFiles([one.log.handles for one in stores], [one.handles for one in streams])
+            self.disk.submit(job, self)
+
+    def job_done(self, job: Job, error: OSError | None) -> None:
+        self.is_under_way = False
+
+
+class DurableState:
+    """Opens `path`, brings back what is kept there, and tells its catalogue of every change.
+
+    Raises: OperatorError, and then nothing is left open."""
+
+    def __init__(
+        self,
+        path: str,
+        boot_id: str,
+        broker: Broker,
+        poller: Poller,
+    ) -> None:
+        self.directory = DataDirectory(Path(path), boot_id)
+        try:
+            refuse_orphans(self.directory)
+            self.database = MetadataDb(self.directory.metadata)
+        except OperatorError:
+            self.directory.close()
+            raise
+        try:
+            kept = self.database.read()
+            self.restored = self._bring_back(broker, kept)
+        except OperatorError:
+            self.database.close()
+            self.directory.close()
+            raise
+        self.disk = DiskThread(poller)
+        self.scarce = ScarceFiles(broker, self.disk)
+        self.catalogue = KeptCatalogue(self.disk, self.database, broker.log, kept.queue_id_max)
+        broker.keep(self.catalogue)
+        broker.delays.keep_all()
+        self.freeing = FileReclaimer()
+        self.stores = StoreBoot(broker, self.directory, self.disk, self.freeing)
+        self.streams = StreamBoot(broker, self.directory, self.disk, self.freeing)
+        self.stores.queue_id_known = self.streams.queue_id_known = kept.queue_id_max
+        try:
+            self.stores.open()
+            # A full disk may have kept messages of a queue that the catalogue never got.
+            ids = self.catalogue.queue_id_max, self.stores.queue_id_max
+            self.catalogue.queue_id_max = max(ids)
+            self.streams.open()
+            # Readers know a stream by its number, so one that was set aside keeps it.
+            ids = self.catalogue.queue_id_max, self.streams.queue_id_max
+            self.catalogue.queue_id_max = max(ids)
+        except OperatorError:
+            self.close()
+            raise
+
+    def _bring_back(self, broker: Broker, kept: Kept) -> Restored:
+        try:
+            restored = restore(broker, kept)
+        except OperatorError as error:
+            raise OperatorError(f"{self.directory.metadata}: {error}") from error
+        for note in restored.notes:
+            broker.log.warning(note)
+        return restored
+
+    def tick(self) -> OperatorError | None:
+        """Once a second: the fault for which the broker has to stop, if there is one (F4)."""
+        self.catalogue.tick()
+        self.scarce.tick()
+        if self.stores.failure() != "":
+            return OperatorError(self.stores.failure())
+        failure = self.catalogue.failure
+        if failure is None:
+            return None
+        return OperatorError(
+            f"the disk of {self.directory.path} failed: {failure.strerror or failure}; changes to "
+            "queues, exchanges and bindings since then are not kept, so the broker has stopped; "
+            "look at the disk before the next start"
+        )
+
+    def close(self) -> int:
+        """Write what waits, let go of everything: how many changes could not be kept."""
+        self.streams.broker.streams.groups.save_moved()
+        self.catalogue.hand_over()
+        self.disk.close()
+        self.stores.close()
+        self.streams.close()
+        self.freeing.close()
+        self.database.close()
+        self.directory.close()
+        return len(self.catalogue.waiting)
+
+
+def refuse_orphans(directory: DataDirectory) -> None:
+    """A catalogue that is not there is a new one only where no messages are: a start with an empty
+    one would take all of them for those of deleted queues, and remove them.
+
+    Raises: OperatorError."""
+    if directory.metadata.exists():
+        return
+    vhosts = directory.path / "vhosts"
+    count = sum(1 for kind in ("log", "stream") for _ in vhosts.glob(f"*/*/*.{kind}"))
+    if count > 0:
+        raise OperatorError(
+            f"{directory.metadata} is not there, but {count} files with messages are, and nothing "
+            "else says whose they are: restore the whole data directory from a copy; or, to go on "
+            "without those messages, move the directory `vhosts` away"
+        )

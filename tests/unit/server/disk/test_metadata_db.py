@@ -1,0 +1,249 @@
+"""The metadata database: formats, damage, and what is there after a cut at any byte."""
+
+import shutil
+import sqlite3
+from errno import EIO, ENOSPC
+from pathlib import Path
+
+import pytest
+
+from penstock.base.errors import OperatorError
+from penstock.broker.vhost.catalogue_rows import (
+    BindingRow,
+    Change,
+    ExchangeRow,
+    Kept,
+    ParameterRow,
+    QueueRow,
+    UserRow,
+    VhostRow,
+    arguments_bytes,
+    identity_bytes,
+)
+from penstock.server.disk.metadata_db import FORMAT, MIGRATIONS, MetadataDb
+from scripts.metadata_fixture import rows
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+
+
+def write(db: MetadataDb, *changes: Change) -> None:
+    db.job(db.applied, changes).run()
+
+
+def kept_rows(kept: Kept) -> list[object]:
+    return [
+        *kept.vhosts,
+        *kept.users,
+        *kept.exchanges,
+        *kept.queues,
+        *kept.bindings,
+        *kept.parameters,
+    ]
+
+
+def test_every_kind_of_row_comes_back_as_it_was(tmp_path: Path) -> None:
+    db = MetadataDb(tmp_path / "m")
+    write(db, *(Change(True, row) for row in rows()))
+    before = kept_rows(db.read())
+    assert set(before) == set(rows()) and len(before) == len(rows())
+    db.close()
+    again = MetadataDb(tmp_path / "m")
+    assert kept_rows(again.read()) == before
+    for row in rows():
+        write(again, Change(False, row))
+    kept = again.read()
+    assert kept_rows(kept) == [] and kept.queue_id_max == 7
+    again.close()
+
+
+def test_a_second_value_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    db = MetadataDb(tmp_path / "m")
+    for text in ("1", "2"):
+        write(
+            db,
+            Change(True, ParameterRow("/", "policy", "p", text)),
+            Change(True, UserRow("u", text, "h", text)),
+            Change(True, VhostRow("v")),
+        )
+    kept = db.read()
+    assert [one.value for one in kept.parameters] == ["2"]
+    assert [(one.password_hash, one.tags) for one in kept.users] == [("2", "2")]
+    assert kept.vhosts == [VhostRow("v")]
+    db.close()
+
+
+def test_what_goes_takes_its_bindings_along(tmp_path: Path) -> None:
+    db = MetadataDb(tmp_path / "m")
+
+    def binding(source: str, is_to_exchange: bool, destination: str, vhost: str) -> BindingRow:
+        return BindingRow(vhost, source, is_to_exchange, destination, "k", b"")
+
+    for vhost in ("/", "other"):
+        for one in (
+            binding("e", False, "n", vhost),
+            binding("e", True, "n", vhost),
+            binding("n", False, "q", vhost),
+            binding("e", False, "q", vhost),
+        ):
+            write(db, Change(True, one))
+    write(db, Change(False, QueueRow(1, "/", "n")))
+    assert len(db.read().bindings) == 7
+    write(db, Change(False, ExchangeRow("/", "n")))
+    assert [one.vhost for one in db.read().bindings] == ["/"] + ["other"] * 4
+    db.close()
+
+
+def test_a_transaction_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
+    db = MetadataDb(tmp_path / "m")
+    queue = QueueRow(1, "/", "q")
+    write(db, Change(True, queue))
+    with pytest.raises(OSError, match="UNIQUE") as caught:
+        write(db, Change(True, VhostRow("v")), Change(True, QueueRow(2, "/", "q")))
+    assert caught.value.errno == EIO
+    assert kept_rows(db.read()) == [queue] and db.applied == 1
+    db.close()
+
+
+def test_a_full_disk_is_told_from_a_broken_one(tmp_path: Path) -> None:
+    db = MetadataDb(tmp_path / "m")
+    pages = db.db.execute("PRAGMA page_count").fetchone()[0]
+    db.db.execute(f"PRAGMA max_page_count = {pages}")
+    big = Change(True, ParameterRow("/", "c", "n", "x" * 100_000))
+    with pytest.raises(OSError, match="full") as caught:
+        write(db, big)
+    assert caught.value.errno == ENOSPC and db.applied == 0
+    db.db.execute("PRAGMA max_page_count = 100000")
+    write(db, big)
+    assert len(db.read().parameters) == 1
+    db.close()
+
+
+def test_a_job_out_of_order_changes_nothing(tmp_path: Path) -> None:
+    db = MetadataDb(tmp_path / "m")
+    with pytest.raises(OSError, match="before this one") as caught:
+        db.job(1, (Change(True, VhostRow("v")),)).run()
+    assert caught.value.errno == ENOSPC and kept_rows(db.read()) == []
+    db.close()
+
+
+def test_after_a_cut_at_any_byte_whole_transactions_are_there(tmp_path: Path) -> None:
+    """A power cut leaves some first part of the log, or zeros or older bytes behind it."""
+    live = tmp_path / "live"
+    live.mkdir()
+    db = MetadataDb(live / "m")
+    db.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    ends = [0]
+    for number in range(5):
+        write(
+            db,
+            Change(True, QueueRow(2 * number + 1, "/", f"q{number}")),
+            Change(True, BindingRow("/", "amq.direct", False, f"q{number}", "k", b"")),
+        )
+        ends.append((live / "m-wal").stat().st_size)
+    whole = (live / "m-wal").read_bytes()
+    base = (live / "m").read_bytes()
+    db.close()
+    for cut in range(0, len(whole) + 1, 2039):
+        done = max(number for number, end in enumerate(ends) if end <= cut)
+        for tail in (b"", bytes(4096), whole[:4096]):
+            folder = tmp_path / "cut"
+            folder.mkdir()
+            (folder / "m").write_bytes(base)
+            (folder / "m-wal").write_bytes(whole[:cut] + tail)
+            again = MetadataDb(folder / "m")
+            kept = again.read()
+            assert [row.name for row in kept.queues] == [f"q{number}" for number in range(done)]
+            assert len(kept.bindings) == done
+            assert kept.queue_id_max == max(0, 2 * done - 1)
+            again.close()
+            shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("version", range(1, FORMAT + 1))
+def test_every_format_ever_written_is_read(tmp_path: Path, version: int) -> None:
+    """The fixture was written by the release that had this format: scripts/metadata_fixture."""
+    shutil.copy(FIXTURES / f"metadata-version-{version}.sqlite", tmp_path / "m")
+    db = MetadataDb(tmp_path / "m")
+    kept = db.read()
+    assert set(kept_rows(kept)) == set(rows()) and kept.queue_id_max == 7
+    assert db.db.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+    write(db, Change(True, QueueRow(8, "/", "new")))
+    db.close()
+
+
+def test_a_format_has_not_changed_since_its_fixture_was_written(tmp_path: Path) -> None:
+    def schema(path: Path) -> list[tuple[str, str]]:
+        with sqlite3.connect(path) as db:
+            found = db.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+        db.close()
+        return found
+
+    MetadataDb(tmp_path / "m").close()
+    assert schema(tmp_path / "m") == schema(FIXTURES / f"metadata-version-{FORMAT}.sqlite")
+    assert sorted(MIGRATIONS) == list(range(FORMAT)), "a step for every format"
+
+
+def test_a_newer_format_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    MetadataDb(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(OperatorError, match=rf"m has format {FORMAT + 1}, .* formats up to"):
+        MetadataDb(path)
+    assert path.read_bytes() == before
+
+
+def test_another_programs_database_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE t (x)")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(OperatorError, match="another program"):
+        MetadataDb(path)
+    assert path.read_bytes() == before
+
+
+def test_a_crash_while_it_was_made_is_no_damage(tmp_path: Path) -> None:
+    (tmp_path / "m").touch()
+    MetadataDb(tmp_path / "m").close()
+
+
+@pytest.mark.parametrize("where", ["head", "page"])
+def test_damage_is_said_with_what_to_do(tmp_path: Path, where: str) -> None:
+    path = tmp_path / "m"
+    db = MetadataDb(path)
+    for number in range(200):
+        write(db, Change(True, QueueRow(number + 1, "/", f"q{number}", False, b"x" * 200)))
+    db.close()
+    data = bytearray(path.read_bytes())
+    if where == "head":
+        data[:16] = b"no database here"
+    else:
+        at = len(data) - 3 * 4096
+        data[at : at + 2 * 4096] = b"\xa5" * 8192
+    path.write_bytes(data)
+    with pytest.raises(OperatorError, match=r"m is damaged \(.*definitions import"):
+        MetadataDb(path).read()
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match=r"cannot use .*--data"):
+        MetadataDb(tmp_path / "nowhere" / "m")
+
+
+def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
+    db = MetadataDb(tmp_path / "m")
+    write(db, Change(True, VhostRow("v")))
+    modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
+    assert modes.pop("m") == 0o600 and all(mode == 0o600 for mode in modes.values())
+    db.close()
+
+
+def test_arguments_and_their_identity() -> None:
+    assert arguments_bytes({}) == b"" and identity_bytes({}) == b""
+    assert arguments_bytes({"b": 1, "a": "x"}) == arguments_bytes({"a": "x", "b": 1})
+    assert identity_bytes({"a": 1}) != identity_bytes({"a": 1.0})
+    assert identity_bytes({"a": b"\xff"}) != identity_bytes({"a": b"\xfe"})

@@ -1,0 +1,111 @@
+"""A broker that keeps its topology in a real database, on a disk that works when it is told to."""
+
+from pathlib import Path
+from typing import TypeAlias
+
+from penstock.broker.actors.disk import Disk, JobClient
+from penstock.broker.admin.restore import Restored, restore
+from penstock.broker.broker import Broker
+from penstock.broker.vhost.catalogue import is_kept
+from penstock.broker.vhost.kept_catalogue import KeptCatalogue
+from penstock.broker.vhost.vhost import PREDECLARED
+from penstock.routing.canonical import canonical
+from penstock.routing.exchange import Exchange
+from penstock.server.disk.metadata_db import MetadataDb
+from penstock.storage.log.job import Job
+from tests.unit.broker.peer import Bed
+
+Topology: TypeAlias = dict[str, set[tuple[object, ...]]]
+
+
+class HandDisk(Disk):
+    """Jobs wait until `work`. fault: what every job ends with instead of being run."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Job, JobClient]] = []
+        self.fault: OSError | None = None
+
+    def submit(self, job: Job, client: JobClient) -> None:
+        self.jobs.append((job, client))
+
+    def work(self, count: int = -1) -> None:
+        """Run the first `count` jobs, -1 for all, those submitted meanwhile too."""
+        while self.jobs and count != 0:
+            job, client = self.jobs.pop(0)
+            error = self.fault
+            if error is None:
+                try:
+                    job.run()
+                except OSError as found:
+                    error = found
+            client.job_done(job, error)
+            count -= 1
+
+
+class DurableBed(Bed):
+    """path: of the database, whatever was kept there is brought back. settings: of Config."""
+
+    def __init__(self, path: Path, **settings: object) -> None:
+        super().__init__(**settings)  # type: ignore[arg-type]  # tests name fields of Config
+        self.path = path
+        self.database = MetadataDb(path)
+        kept = self.database.read()
+        self.restored: Restored = restore(self.broker, kept)
+        self.disk = HandDisk()
+        self.catalogue = KeptCatalogue(self.disk, self.database, self.log, kept.queue_id_max)
+        self.broker.keep(self.catalogue)
+
+    def close(self) -> None:
+        """A clean end."""
+        self.catalogue.hand_over()
+        self.disk.work()
+        self.database.close()
+
+    def crash(self) -> None:
+        """What the disk has not done is lost."""
+        self.database.close()
+
+
+def topology(broker: Broker) -> Topology:
+    """Everything durable that `broker` has, without what every virtual host has."""
+    given = {name for name, _ in PREDECLARED} | {""}
+    found: Topology = {"exchanges": set(), "queues": set(), "bindings": set()}
+    for vhost in broker.vhosts.values():
+        for actor in vhost.queues.values():
+            if actor.durable and actor.owner == "":
+                found["queues"].add(
+                    (
+                        vhost.name,
+                        actor.name,
+                        actor.queue_id,
+                        actor.auto_delete,
+                        canonical(actor.arguments),
+                    )
+                )
+        for exchange in vhost.router.exchanges():
+            if exchange.durable and exchange.name not in given:
+                found["exchanges"].add(
+                    (
+                        vhost.name,
+                        exchange.name,
+                        exchange.kind,
+                        exchange.auto_delete,
+                        exchange.internal,
+                        canonical(exchange.arguments),
+                    )
+                )
+            if exchange.durable and exchange.name != "":
+                for one in exchange.bindings():
+                    if is_kept(one.destination):
+                        kind = "e" if isinstance(one.destination, Exchange) else "q"
+                        found["bindings"].add(
+                            (
+                                vhost.name,
+                                exchange.name,
+                                kind,
+                                one.destination.name,
+                                one.routing_key,
+                                one.identity,
+                            )
+                        )
+    return found
