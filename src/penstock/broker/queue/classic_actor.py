@@ -249,14 +249,21 @@ class ClassicActor(QueueActor):
 
     def _preferred(self, consumer: Consumer) -> Consumer:
         """Which consumer gets the turn of `consumer`: one of a higher priority that waits in the
-        same line and can be given a message; `consumer` waits again, then."""
+        same line and can be given a message, the oldest of the highest; `consumer` waits again,
+        then. Looks at those alone that wait with it, which are of one channel."""
         sink = consumer.sink
         best = consumer
-        for other in self.consumers:
-            if other.is_waiting and other.sink is sink and other.priority > best.priority:
-                sink.served = other
-                if other.room() > 0 and other.fits(self.messages):
-                    best = other
+        client = self.client
+        for other in sink.waiting or ():
+            if other.queue is not client or other.priority < best.priority:
+                continue
+            if other.priority == best.priority and (
+                best is consumer or other.started_ns >= best.started_ns
+            ):
+                continue
+            sink.served = other
+            if other.room() > 0 and other.fits(self.messages):
+                best = other
         sink.served = best
         if best is not consumer:
             sink.leave(best)
