@@ -174,6 +174,9 @@ class ConsumerQueue:
         self.settle(deliveries[first])
         return first + 1
 
+    def check_verb(self, what: str, class_id: int, method_id: int) -> None:
+        """Raise ConnectionFault 540 if this type of queue does not know the verb `what`."""
+
     def discard(self, delivery: "Delivery") -> None:
         """Rejected for good: it may have a dead-letter exchange to go to."""
         raise NotImplementedError

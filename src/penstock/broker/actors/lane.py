@@ -107,14 +107,15 @@ class Lane(Hop):
 
 
 class LaneReceiver(Actor):
-    """An actor with lanes: channels and queues. toll: its rate limit, None for most. Nominal
-    base."""
+    """An actor with lanes: channels and queues. toll: its rate limit, None for most; delays: what
+    it takes is published again when its time has come. Nominal base."""
 
-    __slots__ = ("toll",)
+    __slots__ = ("delays", "toll")
 
     def __init__(self, identity: str, line: Line) -> None:
         super().__init__(identity, line)
         self.toll: QueueRate | None = None
+        self.delays = False
 
     def offered(self, lane: Lane) -> None:
         """`lane` got its first message: see to it."""
@@ -122,6 +123,14 @@ class LaneReceiver(Actor):
 
     def expects_lifetimes(self) -> None:
         """A message with a lifetime of its own is about to be handed over."""
+
+    def stop_reason(self) -> str:
+        """Why it takes nothing from its senders, "" while it does."""
+        return ""
+
+    def has_idle_consumer(self) -> bool:
+        """Whether its consumers have room for more than what waits for them already."""
+        return False
 
 
 class MeterWaiter(RateWaiter):

@@ -119,5 +119,5 @@ class DelayDesk(ExchangeDesk):
         crash came in between or Penstock was older, are put there. Raises: ChannelFault 406."""
         for vhost in self.vhosts.values():
             for store in vhost.queues.values():
-                if isinstance(store, DelayStore) and store.queue_id == 0:
+                if store.delays and store.queue_id == 0:
                     store.queue_id = vhost.catalogue.queue_added(store)

@@ -15,7 +15,6 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.actor import Line
-from penstock.broker.actors.lane import Lane
 from penstock.broker.dead_letter.dead_lane import Letter
 from penstock.broker.dead_letter.dead_letters import DeadLetters
 from penstock.broker.dead_letter.letter_desk import LetterDesk
@@ -74,6 +73,8 @@ class DelayStore(ClassicActor):
             strategy,
             0,
         )
+        self.is_internal = True
+        self.delays = True
         self.exchange = exchange
         self.host = host
 
@@ -82,8 +83,10 @@ class DelayStore(ClassicActor):
         vhost = "" if self.vhost == "/" else self.vhost
         return f"exchange:{vhost}/{self.exchange.name}"
 
+    def lease_refusal(self) -> str:
+        return "belongs to an exchange"
+
     def overdue_for(self) -> str:
-        """The first queue that messages which are due wait for, "" while none has to."""
         letters = None if self.ruling is None else self.ruling.dead_letters
         if isinstance(letters, DelayedLetters) and letters.is_stalled():
             for lane in letters.lanes.values():
@@ -206,11 +209,3 @@ class DelayedLetters(DeadLetters):
             if count > 0:
                 found[name] = float(count)
         return found
-
-
-def is_delaying(lanes: list[Lane]) -> bool:
-    """Whether a publish goes to stores only, so that nobody can say yet where it will end."""
-    for lane in lanes:
-        if not isinstance(lane.receiving, DelayStore):
-            return False
-    return len(lanes) > 0

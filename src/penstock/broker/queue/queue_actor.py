@@ -69,6 +69,10 @@ class QueueKeeping:
         """The dead letter has arrived: `message` leaves the log."""
         raise NotImplementedError
 
+    def full_store(self) -> str:
+        """The store's id while it finds the disk full, else ""."""
+        return ""
+
     def give_up(self) -> None:
         """The operator has decided to go on without the messages that cannot be read."""
 
@@ -255,6 +259,9 @@ class QueueClient(ConsumerQueue):
     def settle_run(self, deliveries: list[Delivery], first: i64) -> i64:
         return self.actor.settled_run(deliveries, first)
 
+    def check_verb(self, what: str, class_id: int, method_id: int) -> None:
+        self.actor.check_verb(what, class_id, method_id)
+
     def discard(self, delivery: Delivery) -> None:
         self.actor.discarded(delivery)
 
@@ -271,8 +278,11 @@ class QueueActor(LaneReceiver):
     message, served in rotation; choice: which of them are, None for all; unacked_count,
     unacked_bytes: deliveries without an answer; applied: the policies it goes by; queue_id: under
     which it is kept, else 0; takes_policies: those change what it does; has_rules: this type
-    knows limits, lifetimes and dead letters; is_paused: consumers are given nothing; damaged_count:
-    messages that could not be read, for which it was paused, 0 once it was resumed.
+    knows limits, lifetimes and dead letters; has_own_log: its messages lie in files of its own and
+    not in the message store of its virtual host; is_internal: it belongs to an exchange or to the
+    broker, and clients neither publish to it by name nor lease of it; is_paused: consumers are
+    given nothing; damaged_count: messages that could not be read, for which it was paused, 0 once
+    it was resumed.
 
     Attached, None for a type or a queue that has none: ruling (limits, lifetimes, pausing), keeper
     (its way to the disk), paging (its way out of memory; page_above: bytes held in memory above
@@ -305,8 +315,10 @@ class QueueActor(LaneReceiver):
         "exclusive_consumer",
         "fair_bytes",
         "had_consumers",
+        "has_own_log",
         "has_rules",
         "is_deep",
+        "is_internal",
         "is_paused",
         "keeper",
         "lanes",
@@ -360,6 +372,8 @@ class QueueActor(LaneReceiver):
         self.exclusive_consumer: Consumer | None = None
         self.had_consumers = False
         self.has_rules = False
+        self.has_own_log = False
+        self.is_internal = False
         self.unacked_count: i64 = 0
         self.unacked_bytes: i64 = 0
         self.depth_bytes: i64 = 0
@@ -431,10 +445,6 @@ class QueueActor(LaneReceiver):
         self.strategy.forget(lane, lane.origin)
         self.wake()
 
-    def stop_reason(self) -> str:
-        """Why it takes nothing from its senders, "" while it does."""
-        return ""
-
     def may_take(self) -> bool:
         """Whether what it keeps has room on its way to the disk; it is woken when it has."""
         return True
@@ -485,6 +495,9 @@ class QueueActor(LaneReceiver):
     def get_done(self, message: Message) -> None:
         """The message just got needs no answer."""
         raise NotImplementedError
+
+    def check_verb(self, what: str, class_id: int, method_id: int) -> None:
+        """Raise ConnectionFault 540 if this type of queue does not know the verb `what`."""
 
     # -- consumers -------------------------------------------------------------------------------
 
@@ -555,6 +568,22 @@ class QueueActor(LaneReceiver):
         if not self.consumers:
             self.used()
 
+    def has_more_for(self, consumer: Consumer) -> bool:
+        """Whether there is anything that `consumer` could be given, if it has room."""
+        return self.messages.ready_count() > 0
+
+    def has_idle_consumer(self) -> bool:
+        if not self.ready or self.stop_reason() != "":
+            return False
+        left: i64 = self.messages.ready_count()
+        for lane in self.pending:
+            left += len(lane.items) - lane.head
+        for consumer in self.ready:
+            left -= consumer.room()
+            if left < 0:
+                return True
+        return False
+
     def consumers_id(self) -> str:
         """What holds a queue that has too much in it: all its consumers together."""
         return "consumers:" + self.identity[6:]
@@ -575,6 +604,21 @@ class QueueActor(LaneReceiver):
         """Stop or go on giving messages away; publishes are taken either way."""
         self.is_paused = is_paused
         self.wake()
+
+    def lease_refusal(self) -> str:
+        """Why its messages cannot be leased, "" if they can."""
+        return ""
+
+    def overdue_for(self) -> str:
+        """The first queue that messages wait for which should have gone on; "" for none."""
+        return ""
+
+    def full_store(self) -> str:
+        """What it waits for while the disk has no room for its messages, else ""."""
+        return "" if self.keeper is None else self.keeper.full_store()
+
+    def check_ending(self, what: str, method_id: int) -> None:
+        """Raise ChannelFault 403 if clients may not do this. what: deletion or purge."""
 
     def purge(self) -> int:
         """Drop what is ready; how many there were."""

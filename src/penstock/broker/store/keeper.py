@@ -242,6 +242,9 @@ class Keeper(QueueKeeping):
         start finds it again, until it is given up."""
         self.unread.extend(positions)
 
+    def full_store(self) -> str:
+        return self.store.identity if self.store.is_full else ""
+
     def give_up(self) -> None:
         positions = self.unread
         self.unread = []

@@ -12,7 +12,6 @@ from penstock.base.errors import ChannelFault
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.channel.route import short_text
-from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.ruling import Ruling
@@ -135,7 +134,7 @@ def _actors(
 
 def _is_delaying(actors: tuple[QueueActor, ...]) -> bool:
     """Whether delayed message exchanges alone get it, so that nobody knows where it will end."""
-    return len(actors) > 0 and all(isinstance(actor, DelayStore) for actor in actors)
+    return len(actors) > 0 and all(actor.delays for actor in actors)
 
 
 def shares(routed: list[Routed]) -> dict[QueueActor, list[Message]]:

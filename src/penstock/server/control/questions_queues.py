@@ -16,7 +16,7 @@ from penstock.broker.lease.lease_view import leases_in_words
 from penstock.broker.paging.paged_view import paged_of
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.stream_group_requests import end_group
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.vhost.queue_kinds import type_in_words
 from penstock.queues.applied import names_of
 from penstock.queues.rules import DROP_NAMES, QueueRules
@@ -96,9 +96,10 @@ class QueueQuestions:
         """End `group`: what it leases is ready again, or what it pins of a stream may go."""
         actor = self.find(name)
         try:
-            if isinstance(actor, StreamActor):
+            stream = stream_of(actor)
+            if stream is not None:
                 given_back = 0
-                end_group(actor, group)
+                end_group(stream, group)
             else:
                 given_back = self.broker.leases.release(actor, group, True)
         except ChannelFault as fault:
