@@ -166,7 +166,7 @@ SETTING_REVERTS: Final = Limit(64, 1, 10_000, "changes of settings that wait to 
 
 # Queues, dead letters, delayed messages.
 QUEUE_DEPTH_BYTES: Final = Limit(0, 0, 1_099_511_627_776,
-    "bytes of one queue, 0 for a fifth of the memory mark", KEY, "broker/queue/depth",
+    "bytes of one queue, 0 for a fifth of the memory mark", KEY, "broker/queue/classic_actor",
     "publishers of the queue are held until it has shrunk")
 PAGED_MARKS: Final = Limit(4096, 2, 65_536,
     "times of arrival remembered for the paged messages of one queue, 100 bytes each", BOOKS,

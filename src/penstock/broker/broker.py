@@ -34,6 +34,7 @@ from penstock.broker.node.stream_desk import StreamDesk
 from penstock.broker.policy.policies import Policies
 from penstock.broker.policy.policy_desk import PolicyDesk
 from penstock.broker.policy.rulebook import RuleBook
+from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
@@ -179,7 +180,7 @@ class Broker(Household):
             self.vhosts,
             self.config.paging_ratio,
             desk.scratch_of,
-            lambda actor, count: close_damaged(self.rulebook, self.log, actor, count),
+            lambda actor, count: close_damaged(self.log, actor, count),
             lambda: self.profile,
             lambda: self.memory_used_bytes,
             self.clock,
@@ -212,7 +213,6 @@ class Broker(Household):
             lambda: self.strategy,
             lambda: self.profile.fair_bytes,
             self.dues,
-            self.rulebook,
             letters,
             self.log,
         )
@@ -293,7 +293,7 @@ class Broker(Household):
         if is_stream(arguments):
             actor: QueueActor = self.streams.make(vhost.name, name, arguments)
         else:
-            actor = QueueActor(
+            classic = actor = ClassicActor(
                 vhost.name,
                 name,
                 durable,
@@ -304,6 +304,7 @@ class Broker(Household):
                 self.strategy,
                 self.depth_bytes,
             )
+            classic.rule_source = self.rulebook
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
         self.rulebook.made(actor)

@@ -5,8 +5,7 @@ too much waits the connection is not read, see broker/channel/channel.
 """
 
 from penstock.broker.channel.channel import Channel
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import ReadWaiter
+from penstock.broker.queue.queue_actor import QueueActor, ReadWaiter
 
 
 class GetWaiter(ReadWaiter):
