@@ -23,11 +23,13 @@ class Line:
     clock, recorder, stamp: shared by every actor of the broker; is_accounting: actors keep books
     of their time and of who holds them; accepted_bytes: of content, taken into queues so far;
     heard_ns: when the loop last saw that there is input; turn_ns: when the present turn began, or
-    the last one ended; flushed_ns: when everything due had last been sent."""
+    the last one ended; flushed_ns: when everything due had last been sent; ending: see
+    `end_with`."""
 
     __slots__ = (
         "accepted_bytes",
         "clock",
+        "ending",
         "flushed_ns",
         "heard_ns",
         "is_accounting",
@@ -45,9 +47,14 @@ class Line:
         self.heard_ns: i64 = 0
         self.turn_ns: i64 = 0
         self.flushed_ns: i64 = 0
+        self.ending: list[Actor] = []
 
     def join(self, actor: "Actor") -> None:
         raise NotImplementedError
+
+    def end_with(self, actor: "Actor") -> None:
+        """Call `actor.run_ended` once, before what the present run has written is sent."""
+        self.ending.append(actor)
 
     def charge_outputs(self) -> None:
         """Charge whoever caused the deliveries written since the last time."""
@@ -77,6 +84,9 @@ class Actor(GateObserver):
     def turn(self, budget: i64) -> bool:
         """Do up to `budget` messages of work; True if there is more. The scheduler calls it."""
         raise NotImplementedError
+
+    def run_ended(self) -> None:
+        """No actor has a turn now, and what was written is about to be sent; see `end_with`."""
 
     def rest_state(self) -> int:
         """IDLE, BLOCKED or WAITING: how time passes when the turn is over."""

@@ -86,6 +86,7 @@ class Scheduler(Line):
         while True:
             now_ns = self.run_actors(end_ns)
             self.turn_ns = now_ns
+            self._end_run()
             self.outputs.flush_all()
             if not self.ready:
                 return False
@@ -98,6 +99,14 @@ class Scheduler(Line):
         if self.heard_ns <= self.turn_ns:
             self.heard_ns = now_ns
             self.flushed_ns = self.turn_ns
+
+    def _end_run(self) -> None:
+        """Before output goes to the sockets, so that the disk works while it is sent."""
+        while self.ending:
+            ending = self.ending
+            self.ending = []
+            for actor in ending:
+                actor.run_ended()
 
     def run_actors(self, end_ns: int) -> int:
         """Serve the line until it is empty or `end_ns` has passed, and send nothing; the time."""
@@ -153,5 +162,6 @@ class Scheduler(Line):
             # No clock is read for what follows, because reading it moves the simulator's.
             ended_ns = self._serve(chosen, budget, now_ns)
         self.turn_ns = ended_ns
+        self._end_run()
         self.outputs.flush_all()
         return len(self.ready) > 0

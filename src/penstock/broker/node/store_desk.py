@@ -13,9 +13,9 @@ from penstock.broker.actors.syncing import SYNC_ALWAYS
 from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
 from penstock.broker.node.paging_desk import PagingDesk
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.group_commit import StoreOwner
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.store.store_owner import StoreOwner
 from penstock.broker.store.write_meter import WriteMeter
 from penstock.broker.transaction.transaction_desk import TransactionDesk
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
@@ -93,7 +93,7 @@ class StoreDesk(StoreOwner):
     def open(self, vhost: str, log: MessageLog, disk: Disk) -> StoreActor:
         """`vhost` keeps its durable queues' messages in `log` from now on."""
         store = self._made(vhost, log, disk)
-        store.syncing.follow(self.sync_rule)
+        store.follow(self.sync_rule)
         self.stores[vhost] = store
         return store
 

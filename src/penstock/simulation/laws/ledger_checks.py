@@ -40,15 +40,15 @@ class LedgerLaws:
                 for cause, size in letters_to(queue):
                     add(debts, cause, 1, size)
         for store in self.broker.stores.by_name.values():
-            for parcel in store.parcels():
+            for request in store.requests():
                 # Letters are charged to their own causes, one by one.
-                if isinstance(parcel.origin, Carrier):
-                    for cause, size in letters_unsafe(parcel):
+                if isinstance(request.origin, Carrier):
+                    for cause, size in letters_unsafe(request):
                         add(debts, cause, 1, size)
                 else:
-                    add(debts, parcel.origin, int(parcel.count), int(parcel.bytes))
+                    add(debts, request.origin, int(request.count), int(request.bytes))
         for streams in self.broker.streams.stores.values():
-            for one in streams.parcels():
+            for one in streams.requests():
                 add(debts, one.origin, int(one.count), int(one.bytes))
         pages: list[Account] = []
         collect(self.broker.node_account, pages)

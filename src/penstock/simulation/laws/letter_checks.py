@@ -7,7 +7,7 @@ from penstock.base.cause import Cause
 from penstock.broker.dead_letter.dead_lane import DeadLane, LaneAnswers, Letter
 from penstock.broker.dead_letter.dead_letters import DeadLetters
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.store.store_lane import Parcel
+from penstock.broker.store.write_request import WriteRequest
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.machine.faults import LawBroken
 
@@ -20,12 +20,12 @@ def letters_to(queue: QueueActor) -> Iterator[tuple[Cause, int]]:
                 yield message.origin, len(message.raw)
 
 
-def letters_unsafe(parcel: Parcel) -> Iterator[tuple[Cause, int]]:
-    """Cause and size of every letter in `parcel`, whose queue is gone, that has no answer yet."""
-    answers = parcel.answerable
+def letters_unsafe(request: WriteRequest) -> Iterator[tuple[Cause, int]]:
+    """Cause and size of every letter in `request`, whose queue is gone, that has no answer yet."""
+    answers = request.answerable
     lane = answers.lane if isinstance(answers, LaneAnswers) else None
     if lane is not None and not lane.receiving.is_alive:
-        for message in parcel.messages:
+        for message in request.messages:
             if message in lane.under_way:
                 yield message.origin, len(message.raw)
 

@@ -6,23 +6,25 @@ from penstock.simulation.machine.faults import LawBroken
 
 
 def check_streams(store: StreamStore) -> None:
-    """One virtual host's. What is in flight is in parcels; nothing unsafe is given to anybody.
+    """One virtual host's. What is in flight is in requests; nothing unsafe is given to anybody.
 
     Raises: LawBroken."""
-    parcels = store.parcels()
+    requests = store.requests()
     for lane in store.lanes.values():
         lane.check()
-        mine = [parcel for parcel in parcels if parcel.lane is lane]
-        count = sum(int(parcel.count) for parcel in mine)
-        bytes_ = sum(int(parcel.bytes) for parcel in mine)
+        mine = [request for request in requests if request.lane is lane]
+        count = sum(int(request.count) for request in mine)
+        bytes_ = sum(int(request.bytes) for request in mine)
         if (count, bytes_) != (int(lane.in_flight), int(lane.in_flight_bytes)):
-            raise LawBroken(f"{lane.name}: {lane.in_flight} messages in flight, {count} in parcels")
+            raise LawBroken(
+                f"{lane.name}: {lane.in_flight} messages in flight, {count} in requests"
+            )
         if len(mine) != lane.waiting_count:
-            raise LawBroken(f"{lane.name}: {len(mine)} parcels, {lane.waiting_count} counted")
+            raise LawBroken(f"{lane.name}: {len(mine)} requests, {lane.waiting_count} counted")
         if bool(lane.items) != lane.is_listed:
             raise LawBroken(f"{lane.name} is not in its list")
         log = lane.log
-        coming = sum(int(parcel.count) for parcel in lane.items)
+        coming = sum(int(request.count) for request in lane.items)
         if coming != log.coming:
             raise LawBroken(f"{lane.name}: {coming} messages are coming, {log.coming} counted")
         if not log.first() <= log.committed <= log.next:

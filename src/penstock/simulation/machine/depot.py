@@ -31,8 +31,8 @@ class Depot:
         """Nothing is under way: the log has what rests in each queue, no more and no less; and a
         start on what is on the disk brings back all of it. Raises: LawBroken."""
         store = self.store
-        if self.disk.jobs or store.parcels():
-            raise LawBroken(f"{store.identity}: {len(store.parcels())} parcels are left behind")
+        if self.disk.jobs or store.requests():
+            raise LawBroken(f"{store.identity}: {len(store.requests())} requests are left behind")
         queues = [one for one in broker.vhosts["/"].queues.values() if one.queue_id > 0]
         for queue in queues:
             keeper = queue.keeper
