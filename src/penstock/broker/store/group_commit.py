@@ -5,8 +5,8 @@ While one batch is written and synced everything that comes joins the next one, 
 answers for all of it. There is never a third batch (reliability F21): what comes while the next one
 is full waits in the lanes, whose credit runs out, and so on up to the publishers. A batch is handed
 to the disk at the end of a run of the scheduler, where output is handed to the sockets: what was
-read together is synced together. When it is on the disk its requests are repaid, and senders that
-wait for a confirm are told.
+read together is synced together; it may wait a moment for more (broker/store/gathering). When it is
+on the disk its requests are repaid, and senders that wait for a confirm are told.
 
 A full disk is no failure: the batch is tried again until there is room, and meanwhile no sender
 gets credit. Any other failure is the last thing the actor does: nothing is confirmed any more
@@ -20,6 +20,7 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.broker.actors.actor import BLOCKED, IDLE, WAITING, Actor, Line
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.actors.sync_times import SyncTimes
+from penstock.broker.store.gathering import Gathering
 from penstock.broker.store.write_request import WriteLane, WriteRequest
 from penstock.flow.due import DueLine, Timer
 from penstock.flow.strategy import Strategy
@@ -89,14 +90,14 @@ class CommitClient(JobClient):
             actor.batch_failed(job, error)
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class GroupCommit(Actor):
     """name: of its virtual host; pending: lanes with requests; open: requests in the batch that is
     being made; batch: what is under way, with its requests; mark: what the catalogue has to have
     before they are answered; withheld: requests on the disk for whose queues it has not what
     withheld_mark says; is_full: the batch waits for room on the disk; is_failed: nothing is written
     any more; batch_bytes: of the batch under way; synced_count: messages that were ever made safe;
-    is_ending: it is called at the end of the present run."""
+    is_ending: it is called at the end of the present run; gathering: whether a batch waits for
+    more, timer: for how long."""
 
     __slots__ = (
         "batch",
@@ -104,6 +105,7 @@ class GroupCommit(Actor):
         "client",
         "disk",
         "dues",
+        "gathering",
         "is_ending",
         "is_failed",
         "is_full",
@@ -117,6 +119,7 @@ class GroupCommit(Actor):
         "strategy",
         "sync_times",
         "synced_count",
+        "timer",
         "under_way",
         "withheld",
         "withheld_mark",
@@ -148,6 +151,8 @@ class GroupCommit(Actor):
         self.withheld_mark: i64 = 0
         self.recheck = Timer(self._recheck)
         self.retry = Timer(self._retry)
+        self.gathering = Gathering()
+        self.timer = Timer(self._waited)
         self.is_ending = False
         self.is_failed = False
         self.is_full = False
@@ -207,6 +212,7 @@ class GroupCommit(Actor):
         lane.items.append(request)
         lane.waiting_count += 1
         lane.uncharged_bytes += request.uncharged_bytes
+        self.gathering.unanswered += len(request.messages)
         self.strategy.charge(lane, request.origin, request.count, request.bytes)
         if not lane.is_listed:
             lane.is_listed = True
@@ -227,8 +233,29 @@ class GroupCommit(Actor):
         self.is_ending = False
         if self.is_failed:
             return
+        if (
+            self.batch is None
+            and self.open
+            and self.gathering.has_to_wait()
+            and not self.has_work()
+        ):
+            self._wait()
+            return
         self.answer(self._send())
         if self.pending:
+            self.wake()
+
+    def _wait(self) -> None:
+        """The batch waits for more, but not for long."""
+        if not self.gathering.is_waiting:
+            self.gathering.is_waiting = True
+            now_ns = self.line.clock.monotonic_ns()
+            self.dues.put(self.timer, int(now_ns + self.gathering.wait_ns))
+
+    def _waited(self, now_ns: int) -> None:
+        """The batch has waited for long enough."""
+        if self.gathering.is_waiting:
+            self.gathering.is_late = True
             self.wake()
 
     def _take(self, budget: i64) -> None:
@@ -280,6 +307,7 @@ class GroupCommit(Actor):
         """Let the disk have the batch, if it has none. Returns the requests that need no disk."""
         if self.batch is not None or not (self.open or self.has_work()):
             return []
+        self.gathering.sent()
         size: i64 = self.open_bytes()
         requests = self.open
         self.open = []
@@ -312,6 +340,7 @@ class GroupCommit(Actor):
         self.under_way = []
         self.batch_bytes = 0
         self.sync_times.ended(self.line.clock.monotonic_ns())
+        self.gathering.ended()
         self.written(batch)
         if self.is_full:
             self.is_full = False
@@ -343,7 +372,9 @@ class GroupCommit(Actor):
         """Repay `requests`, and tell the senders that wait."""
         for request in requests:
             lane = request.lane
-            self.synced_count += len(request.messages)
+            count: i64 = len(request.messages)
+            self.synced_count += count
+            self.gathering.unanswered -= count
             self.strategy.repay(lane, request.origin, request.count, request.bytes)
             request.answer(self.sync_times)
             lane.waiting_count -= 1

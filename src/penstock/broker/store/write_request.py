@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Answerable
@@ -62,7 +62,6 @@ class WriteRequest:
             answerable.accepted(self.messages, len(self.messages))
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class WriteLane(Hop):
     """The hop from `queue` to a store. items: requests the store has not taken, oldest first;
     is_wanted: the queue still exists; waiting_count: requests that were not answered yet;

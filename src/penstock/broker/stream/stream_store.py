@@ -76,6 +76,7 @@ class StreamStore(GroupCommit):
         back what was committed."""
         self._coming(request)
         request.lane.waiting_count += 1
+        self.gathering.unanswered += len(request.messages)
         self.strategy.charge(request.lane, request.origin, request.count, request.bytes)
         self.append(request, self.line.clock.wall_ns())
         self.open.append(request)
