@@ -10,17 +10,20 @@ HEADER = """\
 Everything in Penstock that can grow has a bound. This page is printed by `make docs` from
 `src/penstock/base/limits.py`, the only place where a bound may stand; edit it there.
 
-A limit is given in its unit and may be configured between *lowest* and *highest*. *Owner* is the
-room that enforces it. At the bound exactly one thing happens, never silently.
+A limit is given in its unit. *Configured* says whether the configuration has a key of its name,
+which takes values between *lowest* and *highest*, or why there is none. *Owner* is the module that
+enforces it. At the bound exactly one thing happens, never silently.
 
-| limit | unit | default | lowest | highest | owner | at the bound |
-| --- | --- | ---: | ---: | ---: | --- | --- |
+| limit | unit | default | lowest | highest | configured | owner | at the bound |
+| --- | --- | ---: | ---: | ---: | --- | --- | --- |
 """
 
 
 def row(limit: Limit) -> str:
     numbers = " | ".join(f"{n:,}" for n in (limit.default, limit.lowest, limit.highest))
-    return f"| `{limit.name}` | {limit.unit} | {numbers} | `{limit.owner}` | {limit.at_bound} |\n"
+    key = f"no: {limit.no_key}" if limit.no_key else "yes"
+    cells = (f"`{limit.name}`", limit.unit, numbers, key, f"`{limit.owner}`", limit.at_bound)
+    return f"| {' | '.join(cells)} |\n"
 
 
 def page() -> str:

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.base.clock import ManualClock
-from penstock.broker.actors.actor import Actor
+from penstock.broker.actors.actor import Actor, Picker, Scheduler
 from penstock.broker.actors.lane import Answerable, Lane
-from penstock.broker.actors.scheduler import Picker, Scheduler
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.queue_ruling import LetterSink, RuleDesk
 from penstock.broker.queue.ruling import Ruling

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from penstock.flow.disk_polling import next_look_ms
+from penstock.flow.watermark import next_look_ms
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import encode_method
 from tests.unit.broker.alarm_bed import MB, AlarmBed, kinds

@@ -1,391 +1,361 @@
-"""Every bound in one table: unit, default, lowest, highest, owner, and what happens at the bound.
+"""Every bound in one table, with what happens there. `docs/limits.md` is printed from it.
 
-No bound, no merge. `docs/limits.md` is printed from this table.
+No bound, no merge. A row is: default, lowest, highest, unit, key, owner, what happens at the bound.
 """
 
+from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.base.client_limits import CHANNEL_FLOW_GRACE_MS as CHANNEL_FLOW_GRACE_MS
-from penstock.base.client_limits import CHANNEL_FLOW_REPLY_MS as CHANNEL_FLOW_REPLY_MS
-from penstock.base.client_limits import CHANNEL_FLOW_STALL_MS as CHANNEL_FLOW_STALL_MS
-from penstock.base.client_limits import CONSUMER_TIMEOUT_MS as CONSUMER_TIMEOUT_MS
-from penstock.base.client_limits import LINGER_MS as LINGER_MS
-from penstock.base.client_limits import LINGERING_SOCKETS as LINGERING_SOCKETS
-from penstock.base.client_limits import NOTIFY_BLOCKED_MS as NOTIFY_BLOCKED_MS
-from penstock.base.client_limits import OUTPUT_STALL_INTERVALS as OUTPUT_STALL_INTERVALS
-from penstock.base.client_limits import PARKED_METHODS as PARKED_METHODS
-from penstock.base.connector_limits import CONNECTOR_BUFFERED_BYTES as CONNECTOR_BUFFERED_BYTES
-from penstock.base.connector_limits import CONNECTOR_IN_FLIGHT as CONNECTOR_IN_FLIGHT
-from penstock.base.connector_limits import CONNECTOR_PREFETCH as CONNECTOR_PREFETCH
-from penstock.base.connector_limits import CONNECTOR_QUEUES as CONNECTOR_QUEUES
-from penstock.base.connector_limits import CONNECTOR_STAGED_BYTES as CONNECTOR_STAGED_BYTES
-from penstock.base.connector_limits import CONNECTOR_TASK_BYTES as CONNECTOR_TASK_BYTES
-from penstock.base.data_limits import CATALOGUE_CHANGES as CATALOGUE_CHANGES
-from penstock.base.data_limits import CONTROL_CLIENTS as CONTROL_CLIENTS
-from penstock.base.data_limits import CONTROL_REQUEST_BYTES as CONTROL_REQUEST_BYTES
-from penstock.base.data_limits import DISK_RESERVE_BYTES as DISK_RESERVE_BYTES
-from penstock.base.data_limits import USERS_MAX as USERS_MAX
-from penstock.base.data_limits import VHOSTS_MAX as VHOSTS_MAX
-from penstock.base.flow_limits import ADAPTIVE_BYTES_MAX as ADAPTIVE_BYTES_MAX
-from penstock.base.flow_limits import ADAPTIVE_BYTES_MIN as ADAPTIVE_BYTES_MIN
-from penstock.base.flow_limits import ADAPTIVE_MESSAGES_MAX as ADAPTIVE_MESSAGES_MAX
-from penstock.base.flow_limits import ADAPTIVE_MESSAGES_MIN as ADAPTIVE_MESSAGES_MIN
-from penstock.base.flow_limits import RATE_BURST_MS as RATE_BURST_MS
-from penstock.base.flow_limits import RATE_CONNECTION_BYTES as RATE_CONNECTION_BYTES
-from penstock.base.flow_limits import RATE_CONNECTION_MESSAGES as RATE_CONNECTION_MESSAGES
-from penstock.base.flow_limits import RATE_LIMITS as RATE_LIMITS
-from penstock.base.flow_limits import SETTING_REVERTS as SETTING_REVERTS
-from penstock.base.flow_limits import WATCHDOG_HOPS as WATCHDOG_HOPS
-from penstock.base.flow_limits import WATCHDOG_MS as WATCHDOG_MS
-from penstock.base.lease_limits import LEASE_BYTES as LEASE_BYTES
-from penstock.base.lease_limits import LEASE_GROUPS as LEASE_GROUPS
-from penstock.base.lease_limits import LEASE_MESSAGES as LEASE_MESSAGES
-from penstock.base.lease_limits import LEASE_RUNS as LEASE_RUNS
-from penstock.base.lease_limits import LEASE_TIMEOUT_MS as LEASE_TIMEOUT_MS
-from penstock.base.lease_limits import LEASE_WAITING as LEASE_WAITING
-from penstock.base.limit import Limit as Limit
-from penstock.base.policy_limits import PATTERN_BYTES as PATTERN_BYTES
-from penstock.base.policy_limits import PATTERN_MEMORY_BYTES as PATTERN_MEMORY_BYTES
-from penstock.base.policy_limits import POLICIES_PER_VHOST as POLICIES_PER_VHOST
-from penstock.base.policy_limits import POLICY_SWEEP_MATCHES as POLICY_SWEEP_MATCHES
-from penstock.base.queue_limits import DEAD_LETTER_BACKLOG as DEAD_LETTER_BACKLOG
-from penstock.base.queue_limits import DEAD_LETTER_BACKLOG_BYTES as DEAD_LETTER_BACKLOG_BYTES
-from penstock.base.queue_limits import DEAD_LETTER_RETRY_MS as DEAD_LETTER_RETRY_MS
-from penstock.base.queue_limits import DEAD_LETTER_WINDOW as DEAD_LETTER_WINDOW
-from penstock.base.queue_limits import DEAD_LETTER_WINDOW_BYTES as DEAD_LETTER_WINDOW_BYTES
-from penstock.base.queue_limits import DEDUPLICATION_ENTRIES as DEDUPLICATION_ENTRIES
-from penstock.base.queue_limits import DELAYED_BYTES_MAX as DELAYED_BYTES_MAX
-from penstock.base.queue_limits import DELAYED_MESSAGES_MAX as DELAYED_MESSAGES_MAX
-from penstock.base.queue_limits import QUEUE_DEPTH_BYTES as QUEUE_DEPTH_BYTES
-from penstock.base.recorder_limits import INCIDENTS_KEPT as INCIDENTS_KEPT
-from penstock.base.recorder_limits import RECORD_BYTES as RECORD_BYTES
-from penstock.base.recorder_limits import RECORDER_EVENTS as RECORDER_EVENTS
-from penstock.base.store_limits import HANDLES_KEPT as HANDLES_KEPT
-from penstock.base.store_limits import PAGED_MARKS as PAGED_MARKS
-from penstock.base.store_limits import PAGED_PAYERS as PAGED_PAYERS
-from penstock.base.store_limits import STORE_COPY_BYTES as STORE_COPY_BYTES
-from penstock.base.store_limits import STORE_FINDINGS as STORE_FINDINGS
-from penstock.base.store_limits import STORE_FREEING_FILES as STORE_FREEING_FILES
-from penstock.base.store_limits import STORE_OPEN_FILES as STORE_OPEN_FILES
-from penstock.base.store_limits import STORE_READ_PATIENCE_MS as STORE_READ_PATIENCE_MS
-from penstock.base.store_limits import STORE_SEGMENT_BYTES as STORE_SEGMENT_BYTES
-from penstock.base.store_limits import STORE_SPARE_SEGMENTS as STORE_SPARE_SEGMENTS
-from penstock.base.store_limits import STORE_SYNC_INTERVAL_MS as STORE_SYNC_INTERVAL_MS
-from penstock.base.store_limits import STORE_TABLE_CACHE_BYTES as STORE_TABLE_CACHE_BYTES
-from penstock.base.stream_limits import EVENT_STREAM_BYTES as EVENT_STREAM_BYTES
-from penstock.base.stream_limits import STREAM_CHUNK_READ_BYTES as STREAM_CHUNK_READ_BYTES
-from penstock.base.stream_limits import STREAM_GROUP_LAG_BYTES as STREAM_GROUP_LAG_BYTES
-from penstock.base.stream_limits import STREAM_GROUPS as STREAM_GROUPS
-from penstock.base.stream_limits import STREAM_MEMORY_BYTES as STREAM_MEMORY_BYTES
-from penstock.base.stream_limits import STREAM_OPEN_FILES as STREAM_OPEN_FILES
-from penstock.base.stream_limits import STREAM_ORIGIN_SPANS as STREAM_ORIGIN_SPANS
-from penstock.base.stream_limits import STREAM_ORIGINS as STREAM_ORIGINS
-from penstock.base.stream_limits import STREAM_READ_BYTES as STREAM_READ_BYTES
-from penstock.base.stream_limits import STREAM_SEGMENT_BYTES as STREAM_SEGMENT_BYTES
-from penstock.base.transaction_limits import TRANSACTION_APPS as TRANSACTION_APPS
-from penstock.base.transaction_limits import TRANSACTION_BYTES as TRANSACTION_BYTES
-from penstock.base.transaction_limits import TRANSACTION_TTL_MS as TRANSACTION_TTL_MS
-from penstock.base.transaction_limits import TRANSACTION_WAITING as TRANSACTION_WAITING
-from penstock.base.transaction_limits import TRANSACTIONS_BYTES as TRANSACTIONS_BYTES
-from penstock.base.transaction_limits import TRANSACTIONS_STAGED as TRANSACTIONS_STAGED
-from penstock.base.transaction_limits import TX_BYTES_MAX as TX_BYTES_MAX
-from penstock.base.transaction_limits import TX_MESSAGES_MAX as TX_MESSAGES_MAX
 
-FRAME_BYTES_MAX: Final = Limit(
-    "frame_bytes_max",
-    "bytes",
-    131_072,
-    4096,
-    16_777_216,
-    "protocol/frames",
-    "501 FRAME_ERROR closes the connection before anything is allocated",
-)
-FRAME_BYTES_BEFORE_OPEN: Final = Limit(
-    "frame_bytes_before_open",
-    "bytes",
-    8192,
-    4096,
-    131_072,
-    "protocol/frames",
-    "501 FRAME_ERROR closes the socket",
-)
-BODY_BYTES_MAX: Final = Limit(
-    "body_bytes_max",
-    "bytes",
-    16_777_216,
-    0,
-    536_870_912,
-    "broker/connection/reader",
-    "406 PRECONDITION_FAILED closes the channel before any body is read",
-)
-TABLE_DEPTH_MAX: Final = Limit(
-    "table_depth_max",
-    "levels",
-    32,
-    1,
-    128,
-    "protocol/values",
-    "502 SYNTAX_ERROR closes the connection",
-)
-CHANNELS_MAX: Final = Limit(
-    "channels_max",
-    "channels per connection",
-    2047,
-    1,
-    65_535,
-    "protocol/handshake",
-    "530 NOT_ALLOWED closes the connection",
-)
-CONNECTIONS_MAX: Final = Limit(
-    "connections_max",
-    "connections",
-    20_000,
-    1,
-    1_000_000,
-    "server/net/listener",
-    "the socket is closed at once and counted",
-)
-HANDSHAKE_MS: Final = Limit(
-    "handshake_ms",
-    "milliseconds",
-    10_000,
-    100,
-    600_000,
-    "server/boot/node",
-    "the socket is closed",
-)
-HEARTBEAT_S: Final = Limit(
-    "heartbeat_s",
-    "seconds",
-    60,
-    0,
-    65_535,
-    "protocol/heartbeat",
-    "a peer silent for two intervals is closed",
-)
-ROUTE_CACHE_ENTRIES: Final = Limit(
-    "route_cache_entries",
-    "routes per channel",
-    4096,
-    1,
-    1_048_576,
-    "broker/channel/publish",
-    "the cache is emptied and refilled",
-)
-CONSUMERS_PER_CHANNEL: Final = Limit(
-    "consumers_per_channel",
-    "consumers",
-    65_535,
-    1,
-    1_000_000,
-    "broker/session/consume",
-    "530 NOT_ALLOWED closes the connection",
-)
-UNSENT_DELIVERIES: Final = Limit(
-    "unsent_deliveries",
-    "deliveries per queue and channel",
-    200,
-    1,
-    65_535,
-    "queues/consumers",
-    "the consumer leaves the ready list until its socket has taken them",
-)
-SOCKET_OUTPUT_HIGH_BYTES: Final = Limit(
-    "socket_output_high_bytes",
-    "bytes per connection",
-    262_144,
-    4096,
-    67_108_864,
-    "server/net/sockets",
-    "the connection's consumers leave the ready lists",
-)
-TURN_MESSAGES: Final = Limit(
-    "turn_messages",
-    "messages per turn",
-    1024,
-    1,
-    1_048_576,
-    "broker/actors/scheduler",
-    "the actor goes to the end of the ready line",
-)
-QUEUES_PER_VHOST: Final = Limit(
-    "queues_per_vhost",
-    "queues",
-    1_000_000,
-    1,
-    100_000_000,
-    "broker/vhost/vhost",
-    "406 PRECONDITION_FAILED closes the channel",
-)
-BINDINGS_PER_VHOST: Final = Limit(
-    "bindings_per_vhost",
-    "bindings",
-    10_000_000,
-    1,
-    100_000_000,
-    "broker/vhost/vhost",
-    "406 PRECONDITION_FAILED closes the channel",
-)
-EXCHANGE_HOPS_MAX: Final = Limit(
-    "exchange_hops_max",
-    "exchanges visited by one publish",
-    1024,
-    1,
-    65_536,
-    "routing/router",
-    "exchanges beyond it are not visited and the event is counted",
-)
-UNCONFIRMED_MAX: Final = Limit(
-    "unconfirmed_max",
-    "publishes per channel",
-    1_000_000,
-    1,
-    100_000_000,
-    "broker/actors/confirms",
-    "the publisher's gate closes until confirms go out",
-)
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One bound.
 
-BLOCK_ENTRIES: Final = Limit(
-    "block_entries",
-    "(peer, reason) pairs per actor",
-    64,
-    1,
-    4096,
-    "telemetry/accounting",
-    "the pair opened longest ago is folded into 'others'",
-)
-WINDOW_SNAPSHOTS: Final = Limit(
-    "window_snapshots",
-    "snapshots",
-    61,
-    2,
-    3601,
-    "telemetry/flight",
-    "the oldest snapshot is dropped",
-)
-HISTORY_CHANGES: Final = Limit(
-    "history_changes",
-    "snapshots of single actors per history",
-    100_000,
-    1000,
-    10_000_000,
-    "telemetry/window",
-    "the oldest quarter of the history is dropped",
-)
-PARKED_BYTES: Final = Limit(
-    "parked_bytes",
-    "bytes per connection",
-    33_554_432,
-    0,
-    1_073_741_824,
-    "broker/connection/reader",
-    "the socket is not read until a hop opens",
-)
+    default, lowest, highest: in units.
+    unit: what is counted.
+    no_key: why the configuration has no key of this name, "" when it has one.
+    owner: the module that enforces the bound.
+    at_bound: the one thing that happens there.
+    name: its constant's, in lower case.
+    """
 
-LIMITS: Final[tuple[Limit, ...]] = (
-    FRAME_BYTES_MAX,
-    FRAME_BYTES_BEFORE_OPEN,
-    BODY_BYTES_MAX,
-    TABLE_DEPTH_MAX,
-    CHANNELS_MAX,
-    CONNECTIONS_MAX,
-    HANDSHAKE_MS,
-    HEARTBEAT_S,
-    ROUTE_CACHE_ENTRIES,
-    CONSUMERS_PER_CHANNEL,
-    UNSENT_DELIVERIES,
-    SOCKET_OUTPUT_HIGH_BYTES,
-    TURN_MESSAGES,
-    RECORDER_EVENTS,
-    RECORD_BYTES,
-    INCIDENTS_KEPT,
-    QUEUES_PER_VHOST,
-    BINDINGS_PER_VHOST,
-    EXCHANGE_HOPS_MAX,
-    UNCONFIRMED_MAX,
-    TX_MESSAGES_MAX,
-    BLOCK_ENTRIES,
-    WINDOW_SNAPSHOTS,
-    HISTORY_CHANGES,
-    PARKED_BYTES,
-    TX_BYTES_MAX,
-    CONTROL_CLIENTS,
-    CONTROL_REQUEST_BYTES,
-    DISK_RESERVE_BYTES,
-    CATALOGUE_CHANGES,
-    VHOSTS_MAX,
-    USERS_MAX,
-    CHANNEL_FLOW_REPLY_MS,
-    CHANNEL_FLOW_GRACE_MS,
-    CHANNEL_FLOW_STALL_MS,
-    NOTIFY_BLOCKED_MS,
-    CONSUMER_TIMEOUT_MS,
-    OUTPUT_STALL_INTERVALS,
-    LINGER_MS,
-    LINGERING_SOCKETS,
-    PARKED_METHODS,
-    WATCHDOG_MS,
-    WATCHDOG_HOPS,
-    ADAPTIVE_BYTES_MIN,
-    ADAPTIVE_BYTES_MAX,
-    ADAPTIVE_MESSAGES_MIN,
-    ADAPTIVE_MESSAGES_MAX,
-    RATE_CONNECTION_MESSAGES,
-    RATE_CONNECTION_BYTES,
-    RATE_BURST_MS,
-    RATE_LIMITS,
-    SETTING_REVERTS,
-    QUEUE_DEPTH_BYTES,
-    DEAD_LETTER_WINDOW,
-    DEAD_LETTER_WINDOW_BYTES,
-    DEAD_LETTER_BACKLOG,
-    DEAD_LETTER_BACKLOG_BYTES,
-    DEAD_LETTER_RETRY_MS,
-    POLICIES_PER_VHOST,
-    PATTERN_BYTES,
-    PATTERN_MEMORY_BYTES,
-    POLICY_SWEEP_MATCHES,
-    DELAYED_MESSAGES_MAX,
-    DELAYED_BYTES_MAX,
-    DEDUPLICATION_ENTRIES,
-    PAGED_MARKS,
-    PAGED_PAYERS,
-    STORE_SEGMENT_BYTES,
-    STORE_OPEN_FILES,
-    HANDLES_KEPT,
-    STORE_FREEING_FILES,
-    STORE_SPARE_SEGMENTS,
-    STORE_TABLE_CACHE_BYTES,
-    STORE_COPY_BYTES,
-    STORE_SYNC_INTERVAL_MS,
-    STORE_READ_PATIENCE_MS,
-    STORE_FINDINGS,
-    STREAM_SEGMENT_BYTES,
-    STREAM_MEMORY_BYTES,
-    STREAM_READ_BYTES,
-    STREAM_CHUNK_READ_BYTES,
-    STREAM_GROUPS,
-    STREAM_ORIGIN_SPANS,
-    STREAM_ORIGINS,
-    STREAM_GROUP_LAG_BYTES,
-    EVENT_STREAM_BYTES,
-    STREAM_OPEN_FILES,
-    CONNECTOR_PREFETCH,
-    CONNECTOR_BUFFERED_BYTES,
-    CONNECTOR_IN_FLIGHT,
-    CONNECTOR_TASK_BYTES,
-    CONNECTOR_QUEUES,
-    CONNECTOR_STAGED_BYTES,
-    LEASE_GROUPS,
-    LEASE_MESSAGES,
-    LEASE_BYTES,
-    LEASE_RUNS,
-    LEASE_WAITING,
-    LEASE_TIMEOUT_MS,
-    TRANSACTION_BYTES,
-    TRANSACTIONS_BYTES,
-    TRANSACTIONS_STAGED,
-    TRANSACTION_TTL_MS,
-    TRANSACTION_APPS,
-    TRANSACTION_WAITING,
-)
+    default: int
+    lowest: int
+    highest: int
+    unit: str
+    no_key: str
+    owner: str
+    at_bound: str
+    name: str = field(default="", init=False)
+
+
+KEY: Final = ""
+GUARD: Final = "a guard against faults and floods, far above what is used"
+PACE: Final = "divides work or paces it, with the same result"
+BOOKS: Final = "bounds the memory of the broker's own records"
+TUNED: Final = "the strategy adapts within it"
+
+
+def argument(place: str) -> str:
+    """The reason of a bound that is set where it is used."""
+    return f"set by {place}"
+
+
+# fmt: off
+
+# Connections, and what a client may send.
+FRAME_BYTES_MAX: Final = Limit(131_072, 4096, 16_777_216, "bytes", KEY, "protocol/frames",
+    "501 FRAME_ERROR closes the connection before anything is allocated")
+FRAME_BYTES_BEFORE_OPEN: Final = Limit(8192, 4096, 131_072, "bytes", GUARD, "protocol/frames",
+    "501 FRAME_ERROR closes the socket")
+BODY_BYTES_MAX: Final = Limit(16_777_216, 0, 536_870_912, "bytes", KEY,
+    "broker/connection/connection",
+    "406 PRECONDITION_FAILED closes the channel before any body is read")
+TABLE_DEPTH_MAX: Final = Limit(32, 1, 128, "levels", GUARD, "protocol/values",
+    "502 SYNTAX_ERROR closes the connection")
+CHANNELS_MAX: Final = Limit(2047, 1, 65_535, "channels per connection", KEY, "protocol/handshake",
+    "530 NOT_ALLOWED closes the connection")
+CONNECTIONS_MAX: Final = Limit(20_000, 1, 1_000_000, "connections", KEY, "server/net/listener",
+    "the socket is closed at once and counted")
+HANDSHAKE_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", KEY, "server/boot/node",
+    "the socket is closed")
+HEARTBEAT_S: Final = Limit(60, 0, 65_535, "seconds", KEY, "protocol/heartbeat",
+    "a peer silent for two intervals is closed")
+LINGER_MS: Final = Limit(30_000, 0, 600_000, "milliseconds", KEY, "server/net/sockets",
+    "the socket of a closed connection is closed, though its peer has not closed it; 0 at once")
+LINGERING_SOCKETS: Final = Limit(1024, 1, 65_536,
+    "sockets of closed connections whose peers have not closed them", GUARD, "server/net/sockets",
+    "the one that has waited longest is closed")
+OUTPUT_STALL_INTERVALS: Final = Limit(2, 1, 1000,
+    "heartbeat intervals in which a socket takes nothing of what waits for it", GUARD,
+    "server/net/stall_timeout", "the socket is closed")
+SOCKET_OUTPUT_HIGH_BYTES: Final = Limit(262_144, 4096, 67_108_864, "bytes per connection", KEY,
+    "server/net/sockets", "the connection's consumers leave the ready lists")
+PARKED_BYTES: Final = Limit(33_554_432, 0, 1_073_741_824, "bytes per connection", GUARD,
+    "broker/connection/connection", "the socket is not read until a hop opens")
+PARKED_METHODS: Final = Limit(1024, 16, 65_536,
+    "methods per channel behind a basic.get whose message is being read from the disk", GUARD,
+    "broker/channel/channel", "the connection is not read until the message is there")
+UNCONFIRMED_MAX: Final = Limit(1_000_000, 1, 100_000_000, "publishes per channel", GUARD,
+    "broker/actors/confirms", "the publisher's gate closes until confirms go out")
+CONSUMERS_PER_CHANNEL: Final = Limit(65_535, 1, 1_000_000, "consumers", GUARD,
+    "broker/session/consume", "530 NOT_ALLOWED closes the connection")
+TX_MESSAGES_MAX: Final = Limit(100_000, 1, 10_000_000, "publishes and settles per transaction",
+    GUARD, "broker/channel/transactions", "406 PRECONDITION_FAILED closes the channel")
+TX_BYTES_MAX: Final = Limit(134_217_728, 0, 4_294_967_296, "bytes per transaction", GUARD,
+    "broker/channel/transactions", "406 PRECONDITION_FAILED closes the channel")
+
+# What a client is told, and how long it is waited for.
+CHANNEL_FLOW_REPLY_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", GUARD,
+    "broker/connection/client_notifier",
+    "the missing flow-ok is taken as read, and logged once a connection")
+CHANNEL_FLOW_GRACE_MS: Final = Limit(60_000, 1000, 3_600_000, "milliseconds", GUARD,
+    "broker/connection/client_notifier",
+    "503 COMMAND_INVALID closes a connection that published after its flow-ok(false)")
+CHANNEL_FLOW_STALL_MS: Final = Limit(2000, 100, 600_000, "milliseconds",
+    argument("opting in to channel.flow or not"), "broker/connection/client_notifier",
+    "channel.flow tells a client that has opted in")
+NOTIFY_BLOCKED_MS: Final = Limit(0, 0, 86_400_000, "milliseconds", KEY,
+    "broker/connection/client_notifier", "connection.blocked names the queue; 0 never does")
+CONSUMER_TIMEOUT_MS: Final = Limit(1_800_000, 0, 31_536_000_000, "milliseconds", KEY,
+    "broker/connection/consumer_timeout",
+    "406 PRECONDITION_FAILED closes the channel, its deliveries are requeued; 0 never does")
+
+# Virtual hosts, routing, definitions, policies.
+VHOSTS_MAX: Final = Limit(10_000, 1, 1_000_000, "virtual hosts", GUARD, "broker/admin/definitions",
+    "definitions that would make more are refused as a whole")
+USERS_MAX: Final = Limit(10_000, 1, 1_000_000, "users", GUARD, "broker/admin/definitions",
+    "definitions that would make more are refused as a whole")
+QUEUES_PER_VHOST: Final = Limit(1_000_000, 1, 100_000_000, "queues", GUARD, "broker/vhost/vhost",
+    "406 PRECONDITION_FAILED closes the channel")
+BINDINGS_PER_VHOST: Final = Limit(10_000_000, 1, 100_000_000, "bindings", GUARD,
+    "broker/vhost/vhost", "406 PRECONDITION_FAILED closes the channel")
+EXCHANGE_HOPS_MAX: Final = Limit(1024, 1, 65_536, "exchanges visited by one publish", GUARD,
+    "routing/router", "exchanges beyond it are not visited and the event is counted")
+ROUTE_CACHE_ENTRIES: Final = Limit(4096, 1, 1_048_576, "routes per channel", BOOKS,
+    "broker/channel/publish", "the cache is emptied and refilled")
+DEDUPLICATION_ENTRIES: Final = Limit(10_000_000, 1, 1_000_000_000,
+    "entries in the cache of one message deduplication exchange",
+    argument("x-cache-size of the exchange"), "routing/deduplication",
+    "406 PRECONDITION_FAILED refuses a larger x-cache-size; a full cache drops its oldest entry")
+CATALOGUE_CHANGES: Final = Limit(100_000, 1, 10_000_000,
+    "changes to what is durable that wait for the disk", GUARD, "broker/vhost/kept_catalogue",
+    "406 PRECONDITION_FAILED refuses what is to be kept and closes the channel; what is deleted "
+    "is still taken")
+POLICIES_PER_VHOST: Final = Limit(1000, 0, 100_000, "policies, and as many operator policies",
+    GUARD, "broker/policy/policies", "the policy is refused")
+PATTERN_BYTES: Final = Limit(1024, 1, 65_536, "bytes of one pattern", GUARD,
+    "broker/policy/patterns", "the pattern is refused")
+PATTERN_MEMORY_BYTES: Final = Limit(1_048_576, 65_536, 67_108_864,
+    "bytes that one pattern may take", GUARD, "broker/policy/patterns",
+    "the pattern is refused, or matched more slowly")
+POLICY_SWEEP_MATCHES: Final = Limit(512, 1, 1_000_000,
+    "patterns matched in one slice of applying a changed policy", PACE,
+    "broker/policy/policy_sweep", "the rest follows in later slices, others' turns between them")
+
+# Turns, flow control, rates.
+TURN_MESSAGES: Final = Limit(1024, 1, 1_048_576, "messages per turn", KEY,
+    "broker/actors/actor", "the actor goes to the end of the ready line")
+UNSENT_DELIVERIES: Final = Limit(200, 1, 65_535, "deliveries per queue and channel", PACE,
+    "queues/consumers", "the consumer leaves the ready list until its socket has taken them")
+WATCHDOG_MS: Final = Limit(60_000, 100, 3_600_000, "milliseconds", KEY, "flow/watchdog",
+    "a hop that waited so long, its blocker finishing nothing, is reported; a lost grant is mended")
+WATCHDOG_HOPS: Final = Limit(10_000, 100, 1_000_000, "hops per tick", PACE,
+    "broker/settings/hop_watch", "the watchdog goes on with the next hops at its next tick")
+ADAPTIVE_BYTES_MIN: Final = Limit(16_384, 1, 16_777_216, "bytes per hop", TUNED, "flow/adaptive",
+    "the window is not cut any more")
+ADAPTIVE_BYTES_MAX: Final = Limit(4_194_304, 65_536, 1_073_741_824, "bytes per hop", TUNED,
+    "flow/adaptive", "the window is not raised any more")
+ADAPTIVE_MESSAGES_MIN: Final = Limit(8, 1, 1_000_000, "messages per hop", TUNED, "flow/adaptive",
+    "the window is not cut any more")
+ADAPTIVE_MESSAGES_MAX: Final = Limit(6400, 16, 1_000_000, "messages per hop", TUNED,
+    "flow/adaptive", "the window is not raised any more")
+RATE_CONNECTION_MESSAGES: Final = Limit(0, 0, 1_000_000_000_000,
+    "messages a second published by one connection", KEY, "broker/settings/rates",
+    "publishes wait for the next token; 0 never")
+RATE_CONNECTION_BYTES: Final = Limit(0, 0, 1_000_000_000_000,
+    "bytes a second published by one connection", KEY, "broker/settings/rates",
+    "publishes wait for the next token; 0 never")
+RATE_BURST_MS: Final = Limit(50, 10, 60_000, "milliseconds of a rate limit's tokens", KEY,
+    "flow/rate", "no more tokens gather")
+RATE_LIMITS: Final = Limit(10_000, 1, 1_000_000,
+    "users, virtual hosts and queues with a rate limit set while running", GUARD,
+    "broker/settings/rates", "the change is refused")
+SETTING_REVERTS: Final = Limit(64, 1, 10_000, "changes of settings that wait to be taken back",
+    GUARD, "broker/settings/setting_changes", "the change is refused")
+
+# Queues, dead letters, delayed messages.
+QUEUE_DEPTH_BYTES: Final = Limit(0, 0, 1_099_511_627_776,
+    "bytes of one queue, 0 for a fifth of the memory mark", KEY, "broker/queue/depth",
+    "publishers of the queue are held until it has shrunk")
+PAGED_MARKS: Final = Limit(4096, 2, 65_536,
+    "times of arrival remembered for the paged messages of one queue, 100 bytes each", BOOKS,
+    "queues/arrivals", "they become coarser: messages die late by a 2000th of the time they span")
+PAGED_PAYERS: Final = Limit(256, 1, 65_536, "causes remembered for one stretch of paged messages",
+    BOOKS, "queues/delta", "the first of the stretch pays for the messages of the second")
+DEAD_LETTER_WINDOW: Final = Limit(32, 1, 100_000, "dead letters of one queue under way", PACE,
+    "broker/dead_letter/dead_letters",
+    "nothing more expires: what is dead stays at the head of its queue")
+DEAD_LETTER_WINDOW_BYTES: Final = Limit(1_048_576, 1, 1_073_741_824, "bytes of one queue under way",
+    PACE, "broker/dead_letter/dead_letters",
+    "nothing more expires: what is dead stays at the head of its queue")
+DEAD_LETTER_BACKLOG: Final = Limit(100_000, 0, 10_000_000, "dead letters of one queue", GUARD,
+    "broker/dead_letter/dead_letters",
+    "what is rejected or is too much is lost and counted as overflow")
+DEAD_LETTER_BACKLOG_BYTES: Final = Limit(67_108_864, 0, 10_737_418_240, "bytes of one queue", GUARD,
+    "broker/dead_letter/dead_letters",
+    "what is rejected or is too much is lost and counted as overflow")
+DEAD_LETTER_RETRY_MS: Final = Limit(1000, 10, 600_000, "milliseconds", PACE,
+    "broker/dead_letter/dead_letters",
+    "a dead letter that has to be confirmed and was not is published again")
+DELAYED_MESSAGES_MAX: Final = Limit(1_000_000, 1, 100_000_000,
+    "messages held by one delayed message exchange", KEY, "broker/dead_letter/delay_store",
+    "its publishers wait until some are released")
+DELAYED_BYTES_MAX: Final = Limit(268_435_456, 1, 1_099_511_627_776,
+    "bytes of memory held by one delayed message exchange", KEY, "broker/dead_letter/delay_store",
+    "its publishers wait until some are released")
+
+# The message store and the disk.
+STORE_SEGMENT_BYTES: Final = Limit(16_777_216, 1024, 1_073_741_824, "bytes of one segment", KEY,
+    "storage/log/log", "the next message begins a new segment; a larger message has one to itself")
+STORE_SPARE_SEGMENTS: Final = Limit(4, 0, 64,
+    "files of removed segments that one store keeps to write over", KEY, "storage/log/spares",
+    "further ones are removed; all are when nothing was written for 3 s, or when room runs out")
+STORE_SYNC_INTERVAL_MS: Final = Limit(200, 1, 60_000,
+    "milliseconds from a write to its sync, in the mode interval", KEY, "broker/actors/syncing",
+    "everything written since the last sync is synced")
+STORE_OPEN_FILES: Final = Limit(64, 2, 4096, "open segments of one store", PACE,
+    "storage/log/handles", "the one unused for longest is closed, unless it waits for a sync")
+STORE_FREEING_FILES: Final = Limit(16, 0, 4096, "removed files whose room is being given back",
+    PACE, "server/disk/disk_files", "the disk's thread gives the room of further ones back itself")
+STORE_TABLE_CACHE_BYTES: Final = Limit(8_388_608, 0, 1_073_741_824,
+    "bytes of one store's tables read from footers", BOOKS, "storage/log/reading",
+    "the one unused for longest is forgotten, and read again when it is needed")
+STORE_COPY_BYTES: Final = Limit(262_144, 1024, 16_777_216,
+    "bytes copied at a time while a segment is compacted", PACE, "storage/log/compaction",
+    "the rest is copied in the next slices")
+STORE_READ_PATIENCE_MS: Final = Limit(60_000, 0, 86_400_000,
+    "milliseconds for which a read that fails with EIO is tried again", GUARD,
+    "broker/paging/read_again",
+    "what it was for is lost: the queue is paused, and listed as damaged")
+STORE_FINDINGS: Final = Limit(1000, 1, 1_000_000, "findings of one `penstock store check`", BOOKS,
+    "storage/check/findings", "further ones are counted, not kept")
+HANDLES_KEPT: Final = Limit(256, 16, 65_536, "open files of the process that are not for clients",
+    GUARD, "server/net/listener",
+    "a socket beyond is closed at once and counted; of fewer than 1,024 files it is a quarter")
+DISK_RESERVE_BYTES: Final = Limit(0, 0, 1_099_511_627_776, "bytes", KEY,
+    "server/machine/reserve_file",
+    "the disk alarm is set and the reserve given up, so that the broker itself can still write")
+
+# Streams.
+STREAM_SEGMENT_BYTES: Final = Limit(500_000_000, 1024, 3_000_000_000,
+    "bytes of one segment of a stream, without x-stream-max-segment-size-bytes",
+    argument("x-stream-max-segment-size-bytes"), "streams/log",
+    "the next chunk begins a new segment, and retention looks at the oldest ones")
+STREAM_MEMORY_BYTES: Final = Limit(67_108_864, 65_536, 1_073_741_824,
+    "bytes of one stream of a broker that keeps everything in memory",
+    GUARD, "broker/node/stream_desk",
+    "the oldest segments go; a segment is an eighth of it at most")
+STREAM_READ_BYTES: Final = Limit(262_144, 4096, 16_777_216,
+    "bytes read ahead for one consumer of a stream; a larger chunk is read alone", PACE,
+    "streams/reading", "the next read waits until these messages are delivered")
+STREAM_CHUNK_READ_BYTES: Final = Limit(1_048_576, 4096, 16_777_216,
+    "bytes read ahead and delivered at once to a consumer that takes whole chunks; a larger chunk"
+    " is read alone", PACE, "broker/stream/chunk_cursor",
+    "the next read waits until these chunks are delivered")
+STREAM_OPEN_FILES: Final = Limit(64, 2, 4096, "open segments of the streams of one virtual host",
+    PACE, "streams/handles", "the one unused for longest is closed, unless it waits for a sync")
+STREAM_GROUPS: Final = Limit(64, 64, 64, "reader groups of one stream", GUARD,
+    "broker/stream/stream_groups", "406 PRECONDITION_FAILED, naming those there are")
+STREAM_GROUP_LAG_BYTES: Final = Limit(10_000_000_000, 1, 1_000_000_000_000_000,
+    "bytes that a reader group may be behind when neither it nor the stream has a bound of its own",
+    argument("max_lag_bytes of the group, x-max-lag-bytes"), "broker/stream/stream_groups",
+    "publishers to the stream are given no credit until the group has caught up to three quarters")
+STREAM_ORIGIN_SPANS: Final = Limit(128, 128, 128,
+    "spans of offsets for which one stream knows who published what its reader groups keep", BOOKS,
+    "streams/origins", "each two become one: the count gets coarser")
+STREAM_ORIGINS: Final = Limit(32, 32, 32, "publishers that are told apart in one such span", BOOKS,
+    "streams/origins", "what others published is on the page of the virtual host")
+EVENT_STREAM_BYTES: Final = Limit(256_000_000, 1_000_000, 1_000_000_000_000,
+    "bytes of the broker's stream of its own flow events (event_stream)", KEY,
+    "broker/stream/internal_stream",
+    "the oldest eighth goes; what a reader group pins beyond it is not written, and counted")
+
+# Leases and staged transactions.
+LEASE_GROUPS: Final = Limit(16, 1, 1024, "groups that lease messages of one queue", GUARD,
+    "broker/lease/lease_desk",
+    "another group is refused (406) until one of them is released with forget")
+LEASE_MESSAGES: Final = Limit(100_000, 1, 1_000_000, "messages that one group leases of one queue",
+    argument("max_messages of the request"), "broker/lease/lease_desk",
+    "what was leased is answered; the next ones come with the next lease")
+LEASE_BYTES: Final = Limit(134_217_728, 65_536, 4_294_967_296,
+    "bytes of messages that one group leases of one queue; one message may have more",
+    argument("max_bytes of the request"), "broker/lease/lease_desk",
+    "what was leased is answered; the next ones come with the next lease")
+LEASE_RUNS: Final = Limit(4096, 1, 65_536,
+    "gaps in what one group leases of one queue, where others hold messages in between", PACE,
+    "broker/lease/lease_actor",
+    "what was leased is answered; the next ones come with the next lease")
+LEASE_WAITING: Final = Limit(4, 1, 64, "requests that wait for another one of the same group",
+    GUARD, "broker/lease/lease_desk", "a further request is refused (406)")
+LEASE_TIMEOUT_MS: Final = Limit(900_000, 100, 86_400_000,
+    "milliseconds a group keeps its messages without a sign of life, unless it says otherwise",
+    argument("timeout_ms of the request"), "broker/lease/lease_desk",
+    "its messages go back to the queue, where they were")
+TRANSACTION_BYTES: Final = Limit(67_108_864, 1024, 536_870_912,
+    "bytes that one staged transaction may reserve", argument("max_bytes of the request"),
+    "broker/transaction/transaction_desk",
+    "406 PRECONDITION_FAILED refuses the beginning, or the publish that does not fit")
+TRANSACTIONS_BYTES: Final = Limit(268_435_456, 1024, 1_073_741_824,
+    "bytes that all staged transactions of a broker may reserve together", GUARD,
+    "broker/transaction/transaction_desk",
+    "406 PRECONDITION_FAILED refuses the beginning of one more; nobody is kept waiting")
+TRANSACTIONS_STAGED: Final = Limit(4096, 1, 1_000_000, "staged transactions of a broker", GUARD,
+    "broker/transaction/transaction_desk",
+    "406 PRECONDITION_FAILED refuses the beginning of one more")
+TRANSACTION_TTL_MS: Final = Limit(600_000, 1000, 86_400_000,
+    "milliseconds a transaction may live before it is committed", argument("ttl_ms of the request"),
+    "broker/transaction/transaction_desk",
+    "it is rolled back, and a commit of it is refused as a whole with 404")
+TRANSACTION_APPS: Final = Limit(1000, 1, 100_000,
+    "apps of a virtual host whose last batch is remembered", GUARD,
+    "broker/transaction/transaction_desk",
+    "406 PRECONDITION_FAILED refuses the first batch of one more, until one is forgotten")
+TRANSACTION_WAITING: Final = Limit(16, 1, 1024,
+    "commits of one app that wait for another one of it", GUARD,
+    "broker/transaction/commits_behind", "a further one is refused (406)")
+
+# The flight recorder, the control socket.
+RECORDER_EVENTS: Final = Limit(65_536, 0, 16_777_216, "events", KEY, "telemetry/recorder",
+    "the oldest event is dropped and counted; 0 records nothing")
+RECORD_BYTES: Final = Limit(67_108_864, 1_048_576, 1_073_741_824,
+    "bytes of one saved flight record, compressed", BOOKS, "server/recorder/service",
+    "what does not fit is left out, the oldest events first, and counted in the record")
+INCIDENTS_KEPT: Final = Limit(2, 0, 16, "flight records frozen by an alarm or by throttling", BOOKS,
+    "server/recorder/service", "the oldest is dropped")
+BLOCK_ENTRIES: Final = Limit(64, 1, 4096, "(peer, reason) pairs per actor", BOOKS,
+    "telemetry/accounting", "the pair opened longest ago is folded into 'others'")
+WINDOW_SNAPSHOTS: Final = Limit(61, 2, 3601, "snapshots", BOOKS, "telemetry/flight",
+    "the oldest snapshot is dropped")
+HISTORY_CHANGES: Final = Limit(100_000, 1000, 10_000_000, "snapshots of single actors per history",
+    BOOKS, "telemetry/window", "the oldest quarter of the history is dropped")
+CONTROL_CLIENTS: Final = Limit(16, 1, 1024, "connections to the control socket", GUARD,
+    "server/control/control_socket", "the socket is closed at once")
+CONTROL_REQUEST_BYTES: Final = Limit(33_554_432, 65_536, 1_073_741_824,
+    "bytes of one request on the control socket", GUARD, "server/control/control_socket",
+    "the socket is closed; `definitions import` says so before it sends anything")
+
+# Spark's source and sink.
+CONNECTOR_PREFETCH: Final = Limit(20_000, 1, 65_535,
+    "messages of a queue that a Spark query has not acknowledged", argument("option prefetch"),
+    "spark/connector/common/options",
+    "the broker delivers nothing more to the query until a batch is committed")
+CONNECTOR_BUFFERED_BYTES: Final = Limit(67_108_864, 65_536, 1_099_511_627_776,
+    "bytes of deliveries in the driver of a Spark query", argument("option maxBufferedBytes"),
+    "spark/connector/queue/feed",
+    "the query's consumer is cancelled until half of them are committed")
+CONNECTOR_IN_FLIGHT: Final = Limit(1000, 1, 65_535, "unconfirmed publishes of a Spark task",
+    argument("option maxInFlight"), "spark/connector/sink/publisher", "the task waits for confirms")
+CONNECTOR_TASK_BYTES: Final = Limit(16_777_216, 16_777_216, 16_777_216,
+    "bytes of deliveries that a Spark task is sent", PACE, "spark/connector/queue/queue_plan",
+    "the batch is divided into more tasks")
+CONNECTOR_QUEUES: Final = Limit(64, 64, 64,
+    "queues that one Spark query reads, each over a connection of its own", GUARD,
+    "spark/connector/common/options", "the query is refused")
+CONNECTOR_STAGED_BYTES: Final = Limit(16_777_216, 1024, 67_108_864,
+    "bytes that a Spark task reserves for the rows it stages", argument("option maxStagedBytes"),
+    "spark/connector/common/delivery", "the task fails and names maxStagedBytes")
+# fmt: on
+
+
+def _named() -> tuple[Limit, ...]:
+    rows = []
+    for constant, row in tuple(globals().items()):
+        if isinstance(row, Limit):
+            object.__setattr__(row, "name", constant.lower())
+            rows.append(row)
+    return tuple(rows)
+
+
+LIMITS: Final = _named()
+"""The rows in their order."""

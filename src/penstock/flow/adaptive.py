@@ -40,7 +40,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.base.flow_limits import (
+from penstock.base.limits import (
     ADAPTIVE_BYTES_MAX,
     ADAPTIVE_BYTES_MIN,
     ADAPTIVE_MESSAGES_MAX,

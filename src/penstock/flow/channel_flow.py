@@ -25,6 +25,37 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
+ALARM: Final = "alarm"
+HOLD: Final = "hold"
+
+
+class BlockedNotice:
+    """Whether one client has been told connection.blocked, for any number of causes at once.
+
+    quiet  --first cause-->  told (send blocked)  --last cause gone-->  quiet (send unblocked)
+    causes: why it is told, in the order they came. They come and go in any order and more than
+    once; what is sent alternates strictly (scenarios 70 and 118). A second cause sends nothing: the
+    reason a client knows is the first one's. Pure; the connection's notices send."""
+
+    __slots__ = ("causes",)
+
+    def __init__(self) -> None:
+        self.causes: list[str] = []
+
+    def add(self, cause: str) -> bool:
+        """`cause` holds publishes; True when connection.blocked must go out now."""
+        if cause in self.causes:
+            return False
+        self.causes.append(cause)
+        return len(self.causes) == 1
+
+    def remove(self, cause: str) -> bool:
+        """`cause` is over; True when connection.unblocked must go out now."""
+        if cause not in self.causes:
+            return False
+        self.causes.remove(cause)
+        return not self.causes
+
 
 class Told(Enum):
     """What the client knows. IGNORED: it was told to stop and has not answered in time."""

@@ -73,3 +73,24 @@ class Strategy:
         hop.balance_bytes = hop.window_bytes
         hop.epoch += 1
         hop.settle()
+
+
+class Debt(Strategy):
+    """Debt alone (seed S4, Syndicate): no credit on hops; a connection in debt stops reading.
+
+    before each read   debt > limit: wait        debt == limit: read (scenario 93)
+    a read             is admitted as a whole, however many messages are in it (scenario 105)
+    debt <= limit      every connection that waits on the account goes on (scenario 107)
+    There is one mark, not two. Inner actors never wait, so there is no wait-for edge between them
+    and no deadlock by construction. Source: flow-semantics 13.2, 13.4."""
+
+    __slots__ = ()
+
+    def join(self, account: Account) -> None:
+        account.be_lenient()
+
+    def before_read(self, account: Account) -> None:
+        account.ask()
+
+    def low_of(self, high: int) -> int:
+        return high

@@ -5,6 +5,10 @@
 Between the two marks nothing changes, so a value that swings inside the band sets at most one alarm
 (property 13, scenario 74). RabbitMQ has no band: its alarm ends as soon as the limit is met again
 (flow-semantics 10.2, 10.3); `has_band` False does the same.
+
+When to look at a disk again: room = free - limit, next look = room / (the fastest a disk is filled)
+/ 2. When a mark will be reached if things go on as they did: the slope of the last minute.
+Source: flow-semantics 10.3, scenario 75.
 """
 
 import re
@@ -13,6 +17,58 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import BYTES_MAX, parse_bytes, parse_share
+
+WINDOW_NS: Final = 60_000_000_000
+KNOWN_NS: Final = 20_000_000_000
+"""A shorter stretch says nothing yet."""
+
+
+class Trend:
+    """Samples of one value, in order of time; those older than WINDOW_NS are forgotten."""
+
+    def __init__(self) -> None:
+        self._samples: list[tuple[int, int]] = []
+
+    def add(self, now_ns: int, value: int) -> None:
+        """One sample; at most one a second is kept, so that the list stays short."""
+        samples = self._samples
+        if samples and now_ns - samples[-1][0] < 900_000_000:
+            return
+        samples.append((now_ns, value))
+        while now_ns - samples[0][0] > WINDOW_NS:
+            samples.pop(0)
+
+    def per_second(self) -> float:
+        """How fast it rises, 0.0 while that is not known."""
+        if not self._samples:
+            return 0.0
+        (first_ns, first), (last_ns, last) = self._samples[0], self._samples[-1]
+        if last_ns - first_ns < KNOWN_NS:
+            return 0.0
+        return (last - first) * 1e9 / (last_ns - first_ns)
+
+    def seconds_until(self, mark: int) -> float:
+        """Until the value is `mark`; -1.0 if it is not on its way there."""
+        slope = self.per_second()
+        if slope <= 0 or self._samples[-1][1] > mark:
+            return -1.0
+        return (mark - self._samples[-1][1]) / slope
+
+
+POLL_MS_MIN: Final = 100
+POLL_MS_MAX: Final = 10_000
+FILL_BYTES_PER_MS: Final = 250_000
+"""The speed that is assumed: 250 MB/s."""
+
+
+def next_look_ms(free_bytes: int, limit_bytes: int, is_alarmed: bool) -> int:
+    """Milliseconds until the next look, POLL_MS_MIN..POLL_MS_MAX; the longest while the alarm is
+    set, because then nothing is published that could fill it."""
+    if is_alarmed:
+        return POLL_MS_MAX
+    room_ms = 2 * (free_bytes - limit_bytes) // FILL_BYTES_PER_MS
+    return max(POLL_MS_MIN, min(POLL_MS_MAX, room_ms))
+
 
 BAND: Final = (9, 10)
 """The end of an alarm as a fraction of its limit. Integers, because a mark is an exact number."""

@@ -15,9 +15,8 @@ from penstock.base.clock import Clock
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import DEDUPLICATION_ENTRIES
 from penstock.routing.bindings import Binding
-from penstock.routing.destination import Destination
+from penstock.routing.destination import Destination, Targets
 from penstock.routing.exchange import Exchange
-from penstock.routing.targets import Targets
 
 DEDUPLICATION: Final = "x-message-deduplication"
 DEDUPLICATION_HEADER: Final = "x-deduplication-header"

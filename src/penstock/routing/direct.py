@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from penstock.routing.bindings import Binding
-from penstock.routing.destination import Destination
+from penstock.routing.destination import Destination, Targets
 from penstock.routing.exchange import Exchange
-from penstock.routing.targets import Targets
 
 
 class DirectExchange(Exchange):

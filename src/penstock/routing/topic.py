@@ -25,9 +25,8 @@ from collections.abc import Mapping
 from mypy_extensions import i64
 
 from penstock.routing.bindings import Binding
-from penstock.routing.destination import Destination
+from penstock.routing.destination import Destination, Targets
 from penstock.routing.exchange import Exchange, words_of
-from penstock.routing.targets import Targets
 
 
 class TopicNode:

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.clock import ManualClock
-from penstock.base.flow_limits import (
+from penstock.base.limits import (
     ADAPTIVE_BYTES_MAX,
     ADAPTIVE_BYTES_MIN,
     ADAPTIVE_MESSAGES_MAX,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.flow.blocked_notice import ALARM, HOLD, BlockedNotice
+from penstock.flow.channel_flow import ALARM, HOLD, BlockedNotice
 
 DEEDS = st.lists(st.tuples(st.booleans(), st.sampled_from((ALARM, HOLD))), max_size=60)
 

@@ -1,10 +1,10 @@
-"""flow/both: one strategy keeps the books, rules are told of every change of them."""
+"""flow/pending: one strategy keeps the books, rules are told of every change of them."""
 
 from penstock.base.clock import ManualClock
 from penstock.flow.account import Account
-from penstock.flow.both import Both, Rule
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
+from penstock.flow.pending import Both, Rule
 from penstock.flow.profile import ADAPTIVE
 from penstock.flow.strategy import Strategy
 

@@ -1,10 +1,10 @@
-"""flow/debt: one mark, a whole read, and nobody waits inside."""
+"""flow/profile: one mark, a whole read, and nobody waits inside."""
 
 from penstock.base.clock import ManualClock
 from penstock.flow.account import Account
-from penstock.flow.debt import Debt
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
+from penstock.flow.strategy import Debt
 
 
 def test_only_a_read_is_refused_and_only_above_the_limit() -> None:

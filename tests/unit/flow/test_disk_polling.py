@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.flow.disk_polling import next_look_ms
+from penstock.flow.watermark import next_look_ms
 
 
 @pytest.mark.parametrize(

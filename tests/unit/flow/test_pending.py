@@ -5,11 +5,10 @@ import pytest
 from penstock.base.clock import ManualClock
 from penstock.base.errors import OperatorError
 from penstock.flow.account import Account
-from penstock.flow.both import Both
 from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
-from penstock.flow.pending import EmulatedSoftLimit, SoftLimit, pending_strategy
+from penstock.flow.pending import Both, EmulatedSoftLimit, SoftLimit, pending_strategy
 
 ORIGIN = Account("conn:a", None, None, 0)
 

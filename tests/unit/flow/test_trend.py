@@ -1,6 +1,6 @@
 """A forecast needs a stretch of time, a rise, and a mark above."""
 
-from penstock.flow.trend import Trend
+from penstock.flow.watermark import Trend
 
 S = 1_000_000_000
 

@@ -1,7 +1,6 @@
 """Counted destinations: each given once, gone with its last binding."""
 
-from penstock.routing.destination import Destination
-from penstock.routing.targets import Targets
+from penstock.routing.destination import Destination, Targets
 
 
 def given(targets: Targets) -> list[Destination]:

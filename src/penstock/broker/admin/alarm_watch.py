@@ -18,8 +18,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.alarm.alarm_desk import DISK, MEMORY, MODE_ALL, MODE_TARGETED
 from penstock.broker.alarm.alarm_reason import Level, one, pair
 from penstock.broker.broker import Broker
-from penstock.broker.connection.reader import PHASE_OPEN
-from penstock.flow.disk_polling import POLL_MS_MAX, next_look_ms
+from penstock.broker.connection.connection import PHASE_OPEN
 from penstock.flow.targeting import (
     ALL,
     SOME,
@@ -29,8 +28,15 @@ from penstock.flow.targeting import (
     can_explain,
     fair_share_bytes,
 )
-from penstock.flow.trend import Trend
-from penstock.flow.watermark import Ceiling, Floor, parse_ceiling, parse_floor
+from penstock.flow.watermark import (
+    POLL_MS_MAX,
+    Ceiling,
+    Floor,
+    Trend,
+    next_look_ms,
+    parse_ceiling,
+    parse_floor,
+)
 from penstock.telemetry.words import duration, size
 
 DEFAULT_MARK: Final = "40%"

@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.broker.admin.view_groups import has_groups
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.telemetry.snapshots import ActorSnapshot
 
@@ -75,7 +75,7 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
         or not connection.gate.is_open
         or connection.ledger.is_blocked()
         or len(channels) > PARTS_MAX
-        or connection.output.owed.runs
+        or connection.output.debt.runs
         or connection.output.times.is_waiting()
     ):
         return None

@@ -4,8 +4,8 @@ clock to those that know duplicates by time."""
 from collections.abc import Callable
 
 from penstock.base.config import Config
+from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.log import Log
-from penstock.broker.actors.scheduler import Scheduler
 from penstock.broker.dead_letter.delay_store import (
     DelayedLetters,
     DelayRuling,

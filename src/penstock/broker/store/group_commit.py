@@ -319,7 +319,10 @@ class GroupCommit(Actor):
         self.under_way = requests
         self.mark = self.owner.hand_over()
         self.owner.will_write(int(size))
-        self.sync_times.began_ns = self.line.clock.monotonic_ns()
+        now_ns = self.line.clock.monotonic_ns()
+        self.sync_times.began_ns = now_ns
+        if self.line.is_accounting:
+            self.time.enter(self.rest_state(), now_ns)
         self.submitted(batch)
         self.disk.submit(batch, self.client)
         return []

@@ -16,8 +16,7 @@ from penstock.broker.settings.ledger import (
     parse_mark,
 )
 from penstock.flow.account import Account
-from penstock.flow.debt import Debt
-from penstock.flow.strategy import Strategy
+from penstock.flow.strategy import Debt, Strategy
 from penstock.protocol import methods as m
 from tests.unit.broker.peer import Bed, Peer, publish
 
