@@ -14,9 +14,7 @@ from penstock.telemetry.snapshots import ActorSnapshot
 def stream_store_snapshot(broker: Broker, store: StreamStore) -> ActorSnapshot:
     """The streams of one virtual host, on their way to the disk."""
     stored_bytes = sum(int(lane.log.disk_bytes) for lane in store.lanes.values())
-    return snapshot_of(
-        broker, store, (int(store.open_bytes), stored_bytes), int(store.written_count)
-    )
+    return snapshot_of(broker, store, (int(store.open_bytes()), stored_bytes))
 
 
 def stream_in_words(actor: QueueActor) -> dict[str, str]:
