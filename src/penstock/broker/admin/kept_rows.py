@@ -7,7 +7,7 @@ somebody asks, out of what the stream has noted of its batches (streams/origins)
 from penstock.base.cause import Cause
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_groups import StreamGroups
 from penstock.flow.account import Account
 from penstock.streams.reader_groups import ReaderGroup, lowest
@@ -24,7 +24,8 @@ def kept_by(groups: StreamGroups, group: ReaderGroup) -> Kept:
 
 def kept_in(queue: QueueActor) -> Kept:
     """What the group of a stream keeps that is furthest behind; nothing of other queues."""
-    groups = queue.groups if isinstance(queue, StreamActor) else None
+    stream = stream_of(queue)
+    groups = None if stream is None else stream.groups
     if groups is None or not groups.groups:
         return {}
     position = int(lowest(groups.groups))

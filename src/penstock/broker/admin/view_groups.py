@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import StreamActor, stream_of
 from penstock.explain.consumer_causes import (
     LAG_BYTES,
     LAG_BYTES_MAX,
@@ -18,14 +18,16 @@ from penstock.telemetry.words import duration
 
 def has_groups(queue: QueueActor) -> bool:
     """Whether groups read it, which move without a trace in its own counts."""
-    return isinstance(queue, StreamActor) and queue.groups is not None and bool(queue.groups.groups)
+    stream = stream_of(queue)
+    return stream is not None and stream.groups is not None and bool(stream.groups.groups)
 
 
 def group_snapshots(queue: QueueActor) -> Iterator[ActorSnapshot]:
     """Each group of a stream; none of other queues."""
-    if not isinstance(queue, StreamActor) or queue.groups is None:
+    stream = stream_of(queue)
+    if stream is None or stream.groups is None:
         return
-    groups = queue.groups
+    groups = stream.groups
     now_ns = queue.line.clock.monotonic_ns()
     for group in list(groups.groups.values()):
         yield ActorSnapshot(

@@ -10,14 +10,13 @@ from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.deliver import ChannelSink
 from penstock.broker.admin.view_groups import group_snapshots
 from penstock.broker.admin.view_loads import queue_loads
-from penstock.broker.admin.view_room import note_room
 from penstock.broker.broker import Broker
-from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.lease.lease_view import note_lease
 from penstock.broker.paging.paged_view import note_paged
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.ruling_view import note_limit, note_ruling
 from penstock.explain.consumer_causes import NO_WINDOW
+from penstock.explain.full_disk import FULL_STORE
 from penstock.queues.consumers import (
     REASON_CHANNEL_FLOW,
     REASON_CHANNEL_PREFETCH,
@@ -63,7 +62,7 @@ def queue_and_consumers(broker: Broker, queue: QueueActor) -> Iterator[ActorSnap
     now_ns = broker.clock.monotonic_ns()
     snapshot = _queue(queue, now_ns)
     yield snapshot
-    if isinstance(queue, DelayStore):
+    if queue.delays:
         yield _exchange(queue, snapshot)
     elif consumers or queue.stop_reason() != "":
         yield _consumers(queue, snapshot, now_ns)
@@ -106,8 +105,14 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     }
     queue_loads(queue, numbers)
     labels = {"vhost": queue.vhost}
-    note_room(queue, labels)
+    full_store = queue.full_store()
+    if full_store != "":
+        labels[FULL_STORE] = full_store
     note_paged(queue, numbers, labels)
+    if queue.is_paused:
+        labels["paused"] = "yes"
+    if queue.damaged_count > 0:
+        labels["damaged"] = str(queue.damaged_count)
     if queue.ruling is not None:
         note_ruling(queue.ruling, numbers, labels)
         note_limit(queue.ruling.rules, queue.applied, labels)
@@ -124,7 +129,7 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     )
 
 
-def _exchange(store: DelayStore, snapshot: ActorSnapshot) -> ActorSnapshot:
+def _exchange(store: QueueActor, snapshot: ActorSnapshot) -> ActorSnapshot:
     """A delayed message exchange, which holds its publishers while its store is full."""
     numbers = {name: snapshot.numbers[name] for name in ("ready", "bytes", "published")}
     records = store.messages

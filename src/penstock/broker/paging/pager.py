@@ -14,12 +14,9 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.disk import JobClient
 from penstock.broker.paging.read_again import ReadAgain
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import ALWAYS, QueuePaging, ReadWaiter
-from penstock.broker.queue.ruling import Ruling
+from penstock.broker.queue.queue_actor import ALWAYS, QueueActor, QueuePaging, ReadWaiter
 from penstock.broker.store.keeper import UNCHARGED_BYTES, Keeper
 from penstock.flow.account import Account
 from penstock.queues.backlog import UNBOUNDED
@@ -106,7 +103,7 @@ class Pager(QueuePaging):
 
     # -- the turn --------------------------------------------------------------------------------
 
-    def turn_ended(self, actor: Actor) -> None:
+    def turn_ended(self, actor: QueueActor) -> None:
         if not self.actor.messages.is_paging:
             self._begin()
         self._page()
@@ -139,7 +136,7 @@ class Pager(QueuePaging):
         if self.wants_all:
             self.wants_all = False
             ruling = self.actor.ruling
-            if isinstance(ruling, Ruling):
+            if ruling is not None:
                 ruling.change(ruling.rules)
         return True
 
@@ -330,8 +327,7 @@ class Pager(QueuePaging):
 
     def is_read_awaited(self) -> bool:
         messages = self.actor.messages
-        ruling = self.actor.ruling
-        if not messages.is_paging or (ruling is not None and ruling.is_paused):
+        if not messages.is_paging or self.actor.is_paused:
             return False
         return messages.at_hand() == 0 and messages.ready_count() > 0
 
