@@ -1,4 +1,4 @@
-"""Floor 4: messages at rest, consumers and unacknowledged deliveries. Pure: nothing waits or writes.
+"""Floor 4: messages at rest, consumers and unacknowledged deliveries. Nothing here waits or writes.
 
     queue.py    what an actor and a pager ask of a queue's messages     line.py: without rules
     backlog.py  what of a line is on the disk (delta.py)                ruled.py: with rules
