@@ -1,15 +1,16 @@
 """`penstock flow`: what moves, what waits and what may be changed in a running broker."""
 
 import sys
-from collections.abc import Callable
-from typing import TypeVar
+from typing import Final
 
 import click
-import msgspec
 
 from penstock.base.errors import OperatorError
+from penstock.broker.admin.answers import Accounts, Alarms, Changes, QueueCauses, SettingRows
 from penstock.broker.admin.flow_edges import SORTS as EDGE_SORTS
+from penstock.broker.admin.flow_edges import Edges
 from penstock.broker.admin.flow_top import SORTS as TOP_SORTS
+from penstock.cli.asking import RunningBroker, asking, limited, print_json
 from penstock.cli.flow_tables import (
     show_accounts,
     show_alarms,
@@ -19,32 +20,11 @@ from penstock.cli.flow_tables import (
     show_settings,
 )
 from penstock.cli.flow_top import TopOptions, run_top
-from penstock.server.control.control_client import ask, control_path
+from penstock.server.control.control_client import ask
 
-F = TypeVar("F", bound=Callable[..., None])
-
-HELD = 3
+FLOW: Final[dict[str, object]] = {"op": "flow"}
+HELD: Final = 3
 """Exit status of a listing in which something is held."""
-
-
-def asking(command: F) -> F:
-    """The options every question has."""
-    command = click.option(
-        "--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True
-    )(command)
-    command = click.option("--control", default="", help="Its control socket, if elsewhere.")(
-        command
-    )
-    return click.option("--port", default=5672, show_default=True, help="Port of the broker.")(
-        command
-    )
-
-
-def limited(command: F) -> F:
-    """`--limit`."""
-    return click.option(
-        "--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="Rows shown."
-    )(command)
 
 
 @click.group()
@@ -58,9 +38,7 @@ def flow() -> None:
 @click.option("--vhost", default="", help="Only this virtual host.")
 @click.option("--blocked", is_flag=True, help="Only hops over which nothing may be handed now.")
 @click.option("--sort", type=click.Choice(EDGE_SORTS), default="blocked", show_default=True)
-def edges(
-    port: int, control: str, form: str, limit: int, vhost: str, blocked: bool, sort: str
-) -> None:
+def edges(broker: RunningBroker, limit: int, vhost: str, blocked: bool, sort: str) -> None:
     """List the hops: who hands to whom, what is left of the window, who waits, and since when.
 
     LEFT is what the sender may still hand over, of its window in messages; IN FLIGHT what the
@@ -69,13 +47,9 @@ def edges(
 
     Exit status: 0 nothing is blocked, 3 some hop is.
     """
-    answer = _ask(
-        port,
-        control,
-        {"do": "edges", "vhost": vhost, "blocked": blocked, "sort": sort, "limit": limit},
-    )
-    _show(answer, form, show_edges)
-    sys.exit(HELD if answer["blocked"] else 0)
+    request = {"do": "edges", "vhost": vhost, "blocked": blocked, "sort": sort, "limit": limit}
+    answer = broker.show(FLOW | request, Edges, show_edges)
+    sys.exit(HELD if answer.blocked else 0)
 
 
 @flow.command()
@@ -90,9 +64,7 @@ def edges(
     default=None,
     help="Who caused what rests in this queue.",
 )
-def accounts(
-    port: int, control: str, form: str, limit: int, vhost: str, of: tuple[str, str] | None
-) -> None:
+def accounts(broker: RunningBroker, limit: int, vhost: str, of: tuple[str, str] | None) -> None:
     """Show the ledger: who has how much work outstanding, and whose messages rest in queues.
 
     DEBT is work under way (mailboxes, bytes that wait for sockets), STORED what rests in queues,
@@ -104,35 +76,30 @@ def accounts(
     if of is not None:
         if of[0] != "queue":
             raise click.UsageError(f"--of {of[0]}: only `--of queue NAME` is known")
-        causes = _ask(port, control, {"do": "accounts", "queue": of[1], "limit": limit})
-        _show(causes, form, show_causes)
+        causes = {"do": "accounts", "queue": of[1], "limit": limit}
+        broker.show(FLOW | causes, QueueCauses, show_causes)
         return
-    answer = _ask(port, control, {"do": "accounts", "vhost": vhost, "limit": limit})
-    _show(answer, form, show_accounts)
-    rows = answer["accounts"]
-    assert isinstance(rows, list), "the broker answers so"
-    sys.exit(HELD if any(row["is_held"] or row["held_by"] for row in rows) else 0)
+    request = {"do": "accounts", "vhost": vhost, "limit": limit}
+    answer = broker.show(FLOW | request, Accounts, show_accounts)
+    sys.exit(HELD if any(row.is_held or row.held_by for row in answer.accounts) else 0)
 
 
 @flow.command()
 @asking
-def alarms(port: int, control: str, form: str) -> None:
+def alarms(broker: RunningBroker) -> None:
     """Show the memory and disk alarms: levels, limits, and whom they stop.
 
     Exit status: 0 no alarm is set, 3 one is.
     """
-    answer = _ask(port, control, {"do": "alarms"})
-    _show(answer, form, show_alarms)
-    rows = answer["alarms"]
-    assert isinstance(rows, list), "the broker answers so"
-    sys.exit(HELD if any(row["is_set"] for row in rows) else 0)
+    answer = broker.show(FLOW | {"do": "alarms"}, Alarms, show_alarms)
+    sys.exit(HELD if any(row.is_set for row in answer.alarms) else 0)
 
 
 @flow.command("set")
 @asking
 @click.argument("changes", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--for", "lasting", default="", help="Take it back after 30s, 10m, 90m ...")
-def set_(port: int, control: str, form: str, changes: tuple[str, ...], lasting: str) -> None:
+def set_(broker: RunningBroker, changes: tuple[str, ...], lasting: str) -> None:
     """List the settings, or change some of them at once: all that are given, or none.
 
     A change is recorded and logged, and lasts until the broker stops or --for is over.
@@ -142,7 +109,7 @@ def set_(port: int, control: str, form: str, changes: tuple[str, ...], lasting: 
     if not changes:
         if lasting:
             raise click.UsageError("--for needs something to set: KEY=VALUE")
-        _show(_ask(port, control, {"do": "settings"}), form, show_settings)
+        broker.show(FLOW | {"do": "settings"}, SettingRows, show_settings)
         return
     wanted: dict[str, str] = {}
     for change in changes:
@@ -152,8 +119,8 @@ def set_(port: int, control: str, form: str, changes: tuple[str, ...], lasting: 
         if key in wanted:
             raise OperatorError(f"setting '{key}' is given twice; give each key once")
         wanted[key] = value
-    answer = _ask(port, control, {"do": "set", "changes": wanted, "for": lasting})
-    _show(answer, form, show_changes)
+    request = {"do": "set", "changes": wanted, "for": lasting}
+    broker.show(FLOW | request, Changes, show_changes)
 
 
 @flow.command()
@@ -172,9 +139,7 @@ def set_(port: int, control: str, form: str, changes: tuple[str, ...], lasting: 
     "--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="Rows a table."
 )
 def top(
-    port: int,
-    control: str,
-    form: str,
+    broker: RunningBroker,
     once: bool,
     interval: float,
     window: float,
@@ -186,20 +151,8 @@ def top(
     Keys: s sort, f freeze, q quit. With --once, --format json, or away from a terminal it prints
     one frame.
     """
-    path = control or control_path(port)
-    request: dict[str, object] = {"do": "top", "window_s": window, "sort": sort, "limit": limit}
-    if form == "json":
-        click.echo(msgspec.json.encode(_ask(port, control, request)).decode())
+    request = FLOW | {"do": "top", "window_s": window, "sort": sort, "limit": limit}
+    if broker.form == "json":
+        print_json(ask(broker.path, request))
         return
-    run_top(TopOptions(path, request, interval, once))
-
-
-def _ask(port: int, control: str, request: dict[str, object]) -> dict[str, object]:
-    return ask(control or control_path(port), {"op": "flow", **request})
-
-
-def _show(answer: dict[str, object], form: str, show: Callable[[dict[str, object]], None]) -> None:
-    if form == "json":
-        click.echo(msgspec.json.encode(answer).decode())
-    else:
-        show(answer)
+    run_top(TopOptions(broker.path, request, interval, once))

@@ -1,21 +1,26 @@
 """What `penstock flow edges|accounts|alarms|set` print for people."""
 
-from penstock.broker.admin.flow_edges import EdgeRow
+from penstock.broker.admin.answers import (
+    AccountRow,
+    Accounts,
+    AlarmRow,
+    Alarms,
+    Changes,
+    QueueCauses,
+    SettingRows,
+)
+from penstock.broker.admin.flow_edges import EdgeRow, Edges
 from penstock.cli.tables import Cell, Column, console, more, say, show, table
 from penstock.telemetry.words import amount, duration, percent, size
-
-Answer = dict[str, object]
-Row = dict[str, object]
 
 RED = "bold red"
 FAINT = "dim"
 
 
-def show_edges(answer: Answer) -> None:
-    rows = _rows(answer, "edges")
+def show_edges(answer: Edges) -> None:
     screen = console()
-    total, blocked = _int(answer, "total"), _int(answer, "blocked")
-    if not rows:
+    total = answer.total
+    if not answer.edges:
         nothing = f"{total} hops, none of them blocked" if total else "no hops: nobody publishes"
         say(screen, nothing)
         return
@@ -31,9 +36,9 @@ def show_edges(answer: Answer) -> None:
         Column("HELD", is_number=True),
         Column("BECAUSE", is_name=True),
     )
-    show(screen, table(columns, [_edge(EdgeRow(**row)) for row in rows]))  # type: ignore[arg-type]  # the broker answers with these very fields
-    say(screen, f"{total} hops, {blocked} blocked")
-    cut = more(_int(answer, "matching") - len(rows), "hops")
+    show(screen, table(columns, [_edge(row) for row in answer.edges]))
+    say(screen, f"{total} hops, {answer.blocked} blocked")
+    cut = more(answer.matching - len(answer.edges), "hops")
     if cut:
         say(screen, cut, FAINT)
 
@@ -73,8 +78,8 @@ def _left_bytes(balance: int, window: int) -> str:
     return f"{sign}{size(abs(balance))}/{size(window)}"
 
 
-def show_accounts(answer: Answer) -> None:
-    rows = _rows(answer, "accounts")
+def show_accounts(answer: Accounts) -> None:
+    rows = answer.accounts
     screen = console()
     columns = [
         Column("ACCOUNT", is_name=True),
@@ -86,50 +91,46 @@ def show_accounts(answer: Answer) -> None:
         Column("STATE"),
     ]
     cells = [_account(row) for row in rows]
-    if any(_int(row, "kept_messages") for row in rows):
+    if any(row.kept_messages for row in rows):
         # Few have reader groups, and the table is wide.
         kept = [Column("KEPT", is_number=True), Column("KEPT BYTES", is_number=True)]
         columns[-1:-1] = kept
         for row, line in zip(rows, cells, strict=True):
-            line[-1:-1] = [amount(_int(row, "kept_messages")), size(_int(row, "kept_bytes"))]
+            line[-1:-1] = [amount(row.kept_messages), size(row.kept_bytes)]
     show(screen, table(columns, cells))
-    cut = more(_int(answer, "connections_more"), "connections")
+    cut = more(answer.connections_more, "connections")
     if cut:
         say(screen, cut, FAINT)
 
 
-def _account(row: Row) -> list[Cell | str]:
-    held_by = row["held_by"]
-    assert isinstance(held_by, list), "the broker answers so"
+def _account(row: AccountRow) -> list[Cell | str]:
     state = Cell("")
-    if row["is_held"] or held_by:
-        others = [str(peer) for peer in held_by if peer != row["name"]]
+    if row.is_held or row.held_by:
+        others = [peer for peer in row.held_by if peer != row.name]
         by = f" by {', '.join(others)}" if others else ""
-        state = Cell(f"held {duration(_int(row, 'held_for_ns'))}{by}", RED)
-    elif row["is_closed"]:
+        state = Cell(f"held {duration(row.held_for_ns)}{by}", RED)
+    elif row.is_closed:
         state = Cell("gone", FAINT)
     limits = []
-    if _int(row, "high_messages"):
-        limits.append(amount(_int(row, "high_messages")))
-    if _int(row, "high_bytes"):
-        limits.append(size(_int(row, "high_bytes")))
+    if row.high_messages:
+        limits.append(amount(row.high_messages))
+    if row.high_bytes:
+        limits.append(size(row.high_bytes))
     return [
-        "  " * _int(row, "depth") + str(row["name"]),
-        amount(_int(row, "debt_messages")),
-        size(_int(row, "debt_bytes")),
+        "  " * row.depth + row.name,
+        amount(row.debt_messages),
+        size(row.debt_bytes),
         " or ".join(limits) or "none",
-        amount(_int(row, "stored_messages")),
-        size(_int(row, "stored_bytes")),
+        amount(row.stored_messages),
+        size(row.stored_bytes),
         state,
     ]
 
 
-def show_causes(answer: Answer) -> None:
-    rows = _rows(answer, "rows")
+def show_causes(answer: QueueCauses) -> None:
     screen = console()
-    queue = str(answer["queue"])
-    if not rows:
-        say(screen, f"{queue} holds nothing")
+    if not answer.rows:
+        say(screen, f"{answer.queue} holds nothing")
         return
     columns = (
         Column("CAUSED BY", is_name=True),
@@ -141,25 +142,24 @@ def show_causes(answer: Answer) -> None:
         Column("UNANSWERED", is_number=True),
         Column("KEPT", is_number=True),
     )
-    about = "about " if answer["is_estimate"] else ""
+    about = "about " if answer.is_estimate else ""
     cells: list[list[Cell | str]] = [
         [
-            str(row["account"]),
-            percent(float(str(row["share"]))),
-            about + amount(_int(row, "messages")),
-            about + size(_int(row, "bytes")),
-            *(amount(_int(row, key)) for key in ("waiting", "ready", "unanswered", "kept")),
+            row.account,
+            percent(row.share),
+            about + amount(row.messages),
+            about + size(row.bytes),
+            *(amount(count) for count in (row.waiting, row.ready, row.unanswered, row.kept)),
         ]
-        for row in rows
+        for row in answer.rows
     ]
-    show(screen, table(columns, cells, queue))
-    cut = more(_int(answer, "more"), "accounts")
+    show(screen, table(columns, cells, answer.queue))
+    cut = more(answer.more, "accounts")
     if cut:
         say(screen, cut, FAINT)
 
 
-def show_alarms(answer: Answer) -> None:
-    rows = _rows(answer, "alarms")
+def show_alarms(answer: Alarms) -> None:
     screen = console()
     columns = (
         Column("ALARM"),
@@ -172,42 +172,36 @@ def show_alarms(answer: Answer) -> None:
         Column("MODE"),
         Column("ACTION"),
     )
-    show(screen, table(columns, [_alarm(row) for row in rows]))
-    for row in rows:
-        stopped = row["stopped"]
-        assert isinstance(stopped, list), "the broker answers so"
-        if stopped:
-            names = ", ".join(str(name) for name in stopped[:10])
-            rest = f" and {len(stopped) - 10} more" if len(stopped) > 10 else ""
-            say(screen, f"{row['resource']} stops {names}{rest}")
+    show(screen, table(columns, [_alarm(row) for row in answer.alarms]))
+    for row in answer.alarms:
+        if row.stopped:
+            rest = f" and {len(row.stopped) - 10} more" if len(row.stopped) > 10 else ""
+            say(screen, f"{row.resource} stops {', '.join(row.stopped[:10])}{rest}")
 
 
-def _alarm(row: Row) -> list[Cell | str]:
-    is_memory = row["resource"] == "memory"
+def _alarm(row: AlarmRow) -> list[Cell | str]:
+    is_memory = row.resource == "memory"
     state = Cell("clear", "green")
-    if row["is_set"]:
-        state = Cell(f"set {duration(_int(row, 'set_for_ns'))}", RED)
-    stopped = row["stopped"]
-    assert isinstance(stopped, list), "the broker answers so"
-
-    def level(key: str) -> str:
-        value = row[key]
-        return "unknown" if value is None else size(int(str(value)))
-
+    if row.is_set:
+        state = Cell(f"set {duration(row.set_for_ns)}", RED)
     return [
-        str(row["resource"]),
-        str(row["node"]),
+        row.resource,
+        row.node,
         state,
-        f"{level('now_bytes')} {'used' if is_memory else 'free'}",
-        f"{'above' if is_memory else 'below'} {level('limit_bytes')}",
-        level("clear_bytes"),
-        amount(len(stopped)),
-        str(row["mode"]),
-        str(row["action"]),
+        f"{_level(row.now_bytes)} {'used' if is_memory else 'free'}",
+        f"{'above' if is_memory else 'below'} {_level(row.limit_bytes)}",
+        _level(row.clear_bytes),
+        amount(len(row.stopped)),
+        row.mode,
+        row.action,
     ]
 
 
-def show_settings(answer: Answer) -> None:
+def _level(bytes_: int | None) -> str:
+    return "unknown" if bytes_ is None else size(bytes_)
+
+
+def show_settings(answer: SettingRows) -> None:
     screen = console()
     columns = (
         Column("SETTING", is_name=True),
@@ -216,31 +210,19 @@ def show_settings(answer: Answer) -> None:
         Column("MEANING", is_prose=True),
     )
     cells: list[list[Cell | str]] = []
-    for row in _rows(answer, "settings"):
-        value = Cell(str(row["value"]))
-        left_ns = round(float(str(row["reverts_in_s"])) * 1e9)
+    for row in answer.settings:
+        value = Cell(row.value)
+        left_ns = round(row.reverts_in_s * 1e9)
         if left_ns > 0:
-            value = Cell(f"{row['value']} (for {duration(left_ns)} more)", "yellow")
-        cells.append([str(row["key"]), value, str(row["unit"]), str(row["meaning"])])
+            value = Cell(f"{row.value} (for {duration(left_ns)} more)", "yellow")
+        cells.append([row.key, value, row.unit, row.meaning])
     show(screen, table(columns, cells))
     say(screen, "change:  penstock flow set KEY=VALUE [KEY=VALUE ...] [--for 10m]", FAINT)
 
 
-def show_changes(answer: Answer) -> None:
+def show_changes(answer: Changes) -> None:
     screen = console()
-    for row in _rows(answer, "changes"):
-        left_ns = round(float(str(row["reverts_in_s"])) * 1e9)
+    for row in answer.changes:
+        left_ns = round(row.reverts_in_s * 1e9)
         lasting = f"   (back in {duration(left_ns)})" if left_ns else ""
-        say(screen, f"{row['key']}   {row['before']} -> {row['after']}{lasting}")
-
-
-def _rows(answer: Answer, key: str) -> list[Row]:
-    rows = answer[key]
-    assert isinstance(rows, list), "the broker answers so"
-    return rows
-
-
-def _int(row: Row, key: str) -> int:
-    value = row[key]
-    assert isinstance(value, int), "the broker answers so"
-    return value
+        say(screen, f"{row.key}   {row.before} -> {row.after}{lasting}")

@@ -1,55 +1,21 @@
 """The ledger as the command shows it, and who caused what rests in one queue."""
 
-from dataclasses import dataclass
+from dataclasses import asdict
 
 from penstock.base.errors import OperatorError
+from penstock.broker.admin.answers import AccountRow, Accounts, CauseRow, QueueCauses
 from penstock.broker.admin.kept_rows import kept_in, listed
 from penstock.broker.admin.ledger_rows import LedgerRow, OwedRow, ledger_rows, stored_rows
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor, QueueClient
+from penstock.explain.naming import Names
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class AccountRows:
-    """rows: the node, its vhosts and users, and the biggest of their connections; more: how many
-    connections are left out."""
-
-    rows: list[LedgerRow]
-    more: int
-
-
-@dataclass(frozen=True, slots=True)
-class CauseRow:
-    """What `account` caused of one queue's content. waiting: in mailboxes of the queue; ready;
-    unanswered: delivered and not settled; kept: in a stream, for its reader groups; messages,
-    bytes: together; share: of the bytes, 0..1."""
-
-    account: str
-    waiting: int
-    ready: int
-    unanswered: int
-    kept: int
-    messages: int
-    bytes: int
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class QueueCauses:
-    """Whose messages are in `queue`, most first; is_estimate: the queue is long, and counted by a
-    sample of its messages; more: accounts that are left out."""
-
-    queue: str
-    is_estimate: bool
-    rows: list[CauseRow]
-    more: int
-
-
-def accounts(broker: Broker, vhost: str, limit: int) -> AccountRows:
-    """The tree, with the `limit` connections that have most outstanding, stored and kept; only of
-    `vhost` unless that is ""."""
+def accounts(broker: Broker, vhost: str, limit: int, names: Names) -> Accounts:
+    """The node, its vhosts and users, and the `limit` connections that have most outstanding,
+    stored and kept; only of `vhost` unless that is "". names: what connections are called."""
     rows = ledger_rows(broker)
     if vhost != "":
         rows = _below(rows, f"vhost:{vhost}")
@@ -58,8 +24,19 @@ def accounts(broker: Broker, vhost: str, limit: int) -> AccountRows:
         key=lambda row: (-(row.debt_bytes + row.stored_bytes + row.kept_bytes), row.name)
     )
     shown = {row.name for row in connections[:limit]}
-    kept = [row for row in rows if row.level != "connection" or row.name in shown]
-    return AccountRows(kept, len(connections) - len(shown))
+    now_ns = broker.clock.monotonic_ns()
+    kept = [
+        _shown(row, names, now_ns) for row in rows if row.level != "connection" or row.name in shown
+    ]
+    return Accounts(kept, len(connections) - len(shown))
+
+
+def _shown(row: LedgerRow, names: Names, now_ns: int) -> AccountRow:
+    values = asdict(row)
+    since_ns = values.pop("since_ns")
+    values["name"] = names.of(row.name)
+    values["held_by"] = [names.of(peer) for peer in row.held_by]
+    return AccountRow(**values, held_for_ns=now_ns - since_ns if since_ns > 0 else 0)
 
 
 def _below(rows: list[LedgerRow], name: str) -> list[LedgerRow]:
@@ -82,7 +59,7 @@ def _below(rows: list[LedgerRow], name: str) -> list[LedgerRow]:
     return found
 
 
-def queue_causes(broker: Broker, name: str, limit: int) -> QueueCauses:
+def queue_causes(broker: Broker, name: str, limit: int, names: Names) -> QueueCauses:
     """Who caused what is in the queue `name` (NAME in vhost /, or VHOST/NAME).
 
     Raises: OperatorError if there is no such queue."""
@@ -98,7 +75,7 @@ def queue_causes(broker: Broker, name: str, limit: int) -> QueueCauses:
     total = max(1, sum(sizes.values()))
     rows = [
         CauseRow(
-            origin,
+            names.of(origin),
             mine["lane"],
             mine["stored"],
             mine["unanswered"],
@@ -107,9 +84,8 @@ def queue_causes(broker: Broker, name: str, limit: int) -> QueueCauses:
             sizes[origin],
             sizes[origin] / total,
         )
-        for origin, mine in counts.items()
+        for origin, mine in sorted(counts.items(), key=lambda one: (-sizes[one[0]], one[0]))
     ]
-    rows.sort(key=lambda row: (-row.bytes, row.account))
     is_estimate = any(row.is_estimate for row in owed)
     return QueueCauses(queue.identity, is_estimate, rows[:limit], max(0, len(rows) - limit))
 

@@ -23,7 +23,8 @@ ANSWER_S = 10.0
 UNREAD: Final = ("definitions",)
 """Values of a request that may be long."""
 
-Reply = dict[str, object] | Steps[dict[str, object]]
+Reply = dict[str, object] | msgspec.Struct | Steps[dict[str, object]]
+"""Each is written as one JSON object."""
 Answer = Callable[[dict[str, object]], Reply]
 
 
