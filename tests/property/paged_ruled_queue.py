@@ -33,7 +33,7 @@ from penstock.queues.ruled_paged import RuledPaged
 from penstock.queues.rules import BACKPRESSURE, DROP_HEAD, DROP_NAMES
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.keeping import HandDisk
+from penstock.simulation.machine.kept_disks import HandDisk
 from penstock.storage.log.log import MessageLog
 from tests.property.ruled_queue import RuledQueue, number_of
 

@@ -21,8 +21,7 @@ from penstock.flow.profile import PENSTOCK, SYNDICATE, Profile, profile_named
 from penstock.flow.strategy import Strategy
 from penstock.protocol import methods as m
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.simulation.machine.clock import VirtualClock
-from penstock.simulation.machine.timers import Timers
+from penstock.simulation.machine.clock import Timers, VirtualClock
 from tests.spec.stage import BODY, Hand, Stage
 
 BOTH = pytest.mark.parametrize("profile", [SYNDICATE, PENSTOCK], ids=["syndicate", "penstock"])

@@ -21,9 +21,9 @@ from penstock.broker.actors.shell import Shell
 from penstock.broker.actors.syncing import SyncRule
 from penstock.broker.alarm.alarm_actions import AlarmActions
 from penstock.broker.alarm.alarm_desk import AlarmDesk
-from penstock.broker.connection.care import Care
-from penstock.broker.connection.notices import NoticeBook
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.client_notifier import NotifierRules
+from penstock.broker.connection.connection import Connection
+from penstock.broker.connection.consumer_timeout import ConsumerTimeout
 from penstock.broker.dead_letter.delay_desk import DelayDesk
 from penstock.broker.dead_letter.letter_desk import LetterDesk
 from penstock.broker.lease.lease_desk import LeaseDesk
@@ -106,15 +106,15 @@ class Broker(Household):
             self.connections, self.vhosts, self.recorder, config.watchdog_ms * 1_000_000
         )
         add_watchdog_setting(self.settings, self.hop_watch)
-        self.notices = NoticeBook(config.channel_flow, config.notify_blocked_ms * 1_000_000)
-        self.care = Care(
-            self.connections,
-            self.notices,
-            self.scheduler.stamp,
-            config.consumer_timeout_ms,
-            self.note,
+        self.notifier_rules = NotifierRules(
+            config.channel_flow, config.notify_blocked_ms * 1_000_000
         )
-        add_client_settings(self.settings, self.care, clock)
+        self.consumer_timeout = ConsumerTimeout(
+            self.connections, self.scheduler.stamp, config.consumer_timeout_ms, self.note
+        )
+        add_client_settings(
+            self.settings, self.consumer_timeout, self.notifier_rules, self.look_at_clients
+        )
         add_credit_settings(self.settings, self.connections, lambda: self.strategy)
         add_adaptive_settings(self.settings, lambda: self.strategy)
         self.desk = AlarmDesk(
@@ -360,6 +360,20 @@ class Broker(Household):
         return self.desk.reason()
 
     # -- watching --------------------------------------------------------------------------------
+
+    def notify_clients(self, now_ns: int) -> bool:
+        """Ten times a second: tell clients what has lasted too long; True if any was looked at.
+        Costs nothing while no client is to be told."""
+        if not self.notifier_rules.is_watching():
+            return False
+        self.look_at_clients()
+        return True
+
+    def look_at_clients(self) -> None:
+        """Tell every client what has to be told now."""
+        now_ns = self.clock.monotonic_ns()
+        for line in self.notifier_rules.look(self.connections, now_ns):
+            self.note(line)
 
     def watch_hops(self, now_ns: int) -> None:
         """Once a second: report hops that wait without end, mend those whose grant was lost."""

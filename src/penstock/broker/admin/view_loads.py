@@ -6,9 +6,9 @@ for their depth, and of that STORED_LOOKED_AT messages.
 
 from typing import Final
 
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.explain.roots import DEBT
+from penstock.explain.root_causes import DEBT
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.telemetry.actor_window import MAILBOX, OWED, SENT, STORED
 from penstock.telemetry.snapshots import OTHERS

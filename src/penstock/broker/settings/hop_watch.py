@@ -10,8 +10,7 @@ from penstock.base.limits import WATCHDOG_HOPS
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.hops import hops_of_connection
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.watchdog import LOST, STUCK, Watchdog, chain_of, line_for
 from penstock.telemetry.events import ESCAPE, HOP_STUCK
@@ -50,7 +49,7 @@ class HopWatch:
         budget = WATCHDOG_HOPS.default
         while self._left and budget > 0:
             connection = self._left.pop()
-            hops = hops_of_connection(connection)
+            hops = connection.hops()
             budget -= len(hops) + 1
             for hop in hops:
                 if hop.is_spent:

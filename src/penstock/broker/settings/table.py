@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.base.clock import Clock
 from penstock.base.errors import OperatorError
 from penstock.base.limits import (
     CONSUMER_TIMEOUT_MS,
@@ -31,9 +30,9 @@ from penstock.base.quantities import (
     show_rate,
     show_window,
 )
-from penstock.broker.connection.care import Care
-from penstock.broker.connection.hops import hops_of
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.client_notifier import NotifierRules
+from penstock.broker.connection.connection import Connection, hops_of
+from penstock.broker.connection.consumer_timeout import ConsumerTimeout
 from penstock.broker.settings.hop_watch import HopWatch
 from penstock.broker.settings.ledger import LEVELS, NODE, Ledger, parse_mark
 from penstock.broker.settings.rates import SCOPES, UNITS, Rates
@@ -52,32 +51,37 @@ OFF: Final = "off"
 # -- durations ---------------------------------------------------------------------------------
 
 
-def add_client_settings(settings: Settings, care: Care, clock: Clock) -> None:
+def add_client_settings(
+    settings: Settings,
+    timeout: ConsumerTimeout,
+    rules: NotifierRules,
+    look_at_clients: Callable[[], None],
+) -> None:
     """Offer consumer.timeout and notify.blocked."""
 
     def write_timeout(text: str) -> None:
-        care.timeout_ms = _ms_within("consumer.timeout", text, CONSUMER_TIMEOUT_MS)
+        timeout.timeout_ms = _ms_within("consumer.timeout", text, CONSUMER_TIMEOUT_MS)
 
     def write_notify(text: str) -> None:
         ms = _ms_within("notify.blocked", text, NOTIFY_BLOCKED_MS)
-        care.notices.notify_ns = ms * NS_PER_MS
+        rules.notify_ns = ms * NS_PER_MS
         if ms == 0:
             # No client is looked at any more, so those that have been told must hear of it now.
-            care.look(clock.monotonic_ns())
+            look_at_clients()
 
     settings.add(
         Setting(
             "consumer.timeout",
             "duration or off",
             "a channel with an older unanswered delivery is closed; looked at once a minute",
-            lambda: _duration_or_off(care.timeout_ms * NS_PER_MS),
+            lambda: _duration_or_off(timeout.timeout_ms * NS_PER_MS),
             write_timeout,
         ),
         Setting(
             "notify.blocked",
             "duration or off",
             "connection.blocked names the queue when publishes have been held for longer",
-            lambda: _duration_or_off(care.notices.notify_ns),
+            lambda: _duration_or_off(rules.notify_ns),
             write_notify,
         ),
     )

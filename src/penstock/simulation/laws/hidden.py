@@ -56,9 +56,8 @@ def reachable_messages(root: object) -> list[Message]:
 def counted_messages(broker: Broker) -> Iterator[Message]:
     """Every message in a place with a bound and an owner."""
     for connection in broker.connections.values():
-        for scratch in (connection.stopped, connection.received.message):
-            if scratch is not None:
-                yield scratch
+        if connection.received.message is not None:
+            yield connection.received.message
         for channel in connection.channels.values():
             yield from channel_messages(channel)
     for vhost in broker.vhosts.values():
@@ -73,14 +72,11 @@ def counted_messages(broker: Broker) -> Iterator[Message]:
 
 
 def channel_messages(channel: Channel) -> Iterator[Message]:
-    """Mailbox, parked, held, unanswered, and a transaction's."""
-    publisher = channel.publisher
+    """Mailbox, parked, unanswered, and a transaction's."""
     if channel.upstream is not None:
         yield from channel.upstream.items
-    if channel.held is not None:
-        yield channel.held
-    if publisher is not None and publisher.parked is not None:
-        yield publisher.parked
+    for parked in channel.parking.entries():
+        yield parked.message
     if channel.transaction is not None:
         yield from channel.transaction.messages
     for entry in (*channel.table.entries, *channel.table.old.values()):

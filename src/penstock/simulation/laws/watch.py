@@ -17,7 +17,7 @@ from penstock.base.limits import PARKED_BYTES
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.flow.gate import Gate
 from penstock.protocol.content import Message
 from penstock.simulation.machine.faults import LawBroken
@@ -139,9 +139,10 @@ class Watch:
                 if not numbers:
                     raise LawBroken(f"C4: {name} is held by {peer}, which is gone")
                 stopped = connection.stopped
-                size = 0 if stopped is None else len(stopped.raw)
-                has_place = connection.parked_bytes + size <= PARKED_BYTES.default
-                if connection.is_parking and numbers[0].held is None and has_place:
+                overflow = None if stopped is None else stopped.parking.overflow
+                size = 0 if overflow is None else len(overflow.message.raw)
+                has_place = connection.lot.bytes + size <= PARKED_BYTES.default
+                if connection.is_parking and not numbers[0].parking.entrance and has_place:
                     raise LawBroken(f"C8: {name} is not read, although {peer} keeps no publish")
 
     def _alarmed(
