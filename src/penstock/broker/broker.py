@@ -19,8 +19,7 @@ from penstock.broker.actors.output import Output
 from penstock.broker.actors.scheduler import Scheduler
 from penstock.broker.actors.shell import Shell
 from penstock.broker.actors.syncing import SyncRule
-from penstock.broker.alarm.alarm_actions import AlarmActions
-from penstock.broker.alarm.alarm_desk import AlarmDesk
+from penstock.broker.alarm.alarm_desk import AlarmActions, AlarmDesk
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
@@ -42,8 +41,7 @@ from penstock.broker.session.negotiate import Household, Negotiator
 from penstock.broker.settings.hop_watch import HopWatch
 from penstock.broker.settings.ledger import Ledger
 from penstock.broker.settings.rates import Rates
-from penstock.broker.settings.setting_changes import SettingChanges
-from penstock.broker.settings.settings import Settings
+from penstock.broker.settings.settings import SettingChanges, Settings
 from penstock.broker.settings.table import (
     add_adaptive_settings,
     add_client_settings,

@@ -1,7 +1,6 @@
 """A broker in memory whose machine says what the test states: memory, control group, disk."""
 
-from penstock.broker.admin.alarm_settings import offer
-from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe
+from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe, offer
 from penstock.protocol import methods as m
 from tests.unit.broker.peer import MS, Bed, Peer
 

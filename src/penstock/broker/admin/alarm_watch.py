@@ -4,21 +4,20 @@
     disk     as often as the room that is left asks for (scenario 75), and when the stores have
              written half of it (F18)
 Memory that only waits to be given back is no reason to stop anybody: before an alarm is set, and
-while it lasts, the machine is asked to reclaim, but not for a mark of 0, which no reclaiming
-meets (flow-semantics 11.2). The tighter of two gauges
-counts: this process against the mark, or its whole control group against the group's own limit,
-at which the kernel kills. A disk that cannot be read sets no alarm and ends none; it is tried
-again and said once (F19).
+while it lasts, the machine is asked to reclaim, but not for a mark of 0, which no reclaiming meets
+(flow-semantics 11.2). The tighter of two gauges counts: this process against the mark, or its whole
+control group against the group's own limit, at which the kernel kills. A disk that cannot be read
+sets no alarm and ends none; it is tried again and said once (F19).
 """
 
 from typing import Final
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.broker.alarm.alarm_desk import DISK, MEMORY, MODE_ALL, MODE_TARGETED
-from penstock.broker.alarm.alarm_reason import Level, one, pair
+from penstock.broker.alarm.alarm_desk import DISK, MEMORY, MODE_ALL, MODE_TARGETED, Level, one, pair
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import PHASE_OPEN
+from penstock.broker.settings.settings import Setting, Settings
 from penstock.flow.targeting import (
     ALL,
     SOME,
@@ -296,3 +295,37 @@ def _of(key: str, text: str, parse: object, total_bytes: int) -> int:
         return int(parse(text, total_bytes))
     except OperatorError as error:
         raise OperatorError(f"{key}: {error}") from error
+
+
+def offer(settings: Settings, watch: AlarmWatch) -> None:
+    """Add all four to `settings`."""
+    settings.add(
+        Setting(
+            "memory.high",
+            "share or size",
+            "memory above it stops publishing: 40%, 0.4 or 1.5GB; 0 stops all publishing",
+            lambda: watch.memory_text,
+            watch.set_memory_high,
+        ),
+        Setting(
+            "disk.free_min",
+            "size or mem:FACTOR",
+            "free disk space below it stops publishing: 50MB, 2TB or mem:1.0; 0 switches it off",
+            lambda: watch.disk_text,
+            watch.set_disk_free_min,
+        ),
+        Setting(
+            "alarm.mode",
+            "targeted or all",
+            "whom a memory alarm stops: connections above their fair share first, or all at once",
+            lambda: watch.desk.mode,
+            watch.set_mode,
+        ),
+        Setting(
+            "alarm.action",
+            "block, nack or close",
+            "what an alarm does to a publish, where no row of alarm_actions says otherwise",
+            lambda: watch.desk.actions.default,
+            watch.desk.change_action,
+        ),
+    )

@@ -16,7 +16,7 @@ from penstock.broker.admin.answers import (
     QueueListing,
     QueueRow,
 )
-from penstock.broker.admin.view_streams import stream_in_words
+from penstock.broker.admin.view_store import stream_in_words
 from penstock.broker.broker import Broker
 from penstock.broker.lease.lease_desk import LeaseDesk
 from penstock.broker.lease.lease_view import leases_in_words

@@ -1,9 +1,14 @@
 """What reader groups keep in a stream is in the ledger, under whoever published it."""
 
-from penstock.broker.admin.flow_ledger import accounts, queue_causes
-from penstock.broker.admin.kept_rows import kept_in
-from penstock.broker.admin.ledger_rows import LedgerRow, ledger_rows, owed_rows
+from penstock.broker.admin.flow_ledger import (
+    LedgerRow,
+    accounts,
+    kept_in,
+    ledger_rows,
+    queue_causes,
+)
 from penstock.explain.naming import Names
+from tests.owed import owed_rows
 from tests.unit.broker.peer import Bed, Peer
 from tests.unit.broker.stream.test_stream_groups import ask
 from tests.unit.broker.stream.test_streams import made, stream

@@ -2,13 +2,13 @@
 
 from penstock.base.limits import LEASE_GROUPS
 from penstock.broker.admin.flow_ledger import queue_causes
-from penstock.broker.admin.ledger_rows import owed_rows
 from penstock.broker.admin.view_queues import queue_and_consumers
 from penstock.broker.lease.lease_book import Answer, Order
 from penstock.broker.lease.lease_view import leases_in_words
 from penstock.explain.naming import Names
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
+from tests.owed import owed_rows
 from tests.unit.broker.peer import Bed, Peer
 
 

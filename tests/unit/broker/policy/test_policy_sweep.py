@@ -2,7 +2,7 @@
 
 from penstock.base.limits import POLICY_SWEEP_MATCHES
 from penstock.base.policy import Policy
-from penstock.broker.policy.policy_sweep import CHANGES_PER_SLICE, MESSAGES_PER_SLICE, Sweep
+from penstock.broker.policy.policy_desk import CHANGES_PER_SLICE, MESSAGES_PER_SLICE, Sweep
 from penstock.broker.vhost.vhost import VirtualHost
 from tests.unit.broker.peer import Bed
 

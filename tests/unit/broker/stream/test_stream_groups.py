@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.base.policy import Policy
-from penstock.broker.admin.view_groups import group_snapshots
-from penstock.broker.admin.view_streams import stream_in_words
+from penstock.broker.admin.view_queues import group_snapshots
+from penstock.broker.admin.view_store import stream_in_words
 from penstock.broker.admin.views import actor_snapshots
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, Value

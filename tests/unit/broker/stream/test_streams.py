@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.policy import Policy
-from penstock.broker.admin.view_streams import stream_in_words, stream_store_snapshot
+from penstock.broker.admin.view_store import stream_in_words, stream_store_snapshot
 from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.protocol import methods as m

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.steps import Steps, run_through
-from penstock.server.control.slices import ROWS, in_slices, json_steps
+from penstock.server.control.control_socket import ROWS, in_slices, json_steps
 from tests.patience import PATIENCE_S
 
 PLAIN = st.recursive(
