@@ -5,7 +5,7 @@ from penstock.broker.actors.lane import Lane
 from penstock.broker.admin.flow_ledger import OwedRow, by_origin, kept_by, listed, stored_rows
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor, QueueClient
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import stream_of
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
 
@@ -28,7 +28,7 @@ def owed_rows(broker: Broker) -> list[OwedRow]:
                     if delivery is not None and isinstance(client, QueueClient):
                         place = client.actor.identity
                         unanswered.setdefault(place, []).append(delivery.message)
-        rows.extend(_socket(f"socket:{connection.name}", connection.output.owed.by_origin()))
+        rows.extend(_socket(f"socket:{connection.name}", connection.output.debt.by_origin()))
     for queue, leased in broker.leases.held():
         unanswered.setdefault(queue.identity, []).extend(one.message for one in leased)
     for place, messages in unanswered.items():
@@ -42,7 +42,8 @@ def owed_rows(broker: Broker) -> list[OwedRow]:
 
 def _kept_rows(queue: QueueActor, node: Account) -> list[OwedRow]:
     """What each reader group of a stream keeps there."""
-    groups = queue.groups if isinstance(queue, StreamActor) else None
+    stream = stream_of(queue)
+    groups = None if stream is None else stream.groups
     if groups is None:
         return []
     return [

@@ -154,11 +154,11 @@ def test_f11_f14_a_bit_that_flips_in_a_paged_message(share: int) -> None:
     flip(depot, victim)
     reader = taker(depot, 10)
     depot.write()
-    assert queue.ruling is not None and queue.ruling.is_paused
-    assert queue.ruling.lost_count == 1
+    assert queue.is_paused
+    assert queue.damaged_count == 1
     assert reader.taken == [body(number) for number in range(len(reader.taken))]
     assert len(reader.taken) <= victim, "nothing behind the lost one is given for all there was"
-    depot.broker.rulebook.pause(queue, False)
+    queue.pause(False)
     depot.settle()
     depot.write()
     assert reader.taken == [body(number) for number in range(200) if number != victim]

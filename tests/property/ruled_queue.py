@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.base.clock import ManualClock
-from penstock.broker.actors.actor import Actor
+from penstock.broker.actors.actor import Actor, Picker, Scheduler
 from penstock.broker.actors.lane import Answerable, Lane
-from penstock.broker.actors.scheduler import Picker, Scheduler
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_ruling import LetterSink, RuleDesk
+from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
+from penstock.broker.queue.queue_actor import DeadLetterSink
 from penstock.broker.queue.ruling import Ruling
 from penstock.flow.account import Account
 from penstock.flow.due import DueLine
@@ -68,7 +67,7 @@ class Entry:
     era: int = field(compare=False, default=0)
 
 
-class Log(LetterSink):
+class Log(DeadLetterSink):
     """What went to the dead letters, in order."""
 
     def __init__(self) -> None:
@@ -158,7 +157,7 @@ class RuledQueue(RuleBasedStateMachine):
         self.line = Scheduler(self.clock, Recorder(self.clock, 0), TURN)
         self.line.is_exploring = True
         strategy = profile_named("penstock").strategy()
-        self.actor = QueueActor("/", "q", False, False, "", {}, self.line, strategy, 0)
+        self.actor = ClassicActor("/", "q", False, False, "", {}, self.line, strategy, 0)
         self.account = Account("conn:a", None, None, 0)
         self.sender = Sender()
         gate = Gate("chan:a/1", self.clock, GateObserver())
@@ -171,7 +170,7 @@ class RuledQueue(RuleBasedStateMachine):
         self.actor.attach(self.lane)
         self.sink = Sink()
         self.log = Log()
-        self.ruling = self.kind(self.actor, self.dues, RuleDesk())
+        self.ruling = self.kind(self.actor, self.dues, RuleSource())
         self.ruling.dead_letters = self.log
         self.actor.ruling = self.ruling
         self._keep()
@@ -374,7 +373,7 @@ class RuledQueue(RuleBasedStateMachine):
     @rule()
     def pause_or_resume(self) -> None:
         self.is_paused = not self.is_paused
-        self.ruling.pause(self.is_paused)
+        self.actor.pause(self.is_paused)
         self._turn()
 
     @rule(

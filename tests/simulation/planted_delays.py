@@ -122,8 +122,8 @@ class DelayBug(Planted):
         class Desk(DelayDesk):
             def make_ruling(self, store: DelayStore) -> DelayRuling:
                 if name in RULINGS:
-                    return RULINGS[name](store, self.dues, self.rule_desk)
-                ruling = OtherRecords(store, self.dues, self.rule_desk)
+                    return RULINGS[name](store, self.dues)
+                ruling = OtherRecords(store, self.dues)
                 ruling.kind = RECORDS[name]
                 return ruling
 
@@ -135,7 +135,6 @@ class DelayBug(Planted):
             old.strategy,
             old.fair_bytes,
             old.dues,
-            old.rule_desk,
             old.letters,
             log,
         )

@@ -13,11 +13,10 @@ from penstock.base.clock import Clock
 from penstock.base.config import Config, UserConfig
 from penstock.base.errors import ConnectionFault
 from penstock.base.limits import QUEUES_PER_VHOST
+from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.actors.log import Log as Log
-from penstock.broker.actors.output import Output
-from penstock.broker.actors.scheduler import Scheduler
-from penstock.broker.actors.shell import Shell
+from penstock.broker.actors.output import Output, Shell
 from penstock.broker.actors.syncing import SyncRule
 from penstock.broker.alarm.alarm_desk import AlarmActions, AlarmDesk
 from penstock.broker.connection.client_notifier import NotifierRules
@@ -34,6 +33,7 @@ from penstock.broker.node.stream_desk import StreamDesk
 from penstock.broker.policy.policies import Policies
 from penstock.broker.policy.policy_desk import PolicyDesk
 from penstock.broker.policy.rulebook import RuleBook
+from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
@@ -178,7 +178,7 @@ class Broker(Household):
             self.vhosts,
             self.config.paging_ratio,
             desk.scratch_of,
-            lambda actor, count: close_damaged(self.rulebook, self.log, actor, count),
+            lambda actor, count: close_damaged(self.log, actor, count),
             lambda: self.profile,
             lambda: self.memory_used_bytes,
             self.clock,
@@ -211,7 +211,6 @@ class Broker(Household):
             lambda: self.strategy,
             lambda: self.profile.fair_bytes,
             self.dues,
-            self.rulebook,
             letters,
             self.log,
         )
@@ -292,7 +291,7 @@ class Broker(Household):
         if is_stream(arguments):
             actor: QueueActor = self.streams.make(vhost.name, name, arguments)
         else:
-            actor = QueueActor(
+            classic = actor = ClassicActor(
                 vhost.name,
                 name,
                 durable,
@@ -303,6 +302,7 @@ class Broker(Household):
                 self.strategy,
                 self.depth_bytes,
             )
+            classic.rule_source = self.rulebook
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
         self.rulebook.made(actor)

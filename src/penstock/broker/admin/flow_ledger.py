@@ -13,7 +13,7 @@ from penstock.broker.admin.answers import AccountRow, Accounts, CauseRow, QueueC
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor, QueueClient
 from penstock.broker.settings.ledger import level_of
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_groups import StreamGroups
 from penstock.explain.naming import Names
 from penstock.flow.account import REASON, Account
@@ -33,7 +33,8 @@ def kept_by(groups: StreamGroups, group: ReaderGroup) -> Kept:
 
 def kept_in(queue: QueueActor) -> Kept:
     """What the group of a stream keeps that is furthest behind; nothing of other queues."""
-    groups = queue.groups if isinstance(queue, StreamActor) else None
+    stream = stream_of(queue)
+    groups = None if stream is None else stream.groups
     if groups is None or not groups.groups:
         return {}
     position = int(lowest(groups.groups))

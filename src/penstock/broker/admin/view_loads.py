@@ -65,7 +65,7 @@ def queue_loads(queue: QueueActor, numbers: dict[str, float]) -> None:
 
 def output_loads(connection: Connection, numbers: dict[str, float]) -> None:
     """Who pays for what the connection's socket has not taken: `owed:` bytes by account."""
-    owed = connection.output.owed
+    owed = connection.output.debt
     if owed.runs:
         _add_largest(
             numbers,

@@ -10,13 +10,11 @@ from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.deliver import ChannelSink
 from penstock.broker.admin.view_loads import queue_loads
 from penstock.broker.broker import Broker
-from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.lease.lease_view import note_lease
 from penstock.broker.paging.paged_view import note_paged
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.ruling_view import note_limit, note_ruling
-from penstock.broker.store.keeper import Keeper
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import StreamActor, stream_of
 from penstock.explain.consumer_causes import (
     LAG_BYTES,
     LAG_BYTES_MAX,
@@ -42,25 +40,18 @@ from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, Times
 from penstock.telemetry.words import duration
 
 
-def note_room(queue: QueueActor, labels: dict[str, str]) -> None:
-    """Name the store in the labels of `queue`, while its batch finds the disk full."""
-    if isinstance(queue, StreamActor):
-        if queue.store is not None and queue.store.is_full:
-            labels[FULL_STORE] = queue.store.identity
-    elif isinstance(queue.keeper, Keeper) and queue.keeper.store.is_full:
-        labels[FULL_STORE] = queue.keeper.store.identity
-
-
 def has_groups(queue: QueueActor) -> bool:
     """Whether groups read it, which move without a trace in its own counts."""
-    return isinstance(queue, StreamActor) and queue.groups is not None and bool(queue.groups.groups)
+    stream = stream_of(queue)
+    return stream is not None and stream.groups is not None and bool(stream.groups.groups)
 
 
 def group_snapshots(queue: QueueActor) -> Iterator[ActorSnapshot]:
     """Each group of a stream; none of other queues."""
-    if not isinstance(queue, StreamActor) or queue.groups is None:
+    stream = stream_of(queue)
+    if stream is None or stream.groups is None:
         return
-    groups = queue.groups
+    groups = stream.groups
     now_ns = queue.line.clock.monotonic_ns()
     for group in list(groups.groups.values()):
         yield ActorSnapshot(
@@ -127,7 +118,7 @@ def queue_and_consumers(broker: Broker, queue: QueueActor) -> Iterator[ActorSnap
     now_ns = broker.clock.monotonic_ns()
     snapshot = _queue(queue, now_ns)
     yield snapshot
-    if isinstance(queue, DelayStore):
+    if queue.delays:
         yield _exchange(queue, snapshot)
     elif consumers or queue.stop_reason() != "":
         yield _consumers(queue, snapshot, now_ns)
@@ -170,8 +161,14 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     }
     queue_loads(queue, numbers)
     labels = {"vhost": queue.vhost}
-    note_room(queue, labels)
+    full_store = queue.full_store()
+    if full_store != "":
+        labels[FULL_STORE] = full_store
     note_paged(queue, numbers, labels)
+    if queue.is_paused:
+        labels["paused"] = "yes"
+    if queue.damaged_count > 0:
+        labels["damaged"] = str(queue.damaged_count)
     if queue.ruling is not None:
         note_ruling(queue.ruling, numbers, labels)
         note_limit(queue.ruling.rules, queue.applied, labels)
@@ -188,7 +185,7 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     )
 
 
-def _exchange(store: DelayStore, snapshot: ActorSnapshot) -> ActorSnapshot:
+def _exchange(store: QueueActor, snapshot: ActorSnapshot) -> ActorSnapshot:
     """A delayed message exchange, which holds its publishers while its store is full."""
     numbers = {name: snapshot.numbers[name] for name in ("ready", "bytes", "published")}
     records = store.messages

@@ -5,8 +5,7 @@ from penstock.broker.admin.view_queues import blocked, groups_in_words, times
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.stream.internal_stream import InternalStream
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.explain.full_disk import FULL_NS, WANTED
 from penstock.explain.root_causes import DEBT
@@ -70,27 +69,25 @@ def stream_store_snapshot(broker: Broker, store: StreamStore) -> ActorSnapshot:
 
 def stream_in_words(actor: QueueActor) -> dict[str, str]:
     """What a stream has and keeps; nothing for other queues."""
-    if not isinstance(actor, StreamActor) or actor.counts.log is None:
+    stream = stream_of(actor)
+    log = None if stream is None else stream.counts.log
+    if stream is None or log is None:
         return {}
-    log = actor.counts.log
     retention = log.retention
     said = {
         "offsets": f"{log.first()}..{log.committed}",
         "segments": f"{len(log.segments)} with {log.disk_bytes} bytes",
     }
-    if isinstance(actor, InternalStream):
-        said["internal"] = "flow events" if actor.is_fed else "flow events of before"
-        if actor.lost_count > 0:
-            said["lost"] = str(actor.lost_count)
-    if actor.cursors:
+    said.update(stream.own_words())
+    if stream.cursors:
         # Of the reader that is furthest behind; one may wait for an offset that is not there yet.
-        behind = max(int(log.committed - one.next) for one in actor.cursors.values())
+        behind = max(int(log.committed - one.next) for one in stream.cursors.values())
         said["lag"] = str(max(0, behind))
     if retention.max_bytes != NO_BOUND:
         said["max-length-bytes"] = str(int(retention.max_bytes))
     if retention.max_age_us != NO_BOUND:
         said["max-age"] = show_duration(int(retention.max_age_us) * 1000)
-    groups = groups_in_words(actor)
+    groups = groups_in_words(stream)
     if groups:
         said["groups"] = groups
     if log.damaged_count > 0:

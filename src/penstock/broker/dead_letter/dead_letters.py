@@ -27,8 +27,7 @@ from penstock.broker.dead_letter.dead_lane import (
     LetterWorker,
 )
 from penstock.broker.dead_letter.letter_desk import LetterDesk
-from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
-from penstock.broker.queue.queue_ruling import FORCED
+from penstock.broker.queue.queue_actor import FORCED, QueueActor, QueueTarget
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import Timer
 from penstock.protocol.content import Address, Message

@@ -16,8 +16,7 @@ from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
 from penstock.broker.node.paging_desk import PagingDesk
 from penstock.broker.paging.pager import Pager
 from penstock.broker.paging.rabbit_pager import QueueAcks, RabbitPager, traffic_of
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import NO_PAGING
+from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.profile import Profile

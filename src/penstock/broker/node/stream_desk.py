@@ -7,15 +7,15 @@ store begins with the first stream of its virtual host.
 from collections.abc import Callable, Mapping
 
 from penstock.base.chance import Chance
+from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.actors.log import Log
-from penstock.broker.actors.scheduler import Scheduler
 from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
 from penstock.broker.node.store_desk import SCARCE, StoreDesk
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.settings.ledger import Ledger
 from penstock.broker.stream.internal_stream import EVENT_STREAM, InternalStream
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import StreamActor, stream_of
 from penstock.broker.stream.stream_group_desk import StreamGroupDesk
 from penstock.broker.stream.stream_store import StreamOwner, StreamStore
 from penstock.broker.vhost.vhost import QueueKeepers, VirtualHost
@@ -53,8 +53,9 @@ class KeepersByKind(QueueKeepers):
         self.others = others
 
     def queue_made(self, actor: QueueActor) -> None:
-        if isinstance(actor, StreamActor):
-            self.streams.queue_made(actor)
+        stream = stream_of(actor)
+        if stream is not None:
+            self.streams.queue_made(stream)
         else:
             self.others.queue_made(actor)
 

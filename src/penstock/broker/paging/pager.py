@@ -14,7 +14,6 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.disk import JobClient
 from penstock.broker.paging.paged_messages import (
     begin_paging,
@@ -34,9 +33,7 @@ from penstock.broker.paging.paged_messages import (
 )
 from penstock.broker.paging.paged_reads import lacks_head, next_read, plan
 from penstock.broker.paging.read_again import ReadAgain
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import ALWAYS, QueuePaging, ReadWaiter
-from penstock.broker.queue.ruling import Ruling
+from penstock.broker.queue.queue_actor import ALWAYS, QueueActor, QueuePaging, ReadWaiter
 from penstock.broker.store.keeper import UNCHARGED_BYTES, Keeper
 from penstock.flow.account import Account
 from penstock.queues.paged import PagedMessages
@@ -127,7 +124,7 @@ class Pager(QueuePaging):
 
     # -- the turn --------------------------------------------------------------------------------
 
-    def turn_ended(self, actor: Actor) -> None:
+    def turn_ended(self, actor: QueueActor) -> None:
         if not self.tails:
             self._begin()
         self._page()
@@ -160,7 +157,7 @@ class Pager(QueuePaging):
         if self.wants_all:
             self.wants_all = False
             ruling = self.actor.ruling
-            if isinstance(ruling, Ruling):
+            if ruling is not None:
                 ruling.change(ruling.rules)
         return True
 
@@ -333,8 +330,7 @@ class Pager(QueuePaging):
         self.actor.wake()
 
     def is_read_awaited(self) -> bool:
-        ruling = self.actor.ruling
-        if not self.tails or (ruling is not None and ruling.is_paused):
+        if not self.tails or self.actor.is_paused:
             return False
         whole = self.actor.messages
         return whole.at_hand() == 0 and whole.ready_count() > 0

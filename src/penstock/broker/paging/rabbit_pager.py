@@ -13,11 +13,9 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.deliver import ChannelSink
 from penstock.broker.paging.pager import Pager
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import ALWAYS, NO_PAGING
+from penstock.broker.queue.queue_actor import ALWAYS, NO_PAGING, QueueActor
 from penstock.broker.store.keeper import Keeper
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Delivery
@@ -98,7 +96,7 @@ class RabbitPager(Pager):
         self.seen: i64 = 0
         self.is_due = True
 
-    def turn_ended(self, actor: Actor) -> None:
+    def turn_ended(self, actor: QueueActor) -> None:
         queue = self.actor
         if queue.messages.is_ruled:
             self.target_bytes = self.ruled_bytes

@@ -11,7 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.broker.actors.lane import Lane
-from penstock.broker.queue.queue_keeping import QueueKeeping
+from penstock.broker.queue.queue_actor import QueueKeeping
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.store.store_lane import (
     FLAGS_AT,
@@ -241,6 +241,9 @@ class Keeper(QueueKeeping):
         """What the log has at `positions` is damaged. It goes on to count there, so that every
         start finds it again, until it is given up."""
         self.unread.extend(positions)
+
+    def full_store(self) -> str:
+        return self.store.identity if self.store.is_full else ""
 
     def give_up(self) -> None:
         positions = self.unread

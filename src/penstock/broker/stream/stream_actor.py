@@ -5,6 +5,7 @@ Nothing leaves a stream by being read. Publishers are held by the disk alone, th
 store; a consumer that is slow, or away, holds nobody. Source: RabbitMQ's rabbit_stream_queue.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -27,6 +28,7 @@ from penstock.broker.vhost.stream_arguments import (
     filter_bytes_of,
     filter_of,
     lag_bound_of,
+    not_supported,
     retention_of,
     start_of,
     until_of,
@@ -142,9 +144,10 @@ class StreamActor(QueueActor):
         origin: Account,
         notes: Log,
     ) -> None:
-        super().__init__(vhost, name, True, False, "", arguments, line, strategy, 0)
-        self.counts = StreamCounts()
-        self.messages = self.counts
+        counts = StreamCounts()
+        super().__init__(vhost, name, True, False, "", arguments, line, strategy, counts)
+        self.has_own_log = True
+        self.counts = counts
         self.cursors: dict[Consumer, StreamCursor] = {}
         self.cursor_owner = StreamCursorOwner(self)
         self.store: StreamStore | None = None
@@ -174,8 +177,8 @@ class StreamActor(QueueActor):
         definition = {} if self.applied is None else self.applied.definition
         return retention_of(self.arguments, definition, is_in_memory)
 
-    def keep_as_said(self) -> None:
-        """The policies have changed; retention looks when something is written."""
+    def policies_changed(self) -> None:
+        """Retention looks when something is written."""
         log = self.counts.log
         if log is not None:
             log.retention = self.retention(self.is_in_memory)
@@ -188,6 +191,28 @@ class StreamActor(QueueActor):
     def stop_reason(self) -> str:
         """A group that is too far behind holds its publishers."""
         return "" if self.groups is None else self.groups.holder()
+
+    @property
+    def stream_id(self) -> str:
+        """Tells this stream from another one of its name."""
+        log = self.counts.log
+        return "" if log is None else log.made_as
+
+    def own_words(self) -> dict[str, str]:
+        """What is to be said of a stream that is not a client's."""
+        return {}
+
+    def check_verb(self, what: str, class_id: int, method_id: int) -> None:
+        raise not_supported(what, self.name, self.vhost, class_id, method_id)
+
+    def lease_refusal(self) -> str:
+        return "is a stream: nothing of it has to be leased, read it by its offset"
+
+    def full_store(self) -> str:
+        return "" if self.store is None or not self.store.is_full else self.store.identity
+
+    def has_more_for(self, consumer: Consumer) -> bool:
+        return self.cursors[consumer].can_go_on()
 
     def expects_lifetimes(self) -> None:
         """A message is there as long as the stream keeps it, whatever its expiration says."""
@@ -205,7 +230,7 @@ class StreamActor(QueueActor):
         if self.is_in_memory and log is not None:
             self.messages.bytes_ready = log.disk_bytes
         has_more = False
-        if self.ready and (self.ruling is None or not self.ruling.is_paused):
+        if self.ready and not self.is_paused:
             has_more = self._serve(budget)
             self.line.charge_outputs()
         for lane in pending:
@@ -283,7 +308,7 @@ class StreamActor(QueueActor):
 
     def serve(self, consumer: Consumer, most: i64) -> i64:
         self.offer(consumer)
-        if not consumer.is_ready or (self.ruling is not None and self.ruling.is_paused):
+        if not consumer.is_ready or self.is_paused:
             return 0
         cursor = self.cursors[consumer]
         given = self._give_from(cursor, most)
@@ -399,3 +424,13 @@ class StreamActor(QueueActor):
             self.group_keeper.ended(self, self.groups)
         if self.outbox is not None and not is_crash:
             self.outbox.stream_ended()
+
+
+def stream_of(queue: QueueActor) -> StreamActor | None:
+    """`queue`, if it is a stream: for what only streams have, such as offsets and reader groups."""
+    return queue if isinstance(queue, StreamActor) else None
+
+
+def streams_of(queues: Iterable[QueueActor]) -> list[StreamActor]:
+    """Those of `queues` that are streams."""
+    return [stream for stream in map(stream_of, queues) if stream is not None]

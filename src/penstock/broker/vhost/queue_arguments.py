@@ -177,7 +177,7 @@ def check_exchange(name: str, vhost: str, table: Table) -> None:
         )
 
 
-def check_consumer(name: str, vhost: str, table: Table) -> None:
+def check_classic_consumer(name: str, vhost: str, table: Table) -> None:
     """Raise ChannelFault 406 for the first argument that makes no sense."""
     _check(CONSUMER_CHECKS, name, vhost, table, 60, 20)
     _refuse(OF_STREAM_CONSUMERS, name, vhost, table, 60, 20)

@@ -23,7 +23,7 @@ from penstock.broker.lease.lease_view import leases_in_words
 from penstock.broker.paging.paged_view import paged_of
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.stream_group_requests import end_group
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.vhost.queue_kinds import type_in_words
 from penstock.queues.applied import names_of
 from penstock.queues.rules import DROP_NAMES, QueueRules
@@ -90,9 +90,8 @@ class QueueQuestions:
 
     def _pause(self, name: str, is_paused: bool) -> Paused:
         actor = self.find(name)
-        ruling = actor.ruling
-        was_paused = ruling is not None and ruling.is_paused
-        self.broker.rulebook.pause(actor, is_paused)
+        was_paused = actor.is_paused
+        actor.pause(is_paused)
         self.run_soon()
         return Paused(_name(actor), is_paused, was_paused)
 
@@ -100,9 +99,10 @@ class QueueQuestions:
         """End `group`: what it leases is ready again, or what it pins of a stream may go."""
         actor = self.find(name)
         try:
-            if isinstance(actor, StreamActor):
+            stream = stream_of(actor)
+            if stream is not None:
                 given_back = 0
-                end_group(actor, group)
+                end_group(stream, group)
             else:
                 given_back = self.broker.leases.release(actor, group, True)
         except ChannelFault as fault:
@@ -220,8 +220,7 @@ def letters_of(actor: QueueActor) -> dict[str, int]:
 
 def state_of(actor: QueueActor) -> str:
     """damaged (and paused for it), paused, full, deep (above its depth mark), or running."""
-    ruling = actor.ruling
-    if ruling is not None and ruling.is_paused:
-        return "paused" if ruling.lost_count == 0 else "damaged"
+    if actor.is_paused:
+        return "paused" if actor.damaged_count == 0 else "damaged"
     reason = actor.stop_reason()
     return {"": "running", "depth": "deep"}.get(reason, reason)

@@ -20,7 +20,7 @@ from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import StreamActor, streams_of
 from penstock.broker.transaction.outbox_restore import restore_outbox
 from penstock.queues.ruled import RuledMessages
 from penstock.queues.rules import NEVER
@@ -77,8 +77,8 @@ class StreamBoot:
     def _open(self, name: str, path: Path) -> None:
         actors = {
             int(actor.queue_id): actor
-            for actor in self.broker.vhosts[name].queues.values()
-            if isinstance(actor, StreamActor) and actor.queue_id > 0
+            for actor in streams_of(self.broker.vhosts[name].queues.values())
+            if actor.queue_id > 0
         }
         directory = DiskDirectory(str(path), self.freeing)
         wanted = {number: one.retention(False) for number, one in actors.items()}
@@ -104,8 +104,8 @@ class StreamBoot:
         for name, store in self.broker.streams.stores.items():
             if store.is_failed or store.disk is not self.disk:
                 continue
-            for actor in self.broker.vhosts[name].queues.values():
-                if isinstance(actor, StreamActor) and actor.holder is not None:
+            for actor in streams_of(self.broker.vhosts[name].queues.values()):
+                if actor.holder is not None:
                     # The commit it waits for is not going to be written any more.
                     actor.let_go(actor.holder)
             try:
@@ -184,7 +184,7 @@ class StoreBoot:
         queues = {
             int(actor.queue_id): actor
             for actor in self.broker.vhosts[name].queues.values()
-            if actor.queue_id > 0 and not isinstance(actor, StreamActor)
+            if actor.queue_id > 0 and not actor.has_own_log
         }
         recovered = recover(
             DiskDirectory(str(path / PERSISTENT), self.freeing),
@@ -211,14 +211,14 @@ class StoreBoot:
             self.count += len(leased)
             lost = damaged.get(queue_id, 0) + self._fill(store, actor, index, is_clean, leased)
             if lost > 0:
-                close_damaged(self.broker.rulebook, self.broker.log, actor, lost)
+                close_damaged(self.broker.log, actor, lost)
 
     def _outboxes(self, name: str) -> set[int]:
         """Where commits to streams of a virtual host are, until those have them."""
         return {
             OUTBOX_QUEUE_ID + actor.queue_id
             for actor in self.broker.vhosts[name].queues.values()
-            if actor.queue_id > 0 and isinstance(actor, StreamActor)
+            if actor.queue_id > 0 and actor.has_own_log
         }
 
     def _fill(

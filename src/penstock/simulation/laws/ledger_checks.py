@@ -235,7 +235,7 @@ class LedgerLaws:
                 for delivery in entries:
                     if delivery is not None:
                         unanswered_bytes += len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
-        owed = connection.output.owed
+        owed = connection.output.debt
         if owed.messages:
             raise LawBroken(f"{connection.identity}: {owed.messages} deliveries are not charged")
         charged = 0

@@ -315,10 +315,10 @@ def test_a_store_that_fails_is_replaced(bed: DelayBed) -> None:
 
 def test_pausing_the_store_stops_the_release(bed: DelayBed) -> None:
     bed.send(b"m", 50)
-    bed.broker.rulebook.pause(bed.store, True)
+    bed.store.pause(True)
     bed.wait(100)
     assert bed.held() == 1 and bed.bodies("q") == []
-    bed.broker.rulebook.pause(bed.store, False)
+    bed.store.pause(False)
     bed.run()
     assert bed.bodies("q") == [b"m"]
 

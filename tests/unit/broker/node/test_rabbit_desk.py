@@ -8,8 +8,7 @@ import pytest
 from penstock.broker.alarm.alarm_desk import DISK
 from penstock.broker.node.rabbit_desk import ProfileDesk
 from penstock.broker.paging.rabbit_pager import RabbitPager
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import NO_PAGING
+from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
 from penstock.protocol import methods as m
 from penstock.queues.paged import PagedMessages

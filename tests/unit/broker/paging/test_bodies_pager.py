@@ -276,10 +276,9 @@ def test_a_damaged_body_stops_the_queue_and_then_only_itself() -> None:
     at = bytes(depot.files.files[name].data).index(values[20])
     depot.files.flip(name, (at + 100) * 8)
     reader = depot.drain("r")
-    ruling = depot.queue("r").ruling
-    assert ruling is not None and ruling.is_paused
+    assert depot.queue("r").is_paused
     depot.check_books()
-    depot.broker.rulebook.pause(depot.queue("r"), False)
+    depot.queue("r").pause(False)
     depot.rest()
     assert reader.bodies() == values[:20] + values[21:]
     assert depot.is_empty()

@@ -230,11 +230,10 @@ def test_f14_a_damaged_record_is_never_passed_over_in_silence() -> None:
     at = bytes(depot.files.files[name].data).index(bodies[50])
     depot.files.flip(name, (at + 100) * 8)
     hand = depot.drain("d1")
-    ruling = depot.queue("d1").ruling
-    assert ruling is not None and ruling.is_paused
+    assert depot.queue("d1").is_paused
     assert hand.bodies() == bodies[: len(hand.bodies())]
     assert len(hand.bodies()) <= 50
-    depot.broker.rulebook.pause(depot.queue("d1"), False)
+    depot.queue("d1").pause(False)
     depot.rest()
     assert hand.bodies() == bodies[:50] + bodies[51:]
     assert depot.broker.node_account.total_stored_bytes() == 0
@@ -264,9 +263,8 @@ def test_f14_damage_that_does_not_come_next_any_more_is_found_again() -> None:
     depot.rest()
     assert queue.ruling is None and not pager.keeper.unread
     hand = depot.drain("d1")
-    ruling = queue.ruling
-    assert ruling is not None and ruling.is_paused
-    depot.broker.rulebook.pause(queue, False)
+    assert queue.is_paused
+    queue.pause(False)
     depot.rest()
     assert hand.bodies() == bodies[got:next_at] + bodies[next_at + 1 :]
     assert depot.ready("d1") == 0

@@ -100,7 +100,7 @@ def test_keys_of_new_messages_are_right_after_one_could_not_be_read() -> None:
     depot.rest()
     new = range(100, 100 + MANY)
     depot.put(new)
-    depot.broker.rulebook.pause(queue, False)
+    queue.pause(False)
     depot.rest()
     assert depot.ready("r") == 0 and queue.unacked_count == 0
     depot.put(new)

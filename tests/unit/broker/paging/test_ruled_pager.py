@@ -360,10 +360,9 @@ def test_a_damaged_message_stops_the_queue_and_then_only_itself() -> None:
     at = bytes(depot.files.files[name].data).index(bodies[40])
     depot.files.flip(name, (at + 100) * 8)
     hand = depot.drain("r")
-    ruling = depot.queue("r").ruling
-    assert ruling is not None and ruling.is_paused
+    assert depot.queue("r").is_paused
     assert hand.bodies() == bodies[: len(hand.bodies())]
-    depot.broker.rulebook.pause(depot.queue("r"), False)
+    depot.queue("r").pause(False)
     depot.rest()
     assert hand.bodies() == bodies[:40] + bodies[41:]
     assert depot.is_empty()

@@ -155,12 +155,12 @@ def test_a_paused_queue_takes_and_gives_nothing() -> None:
     peer = bed.connect()
     declared(bed, peer)
     actor = bed.broker.vhosts["/"].queues["q"]
-    bed.broker.rulebook.pause(actor, True)
+    actor.pause(True)
     peer.call(1, m.BasicConsume("q", "t", no_ack=True), m.BasicConsumeOk)
     peer.publish("q", b"1")
     assert peer.bodies() == [] and ready(bed) == [b"1"] and actor.get() is None
     assert row_of(actor, None).state == "paused"
-    bed.broker.rulebook.pause(actor, False)
+    actor.pause(False)
     bed.run()
     assert peer.bodies() == [b"1"]
     bed.settle()

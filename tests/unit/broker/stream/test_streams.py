@@ -267,11 +267,11 @@ def test_a_paused_stream_gives_nothing_and_takes_everything() -> None:
     bed = Bed()
     peer = made(bed)
     other = reader(bed)
-    bed.broker.rulebook.pause(stream(bed), True)
+    stream(bed).pause(True)
     peer.publish("s", b"a")
     assert given(other) == []
     assert stream(bed).messages.ready_count() == 1
-    bed.broker.rulebook.pause(stream(bed), False)
+    stream(bed).pause(False)
     bed.run()
     assert given(other) == [b"a"]
 

@@ -1,13 +1,12 @@
-"""broker/actors/owed: who pays for what waits in an output, and until when."""
+"""The debt of an output: who pays for what waits in it, and until when."""
 
 from penstock.base.wire import BytesWriter
-from penstock.broker.actors.output import OutputLine
-from penstock.broker.actors.owed import Owed, OwingLine
+from penstock.broker.actors.output import OutputDebt, OutputLine
 from penstock.flow.account import Account
 from tests.unit.broker.peer import PeerOutput
 
 
-def write(owed: Owed, origin: Account, sizes: list[int]) -> None:
+def write(owed: OutputDebt, origin: Account, sizes: list[int]) -> None:
     """Deliveries as an output writes them."""
     for size in sizes:
         if origin is not owed.origin:
@@ -21,8 +20,8 @@ def page(name: str) -> Account:
 
 
 def test_deliveries_of_one_cause_in_a_row_are_charged_once_and_together() -> None:
-    line = OwingLine()
-    owed = Owed(line)
+    line = OutputLine()
+    owed = OutputDebt(line)
     p, q = page("conn:p"), page("conn:q")
     write(owed, p, [10, 20])
     assert p.debt_messages == 0, "within the turn nothing is charged yet"
@@ -36,14 +35,14 @@ def test_deliveries_of_one_cause_in_a_row_are_charged_once_and_together() -> Non
     ]
     assert (p.debt_messages, p.debt_bytes, q.debt_bytes) == (3, 31, 5)
     assert owed.by_origin() == {p: (3, 31), q: (1, 5)}
-    assert line.owing == [] and not owed.is_listed
+    assert line.indebted == [] and not owed.is_listed
     line.charge_all()
     assert p.debt_messages == 3
 
 
 def test_a_run_is_repaid_when_what_came_after_it_is_all_that_can_wait() -> None:
-    line = OwingLine()
-    owed = Owed(line)
+    line = OutputLine()
+    owed = OutputDebt(line)
     p = page("conn:p")
     for _ in range(4):
         write(owed, p, [10])
@@ -59,8 +58,8 @@ def test_a_run_is_repaid_when_what_came_after_it_is_all_that_can_wait() -> None:
 
 
 def test_the_end_of_a_socket_repays_everything() -> None:
-    line = OwingLine()
-    owed = Owed(line)
+    line = OutputLine()
+    owed = OutputDebt(line)
     p = page("conn:p")
     write(owed, p, [10])
     line.charge_all()
@@ -77,12 +76,12 @@ def test_an_output_repays_what_its_socket_takes_and_not_what_is_written_since() 
     one.room_bytes = 0
     one.writer.write(b"a" * 100)
     one.note_delivered(p, 100)
-    one.line.owing.charge_all()
+    one.line.charge_all()
     one.flush()
     assert p.debt_bytes == 100
     one.writer.write(b"b" * 50)
     one.note_delivered(p, 50)
-    one.line.owing.charge_all()
+    one.line.charge_all()
     one.held_bytes = 0
     one.settle()
     assert p.debt_bytes == 50, "the first has gone, the second is in the buffer"
