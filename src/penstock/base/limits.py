@@ -131,7 +131,7 @@ PATTERN_MEMORY_BYTES: Final = Limit(1_048_576, 65_536, 67_108_864,
     "the pattern is refused, or matched more slowly")
 POLICY_SWEEP_MATCHES: Final = Limit(512, 1, 1_000_000,
     "patterns matched in one slice of applying a changed policy", PACE,
-    "broker/policy/policy_desk", "the rest follows in later slices, others' turns between them")
+    "broker/policy/policy_manager", "the rest follows in later slices, others' turns between them")
 
 # Turns, flow control, rates.
 TURN_MESSAGES: Final = Limit(1024, 1, 1_048_576, "messages per turn", KEY,

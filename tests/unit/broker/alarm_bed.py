@@ -66,7 +66,7 @@ class AlarmBed(Bed):
         self.around = StatedProbe(self)
         self.watch = AlarmWatch(self.broker, self.around)
         offer(self.broker.settings, self.watch)
-        self.desk = self.broker.desk
+        self.manager = self.broker.alarm_manager
 
     def use(self, used_bytes: int) -> None:
         """The process uses so much; a second passes."""

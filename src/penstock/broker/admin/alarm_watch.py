@@ -14,7 +14,15 @@ from typing import Final
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.broker.alarm.alarm_desk import DISK, MEMORY, MODE_ALL, MODE_TARGETED, Level, one, pair
+from penstock.broker.alarm.alarm_manager import (
+    DISK,
+    MEMORY,
+    MODE_ALL,
+    MODE_TARGETED,
+    Level,
+    one,
+    pair,
+)
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import PHASE_OPEN
 from penstock.broker.settings.settings import Setting, Settings
@@ -92,7 +100,7 @@ class AlarmWatch:
     def __init__(self, broker: Broker, around: MachineProbe) -> None:
         config = broker.config
         self.broker = broker
-        self.desk = broker.desk
+        self.manager = broker.alarm_manager
         self.around = around
         # RabbitMQ's own profiles have no band and stop everybody, as RabbitMQ does.
         self.has_band = broker.profile.is_parking
@@ -133,8 +141,8 @@ class AlarmWatch:
             raise OperatorError(
                 f"alarm mode '{text}' is unknown; one of: {MODE_TARGETED}, {MODE_ALL}"
             )
-        self.desk.mode = stripped
-        if self.desk.is_own(MEMORY):
+        self.manager.mode = stripped
+        if self.manager.is_own(MEMORY):
             self.check_memory()
             self.around.changed()
 
@@ -142,7 +150,7 @@ class AlarmWatch:
 
     def check_memory(self) -> None:
         """Once a second."""
-        self._check_memory(self.desk.is_own(MEMORY))
+        self._check_memory(self.manager.is_own(MEMORY))
 
     def _check_memory(self, was_set: bool) -> None:
         ceiling = self._measure()
@@ -157,7 +165,7 @@ class AlarmWatch:
         self.trend.add(now_ns, used)
         if not is_set:
             self.escalation.look(False, False, False, used, ceiling.limit_bytes, now_ns)
-            self.desk.clear(MEMORY)
+            self.manager.clear(MEMORY)
             self._forecast(ceiling.limit_bytes, now_ns)
             return
         before = self.escalation.stage
@@ -166,9 +174,9 @@ class AlarmWatch:
         text = f"{share} used, clears below {one(ceiling.clear_bytes)}"
         if ceiling.limit_bytes == 0:
             text = "the mark is 0, which stops all publishing until it is changed"
-        self.desk.set(MEMORY, text, named)
+        self.manager.set(MEMORY, text, named)
         if before == SOME and self.escalation.stage == ALL:
-            self.broker.log.warning(f"memory alarm: {share} used; {self.desk.who(MEMORY)}")
+            self.broker.log.warning(f"memory alarm: {share} used; {self.manager.who(MEMORY)}")
 
     def _measure(self) -> Ceiling:
         """Read both gauges; the tighter one is the level from now on."""
@@ -180,7 +188,7 @@ class AlarmWatch:
         ceiling = Ceiling(limit, self.has_band)
         self.broker.memory_used_bytes = used
         self.broker.memory_high_bytes = limit
-        self.desk.levels[MEMORY] = Level(used, limit, ceiling.clear_bytes)
+        self.manager.levels[MEMORY] = Level(used, limit, ceiling.clear_bytes)
         return ceiling
 
     def _named(self, ceiling: Ceiling, used: int, now_ns: int) -> frozenset[str] | None:
@@ -189,7 +197,7 @@ class AlarmWatch:
         is_explained = can_explain(holders, left, used - ceiling.clear_bytes)
         stage = self.escalation.look(
             True,
-            self.desk.mode == MODE_TARGETED,
+            self.manager.mode == MODE_TARGETED,
             is_explained,
             used,
             ceiling.limit_bytes,
@@ -197,7 +205,7 @@ class AlarmWatch:
         )
         if stage == ALL:
             return None
-        before = self.desk.named(MEMORY)
+        before = self.manager.named(MEMORY)
         return above_fair_share(holders, left, before) if is_explained else before
 
     def fair_share_bytes(self) -> int:
@@ -230,7 +238,7 @@ class AlarmWatch:
             return
         self.told_forecast_ns = now_ns
         rise = size(self.trend.per_second())
-        biggest = self.desk.biggest()
+        biggest = self.manager.biggest()
         self.broker.log.warning(
             f"forecast: memory watermark ({one(limit)}) in ~{duration(round(seconds * 1e9))} at "
             f"+{rise}/s{biggest}"
@@ -240,7 +248,7 @@ class AlarmWatch:
 
     def check_disk(self) -> int:
         """Look at the disk; milliseconds until the next look."""
-        return self._check_disk(self.desk.is_own(DISK))
+        return self._check_disk(self.manager.is_own(DISK))
 
     def _check_disk(self, was_set: bool) -> int:
         around = self.around
@@ -264,15 +272,15 @@ class AlarmWatch:
         # What stores only keep to write over goes before anybody is stopped for it.
         stores.keep_spares(free >= floor.clear_bytes)
         free += spare_bytes
-        self.desk.levels[DISK] = Level(free, floor.limit_bytes, floor.clear_bytes)
+        self.manager.levels[DISK] = Level(free, floor.limit_bytes, floor.clear_bytes)
         is_set = floor.is_set(was_set, free)
         if is_set:
             share = pair(free, floor.limit_bytes)
             text = f"{share} free in {around.disk_dir}, clears above {one(floor.clear_bytes)}"
-            self.desk.set(DISK, text)
+            self.manager.set(DISK, text)
             around.give_up_reserve()
         else:
-            self.desk.clear(DISK)
+            self.manager.clear(DISK)
             around.keep_reserve()
         is_watched = floor.limit_bytes > 0 and not is_set
         stores.meter.allow(free - floor.limit_bytes if is_watched else -1)
@@ -318,14 +326,14 @@ def offer(settings: Settings, watch: AlarmWatch) -> None:
             "alarm.mode",
             "targeted or all",
             "whom a memory alarm stops: connections above their fair share first, or all at once",
-            lambda: watch.desk.mode,
+            lambda: watch.manager.mode,
             watch.set_mode,
         ),
         Setting(
             "alarm.action",
             "block, nack or close",
             "what an alarm does to a publish, where no row of alarm_actions says otherwise",
-            lambda: watch.desk.actions.default,
-            watch.desk.change_action,
+            lambda: watch.manager.actions.default,
+            watch.manager.change_action,
         ),
     )

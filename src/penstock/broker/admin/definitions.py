@@ -80,7 +80,7 @@ def _apply(broker: Broker, plan: Plan) -> Steps[dict[str, int]]:
     for limit in plan.limits:
         broker.limits.set(limit.kind, limit.name, limit.limits)
     for policy, is_operator in plan.policies:
-        broker.policy_desk.set(policy, is_operator)
+        broker.policy_manager.set(policy, is_operator)
         yield 0.0
     counts = {"exchanges": 0, "queues": 0, "bindings": 0}
     for (vhost, _), exchange in plan.topology.exchanges.items():

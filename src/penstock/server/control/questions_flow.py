@@ -96,7 +96,7 @@ class FlowQuestions:
                     one.mode,
                     one.action,
                 )
-                for one in self.broker.desk.rows()
+                for one in self.broker.alarm_manager.rows()
             ]
         )
 

@@ -113,7 +113,7 @@ class Outcome:
     left: int
 
 
-class PolicyDesk:
+class PolicyManager:
     """policies, rulebook, vhosts, cleanup: the broker's own."""
 
     def __init__(

@@ -149,7 +149,7 @@ class AlarmRow:
     action: str
 
 
-class AlarmDesk:
+class AlarmManager:
     """connections, negotiators, vhosts: the broker's own, by name. texts: `alarm:memory` to its
     text, of everything that is set; levels: by resource, as measured last."""
 
