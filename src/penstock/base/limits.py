@@ -131,7 +131,7 @@ PATTERN_MEMORY_BYTES: Final = Limit(1_048_576, 65_536, 67_108_864,
     "the pattern is refused, or matched more slowly")
 POLICY_SWEEP_MATCHES: Final = Limit(512, 1, 1_000_000,
     "patterns matched in one slice of applying a changed policy", PACE,
-    "broker/policy/policy_sweep", "the rest follows in later slices, others' turns between them")
+    "broker/policy/policy_manager", "the rest follows in later slices, others' turns between them")
 
 # Turns, flow control, rates.
 TURN_MESSAGES: Final = Limit(1024, 1, 1_048_576, "messages per turn", KEY,
@@ -162,7 +162,7 @@ RATE_LIMITS: Final = Limit(10_000, 1, 1_000_000,
     "users, virtual hosts and queues with a rate limit set while running", GUARD,
     "broker/settings/rates", "the change is refused")
 SETTING_REVERTS: Final = Limit(64, 1, 10_000, "changes of settings that wait to be taken back",
-    GUARD, "broker/settings/setting_changes", "the change is refused")
+    GUARD, "broker/settings/settings", "the change is refused")
 
 # Queues, dead letters, delayed messages.
 QUEUE_DEPTH_BYTES: Final = Limit(0, 0, 1_099_511_627_776,

@@ -13,16 +13,118 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.base.clock import Clock
+from penstock.base.config import AlarmAction
+from penstock.base.errors import OperatorError
 from penstock.broker.actors.log import Log
-from penstock.broker.alarm.alarm_actions import AlarmActions
-from penstock.broker.alarm.alarm_reason import TEXT_BYTES_MAX, Level, biggest, reason
-from penstock.broker.connection.connection import PHASE_OPEN, Connection
+from penstock.broker.connection.connection import (
+    ACTION_BLOCK,
+    ACTION_CLOSE,
+    ACTION_NACK,
+    PHASE_OPEN,
+    Connection,
+)
 from penstock.broker.session.negotiate import Negotiator
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.alarms import Alarms
 from penstock.telemetry.events import ALARM_CLEARED, ALARM_SET
 from penstock.telemetry.recorder import Recorder
-from penstock.telemetry.words import duration
+from penstock.telemetry.words import called, duration
+
+ACTIONS = (ACTION_BLOCK, ACTION_NACK, ACTION_CLOSE)
+
+
+class AlarmActions:
+    """default: the action where no row fits; one of ACTIONS. Raises: OperatorError."""
+
+    def __init__(self, default: str, rows: tuple[AlarmAction, ...]) -> None:
+        self.default = checked(default)
+        self.rows = rows
+        for row in rows:
+            checked(row.action)
+
+    def of(self, vhost: str, user: str) -> str:
+        """The action for publishes of `user` in `vhost`."""
+        for row in self.rows:
+            if row.vhost in ("", vhost) and row.user in ("", user):
+                return row.action
+        return self.default
+
+    def change(self, text: str) -> None:
+        """Another action where no row fits. Raises: OperatorError; then nothing has changed."""
+        self.default = checked(text)
+
+
+def checked(text: str) -> str:
+    """`text` if it is an action. Raises: OperatorError naming those that there are."""
+    stripped = text.strip()
+    if stripped not in ACTIONS:
+        raise OperatorError(f"alarm action '{text}' is unknown; one of: {', '.join(ACTIONS)}")
+    return stripped
+
+
+TEXT_BYTES_MAX = 255
+"""Of a short string on the wire."""
+_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How much of a resource is used (memory) or free (disk), its limit, and where an alarm ends;
+    bytes."""
+
+    now_bytes: int
+    limit_bytes: int
+    clear_bytes: int
+
+
+def pair(now_bytes: int, limit_bytes: int) -> str:
+    """Two sizes in the unit of the greater: `1.90/2.00 GB`."""
+    for unit, factor in _UNITS:
+        if max(now_bytes, limit_bytes) >= factor:
+            return f"{now_bytes / factor:.2f}/{limit_bytes / factor:.2f} {unit}"
+    return f"{now_bytes}/{limit_bytes} bytes"
+
+
+def one(bytes_: int) -> str:
+    """A size with two digits after the point: `1.71 GB`."""
+    for unit, factor in _UNITS:
+        if bytes_ >= factor:
+            return f"{bytes_ / factor:.2f} {unit}"
+    return f"{bytes_} bytes"
+
+
+def reason(levels: dict[str, Level | None], queues: dict[str, int]) -> str:
+    """The text of connection.blocked, at most TEXT_BYTES_MAX bytes. levels: of every resource that
+    an alarm is set for, None where the numbers are not known; queues: bytes held, by id."""
+    text = f"low on {' & '.join(sorted(levels))}"
+    known = [
+        ("free " if resource == "disk" else "") + pair(level.now_bytes, level.limit_bytes)
+        for resource, level in sorted(levels.items())
+        if level is not None
+    ]
+    if known:
+        text += f" ({'; '.join(known)})"
+    # The name of the queue gives way, because the numbers are what a reader needs.
+    return text + biggest(queues, TEXT_BYTES_MAX - len(text.encode()))
+
+
+def biggest(queues: dict[str, int], room_bytes: int) -> str:
+    """`; biggest: queue /events 71 %` in at most `room_bytes`; "" if all queues are empty."""
+    total = sum(queues.values())
+    if total == 0:
+        return ""
+    most = max(queues, key=lambda name: (queues[name], name))
+    head = "; biggest: "
+    share = f" {100 * queues[most] / total:.0f} %"
+    return head + _cut(called(most), room_bytes - len(head) - len(share)) + share
+
+
+def _cut(text: str, room_bytes: int) -> str:
+    data = text.encode("utf-8", "replace")
+    if len(data) <= room_bytes:
+        return data.decode()
+    return data[: room_bytes - 3].decode("utf-8", "ignore") + "..."
+
 
 NODE = "node"
 MEMORY = "memory"
@@ -47,7 +149,7 @@ class AlarmRow:
     action: str
 
 
-class AlarmDesk:
+class AlarmManager:
     """connections, negotiators, vhosts: the broker's own, by name. texts: `alarm:memory` to its
     text, of everything that is set; levels: by resource, as measured last."""
 

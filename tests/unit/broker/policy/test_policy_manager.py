@@ -6,7 +6,7 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.policy import Policy
 from penstock.broker.connection.consumer_timeout import timeout_of
-from penstock.broker.policy.policy_desk import Outcome
+from penstock.broker.policy.policy_manager import Outcome
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
@@ -23,13 +23,13 @@ def policy(pattern: str = "^q", apply_to: str = "all", **definition: object) -> 
 
 
 def set_(bed: Bed, wanted: Policy, is_operator: bool = False) -> Outcome:
-    outcome = bed.broker.policy_desk.set(wanted, is_operator)
+    outcome = bed.broker.policy_manager.set(wanted, is_operator)
     bed.run()
     return outcome
 
 
 def clear(bed: Bed, is_operator: bool = False) -> Outcome:
-    outcome = bed.broker.policy_desk.clear("/", "p", is_operator)
+    outcome = bed.broker.policy_manager.clear("/", "p", is_operator)
     bed.run()
     return outcome
 
@@ -188,7 +188,7 @@ def test_the_default_exchange_has_no_alternate() -> None:
 
 def test_a_policy_that_was_kept_counts_for_the_first_exchanges_too() -> None:
     bed = Bed()
-    bed.broker.policy_desk.bring_back(policy("^amq.direct$", alternate_exchange="spare"), False)
+    bed.broker.policy_manager.bring_back(policy("^amq.direct$", alternate_exchange="spare"), False)
     direct = bed.broker.vhosts["/"].find_exchange("amq.direct")
     assert direct is not None and direct.alternate == "spare"
 

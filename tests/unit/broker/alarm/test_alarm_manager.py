@@ -123,8 +123,8 @@ def test_the_list_has_both_resources_and_what_other_nodes_have() -> None:
     set_at_ns = bed.clock.monotonic_ns()
     bed.watch.check_memory()
     bed.clock.advance(5)
-    bed.desk.node_up("n2", ("memory",))
-    rows = {(row.resource, row.node): row for row in bed.desk.rows()}
+    bed.manager.node_up("n2", ("memory",))
+    rows = {(row.resource, row.node): row for row in bed.manager.rows()}
     assert set(rows) == {("disk", "node"), ("memory", "node"), ("memory", "n2")}
     own = rows[("memory", "node")]
     assert own.is_set and own.stopped == ("p",) and own.since_ns == set_at_ns
@@ -142,11 +142,11 @@ def test_another_nodes_alarm_stops_everybody_even_while_ours_is_targeted() -> No
     small = bed.publisher("small", "q2", MB)
     bed.squeeze()
     assert bed.state(small) == "running"
-    bed.desk.node_up("n2", ())
-    bed.desk.set("memory", "set on n2", None, "n2")
+    bed.manager.node_up("n2", ())
+    bed.manager.set("memory", "set on n2", None, "n2")
     bed.use(1_020_000)
     assert bed.state(small) == "blocking"
-    bed.desk.node_down("n2")
+    bed.manager.node_down("n2")
     bed.use(1_020_000)
     assert bed.state(small) == "running"
     assert bed.alarms() == ["alarm:memory"]
