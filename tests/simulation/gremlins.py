@@ -17,7 +17,7 @@ from penstock.flow.due import Waker
 from penstock.protocol.content import Message
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
-from penstock.simulation.world.world import Setting, World
+from penstock.simulation.world.world import World, WorldSetting
 from tests.simulation.planted import Planted
 
 
@@ -45,7 +45,7 @@ class GremlinPicker(SeededPicker):
 class GremlinBug(Planted):
     """A broker with a gremlin in it."""
 
-    def __init__(self, base: Setting, kind: type[Gremlin]) -> None:
+    def __init__(self, base: WorldSetting, kind: type[Gremlin]) -> None:
         super().__init__(base)
         self.kind = kind
 

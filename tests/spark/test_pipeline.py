@@ -8,7 +8,7 @@ from penstock.lab.injected_causes import drawn, record
 from penstock.spark.input.intake import FileInput, Intake
 from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
-from penstock.spark.report.summary import Source, summarise
+from penstock.spark.report.summary import TableSource, summarise
 from penstock.spark.schema.formats import EVENT_FILES, read_events, read_run, read_traces
 from penstock.spark.schema.rows import Tables
 from tests.spark.ground_truth import SHARE_MIN, named_share
@@ -39,7 +39,7 @@ def test_spark_and_plain_python_agree(spark: Any, tmp_path: Path) -> None:
         assert sorted(found) == sorted(expected), name
     assert (counts.events_missing, counts.unreadable_lines) == (3, 1)
     run = read_run(tmp_path / "in")
-    summary = summarise(tables, run, Source("spark", "", *counts))
+    summary = summarise(tables, run, TableSource("spark", "", *counts))
     broken = {promise.name for promise in summary.promises if promise.state != "kept"}
     assert len(broken) == 2, broken
     assert {cause.cause for cause in summary.causes} == {

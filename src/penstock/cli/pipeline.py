@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from penstock.spark.input.intake import FileInput, Input
+from penstock.spark.input.intake import FileInput, PipelineInput
 from penstock.spark.input.stream_input import FETCHED, StreamInput, is_address
 from penstock.spark.job.about import read_about, write_csv
 from penstock.spark.job.pipeline import (
@@ -127,7 +127,7 @@ def show(summary: Summary) -> None:
         click.echo(f"       → {one.advice}")
 
 
-def _input(place: str, tables: Path) -> Input:
+def _input(place: str, tables: Path) -> PipelineInput:
     """Raises: OperatorError when there is nothing to read."""
     if is_address(place):
         stream = StreamInput(place, tables / FETCHED)

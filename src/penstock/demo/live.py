@@ -9,7 +9,7 @@ from penstock.spark.schema.formats import EVENT_FILES, event_from_line, input_fi
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HoldsSeen:
     """One look. `share`: 0..1 of the time since the last look in which at least one publisher was
     held; `cause`: the greatest root cause, "" if nobody was held; `waiting`: messages in all queues
     at their last samples."""
@@ -35,7 +35,7 @@ class EventTail:
     _seen_ns: int = 0
     _depths: dict[str, int] = field(default_factory=dict)
 
-    def look(self, now_ns: int) -> Held:
+    def look(self, now_ns: int) -> HoldsSeen:
         """Read on and say who was held since the last look; the first look starts the clock."""
         ended = []
         for path in input_files(self.directory, EVENT_FILES):
@@ -51,13 +51,13 @@ class EventTail:
         since_ns, self._seen_ns = self._seen_ns, now_ns
         waiting = sum(self._depths.values())
         if not since_ns or now_ns <= since_ns:
-            return Held(0.0, "", waiting)
+            return HoldsSeen(0.0, "", waiting)
         edges = [
             Edge(*interval[1:4], max(interval.start_ns, since_ns), min(interval.end_ns, now_ns))
             for interval in (*ended, *self._tracker.cut(now_ns))
         ]
         share, cause = summarise(edges, now_ns - since_ns)
-        return Held(share, cause, waiting)
+        return HoldsSeen(share, cause, waiting)
 
     def _new_lines(self, path: Path) -> list[str]:
         known = self._files.setdefault(path, _File())

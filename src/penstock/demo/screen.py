@@ -13,7 +13,7 @@ HISTORY: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StatusLine:
     """One look at the run. Rates are messages a second since the last look."""
 
     seconds: float
@@ -33,7 +33,7 @@ class Screen:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._history: list[float] = []
-        self._phase: list[Reading] = []
+        self._phase: list[StatusLine] = []
         self._shown_at = 0.0
 
     def open(self) -> None:
@@ -50,7 +50,7 @@ class Screen:
         """Print one line for good. The line is text, never markup."""
         self._console.print(Text(line), soft_wrap=True)
 
-    def show(self, reading: Reading) -> None:
+    def show(self, reading: StatusLine) -> None:
         """Draw one reading."""
         if self._phase and self._phase[-1].phase != reading.phase:
             self._end_phase()
@@ -70,7 +70,7 @@ class Screen:
         count = len(self._phase)
         last = self._phase[-1]
         causes = [reading.cause for reading in self._phase if reading.cause]
-        mean = Reading(
+        mean = StatusLine(
             last.seconds,
             last.phase,
             sum(reading.published_rate for reading in self._phase) / count,
@@ -88,7 +88,7 @@ class Screen:
         self._phase = []
 
 
-def line_of(reading: Reading, tail: str) -> str:
+def line_of(reading: StatusLine, tail: str) -> str:
     """One line of at most 100 columns or so."""
     minutes, seconds = divmod(int(reading.seconds), 60)
     cause = f"  cause: {reading.cause}" if reading.cause else ""

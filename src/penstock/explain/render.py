@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.explain.answers import wait_lines, waits_long
-from penstock.explain.explanation import THROTTLED, Cause, Explanation, Part
+from penstock.explain.explanation import THROTTLED, ActorShare, Explanation, RootCause
 from penstock.telemetry.words import blamed, called, duration, kind_of, percent, waits_for, was_held
 
 CAUSES_SHOWN: Final = 4
@@ -122,7 +122,7 @@ def _because(explanation: Explanation) -> list[str]:
     return lines
 
 
-def _at_root(cause: Cause) -> str:
+def _at_root(cause: RootCause) -> str:
     if cause.reason.startswith("alarm:"):
         return "is set"
     if cause.reason == "consumer" and kind_of(cause.root) in ("consumer", "consumers"):
@@ -134,7 +134,7 @@ def _at_root(cause: Cause) -> str:
     return _AT_ROOT.get(cause.reason, f"holds it back ({cause.reason})")
 
 
-def _others(causes: Sequence[Cause]) -> str:
+def _others(causes: Sequence[RootCause]) -> str:
     shown = [
         f"{_cause_name(cause)} {duration(cause.ns)} ({percent(cause.share)})"
         for cause in causes[:CAUSES_SHOWN]
@@ -146,7 +146,7 @@ def _others(causes: Sequence[Cause]) -> str:
     return " · ".join(shown)
 
 
-def _cause_name(cause: Cause) -> str:
+def _cause_name(cause: RootCause) -> str:
     return blamed(cause.root, cause.reason)
 
 
@@ -171,5 +171,5 @@ def _around(explanation: Explanation) -> list[str]:
     return lines
 
 
-def _parts(parts: Sequence[Part]) -> str:
+def _parts(parts: Sequence[ActorShare]) -> str:
     return ", ".join(f"{called(part.name)} {percent(part.share)}" for part in parts)

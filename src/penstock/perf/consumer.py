@@ -11,9 +11,9 @@ from penstock.client.events import (
     ConnectionClosed,
     Delivery,
 )
-from penstock.perf.link import Link, Member
+from penstock.perf.link import LoadConnection, LoadMember
 from penstock.perf.meter import Tally
-from penstock.perf.plan import Plan
+from penstock.perf.plan import LoadPlan
 from penstock.perf.stamp import OLDEST_NS, read_stamp
 
 WAITING_MAX: Final = 1000
@@ -22,7 +22,7 @@ _BODY_AT: Final = 15
 """Behind the header payload: its own end octet and envelope, then the body frame's envelope."""
 
 
-class Consumer(Member):
+class LoadConsumer(LoadMember):
     """One consumer with a connection and a channel of its own.
 
     early: deliveries that came in before the loop began. `received`: deliveries processed;
@@ -31,7 +31,8 @@ class Consumer(Member):
     """
 
     def __init__(
-        self, name: str, link: Link, channel: int, early: Iterable[Delivery], plan: Plan,
+        self, name: str, link: LoadConnection, channel: int, early: Iterable[Delivery],
+        plan: LoadPlan,
         tally: Tally, start_ns: int,
     ) -> None:  # fmt: skip
         super().__init__(name, link)

@@ -17,7 +17,7 @@ GRAPHS_PER_SCRIPT = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SimulationRun:
     """One run."""
 
     scenario: str
@@ -27,21 +27,21 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunVerdict:
     """What became of it. fault: what to print, "" if all is well."""
 
-    job: Job
+    job: SimulationRun
     steps: int
     fault: str
 
 
-def carry_out(job: Job) -> Outcome:
+def carry_out(job: SimulationRun) -> RunVerdict:
     """Run; a random world that fails is made as small as it will go."""
     try:
         report = simulate(job.scenario, job.seed, job.profile, job.check_every)
     except SimulationFailed as failure:
-        return Outcome(job, failure.step, explained(failure, job.check_every))
-    return Outcome(job, report.steps, "")
+        return RunVerdict(job, failure.step, explained(failure, job.check_every))
+    return RunVerdict(job, report.steps, "")
 
 
 def explained(failure: SimulationFailed, check_every: int) -> str:
@@ -59,7 +59,7 @@ def explained(failure: SimulationFailed, check_every: int) -> str:
     return f"{failure}\n{shrunk(failure, fails)}"
 
 
-def jobs_from(first_seed: int, check_every: int, scenario: str | None) -> Iterator[Job]:
+def jobs_from(first_seed: int, check_every: int, scenario: str | None) -> Iterator[SimulationRun]:
     """Without end: random graphs under each profile in turn, and scripted scenarios in between."""
     scripts = [
         (name, profile)
@@ -71,10 +71,10 @@ def jobs_from(first_seed: int, check_every: int, scenario: str | None) -> Iterat
     rounds = 0
     while True:
         if scenario in (None, RANDOM):
-            yield Job(RANDOM, seed, PROFILES[seed % len(PROFILES)], check_every)
+            yield SimulationRun(RANDOM, seed, PROFILES[seed % len(PROFILES)], check_every)
         if scenario != RANDOM and (scenario is not None or seed % GRAPHS_PER_SCRIPT == 0):
             name, profile = scripts[rounds % len(scripts)]
-            yield Job(name, first_seed + rounds // len(scripts), profile, check_every)
+            yield SimulationRun(name, first_seed + rounds // len(scripts), profile, check_every)
             rounds += 1
         seed += 1
 

@@ -5,19 +5,19 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.demo.scenario import BURST, SLOW, STEADY, Plan, phases
-from penstock.demo.workers.part import Pace, Part
+from penstock.demo.scenario import BURST, SLOW, STEADY, DemoPlan, phases
+from penstock.demo.workers.part import PhaseRates, Worker
 
 SECOND_NS = 1_000_000_000
 
 
-def plan(scale: float = 1.0) -> Plan:
-    return Plan("amqp://h", "/d", 7, phases(scale))
+def plan(scale: float = 1.0) -> DemoPlan:
+    return DemoPlan("amqp://h", "/d", 7, phases(scale))
 
 
 def test_a_plan_reads_back_as_it_was(tmp_path: Path) -> None:
     plan().write(tmp_path / "plan.json")
-    assert Plan.read(tmp_path / "plan.json") == plan()
+    assert DemoPlan.read(tmp_path / "plan.json") == plan()
 
 
 def test_the_scale_stretches_every_phase() -> None:
@@ -25,7 +25,7 @@ def test_the_scale_stretches_every_phase() -> None:
 
 
 def test_each_moment_has_its_phase() -> None:
-    part = Part(plan(), "p", start_ns=SECOND_NS)
+    part = Worker(plan(), "p", start_ns=SECOND_NS)
     names = []
     for second in (0.5, 1.0, 10.9, 11.0, 18.9, 19.0, 28.9, 29.0):
         phase = part.phase_at(int(second * SECOND_NS))
@@ -36,7 +36,7 @@ def test_each_moment_has_its_phase() -> None:
 
 
 def test_only_go_starts_a_worker() -> None:
-    part = Part(plan(), "p")
+    part = Worker(plan(), "p")
     assert not part.take_line("")
     assert not part.take_line("stop\n")
     assert part.take_line("go 42\n")
@@ -45,7 +45,7 @@ def test_only_go_starts_a_worker() -> None:
 
 @given(st.floats(1.0, 5000.0), st.lists(st.integers(1, 200_000_000), min_size=1, max_size=50))
 def test_pace_never_exceeds_the_rate_and_owes_little(rate: float, steps_ns: list[int]) -> None:
-    pace = Pace()
+    pace = PhaseRates()
     now_ns = SECOND_NS
     pace.due(now_ns, rate)
     taken = 0

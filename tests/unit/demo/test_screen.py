@@ -4,11 +4,11 @@ import io
 
 from rich.console import Console
 
-from penstock.demo.screen import Reading, Screen, line_of, sparkline
+from penstock.demo.screen import Screen, StatusLine, line_of, sparkline
 
 
-def reading(seconds: float, phase: str, share: float = 0.0) -> Reading:
-    return Reading(seconds, phase, 100.0, 90.0, 5_000_000, 7, share, "disk" if share else "")
+def reading(seconds: float, phase: str, share: float = 0.0) -> StatusLine:
+    return StatusLine(seconds, phase, 100.0, 90.0, 5_000_000, 7, share, "disk" if share else "")
 
 
 def test_shares_become_bars() -> None:

@@ -2,7 +2,7 @@
 
 from penstock.explain.advice import advise
 from penstock.explain.blame import Stay, Step
-from penstock.explain.explanation import Cause
+from penstock.explain.explanation import RootCause
 from penstock.explain.root_causes import name_cause
 from penstock.telemetry.words import called
 from tests.unit.explain.scene import actor
@@ -26,7 +26,7 @@ def test_the_root_is_the_group_and_says_how_far_behind_it_is() -> None:
 
 
 def test_a_group_that_has_not_moved_for_long_may_be_ended() -> None:
-    cause = Cause(GROUP, "lag", "", 10, 1.0, ())
+    cause = RootCause(GROUP, "lag", "", 10, 1.0, ())
     numbers = dict(NUMBERS)
     assert len(advise(cause, {GROUP: actor(GROUP, (0, 0, 0, 0), numbers=numbers)})) == 1
     numbers["still_ns"] = 61e9

@@ -2,7 +2,7 @@
 
 from penstock.explain.advice import advise
 from penstock.explain.consumer_causes import consumer_detail, lease_detail
-from penstock.explain.explanation import Cause
+from penstock.explain.explanation import RootCause
 from tests.unit.explain.scene import S, actor, scene
 
 ALL = actor(
@@ -34,7 +34,7 @@ def test_a_queue_without_leases_has_nothing_of_it() -> None:
 
 
 def test_the_advice_is_about_the_query() -> None:
-    cause = Cause("consumers:/orders", "consumer", "", S, 1.0, ("queue:/orders",))
+    cause = RootCause("consumers:/orders", "consumer", "", S, 1.0, ("queue:/orders",))
     found = advise(cause, scene(ALL, LEASE))
     assert "maxOffsetsPerTrigger" in found[0]
     assert "spark query etl" in found[0]

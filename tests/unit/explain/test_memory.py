@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from penstock.explain.asking import explain_memory, render_memory
-from penstock.explain.explanation import FREE, THROTTLED, Part
+from penstock.explain.explanation import FREE, THROTTLED, ActorShare
 from penstock.telemetry.actor_window import ActorWindow
 from tests.unit.explain.scene import actor, held, scene
 
@@ -28,7 +28,7 @@ def full() -> dict[str, ActorWindow]:
 def test_the_alarm_is_set() -> None:
     answer = explain_memory(full(), 0.9e9, 10)
     assert (answer.state, answer.exit_status(), answer.is_held) == (THROTTLED, 3, True)
-    assert answer.stopped == (Part("conn:a", 0.8),)
+    assert answer.stopped == (ActorShare("conn:a", 0.8),)
     assert [(one.name, one.bytes) for one in answer.queues] == [("queue:/big", 900_000_000)]
     assert render_memory(answer).splitlines() == [
         "memory: 1.9 GB of 1.8 GB used (106 %); the alarm is set",

@@ -3,13 +3,15 @@
 import pytest
 
 from penstock.explain.explain import explain
-from penstock.explain.explanation import Cause
+from penstock.explain.explanation import RootCause
 from penstock.explain.remarks import CONFIRMS, PARKS, about_mixture, mixture_on, notes_on, unmix
 from penstock.explain.render import render
 from penstock.telemetry.window import ActorWindow
 from tests.unit.explain.scene import actor, held, scene
 
-STALLED = Cause("consumers:/slow", "consumer", "", 10, 1.0, ("conn:a", "chan:a/1", "queue:/slow"))
+STALLED = RootCause(
+    "consumers:/slow", "consumer", "", 10, 1.0, ("conn:a", "chan:a/1", "queue:/slow")
+)
 
 
 def mixing(

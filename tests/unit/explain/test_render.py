@@ -1,7 +1,7 @@
 """The answer on a terminal, as transcripts."""
 
 from penstock.explain.explain import explain
-from penstock.explain.explanation import OUTSTANDING, THROTTLED, Cause, Explanation, Part
+from penstock.explain.explanation import OUTSTANDING, THROTTLED, ActorShare, Explanation, RootCause
 from penstock.explain.render import render
 from tests.unit.explain.scene import S, actor, held, scene, slow_disk
 
@@ -56,7 +56,7 @@ def test_a_name_cannot_move_the_cursor() -> None:
 
 
 def test_many_causes_are_summed_up() -> None:
-    causes = [Cause(f"queue:/q{n}", "cpu", "", S, 0.125, ("conn:a",)) for n in range(8)]
+    causes = [RootCause(f"queue:/q{n}", "cpu", "", S, 0.125, ("conn:a",)) for n in range(8)]
     text = render(Explanation("conn:a", "", THROTTLED, 10, "", 0.8, 8 * S, causes=tuple(causes)))
     assert text.splitlines()[-1] == (
         " other     cpu at queue /q1 1.0 s (12 %) · cpu at queue /q2 1.0 s (12 %) · "
@@ -71,13 +71,13 @@ def test_more_victims_and_owners_than_are_shown() -> None:
         THROTTLED,
         10,
         "",
-        victims=(Part("conn:b", 0.5),),
+        victims=(ActorShare("conn:b", 0.5),),
         victims_more=3,
         unaffected=38,
         loaded="queue:/q",
-        owners=(Part("conn:a", 0.9),),
+        owners=(ActorShare("conn:a", 0.9),),
         owned=OUTSTANDING,
-        shared=(Part("chan:a/2", 0.4),),
+        shared=(ActorShare("chan:a/2", 0.4),),
     )
     assert render(answer).splitlines()[2:] == [
         "",
@@ -101,12 +101,12 @@ def test_every_label_has_words() -> None:
         "waiting",
         "circle",
     ):
-        cause = Cause("queue:/q", reason, "", S, 1.0, ("conn:a",))
+        cause = RootCause("queue:/q", reason, "", S, 1.0, ("conn:a",))
         text = render(Explanation("conn:a", "", THROTTLED, 10, "", causes=(cause,)))
         assert "holds it back" not in text
-    slow = Cause("consumer:c@conn:b", "consumer", "", S, 1.0, ("conn:a",))
+    slow = RootCause("consumer:c@conn:b", "consumer", "", S, 1.0, ("conn:a",))
     assert "acks too slowly" in render(Explanation("conn:a", "", THROTTLED, 10, "", causes=(slow,)))
-    odd = Cause("queue:/q", "pending", "", S, 1.0, ("conn:a",))
+    odd = RootCause("queue:/q", "pending", "", S, 1.0, ("conn:a",))
     assert "holds it back (pending)" in render(
         Explanation("conn:a", "", THROTTLED, 10, "", causes=(odd,))
     )

@@ -2,7 +2,7 @@
 
 from penstock.explain.summary import summary
 from penstock.telemetry.flight import FlightHistory
-from penstock.telemetry.record_file import Record
+from penstock.telemetry.record_file import FlightRecord
 from tests.unit.telemetry.records import header, record
 
 PAGE = """\
@@ -37,6 +37,6 @@ def test_it_fits_the_terminal() -> None:
 
 
 def test_an_empty_record_says_so() -> None:
-    text = summary(Record(header(5), FlightHistory(), [], 3, 4), 80)
+    text = summary(FlightRecord(header(5), FlightHistory(), [], 3, 4), 80)
     assert "covers nothing" in text and "no connection was blocked" in text
     assert "no two rounds" in text and "left out for size: 4 events, 3 actors" in text

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from penstock.explain.summary import Column, columns, draw
+from penstock.explain.summary import TimeSlice, columns, draw
 from tests.unit.explain.scene import S, actor, held, scene
 from tests.unit.telemetry.records import WALL_NS, flight
 
@@ -23,8 +23,8 @@ def test_a_long_history_is_drawn_by_tens_of_seconds() -> None:
     assert found[0].start_ns == 1 * S and found[-1].end_ns == 391 * S
 
 
-def column(second: int, *actors: object) -> Column:
-    return Column(second * S, (second + 1) * S, scene(*actors))  # type: ignore[arg-type]
+def column(second: int, *actors: object) -> TimeSlice:
+    return TimeSlice(second * S, (second + 1) * S, scene(*actors))  # type: ignore[arg-type]
 
 
 def test_a_mark_for_every_cause() -> None:

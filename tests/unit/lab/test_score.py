@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.lab.result import LIVE, SIMULATED, Latency, Result
+from penstock.lab.result import LIVE, SIMULATED, LatencyMs, Result
 from penstock.lab.score import (
     LATENCY_FLOOR_MS,
     MEMORY_FLOOR_BYTES,
@@ -14,7 +14,7 @@ from penstock.lab.score import (
     verdicts,
 )
 
-ZERO = Latency(0.0, 0.0, 0.0)
+ZERO = LatencyMs(0.0, 0.0, 0.0)
 
 
 def result(
@@ -26,7 +26,7 @@ def result(
     is_growing: bool = False,
 ) -> Result:
     return Result(
-        "w", profile, where, 1, 1.0, throughput, 0.0, 0.0, Latency(1.0, p99_ms, p99_ms), ZERO,
+        "w", profile, where, 1, 1.0, throughput, 0.0, 0.0, LatencyMs(1.0, p99_ms, p99_ms), ZERO,
         ZERO, memory, 0, 1.0, is_growing,
     )  # fmt: skip
 

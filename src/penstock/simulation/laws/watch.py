@@ -29,7 +29,7 @@ PUBLISHERS_ONLY = ("alarm", "credit", "debt", "rate")
 """Reasons that concern publishes: nobody else is held for them (C8)."""
 
 
-class Edge:
+class HopSeen:
     """One hop as it was at the last look."""
 
     def __init__(self, lane: Lane) -> None:
@@ -53,7 +53,7 @@ class Watch:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self._edges: dict[Lane, Edge] = {}
+        self._edges: dict[Lane, HopSeen] = {}
         self._looks = 0
         self._passed: dict[Channel, tuple[int, int]] = {}
 
@@ -92,7 +92,7 @@ class Watch:
     def _edge(self, lane: Lane, now_ns: int) -> None:
         edge = self._edges.get(lane)
         if edge is None:
-            edge = self._edges[lane] = Edge(lane)
+            edge = self._edges[lane] = HopSeen(lane)
         edge.seen_at = self._looks
         if not lane.receiving.is_alive:
             raise LawBroken(f"C4: {lane.name} leads to somebody who is gone")

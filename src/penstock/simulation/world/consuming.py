@@ -25,7 +25,7 @@ class Habit:
     requeue_percent: int = 0
 
 
-class Consuming(Role):
+class ConsumingRole(Role):
     """One consumer on a channel of its own. It never ends by itself, so it is always done."""
 
     def __init__(self, habit: Habit) -> None:

@@ -24,7 +24,7 @@ from penstock.spark.schema.rows import (
     MEASURES,
     PERCENTILES,
     THROUGHPUT_BUCKET_NS,
-    AlarmRow,
+    AlarmInterval,
     BlameRow,
     BlockInterval,
     CdfRow,
@@ -160,9 +160,9 @@ def stage_cdf(spans: Iterable[MessageSpan], intervals: Iterable[BlockInterval]) 
     ]
 
 
-def alarms(events: Iterable[FlowEvent]) -> list[AlarmRow]:
+def alarms(events: Iterable[FlowEvent]) -> list[AlarmInterval]:
     """When each alarm was set."""
-    found: list[AlarmRow] = []
+    found: list[AlarmInterval] = []
     open_: dict[tuple[str, str], int] = {}
     last: dict[str, int] = {}
     for event in events:
@@ -171,10 +171,10 @@ def alarms(events: Iterable[FlowEvent]) -> list[AlarmRow]:
         if event.kind in ("alarm_set", "alarm_cleared"):
             start_ns = open_.pop(key, None)
             if start_ns is not None:
-                found.append(AlarmRow(*key, start_ns, event.t_ns, False))
+                found.append(AlarmInterval(*key, start_ns, event.t_ns, False))
             if event.kind == "alarm_set":
                 open_[key] = event.t_ns
-    found += [AlarmRow(*key, start, last[key[0]], True) for key, start in open_.items()]
+    found += [AlarmInterval(*key, start, last[key[0]], True) for key, start in open_.items()]
     return sorted(found)
 
 

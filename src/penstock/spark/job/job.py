@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 
 from penstock.spark.input import bronze
 from penstock.spark.input.bronze import EVENTS, MESSAGES, event_horizon
-from penstock.spark.input.intake import Input, as_input
+from penstock.spark.input.intake import PipelineInput, as_input
 from penstock.spark.input.parse import UNREADABLE
 from penstock.spark.job import gold_tables, silver_tables
 from penstock.spark.job.gold_tables import Answers
@@ -82,7 +82,7 @@ class SparkJob:
     def __init__(
         self,
         spark: SparkSession,
-        input_place: Path | Input,
+        input_place: Path | PipelineInput,
         tables_dir: Path,
         bucket_ns: int,
         origin_ns: int = 0,

@@ -20,7 +20,7 @@ class BlockInterval(NamedTuple):
     closed_by: str
 
 
-class EdgeRow(NamedTuple):
+class BlockedByRow(NamedTuple):
     """Gold who_blocked_whom: how long `peer` held `actor` within one bucket."""
 
     bucket_ns: int
@@ -148,7 +148,7 @@ class CdfRow(NamedTuple):
     value_ns: float
 
 
-class AlarmRow(NamedTuple):
+class AlarmInterval(NamedTuple):
     """Silver alarm_interval: when an alarm was set; `is_open`: still was when the data ended."""
 
     boot_id: str
@@ -182,7 +182,7 @@ def whole_counts(rows: Iterable[KindRow]) -> dict[str, int]:
 class Tables(NamedTuple):
     """Everything the summary, the promises and the report are made from."""
 
-    who_blocked_whom: tuple[EdgeRow, ...]
+    who_blocked_whom: tuple[BlockedByRow, ...]
     root_cause: tuple[BlameRow, ...]
     held_time: tuple[HeldRow, ...]
     time_in_state: tuple[StateRow, ...]
@@ -192,11 +192,11 @@ class Tables(NamedTuple):
     queue_depth: tuple[DepthRow, ...]
     event_kinds: tuple[KindRow, ...]
     stage_cdf: tuple[CdfRow, ...] = ()
-    alarms: tuple[AlarmRow, ...] = ()
+    alarms: tuple[AlarmInterval, ...] = ()
 
 
 ROW_TYPES: Final[dict[str, Any]] = {
-    "who_blocked_whom": EdgeRow,
+    "who_blocked_whom": BlockedByRow,
     "root_cause": BlameRow,
     "held_time": HeldRow,
     "time_in_state": StateRow,
@@ -206,7 +206,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "queue_depth": DepthRow,
     "event_kinds": KindRow,
     "stage_cdf": CdfRow,
-    "alarms": AlarmRow,
+    "alarms": AlarmInterval,
 }
 """By the names of the fields of Tables."""
 

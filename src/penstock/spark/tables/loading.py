@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 from penstock.spark.schema.names import client_names
 from penstock.spark.schema.rows import (
     ROW_TYPES,
-    AlarmRow,
+    AlarmInterval,
     BlameRow,
+    BlockedByRow,
     CdfRow,
     DepthRow,
-    EdgeRow,
     HeldRow,
     IntegrityRow,
     KindRow,
@@ -33,7 +33,7 @@ _TYPES: Final = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: p
 def load_tables(store: TableStore) -> Tables:
     """Everything the report is made of; a table that is not there is empty."""
     return Tables(
-        _rows(store, "gold/who_blocked_whom", EdgeRow),
+        _rows(store, "gold/who_blocked_whom", BlockedByRow),
         _rows(store, "gold/root_cause", BlameRow),
         _rows(store, "gold/held_time", HeldRow),
         _rows(store, "gold/time_in_state", StateRow),
@@ -43,7 +43,7 @@ def load_tables(store: TableStore) -> Tables:
         _rows(store, "gold/queue_depth", DepthRow),
         _rows(store, "gold/event_kinds", KindRow),
         _rows(store, "gold/stage_cdf", CdfRow),
-        _rows(store, "silver/alarm_interval", AlarmRow),
+        _rows(store, "silver/alarm_interval", AlarmInterval),
     )
 
 

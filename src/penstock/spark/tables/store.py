@@ -30,7 +30,7 @@ KEPT_HOURS: Final = 1
 """How long files that no version needs any more are left to whoever may still read them."""
 
 
-class Part(NamedTuple):
+class WrittenFile(NamedTuple):
     """A file a task has written. path: below the table; rows: in it."""
 
     path: str
@@ -55,7 +55,7 @@ class TableStore:
     def append(
         self,
         name: str,
-        parts: Iterable[Part],
+        parts: Iterable[WrittenFile],
         schema: pa.Schema,
         batch: int,
         marks: Mapping[str, int],
@@ -157,7 +157,7 @@ class DeltaStore(TableStore):
     def append(
         self,
         name: str,
-        parts: Iterable[Part],
+        parts: Iterable[WrittenFile],
         schema: pa.Schema,
         batch: int,
         marks: Mapping[str, int],
@@ -244,7 +244,7 @@ class ParquetStore(TableStore):
     def append(
         self,
         name: str,
-        parts: Iterable[Part],
+        parts: Iterable[WrittenFile],
         schema: pa.Schema,
         batch: int,
         marks: Mapping[str, int],

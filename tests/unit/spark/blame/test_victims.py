@@ -2,7 +2,7 @@
 
 from penstock.spark.blame.blame import HELD_KINDS, QUEUES, held_kinds
 from penstock.spark.report.recommend import recommend
-from penstock.spark.report.summary import Source, moved, summarise
+from penstock.spark.report.summary import TableSource, moved, summarise
 from penstock.spark.schema.formats import RunDescription
 from penstock.spark.schema.rows import BlameRow, DepthRow, Tables
 
@@ -27,7 +27,7 @@ def test_publishers_come_first_unless_queues_were_stopped_for_longer() -> None:
 
 def test_publishers_that_wait_for_confirms_are_told_who_stops_their_queue() -> None:
     found = tables(blame("queue:/q", 90), blame(SLOW, 200))
-    summary = summarise(found, RunDescription(), Source("plain", "", 10, 0, 0, 0))
+    summary = summarise(found, RunDescription(), TableSource("plain", "", 10, 0, 0, 0))
     assert (summary.held_ns, summary.held_who) == (90 * S, "queues")
     assert summary.sentences[0] == (
         "Queues took nothing, and who waited for their confirms waited, because of slow consumers "

@@ -14,7 +14,7 @@ from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.events import Cancelled, ChannelClosed
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import Gathered, Shape
-from penstock.spark.connector.common.link import Link
+from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.lease.lease_plan import LOST, LeaseAsker, check_loss
 
@@ -65,7 +65,7 @@ def _read_run(options: SourceOptions, first: int, stop: int, shape: Shape) -> It
     while expected < stop:
         try:
             name = f"Spark task {first}..{stop}"
-            link = Link(options.endpoint, options.queue, PREFETCH, name)
+            link = QueueLink(options.endpoint, options.queue, PREFETCH, name)
         except ChannelClosedError:
             raise
         except ClientError:
@@ -92,7 +92,7 @@ def _read_run(options: SourceOptions, first: int, stop: int, shape: Shape) -> It
 
 
 def _deliveries(
-    link: Link, options: SourceOptions, first: int, stop: int
+    link: QueueLink, options: SourceOptions, first: int, stop: int
 ) -> Iterator[tuple[bytes, int]]:
     """The deliveries of first..stop-1: their bytes, and how many they are."""
     arguments: Table = {"x-lease-group": options.group, "x-lease-from": first, "x-lease-to": stop}

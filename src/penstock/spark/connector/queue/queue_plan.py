@@ -16,7 +16,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import CONNECTOR_TASK_BYTES
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.queue.feed import QueueFeed
-from penstock.spark.connector.queue.ledger import Piece, fit
+from penstock.spark.connector.queue.ledger import DeliveryRange, fit
 
 FIRST_ROWS_MS: Final = 200
 """What the first call waits for the first delivery: with long triggers the first batch would
@@ -125,7 +125,7 @@ class QueuePlanner:
             self._is_finished = True
         return end
 
-    def pieces(self, after: int, until: int, count: int) -> list[Piece]:
+    def pieces(self, after: int, until: int, count: int) -> list[DeliveryRange]:
         """The deliveries of the batch (after, until] in about `count` parts; [] if an earlier
         process planned it."""
         if self._feed is None:
