@@ -15,8 +15,7 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.account import Account
 from penstock.flow.due import Waker
 from penstock.protocol.content import Message
-from penstock.simulation.machine.dice import Dice
-from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
+from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
 from penstock.simulation.world.world import World, WorldSetting
 from tests.simulation.planted import Planted
 

@@ -14,14 +14,13 @@ from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import Hop
 from penstock.flow.profile import Profile
 from penstock.simulation.machine.clock import VirtualClock
-from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
 from penstock.simulation.machine.network import (
     Pipe,
     SimulatedConnection,
     SimulatedOutput,
     SimulatedShell,
 )
-from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
 from penstock.simulation.world.world import SimulatedBroker, WorldSetting
 
 BLOCKED, UNBLOCKED = 0x0A003C, 0x0A003D

@@ -15,8 +15,7 @@ from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
 from penstock.flow.profile import Profile
 from penstock.protocol import methods as m
-from penstock.simulation.machine.dice import Dice
-from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
+from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
 from penstock.simulation.world.clients import Client, Role
 from penstock.simulation.world.world import World, WorldSetting
 

@@ -13,8 +13,8 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import RECORD_BYTES
 from penstock.base.quantities import parse_duration_ns
 from penstock.explain.asking import WHY_KINDS, Question, ask_why
-from penstock.explain.event_lines import event_line
 from penstock.explain.naming import Names
+from penstock.explain.render import event_line
 from penstock.explain.summary import summary, whole_windows
 from penstock.telemetry.record_file import FlightRecord, RecordError, decode_record
 

@@ -18,7 +18,6 @@ import penstock
 from penstock.base.errors import OperatorError
 from penstock.demo.children import HOST, Children, choose_port
 from penstock.demo.fleet import Fleet, client_versions, cpu_text, declare_queues, drain_deadline_ns
-from penstock.demo.live import EventTail
 from penstock.demo.scenario import (
     DRAIN,
     PLAN_FILE,
@@ -29,7 +28,7 @@ from penstock.demo.scenario import (
     DemoPlan,
     phases,
 )
-from penstock.demo.screen import Screen, StatusLine
+from penstock.demo.screen import EventTail, Screen, StatusLine
 from penstock.demo.spark_act import SparkAct, SparkActResult
 from penstock.spark.job.pipeline import choose_engine
 from penstock.spark.report.promises import Promise

@@ -17,7 +17,7 @@ from penstock.explain.render import plain, render
 from penstock.explain.subjects import KINDS
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flight import FlightHistory
-from penstock.telemetry.rates import NS_PER_S
+from penstock.telemetry.snapshots import NS_PER_S
 from penstock.telemetry.words import called, duration, percent, size
 
 SHOWN: Final = 5

@@ -13,17 +13,16 @@ from datetime import UTC, datetime
 from typing import Final
 
 from penstock.explain.blame import follow
-from penstock.explain.event_lines import clock_time
 from penstock.explain.explanation import THROTTLED_SHARE
 from penstock.explain.graph_extension import beyond
 from penstock.explain.naming import named
-from penstock.explain.render import plain
+from penstock.explain.render import clock_time, plain
 from penstock.explain.root_causes import name_cause
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.events import ALARM_CLEARED, ALARM_SET
 from penstock.telemetry.flight import FlightHistory
-from penstock.telemetry.rates import NS_PER_S
 from penstock.telemetry.record_file import FlightRecord
+from penstock.telemetry.snapshots import NS_PER_S
 from penstock.telemetry.window import WindowHistory
 from penstock.telemetry.words import amount, blamed, called, duration, percent
 

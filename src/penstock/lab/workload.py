@@ -112,10 +112,6 @@ class Workload:
     depth_bytes: int = 256 * KIB
     memory_high_bytes: int = 0
 
-    def innocent_queues(self) -> frozenset[str]:
-        """Queues that only innocent traffic goes to."""
-        return frozenset(one.queue for one in self.consumers if one.is_innocent)
-
     def has_innocents(self) -> bool:
         return any(target.is_innocent for one in self.publishers for target in one.targets)
 

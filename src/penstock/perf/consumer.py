@@ -12,9 +12,8 @@ from penstock.client.events import (
     Delivery,
 )
 from penstock.perf.link import LoadConnection, LoadMember
-from penstock.perf.meter import Tally
+from penstock.perf.meter import OLDEST_NS, Tally, read_stamp
 from penstock.perf.plan import LoadPlan
-from penstock.perf.stamp import OLDEST_NS, read_stamp
 
 WAITING_MAX: Final = 1000
 """Deliveries a slow consumer holds before it stops reading its socket (auto-ack, no prefetch)."""

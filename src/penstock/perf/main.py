@@ -8,10 +8,10 @@ import click
 
 from penstock.base.errors import PenstockError
 from penstock.client.url import parse_url
+from penstock.perf.meter import STAMP_BYTES
 from penstock.perf.plan import LoadPlan, queue_names
 from penstock.perf.report import JsonReport, LoadReport, TextReport
 from penstock.perf.run import LoadRun
-from penstock.perf.stamp import STAMP_BYTES
 from penstock.protocol.values import Table, Value
 
 _UNITS: Final = {"": 1, "b": 1, "k": 1024, "kb": 1024, "m": 1 << 20, "mb": 1 << 20}

@@ -9,7 +9,7 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError
 from penstock.client.io_blocking import Channel, Connection
-from penstock.perf.stamp import STAMP_BYTES
+from penstock.perf.meter import STAMP_BYTES
 from penstock.protocol.values import Table
 
 _NOT_FOUND: Final = 404

@@ -28,9 +28,8 @@ from penstock.client.events import (
 )
 from penstock.client.publish_template import PublishTemplate
 from penstock.perf.link import LoadConnection, LoadMember
-from penstock.perf.meter import Tally
+from penstock.perf.meter import STAMP_BYTES, Tally, write_stamp
 from penstock.perf.plan import LoadPlan
-from penstock.perf.stamp import STAMP_BYTES, write_stamp
 from penstock.protocol.properties import Properties
 
 ANY: Final = 1 << 30

@@ -12,8 +12,7 @@ from typing import Final
 
 from penstock.base.limits import HISTORY_CHANGES, WINDOW_SNAPSHOTS
 from penstock.telemetry.actor_window import ActorWindow
-from penstock.telemetry.rates import NS_PER_S
-from penstock.telemetry.snapshots import ActorSnapshot
+from penstock.telemetry.snapshots import NS_PER_S, ActorSnapshot
 from penstock.telemetry.window import WindowHistory
 
 COARSE_EVERY: Final = 10

@@ -20,11 +20,11 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.telemetry.events import Event
 from penstock.telemetry.flight import FlightHistory
-from penstock.telemetry.rates import NS_PER_S
 from penstock.telemetry.snapshots import (
     NEVER_BLOCKED,
     NO_TIME,
     NOT_TAKEN,
+    NS_PER_S,
     ActorSnapshot,
     BlockedTotals,
     BlockTotals,

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from penstock.demo.live import EventTail
+from penstock.demo.screen import EventTail
 
 
 def line(t_ns: int, kind: str, **fields: object) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.explain.event_lines import clock_time, event_line
 from penstock.explain.naming import Names
+from penstock.explain.render import clock_time, event_line
 from penstock.telemetry import events as kinds
 from penstock.telemetry.events import KIND_NAMES, CountSample, Event, TimeSample
 from tests.unit.explain.scene import S, actor, scene

@@ -1,9 +1,8 @@
 """A consumer's acks, its pretended work, and which messages it counts as this run's."""
 
 from penstock.perf.consumer import WAITING_MAX, LoadConsumer
-from penstock.perf.meter import Tally
+from penstock.perf.meter import Tally, write_stamp
 from penstock.perf.plan import LoadPlan
-from penstock.perf.stamp import write_stamp
 from penstock.protocol import methods as m
 from tests.unit.client.scripted import START_NS
 from tests.unit.perf.socket_pair import Pair, open_pair

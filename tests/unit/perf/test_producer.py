@@ -2,10 +2,9 @@
 
 import random
 
-from penstock.perf.meter import Tally
+from penstock.perf.meter import STAMP, Tally, read_stamp
 from penstock.perf.plan import LoadPlan
 from penstock.perf.producer import LoadProducer, Reason
-from penstock.perf.stamp import STAMP, read_stamp
 from penstock.protocol import methods as m
 from tests.unit.client.scripted import START_NS
 from tests.unit.perf.socket_pair import Pair, open_pair

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.perf.stamp import HELD_US_MAX, OLDEST_NS, STAMP_BYTES, read_stamp, write_stamp
+from penstock.perf.meter import HELD_US_MAX, OLDEST_NS, STAMP_BYTES, read_stamp, write_stamp
 
 TIMES = st.integers(0, 2**62)
 

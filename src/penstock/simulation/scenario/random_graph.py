@@ -16,7 +16,7 @@ from penstock.base.errors import ChannelFault, OperatorError
 from penstock.broker.channel.channel import Channel
 from penstock.client.events import ChannelClosed, ClientEvent, Replied
 from penstock.protocol import methods as m
-from penstock.simulation.laws.hidden import check_nothing_is_hidden
+from penstock.simulation.laws.watch import check_nothing_is_hidden
 from penstock.simulation.scenario.plan import ConnectionPlan, EventPlan, RolePlan, WorldPlan, drawn
 from penstock.simulation.world.actions import (
     Declaring,

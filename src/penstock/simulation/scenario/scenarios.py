@@ -13,7 +13,6 @@ from penstock.protocol import methods as m
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.faults import LawBroken, SimulationFailed
 from penstock.simulation.scenario.delays import delays
-from penstock.simulation.scenario.fan_out import fan_out_nine
 from penstock.simulation.scenario.paging import paging
 from penstock.simulation.scenario.random_graph import random_graph
 from penstock.simulation.scenario.ruled_queues import dead_letters, ruled_queues
@@ -35,7 +34,27 @@ from penstock.simulation.world.consuming import ConsumingRole, Habit
 from penstock.simulation.world.publishing import Load, PublishingRole, PublishTarget, to_queue
 from penstock.simulation.world.world import World, WorldSetting
 
+WIDTH = 9
 PROFILES: Final = tuple(profiles.PROFILES)
+
+
+def fan_out_nine(world: World) -> None:
+    """Three publishers to nine queues at once; consumers that think, that rest, or that leave."""
+    names = tuple(f"q{number}" for number in range(1, WIDTH + 1))
+    declare(world, names, *((name, "amq.fanout", "") for name in names))
+    dice = world.dice
+    addresses = [PublishTarget("amq.fanout", "", names), to_queue("q1")]
+    for number, name in enumerate(names):
+        is_auto_ack = number % 3 == 0
+        habit = Habit(
+            name, prefetch=dice.below(9), think_ns=dice.below(5) * MS, is_auto_ack=is_auto_ack
+        )
+        client: Client = world.connect(ConsumingRole(habit))
+        if number % 4 == 0:
+            nap(world, client)
+    for _ in range(3):
+        load = Load(addresses, 12, body_bytes_max=600, is_confirming=dice.happens(50))
+        world.connect(PublishingRole(load))
 
 
 # -- scenarios -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.spark.blame.blame import Edge, actor_kind, held_ns, sweep
+from penstock.spark.blame.blame import Edge, actor_kind, held_ns, name_small_windows, sweep
 from penstock.spark.blame.intervals import (
     block_intervals,
     clip,
@@ -16,7 +16,6 @@ from penstock.spark.blame.intervals import (
     members_of_groups,
     unattended_edges,
 )
-from penstock.spark.blame.small_windows import name_small_windows
 from penstock.spark.schema.formats import STATE_FIELDS, EventLog, FlowEvent, TraceLine, TraceLog
 from penstock.spark.schema.rows import (
     CDF_RANKS,

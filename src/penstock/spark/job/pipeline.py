@@ -38,8 +38,7 @@ from penstock.spark.job.about import (
 from penstock.spark.report.report import write_report
 from penstock.spark.report.summary import Summary, TableSource, summarise
 from penstock.spark.schema.formats import TABLES, RunDescription, require_input
-from penstock.spark.schema.names import client_names, renamed
-from penstock.spark.schema.rows import Tables
+from penstock.spark.schema.rows import Tables, client_names, renamed
 
 BUCKET_NS: Final = 1_000_000_000
 SPARK_PACKAGES: Final = ("pyspark", "pyarrow", "pandas")

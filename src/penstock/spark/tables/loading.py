@@ -7,7 +7,6 @@ from typing import Final, TypeVar, get_type_hints
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.spark.schema.names import client_names
 from penstock.spark.schema.rows import (
     ROW_TYPES,
     AlarmInterval,
@@ -22,6 +21,7 @@ from penstock.spark.schema.rows import (
     StateRow,
     Tables,
     ThroughputRow,
+    client_names,
 )
 from penstock.spark.tables.store import TableStore
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.lab.injected_causes import KINDS, drawn, record
-from penstock.spark.blame.small_windows import name_small_windows
+from penstock.spark.blame.blame import name_small_windows
 from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.recommend import HeadOfLine, head_of_line, recommend

@@ -2,8 +2,14 @@
 
 import tracemalloc
 
-from penstock.spark.schema.names import client_names, renamed, renamer
-from penstock.spark.schema.rows import BlameRow, BlockedByRow, Tables
+from penstock.spark.schema.rows import (
+    BlameRow,
+    BlockedByRow,
+    Tables,
+    client_names,
+    renamed,
+    renamer,
+)
 
 
 def test_an_address_that_is_part_of_another_is_left_alone() -> None:
