@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.demo.scenario import BURST, SLOW, STEADY, DemoPlan, phases
-from penstock.demo.workers.part import PhaseRates, Worker
+from penstock.demo.workers.part import BLOCK_LINES, PhaseRates, Trace, Worker
+from penstock.spark.schema.formats import read_traces
 
 SECOND_NS = 1_000_000_000
 
@@ -56,3 +57,14 @@ def test_pace_never_exceeds_the_rate_and_owes_little(rate: float, steps_ns: list
         pace.took(due)
         taken += due
     assert taken <= rate * (now_ns - SECOND_NS) / 1e9 + 1e-6
+
+
+def test_every_note_is_read_back(tmp_path: Path) -> None:
+    with Trace(str(tmp_path), "me") as trace:
+        for number in range(BLOCK_LINES + 3):
+            trace.note(f"m-{number}", "published", "orders", "slow consumer")
+    log = read_traces(tmp_path)
+    assert log.unreadable_count == 0
+    assert [line.message_id for line in log.lines] == [f"m-{n}" for n in range(BLOCK_LINES + 3)]
+    assert log.lines[0][3:] == ("me", "orders", "slow consumer")
+    assert log.lines[0].t_ns <= log.lines[-1].t_ns
