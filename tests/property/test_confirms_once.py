@@ -97,7 +97,7 @@ class ConfirmsOnce(RuleBasedStateMachine):
     @rule(ms=st.sampled_from((100, 5000, 11_000)))
     def wait(self, ms: int) -> None:
         self.bed.clock.advance(ms * 1_000_000)
-        self.bed.broker.care.often(self.bed.clock.monotonic_ns())
+        self.bed.broker.notify_clients(self.bed.clock.monotonic_ns())
         self._listen()
 
     def _listen(self) -> None:

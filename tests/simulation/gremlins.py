@@ -10,7 +10,7 @@ from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.channel.publish import Publisher
-from penstock.broker.connection.hops import hops_of
+from penstock.broker.connection.connection import hops_of
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.account import Account
 from penstock.flow.due import Waker
@@ -160,14 +160,14 @@ class DropsTheParked(Gremlin):
         self.met: list[Message] = []
 
     def act(self, broker: Broker) -> None:
-        for publisher in publishers(broker):
-            parked = publisher.parked
-            if parked is not None and parked not in self.met:
-                self.met.append(parked)
+        for channel in channels(broker):
+            for parked in list(channel.parking.routed)[:1]:
+                if parked.message in self.met:
+                    continue
+                self.met.append(parked.message)
                 if len(self.met) % 2 == 0:
-                    publisher.parked = None
-                    publisher.parked_route = None
-                    publisher.host.may_resume()
+                    channel.parking.next_routed(True)
+                    channel.wake()
 
 
 class OvertakesTheParked(Gremlin):
@@ -178,12 +178,12 @@ class OvertakesTheParked(Gremlin):
 
     def act(self, broker: Broker) -> None:
         for channel in channels(broker):
-            publisher, lane = channel.publisher, channel.upstream
-            if publisher is None or lane is None or publisher.parked is None:
+            lane = channel.upstream
+            if lane is None or not channel.parking.routed:
                 continue
+            first = next(iter(channel.parking.routed))
+            parked, route = first.message, first.route
             for behind in lane.items[int(lane.head) : int(lane.head) + 1]:
-                parked = publisher.parked
-                route = publisher.parked_route
                 is_alike = route is not None and behind.method == route.method
                 if is_alike and behind.body_bytes == parked.body_bytes and parked not in self.met:
                     self.met.append(parked)
@@ -203,10 +203,9 @@ class ForgetsWhoIsParked(Gremlin):
 
     def act(self, broker: Broker) -> None:
         for channel in channels(broker):
-            publisher = channel.publisher
-            if publisher is None or publisher.parked is None or not channel.is_ready:
+            if not channel.parking.routed or not channel.is_ready:
                 continue
-            if not any(lane.is_closed for lane in publisher.parked_lanes):
+            if not any(lane.is_closed for lane in channel.parking.lanes):
                 channel.is_ready = False
                 broker.scheduler.ready.remove(channel)
 

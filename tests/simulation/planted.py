@@ -8,7 +8,7 @@ from penstock.base.wire import read_i32_be
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.output import OutputLine
 from penstock.broker.broker import Broker, Log
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.flow.account import Account
 from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import Hop

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.broker.actors.actor import Actor
 from penstock.broker.admin.views import actor_snapshots
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.explain.blame import follow
 from penstock.explain.graph_extension import beyond
 from penstock.explain.root_causes import name_cause

@@ -8,7 +8,7 @@ from penstock.base.config import Config
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.client.events import ClientEvent, Delivery, Replied
 from penstock.flow.gate import Gate, GateObserver
@@ -159,8 +159,7 @@ class Stage:
         return int(self.queue(name).messages.ready_count())
 
     def is_parking_one(self, hand: Hand) -> bool:
-        publisher = self.channel(hand).publisher
-        return publisher is not None and publisher.parked is not None
+        return len(self.channel(hand).parking.routed) > 0
 
     def store_hop(self, queue: QueueActor, initial: int, more: int) -> Hop:
         """A parked store behind the queue's gate."""

@@ -37,10 +37,10 @@ def saturate(stage: Stage, hand: Hand, queue: str) -> None:
     hand.publish(queue, int(lane.balance))
     stage.settle()
     assert lane.is_closed
-    assert channel.held is None
+    assert not channel.parking.entrance
     hand.publish(queue, 1)
     stage.settle()
-    assert channel.held is not None
+    assert channel.parking.entrance
     assert stage.connection(hand.client).gate.is_open
 
 

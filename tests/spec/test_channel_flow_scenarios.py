@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from penstock.broker.connection.notices import NoticeBook, Notices
+from penstock.broker.connection.client_notifier import ClientNotifier, NotifierRules
 from penstock.flow.channel_flow import Told
 from penstock.protocol import methods as m
 from penstock.telemetry.events import GATE_CLOSED
@@ -37,8 +37,8 @@ def opted_in(bed: Bed, channels: int = 1) -> Peer:
 
 
 def told(peer: Peer, channel: int = 1) -> Told:
-    notices = peer.connection.notices
-    assert isinstance(notices, Notices)
+    notices = peer.connection.notifier
+    assert isinstance(notices, ClientNotifier)
     return notices.flows[channel][1].told
 
 
@@ -46,10 +46,10 @@ def pass_time(bed: Bed, seconds: float) -> None:
     """Time, with the broker's periodic looks ten times a second."""
     for step in range(round(seconds * 10)):
         bed.clock.advance(S // 10)
-        bed.broker.care.often(bed.clock.monotonic_ns())
+        bed.broker.notify_clients(bed.clock.monotonic_ns())
         if step % 10 == 9:
-            bed.broker.care.tick(bed.clock.monotonic_ns())
-    bed.broker.care.often(bed.clock.monotonic_ns())
+            bed.broker.consumer_timeout.tick(bed.clock.monotonic_ns())
+    bed.broker.notify_clients(bed.clock.monotonic_ns())
     bed.run()
 
 
@@ -158,8 +158,8 @@ def test_scenario_56_finish_current_content() -> None:
     assert bed.broker.vhosts["/"].queues["q"].messages.ready_count() == 1
 
 
-def book(bed: Bed) -> NoticeBook:
-    return bed.broker.notices
+def book(bed: Bed) -> NotifierRules:
+    return bed.broker.notifier_rules
 
 
 def test_scenario_57_violation() -> None:

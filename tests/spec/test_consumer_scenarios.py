@@ -274,7 +274,7 @@ def seconds(bed: Bed, count: int) -> None:
     """Time, with the broker's once-a-second work."""
     for _ in range(count):
         bed.clock.advance(S)
-        bed.broker.care.tick(bed.clock.monotonic_ns())
+        bed.broker.consumer_timeout.tick(bed.clock.monotonic_ns())
     bed.run()
 
 
@@ -302,7 +302,7 @@ def test_scenario_90_consumer_timeout(profile: str) -> None:
     assert queue(bed).messages.ready_count() == 2
     peer.say(2, m.BasicGet("q", True))
     assert given(peer.heard()) == [b"1"], "the other channel lives"
-    assert bed.broker.care.timed_out == 1
+    assert bed.broker.consumer_timeout.timed_out == 1
 
 
 def test_scenario_90_whoever_answers_in_time_stays() -> None:

@@ -325,10 +325,8 @@ class Pressing:
         """What the queue has taken of it, without what still waits."""
         channel = self.stage.channel(self.hand)
         publisher = channel.publisher
-        if publisher is None:
-            return 0
         waiting = sum(int(lane.in_flight) for lane in publisher.lanes.values())
-        waiting += publisher.parked is not None
+        waiting += len(channel.parking.routed)
         return (int(publisher.publish_count) - waiting) * self.size
 
 

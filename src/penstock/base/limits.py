@@ -48,7 +48,8 @@ FRAME_BYTES_MAX: Final = Limit(131_072, 4096, 16_777_216, "bytes", KEY, "protoco
     "501 FRAME_ERROR closes the connection before anything is allocated")
 FRAME_BYTES_BEFORE_OPEN: Final = Limit(8192, 4096, 131_072, "bytes", GUARD, "protocol/frames",
     "501 FRAME_ERROR closes the socket")
-BODY_BYTES_MAX: Final = Limit(16_777_216, 0, 536_870_912, "bytes", KEY, "broker/connection/reader",
+BODY_BYTES_MAX: Final = Limit(16_777_216, 0, 536_870_912, "bytes", KEY,
+    "broker/connection/connection",
     "406 PRECONDITION_FAILED closes the channel before any body is read")
 TABLE_DEPTH_MAX: Final = Limit(32, 1, 128, "levels", GUARD, "protocol/values",
     "502 SYNTAX_ERROR closes the connection")
@@ -71,7 +72,7 @@ OUTPUT_STALL_INTERVALS: Final = Limit(2, 1, 1000,
 SOCKET_OUTPUT_HIGH_BYTES: Final = Limit(262_144, 4096, 67_108_864, "bytes per connection", KEY,
     "server/net/sockets", "the connection's consumers leave the ready lists")
 PARKED_BYTES: Final = Limit(33_554_432, 0, 1_073_741_824, "bytes per connection", GUARD,
-    "broker/connection/reader", "the socket is not read until a hop opens")
+    "broker/connection/connection", "the socket is not read until a hop opens")
 PARKED_METHODS: Final = Limit(1024, 16, 65_536,
     "methods per channel behind a basic.get whose message is being read from the disk", GUARD,
     "broker/channel/inbox", "the connection is not read until the message is there")
@@ -86,18 +87,18 @@ TX_BYTES_MAX: Final = Limit(134_217_728, 0, 4_294_967_296, "bytes per transactio
 
 # What a client is told, and how long it is waited for.
 CHANNEL_FLOW_REPLY_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", GUARD,
-    "broker/connection/notices",
+    "broker/connection/client_notifier",
     "the missing flow-ok is taken as read, and logged once a connection")
 CHANNEL_FLOW_GRACE_MS: Final = Limit(60_000, 1000, 3_600_000, "milliseconds", GUARD,
-    "broker/connection/notices",
+    "broker/connection/client_notifier",
     "503 COMMAND_INVALID closes a connection that published after its flow-ok(false)")
 CHANNEL_FLOW_STALL_MS: Final = Limit(2000, 100, 600_000, "milliseconds",
-    argument("opting in to channel.flow or not"), "broker/connection/notices",
+    argument("opting in to channel.flow or not"), "broker/connection/client_notifier",
     "channel.flow tells a client that has opted in")
-NOTIFY_BLOCKED_MS: Final = Limit(0, 0, 86_400_000, "milliseconds", KEY, "broker/connection/notices",
-    "connection.blocked names the queue; 0 never does")
+NOTIFY_BLOCKED_MS: Final = Limit(0, 0, 86_400_000, "milliseconds", KEY,
+    "broker/connection/client_notifier", "connection.blocked names the queue; 0 never does")
 CONSUMER_TIMEOUT_MS: Final = Limit(1_800_000, 0, 31_536_000_000, "milliseconds", KEY,
-    "broker/connection/care",
+    "broker/connection/consumer_timeout",
     "406 PRECONDITION_FAILED closes the channel, its deliveries are requeued; 0 never does")
 
 # Virtual hosts, routing, definitions, policies.

@@ -21,9 +21,9 @@ from penstock.broker.actors.shell import Shell
 from penstock.broker.actors.syncing import SyncRule
 from penstock.broker.alarm.alarm_actions import AlarmActions
 from penstock.broker.alarm.alarm_desk import AlarmDesk
-from penstock.broker.connection.care import Care
-from penstock.broker.connection.notices import NoticeBook
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.client_notifier import NotifierRules
+from penstock.broker.connection.connection import Connection
+from penstock.broker.connection.consumer_timeout import ConsumerTimeout
 from penstock.broker.dead_letter.delay_desk import DelayDesk
 from penstock.broker.dead_letter.letter_desk import LetterDesk
 from penstock.broker.lease.lease_desk import LeaseDesk
@@ -39,16 +39,19 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
 from penstock.broker.session.negotiate import Household, Negotiator
-from penstock.broker.settings.adaptive_settings import add_adaptive_settings
-from penstock.broker.settings.client_settings import add_client_settings
-from penstock.broker.settings.credit_settings import add_credit_settings
-from penstock.broker.settings.hop_watch import HopWatch, WatchdogSetting
+from penstock.broker.settings.hop_watch import HopWatch
 from penstock.broker.settings.ledger import Ledger
-from penstock.broker.settings.ledger_settings import add_ledger_settings
-from penstock.broker.settings.rate_settings import add_rate_settings
 from penstock.broker.settings.rates import Rates
 from penstock.broker.settings.setting_changes import SettingChanges
 from penstock.broker.settings.settings import Settings
+from penstock.broker.settings.table import (
+    add_adaptive_settings,
+    add_client_settings,
+    add_credit_settings,
+    add_ledger_settings,
+    add_rate_settings,
+    add_watchdog_setting,
+)
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
 from penstock.broker.vhost.queue_kinds import KindNotes, is_stream
 from penstock.broker.vhost.vhost import VirtualHost
@@ -102,16 +105,16 @@ class Broker(Household):
         self.hop_watch = HopWatch(
             self.connections, self.vhosts, self.recorder, config.watchdog_ms * 1_000_000
         )
-        self.settings.add(WatchdogSetting(self.hop_watch))
-        self.notices = NoticeBook(config.channel_flow, config.notify_blocked_ms * 1_000_000)
-        self.care = Care(
-            self.connections,
-            self.notices,
-            self.scheduler.stamp,
-            config.consumer_timeout_ms,
-            self.note,
+        add_watchdog_setting(self.settings, self.hop_watch)
+        self.notifier_rules = NotifierRules(
+            config.channel_flow, config.notify_blocked_ms * 1_000_000
         )
-        add_client_settings(self.settings, self.care, clock)
+        self.consumer_timeout = ConsumerTimeout(
+            self.connections, self.scheduler.stamp, config.consumer_timeout_ms, self.note
+        )
+        add_client_settings(
+            self.settings, self.consumer_timeout, self.notifier_rules, self.look_at_clients
+        )
         add_credit_settings(self.settings, self.connections, lambda: self.strategy)
         add_adaptive_settings(self.settings, lambda: self.strategy)
         self.desk = AlarmDesk(
@@ -357,6 +360,20 @@ class Broker(Household):
         return self.desk.reason()
 
     # -- watching --------------------------------------------------------------------------------
+
+    def notify_clients(self, now_ns: int) -> bool:
+        """Ten times a second: tell clients what has lasted too long; True if any was looked at.
+        Costs nothing while no client is to be told."""
+        if not self.notifier_rules.is_watching():
+            return False
+        self.look_at_clients()
+        return True
+
+    def look_at_clients(self) -> None:
+        """Tell every client what has to be told now."""
+        now_ns = self.clock.monotonic_ns()
+        for line in self.notifier_rules.look(self.connections, now_ns):
+            self.note(line)
 
     def watch_hops(self, now_ns: int) -> None:
         """Once a second: report hops that wait without end, mend those whose grant was lost."""

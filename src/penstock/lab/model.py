@@ -21,7 +21,7 @@ from typing import Final
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.scheduler import Picker
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.simulation.machine.clock import VirtualClock
 

@@ -161,7 +161,7 @@ def held_bytes(broker: Broker) -> int:
             total += int(queue.messages.bytes_ready + queue.unacked_bytes)
             messages += int(queue.unacked_count)
     for connection in broker.connections.values():
-        total += int(connection.parked_bytes)
+        total += int(connection.lot.bytes)
         output = connection.output
         total += int(output.held_bytes) + len(output.writer)
         for channel in connection.channels.values():

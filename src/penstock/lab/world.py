@@ -24,7 +24,7 @@ from heapq import heappop, heappush
 from penstock.base.config import Config
 from penstock.broker.actors.output import OutputLine
 from penstock.broker.broker import Broker
-from penstock.broker.connection.reader import PHASE_OPEN
+from penstock.broker.connection.connection import PHASE_OPEN
 from penstock.lab.model import SLICE_NS, Network, WorkClock, WorkPicker
 from penstock.lab.peers import Peer
 from penstock.lab.result import PeerTally
@@ -248,7 +248,7 @@ class LabWorld:
     def _tick(self, now_ns: int) -> None:
         """As server/boot/node, once a second; the stage looks after memory."""
         self.broker.watch_hops(now_ns)
-        self.broker.care.tick(now_ns)
+        self.broker.consumer_timeout.tick(now_ns)
 
     # -- the programs ----------------------------------------------------------------------------
 

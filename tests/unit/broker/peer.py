@@ -10,7 +10,7 @@ from penstock.base.config import Config
 from penstock.broker.actors.output import Output, OutputLine
 from penstock.broker.actors.shell import Shell
 from penstock.broker.broker import Broker, Log
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.content import EVENT_ACK, EVENT_HEARTBEAT, make_content

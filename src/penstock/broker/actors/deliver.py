@@ -4,9 +4,10 @@ Frames go straight into the connection's output buffer. The part of basic.delive
 delivery tag is the same for every message of one consumer and address, so it is kept.
 """
 
+from collections.abc import Callable
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.base.wire import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from penstock.broker.actors.commits import Commits
@@ -20,20 +21,10 @@ PIECE_BYTES: Final = 8192
 """From here on content goes out as a piece of its own; below, copying is cheaper."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class SinkOwner:
-    """Who hears that the broker ended a consumer. Nominal base."""
-
-    __slots__ = ()
-
-    def consumer_gone(self, consumer: Consumer) -> None:
-        raise NotImplementedError
-
-
 class ChannelSink(DeliverySink):
-    """Deliveries to one channel."""
+    """Deliveries to one channel. gone: called with a consumer that the broker has ended."""
 
-    __slots__ = ("frame_bytes_max", "number", "output", "owner", "table")
+    __slots__ = ("frame_bytes_max", "gone", "number", "output", "table")
 
     def __init__(
         self,
@@ -41,14 +32,14 @@ class ChannelSink(DeliverySink):
         table: UnackedTable,
         output: Output,
         frame_bytes_max: i64,
-        owner: SinkOwner,
+        gone: Callable[[Consumer], None],
     ) -> None:
         super().__init__()
         self.number: i64 = number
         self.table = table
         self.output = output
         self.frame_bytes_max: i64 = frame_bytes_max
-        self.owner = owner
+        self.gone = gone
 
     def deliver(
         self, consumer: Consumer, message: Message, position: i64, redelivered: bool
@@ -91,7 +82,7 @@ class ChannelSink(DeliverySink):
             output.note_unsent(consumer.unsent)
 
     def cancelled_by_broker(self, consumer: Consumer) -> None:
-        self.owner.consumer_gone(consumer)
+        self.gone(consumer)
 
 
 def delivery_head(number: i64, tag: str, suffix_bytes: i64) -> bytes:

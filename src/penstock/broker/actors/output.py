@@ -5,6 +5,7 @@ the buffer count as unsent until the socket has taken all of it; above the high 
 connection's consumers are given nothing more.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -17,22 +18,6 @@ from penstock.telemetry.answer_times import AnswerTimes
 
 FULL_FACTOR: Final = 4
 """Times the high mark: what a peer that takes nothing may pile up in answers with content."""
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class OutputOwner:
-    """Who hears of an output's changes: the connection. Nominal base."""
-
-    __slots__ = ()
-
-    def output_drained(self) -> None:
-        """The socket has taken everything; unsent deliveries are sent."""
-
-    def output_changed(self, is_open: bool) -> None:
-        """The high mark was passed, or the buffer fell below it."""
-
-    def output_has_room(self) -> None:
-        """The buffer was full and is not any more: answers that carry content may go on."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -51,7 +36,9 @@ class Answering:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Output:
-    """Nominal base of the socket's writer and the simulator's. `held_bytes`: sent to the shell and
+    """Nominal base of the socket's writer and the simulator's. changed: called with True when the
+    buffer falls below the high mark, with False when it passes it; has_room: when it was full and
+    is not any more; both set by the connection. `held_bytes`: sent to the shell and
     not yet taken by the socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES;
     `written_bytes`: content written since the last send; `owed`: who pays for it; `is_full`:
     FULL_FACTOR times the high mark is reached, so nothing that makes more content (basic.get,
@@ -59,6 +46,8 @@ class Output:
 
     __slots__ = (
         "answering",
+        "changed",
+        "has_room",
         "held_bytes",
         "high_bytes",
         "is_dirty",
@@ -67,7 +56,6 @@ class Output:
         "is_open",
         "line",
         "owed",
-        "owner",
         "pieces",
         "takes_pieces",
         "times",
@@ -86,7 +74,8 @@ class Output:
         self.written_bytes: i64 = 0
         self.is_open = True
         self.is_full = False
-        self.owner = OutputOwner()
+        self.changed: Callable[[bool], None] | None = None
+        self.has_room: Callable[[], None] | None = None
         self.owed = Owed(line.owing)
         self.unsent: list[Unsent] = []
         self.answering: list[Answering] = []
@@ -126,8 +115,7 @@ class Output:
         owed.bytes_ += bytes_
         self.written_bytes += bytes_
         if self.is_open and self.held_bytes + self.written_bytes >= self.high_bytes:
-            self.is_open = False
-            self.owner.output_changed(False)
+            self._set_open(False)
 
     def note_answered(self, origin: Cause, bytes_: i64) -> bool:
         """An answer with `bytes_` of content is in the buffer, and `origin` is charged for it; True
@@ -170,7 +158,7 @@ class Output:
         self.is_idle = True
 
     def settle(self) -> None:
-        """Tell the owner what the last send changed, and repay who paid for what was sent."""
+        """Tell the connection what the last send changed, and repay who paid for what was sent."""
         if self.owed.runs:
             self.owed.repay_down_to(self.held_bytes + self.written_bytes)
         if self.held_bytes > 0:
@@ -186,14 +174,18 @@ class Output:
                 if was_full:
                     for consumer in unsent.consumers:
                         consumer.queue.consumer_changed(consumer)
-            self.owner.output_drained()
         is_open = self.held_bytes < self.high_bytes
         if is_open != self.is_open:
-            self.is_open = is_open
-            self.owner.output_changed(is_open)
+            self._set_open(is_open)
         if self.is_full and self.held_bytes < self.high_bytes * FULL_FACTOR:
             self.is_full = False
-            self.owner.output_has_room()
+            if self.has_room is not None:
+                self.has_room()
+
+    def _set_open(self, is_open: bool) -> None:
+        self.is_open = is_open
+        if self.changed is not None:
+            self.changed(is_open)
 
     def _note_stuck(self) -> None:
         """The socket has not taken everything: those it was too much for are told, once."""

@@ -18,7 +18,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.alarm.alarm_desk import DISK, MEMORY, MODE_ALL, MODE_TARGETED
 from penstock.broker.alarm.alarm_reason import Level, one, pair
 from penstock.broker.broker import Broker
-from penstock.broker.connection.reader import PHASE_OPEN
+from penstock.broker.connection.connection import PHASE_OPEN
 from penstock.flow.targeting import (
     ALL,
     SOME,

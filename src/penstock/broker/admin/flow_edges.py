@@ -7,8 +7,7 @@ from typing import Final
 
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
-from penstock.broker.connection.hops import hops_of_connection
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.flow.hop import KIND_NAMES
 
 Hold = tuple[str, str, int]
@@ -96,7 +95,7 @@ def _rows(broker: Broker, names: dict[str, str], vhost: str, now_ns: int) -> Ite
             continue
         shown = names.get(connection.name, connection.name)
         held = _holds_of(connection)
-        for hop in hops_of_connection(connection):
+        for hop in connection.hops():
             holds = list(hop.sender_gate.snapshot())
             if hop.sender == connection.identity:
                 holds += held

@@ -6,7 +6,7 @@ for their depth, and of that STORED_LOOKED_AT messages.
 
 from typing import Final
 
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.explain.root_causes import DEBT
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES

@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.broker.admin.view_groups import has_groups
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.telemetry.snapshots import ActorSnapshot
 

@@ -12,7 +12,7 @@ from penstock.broker.admin.view_sums import PageSums, Sum, is_of_connection
 from penstock.broker.alarm.alarm_desk import MEMORY, MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.explain.asking import ACCOUNTING
 from penstock.explain.remarks import CONFIRMS, PARKS

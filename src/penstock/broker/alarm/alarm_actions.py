@@ -1,12 +1,12 @@
 """What an alarm does to a publish, by virtual host and user.
 
 The first row of the configuration that fits decides, otherwise the broker's own action. A policy of
-the queue that a publish is for goes before both, see broker/connection/alarm_route.
+the queue that a publish is for goes before both, see broker/connection/connection.
 """
 
 from penstock.base.config import AlarmAction
 from penstock.base.errors import OperatorError
-from penstock.broker.connection.holding import ACTION_BLOCK, ACTION_CLOSE, ACTION_NACK
+from penstock.broker.connection.connection import ACTION_BLOCK, ACTION_CLOSE, ACTION_NACK
 
 ACTIONS = (ACTION_BLOCK, ACTION_NACK, ACTION_CLOSE)
 

@@ -16,7 +16,7 @@ from penstock.base.clock import Clock
 from penstock.broker.actors.log import Log
 from penstock.broker.alarm.alarm_actions import AlarmActions
 from penstock.broker.alarm.alarm_reason import TEXT_BYTES_MAX, Level, biggest, reason
-from penstock.broker.connection.reader import PHASE_OPEN, Connection
+from penstock.broker.connection.connection import PHASE_OPEN, Connection
 from penstock.broker.session.negotiate import Negotiator
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.alarms import Alarms

@@ -7,23 +7,32 @@ them is kept. When a publish must wait (parking profiles), methods do not wait b
     every other method (bind, delete, confirm, tx, close ...)        first forces them through
 
 Forcing hands over past closed hops, at most one lane's window of messages, and is counted.
+
+A delivery is remembered until it is answered; acknowledging forgets it, requeueing puts it back
+where it was. What consumers of one channel share changes for all of them at once.
 """
 
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
-from penstock.broker.actors.actor import BLOCKED, IDLE, Line
-from penstock.broker.actors.deliver import write_confirms, write_return
-from penstock.broker.actors.lane import Lane
-from penstock.broker.actors.output import Output
-from penstock.broker.channel.deliveries import DeliveringChannel
+from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line
+from penstock.broker.actors.deliver import ChannelSink, write_cancel, write_confirms, write_return
+from penstock.broker.actors.lane import Lane, LaneReceiver
+from penstock.broker.actors.output import Answering, Output
+from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.inbox import Inbox
+from penstock.broker.channel.parking import Parking, ParkingLot
 from penstock.broker.channel.publish import Publisher
-from penstock.broker.channel.route import PublisherHost
+from penstock.broker.channel.settling import settle_all
 from penstock.broker.channel.transactions import Transaction
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.vhost.vhost import VirtualHost
+from penstock.flow.account import Account
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import EVENT_ACK, Event, Message
-from penstock.telemetry.answer_times import BASIC_RETURN
+from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
+from penstock.queues.unacked import UnackedTable
+from penstock.telemetry.answer_times import BASIC_RETURN, AnswerTimes
 from penstock.telemetry.events import ESCAPE
 
 CHANNEL_CLOSE = 0x140028  # The one barrier method that goes through under an alarm.
@@ -31,8 +40,9 @@ CHANNEL_CLOSE = 0x140028  # The one barrier method that goes through under an al
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Verbs:
-    """What a channel is asked besides publishing, basic.ack; see broker/session/verbs. Nominal
-    base."""
+    """What a channel is asked besides publishing and basic.ack. A base although only
+    broker/session/verbs derives from it: the session is made of connections, which are made of
+    channels."""
 
     __slots__ = ()
 
@@ -46,21 +56,23 @@ class Verbs:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class ChannelHost:
-    """What a channel asks of its connection. Nominal base."""
+class ChannelHost(Actor):
+    """What a channel asks of its connection. A base although only the connection derives from it:
+    connections are made of channels."""
 
     __slots__ = ()
 
-    def release_held(self, channel: "Channel") -> None:
-        """Hand over publishes of `channel` that wait at the connection, hop closed or not."""
+    def release_parked(self, channel: "Channel") -> None:
+        """Hand over what waits at the entrance of `channel`, hop closed or not."""
         raise NotImplementedError
 
-    def output_full(self) -> None:
+    def stop_for_output(self) -> None:
         """The peer does not take its answers: read nothing more until it does."""
         raise NotImplementedError
 
-    def is_alarmed(self, channel: "Channel") -> bool:
-        """Whether an alarm holds publishes of `channel`; nothing more is read behind them then."""
+    def stop_behind_parked(self, channel: "Channel") -> bool:
+        """Whether an alarm or a rate limit holds publishes of `channel`; nothing more is read
+        behind them then."""
         raise NotImplementedError
 
     def channel_failed(self, channel: "Channel", fault: ChannelFault) -> None:
@@ -76,43 +88,57 @@ class ChannelHost:
         raise NotImplementedError
 
 
-class ChannelPublisherHost(PublisherHost):
-    """The channel as its publisher sees it."""
+class ChannelAnswering(Answering):
+    """The channel's confirms as its output sees them."""
 
     __slots__ = ("channel",)
 
     def __init__(self, channel: "Channel") -> None:
+        super().__init__()
         self.channel = channel
 
-    def returned(self, message: Message, code: int, text: str) -> None:
-        self.channel.give_back(message, code, text)
-
-    def must_answer(self) -> None:
-        channel = self.channel
-        channel.times.queued(channel.line.turn_ns)
-        channel.output.note_answering(channel.answering)
-
-    def timed(self, queued_ns: i64, joined_ns: i64, sent_ns: i64, done_ns: i64) -> None:
-        self.channel.times.synced(queued_ns, joined_ns, sent_ns, done_ns)
-
-    def may_resume(self) -> None:
-        self.channel.wake()
+    def answer(self) -> None:
+        self.channel.answer_due()
 
 
-class Channel(DeliveringChannel):
-    """upstream: the lane from the connection; publisher: the publishing side, None until the
-    connection has set it; the consuming side is the base class."""
+class Channel(LaneReceiver):
+    """One channel of a connection.
+
+    number: 1..65535; upstream: the lane from the connection; publisher: its publishing side;
+    parking: publishes that wait, in front of it and behind; inbox: methods that wait
+    table: unanswered deliveries; consumers, queues_of: by consumer tag; prefetch, prefetch_bytes:
+    for consumers started from now on; unsent: counts by queue name; first: which consumer is the
+    first to be asked when all are
+    times: how long the client waits for answers; escapes: publishes forced past closed hops;
+    stalled_by: peer and reason of the hold that is on record while `is_stalled`.
+    """
 
     __slots__ = (
+        "answering",
+        "cancel_notify",
+        "consumers",
         "escapes",
-        "held",
+        "first",
+        "frame_bytes_max",
         "host",
         "inbox",
+        "is_closed",
         "is_stalled",
+        "number",
+        "output",
+        "parking",
+        "prefetch",
+        "prefetch_bytes",
         "publisher",
+        "queues_of",
+        "sink",
         "stalled_by",
         "strategy",
+        "table",
+        "times",
         "transaction",
+        "unsent",
+        "unsent_limit",
         "upstream",
         "verbs",
     )
@@ -124,23 +150,58 @@ class Channel(DeliveringChannel):
         host: ChannelHost,
         output: Output,
         verbs: Verbs,
+        vhost: VirtualHost,
+        user: str,
+        account: Account,
         strategy: Strategy,
+        lot: ParkingLot,
+        is_parking: bool,
         frame_bytes_max: int,
         unsent_limit: int,
         line: Line,
     ) -> None:
-        super().__init__(identity, number, output, frame_bytes_max, unsent_limit, line)
+        super().__init__(identity, line)
+        self.number: i64 = number
         self.host = host
+        self.output = output
         self.verbs = verbs
         self.strategy = strategy
-        self.publisher: Publisher | None = None
+        self.frame_bytes_max: i64 = frame_bytes_max
+        self.unsent_limit = unsent_limit
         self.upstream: Lane | None = None
-        self.held: Message | None = None
+        self.parking = Parking(lot)
         self.inbox = Inbox()
         self.transaction: Transaction | None = None
+        self.table = UnackedTable(line.stamp)
+        self.consumers: dict[str, Consumer] = {}
+        self.queues_of: dict[str, QueueActor] = {}
+        self.unsent: dict[str, Unsent] = {}
+        self.prefetch = 0
+        self.prefetch_bytes = 0
+        self.first: i64 = 0
+        self.cancel_notify = False
+        self.is_closed = False
         self.is_stalled = False
         self.stalled_by = ("", "")
         self.escapes: i64 = 0
+        self.times = AnswerTimes(output.times)
+        self.answering = ChannelAnswering(self)
+        self.sink = ChannelSink(
+            self.number, self.table, output, self.frame_bytes_max, self.consumer_gone
+        )
+        self.publisher = Publisher(
+            self,
+            vhost,
+            account,
+            strategy,
+            is_parking,
+            self.parking,
+            PropertyRules(user, frame_bytes_max),
+            self.give_back,
+            output,
+            self.answering,
+            self.times,
+        )
 
     # -- inbox -----------------------------------------------------------------------------------
 
@@ -174,7 +235,7 @@ class Channel(DeliveringChannel):
     def _work(self, budget: i64) -> bool:
         publisher = self.publisher
         upstream = self.upstream
-        if publisher is None or upstream is None or self.is_closed:
+        if upstream is None or self.is_closed:
             return False
         if publisher.retry(False):
             self._unstall()
@@ -182,7 +243,7 @@ class Channel(DeliveringChannel):
         if self.is_closed:
             return False
         if is_waiting:
-            self._stall((publisher.waits_for, publisher.waits_on))
+            self._stall((self.parking.waits_for, self.parking.waits_on))
         else:
             self._unstall()
         if self.inbox.has_method() and (is_waiting or self._is_behind_held(upstream)):
@@ -203,7 +264,7 @@ class Channel(DeliveringChannel):
                         self._repay(upstream, done, bytes_)
                         done = 0
                         bytes_ = 0
-                    if publisher.parked is not None:
+                    if self.parking.routed:
                         self._unpark_before(self.inbox.first(), publisher)
                     self._perform(self.inbox.next())
                     budget -= 1
@@ -232,11 +293,12 @@ class Channel(DeliveringChannel):
         return is_waiting
 
     def _unpark_before(self, event: Event, publisher: Publisher) -> None:
-        """The parked publish came before `event`, which may only overtake it if it goes past."""
+        """What is parked came before `event`, which may only overtake it if it goes past."""
         if not self.verbs.goes_past(event):
+            count = len(self.parking.routed)
             publisher.retry(True)
-            self.escapes += 1
-            self.line.recorder.record(ESCAPE, self.identity, publisher.waits_for, "", 1)
+            self.escapes += count
+            self.line.recorder.record(ESCAPE, self.identity, self.parking.waits_for, "", count)
 
     def _is_behind_held(self, upstream: Lane) -> bool:
         """Whether the next method stands behind a publish that the connection still holds."""
@@ -253,7 +315,7 @@ class Channel(DeliveringChannel):
         while self.inbox.has_method() and not self.is_closed and not self.output.is_full:
             event = self.inbox.first()
             if not self.verbs.goes_past(event):
-                if event.tag != CHANNEL_CLOSE and self.host.is_alarmed(self):
+                if event.tag != CHANNEL_CLOSE and self.host.stop_behind_parked(self):
                     return
                 self.force()
                 if self.is_closed:
@@ -264,10 +326,10 @@ class Channel(DeliveringChannel):
         """Hand over every waiting publish of this channel, closed hops or not."""
         publisher = self.publisher
         upstream = self.upstream
-        if publisher is None or upstream is None:
+        if upstream is None:
             return
         publisher.retry(True)
-        self.host.release_held(self)
+        self.host.release_parked(self)
         items = upstream.items
         count: i64 = 0
         bytes_: i64 = 0
@@ -284,7 +346,7 @@ class Channel(DeliveringChannel):
                 publisher.publish(message, True)
         if count > 0:
             self.escapes += count
-            self.line.recorder.record(ESCAPE, self.identity, publisher.waits_for, "", int(count))
+            self.line.recorder.record(ESCAPE, self.identity, self.parking.waits_for, "", int(count))
             self._repay(upstream, count, bytes_)
         upstream.is_listed = False
         self._unstall()
@@ -349,20 +411,132 @@ class Channel(DeliveringChannel):
     def note_answered(self, message: Message) -> None:
         self.output.mark()
         if self.output.note_answered(message.origin, len(message.raw)):
-            self.host.output_full()
+            self.host.stop_for_output()
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def note_request(self, arrived: i64) -> None:
+        """In this turn requests of the client were taken, and `arrived` publishes so far."""
+        line = self.line
+        times = self.times
+        times.arrived = arrived
+        if line.is_accounting:
+            times.heard(line.heard_ns, line.turn_ns, line.flushed_ns)
+            times.note_unanswered(self.unanswered())
+
+    def note_reply(self, kind: i64) -> None:
+        """An answer of this `kind` was written, see AnswerTimes.answered."""
+        if self.line.is_accounting:
+            self.times.reply = kind
+            self.output.note_answering(self.answering)
+
+    def answer_due(self) -> None:
+        """Everything is about to be sent: write the answers that wait for that."""
+        times = self.times
+        writer = self.output.writer
+        before: i64 = len(writer)
+        flying: i64 = self.unanswered()
+        self.answer_publishes()
+        kind: i64 = times.reply
+        if kind == 0 and len(writer) > before:
+            kind = times.awaited
+        if kind != 0 and self.line.is_accounting:
+            times.answered(kind, flying, self.unanswered(), self.line.turn_ns)
 
     def answer_publishes(self) -> None:
-        publisher = self.publisher
-        confirms = None if publisher is None else publisher.confirms
+        confirms = self.publisher.confirms
         if confirms is None or not confirms.is_dirty:
             return
         write_confirms(self.output.writer, self.number, confirms)
         self.output.mark()
 
     def unanswered(self) -> i64:
-        publisher = self.publisher
-        confirms = None if publisher is None else publisher.confirms
+        confirms = self.publisher.confirms
         return 0 if confirms is None or self.is_closed else confirms.span()
+
+    # -- settling --------------------------------------------------------------------------------
+
+    def settle_one(self, tag: i64) -> None:
+        """Acknowledge one delivery. Raises: ChannelFault 406 for a tag nobody waits for."""
+        delivery = self.table.take(tag)
+        if delivery is None:
+            raise unknown_tag(tag, 80)
+        sink = self.sink
+        if delivery.consumer is not None:
+            sink.unacked_count -= 1
+            sink.unacked_bytes -= delivery.message.body_bytes
+        delivery.queue.settle(delivery)
+        if sink.waiting:
+            sink.serve_waiting()
+
+    def take_many(self, tag: i64, method_id: int) -> list[Delivery]:
+        """Deliveries up to `tag` (0: all), no longer remembered. Raises: ChannelFault 406."""
+        if tag != 0 and not self.table.is_known(tag):
+            raise unknown_tag(tag, method_id)
+        return self.table.take_up_to(tag)
+
+    def settle_many(self, deliveries: list[Delivery], is_discard: bool = False) -> None:
+        """Forget deliveries: acknowledged, or with `is_discard` rejected for good."""
+        sink = self.sink
+        for delivery in deliveries:
+            if delivery.consumer is not None:
+                sink.unacked_count -= 1
+                sink.unacked_bytes -= delivery.message.body_bytes
+            if is_discard:
+                delivery.queue.discard(delivery)
+        if not is_discard:
+            settle_all(deliveries)
+        if sink.waiting:
+            sink.serve_waiting()
+
+    def requeue_many(self, deliveries: list[Delivery]) -> None:
+        """Put deliveries back into their queues, each queue told once."""
+        sink = self.sink
+        by_queue: dict[ConsumerQueue, list[Delivery]] = {}
+        for delivery in deliveries:
+            if delivery.consumer is not None:
+                sink.unacked_count -= 1
+                sink.unacked_bytes -= delivery.message.body_bytes
+            by_queue.setdefault(delivery.queue, []).append(delivery)
+        for queue, some in by_queue.items():
+            queue.requeue(some)
+        if sink.waiting:
+            sink.serve_waiting()
+
+    def offer_consumers(self) -> None:
+        """Something all consumers of the channel share has changed, other than by an answer."""
+        self.sink.serve_waiting()
+        consumers = list(self.consumers.values())
+        count: i64 = len(consumers)
+        for index in range(count):
+            consumer = consumers[(self.first + index) % count]
+            consumer.queue.consumer_changed(consumer)
+
+    def consumer_gone(self, consumer: Consumer) -> None:
+        """The queue of `consumer` was deleted: basic.cancel to clients that want to know."""
+        if self.consumers.get(consumer.tag) is not consumer:
+            return
+        del self.consumers[consumer.tag]
+        self.queues_of.pop(consumer.tag, None)
+        if self.cancel_notify and not self.is_closed:
+            write_cancel(self.output.writer, self.number, consumer.tag)
+            self.output.mark()
+
+    def unsent_of(self, queue_name: str) -> Unsent:
+        """The count of unsent deliveries this channel shares per queue."""
+        unsent = self.unsent.get(queue_name)
+        if unsent is None:
+            if len(self.unsent) > 2 * len(self.consumers) + 16:
+                self._forget_unsent()
+            unsent = Unsent(self.unsent_limit)
+            self.unsent[queue_name] = unsent
+        return unsent
+
+    def _forget_unsent(self) -> None:
+        """Drop the counts of queues that nothing is consumed from and nothing waits to be sent."""
+        for name, unsent in list(self.unsent.items()):
+            if not unsent.consumers and unsent.count == 0:
+                del self.unsent[name]
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -385,13 +559,19 @@ class Channel(DeliveringChannel):
         self.is_closed = True
         self._repay_all()
         self._unstall()
-        publisher = self.publisher
-        if publisher is not None:
-            publisher.close()
-            self.answer_publishes()
-            publisher.confirms = None
+        self.publisher.close()
+        self.answer_publishes()
+        self.publisher.confirms = None
         self.inbox.clear()
-        self.held = self.transaction = None
+        self.parking.clear_entrance()
+        self.transaction = None
         self.sink.is_flow_active = False
         self.requeue_many(self.table.take_up_to(0))
         self.is_alive = False
+
+
+def unknown_tag(tag: i64, method_id: int) -> ChannelFault:
+    """RabbitMQ's answer to a delivery tag nobody waits for. method_id: of class basic."""
+    shown: i64 = tag
+    text = str(int(shown)) if shown >= 0 else str(int(shown) + (1 << 64))
+    return ChannelFault(406, f"unknown delivery tag {text}", 60, method_id)

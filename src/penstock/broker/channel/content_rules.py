@@ -8,7 +8,6 @@ distribution) and rabbit_direct_reply_to.
 from typing import Final
 
 from penstock.base.errors import ChannelFault
-from penstock.broker.channel.route import ContentRules
 from penstock.broker.vhost.equivalence import type_name
 from penstock.broker.vhost.vhost import REPLY_TO_NAME
 from penstock.protocol.content import Message, make_content
@@ -33,8 +32,9 @@ RAW_OFFSET: Final = PROPERTIES_OFFSET + 7
 EXPIRATION_MS_MAX: Final = (1 << 64) - 1
 
 
-class PropertyRules(ContentRules):
-    """The rules for one channel. `reply_queue`: name of its direct reply-to queue, "" for none."""
+class PropertyRules:
+    """What one channel looks at in the properties of its publishes. reply_queue: name of its
+    direct reply-to queue, "" for none."""
 
     __slots__ = ("frame_bytes_max", "reply_queue", "user")
 
@@ -44,12 +44,14 @@ class PropertyRules(ContentRules):
         self.reply_queue = ""
 
     def headers(self, message: Message) -> Table:
+        """The headers table, empty when there is none. Raises: ConnectionFault 502."""
         span = headers_table_span(message.header(), PROPERTIES_OFFSET)
         if span is None:
             return {}
         return decode_table(message.header(), span[0], span[1])[0]
 
     def routing_keys(self, message: Message, key: str) -> list[str]:
+        """`key` and the keys of CC and BCC. Raises: ChannelFault 406 on malformed ones."""
         table = self.headers(message)
         keys = [key]
         for name in ("CC", "BCC"):
@@ -67,6 +69,8 @@ class PropertyRules(ContentRules):
         return keys
 
     def checked(self, message: Message) -> Message:
+        """`message`, or the one to publish in its stead (direct reply-to).
+        Raises: ChannelFault 406 on a bad user-id or expiration."""
         # Only what the flags name is looked up, and in place: most publishes that come here have
         # one of the three.
         raw = message.raw
@@ -94,6 +98,7 @@ class PropertyRules(ContentRules):
         return message
 
     def without_bcc(self, message: Message) -> Message:
+        """`message` with the BCC header cut out, itself if it has none."""
         header = message.header()
         span = headers_table_span(header, PROPERTIES_OFFSET)
         if span is None or header.find(b"\x03BCC", span[0], span[1]) < 0:

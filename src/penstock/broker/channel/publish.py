@@ -2,27 +2,37 @@
 
 The bytes of a publish method repeat, so they are the key of a cache of resolved routes; the cache
 entry is good while the router's epoch is unchanged. In a parking profile a publish whose queue has
-no credit left is kept aside, one per channel, and publishes for other queues go on past it; the
-next one for a closed hop stalls the channel. Elsewhere the channel overshoots and its own gate
-keeps grants from the connection.
+no credit left is parked, and publishes for other queues go on past it; the next one for a closed
+hop that finds no place stalls the channel. Elsewhere the channel overshoots and its own gate keeps
+grants from the connection.
+
+A publish with `immediate` goes only to queues that have a consumer for it at this moment. Whoever
+is given one counts as waiting for it, so what lies in the queue or on its way there takes its place
+among the consumers first. A window in bytes counts as room for one delivery. Source: AMQP 0-9-1,
+basic.publish, field "immediate"; RabbitMQ before 3.0.
 """
+
+from collections.abc import Callable
+from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import ROUTE_CACHE_ENTRIES, UNCONFIRMED_MAX
-from penstock.broker.actors.actor import Line
+from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.confirms import Confirms
 from penstock.broker.actors.lane import Answerable, Lane
-from penstock.broker.channel.immediate import NO_CONSUMERS, with_consumers
-from penstock.broker.channel.route import ContentRules, PublisherHost, Route, short_text
+from penstock.broker.actors.output import Answering, Output
+from penstock.broker.channel.content_rules import PropertyRules
+from penstock.broker.channel.parking import OpenedObserver, Parking
+from penstock.broker.channel.route import Route, short_text
 from penstock.broker.dead_letter.delay_store import is_delaying
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
 from penstock.broker.stream.internal_stream import refuse_internal
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
-from penstock.flow.gate import Gate, GateObserver
+from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Address, Message
@@ -33,86 +43,78 @@ from penstock.protocol.property_lookup import (
     check_properties,
 )
 from penstock.protocol.values import Table
+from penstock.telemetry.answer_times import AnswerTimes
 
-
-class LaneGateObserver(GateObserver):
-    """Hears when one lane to a queue opens again (parking profiles)."""
-
-    __slots__ = ("publisher",)
-
-    def __init__(self, publisher: "Publisher") -> None:
-        self.publisher = publisher
-
-    def gate_opened(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
-        self.publisher.lane_opened()
+NO_CONSUMERS: Final = 313
 
 
 class Publisher(Answerable):
-    """One channel's publishing side. `gate`: the channel's; `parked`: the publish kept aside;
-    `parked_lanes`: where it goes, decided when it came."""
+    """One channel's publishing side.
+
+    channel: whose turns these are; parking: what waits, its routed part is filled and emptied here;
+    give_back: writes a basic.return; answering, times: where confirms are written, and counted.
+    """
 
     __slots__ = (
         "account",
         "actors",
+        "answering",
         "cache",
+        "channel",
         "confirms",
-        "gate",
-        "host",
-        "identity",
+        "give_back",
         "is_parking",
         "lanes",
         "last_route",
-        "line",
-        "parked",
-        "parked_lanes",
-        "parked_route",
+        "opened",
+        "output",
+        "parking",
         "publish_count",
         "return_count",
         "rules",
         "strategy",
+        "times",
         "unroutable_count",
         "vhost",
-        "waits_for",
-        "waits_on",
     )
 
     def __init__(
         self,
-        identity: str,
-        gate: Gate,
-        account: Account,
+        channel: Actor,
         vhost: VirtualHost,
+        account: Account,
         strategy: Strategy,
         is_parking: bool,
-        rules: ContentRules,
-        host: PublisherHost,
-        line: Line,
+        parking: Parking,
+        rules: PropertyRules,
+        give_back: Callable[[Message, int, str], None],
+        output: Output,
+        answering: Answering,
+        times: AnswerTimes,
     ) -> None:
-        self.identity = identity
-        self.gate = gate
+        self.channel = channel
         self.account = account
         self.vhost = vhost
         self.strategy = strategy
         self.is_parking = is_parking
+        self.parking = parking
         self.rules = rules
-        self.host = host
-        self.line = line
+        self.give_back = give_back
+        self.output = output
+        self.answering = answering
+        self.times = times
         self.cache: dict[bytes, Route] = {}
         self.last_route: Route | None = None
         self.lanes: dict[str, Lane] = {}
         self.actors: dict[str, QueueActor] = {}
         self.confirms: Confirms | None = None
-        self.parked: Message | None = None
-        self.parked_route: Route | None = None
-        self.parked_lanes: list[Lane] = []
-        self.waits_for = ""
-        self.waits_on = "credit"
         self.publish_count: i64 = 0
         self.return_count: i64 = 0
         self.unroutable_count: i64 = 0
+        self.opened = OpenedObserver(self._lane_opened)
 
     def publish(self, message: Message, is_forced: bool) -> bool:
-        """Route and hand over; False if `message` has to wait because another is parked already.
+        """Route and hand over; False if `message` has to wait and there is no place for it.
 
         is_forced: hand over past closed hops (a barrier method or a close stands behind it).
         Raises: ChannelFault, ConnectionFault: the publish broke a rule.
@@ -147,23 +149,22 @@ class Publisher(Answerable):
             for lane in lanes:
                 lane.receiving.expects_lifetimes()
         if self.is_parking and not is_forced:
-            is_behind = self.parked is not None
+            parking = self.parking
+            is_behind = len(parking.routed) > 0
             if is_behind and self._is_unanswered_full():
                 return False
             for lane in lanes:
                 # A fan-out that is parked for one queue goes first at all its queues (FIFO).
-                if lane.is_closed or (is_behind and lane in self.parked_lanes):
+                if lane.is_closed or (is_behind and lane in parking.lines):
                     if lane.is_closed:
-                        self._note_waiting(lane)
-                    if is_behind:
+                        parking.note_waiting(lane)
+                    if not parking.has_line():
                         return False
                     self._accept(message, route)
-                    self.parked = message
-                    self.parked_route = route
-                    self.parked_lanes = lanes
+                    parking.join(message, route, lanes, self.channel.line.turn_ns)
                     return True
             if is_behind:
-                self.strategy.passed(self.parked_lanes)
+                self.strategy.passed(parking.lanes)
         self._accept(message, route)
         self._hand_over(message, route, lanes)
         return True
@@ -173,11 +174,11 @@ class Publisher(Answerable):
         nack, and is not looked at any further. False if it has to wait."""
         confirms = self.confirms
         assert confirms is not None, "because only confirming channels are refused publishes"
-        if self.parked is not None and not is_forced and self._is_unanswered_full():
+        if self.parking.routed and not is_forced and self._is_unanswered_full():
             return False
         self.publish_count += 1
         confirms.refuse(confirms.begin())
-        self.host.must_answer()
+        self.must_answer()
         return True
 
     def check(self, message: Message) -> None:
@@ -197,36 +198,25 @@ class Publisher(Answerable):
         return self._targets(route, message)
 
     def _is_unanswered_full(self) -> bool:
-        """While one publish is parked those behind it are confirmed out of order, and the list of
+        """While a publish is parked those behind it are confirmed out of order, and the list of
         numbers grows from the parked one on: at the bound the next one has to wait."""
         confirms = self.confirms
         return confirms is not None and confirms.span() >= UNCONFIRMED_MAX.default
 
     def retry(self, is_forced: bool) -> bool:
-        """Hand over the parked publish if its hops are open again; True if none is parked now."""
-        message = self.parked
-        route = self.parked_route
-        if message is None or route is None:
-            return True
-        lanes: list[Lane] = []
-        for lane in self.parked_lanes:
-            if lane.receiving.is_alive:
-                lanes.append(lane)
-                if lane.is_closed and not is_forced:
-                    self._note_waiting(lane)
-                    return False
-        self.parked = None
-        self.parked_route = None
-        self.parked_lanes = []
-        self._hand_over(message, route, with_consumers(lanes) if route.is_immediate else lanes)
+        """Hand over what is parked for queues that are open again, or with `is_forced` all; True if
+        nothing is parked now."""
+        parking = self.parking
+        while parking.routed:
+            entry = parking.next_routed(is_forced)
+            if entry is None:
+                return False
+            route = entry.route
+            assert route is not None, "because it was routed before it was parked"
+            lanes = [lane for lane in entry.lanes if lane.receiving.is_alive]
+            lanes = with_consumers(lanes) if route.is_immediate else lanes
+            self._hand_over(entry.message, route, lanes)
         return True
-
-    def _note_waiting(self, lane: Lane) -> None:
-        """`waits_for`, `waits_on`: who keeps `lane` closed, and the gate's reason for it."""
-        for peer, reason in lane.sender_gate.reasons:
-            self.waits_for = peer
-            self.waits_on = reason
-            return
 
     def _accept(self, message: Message, route: Route) -> None:
         """The publish is taken: it gets its number and its address."""
@@ -252,7 +242,7 @@ class Publisher(Answerable):
         if message.sequence > 0 and confirms is not None:
             confirms.expect(message.sequence, count)
             if count == 0:
-                self.host.must_answer()
+                self.must_answer()
         size: i64 = len(message.raw)
         strategy = self.strategy
         account = self.account
@@ -268,9 +258,9 @@ class Publisher(Answerable):
     def _give_back(self, message: Message, route: Route) -> None:
         self.return_count += 1
         if route.is_immediate and (not route.is_mandatory or self._targets(route, message)):
-            self.host.returned(message, NO_CONSUMERS, "NO_CONSUMERS")
+            self.give_back(message, NO_CONSUMERS, "NO_CONSUMERS")
         else:
-            self.host.returned(message, 312, "NO_ROUTE")
+            self.give_back(message, 312, "NO_ROUTE")
 
     def _resolve(self, method: bytes) -> Route:
         """Decode the method's bytes and look the route up. Raises: see `publish`."""
@@ -324,10 +314,11 @@ class Publisher(Answerable):
 
     def _attach(self, actor: QueueActor) -> Lane:
         """The first publish of this channel to a queue wires a hop."""
-        gate = self.gate
+        identity = self.channel.identity
+        gate = self.channel.gate
         if self.is_parking:
-            gate = Gate(self.identity, self.line.clock, LaneGateObserver(self))
-        lane = Lane(self.identity, LAYER_CHANNEL, gate, actor, LAYER_QUEUE, self.account, self)
+            gate = Gate(identity, self.channel.line.clock, self.opened)
+        lane = Lane(identity, LAYER_CHANNEL, gate, actor, LAYER_QUEUE, self.account, self)
         lane.wants_answers = self.confirms is not None
         self.strategy.wire(lane)
         self.lanes[actor.name] = lane
@@ -335,10 +326,10 @@ class Publisher(Answerable):
         actor.attach(lane)
         return lane
 
-    def lane_opened(self) -> None:
+    def _lane_opened(self, gate: Gate) -> None:
         """A hop to a queue has credit again."""
-        if self.parked is not None:
-            self.host.may_resume()
+        if self.parking.routed:
+            self.channel.wake()
 
     def begin_confirms(self) -> None:
         """confirm.select, tx.select: publishes are numbered from 1 from now on."""
@@ -347,16 +338,22 @@ class Publisher(Answerable):
             for lane in self.lanes.values():
                 lane.wants_answers = True
 
+    def must_answer(self) -> None:
+        """Some publishes can be confirmed: before the next send they are."""
+        times = self.times
+        times.queued(self.channel.line.turn_ns)
+        self.output.note_answering(self.answering)
+
     def accepted(self, messages: list[Message], count: i64) -> None:
         confirms = self.confirms
         if confirms is None:
             return
         confirms.accept_all(messages, count)
         if confirms.is_dirty:
-            self.host.must_answer()
+            self.must_answer()
 
     def timed(self, queued_ns: i64, joined_ns: i64, sent_ns: i64, done_ns: i64) -> None:
-        self.host.timed(queued_ns, joined_ns, sent_ns, done_ns)
+        self.times.synced(queued_ns, joined_ns, sent_ns, done_ns)
 
     def refused(self, messages: list[Message]) -> None:
         confirms = self.confirms
@@ -365,7 +362,7 @@ class Publisher(Answerable):
         for message in messages:
             if message.sequence > 0:
                 confirms.refuse(message.sequence)
-        self.host.must_answer()
+        self.must_answer()
 
     def queue_gone(self, actor: QueueActor) -> None:
         """A queue was deleted: its hop is forgotten; what waits for it may go on. Every channel of
@@ -376,7 +373,7 @@ class Publisher(Answerable):
         del self.actors[actor.name]
         self.cache.clear()
         self.last_route = None
-        self.host.may_resume()
+        self.channel.wake()
 
     def close(self) -> None:
         """The channel ends: queues take what they were handed or was parked, hops are unwired."""
@@ -387,3 +384,27 @@ class Publisher(Answerable):
         self.actors.clear()
         self.cache.clear()
         self.last_route = None
+
+
+def with_consumers(lanes: list[Lane]) -> list[Lane]:
+    """Those of `lanes` whose queue could give one more message to a consumer at once."""
+    found: list[Lane] = []
+    for lane in lanes:
+        actor = lane.receiving
+        if isinstance(actor, QueueActor) and has_idle_consumer(actor):
+            found.append(lane)
+    return found
+
+
+def has_idle_consumer(actor: QueueActor) -> bool:
+    """Whether the consumers of `actor` have room for more than what waits there already."""
+    if not actor.ready or actor.stop_reason() != "":
+        return False
+    left: i64 = actor.messages.ready_count()
+    for lane in actor.pending:
+        left += len(lane.items) - lane.head
+    for consumer in actor.ready:
+        left -= consumer.room()
+        if left < 0:
+            return True
+    return False

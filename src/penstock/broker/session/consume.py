@@ -6,9 +6,8 @@ Reply codes and texts are RabbitMQ's (rabbit_channel).
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import CONSUMERS_PER_CHANNEL
 from penstock.broker.actors.commits import Commits
-from penstock.broker.channel.channel import Channel
+from penstock.broker.channel.channel import Channel, unknown_tag
 from penstock.broker.channel.content_rules import PropertyRules
-from penstock.broker.channel.deliveries import unknown_tag
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Settle, Transaction
 from penstock.broker.lease.lease_actor import LeaseReads
 from penstock.broker.lease.lease_desk import GROUP_ARGUMENT
@@ -187,7 +186,7 @@ class Consuming:
     def flow(self, channel: Channel, q: m.ChannelFlow) -> m.Method | None:
         """The client pauses or resumes its deliveries, as the specification says (61), or means
         by it the flow-ok that it owes us (59)."""
-        if self.session.connection.notices.takes_as_reply(channel, q.active):
+        if self.session.connection.notifier.takes_as_reply(channel, q.active):
             return None
         if not q.active and self.session.is_emulating:
             raise ConnectionFault(540, "active=false", 20, 20)

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.base.config import EntryLimits
 from penstock.base.errors import ConnectionFault, OperatorError
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.queues.rules import NEVER

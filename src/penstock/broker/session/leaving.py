@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from penstock.broker.actors.cleanup import BATCH, QUEUE_UNITS, Errand
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.session.verbs import ChannelVerbs
 from penstock.broker.vhost.vhost import VirtualHost
 

@@ -5,17 +5,20 @@ Source: AMQP 0-9-1 section 2.2.4; RabbitMQ's rabbit_reader.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from penstock.base.config import Config
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.actors.lane import Answerable, Lane
-from penstock.broker.channel.channel import Channel, ChannelPublisherHost
-from penstock.broker.channel.content_rules import PropertyRules
-from penstock.broker.channel.publish import Publisher
-from penstock.broker.connection.holding import HopGateObserver
-from penstock.broker.connection.notices import FLOW_CAPABILITIES, NoticeBook, Notices
-from penstock.broker.connection.reader import (
+from penstock.broker.channel.channel import Channel
+from penstock.broker.channel.parking import OpenedObserver
+from penstock.broker.connection.client_notifier import (
+    FLOW_CAPABILITIES,
+    ClientNotifier,
+    NotifierRules,
+)
+from penstock.broker.connection.connection import (
     PHASE_CLOSING,
     PHASE_NEGOTIATING,
     PHASE_OPEN,
@@ -69,7 +72,7 @@ class Household(QueueMaker):
     profile: Profile
     access: Access
     cleanup: Cleanup
-    notices: NoticeBook
+    notifier_rules: NotifierRules
 
     def enter_vhost(self, name: str, user: str) -> VirtualHost:
         """Raises: ConnectionFault 530 if there is none, or no room for a connection of `user`."""
@@ -245,8 +248,8 @@ class Negotiator(ConnectionVerbs):
             connection, credentials.user, vhost, household, self.capabilities, is_emulating
         )
         properties = self.client_properties
-        connection.notices = Notices(
-            connection, household.notices, self.capabilities, properties, is_emulating
+        connection.notifier = ClientNotifier(
+            connection, household.notifier_rules, self.capabilities, properties, is_emulating
         )
         self.credentials = None
         self.verbs = ChannelVerbs(self.session)
@@ -307,30 +310,24 @@ class Negotiator(ConnectionVerbs):
         channel = Channel(
             identity,
             number,
-            connection.host,
+            connection,
             connection.output,
             verbs,
+            session.vhost,
+            session.user,
+            connection.account,
             connection.strategy,
+            connection.lot,
+            profile.is_parking,
             int(connection.frame_bytes_max),
             profile.unsent_deliveries,
             line,
         )
         channel.cancel_notify = "consumer_cancel_notify" in session.capabilities
-        rules = PropertyRules(session.user, int(connection.frame_bytes_max))
-        channel.publisher = Publisher(
-            identity,
-            channel.gate,
-            connection.account,
-            session.vhost,
-            connection.strategy,
-            profile.is_parking,
-            rules,
-            ChannelPublisherHost(channel),
-            line,
-        )
         gate = connection.gate
         if profile.is_parking:
-            gate = Gate(connection.identity, line.clock, HopGateObserver(connection, channel))
+            observer = OpenedObserver(partial(connection.hop_opened, channel))
+            gate = Gate(connection.identity, line.clock, observer)
         lane = Lane(
             connection.identity,
             LAYER_CONNECTION,
@@ -344,7 +341,7 @@ class Negotiator(ConnectionVerbs):
         connection.add_channel(channel, lane)
         connection.output.writer.write(method_frame(number, m.ChannelOpenOk()))
         connection.output.mark()
-        connection.notices.channel_opened(channel)
+        connection.notifier.channel_opened(channel)
 
     def close_channel(self, connection: Connection, channel: Channel, fault: ChannelFault) -> None:
         number = int(channel.number)
@@ -372,7 +369,7 @@ class Negotiator(ConnectionVerbs):
         self.household.report(error, where)
 
     def ended(self, connection: Connection) -> None:
-        connection.notices.ended()
+        connection.notifier.ended()
         session = self.session
         if session is not None:
             if self.listener is not None:

@@ -1,6 +1,6 @@
 """What one open connection may work with: its user, its virtual host, and the broker's makers."""
 
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.lease.lease_desk import LeaseDesk
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.entry_limits import Limits

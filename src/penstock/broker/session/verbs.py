@@ -116,7 +116,7 @@ def _acknowledge(verbs: ChannelVerbs, channel: Channel, q: m.BasicAck) -> None:
 
 def _flow_answered(verbs: ChannelVerbs, channel: Channel, q: m.ChannelFlowOk) -> None:
     """What it says is not looked at: a client may echo the bit wrong, and it has answered."""
-    verbs.session.connection.notices.flow_answered(channel)
+    verbs.session.connection.notifier.flow_answered(channel)
 
 
 # One table for all channels: thousands of connections share it.

@@ -15,7 +15,7 @@ from penstock.base.clock import Clock
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.limits import RATE_LIMITS
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.queue_rate import QueueRate
 from penstock.broker.vhost.vhost import VirtualHost

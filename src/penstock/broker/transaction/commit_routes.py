@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.base.errors import ChannelFault
+from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.publish import Publisher
-from penstock.broker.channel.route import ContentRules, short_text
+from penstock.broker.channel.route import short_text
 from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.queue_actor import QueueActor
@@ -77,7 +78,7 @@ class _Way:
         self.actors: tuple[QueueActor, ...] | None = None
 
 
-def route_all(vhost: VirtualHost, rules: ContentRules, messages: list[Message]) -> list[Routed]:
+def route_all(vhost: VirtualHost, rules: PropertyRules, messages: list[Message]) -> list[Routed]:
     """Route `messages`, which were checked when they came, as they would be published now.
 
     Raises: ChannelFault 404 for an exchange that is gone, 406 for a mandatory one that reaches no
@@ -107,7 +108,7 @@ def route_all(vhost: VirtualHost, rules: ContentRules, messages: list[Message]) 
 
 
 def _actors(
-    vhost: VirtualHost, rules: ContentRules, way: _Way, message: Message
+    vhost: VirtualHost, rules: PropertyRules, way: _Way, message: Message
 ) -> tuple[QueueActor, ...]:
     keys = [way.address.routing_key]
     headers: Table = {}

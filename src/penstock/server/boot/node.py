@@ -14,7 +14,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.admin.alarm_settings import offer as offer_alarm_settings
 from penstock.broker.admin.alarm_watch import AlarmWatch, memory_mark_bytes
 from penstock.broker.broker import Broker, Log
-from penstock.broker.connection.reader import PHASE_CLOSING, PHASE_OPEN, Connection
+from penstock.broker.connection.connection import PHASE_CLOSING, PHASE_OPEN, Connection
 from penstock.flow.due import DueLine, Waker
 from penstock.flow.watermark import POLL_MS_MAX
 from penstock.protocol.methods import ConnectionClose
@@ -170,7 +170,7 @@ class Node:
             if not connection.gate.is_open and connection.phase == PHASE_OPEN:
                 connection.break_standstill(now_ns)
                 self.poller.request()
-        if self.broker.care.often(now_ns):
+        if self.broker.notify_clients(now_ns):
             self.poller.request()
 
     def feed(self) -> None:
@@ -191,7 +191,7 @@ class Node:
                 self._check_heartbeat(connection, now_ns)
             connection.output.rest()
         self.broker.watch_hops(now_ns)
-        self.broker.care.tick(now_ns)
+        self.broker.consumer_timeout.tick(now_ns)
         self.broker.page()
         self.patience.forget_gone(self.broker.connections)
         self._collect_garbage()

@@ -13,7 +13,7 @@ from penstock.base.limits import LINGERING_SOCKETS
 from penstock.broker.actors.output import Output, OutputLine
 from penstock.broker.actors.shell import Shell
 from penstock.broker.broker import Broker
-from penstock.broker.connection.reader import PHASE_CLOSED, PHASE_CLOSING, Connection
+from penstock.broker.connection.connection import PHASE_CLOSED, PHASE_CLOSING, Connection
 from penstock.server.net.poller import READ, WRITE, Poller, Watched
 from penstock.server.net.stall_timeout import unsent_bytes, watch_host
 

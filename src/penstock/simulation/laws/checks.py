@@ -27,7 +27,7 @@ from penstock.broker.actors.lane import Lane
 from penstock.broker.alarm.alarm_desk import MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.reader import PHASE_OPEN, Connection
+from penstock.broker.connection.connection import PHASE_OPEN, Connection
 from penstock.broker.dead_letter.dead_lane import DeadLane
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.stream.stream_actor import StreamActor
@@ -147,10 +147,9 @@ class Laws:
             forced = 2 + int(upstream.window) if channel.escapes > 0 else 0
             bound = self._bound(upstream, forced)
             check_lane(upstream, bound)
-            if channel.held is not None:
-                parked += len(channel.held.raw)
+            check_parking(channel)
+            parked += sum(len(one.message.raw) for one in channel.parking.entrance)
             publisher = channel.publisher
-            assert publisher is not None, "an open channel has a publisher"
             for name, lane in publisher.lanes.items():
                 admitted = 0 if connection.is_parking and not forced else bound + 3
                 if channel.transaction is not None:
@@ -160,7 +159,7 @@ class Laws:
                     raise LawBroken(f"{lane.name} is not wired")
             check_unconfirmed(channel)
             check_deliveries(channel)
-        if connection.parked_bytes != parked:
+        if connection.lot.bytes != parked:
             raise LawBroken(f"{connection.identity}: parked bytes are off")
         # A rate limit that holds is on record as long as it has a name, read on or not.
         payer = connection.rated
@@ -277,18 +276,33 @@ def check_gate(gate: Gate) -> None:
 def check_unconfirmed(channel: Channel) -> None:
     """What still lies in a lane, or is parked, cannot have been confirmed."""
     publisher = channel.publisher
-    if publisher is None or publisher.confirms is None:
+    if publisher.confirms is None:
         return
     confirms = publisher.confirms
     waiting = [message for lane in publisher.lanes.values() for message in lane.items]
-    if publisher.parked is not None:
-        waiting.append(publisher.parked)
+    waiting.extend(one.message for one in channel.parking.routed)
     for message in waiting:
         index = int(message.sequence - confirms.base)
         if message.sequence and (index < confirms.ripe or confirms.waiting[index] <= 0):
             raise LawBroken(
                 f"{channel.identity}: {message.sequence} is confirmed and in no queue yet"
             )
+
+
+def check_parking(channel: Channel) -> None:
+    """What waits is counted, within its bounds, and every line is that of its queue."""
+    parking = channel.parking
+    lot = parking.lot
+    waiting = [*parking.routed, *parking.entrance]
+    if parking.bytes != sum(len(one.message.raw) for one in waiting):
+        raise LawBroken(f"{channel.identity}: bytes of its parking are off")
+    if len(parking.entrance) > lot.entrance_max or len(parking.routed) > lot.lines_max:
+        raise LawBroken(f"{channel.identity}: more is parked than may be")
+    for lane, line in parking.lines.items():
+        if line != [one for one in parking.routed if lane in one.lanes]:
+            raise LawBroken(f"{lane.name}: its line is not that of what is parked for it")
+    if parking.lanes != list(parking.lines):
+        raise LawBroken(f"{channel.identity}: lanes of its parking are off")
 
 
 def check_deliveries(channel: Channel) -> None:
@@ -333,17 +347,16 @@ def check_channel_awake(channel: Channel) -> None:
     sink = channel.sink
     is_idle = sink.has_room() and sink.prefetch_bytes == 0
     check(not (sink.waiting and is_idle), f"{channel.identity} has room, and consumers in line")
-    publisher = channel.publisher
     upstream = channel.upstream
-    if publisher is None or upstream is None:
+    if upstream is None:
         return
     has_work = len(upstream.items) > upstream.head or channel.inbox.has_method()
     check(
-        not has_work or channel.is_stalled or channel.held is not None,
+        not has_work or channel.is_stalled or len(channel.parking.entrance) > 0,
         f"{channel.identity} sleeps on work",
     )
-    if publisher.parked is not None:
-        closed = [lane for lane in publisher.lanes.values() if lane.is_closed]
+    if channel.parking.routed:
+        closed = [lane for lane in channel.publisher.lanes.values() if lane.is_closed]
         check(len(closed) > 0, f"{channel.identity} keeps a publish although every hop is open")
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from penstock.base.cause import Cause
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.dead_letter.dead_lane import Carrier, DeadLane, LaneAnswers, Letter
 from penstock.broker.dead_letter.dead_letters import DeadLetters
 from penstock.broker.queue.queue_actor import QueueActor

@@ -30,7 +30,7 @@ from penstock.base.limits import PARKED_BYTES
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate
 from penstock.protocol.content import Message
@@ -158,9 +158,10 @@ class Watch:
                 if not numbers:
                     raise LawBroken(f"C4: {name} is held by {peer}, which is gone")
                 stopped = connection.stopped
-                size = 0 if stopped is None else len(stopped.raw)
-                has_place = connection.parked_bytes + size <= PARKED_BYTES.default
-                if connection.is_parking and numbers[0].held is None and has_place:
+                overflow = None if stopped is None else stopped.parking.overflow
+                size = 0 if overflow is None else len(overflow.message.raw)
+                has_place = connection.lot.bytes + size <= PARKED_BYTES.default
+                if connection.is_parking and not numbers[0].parking.entrance and has_place:
                     raise LawBroken(f"C8: {name} is not read, although {peer} keeps no publish")
 
     def _alarmed(
@@ -219,9 +220,8 @@ def reachable_messages(root: object) -> list[Message]:
 def counted_messages(broker: Broker) -> Iterator[Message]:
     """Every message in a place with a bound and an owner."""
     for connection in broker.connections.values():
-        for scratch in (connection.stopped, connection.received.message):
-            if scratch is not None:
-                yield scratch
+        if connection.received.message is not None:
+            yield connection.received.message
         for channel in connection.channels.values():
             yield from channel_messages(channel)
     for vhost in broker.vhosts.values():
@@ -236,14 +236,11 @@ def counted_messages(broker: Broker) -> Iterator[Message]:
 
 
 def channel_messages(channel: Channel) -> Iterator[Message]:
-    """Mailbox, parked, held, unanswered, and a transaction's."""
-    publisher = channel.publisher
+    """Mailbox, parked, unanswered, and a transaction's."""
     if channel.upstream is not None:
         yield from channel.upstream.items
-    if channel.held is not None:
-        yield channel.held
-    if publisher is not None and publisher.parked is not None:
-        yield publisher.parked
+    for parked in channel.parking.entries():
+        yield parked.message
     if channel.transaction is not None:
         yield from channel.transaction.messages
     for entry in (*channel.table.entries, *channel.table.old.values()):

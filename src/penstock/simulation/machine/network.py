@@ -10,7 +10,7 @@ server/net/sockets does for real ones, in the same order.
 from penstock.broker.actors.output import Output, OutputLine
 from penstock.broker.actors.shell import Shell
 from penstock.broker.broker import Broker
-from penstock.broker.connection.reader import PHASE_CLOSED, PHASE_CLOSING, Connection
+from penstock.broker.connection.connection import PHASE_CLOSED, PHASE_CLOSING, Connection
 from penstock.simulation.machine.dice import Dice
 
 

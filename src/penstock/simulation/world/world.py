@@ -14,7 +14,7 @@ from functools import partial
 
 from penstock.base.config import Config
 from penstock.broker.broker import Broker, Log
-from penstock.broker.connection.reader import PHASE_OPEN
+from penstock.broker.connection.connection import PHASE_OPEN
 from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.flow.profile import Profile
 from penstock.simulation.laws.checks import Laws
@@ -195,8 +195,8 @@ class World(TurnWatcher):
             if connection.phase == PHASE_OPEN:
                 connection.break_standstill(now_ns)
         self.broker.watch_hops(now_ns)
-        self.broker.care.often(now_ns)
-        self.broker.care.tick(now_ns)
+        self.broker.notify_clients(now_ns)
+        self.broker.consumer_timeout.tick(now_ns)
         self.broker.page()
 
     def between_turns(self) -> None:
@@ -301,7 +301,7 @@ class World(TurnWatcher):
         for connection in self.broker.connections.values():
             lines.append(f"  {connection.identity}: {connection.gate.snapshot()}")
             for channel in connection.channels.values():
-                by = f"held {channel.held is not None}, stalled {channel.is_stalled}"
+                by = f"parked {len(channel.parking.entries())}, stalled {channel.is_stalled}"
                 lines.append(f"  {channel.identity}: {channel.gate.snapshot()} {by}")
         for vhost in self.broker.vhosts.values():
             for queue in vhost.queues.values():

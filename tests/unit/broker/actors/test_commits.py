@@ -111,7 +111,7 @@ def test_a_commit_of_which_a_part_is_refused_closes_the_channel() -> None:
     publisher = channel.publisher
     assert publisher is not None and publisher.confirms is not None
     publisher.confirms.refuse(2)
-    publisher.host.must_answer()
+    publisher.must_answer()
     depot.write()
     assert channel.is_closed
     assert depot.commits() == 1

@@ -1,32 +1,30 @@
 """The output buffer: marks, what is unsent, and what a full buffer stops."""
 
 from penstock.base.wire import BytesWriter
-from penstock.broker.actors.output import FULL_FACTOR, OutputLine, OutputOwner
+from penstock.broker.actors.output import FULL_FACTOR, OutputLine
 from penstock.protocol.content import NO_CAUSE
 from penstock.queues.consumers import Unsent
 from tests.unit.broker.peer import PeerOutput
 
 
-class Ears(OutputOwner):
+class Ears:
     """Writes down what it hears."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def output_drained(self) -> None:
-        self.heard.append("drained")
-
-    def output_changed(self, is_open: bool) -> None:
+    def changed(self, is_open: bool) -> None:
         self.heard.append("open" if is_open else "closed")
 
-    def output_has_room(self) -> None:
+    def has_room(self) -> None:
         self.heard.append("room")
 
 
 def output(high_bytes: int = 100) -> tuple[PeerOutput, Ears]:
     made = PeerOutput(OutputLine(), high_bytes)
     ears = Ears()
-    made.owner = ears
+    made.changed = ears.changed
+    made.has_room = ears.has_room
     return made, ears
 
 
@@ -52,7 +50,7 @@ def test_deliveries_are_unsent_until_the_socket_has_taken_all() -> None:
     assert unsent.count == 3 and ears.heard == []
     one.room_bytes = -1
     one.flush()
-    assert unsent.count == 0 and ears.heard == ["drained"] and not unsent.is_listed
+    assert unsent.count == 0 and ears.heard == [] and not unsent.is_listed
 
 
 def test_the_high_mark_closes_between_two_sends() -> None:

@@ -173,7 +173,7 @@ def test_unanswered_publishes_behind_a_parked_one_are_bounded() -> None:
     peer.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
     publisher = publisher_of(peer)
     peer.send(*(publish(1, "", "q", b"x") for _ in range(401)))
-    assert publisher.parked is not None
+    assert publisher.parking.routed
     peer.heard()
     confirms = publisher.confirms
     assert confirms is not None
@@ -185,7 +185,7 @@ def test_unanswered_publishes_behind_a_parked_one_are_bounded() -> None:
     assert confirms.span() == UNCONFIRMED_MAX.default
     filler.call(1, m.QueuePurge("q"), m.QueuePurgeOk)
     peer.read_on()
-    assert publisher.parked is None
+    assert not publisher.parking.routed
     assert bed.broker.vhosts["/"].queues["r"].messages.publish_count == 20
     bed.settle()
 
@@ -198,13 +198,13 @@ def test_a_publish_for_a_full_queue_waits_and_the_connection_reads_on() -> None:
     peer = with_queues(bed, "q", "r")
     filler = make_deep(bed, "q")
     peer.send(*(publish(1, "", "q", b"x") for _ in range(401)))
-    assert publisher_of(peer).parked is not None
+    assert publisher_of(peer).parking.routed
     assert peer.connection.can_receive()
     peer.publish("r", b"y")
     found = get(peer, "r")
     assert found is not None and found[2] == b"y"
     filler.call(1, m.QueuePurge("q"), m.QueuePurgeOk)
-    assert publisher_of(peer).parked is None
+    assert not publisher_of(peer).parking.routed
     bed.settle()
 
 
@@ -280,7 +280,7 @@ def test_a_parked_publish_keeps_its_bcc_keys() -> None:
     filler = make_deep(bed, "q")
     peer.send(*(publish(1, "", "q", b"x") for _ in range(400)))
     peer.send(publish(1, "", "q", b"y", headers_property({"BCC": ["r"]})))
-    assert publisher_of(peer).parked is not None
+    assert publisher_of(peer).parking.routed
     filler.call(1, m.QueuePurge("q"), m.QueuePurgeOk)
     found = get(peer, "r")
     assert found is not None and found[2] == b"y" and b"BCC" not in found[1]

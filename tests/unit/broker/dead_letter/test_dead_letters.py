@@ -121,7 +121,7 @@ def test_the_first_cause_pays_for_letters_on_their_way_and_where_they_rest(bed: 
 
 def test_a_rate_limit_of_the_target_holds_its_letters(bed: LetterBed) -> None:
     bed.declare("q", "dead")
-    bed.broker.settings.get("rate.queue.messages").of("/dead").write("10/s")
+    bed.broker.settings.get("rate.queue.messages:/dead").write("10/s")
     bed.fill("q", 200)
     bed.reject("q", 200)
     assert len(bed.letters("q").late) > 100

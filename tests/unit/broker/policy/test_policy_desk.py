@@ -5,7 +5,7 @@ import pytest
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.policy import Policy
-from penstock.broker.connection.care import timeout_of
+from penstock.broker.connection.consumer_timeout import timeout_of
 from penstock.broker.policy.policy_desk import Outcome
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.protocol import methods as m

@@ -41,7 +41,7 @@ def test_publishes_on_their_way_to_a_queue_that_fails_are_refused() -> None:
     assert peer.confirmed() == {1: "ack"}
     other = bed.connect("other")
     other.publish("q", b"0")
-    other.connection.channels[1].publisher.lanes["q"].items.append(None)  # type: ignore[union-attr,arg-type]
+    other.connection.channels[1].publisher.lanes["q"].items.append(None)  # type: ignore[arg-type]
     actor.offered(actor.lanes[1])
     bed.broker.scheduler.ready.clear()
     actor.is_ready = False

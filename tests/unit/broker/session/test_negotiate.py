@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.config import UserConfig
-from penstock.broker.connection.reader import PHASE_CLOSED
+from penstock.broker.connection.connection import PHASE_CLOSED
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.methods.codec import method_frame

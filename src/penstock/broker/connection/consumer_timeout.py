@@ -1,7 +1,6 @@
-"""What the broker does for its connections from time to time: notices, and deliveries that nobody
-answers.
+"""Closes channels whose oldest unacknowledged delivery exceeds the consumer timeout.
 
-The consumer timeout looks at the oldest unanswered delivery of each channel, at each channel once
+It looks at the oldest unanswered delivery of each channel, at each channel once
 a minute, a sixtieth of the connections a second: one of `timeout` is found between `timeout` and
 `timeout` + 61 s after it was given. Where queues with different timeouts share a channel the
 oldest delivery stands before the others, as in RabbitMQ.
@@ -12,8 +11,7 @@ from collections.abc import Callable, Mapping
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.notices import NoticeBook
-from penstock.broker.connection.reader import PHASE_OPEN, Connection
+from penstock.broker.connection.connection import PHASE_OPEN, Connection
 from penstock.broker.queue.queue_actor import QueueActor, QueueClient
 from penstock.queues.policy_keys import CONSUMER_TIMEOUT
 from penstock.queues.policy_merge import merge_arguments
@@ -24,40 +22,24 @@ NS_PER_MS = 1_000_000
 TIMEOUT_ARGUMENT = "x-consumer-timeout"
 
 
-class Care:
+class ConsumerTimeout:
     """connections: of the broker, live; timeout_ms: of consumers, 0 for none; note: one line for
-    the log; `timed_out`: channels closed by the consumer timeout. Owner: the broker."""
+    the log; timed_out: channels closed. Owner: the broker."""
 
     def __init__(
         self,
         connections: Mapping[str, Connection],
-        notices: NoticeBook,
         stamp: Stamp,
         timeout_ms: int,
         note: Callable[[str], None],
     ) -> None:
         self.connections = connections
-        self.notices = notices
         self.stamp = stamp
         self.timeout_ms = timeout_ms
         self.note = note
         self.round: list[Connection] = []
         self.step = 1
         self.timed_out = 0
-
-    def often(self, now_ns: int) -> bool:
-        """Ten times a second: tell clients what has lasted too long; True if anybody was looked
-        at. Costs nothing while nobody has asked to be told."""
-        if not self.notices.is_watching():
-            return False
-        self.look(now_ns)
-        return True
-
-    def look(self, now_ns: int) -> None:
-        """Tell every client what has to be told now."""
-        for connection in list(self.connections.values()):
-            for line in connection.notices.look(now_ns):
-                self.note(line)
 
     def tick(self, now_ns: int) -> None:
         """Once a second: date deliveries, and look for those that nobody answers."""

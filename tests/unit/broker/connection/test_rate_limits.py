@@ -105,7 +105,7 @@ def test_no_ending_loses_a_held_publish_and_it_is_paid_for(profile: str) -> None
     later(bed, 200, peer)
     assert peer.one(m.ChannelCloseOk)
     assert ready(bed, "q") == 2
-    assert peer.connection.parked_bytes == 0
+    assert peer.connection.lot.bytes == 0
     other.call(1, m.QueueDeclare("q", passive=True), m.QueueDeclareOk)
     bed.settle()
 

@@ -1,21 +1,21 @@
-"""What a connection asks of its notifier about flow control; see broker/connection/notices."""
+"""What a connection has its client told about flow control. COMPILED."""
 
 from mypy_extensions import mypyc_attr
 
-from penstock.broker.channel.deliveries import DeliveringChannel
+from penstock.broker.channel.channel import Channel
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Told:
-    """What the client is told of its publishes being held. Nominal base, which tells nothing:
-    that of a connection that is not open yet."""
+class Notifier:
+    """Tells one client that its publishes are held. This one tells nothing: it is that of a
+    connection that is not open yet. See ClientNotifier."""
 
     __slots__ = ()
 
     def alarms_changed(self) -> None:
         """An alarm began or ceased to stop this connection's publishes."""
 
-    def publish_held(self, channel: DeliveringChannel) -> None:
+    def publish_held(self, channel: Channel) -> None:
         """A publish of `channel` has arrived and cannot go on now."""
 
     def blocked_by_alarm(self, reason: str) -> None:
@@ -24,13 +24,13 @@ class Told:
     def unblocked_by_alarm(self) -> None:
         """The last alarm is over."""
 
-    def channel_opened(self, channel: DeliveringChannel) -> None:
+    def channel_opened(self, channel: Channel) -> None:
         """channel.open-ok has been written."""
 
-    def flow_answered(self, channel: DeliveringChannel) -> None:
+    def flow_answered(self, channel: Channel) -> None:
         """channel.flow-ok has arrived."""
 
-    def takes_as_reply(self, channel: DeliveringChannel, is_active: bool) -> bool:
+    def takes_as_reply(self, channel: Channel, is_active: bool) -> bool:
         """Whether a channel.flow from the client stands for the flow-ok that is waited for."""
         return False
 

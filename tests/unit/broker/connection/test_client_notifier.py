@@ -3,8 +3,12 @@
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.broker.connection.holds import Hold
-from penstock.broker.connection.notices import NoticeBook, hold_reason, wants_channel_flow
+from penstock.broker.connection.client_notifier import (
+    NotifierRules,
+    hold_reason,
+    wants_channel_flow,
+)
+from penstock.broker.connection.hold_times import Hold
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from tests.unit.broker.peer import MS, Bed
@@ -41,7 +45,7 @@ def test_who_is_sent_channel_flow(
 
 def test_an_unknown_mode_is_the_operators_fault() -> None:
     with pytest.raises(OperatorError, match=r"channel_flow = 'on' .* off, capability, known"):
-        NoticeBook("on", 0)
+        NotifierRules("on", 0)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,7 @@ def test_a_long_name_fits_a_short_string() -> None:
     peer.call(1, m.QueueDeclare(name), m.QueueDeclareOk)
     peer.publish(name, *([b"x" * 1000] * 1500))
     bed.clock.advance(2000 * MS)
-    bed.broker.care.often(bed.clock.monotonic_ns())
+    bed.broker.notify_clients(bed.clock.monotonic_ns())
     bed.run()
     reason = peer.one(m.ConnectionBlocked).reason
     assert 200 < len(reason.encode()) <= 255
@@ -76,9 +80,9 @@ def test_a_long_name_fits_a_short_string() -> None:
 def test_a_connection_that_ends_is_no_listener_any_more() -> None:
     bed = Bed()
     peer = bed.connect(capabilities=("channel.flow",))
-    assert bed.broker.notices.is_watching()
+    assert bed.broker.notifier_rules.is_watching()
     peer.hang_up()
-    assert not bed.broker.notices.is_watching()
+    assert not bed.broker.notifier_rules.is_watching()
 
 
 def test_a_channel_that_closes_or_is_opened_again_starts_afresh() -> None:
@@ -91,7 +95,7 @@ def test_a_channel_that_closes_or_is_opened_again_starts_afresh() -> None:
     peer.say(1, m.ChannelOpen())
     assert [one.method for one in peer.heard()] == [m.ChannelOpenOk(), m.ChannelFlow(False)]
     peer.call(2, m.ChannelClose(200, "", 0, 0), m.ChannelCloseOk)
-    bed.broker.care.often(bed.clock.monotonic_ns())
+    bed.broker.notify_clients(bed.clock.monotonic_ns())
     bed.broker.clear_alarm("memory")
     bed.run()
     assert peer.heard() == [], "channel 1 has not answered, channel 2 is gone"

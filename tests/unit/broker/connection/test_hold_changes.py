@@ -21,7 +21,7 @@ def held_for_credit(bed: Bed) -> Peer:
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     peer.publish("q", *[b"x" * 100] * 12)
     connection = peer.connection
-    assert connection.channels[1].held is not None
+    assert connection.channels[1].parking.entrance
     assert connection.stopped_on == (connection.channels[1].identity, "credit")
     return peer
 
@@ -78,7 +78,7 @@ def test_what_is_behind_a_stopped_publish_is_read_when_there_is_a_place_for_it()
     stage.step("queue:/q1", 1)
     stage.settle()
     assert stage.reader_lane(hand).is_closed, "the one grant is used up again"
-    assert stage.channel(hand).held is not None and connection.gate.is_open
+    assert stage.channel(hand).parking.entrance and connection.gate.is_open
     assert stage.queue("q2").unacked_count == 0
 
 
@@ -92,7 +92,7 @@ def test_an_alarm_goes_on_to_hold_when_the_channel_that_stopped_the_reading_is_g
     connection = peer.connection
     assert connection.stopped_on == ALARM and not connection.gate.is_open
     peer.heard()
-    connection.host.channel_failed(connection.channels[2], ChannelFault(406, "too late", 60, 80))
+    connection.channel_failed(connection.channels[2], ChannelFault(406, "too late", 60, 80))
     bed.run()
     assert connection.gate.is_open, "and the rest can be read"
     assert holders(bed, peer) == {ALARM}, "but the first channel's publish is held as before"

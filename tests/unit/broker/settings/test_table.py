@@ -1,10 +1,12 @@
-"""broker/settings/credit_settings: windows that can be changed on a running broker."""
+"""broker/settings/table: each setting is read as it is written, and refuses what makes no sense."""
 
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.flow.adaptive import Adaptive
 from penstock.flow.profile import ADAPTIVE, NONE, PENSTOCK
 from tests.spec.stage import Stage
+from tests.unit.broker.peer import Bed
 
 KEYS = [
     "credit.channel_queue",
@@ -61,3 +63,45 @@ def test_a_profile_without_credit_says_so() -> None:
     assert settings.get("credit.channel_queue").read() == "off"
     with pytest.raises(OperatorError, match="strategy 'none' has no credit"):
         settings.write("credit.channel_queue", "30/10")
+
+
+def test_the_aims_of_the_adaptive_strategy() -> None:
+    stage = Stage(ADAPTIVE)
+    settings = stage.broker.settings
+    assert settings.write("adaptive.target", "8ms") == ("5ms", "8ms")
+    assert settings.write("adaptive.interval", "50ms") == ("100ms", "50ms")
+    strategy = stage.broker.strategy
+    assert isinstance(strategy, Adaptive)
+    assert (strategy.target_ns, strategy.interval_ns) == (8_000_000, 50_000_000)
+    for text in ("1us", "2m"):
+        with pytest.raises(OperatorError, match=r"is not within 10us\.\.1m"):
+            settings.write("adaptive.target", text)
+
+
+def test_a_strategy_that_does_not_adapt_says_so() -> None:
+    settings = Stage(PENSTOCK).broker.settings
+    assert settings.get("adaptive.target").read() == "off"
+    with pytest.raises(OperatorError, match="does not adapt; start the broker with profile adap"):
+        settings.write("adaptive.target", "8ms")
+
+
+@pytest.mark.parametrize(
+    ("key", "default"), [("consumer.timeout", "30m"), ("notify.blocked", "off")]
+)
+def test_a_setting_reads_what_was_written(key: str, default: str) -> None:
+    settings = Bed().broker.settings
+    assert settings.get(key).read() == default
+    assert settings.write(key, "90s") == (default, "90s")
+    assert settings.write(key, "off") == ("90s", "off")
+    assert settings.get(key).unit == "duration or off"
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [("consumer.timeout", "600000m"), ("notify.blocked", "2 weeks")]
+)
+def test_what_makes_no_sense_changes_nothing(key: str, text: str) -> None:
+    settings = Bed().broker.settings
+    before = settings.get(key).read()
+    with pytest.raises(OperatorError):
+        settings.write(key, text)
+    assert settings.get(key).read() == before

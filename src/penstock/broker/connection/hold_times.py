@@ -7,7 +7,7 @@ it is read from the gates.
 from dataclasses import dataclass
 
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.reader import Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate
 
@@ -26,20 +26,16 @@ class Hold:
 
 def channel_hold(channel: Channel) -> Hold | None:
     """What has held publishes of `channel` longest, downstream of its connection."""
-    publisher = channel.publisher
-    if publisher is None:
-        return None
     found: Hold | None = None
-    if publisher.parked is not None:
-        for lane in publisher.parked_lanes:
-            if lane.is_closed:
-                held = _longest(lane.sender_gate)
-                receiving = lane.receiving
-                # A queue that takes no more keeps its grants back: credit is only how it is felt.
-                reason = receiving.stop_reason() if isinstance(receiving, QueueActor) else ""
-                if held is not None and reason != "":
-                    held = Hold(held.peer, reason, held.since_ns)
-                found = _older(found, held)
+    for lane in channel.parking.lanes:
+        if lane.is_closed:
+            held = _longest(lane.sender_gate)
+            receiving = lane.receiving
+            # A queue that takes no more keeps its grants back: credit is only how it is felt.
+            reason = receiving.stop_reason() if isinstance(receiving, QueueActor) else ""
+            if held is not None and reason != "":
+                held = Hold(held.peer, reason, held.since_ns)
+            found = _older(found, held)
     upstream = channel.upstream
     if upstream is not None and upstream.is_closed:
         found = _older(found, _longest(channel.gate))

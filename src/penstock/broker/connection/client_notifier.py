@@ -21,10 +21,9 @@ from penstock.base.limits import (
     CHANNEL_FLOW_STALL_MS,
 )
 from penstock.broker.channel.channel import Channel
-from penstock.broker.channel.deliveries import DeliveringChannel
-from penstock.broker.connection.holds import Hold, channel_hold, connection_hold
-from penstock.broker.connection.reader import PHASE_OPEN, Connection
-from penstock.broker.connection.told import Told
+from penstock.broker.connection.connection import PHASE_OPEN, Connection
+from penstock.broker.connection.hold_times import Hold, channel_hold, connection_hold
+from penstock.broker.connection.notifier import Notifier
 from penstock.flow.channel_flow import (
     ALARM,
     HOLD,
@@ -85,7 +84,7 @@ def wants_channel_flow(mode: str, capabilities: frozenset[str], properties: Tabl
     return major.isdigit() and (int(major) >= lowest or int(major) == 0)
 
 
-class NoticeBook:
+class NotifierRules:
     """The rules all connections share, and what was counted. mode: one of FLOW_MODES; notify_ns:
     0 for never; flow_stall_ns: a channel's hold that its client is told of by channel.flow."""
 
@@ -110,14 +109,20 @@ class NoticeBook:
         """Whether any connection has to be looked at from time to time."""
         return self.notify_ns > 0 or self.listeners > 0
 
+    def look(self, connections: Mapping[str, Connection], now_ns: int) -> list[str]:
+        """Tell every client what has lasted too long by now; lines for the log."""
+        lines: list[str] = []
+        for connection in list(connections.values()):
+            lines.extend(connection.notifier.look(now_ns))
+        return lines
 
-class Notices(Told):
+
+class ClientNotifier(Notifier):
     """One open connection's. `violation`: (peer, reason, since) while it is not read because it
     did not keep its word on the channel `violator`; is_silent: RabbitMQ since 2.0 sends no
     channel.flow, and no connection.blocked but for alarms."""
 
     __slots__ = (
-        "book",
         "connection",
         "flows",
         "has_flow",
@@ -125,6 +130,7 @@ class Notices(Told):
         "is_silent",
         "knows_blocked",
         "notice",
+        "rules",
         "violation",
         "violator",
     )
@@ -132,28 +138,30 @@ class Notices(Told):
     def __init__(
         self,
         connection: Connection,
-        book: NoticeBook,
+        rules: NotifierRules,
         capabilities: frozenset[str],
         properties: Table,
         is_emulating: bool,
     ) -> None:
         self.connection = connection
-        self.book = book
+        self.rules = rules
         self.knows_blocked = "connection.blocked" in capabilities
         self.is_silent = is_emulating
-        self.has_flow = not is_emulating and wants_channel_flow(book.mode, capabilities, properties)
+        self.has_flow = not is_emulating and wants_channel_flow(
+            rules.mode, capabilities, properties
+        )
         self.flows: dict[int, tuple[Channel, ChannelFlow]] = {}
         self.notice = BlockedNotice()
         self.violation: tuple[str, str, int] | None = None
         self.violator = 0
         self.is_logged = False
         if self.has_flow:
-            book.listeners += 1
+            rules.listeners += 1
 
     def ended(self) -> None:
         if self.has_flow:
             self.has_flow = False
-            self.book.listeners -= 1
+            self.rules.listeners -= 1
         self.flows.clear()
 
     # -- connection.blocked ----------------------------------------------------------------------
@@ -177,18 +185,18 @@ class Notices(Told):
         number of channels."""
         if self.connection.phase != PHASE_OPEN or self.is_silent:
             return []
-        if self.book.notify_ns > 0 or HOLD in self.notice.causes:
+        if self.rules.notify_ns > 0 or HOLD in self.notice.causes:
             self._look_at_hold(now_ns)
         return self._look_at_flows(now_ns) if self.has_flow else []
 
     def _look_at_hold(self, now_ns: int) -> None:
         hold = connection_hold(self.connection)
-        limit_ns = self.book.notify_ns
+        limit_ns = self.rules.notify_ns
         if hold is None or limit_ns == 0 or now_ns - hold.since_ns < limit_ns:
             self._unblocked(HOLD)
             return
         if HOLD not in self.notice.causes:
-            self.book.holds_told += 1
+            self.rules.holds_told += 1
             self._blocked(HOLD, hold_reason(hold, self.connection.name, now_ns))
 
     # -- channel.flow ----------------------------------------------------------------------------
@@ -203,8 +211,8 @@ class Notices(Told):
         if wish is Input.SEND:
             self._read_on()
 
-    def channel_opened(self, channel: DeliveringChannel) -> None:
-        if not self.has_flow or not isinstance(channel, Channel):
+    def channel_opened(self, channel: Channel) -> None:
+        if not self.has_flow:
             return
         flow = ChannelFlow()
         number = int(channel.number)
@@ -212,30 +220,30 @@ class Notices(Told):
         if self.connection.alarms:
             self._take(number, flow, Input.STOP, self._now_ns())
 
-    def flow_answered(self, channel: DeliveringChannel) -> None:
+    def flow_answered(self, channel: Channel) -> None:
         found = self._flow_of(channel)
         if found is None:
-            self.book.unasked_replies += 1
+            self.rules.unasked_replies += 1
         else:
             self._take(int(channel.number), found, Input.REPLY, self._now_ns())
 
-    def takes_as_reply(self, channel: DeliveringChannel, is_active: bool) -> bool:
+    def takes_as_reply(self, channel: Channel, is_active: bool) -> bool:
         flow = self._flow_of(channel)
         if flow is None or not flow.is_reply(is_active):
             return False
-        self.book.wrong_replies += 1
+        self.rules.wrong_replies += 1
         self._take(int(channel.number), flow, Input.REPLY, self._now_ns())
         return True
 
-    def publish_held(self, channel: DeliveringChannel) -> None:
+    def publish_held(self, channel: Channel) -> None:
         flow = self._flow_of(channel)
-        if flow is None or not isinstance(channel, Channel):
+        if flow is None:
             return
         now_ns = self._now_ns()
         action = flow.take(Input.PUBLISH, now_ns)
         if action is not Action.COUNT_VIOLATION:
             return
-        self.book.violations += 1
+        self.rules.violations += 1
         if self.violation is None:
             peer = self._holder(channel)
             self.violation = (peer, "flow", now_ns)
@@ -248,7 +256,7 @@ class Notices(Told):
         hold = channel_hold(channel)
         return channel.identity if hold is None else hold.peer
 
-    def _flow_of(self, channel: DeliveringChannel) -> ChannelFlow | None:
+    def _flow_of(self, channel: Channel) -> ChannelFlow | None:
         found = self.flows.get(int(channel.number))
         return found[1] if found is not None and found[0] is channel else None
 
@@ -258,7 +266,7 @@ class Notices(Told):
         if hold is None:
             return False
         has_told = flow.told is not FlowTold.FREE and flow.told is not FlowTold.RESUMING
-        return has_told or now_ns - hold.since_ns >= self.book.flow_stall_ns
+        return has_told or now_ns - hold.since_ns >= self.rules.flow_stall_ns
 
     def _look_at_flows(self, now_ns: int) -> list[str]:
         lines: list[str] = []
@@ -308,17 +316,17 @@ class Notices(Told):
     def _take(self, number: int, flow: ChannelFlow, given: Input, now_ns: int) -> None:
         action = flow.take(given, now_ns)
         if action in SENDS_STOP:
-            self.book.stops_sent += 1
+            self.rules.stops_sent += 1
             self._send(number, m.ChannelFlow(False))
         elif action in SENDS_GO:
-            self.book.goes_sent += 1
+            self.rules.goes_sent += 1
             self._send(number, m.ChannelFlow(True))
             if number == self.violator:
                 self._read_on()
         elif action is Action.COUNT_UNASKED:
-            self.book.unasked_replies += 1
+            self.rules.unasked_replies += 1
         if action in NOTES_SILENCE:
-            self.book.missing_replies += 1
+            self.rules.missing_replies += 1
 
     def _send(self, number: int, method: m.Method) -> None:
         output = self.connection.output

@@ -1,0 +1,896 @@
+"""The actor of one connection: reads while its gate is open, and stops between two events.
+
+Only here does anything wait (law 9). What a publish meets:
+
+    alarm set              it is parked; connection.blocked goes out; reading continues, with
+                           parking
+    hop closed, no tokens  it is parked at its channel's entrance; reading continues, with parking,
+                           so acks and methods are handled
+    no place there         it overflows: the gate closes, and the socket is not read until the hop
+                           opens, there are tokens, or the alarm clears
+    hop closed, no parking the gate is the hop's own sender gate: nothing more is parsed
+Methods, heartbeats and acknowledgements are handled whatever waits, as long as they can be read. A
+method that may not overtake a parked publish waits with it; what is forced past (a channel or the
+connection is closed) is paid for all the same at a rate limit: the next ones wait longer.
+
+What an alarm does to a publish is the connection's alarm_action, unless a policy (`alarm-action`)
+says otherwise of a queue that it is for. Of several queues the most drastic one counts: close
+before nack, nack before block; a queue without a policy counts as the connection does.
+
+    block   park it, tell connection.blocked (the default)
+    nack    on a confirming channel answer basic.nack, in the publish's place; otherwise block
+    close   connection.close 320 with the alarm's reason
+
+Without parking (RabbitMQ's profiles) block stops the whole socket at the first content frame, so a
+publish without a body, which is complete with that frame, still gets in (scenario 69).
+States are RabbitMQ's words: running, flow, blocking, blocked (flow-semantics section 3). COMPILED.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
+from penstock.broker.actors.actor import BLOCKED, IDLE, Line
+from penstock.broker.actors.lane import Lane
+from penstock.broker.actors.output import Answering, Output
+from penstock.broker.actors.shell import Shell
+from penstock.broker.channel.channel import Channel, ChannelHost
+from penstock.broker.channel.parking import ALARM, CREDIT, RATE, ParkedPublish, ParkingLot
+from penstock.broker.connection.notifier import Notifier
+from penstock.flow.account import Account
+from penstock.flow.gate import Gate
+from penstock.flow.rate import Meter, RatePayer, RateWaiter
+from penstock.flow.strategy import Strategy
+from penstock.protocol.content import EVENT_HEARTBEAT, Event, Message
+from penstock.protocol.frames import FrameParser, Received
+
+PHASE_HEADER: Final = 0
+PHASE_NEGOTIATING: Final = 1
+PHASE_OPEN: Final = 2
+PHASE_CLOSING: Final = 3
+PHASE_CLOSED: Final = 4
+
+ACTION_BLOCK: Final = "block"
+ACTION_NACK: Final = "nack"
+ACTION_CLOSE: Final = "close"
+ACTIONS: Final = (ACTION_BLOCK, ACTION_NACK, ACTION_CLOSE)
+"""What an alarm does to a publish, the most drastic one last."""
+ACTION_KEY: Final = "alarm-action"
+REFUSED: Final = -1
+"""In place of a publish sequence: the channel answers it with basic.nack."""
+
+STANDSTILL_NS: Final = 100_000_000
+"""How long a stopped connection with unanswered deliveries waits before it is let on."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ConnectionVerbs:
+    """The cold side of a connection: greeting, negotiation, channel 0, opening and closing
+    channels. A base although only broker/session/negotiate derives from it: the session is made of
+    connections."""
+
+    __slots__ = ()
+
+    def greet(self, connection: "Connection", header: bytes) -> None:
+        """The first eight bytes are here."""
+        raise NotImplementedError
+
+    def control(self, connection: "Connection", event: Event) -> None:
+        """A method on channel 0. Raises: ConnectionFault."""
+        raise NotImplementedError
+
+    def without_channel(self, connection: "Connection", event: Event) -> None:
+        """A method on a channel that is not open. Raises: ConnectionFault."""
+        raise NotImplementedError
+
+    def close_channel(
+        self, connection: "Connection", channel: Channel, fault: ChannelFault
+    ) -> None:
+        """A channel failed: tell the peer and discard until it has answered."""
+        raise NotImplementedError
+
+    def close(self, connection: "Connection", fault: PeerError) -> None:
+        """The connection failed: tell the peer and wait for its answer."""
+        raise NotImplementedError
+
+    def alarm_reason(self) -> str:
+        """Why publishing is held, as clients are told."""
+        raise NotImplementedError
+
+    def report(self, error: BaseException, where: str) -> None:
+        """A bug of ours: put it into the log."""
+        raise NotImplementedError
+
+    def ended(self, connection: "Connection") -> None:
+        """The connection is gone from the broker."""
+        raise NotImplementedError
+
+
+class ConnectionWaiter(RateWaiter):
+    """The connection as a meter sees it."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+
+    def rate_due(self, now_ns: int) -> None:
+        self.connection.rate_due(now_ns)
+
+
+class ConnectionAnswering(Answering):
+    """Answers to methods of channels that are not open, as the output sees them."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: "Connection") -> None:
+        super().__init__()
+        self.connection = connection
+
+    def answer(self) -> None:
+        connection = self.connection
+        times = connection.output.times
+        if times.reply != 0:
+            times.answered(times.reply, 1, times.unanswered, connection.line.turn_ns)
+
+
+class Connection(ChannelHost):
+    """One connection of a client.
+
+    name: unique, readable; phase: one of PHASE_*; verbs: its cold side; cold: what that keeps
+    channels: open ones by number; last_channel: of the publish that came last
+    parser, output: the two directions; received: scratch of the parser; is_deaf: a second fault has
+    come, nothing is looked at any more; first: whose consumers are asked first when the output has
+    room again, another channel's each time
+    lot: how much its channels may park; stopped: whose publish overflows and stops the reading;
+    stopped_on: peer and reason for which the gate was closed then
+    alarms: source to text; alarm_action: one of ACTIONS; is_told_blocked: an alarm holds a publish,
+    blocked_by that alarm; notifier: tells the client
+    rated: pays at rate limits, None without any.
+    """
+
+    __slots__ = (
+        "account",
+        "alarm_action",
+        "alarms",
+        "answering",
+        "blocked_by",
+        "channels",
+        "cold",
+        "first",
+        "frame_bytes_max",
+        "is_deaf",
+        "is_parking",
+        "is_told_blocked",
+        "last_channel",
+        "lot",
+        "name",
+        "notifier",
+        "output",
+        "parser",
+        "phase",
+        "rated",
+        "receive_count",
+        "received",
+        "shell",
+        "stopped",
+        "stopped_on",
+        "strategy",
+        "verbs",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        verbs: ConnectionVerbs,
+        strategy: Strategy,
+        is_parking: bool,
+        parent: Account | None,
+        parser: FrameParser,
+        output: Output,
+        shell: Shell,
+        cold: object,
+        line: Line,
+    ) -> None:
+        super().__init__("conn:" + name, line)
+        self.name = name
+        self.verbs = verbs
+        self.strategy = strategy
+        self.is_parking = is_parking
+        self.parser = parser
+        self.output = output
+        self.shell = shell
+        self.cold = cold
+        self.account = Account(self.identity, parent, self.gate, 0)
+        self.channels: dict[int, Channel] = {}
+        self.last_channel: Channel | None = None
+        self.received = Received()
+        self.receive_count: i64 = 0
+        self.phase: i64 = PHASE_HEADER
+        self.frame_bytes_max: i64 = 0
+        self.is_deaf = False
+        self.first: i64 = 0
+        self.lot = ParkingLot()
+        self.stopped: Channel | None = None
+        self.stopped_on: tuple[str, str] | None = None
+        self.alarms: dict[str, str] = {}
+        self.alarm_action = ACTION_BLOCK
+        self.is_told_blocked = False
+        self.blocked_by = ""
+        self.rated: RatePayer | None = None
+        self.notifier = Notifier()
+        self.answering = ConnectionAnswering(self)
+        output.changed = self.output_changed
+        output.has_room = self.output_has_room
+
+    # -- input -----------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Bytes from the peer; call only while `can_receive`."""
+        if not self.is_deaf:
+            self.parser.feed(data)
+            self.wake()
+
+    def can_receive(self) -> bool:
+        """False while the gate is closed or fed bytes still wait to be parsed."""
+        if self.phase == PHASE_CLOSED:
+            return False
+        if not self.gate.is_open or self.is_ready:
+            return False
+        self.strategy.before_read(self.account)
+        return self.gate.is_open
+
+    def turn(self, budget: i64) -> bool:
+        if self.phase == PHASE_CLOSED:
+            return False
+        try:
+            has_more = self._parse(budget)
+        except ChannelFault as fault:
+            channel = self.channels.get(self.parser.faulty_channel)
+            if channel is not None:
+                channel.finish_inbox()
+                if not channel.is_closed:
+                    self.verbs.close_channel(self, channel, fault)
+            return True
+        except PeerError as fault:
+            self._failed(fault)
+            has_more = False
+        except Exception as error:
+            self.verbs.report(error, self.identity)
+            self._failed(ConnectionFault(541, "internal error"))
+            has_more = False
+        parser = self.parser
+        self.output.times.is_sending = has_more or parser.offset < len(parser.buffer)
+        if not has_more and self.gate.is_open:
+            self.shell.resume()
+        return has_more
+
+    def _failed(self, fault: PeerError) -> None:
+        """The first fault closes the connection. After another one nothing is looked at any more:
+        frames can no longer be told apart, and what cannot be parsed must not pile up."""
+        if self.phase < PHASE_CLOSING:
+            self.fail(fault)
+            return
+        self.is_deaf = True
+        self.parser.forget()
+
+    def _parse(self, budget: i64) -> bool:
+        if self.phase == PHASE_HEADER:
+            header = self.parser.buffer
+            if len(header) < 8:
+                return False
+            self.parser.offset = 8
+            self.verbs.greet(self, header[:8])
+        parser = self.parser
+        received = self.received
+        gate = self.gate
+        stopped = self.stopped
+        if stopped is not None and gate.is_open:
+            self.stopped = None
+            self._content(stopped.parking.take_overflow())
+        while gate.is_open:
+            if budget <= 0:
+                return True
+            if not parser.next(received):
+                if parser.assemblies:
+                    self._check_assemblies()
+                if parser.offset >= len(parser.buffer):
+                    # The last read is not kept while the connection is idle.
+                    parser.buffer = b""
+                    parser.offset = 0
+                return False
+            budget -= 1
+            message = received.message
+            if message is not None:
+                if self.phase < PHASE_CLOSING:
+                    self._arrive(message)
+                continue
+            event = received.event
+            if event is not None:
+                self._event(event)
+                if self.phase == PHASE_CLOSED:
+                    return False
+        return False
+
+    def _check_assemblies(self) -> None:
+        """A body is kept for an open channel only. Raises: ConnectionFault 504."""
+        for number in list(self.parser.assemblies):
+            if number not in self.channels:
+                if self.phase < PHASE_CLOSING:
+                    raise ConnectionFault(504, "expected 'channel.open'", 60, 40)
+                self.parser.discard(number)
+
+    def _event(self, event: Event) -> None:
+        if event.kind == EVENT_HEARTBEAT:
+            return
+        if event.channel == 0:
+            self.verbs.control(self, event)
+            return
+        channel = self.channels.get(event.channel)
+        if channel is None or self.phase != PHASE_OPEN:
+            self._without_channel(event)
+            return
+        channel.told(event)
+        if channel.inbox.is_crowded():
+            channel.inbox.stop(self.gate, channel.identity)
+
+    def _without_channel(self, event: Event) -> None:
+        output, line = self.output, self.line
+        before: i64 = len(output.writer)
+        self.verbs.without_channel(self, event)
+        if len(output.writer) > before and line.is_accounting:
+            output.times.heard(line.heard_ns, line.turn_ns, line.flushed_ns)
+            output.times.reply = event.tag
+            output.note_answering(self.answering)
+
+    def _arrive(self, message: Message) -> None:
+        self.receive_count += 1
+        channel = self.last_channel
+        if channel is None or channel.number != message.channel:
+            channel = self.channels.get(message.channel)
+            if channel is None:
+                raise ConnectionFault(504, "expected 'channel.open'", 60, 40)
+            self.last_channel = channel
+        channel.inbox.arrived += 1
+        self._content(message)
+
+    # -- publishes -------------------------------------------------------------------------------
+
+    def _content(self, message: Message) -> None:
+        """Hand a publish to its channel, or hold it."""
+        channel = self.last_channel
+        if channel is None or channel.number != message.channel:
+            channel = self.channels.get(message.channel)
+            if channel is None:
+                return
+            self.last_channel = channel
+        lane = channel.upstream
+        if lane is None:
+            return
+        if self.alarms and not self._is_refused(channel, message):
+            self._park_for_alarm(channel, lane, message)
+        elif self.rated is not None and self._is_above_rate(channel, lane, message):
+            return
+        elif self.is_parking and (lane.is_closed or channel.parking.entrance):
+            self._park(channel, message, channel.identity, CREDIT)
+        else:
+            self._hand_over(channel, lane, message)
+
+    def _hand_over(self, channel: Channel, lane: Lane, message: Message) -> None:
+        message.origin = self.account
+        lane.items.append(message)
+        self.strategy.charge(lane, self.account, 1, len(message.raw))
+        if not lane.is_listed:
+            channel.offered(lane)
+
+    def _park(self, channel: Channel, message: Message, peer: str, reason: str) -> None:
+        """Park the publish at its channel's entrance, or stop reading when there is no place."""
+        self.notifier.publish_held(channel)
+        if channel.parking.park(message, reason, self.line.turn_ns):
+            return
+        if reason == CREDIT and self._is_let_on(channel, message):
+            return
+        self._stop(channel, message, peer, reason)
+
+    def _stop(self, channel: Channel, message: Message, peer: str, reason: str) -> None:
+        """Read nothing behind `message`, which has no place, while `peer` holds it."""
+        channel.parking.overflows(message, reason, self.line.turn_ns)
+        self.stopped = channel
+        self._stop_on(peer, reason)
+
+    def _stop_on(self, peer: str, reason: str) -> None:
+        self.stopped_on = (peer, reason)
+        self.gate.close(peer, reason)
+
+    def _is_let_on(self, channel: Channel, message: Message) -> bool:
+        """The connection is about to be stopped for one of several channels, which holds up the
+        others: the strategy may give that one more credit. True if `message` has gone on."""
+        lane = channel.upstream
+        if lane is None or len(self.channels) < 2:
+            return False
+        self.strategy.passed([lane])
+        if lane.is_closed or channel.parking.entrance:
+            return False
+        self._hand_over(channel, lane, message)
+        return True
+
+    def hop_opened(self, channel: Channel, gate: Gate) -> None:
+        """A channel takes publishes again: first what is parked, then reading goes on."""
+        if not gate.is_open:
+            return
+        parked = channel.parking.first()
+        if self.alarms and parked is not None and not self._can_refuse(channel, parked.message):
+            self._pass_to_alarm(channel, parked)
+            return
+        self._release(channel, False)
+        lane = channel.upstream
+        is_waited_for = self.stopped_on is not None and self.stopped_on[0] == channel.identity
+        # With its place free the publish that stopped the reading can be parked as well: what is
+        # behind it, acknowledgements above all, need not wait for another grant.
+        has_place = not channel.parking.entrance
+        if is_waited_for and lane is not None and (has_place or not lane.is_closed):
+            self._go_on()
+
+    def release_parked(self, channel: Channel) -> None:
+        self._release(channel, True)
+        if self.stopped is not channel:
+            return
+        self.stopped = None
+        message = channel.parking.take_overflow()
+        lane = channel.upstream
+        if lane is not None:
+            self._pay_anyway(channel, message, False)
+            self._hand_over(channel, lane, message)
+        self._go_on()
+
+    def _release(self, channel: Channel, is_forced: bool) -> None:
+        """Hand over what waits at the entrance of `channel`, as far as it may go."""
+        lane = channel.upstream
+        parking = channel.parking
+        while lane is not None and parking.entrance and (is_forced or not lane.is_closed):
+            parked = parking.entrance[0]
+            if is_forced:
+                self._pay_anyway(channel, parked.message, True)
+            elif self.rated is not None and not self._pays_rate(channel, parked):
+                return
+            parking.take_first()
+            self._hand_over(channel, lane, parked.message)
+
+    def _go_on(self) -> None:
+        stopped_on = self.stopped_on
+        if stopped_on is not None:
+            self.stopped_on = None
+            self.gate.open(stopped_on[0], stopped_on[1])
+            if self.is_told_blocked and stopped_on == (self.blocked_by, ALARM):
+                # The channel that stopped the reading has ended; the alarm still holds the rest.
+                self.note_held(stopped_on[0], ALARM, self.line.clock.monotonic_ns())
+
+    # -- alarms ----------------------------------------------------------------------------------
+
+    def set_alarm(self, source: str, reason: str) -> None:
+        """`source`, for example alarm:memory, stops this connection's publishes from now on."""
+        self.alarms[source] = reason
+        self.notifier.alarms_changed()
+
+    def clear_alarm(self, source: str) -> None:
+        """`source` is over; when it was the last, publishes go on."""
+        if self.alarms.pop(source, None) is None:
+            return
+        self._blame(next(iter(self.alarms), ""))
+        if self.alarms:
+            return
+        if self.is_told_blocked:
+            self.is_told_blocked = False
+            self.notifier.unblocked_by_alarm()
+        self.notifier.alarms_changed()
+        for channel in list(self.channels.values()):
+            self._release(channel, False)
+            channel.wake()
+        self._go_on()
+
+    def _blame(self, source: str) -> None:
+        """From now on the alarm `source` holds what another alarm held; "" for none."""
+        before = self.blocked_by
+        if before == "" or before == source:
+            return
+        now_ns = self.line.clock.monotonic_ns()
+        self.blocked_by = source
+        self.note_freed(before, ALARM, now_ns)
+        if source != "":
+            self.note_held(source, ALARM, now_ns)
+            if self.stopped_on == (before, ALARM):
+                self._stop_on(source, ALARM)
+                self.gate.open(before, ALARM)
+
+    def _is_refused(self, channel: Channel, message: Message) -> bool:
+        """Whether the publish goes on to be answered basic.nack. Raises: ConnectionFault 320, when
+        that is the action: what clients that reconnect by themselves take for a passing trouble."""
+        action = self._action_for(channel, message)
+        if action == ACTION_BLOCK:
+            return False
+        if action == ACTION_CLOSE:
+            raise ConnectionFault(
+                320, f"broker forced connection closure with reason '{self.verbs.alarm_reason()}'"
+            )
+        return self._can_refuse(channel, message)
+
+    def _can_refuse(self, channel: Channel, message: Message) -> bool:
+        """Mark `message` to be answered basic.nack, if that is the action and the channel confirms;
+        also one that was held for credit before the alarm."""
+        confirms = channel.publisher.confirms
+        if confirms is None or confirms.commits is not None:
+            return False
+        if self._action_for(channel, message) != ACTION_NACK:
+            return False
+        message.sequence = REFUSED
+        return True
+
+    def _action_for(self, channel: Channel, message: Message) -> str:
+        """What an alarm does to `message`: what its queues' policies say, or the connection's."""
+        publisher = channel.publisher
+        if not publisher.vhost.has_alarm_actions:
+            return self.alarm_action
+        try:
+            targets = publisher.targets_of(message)
+        except PeerError:
+            # It is told in its place among the others, when the publish has its turn.
+            return self.alarm_action
+        actions = [] if targets else [self.alarm_action]
+        for target in targets:
+            applied = target.actor.applied
+            given = None if applied is None else applied.definition.get(ACTION_KEY)
+            actions.append(self.alarm_action if given is None else str(given))
+        worst = 0
+        for action in actions:
+            worst = max(worst, ACTIONS.index(action))
+        return ACTIONS[worst]
+
+    def _pass_to_alarm(self, channel: Channel, parked: ParkedPublish) -> None:
+        """The hop of `channel` has opened: from now on it is an alarm that holds its publish."""
+        source = next(iter(self.alarms))
+        parked.reason = ALARM
+        self._note_alarm(source)
+        if self.stopped_on == (channel.identity, CREDIT):
+            self._stop_on(source, ALARM)
+            self.gate.open(channel.identity, CREDIT)
+
+    def _note_alarm(self, source: str) -> bool:
+        """The alarm `source` holds a publish; True, and the client is told, if it is the first."""
+        if self.is_told_blocked:
+            return False
+        self.is_told_blocked = True
+        self.notifier.blocked_by_alarm(self.verbs.alarm_reason())
+        self.blocked_by = source
+        self.note_held(source, ALARM, self.line.clock.monotonic_ns())
+        return True
+
+    def _park_for_alarm(self, channel: Channel, lane: Lane, message: Message) -> None:
+        source = next(iter(self.alarms))
+        is_first = self._note_alarm(source)
+        if self.is_parking:
+            self._park(channel, message, source, ALARM)
+        elif is_first and message.body_bytes == 0:
+            self._hand_over(channel, lane, message)
+            self._stop_on(source, ALARM)
+        else:
+            self._stop(channel, message, source, ALARM)
+
+    def stop_behind_parked(self, channel: Channel) -> bool:
+        parked = channel.parking.first()
+        if parked is None:
+            return False
+        payer = self.rated
+        if self.alarms and not self._can_refuse(channel, parked.message):
+            by, reason = next(iter(self.alarms)), ALARM
+        elif payer is not None and int(channel.number) in payer.held:
+            by, reason = payer.holder, RATE
+        else:
+            return False
+        if self.stopped_on is None:
+            self._stop_on(by, reason)
+        return True
+
+    # -- rate limits -----------------------------------------------------------------------------
+
+    def set_meters(self, meters: list[Meter]) -> None:
+        """From now on publishes pay at these; [] for no limit. What waits is asked again."""
+        payer = self.rated
+        if payer is None:
+            if meters:
+                self.rated = RatePayer(meters, ConnectionWaiter(self))
+            return
+        payer.leave()
+        payer.meters = meters
+        payer.paid = 0
+        if meters:
+            self.rate_due(self.line.clock.monotonic_ns())
+            return
+        self._blame_rate("")
+        self.rated = None
+        numbers = list(payer.held)
+        # Empty before the reading goes on: nothing waits for this limit any more, and what is
+        # still held waits for a hop or an alarm, behind which the next publish will stop.
+        payer.held.clear()
+        for number in numbers:
+            channel = self.channels.get(number)
+            if channel is not None and not self.alarms:
+                self._release(channel, False)
+        self._go_on_after_rate(payer)
+
+    def _is_above_rate(self, channel: Channel, lane: Lane, message: Message) -> bool:
+        """Whether a rate limit holds `message`, which is then kept; False if it is paid for."""
+        payer = self.rated
+        assert payer is not None, "because it is only asked then"
+        number = int(channel.number)
+        parking = channel.parking
+        if parking.entrance:
+            if number not in payer.held:
+                return False
+            self._park(channel, message, payer.holder, RATE)
+            return True
+        if self.is_parking and lane.is_closed:
+            return False
+        now_ns = self.line.clock.monotonic_ns()
+        if not payer.is_waiting() and payer.passes(len(message.raw), now_ns):
+            return False
+        self._wait(payer, now_ns)
+        if not self.is_parking:
+            self._stop(channel, message, payer.holder, RATE)
+            return True
+        self._park(channel, message, payer.holder, RATE)
+        if parking.entrance:
+            payer.held[number] = None
+        return True
+
+    def _pays_rate(self, channel: Channel, parked: ParkedPublish) -> bool:
+        """Whether `parked`, the first of its channel, is paid for and may leave."""
+        payer = self.rated
+        assert payer is not None, "because it is only asked then"
+        number = int(channel.number)
+        now_ns = self.line.clock.monotonic_ns()
+        is_behind = len(payer.held) > 0 and payer.first() != number
+        if is_behind or not payer.passes(int(parked.size), now_ns):
+            # Until now it waited for something else; it stands behind those that wait here.
+            parked.reason = RATE
+            payer.held[number] = None
+            self._wait(payer, now_ns)
+            return False
+        self._left_rate(payer, number)
+        return True
+
+    def _pay_anyway(self, channel: Channel, message: Message, is_first: bool) -> None:
+        """`message` goes past every limit, and into debt. is_first: of those of its channel."""
+        payer = self.rated
+        if payer is None:
+            return
+        number = int(channel.number)
+        is_next = is_first and payer.first() == number
+        payer.pay_anyway(len(message.raw), is_next, self.line.clock.monotonic_ns())
+        self._left_rate(payer, number)
+
+    def rate_due(self, now_ns: int) -> None:
+        """There are tokens: one publish may go, and the reading of others, if it was stopped."""
+        payer = self.rated
+        if payer is None:
+            return
+        payer.served_by = payer.waits_at
+        payer.waits_at = None
+        # What waits when an alarm is set goes when the alarm is over.
+        if not self.alarms:
+            self._release_next(payer)
+        payer.served_by = None
+        if self.alarms:
+            return
+        self._go_on_after_rate(payer)
+        if payer.held:
+            self._wait(payer, now_ns)
+        elif self.stopped_on is None:
+            self._blame_rate("")
+
+    def is_held_by_rate(self) -> bool:
+        """Whether a publish waits for tokens now."""
+        payer = self.rated
+        return payer is not None and payer.is_waiting()
+
+    def gate_closed(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
+        # Holding for a rate is on record from the first held publish on, read on or not.
+        if reason != RATE:
+            super().gate_closed(gate, peer, reason, now_ns)
+
+    def gate_opened(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
+        if reason != RATE:
+            super().gate_opened(gate, peer, reason, now_ns)
+        elif gate.is_open:
+            self.wake()
+
+    def _release_next(self, payer: RatePayer) -> None:
+        """Let the publish go that has waited longest; those whose hop is closed wait for that."""
+        while payer.held:
+            number = payer.first()
+            channel = self.channels.get(number)
+            lane = None if channel is None else channel.upstream
+            if channel is None or lane is None or lane.is_closed:
+                del payer.held[number]
+                continue
+            self._release(channel, False)
+            channel.wake()
+            return
+
+    def _go_on_after_rate(self, payer: RatePayer) -> None:
+        stopped_on = self.stopped_on
+        if stopped_on is None or stopped_on[1] != RATE:
+            return
+        stopped = self.stopped
+        if stopped is None or int(stopped.number) not in payer.held:
+            self._go_on()
+
+    def _left_rate(self, payer: RatePayer, number: int) -> None:
+        """The held publish of channel `number` has gone, or never waited here."""
+        if number in payer.held:
+            if payer.first() == number:
+                payer.paid = 0
+            del payer.held[number]
+        if not payer.held and self.stopped_on is None:
+            payer.leave()
+            self._blame_rate("")
+
+    def _wait(self, payer: RatePayer, now_ns: int) -> None:
+        if payer.waits_at is None:
+            self._blame_rate(payer.wait(now_ns).name)
+
+    def _blame_rate(self, meter: str) -> None:
+        """From now on the limit `meter` holds this connection; "" for none."""
+        payer = self.rated
+        if payer is None or payer.holder == meter:
+            return
+        before = payer.holder
+        payer.holder = meter
+        now_ns = self.line.clock.monotonic_ns()
+        if meter != "":
+            self.note_held(meter, RATE, now_ns)
+        if before != "":
+            self.note_freed(before, RATE, now_ns)
+        if meter != "" and self.stopped_on == (before, RATE):
+            self._stop_on(meter, RATE)
+            self.gate.open(before, RATE)
+
+    # -- output ----------------------------------------------------------------------------------
+
+    def stop_for_output(self) -> None:
+        self.gate.close("socket:" + self.name, "socket")
+
+    def output_has_room(self) -> None:
+        """The output was full and is not any more: answers that carry content may go on."""
+        self.gate.open("socket:" + self.name, "socket")
+        for channel in list(self.channels.values()):
+            channel.wake()
+
+    def output_changed(self, is_open: bool) -> None:
+        """The output's high mark was passed, or the buffer fell below it."""
+        channels = list(self.channels.values())
+        for channel in channels:
+            channel.sink.is_output_open = is_open
+        count: i64 = len(channels)
+        if not is_open or count == 0:
+            return
+        self.first = (self.first + 1) % count
+        channels[self.first].first += 1
+        for index in range(count):
+            channels[(self.first + index) % count].offer_consumers()
+
+    def break_standstill(self, now_ns: int) -> None:
+        """Liveness (law 6): a socket that is not read may hold the very acks that would let the
+        queue drain. A connection that has unanswered deliveries and has been stopped for a whole
+        period lets its waiting publishes through, one lane's window per period and channel, and is
+        counted. A full hop is one channel's matter; debt is owed by all that are stalled."""
+        if self.gate.is_open or self.alarms:
+            return
+        if now_ns - self.gate.blocked_at_ns < STANDSTILL_NS:
+            return
+        for channel in list(self.channels.values()):
+            if channel.table.count > 0:
+                break
+        else:
+            return
+        holder = "" if self.stopped_on is None else self.stopped_on[0]
+        for channel in list(self.channels.values()):
+            if channel.identity == holder or (holder == "" and channel.is_stalled):
+                channel.force_now()
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def rest_state(self) -> int:
+        if not self.gate.is_open or self.is_told_blocked or self.is_held_by_rate():
+            return BLOCKED
+        return IDLE
+
+    def state(self, now_ns: int) -> str:
+        """RabbitMQ's word for what the connection does now."""
+        if self.phase == PHASE_CLOSED:
+            return "closed"
+        if self.phase == PHASE_CLOSING:
+            return "closing"
+        if self.phase != PHASE_OPEN:
+            return "starting"
+        if self.alarms:
+            return "blocked" if self.is_told_blocked else "blocking"
+        return "flow" if self.is_held_by_rate() else self.gate.state(now_ns)
+
+    def hops(self) -> list[Lane]:
+        """The lanes its channels take from, and those they hand over to."""
+        found: list[Lane] = []
+        for channel in self.channels.values():
+            if channel.upstream is not None:
+                found.append(channel.upstream)
+            found.extend(channel.publisher.lanes.values())
+        return found
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def add_channel(self, channel: Channel, lane: Lane) -> None:
+        """`channel` is open, and takes its publishes from `lane`."""
+        channel.upstream = lane
+        channel.sink.is_output_open = self.output.is_open
+        self.channels[int(channel.number)] = channel
+
+    def remove_channel(self, channel: Channel) -> None:
+        """The channel is closed: what is held for it goes, and reading goes on."""
+        self.channels.pop(int(channel.number), None)
+        if self.last_channel is channel:
+            self.last_channel = None
+        if channel.parking.entrance:
+            channel.parking.clear_entrance()
+            payer = self.rated
+            if payer is not None:
+                self._left_rate(payer, int(channel.number))
+        channel.close()
+        channel.times.note_unanswered(0)
+        lane = channel.upstream
+        if lane is not None:
+            self.strategy.forget(lane, self.account)
+            lane.sender_gate.forget(channel.identity)
+            channel.upstream = None
+        if self.stopped is channel:
+            self.stopped = None
+            self._go_on()
+
+    def channel_failed(self, channel: Channel, fault: ChannelFault) -> None:
+        self.verbs.close_channel(self, channel, fault)
+
+    def report(self, error: BaseException, where: str) -> None:
+        self.verbs.report(error, where)
+
+    def fail(self, fault: PeerError) -> None:
+        """The peer broke a rule that ends the connection."""
+        if self.phase < PHASE_CLOSING:
+            self.verbs.close(self, fault)
+
+    def finish(self) -> None:
+        """The connection ends, however: its channels close, its page leaves the ledger."""
+        if self.phase == PHASE_CLOSED:
+            return
+        self.phase = PHASE_CLOSED
+        self.is_alive = False
+        for channel in list(self.channels.values()):
+            self.remove_channel(channel)
+        self.stopped = None
+        self._go_on()
+        payer = self.rated
+        if payer is not None:
+            payer.leave()
+            self._blame_rate("")
+            self.rated = None
+        self.output.close()
+        self.account.close()
+        # Messages outlive their connection in queues; they must not keep all of it alive.
+        self.account.gate = None
+        # Nor may the rest of it, until the garbage collector comes, keep what it has read.
+        self.parser.forget()
+        self.received = Received()
+        self.verbs.ended(self)
+
+
+def hops_of(connections: dict[str, Connection]) -> list[Lane]:
+    """Every hop of `connections`, now."""
+    return [lane for one in connections.values() for lane in one.hops()]
