@@ -12,9 +12,8 @@ from penstock.base.errors import OperatorError
 from penstock.explain.explain import explain
 from penstock.explain.explanation import FREE, THROTTLED, ActorShare
 from penstock.explain.graph_extension import beyond
-from penstock.explain.naming import named
+from penstock.explain.naming import KINDS, named
 from penstock.explain.render import plain, render
-from penstock.explain.subjects import KINDS
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import NS_PER_S

@@ -35,8 +35,7 @@ from penstock.spark.job.gold_tables import Answers
 from penstock.spark.job.silver_tables import Facts
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, in_tasks
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts, Tables
-from penstock.spark.tables.loading import load_tables
-from penstock.spark.tables.store import TableStore, open_store
+from penstock.spark.tables.store import TableStore, load_tables, open_store
 
 TABLES_AT_A_TIME: Final = 2
 STRETCHES_A_CORE: Final = 2

@@ -110,8 +110,7 @@ def stored_tables(tables_dir: Path, about: About) -> Tables:
     if importlib.util.find_spec("pyarrow") is None:
         raise OperatorError(f"pyarrow cannot be found, which reads these tables: {INSTALL}")
     # Optional: whoever has only plain tables does not need it.
-    from penstock.spark.tables.loading import load_tables
-    from penstock.spark.tables.store import existing_store
+    from penstock.spark.tables.store import existing_store, load_tables
 
     return load_tables(existing_store(tables_dir))
 
@@ -121,8 +120,7 @@ def stored_names(tables_dir: Path, about: About) -> dict[str, str]:
     if about.source.engine == PLAIN:
         return dict(about.run.names)
     # Optional, as above.
-    from penstock.spark.tables.loading import load_names
-    from penstock.spark.tables.store import existing_store
+    from penstock.spark.tables.store import existing_store, load_names
 
     return {**load_names(existing_store(tables_dir)), **about.run.names}
 

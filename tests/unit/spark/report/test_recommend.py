@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lab.injected_causes import KINDS, drawn, record
 from penstock.spark.blame.blame import name_small_windows
 from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.recommend import HeadOfLine, head_of_line, recommend
 from penstock.spark.schema.formats import TraceLog, read_events
 from penstock.spark.schema.rows import BlameRow, BlockedByRow, DepthRow, HeldRow, StateRow, Tables
+from tests.spark.injected_causes import KINDS, drawn, record
 
 S = 1_000_000_000
 NOTHING = Tables((), (), (), (), (), (), (), (), ())

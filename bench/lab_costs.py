@@ -1,6 +1,6 @@
 """Measures what a piece of the broker's work costs on this machine: the numbers of lab/model.
 
-    python -m penstock.lab.calibrate
+    python bench/lab_costs.py
 
 The lab's world runs a plain load twice, once with messages one by one and once in large groups,
 and processor time is taken around every turn. Two equations then give what a turn and what a
