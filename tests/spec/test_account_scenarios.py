@@ -488,7 +488,7 @@ def test_scenario_109_stored_messages(profile: Profile) -> None:
         stage.settle()
     page = account(stage, p)
     assert page.debt_messages == 0 and stage.ready("q1") == 10_000
-    size = len(stage.queue("q1").messages.ring.items[0].raw)
+    size = len(stage.queue("q1").messages.ready_messages()[0].raw)
     assert size > len(BODY)
     assert page.stored_messages == 10_000
     assert page.stored_bytes == 10_000 * (size + MESSAGE_OVERHEAD_BYTES)

@@ -4,6 +4,7 @@ from penstock.base.quantities import show_duration
 from penstock.broker.admin.view_queues import blocked, groups_in_words, times
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.group_commit import GroupCommit
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_store import StreamStore
@@ -16,26 +17,23 @@ from penstock.telemetry.snapshots import ActorSnapshot
 def store_snapshot(broker: Broker, store: StoreActor) -> ActorSnapshot:
     """The store of one virtual host."""
     bytes_ = int(store.batch_bytes), int(store.log.disk_bytes())
-    return snapshot_of(broker, store, bytes_, int(store.synced_count))
+    return snapshot_of(broker, store, bytes_)
 
 
-def snapshot_of(
-    broker: Broker, store: StoreActor | StreamStore, bytes_: tuple[int, int], synced_count: int
-) -> ActorSnapshot:
-    """What stores have in common. bytes_: under way to the disk, and on it; synced_count: messages
-    that were ever made safe."""
+def snapshot_of(broker: Broker, store: GroupCommit, bytes_: tuple[int, int]) -> ActorSnapshot:
+    """What stores have in common. bytes_: under way to the disk, and on it."""
     now_ns = broker.clock.monotonic_ns()
     mailbox = waiting_bytes = 0
     numbers: dict[str, float] = {}
-    for parcel in store.parcels():
-        mailbox += len(parcel.messages)
-        waiting_bytes += int(parcel.bytes)
-        key = DEBT + parcel.origin.name
-        numbers[key] = numbers.get(key, 0.0) + int(parcel.count)
+    for request in store.requests():
+        mailbox += len(request.messages)
+        waiting_bytes += int(request.bytes)
+        key = DEBT + request.origin.name
+        numbers[key] = numbers.get(key, 0.0) + int(request.count)
     numbers["mailbox"] = float(mailbox)
     numbers["bytes"] = float(bytes_[0])
     numbers["stored_bytes"] = float(bytes_[1])
-    numbers["synced"] = float(synced_count)
+    numbers["synced"] = float(store.synced_count)
     numbers["fsync_p50_ns"] = float(store.sync_times.median_ns())
     state = "running"
     if store.is_failed:
@@ -62,9 +60,7 @@ def snapshot_of(
 def stream_store_snapshot(broker: Broker, store: StreamStore) -> ActorSnapshot:
     """The streams of one virtual host, on their way to the disk."""
     stored_bytes = sum(int(lane.log.disk_bytes) for lane in store.lanes.values())
-    return snapshot_of(
-        broker, store, (int(store.open_bytes), stored_bytes), int(store.written_count)
-    )
+    return snapshot_of(broker, store, (int(store.open_bytes()), stored_bytes))
 
 
 def stream_in_words(actor: QueueActor) -> dict[str, str]:

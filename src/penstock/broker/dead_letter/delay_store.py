@@ -26,11 +26,10 @@ from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import FLAG_EXPIRATION
-from penstock.queues.dead_letter import Obituary
+from penstock.queues.dead_letter import LOST_NAMES, Obituary
 from penstock.queues.delayed import DelayedMessages, release
-from penstock.queues.letter_counts import LOST_NAMES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import BACKPRESSURE, QueueRules
 from penstock.routing.delayed import DelayedExchange
 
@@ -127,7 +126,7 @@ class DelayRuling(Ruling):
     def change(self, rules: QueueRules) -> None:
         """A store has bounds of its own; policies are about queues."""
 
-    def make_records(self) -> RuledMessages:
+    def make_records(self) -> RuledQueue:
         return DelayedMessages(self.rules, self)
 
     def _expire(self) -> bool:

@@ -1,7 +1,6 @@
 """Marks of when paged messages came."""
 
-from penstock.queues import arrivals
-from penstock.queues.arrivals import MARKS_MAX, Arrivals
+from penstock.queues.lifetimes import MARKS_MAX, Arrivals
 from penstock.queues.rules import NEVER
 
 TTL_NS = 1_000_000
@@ -31,11 +30,11 @@ def test_what_leaves_memory_again_stands_before_the_others() -> None:
 
 
 def test_at_the_bound_a_message_dies_late_and_never_early() -> None:
-    count = 3 * arrivals.MARKS_MAX
+    count = 3 * MARKS_MAX
     found = noted(*range(0, 10 * count, 10))
-    assert len(found.marks) <= arrivals.MARKS_MAX
+    assert len(found.marks) <= MARKS_MAX
     # Twice the time of all, shared by the marks.
-    most = 2 * 10 * count // arrivals.MARKS_MAX + 1
+    most = 2 * 10 * count // MARKS_MAX + 1
     for position in range(count):
         mark = found.at(position)
         assert 0 <= mark.came_ns - 10 * position <= most
@@ -57,8 +56,8 @@ def test_a_first_lifetime_is_for_those_without_one() -> None:
 def test_nothing_is_made_up_for_what_only_the_disk_knows() -> None:
     found = Arrivals(MARKS_MAX)
     found.note_unknown(0, NEVER, -5)
-    for position in range(1, 3 * arrivals.MARKS_MAX):
+    for position in range(1, 3 * MARKS_MAX):
         found.note(position, position, TTL_NS + position % 2)
-    assert len(found.marks) <= arrivals.MARKS_MAX + 1
+    assert len(found.marks) <= MARKS_MAX + 1
     assert not found.at(0).is_known and found.at(0).ttl_ns == NEVER
-    assert found.at(3 * arrivals.MARKS_MAX - 1).is_known
+    assert found.at(3 * MARKS_MAX - 1).is_known

@@ -4,19 +4,17 @@ They become one group of the log (storage/log/groups), so a crash leaves all of 
 the queues had on its way to the store before goes first, so that the order on the disk is theirs.
 """
 
-from mypy_extensions import i64
-
 from penstock.broker.actors.lane import Answerable
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.store.store_lane import Parcel, StoreLane
+from penstock.broker.store.write_request import StoreLane, StoreRequest
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
 from penstock.storage.log.groups import GroupEntry, append_group
 from penstock.storage.log.log import MessageLog
 
 
-class GroupParcel(Parcel):
+class GroupRequest(StoreRequest):
     """entries: of the group, the mark of its app among them; keepers: of its queues, which take
     nothing else until `answerable` is told."""
 
@@ -39,29 +37,10 @@ class GroupParcel(Parcel):
 
     def append_to(self, log: MessageLog, now_ms: int) -> None:
         for keeper in self.keepers:
-            _hasten(self.store, keeper.lane, log, now_ms)
+            self.store.hasten(keeper.lane)
         entries: list[GroupEntry] = []
         for entry in self.entries:
             # A queue may have been deleted since.
             if not entry.index.is_dropped:
                 entries.append(entry)
         append_group(log, entries, now_ms)
-
-
-def _hasten(store: StoreActor, lane: StoreLane, log: MessageLog, now_ms: int) -> None:
-    """What waits in `lane` goes into the open batch now."""
-    if not lane.is_listed:
-        return
-    lane.is_listed = False
-    store.pending.remove(lane)
-    items = lane.items
-    lane.items = []
-    gone: i64 = 0
-    for parcel in items:
-        gone += parcel.uncharged_bytes
-        if lane.is_wanted:
-            parcel.append_to(log, now_ms)
-        store.open.append(parcel)
-    if gone > 0:
-        lane.uncharged_bytes -= gone
-        lane.queue.wake()

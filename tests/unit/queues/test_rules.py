@@ -9,9 +9,9 @@ from penstock.queues.rules import (
     NEVER,
     OVERFLOW_NAMES,
     QueueRules,
+    rules_from,
+    rules_in_words,
 )
-from penstock.queues.rules_of import rules_from
-from penstock.queues.rules_words import rules_in_words
 
 ALL = {
     "message-ttl": 5000,

@@ -1,5 +1,9 @@
-"""When paged messages came, and how long their queue lets them live: one mark for all that came in
-the same turn.
+"""How long messages live: of entries, and of messages that were paged without one.
+
+    dead at `now`  <=>  expires_ns <= now     (a lifetime of 0: < now, so it lives for one instant)
+A lifetime is the shorter of the queue's and the message's own. That of a paged message is made anew
+when it is read, from its own and from a mark: when it came, and what its queue gave it. There is
+one mark for all that came in the same turn:
 
     mark   everything from its position up to the next mark's
 A queue keeps MARKS_MAX of them at most. Beyond, the marks become coarser: one stands for all that
@@ -13,7 +17,10 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.limits import PAGED_MARKS
-from penstock.queues.rules import NEVER
+from penstock.protocol.content import Message
+from penstock.protocol.property_lookup import expiration
+from penstock.queues.entry import FLAG_EXPIRATION, VALUES_AT, Entry, flags_of
+from penstock.queues.rules import LIFETIME_MS_MAX, NEVER, NS_PER_MS
 
 MARKS_MAX: Final = PAGED_MARKS.default
 
@@ -146,3 +153,96 @@ class Arrivals:
                 kept.append(mark)
                 last = mark
         self.marks = kept
+
+
+class Lifetimes:
+    """Hook of a queue with rules. ttl_ms: what the queue gives, NEVER for no end; uneven_count:
+    ready entries whose lifetime is not the queue's."""
+
+    __slots__ = ("ttl_ms", "uneven_count")
+
+    def __init__(self, ttl_ms: i64) -> None:
+        self.ttl_ms: i64 = ttl_ms
+        self.uneven_count: i64 = 0
+
+    def ttl_ns(self) -> i64:
+        """What the queue gives, in nanoseconds, NEVER for no end."""
+        ttl_ms: i64 = self.ttl_ms
+        return NEVER if ttl_ms == NEVER or ttl_ms >= LIFETIME_MS_MAX else ttl_ms * NS_PER_MS
+
+    def begin(self, entry: Entry, now_ns: i64) -> None:
+        """The lifetime of `entry`, which is not ready, begins at `now_ns`."""
+        lifetime_ms: i64 = self.ttl_ms
+        entry.came_ns = now_ns
+        entry.is_uneven = False
+        if (flags_of(entry.message) & FLAG_EXPIRATION) != 0:
+            own: i64 = own_lifetime_ms(entry.message)
+            if own < LIFETIME_MS_MAX and (lifetime_ms == NEVER or own < lifetime_ms):
+                lifetime_ms = own
+                entry.is_uneven = True
+        entry.is_fleeting = lifetime_ms == 0
+        if lifetime_ms == NEVER or lifetime_ms >= LIFETIME_MS_MAX:
+            entry.expires_ns = NEVER
+        else:
+            entry.expires_ns = now_ns + lifetime_ms * NS_PER_MS
+
+    def entered(self, entry: Entry) -> None:
+        """`entry` is ready."""
+        if entry.is_uneven:
+            self.uneven_count += 1
+
+    def left(self, entry: Entry) -> None:
+        """`entry` is not ready any more."""
+        if entry.is_uneven:
+            self.uneven_count -= 1
+
+    def change(self, entry: Entry, now_ns: i64) -> None:
+        """The queue has another lifetime: it begins now for `entry`, which is ready, if it has
+        none."""
+        self.left(entry)
+        if entry.expires_ns == NEVER:
+            self.begin(entry, now_ns)
+        entry.is_uneven = True
+        self.entered(entry)
+
+    def given(self, entry: Entry) -> i64:
+        """What the queue gives `entry` from the beginning of its lifetime on, in nanoseconds; NEVER
+        where that is its own."""
+        if entry.expires_ns == NEVER:
+            return NEVER
+        lifetime_ns: i64 = entry.expires_ns - entry.came_ns
+        if (flags_of(entry.message) & FLAG_EXPIRATION) != 0:
+            own: i64 = own_lifetime_ms(entry.message)
+            if own < LIFETIME_MS_MAX and own * NS_PER_MS == lifetime_ns:
+                return NEVER
+        return lifetime_ns
+
+    def recall(self, entry: Entry, mark: Mark, came_ns: i64) -> None:
+        """`entry`, whose message came at `came_ns` and was read, gets the lifetime that it would
+        have had all along."""
+        entry.came_ns = came_ns
+        expires_ns: i64 = NEVER
+        if mark.ttl_ns != NEVER:
+            expires_ns = (came_ns if came_ns > mark.since_ns else mark.since_ns) + mark.ttl_ns
+            if expires_ns < 1:
+                expires_ns = 1
+        entry.is_fleeting = mark.ttl_ns == 0
+        if (flags_of(entry.message) & FLAG_EXPIRATION) != 0:
+            own: i64 = own_lifetime_ms(entry.message)
+            own_ns: i64 = came_ns + own * NS_PER_MS
+            is_shorter = own_ns < expires_ns or mark.is_given_later
+            if own < LIFETIME_MS_MAX and (expires_ns == NEVER or is_shorter):
+                # Dead since before the machine was started is dead.
+                expires_ns = own_ns if own_ns > 0 else 1
+                entry.is_uneven = True
+                entry.is_fleeting = own == 0
+        entry.expires_ns = expires_ns
+
+
+def own_lifetime_ms(message: Message) -> i64:
+    """How long `message`, which has an expiration, asks to live, LIFETIME_MS_MAX for ever."""
+    text = expiration(message.raw, VALUES_AT, int(message.header_bytes) + 7)
+    if not text:
+        return LIFETIME_MS_MAX
+    own = int(text)
+    return own if own < LIFETIME_MS_MAX else LIFETIME_MS_MAX

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from penstock.protocol.content import Message, make_content
 from penstock.protocol.values import Table, encode_table
-from penstock.queues.deduplicated import DeduplicatedMessages
-from penstock.queues.records import DropSink
+from penstock.queues.queue import DropSink
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import REASON_DUPLICATE, QueueRules
 
 MS = 1_000_000
@@ -61,7 +61,9 @@ class Naive:
 @given(STEPS)
 def test_as_the_naive_one(steps: list[tuple[str, int, bool]]) -> None:
     sink = Sink()
-    queue = DeduplicatedMessages(QueueRules(), sink)
+    rules = QueueRules()
+    rules.is_deduplicated = True
+    queue = RuledQueue(rules, sink)
     naive = Naive()
     out: list[tuple[int, Message]] = []
     for number, (step, twin, flag) in enumerate(steps):
@@ -90,5 +92,6 @@ def test_as_the_naive_one(steps: list[tuple[str, int, bool]]) -> None:
             queue.now_ns += 6 * MS
         assert [int(one.body()) for one in queue.ready_messages()] == [n for n, _ in naive.ready]
         assert sink.duplicates == naive.duplicates
-        assert len(queue.window.keys) == sum(1 for _, one in naive.ready + naive.out if one)
-        assert len(queue.window.known) <= len(queue.window.keys)
+        assert queue.keys is not None
+        assert len(queue.keys.keys) == sum(1 for _, one in naive.ready + naive.out if one)
+        assert len(queue.keys.known) <= len(queue.keys.keys)
