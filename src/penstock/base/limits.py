@@ -337,7 +337,7 @@ CONNECTOR_BUFFERED_BYTES: Final = Limit(67_108_864, 65_536, 1_099_511_627_776,
 CONNECTOR_IN_FLIGHT: Final = Limit(1000, 1, 65_535, "unconfirmed publishes of a Spark task",
     argument("option maxInFlight"), "spark/connector/sink/publisher", "the task waits for confirms")
 CONNECTOR_TASK_BYTES: Final = Limit(16_777_216, 16_777_216, 16_777_216,
-    "bytes of deliveries that a Spark task is sent", PACE, "spark/connector/queue/queue_plan",
+    "bytes of deliveries that a Spark task is sent", PACE, "spark/connector/queue/queue_source",
     "the batch is divided into more tasks")
 CONNECTOR_QUEUES: Final = Limit(64, 64, 64,
     "queues that one Spark query reads, each over a connection of its own", GUARD,

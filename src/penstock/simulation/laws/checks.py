@@ -49,7 +49,7 @@ class Laws:
     """The laws over one broker. Keeps only when each actor came up, to check its time.
 
     ringing: the alarms that the world has set and not cleared, as the broker names them; None
-    until deeds are told of the first;
+    until actions are told of the first;
 
     clock: looked at without a tick, so that how often is checked changes nothing in a run."""
 

@@ -1,6 +1,6 @@
 """Measures what a piece of the broker's work costs on this machine: the numbers of lab/model.
 
-    python -m penstock.lab.calibrate
+    python bench/lab_costs.py
 
 The lab's world runs a plain load twice, once with messages one by one and once in large groups,
 and processor time is taken around every turn. Two equations then give what a turn and what a
@@ -19,9 +19,9 @@ from penstock.broker.actors.actor import Actor
 from penstock.broker.channel.channel import Channel
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.lab.model import Costs, Network, WorkClock
-from penstock.lab.peers import URL, Declaring, consumers_of, publishers_of
+from penstock.lab.peers import URL, DeclaringPeer, consumers_of, publishers_of
 from penstock.lab.run import config_of, make_ready
-from penstock.lab.workload import Consumers, Publishers, QueueSpec, Target, Workload
+from penstock.lab.workload import ConsumerSpec, PublisherSpec, QueueSpec, Target, Workload
 from penstock.lab.world import LabWorld
 
 RUNS: Final = 5
@@ -91,10 +91,10 @@ def load(per_s: float, burst: int, is_consumed: bool) -> Workload:
         "one publisher, one queue",
         queues=(QueueSpec("q"),),
         publishers=(
-            Publishers("p", (Target("", "q"),), per_s, burst=burst, is_paced=True,
+            PublisherSpec("p", (Target("", "q"),), per_s, burst=burst, is_paced=True,
                        size_bytes_lowest=64, size_bytes_highest=64),
         ),
-        consumers=(Consumers("q", prefetch=1000),) if is_consumed else (),
+        consumers=(ConsumerSpec("q", prefetch=1000),) if is_consumed else (),
         warm_up_s=0.0,
     )  # fmt: skip
 
@@ -104,7 +104,7 @@ def spend(workload: Workload, seconds: float) -> dict[str, Spent]:
     clock = TimedClock(FREE)
     world = LabWorld(1, config_of(workload, "none"), clock, Network(20_000, 0.0, 1 << 20, 1 << 20))
     tally = world.tally
-    make_ready(world, [Declaring(workload, URL, tally, 0)])
+    make_ready(world, [DeclaringPeer(workload, URL, tally, 0)])
     publishers = publishers_of(workload, world.dice, tally, 0)
     consumers = consumers_of(workload, tally, 0)
     make_ready(world, [*consumers, *publishers])

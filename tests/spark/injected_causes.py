@@ -18,24 +18,24 @@ from penstock.client.publish_template import PublishTemplate
 from penstock.lab.model import INTERPRETED, LOOPBACK, WorkClock
 from penstock.lab.peers import (
     URL,
-    Consuming,
-    Declaring,
+    ConsumingPeer,
+    DeclaringPeer,
     Peer,
-    Publishing,
+    PublishingPeer,
     consumers_of,
     publishers_of,
 )
 from penstock.lab.run import make_ready
-from penstock.lab.stage import LOOK_NS, Stage
+from penstock.lab.stage import LOOK_NS, BrokerStage
 from penstock.lab.workload import (
     ALARM,
     KIB,
-    Consumers,
-    Event,
-    Publishers,
+    ConsumerSpec,
+    PublisherSpec,
     QueueSpec,
     Target,
     Workload,
+    WorkloadEvent,
 )
 from penstock.lab.world import LabWorld
 from penstock.protocol import methods as m
@@ -109,31 +109,31 @@ def drawn(seed: int) -> Culprit:
     # Our default lets 800 messages in before anybody is held: there a single publisher presses.
     is_wide = profile == "penstock"
     rate = float(dice.between(1000, 1300) if is_wide else dice.between(200, 500))
-    pressing = Publishers(
+    pressing = PublisherSpec(
         "pressing", (Target("", "work"),), rate, count=1 if is_wide else dice.between(1, 3),
         size_bytes_lowest=size, size_bytes_highest=size,
         confirms_max=dice.one_of((0, 10_000)),
     )  # fmt: skip
-    innocent = Publishers(
+    innocent = PublisherSpec(
         "innocent", (Target("", "innocent", True),), float(dice.between(20, 200)), is_paced=True
     )
-    consumers = [Consumers("innocent", is_innocent=True)]
+    consumers = [ConsumerSpec("innocent", is_innocent=True)]
     spec = QueueSpec("work")
     if kind == SLOW_CONSUMER:
-        consumers.append(Consumers("work", small, dice.between(1, 3), dice.between(1, 50)))
+        consumers.append(ConsumerSpec("work", small, dice.between(1, 3), dice.between(1, 50)))
     elif kind == STOPPED_SOCKET:
-        consumers.append(Consumers("work", prefetch=0))
+        consumers.append(ConsumerSpec("work", prefetch=0))
     elif kind != NO_CONSUMER:
-        consumers.append(Consumers("work", count=dice.between(1, 3)))
+        consumers.append(ConsumerSpec("work", count=dice.between(1, 3)))
     if kind == SLOW_QUEUE:
         spec = replace(spec, service_us=NS_PER_S / 1000 / small)
     elif kind == SMALL_WINDOW:
         spec = replace(spec, commit_ms=float(dice.between(20, 60)))
         small = dice.between(2, 4)
-    events: tuple[Event, ...] = ()
+    events: tuple[WorkloadEvent, ...] = ()
     if kind == MEMORY:
         consumers[-1] = replace(consumers[-1], rate_per_s=float(small), prefetch=20)
-        events = (Event(dice.between(5, 15) / 100, ALARM, limit_bytes=8 * KIB),)
+        events = (WorkloadEvent(dice.between(5, 15) / 100, ALARM, limit_bytes=8 * KIB),)
     depth_bytes = size * dice.between(5, 20)
     if kind in (MEMORY, SLOW_DISK, SMALL_WINDOW):
         depth_bytes = 64 << 20
@@ -165,7 +165,7 @@ def record(culprit: Culprit, directory: str) -> Truth:
     world = LabWorld(culprit.seed, config, clock, network)
     world.tally.begin(clock.now_ns, clock.now_ns, 1 << 62)
     events = EventWriters(world.broker, f"s{culprit.seed}")
-    stage = Stage(world.broker, workload)
+    stage = BrokerStage(world.broker, workload)
     peers = _peers(culprit, world)
     make_ready(world, [_declaring(culprit, world)])
     make_ready(world, peers)
@@ -194,7 +194,7 @@ def _sample(events: EventWriters, now_ns: int) -> None:
         events.file.write()
 
 
-def _look(stage: Stage, now_ns: int) -> None:
+def _look(stage: BrokerStage, now_ns: int) -> None:
     """A queue that needs time for its messages is busy with them, however it is made slow here."""
     stage.look(now_ns)
     for slow in stage.slow.values():
@@ -222,10 +222,10 @@ def _truth(culprit: Culprit, world: LabWorld) -> Truth:
 # -- who is there ----------------------------------------------------------------------------------
 
 
-def _declaring(culprit: Culprit, world: LabWorld) -> Declaring:
+def _declaring(culprit: Culprit, world: LabWorld) -> DeclaringPeer:
     now_ns = world.clock.now_ns
     if culprit.kind != SLOW_DISK:
-        return Declaring(culprit.workload, URL, world.tally, now_ns)
+        return DeclaringPeer(culprit.workload, URL, world.tally, now_ns)
     disk = LateDisk(world, culprit.late_ms * NS_PER_MS)
     give_store(world.broker, disk, SimDisk(), SEGMENT_BYTES)
     return DeclaringDurable(culprit.workload, URL, world.tally, now_ns)
@@ -249,7 +249,7 @@ def _peers(culprit: Culprit, world: LabWorld) -> list[Peer]:
     return peers
 
 
-class DeclaringDurable(Declaring):
+class DeclaringDurable(DeclaringPeer):
     """The queue of the workload that matters outlives the broker."""
 
     def set_up(self) -> None:
@@ -259,7 +259,7 @@ class DeclaringDurable(Declaring):
             self.session.request(self.channel, m.QueueDeclare(one.name, durable=is_durable))
 
 
-class Persistent(Publishing):
+class Persistent(PublishingPeer):
     """Publishes messages that are to be kept."""
 
     def set_up(self) -> None:
@@ -270,7 +270,7 @@ class Persistent(Publishing):
             )
 
 
-class DeafConsuming(Consuming):
+class DeafConsuming(ConsumingPeer):
     """A consumer that stops reading its socket for good as soon as something has arrived."""
 
     def wants_input(self) -> bool:
@@ -338,7 +338,7 @@ def _slow_channels(culprit: Culprit, world: LabWorld) -> None:
     """Every channel that presses is slow."""
     for site in world.sites:
         peer = site.peer
-        if isinstance(peer, Publishing) and peer.spec.name == "pressing":
+        if isinstance(peer, PublishingPeer) and peer.spec.name == "pressing":
             connection = world.broker.connections[site.link.name]
             slow = SlowChannel(connection.channels[peer.channel], culprit.small, world)
             world.every(slow.interval_ns, slow.serve)
