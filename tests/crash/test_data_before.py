@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pika
 
-from penstock.broker.admin.definitions import export_definitions, import_definitions
 from tests.crash.live import served
+from tests.definitions import export_definitions, import_definitions
 from tests.unit.broker.peer import Bed
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"

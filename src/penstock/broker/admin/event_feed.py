@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.lane import Answerable
-from penstock.broker.alarm.alarm_desk import DISK
+from penstock.broker.alarm.alarm_manager import DISK
 from penstock.broker.broker import Broker
 from penstock.broker.stream.internal_stream import EVENT_STREAM, ID_KEY, InternalStream, bounds
 from penstock.broker.stream.stream_lane import stream_request

@@ -10,7 +10,7 @@ from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.disk import Disk
 from penstock.broker.actors.log import Log
 from penstock.broker.actors.syncing import SYNC_ALWAYS
-from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
+from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.paging_desk import PagingDesk
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.group_commit import StoreOwner
@@ -60,7 +60,7 @@ class StoreDesk(StoreOwner):
         scheduler: Scheduler,
         strategy: Callable[[], Strategy],
         dues: DueLine,
-        alarms: AlarmDesk,
+        alarms: AlarmManager,
         log: Log,
         embed_below: Callable[[], int],
     ) -> None:

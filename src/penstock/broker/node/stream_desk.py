@@ -10,7 +10,7 @@ from penstock.base.chance import Chance
 from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.actors.log import Log
-from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
+from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.store_desk import SCARCE, StoreDesk
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.settings.ledger import Ledger
@@ -70,7 +70,7 @@ class StreamDesk(StoreOwner):
         scheduler: Scheduler,
         strategy: Callable[[], Strategy],
         dues: DueLine,
-        alarms: AlarmDesk,
+        alarms: AlarmManager,
         ledger: Ledger,
         message_stores: StoreDesk,
         chance: Chance,
