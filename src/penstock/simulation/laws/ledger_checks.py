@@ -14,7 +14,7 @@ from penstock.base.cause import Cause
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import Connection
-from penstock.broker.dead_letter.dead_lane import Carrier
+from penstock.broker.dead_letter.dead_letters import Carrier
 from penstock.flow.account import REASON, Account
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.laws.letter_checks import letters_stored, letters_to, letters_unsafe

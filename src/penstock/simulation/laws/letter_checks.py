@@ -4,8 +4,7 @@ charged to the cause of each, and those that wait rest in the queue where they d
 from collections.abc import Iterator
 
 from penstock.base.cause import Cause
-from penstock.broker.dead_letter.dead_lane import DeadLane, LaneAnswers, Letter
-from penstock.broker.dead_letter.dead_letters import DeadLetters
+from penstock.broker.dead_letter.dead_letters import DeadLane, DeadLetter, DeadLetters, LaneAnswers
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.store_lane import Parcel
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
@@ -30,7 +29,7 @@ def letters_unsafe(parcel: Parcel) -> Iterator[tuple[Cause, int]]:
                 yield message.origin, len(message.raw)
 
 
-def held_by(letters: DeadLetters) -> list[Letter]:
+def held_by(letters: DeadLetters) -> list[DeadLetter]:
     """Everything that rests in the queue where it died."""
     found = [*letters.late, *letters.stuck]
     for lane in letters.lanes.values():
