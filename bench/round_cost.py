@@ -14,7 +14,7 @@ from penstock.broker.admin.view_memory import ViewMemory
 from penstock.broker.admin.views import each_snapshot
 from penstock.explain.freezing import Freezer
 from penstock.flow.profile import profile_named
-from penstock.simulation.world.deeds import declare
+from penstock.simulation.world.actions import declare
 from penstock.simulation.world.publishing import Load, Publishing, to_queue
 from penstock.simulation.world.world import Setting, World
 from penstock.telemetry.flight import FlightHistory

@@ -28,13 +28,11 @@ SEES_ONLY = {
 # Files of the connector that know PySpark; everything else there runs, and is tested, without it.
 KNOW_PYSPARK = {
     "lease_source",
-    "pushdown",
     "queue_source",
     "reader",
     "sink",
     "source",
     "stream_source",
-    "worker_care",
 }
 
 # Packages that may be absent, and that only rooms of the top floors import inside functions.

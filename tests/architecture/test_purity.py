@@ -25,8 +25,6 @@ PURE_ROOMS = {
 # Files of pure rooms that run real processes, write files or draw: the live halves of commands.
 SHELLS = (
     "client/io_",
-    "lab/about",
-    "lab/broker_process",
     "lab/calibrate",
     "lab/files",
     "lab/live",

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from penstock.base.policy import Policy
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.protocol import methods as m
-from penstock.queues.rules_of import rules_from
-from penstock.queues.rules_words import rules_in_words
+from penstock.queues.rules import rules_from, rules_in_words
 from tests.unit.broker.peer import Bed, Peer
 
 MS = 1_000_000

@@ -18,7 +18,7 @@ from penstock.protocol.values import Table
 from penstock.simulation.machine.crash import Image, Replay
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.keeping import HandDisk, Numbers
+from penstock.simulation.machine.kept_disks import HandDisk, Numbers
 from penstock.storage.layout.format import MARKS_QUEUE_ID, OUTBOX_QUEUE_ID
 from penstock.storage.recovery.recovery import recover
 from penstock.streams.handles import StreamHandles

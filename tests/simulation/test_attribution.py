@@ -14,11 +14,11 @@ import pytest
 from penstock.base.config import Config
 from penstock.broker.admin.views import actor_snapshots
 from penstock.explain.blame import follow
-from penstock.explain.roots import name_cause
+from penstock.explain.root_causes import name_cause
 from penstock.flow.profile import profile_named
+from penstock.simulation.world.actions import declare
 from penstock.simulation.world.clients import Client
 from penstock.simulation.world.consuming import Consuming, Habit
-from penstock.simulation.world.deeds import declare
 from penstock.simulation.world.publishing import Load, Publishing, to_queue
 from penstock.simulation.world.world import Setting, World
 from penstock.telemetry.actor_window import ActorWindow

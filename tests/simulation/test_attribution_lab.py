@@ -15,16 +15,14 @@ import pytest
 from penstock.broker.actors.actor import Actor
 from penstock.broker.admin.views import actor_snapshots
 from penstock.broker.connection.connection import Connection
-from penstock.explain.beyond import beyond
 from penstock.explain.blame import follow
-from penstock.explain.roots import name_cause
-from penstock.lab.model import INTERPRETED, LOOPBACK
+from penstock.explain.graph_extension import beyond
+from penstock.explain.root_causes import name_cause
+from penstock.lab.model import INTERPRETED, LOOPBACK, WorkClock, WorkPicker
 from penstock.lab.peers import URL, Declaring, consumers_of, publishers_of
-from penstock.lab.processor import WorkClock, WorkPicker
 from penstock.lab.run import config_of, make_ready
 from penstock.lab.stage import LOOK_NS, Stage
-from penstock.lab.workload import ALARM, KIB, Event, Workload
-from penstock.lab.workloads import WORKLOADS
+from penstock.lab.workload import ALARM, KIB, WORKLOADS, Event, Workload
 from penstock.lab.world import LabWorld
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.window import WindowHistory

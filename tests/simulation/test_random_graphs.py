@@ -6,10 +6,9 @@ Invariants C1 to C9 are asserted after every third turn, see penstock.simulation
 import pytest
 
 from penstock.simulation.machine.faults import SimulationFailed
-from penstock.simulation.scenario.plan import EVENT_KINDS, drawn
+from penstock.simulation.scenario.plan import EVENT_KINDS, drawn, smallest
 from penstock.simulation.scenario.random_graph import ON_BROKERS, ON_CLIENTS
 from penstock.simulation.scenario.scenarios import PROFILES, simulate, small_setting
-from penstock.simulation.scenario.shrink import smallest
 from tests.simulation.gremlins import ChangesAWindowOnly, GremlinBug
 
 SEEDS_EACH = 7

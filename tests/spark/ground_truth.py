@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-from penstock.lab.culprits import Truth
-from penstock.spark.blame.blame import actor_kind
-from penstock.spark.blame.victims import HELD_KINDS
+from penstock.lab.injected_causes import Truth
+from penstock.spark.blame.blame import HELD_KINDS, actor_kind
 from penstock.spark.schema.rows import BlameRow
 
 SHARE_MIN = 0.95

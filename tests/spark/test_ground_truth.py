@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lab.culprits import KINDS, drawn, record
-from penstock.spark.job import plain
+from penstock.lab.injected_causes import KINDS, drawn, record
+from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.schema.formats import EventLog, TraceLog, read_events
 from penstock.spark.schema.rows import Tables
@@ -16,7 +16,7 @@ RUNS_OF_EACH = 6
 
 
 def analysed(log: EventLog) -> Tables:
-    return plain.analyse(log, TraceLog((), 0), BUCKET_NS)
+    return in_memory.analyse(log, TraceLog((), 0), BUCKET_NS)
 
 
 def unbalanced(tables: Tables) -> list[tuple[int, str]]:

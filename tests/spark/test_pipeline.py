@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.lab.culprits import drawn, record
+from penstock.lab.injected_causes import drawn, record
 from penstock.spark.input.intake import FileInput, Intake
-from penstock.spark.job import plain
+from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.summary import Source, summarise
 from penstock.spark.schema.formats import EVENT_FILES, read_events, read_run, read_traces
@@ -29,7 +29,7 @@ def both(spark: Any, directory: Path, world: World) -> tuple[Tables, Tables, Any
     job = SparkJob(spark, directory / "in", directory / "tables", BUCKET_NS, origin_ns)
     tables, counts = job.run()
     events, traces = read_events(directory / "in"), read_traces(directory / "in")
-    return tables, plain.analyse(events, traces, BUCKET_NS, origin_ns), counts
+    return tables, in_memory.analyse(events, traces, BUCKET_NS, origin_ns), counts
 
 
 def test_spark_and_plain_python_agree(spark: Any, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_in_parts_is_as_in_one_pass_and_nothing_new_changes_nothing(
     assert job.update()
     tables, twin = (
         load_tables(job.store),
-        plain.analyse(read_events(whole), read_traces(whole), BUCKET_NS, origin_ns),
+        in_memory.analyse(read_events(whole), read_traces(whole), BUCKET_NS, origin_ns),
     )
     for name, found, expected in zip(Tables._fields, tables, twin, strict=True):
         assert sorted(found) == sorted(expected), name
@@ -103,7 +103,7 @@ def test_a_run_that_was_cut_short_is_finished_by_the_next(spark: Any, tmp_path: 
     bronze.take_in(spark, job.store, source, fresh(tmp_path / "in", source.pattern, lambda name: 0))
     assert job.update()
     events, traces = read_events(tmp_path / "in"), read_traces(tmp_path / "in")
-    twin = plain.analyse(events, traces, BUCKET_NS)
+    twin = in_memory.analyse(events, traces, BUCKET_NS)
     assert load_tables(job.store) == twin
 
 
@@ -166,9 +166,9 @@ def test_percentiles_of_many_holds_are_those_of_their_lengths(spark: Any) -> Non
     import numpy as np
     import pyarrow as pa
 
-    from penstock.spark.job import gold
+    from penstock.spark.job import gold_tables
     from penstock.spark.job.sketches import sketch
-    from penstock.spark.schema.schemas import HOLD_SKETCH
+    from penstock.spark.schema.arrow_columns import HOLD_SKETCH
 
     buckets = [(np.random.default_rng(seed).pareto(1, 30_001) * 1e6).astype(int) for seed in (1, 2)]
     rows = [
@@ -182,7 +182,7 @@ def test_percentiles_of_many_holds_are_those_of_their_lengths(spark: Any) -> Non
         for number, lengths in enumerate(buckets)
     ]
     table = spark.createDataFrame(pa.Table.from_pylist(rows, schema=HOLD_SKETCH))
-    found = gold.stage_cdf(None, table).toArrow().to_pylist()
+    found = gold_tables.stage_cdf(None, table).toArrow().to_pylist()
     ordered = np.sort(np.concatenate(buckets))
     assert {row["samples"] for row in found} == {len(ordered)}
     for row in found:

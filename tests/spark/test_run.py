@@ -6,8 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from penstock.demo.main import run
-from penstock.demo.options import RunOptions
+from penstock.demo.main import RunOptions, run
 from penstock.spark.report.summary import Summary
 from tests.conformance.live import free_port
 from tests.patience import until

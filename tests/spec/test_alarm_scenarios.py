@@ -124,7 +124,9 @@ def publish_five(bed: AlarmBed, body: bytes) -> tuple[int, int]:
     assert kinds(peer) == [m.ConnectionUnblocked]
     after = bed.ready("q")
     if body:
-        bodies = [item.body() for item in bed.broker.vhosts["/"].queues["q"].messages.ring.items]
+        bodies = [
+            item.body() for item in bed.broker.vhosts["/"].queues["q"].messages.ready_messages()
+        ]
         assert bodies == [body + b"%d" % number for number in range(5)], "all five, in order"
     bed.settle()
     return during, after

@@ -9,8 +9,7 @@ import pytest
 
 from penstock.base.config import Config
 from penstock.broker.admin.alarm_watch import AlarmWatch
-from penstock.lab.held import held_bytes
-from penstock.lab.model import INTERPRETED, LOOPBACK
+from penstock.lab.model import INTERPRETED, LOOPBACK, WorkClock
 from penstock.lab.peers import (
     URL,
     Declaring,
@@ -18,11 +17,9 @@ from penstock.lab.peers import (
     consumers_of,
     publishers_of,
 )
-from penstock.lab.processor import WorkClock
+from penstock.lab.result import BIN_NS
 from penstock.lab.run import make_ready
-from penstock.lab.slow import SlowQueue
-from penstock.lab.stage import HeldBytesProbe
-from penstock.lab.tally import BIN_NS
+from penstock.lab.stage import HeldBytesProbe, SlowQueue, held_bytes
 from penstock.lab.workload import (
     KIB,
     Consumers,

@@ -12,7 +12,7 @@ from penstock.client.events import ClientEvent
 from penstock.flow.profile import PENSTOCK, PROFILES, RABBITMQ_4, Profile
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.scenario.scenarios import SCENARIOS, small_setting
-from penstock.simulation.world.deeds import clear_alarm, set_alarm
+from penstock.simulation.world.actions import clear_alarm, set_alarm
 from penstock.simulation.world.world import World
 from tests.spec.stage import Hand, Stage
 

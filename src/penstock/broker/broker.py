@@ -13,11 +13,10 @@ from penstock.base.clock import Clock
 from penstock.base.config import Config, UserConfig
 from penstock.base.errors import ConnectionFault
 from penstock.base.limits import QUEUES_PER_VHOST
+from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.actors.log import Log as Log
-from penstock.broker.actors.output import Output
-from penstock.broker.actors.scheduler import Scheduler
-from penstock.broker.actors.shell import Shell
+from penstock.broker.actors.output import Output, Shell
 from penstock.broker.actors.syncing import SyncRule
 from penstock.broker.alarm.alarm_actions import AlarmActions
 from penstock.broker.alarm.alarm_desk import AlarmDesk
@@ -40,16 +39,19 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
 from penstock.broker.session.negotiate import Household, Negotiator
-from penstock.broker.settings.adaptive_settings import add_adaptive_settings
-from penstock.broker.settings.client_settings import add_client_settings
-from penstock.broker.settings.credit_settings import add_credit_settings
-from penstock.broker.settings.hop_watch import HopWatch, WatchdogSetting
+from penstock.broker.settings.hop_watch import HopWatch
 from penstock.broker.settings.ledger import Ledger
-from penstock.broker.settings.ledger_settings import add_ledger_settings
-from penstock.broker.settings.rate_settings import add_rate_settings
 from penstock.broker.settings.rates import Rates
 from penstock.broker.settings.setting_changes import SettingChanges
 from penstock.broker.settings.settings import Settings
+from penstock.broker.settings.table import (
+    add_adaptive_settings,
+    add_client_settings,
+    add_credit_settings,
+    add_ledger_settings,
+    add_rate_settings,
+    add_watchdog_setting,
+)
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
 from penstock.broker.vhost.queue_kinds import KindNotes, is_stream
 from penstock.broker.vhost.vhost import VirtualHost
@@ -103,7 +105,7 @@ class Broker(Household):
         self.hop_watch = HopWatch(
             self.connections, self.vhosts, self.recorder, config.watchdog_ms * 1_000_000
         )
-        self.settings.add(WatchdogSetting(self.hop_watch))
+        add_watchdog_setting(self.settings, self.hop_watch)
         self.notifier_rules = NotifierRules(
             config.channel_flow, config.notify_blocked_ms * 1_000_000
         )

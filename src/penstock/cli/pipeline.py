@@ -11,10 +11,10 @@ import click
 from penstock.spark.input.intake import FileInput, Input
 from penstock.spark.input.stream_input import FETCHED, StreamInput, is_address
 from penstock.spark.job.about import read_about, write_csv
-from penstock.spark.job.follow import follow
 from penstock.spark.job.pipeline import (
     PLAIN_ASKED,
     choose_engine,
+    follow,
     open_updater,
     stored_tables,
 )
@@ -107,7 +107,7 @@ def report(tables: Path, output: Path, export: str | None) -> None:
         write_csv(output / "tables", stored_tables(tables, about))
     elif export == "parquet":
         # Optional: whoever exports CSV does not need it.
-        from penstock.spark.tables.export import write_parquet
+        from penstock.spark.tables.loading import write_parquet
 
         write_parquet(output / "tables", stored_tables(tables, about))
     show(summary)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
+from penstock.demo.main import RunOptions
 from penstock.demo.main import run as run_demo
-from penstock.demo.options import RunOptions
 
 
 @click.command()

@@ -15,14 +15,12 @@ from rich.console import Console
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_bytes
-from penstock.sweep.compare import bands
 from penstock.sweep.front import ratios, summaries
 from penstock.sweep.grid import DEFAULT_CONNECTIONS, Grid, points_of
 from penstock.sweep.plots import write_plots
-from penstock.sweep.point import ENGINES, EVENTS, FLUID, Point
-from penstock.sweep.row import Row, key_of
+from penstock.sweep.point import ENGINES, EVENTS, FLUID, Point, Row, key_of
 from penstock.sweep.run import run_point
-from penstock.sweep.show import show_all
+from penstock.sweep.show import bands, show_all
 from penstock.sweep.tables import AUTO, DELTA, PARQUET, RowTable
 
 BOTH: Final = "both"

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.demo.children import Child, Children
-from penstock.demo.ports import HOST, connected_from
+from penstock.demo.children import HOST, Child, Children, connected_from
 from penstock.demo.scenario import (
     CONSUMERS,
     DRAIN_SECONDS_MAX,

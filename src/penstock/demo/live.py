@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.spark.blame.blame import Edge, actor_kind, sweep
+from penstock.spark.blame.blame import HELD_KINDS, Edge, actor_kind, sweep
 from penstock.spark.blame.intervals import GateTracker
-from penstock.spark.blame.victims import HELD_KINDS
 from penstock.spark.schema.formats import EVENT_FILES, event_from_line, input_files
 
 

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,17 +16,9 @@ from rich.console import Console
 
 import penstock
 from penstock.base.errors import OperatorError
-from penstock.demo.children import Children
-from penstock.demo.fleet import (
-    Fleet,
-    client_versions,
-    cpu_text,
-    declare_queues,
-    drain_deadline_ns,
-)
+from penstock.demo.children import HOST, Children, choose_port
+from penstock.demo.fleet import Fleet, client_versions, cpu_text, declare_queues, drain_deadline_ns
 from penstock.demo.live import EventTail
-from penstock.demo.options import RunOptions
-from penstock.demo.ports import HOST, choose_port
 from penstock.demo.scenario import (
     DRAIN,
     PLAN_FILE,
@@ -54,6 +46,22 @@ CLIENTS: Final = ("pika", "aio_pika", "celery")
 INSTALL: Final = 'pip install "penstock[demo]"'
 
 _MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """port: 0..65535, 0 for any free one. duration_scale: 0.1..10, factor on the length of every
+    phase. with_spark: False analyses in plain Python. keep_events: keep events and traces beside
+    the report. report_dir: made if missing. seed: of message bodies. url: drive this broker instead
+    of starting one, "" to start one; there are no flow events then."""
+
+    port: int = 0
+    duration_scale: float = 1.0
+    with_spark: bool = True
+    keep_events: bool = False
+    report_dir: Path = Path("penstock-report")
+    seed: int = 1
+    url: str = ""
 
 
 def run(options: RunOptions) -> int:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.demo.children import Child, Children
-from penstock.demo.ports import connected_from
+from penstock.demo.children import Child, Children, connected_from
 from penstock.demo.scenario import (
     EXCHANGE_PAYMENTS,
     LEASED,

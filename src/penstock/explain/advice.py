@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from typing import Final
 
+from penstock.explain.consumer_causes import (
+    about_lag,
+    about_leases,
+    ack_time_ns,
+    consumer_trouble,
+    rate_without_waits,
+)
 from penstock.explain.explanation import Cause, Part
-from penstock.explain.groups import about_lag
-from penstock.explain.leasing import about_leases
-from penstock.explain.neighbours import consumers_on
-from penstock.explain.roots import debt_of, state_share
-from penstock.explain.taking import ack_time_ns, consumer_trouble, rate_without_waits
+from penstock.explain.noisy_neighbours import consumers_on
+from penstock.explain.root_causes import debt_of, state_share
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import amount, called, duration, percent, rate, size
 

@@ -1,26 +1,170 @@
 """One question about the flow, one answer: the same for a running broker and for a saved record.
 
-Everything an answer is made of lies in the history, so whoever has the same history gets the same
-answer to the letter. Pure.
+An answer is made from the history alone, so the same history gives the same answer to the letter.
+`why memory` says what is used of what, which actors hold it, and who is stopped for it. Pure.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.explain.beyond import beyond
 from penstock.explain.explain import explain
-from penstock.explain.memory import NODE, explain_memory, render_memory
+from penstock.explain.explanation import FREE, THROTTLED, Part
+from penstock.explain.graph_extension import beyond
 from penstock.explain.naming import named
 from penstock.explain.render import plain, render
 from penstock.explain.subjects import KINDS
+from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.rates import NS_PER_S
+from penstock.telemetry.words import called, duration, percent, size
 
+SHOWN: Final = 5
+FORECAST_S: Final = 86_400
+"""A forecast beyond a day from a window of seconds would be a guess."""
+NODE: Final = "node"
+ALARM: Final = "alarm:memory"
 WHY_KINDS: Final = (*KINDS, "publish", "memory", "not")
 WINDOW_S_MAX: Final = 600.0
 ACCOUNTING: Final = "accounting"
 """Label of the node; `off` where nothing is kept that could be explained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Bytes that a queue or an account holds; share: 0..1 of all that is held."""
+
+    name: str
+    bytes: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryExplanation:
+    """state: THROTTLED while the alarm holds publishers, else FREE. used_bytes: of the process or
+    its cgroup; limit_bytes: where the alarm rings; clear_bytes: where it ends, 0 if unknown;
+    held_bytes: of it in queues, mailboxes and outputs; blocked_share: 1.0 while publishing is held,
+    else 0.0; who: whom the alarm stops, in words; stopped: connections held by it, with the share
+    of the window; queues, accounts: the largest, bytes; ended_bytes: of connections that are gone;
+    growth_bytes_per_s: of held_bytes in the window."""
+
+    state: str
+    text: str
+    used_bytes: int
+    limit_bytes: int
+    clear_bytes: int
+    held_bytes: int
+    is_held: bool
+    blocked_share: float
+    who: str
+    stopped: tuple[Part, ...]
+    queues: tuple[Holding, ...]
+    accounts: tuple[Holding, ...]
+    ended_bytes: int
+    growth_bytes_per_s: float
+
+    def exit_status(self) -> int:
+        """For a command: 3 while publishing is held, 0 otherwise."""
+        return 3 if self.state == THROTTLED else 0
+
+
+def explain_memory(
+    windows: Mapping[str, ActorWindow], before_bytes: float, span_s: float
+) -> MemoryExplanation:
+    """before_bytes: what was held at the start of the window, span_s seconds earlier."""
+    node = windows.get(NODE)
+    alarm = windows.get(ALARM)
+    numbers = {} if node is None else node.numbers
+    used, limit = numbers.get("used_bytes", 0.0), numbers.get("limit_bytes", 0.0)
+    held = numbers.get("memory_bytes", 0.0)
+    queues = _largest({a: w.numbers.get("bytes", 0.0) for a, w in windows.items()
+                       if w.kind == "queue"})  # fmt: skip
+    accounts = _largest({a: w.numbers.get("memory_bytes", 0.0) for a, w in windows.items()
+                         if w.kind == "conn"})  # fmt: skip
+    stopped = [
+        Part(w.actor, min(1.0, block.ns / w.window_ns))
+        for w in windows.values()
+        if w.kind == "conn" and w.window_ns > 0
+        for block in w.blocks
+        if block.peer == ALARM and block.ns > 0
+    ]
+    stopped.sort(key=lambda part: (-part.share, part.name))
+    text = f"memory: {size(used)} of {size(limit)} used ({percent(used / limit if limit else 0)})"
+    text += "; the alarm is set" if alarm is not None else "; nothing is held for memory"
+    return MemoryExplanation(
+        THROTTLED if alarm is not None else FREE,
+        text,
+        round(used),
+        round(limit),
+        round(numbers.get("clear_bytes", 0.0)),
+        round(held),
+        alarm is not None,
+        1.0 if alarm is not None else 0.0,
+        "" if alarm is None else alarm.labels.get("who", ""),
+        tuple(stopped[:SHOWN]),
+        queues,
+        accounts,
+        round(sum(w.numbers.get("ended_bytes", 0.0) for w in windows.values() if w.kind == "user")),
+        (held - before_bytes) / span_s if span_s > 0 else 0.0,
+    )
+
+
+def render_memory(answer: MemoryExplanation) -> str:
+    """The whole answer as lines of text."""
+    lines = [answer.text]
+    if answer.is_held:
+        lines.append(f" effect            {answer.who}; consumers continue")
+        if answer.clear_bytes > 0:
+            lines.append(f" it ends           below {size(answer.clear_bytes)}")
+    if answer.stopped:
+        parts = ", ".join(f"{called(one.name)} {percent(one.share)}" for one in answer.stopped)
+        lines.append(f" stopped           {parts}")
+    other = answer.used_bytes - answer.held_bytes
+    lines.append(
+        f" messages hold     {size(answer.held_bytes)}; "
+        f"{size(max(0, other))} is the broker itself and what the system has not taken back"
+    )
+    lines += _rows("in queues", answer.queues)
+    lines += _rows("published by", answer.accounts)
+    if answer.ended_bytes > 0:
+        lines.append(f" published by      connections that have ended: {size(answer.ended_bytes)}")
+    growth = answer.growth_bytes_per_s
+    if abs(growth) >= 1000:
+        word = "grows" if growth > 0 else "shrinks"
+        line = f" trend             what messages hold {word} by {size(abs(growth))}/s"
+        left = answer.limit_bytes - answer.used_bytes
+        if growth > 0 and 0 < left < growth * FORECAST_S and not answer.is_held:
+            line += f": the alarm in about {duration(round(left / growth * 1e9))} at this rate"
+        lines.append(line)
+    lines += [f" try       {one}" for one in _advice(answer)]
+    return "\n".join(lines)
+
+
+def _advice(answer: MemoryExplanation) -> list[str]:
+    if not answer.is_held or not answer.queues:
+        return []
+    queue = answer.queues[0]
+    return [
+        f"consume from or purge {called(queue.name)}: it holds {size(queue.bytes)}, "
+        f"{percent(queue.share)} of what is in queues",
+        f"see who keeps up with it: penstock why queue {queue.name.partition(':')[2]}",
+    ]
+
+
+def _rows(title: str, holdings: tuple[Holding, ...]) -> list[str]:
+    return [
+        f" {title:<17} {called(one.name)} {size(one.bytes)} ({percent(one.share)})"
+        for one in holdings
+    ]
+
+
+def _largest(held: Mapping[str, float]) -> tuple[Holding, ...]:
+    total = sum(held.values())
+    names = sorted(held, key=lambda name: (-held[name], name))[:SHOWN]
+    return tuple(
+        Holding(name, round(held[name]), held[name] / total) for name in names if held[name] > 0
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Final
 from penstock.telemetry.actor_window import ActorWindow
 
 FORWARDS: Final = "forwards"
-"""Reason of a consumer that waits for its own publishes; see explain/beyond."""
+"""Reason of a consumer that waits for its own publishes; see explain/graph_extension."""
 
 PATH_ACTORS_MAX: Final = 16
 """Actors on one path; at the bound the last one is the root."""

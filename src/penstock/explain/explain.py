@@ -10,6 +10,7 @@ from typing import Final
 from penstock.explain.advice import advise, part_company
 from penstock.explain.answers import (
     about_answers,
+    advise_answers,
     most_waiting,
     own_share,
     waiting_publishers,
@@ -17,6 +18,12 @@ from penstock.explain.answers import (
     waits_of,
 )
 from penstock.explain.blame import Stay, follow, upstream
+from penstock.explain.consumer_causes import (
+    consumer_detail,
+    consumer_trouble,
+    held_share,
+    queue_detail,
+)
 from penstock.explain.explanation import (
     FREE,
     THROTTLED,
@@ -29,33 +36,40 @@ from penstock.explain.explanation import (
     Wait,
 )
 from penstock.explain.full_disk import full_disk_note
-from penstock.explain.full_queue import with_limit
-from penstock.explain.in_flight import advise_answers
-from penstock.explain.neighbours import loads, sharing
-from penstock.explain.notes import about_mixture, mixture_on, notes_on, unmix
+from penstock.explain.noisy_neighbours import loads, sharing
+from penstock.explain.remarks import (
+    about_mixture,
+    about_waiting,
+    longest_stopped,
+    mixture_on,
+    notes_on,
+    stopped_places,
+    unmix,
+    waiting,
+)
 from penstock.explain.render import render
-from penstock.explain.roots import (
-    connection_of,
-    dominant_state,
-    name_cause,
-    state_share,
-)
+from penstock.explain.root_causes import connection_of, dominant_state, name_cause, state_share
 from penstock.explain.subjects import KINDS, find, nobody_called
-from penstock.explain.taking import (
-    consumer_detail,
-    consumer_trouble,
-    held_share,
-    queue_detail,
-)
-from penstock.explain.waiting import about_waiting, longest_stopped, stopped_places, waiting
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 
+LIMIT: Final = "limit"
+"""In labels: what bounds a queue, in words: `max-length 5 (policy 'short')`."""
 __all__ = ["KINDS", "explain", "render"]
 
 VICTIMS_SHOWN: Final = 5
 VICTIMS_FOLLOWED_MAX: Final = 50
 SUGGESTIONS_MAX: Final = 3
+
+
+def with_limit(detail: str, stay: Stay, windows: Mapping[str, ActorWindow]) -> str:
+    """`detail` of a cause, and the limit of the queue where it was a full one that held."""
+    last = stay.path[-1]
+    queue = windows.get(last.who)
+    if last.reason.partition(":")[0] != "full" or queue is None or LIMIT not in queue.labels:
+        return detail
+    said = f"full at {queue.labels[LIMIT]}"
+    return f"{detail}; {said}" if detail else said
 
 
 def explain(

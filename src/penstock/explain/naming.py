@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from penstock.explain.roots import DEBT
+from penstock.explain.root_causes import DEBT
 from penstock.telemetry.actor_window import OWED, SENT, STORED, ActorWindow, BlockWindow
 from penstock.telemetry.words import name_of
 

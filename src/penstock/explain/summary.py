@@ -1,26 +1,158 @@
-"""What a flight record tells at first sight: what it covers, top causes, alarms, and a timeline."""
+"""What a flight record tells at first sight: what it covers, top causes, alarms, and a timeline.
 
-from collections.abc import Mapping
+The timeline shows who was blocked when and by what: a column is a slice of time, a row is an actor.
+
+12:03:00  :10     :20                      a full clock time at the left, then every ten columns
+web-7     ───▒▒█▒▒▒▒▒▒▒▒▒▒───   61 %       the mark of the first cause where it was throttled
+the memory alarm ───────────▓▓▓▓────       while it was set
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from penstock.explain.beyond import beyond
 from penstock.explain.blame import follow
 from penstock.explain.event_lines import clock_time
+from penstock.explain.explanation import THROTTLED_SHARE
+from penstock.explain.graph_extension import beyond
 from penstock.explain.naming import named
 from penstock.explain.render import plain
-from penstock.explain.roots import name_cause
-from penstock.explain.timeline import columns, draw
+from penstock.explain.root_causes import name_cause
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.events import ALARM_CLEARED, ALARM_SET
+from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.rates import NS_PER_S
 from penstock.telemetry.record_file import Record
+from penstock.telemetry.window import WindowHistory
 from penstock.telemetry.words import amount, blamed, called, duration, percent
 
+ROWS_MAX: Final = 12
+NAME_WIDTH_MAX: Final = 28
+TAIL_WIDTH: Final = 9
+MARKS: Final = {
+    "disk": "█",
+    "consumer": "▒",
+    "cpu": "░",
+    "alarm": "▓",
+    "socket": "s",
+    "credit": "c",
+    "debt": "d",
+    "rate": "r",
+    "flow": "f",
+}
+OTHER: Final = "o"
+FREE: Final = "─"
+AWAY: Final = " "
 CAUSES_SHOWN: Final = 5
 FOLLOWED_MAX: Final = 500
 """Connections whose blocked time is followed, the most blocked ones."""
 ALARMS_SHOWN: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One slice of time. end_ns: monotonic; windows: of every actor in it."""
+
+    start_ns: int
+    end_ns: int
+    windows: Mapping[str, ActorWindow]
+
+
+def columns(history: FlightHistory, columns_max: int) -> list[Column]:
+    """The slices of the longest history there is, oldest first, at most `columns_max`."""
+    part = _longest(history)
+    rounds = part.rounds()
+    if len(rounds) < 2:
+        return []
+    step = max(1, -(-(len(rounds) - 1) // max(1, columns_max)))
+    ends = rounds[:0:-step][::-1]
+    found = []
+    for end_ns in ends:
+        at = rounds.index(end_ns)
+        start_ns = rounds[max(0, at - step)]
+        windows = part.over((end_ns - start_ns) / NS_PER_S, end_ns)
+        found.append(Column(start_ns, end_ns, named(beyond(windows))))
+    return found
+
+
+def draw(found: Sequence[Column], wall_ns: int, width: int) -> list[str]:
+    """The lanes as lines. wall_ns: of monotonic zero; width: characters in a line."""
+    if not found:
+        return ["no two rounds were recorded, so there is no timeline"]
+    rows = _worst(found)
+    alarms = sorted({a for c in found for a, w in c.windows.items() if w.kind == "alarm"})
+    if not rows and not alarms:
+        return ["nobody was throttled in all this time"]
+    shown = [called(actor)[:NAME_WIDTH_MAX] for actor in (*rows, *alarms)]
+    left = max(len(name) for name in shown)
+    room = max(10, width - left - 2 - TAIL_WIDTH)
+    kept = found[-room:]
+    lines = [_scale(kept, wall_ns, left)]
+    used: set[str] = set()
+    for actor, name in zip(rows, shown, strict=False):
+        lane = [_mark(actor, column.windows) for column in kept]
+        used.update(lane)
+        lines.append(f"{name:<{left}}  {''.join(lane)}  {percent(_share(actor, found)):>5}")
+    for actor, name in zip(alarms, shown[len(rows) :], strict=True):
+        lane = [MARKS["alarm"] if actor in column.windows else FREE for column in kept]
+        used.update(lane)
+        lines.append(f"{name:<{left}}  {''.join(lane)}")
+    legend = [f"{mark} {reason}" for reason, mark in MARKS.items() if mark in used]
+    if OTHER in used:
+        legend.append(f"{OTHER} other")
+    each_s = (kept[-1].end_ns - kept[-1].start_ns) / NS_PER_S
+    lines.append(f"{'':<{left}}  {'   '.join(legend)}   (a column is {each_s:.0f} s)")
+    return lines
+
+
+def _longest(history: FlightHistory) -> WindowHistory:
+    """The coarse one where it reaches much farther back, else the one with more columns."""
+    fine, coarse = history.fine.rounds(), history.coarse.rounds()
+    if len(coarse) < 2 or len(fine) < 2:
+        return history.fine if len(fine) >= len(coarse) else history.coarse
+    is_much_longer = coarse[-1] - coarse[0] > 2 * (fine[-1] - fine[0])
+    return history.coarse if is_much_longer else history.fine
+
+
+def _worst(found: Sequence[Column]) -> list[str]:
+    """Connections and queues that were throttled in any column, most blocked first."""
+    blocked: dict[str, int] = {}
+    throttled: set[str] = set()
+    for column in found:
+        for actor, window in column.windows.items():
+            if window.kind in ("conn", "queue") and window.blocked_ns > 0:
+                blocked[actor] = blocked.get(actor, 0) + window.blocked_ns
+                if window.blocked_share() >= THROTTLED_SHARE:
+                    throttled.add(actor)
+    return sorted(throttled, key=lambda actor: (-blocked[actor], actor))[:ROWS_MAX]
+
+
+def _mark(actor: str, windows: Mapping[str, ActorWindow]) -> str:
+    window = windows.get(actor)
+    if window is None:
+        return AWAY
+    if window.blocked_share() < THROTTLED_SHARE:
+        return FREE
+    stays = follow(actor, windows)
+    reason = name_cause(stays[0], windows)[0].partition(":")[0] if stays else ""
+    return MARKS.get(reason, OTHER)
+
+
+def _share(actor: str, found: Sequence[Column]) -> float:
+    windows = [column.windows[actor] for column in found if actor in column.windows]
+    whole_ns = sum(window.window_ns for window in windows)
+    return sum(window.blocked_ns for window in windows) / whole_ns if whole_ns > 0 else 0.0
+
+
+def _scale(kept: Sequence[Column], wall_ns: int, left: int) -> str:
+    """Clock times (UTC) above the columns they begin at, as many as have room."""
+    line = ""
+    for index, column in enumerate(kept):
+        if len(line) <= index and index % 12 == 0:
+            line += " " * (index - len(line))
+            line += clock_time(wall_ns + column.start_ns)[:8] + " "
+    return f"{'UTC':<{left}}  {line.rstrip()}"
 
 
 def summary(record: Record, width: int) -> str:

@@ -18,9 +18,8 @@ from typing import Final
 from penstock.broker.actors.actor import Actor
 from penstock.broker.channel.channel import Channel
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.lab.model import Costs, Network
+from penstock.lab.model import Costs, Network, WorkClock
 from penstock.lab.peers import URL, Declaring, consumers_of, publishers_of
-from penstock.lab.processor import WorkClock
 from penstock.lab.run import config_of, make_ready
 from penstock.lab.workload import Consumers, Publishers, QueueSpec, Target, Workload
 from penstock.lab.world import LabWorld

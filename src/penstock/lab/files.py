@@ -1,14 +1,21 @@
-"""The lab's results as files: results.json with everything, results.csv with one line a run."""
+"""The lab's results as files: results.json with everything, results.csv with one line a run.
+
+Both name the machine and the versions that made them.
+"""
 
 import csv
 import json
+import os
+import platform
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
-from penstock.lab.overall import overall
+import penstock
+from penstock.broker.queue import queue_actor
 from penstock.lab.result import Result
-from penstock.lab.score import Verdict
+from penstock.lab.score import Verdict, overall
 
 CSV_COLUMNS = (
     "workload", "profile", "where", "seed", "seconds", "throughput_per_s", "bytes_per_s",
@@ -17,6 +24,32 @@ CSV_COLUMNS = (
     "innocent_p99_ms", "innocent_p999_ms", "memory_bytes_max", "is_growing", "rss_bytes",
     "fairness", "recovery_s", "alarm_s", "score",
 )  # fmt: skip
+
+
+def about(took_s: float) -> dict[str, object]:
+    """took_s: seconds the whole lab took."""
+    is_compiled = not queue_actor.__file__.endswith(".py")
+    return {
+        "penstock": penstock.__version__,
+        "build": "compiled" if is_compiled else "interpreted",
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "processors": os.cpu_count(),
+        "processor": _processor(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "took_s": round(took_s, 1),
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"
 
 
 def document(

@@ -31,7 +31,7 @@ from penstock.client.events import (
 from penstock.client.publish_template import PublishTemplate
 from penstock.client.session import Session
 from penstock.client.url import BrokerUrl
-from penstock.lab.tally import Tally
+from penstock.lab.result import Tally
 from penstock.lab.workload import Consumers, Publishers, Workload
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties

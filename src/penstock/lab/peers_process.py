@@ -21,7 +21,7 @@ from penstock.lab.peers import (
     consumers_of,
     publishers_of,
 )
-from penstock.lab.tally import Tally
+from penstock.lab.result import Tally
 from penstock.lab.workload import Workload
 from penstock.perf.link import Link
 from penstock.simulation.machine.dice import Dice

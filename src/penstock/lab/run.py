@@ -5,7 +5,7 @@ from functools import partial
 
 from penstock.base.config import Config
 from penstock.broker.broker import Broker
-from penstock.lab.model import INTERPRETED, LOOPBACK, Costs, Network
+from penstock.lab.model import INTERPRETED, LOOPBACK, Costs, Network, WorkClock
 from penstock.lab.peers import (
     URL,
     Declaring,
@@ -14,7 +14,6 @@ from penstock.lab.peers import (
     publishers_apart,
     publishers_of,
 )
-from penstock.lab.processor import WorkClock
 from penstock.lab.result import SIMULATED, Memory, Result, result_of
 from penstock.lab.stage import LOOK_NS, Stage
 from penstock.lab.workload import Workload

@@ -11,8 +11,7 @@ from penstock.client.events import (
     ConnectionClosed,
     Delivery,
 )
-from penstock.perf.link import Link
-from penstock.perf.member import Member
+from penstock.perf.link import Link, Member
 from penstock.perf.meter import Tally
 from penstock.perf.plan import Plan
 from penstock.perf.stamp import OLDEST_NS, read_stamp

@@ -1,4 +1,7 @@
-"""One non-blocking connection in the tool's own loop: socket, session, what is unsent. IO."""
+"""The connections of a load run: socket, session and unsent bytes, without blocking. IO.
+
+`LoadMember` is the base of producers and consumers.
+"""
 
 import selectors
 import socket
@@ -92,3 +95,24 @@ def say_goodbye(links: Sequence[Link]) -> None:
                     selector.unregister(key.data.sock)
     for link in links:
         link.close()
+
+
+class Member:
+    """One connection with a part in the run; nominal base of Producer and Consumer.
+
+    name: for people. failed: why its channel or connection was closed, None while it is open.
+    """
+
+    def __init__(self, name: str, link: Link) -> None:
+        self.name = name
+        self.link = link
+        self.failed: str | None = None
+
+    def take(self, events: list[ClientEvent], now_ns: int) -> None:
+        """What the broker said, in order."""
+        raise NotImplementedError
+
+    def fail(self, code: int, text: str) -> None:
+        """Its channel or connection was closed. The first reason is kept."""
+        if self.failed is None:
+            self.failed = f"{self.name}: {code} {text}" if code else f"{self.name}: {text}"

@@ -1,10 +1,18 @@
-"""What a run shall do: every option of `penstock perf`, checked once, and what follows."""
+"""The plan of a load run: every option of `penstock perf`, checked once, and the topology it needs.
+
+Exchange, queues and bindings are declared over one blocking connection, or found there.
+"""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.base.errors import OperatorError
+from penstock.client.errors import ChannelClosedError
+from penstock.client.io_blocking import Channel, Connection
 from penstock.perf.stamp import STAMP_BYTES
 from penstock.protocol.values import Table
+
+_NOT_FOUND: Final = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +92,116 @@ def queue_names(pattern: str, first: int, last: int) -> tuple[str, ...]:
     except (TypeError, ValueError) as error:
         raise OperatorError(f"queue pattern {pattern!r} needs one number, as in perf-%d") from error
     return names
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Who publishes where and who reads from where.
+
+    routing_keys: one per producer; consumed: one queue per consumer; copies: into how many of the
+    consumed queues each producer's messages go, one number per producer.
+    """
+
+    exchange: str
+    routing_keys: tuple[str, ...]
+    consumed: tuple[str, ...]
+    copies: tuple[int, ...]
+
+
+def declare(connection: Connection, plan: Plan) -> Topology:
+    """Make what the plan needs. The connection must outlive the run: its queues may be exclusive.
+
+    With named queues, producers and consumers are spread over them in turn, and a routing key
+    other than the queues' names goes to all of them. Without names, every consumer gets a queue of
+    its own, all bound with one key, as PerfTest does: each message goes to all of them.
+    Raises: ChannelClosedError with the broker's reason, for example for an unequal declaration.
+    """
+    channel = connection.channel()
+    exchange = plan.exchange if plan.exchange is not None else ""
+    if plan.predeclared:
+        return _found(plan, exchange)
+    if plan.exchange is None and not _needs_no_exchange(plan):
+        exchange = plan.exchange_type
+    if exchange and not _is_there(connection, exchange):
+        channel.declare_exchange(exchange, plan.exchange_type, durable=True)
+    queues = _declare_queues(channel, plan)
+    keys = binding_keys(plan, queues, exchange)
+    for queue, key in zip(queues, keys, strict=True):
+        if exchange:
+            channel.bind_queue(queue, exchange, key)
+    return spread(plan, exchange, queues, keys)
+
+
+def _needs_no_exchange(plan: Plan) -> bool:
+    """Whether the default exchange does: named queues, addressed by their names."""
+    return bool(plan.queues) and plan.routing_key is None and plan.exchange_type == "direct"
+
+
+def _found(plan: Plan, exchange: str) -> Topology:
+    """Nothing is declared; a message is expected in one of the queues named, if there are any."""
+    queues = plan.queues or ("",)
+    if plan.routing_key is not None:
+        keys = tuple(plan.routing_key for _ in range(plan.producers))
+    else:
+        keys = tuple(queues[number % len(queues)] for number in range(plan.producers))
+    consumed = tuple(queues[number % len(queues)] for number in range(plan.consumers))
+    copies = 1 if plan.consumers else 0
+    return Topology(exchange, keys, consumed, (copies,) * plan.producers)
+
+
+def _is_there(connection: Connection, exchange: str) -> bool:
+    """Whether the exchange exists: one that does is used as it is, whatever its attributes."""
+    channel = connection.channel()
+    try:
+        channel.declare_exchange(exchange, passive=True)
+    except ChannelClosedError as error:
+        if error.code != _NOT_FOUND:
+            raise
+        return False
+    channel.close()
+    return True
+
+
+def _declare_queues(channel: Channel, plan: Plan) -> tuple[str, ...]:
+    if plan.queues:
+        return tuple(
+            channel.declare_queue(
+                name,
+                durable=plan.durable,
+                auto_delete=plan.auto_delete,
+                arguments=plan.queue_arguments,
+            ).queue
+            for name in plan.queues
+        )
+    # Consumers have connections of their own, so only a queue without any can be exclusive.
+    return tuple(
+        channel.declare_queue(
+            durable=plan.durable,
+            exclusive=plan.consumers == 0,
+            auto_delete=True,
+            arguments=plan.queue_arguments,
+        ).queue
+        for _ in range(max(1, plan.consumers))
+    )
+
+
+def binding_keys(plan: Plan, queues: tuple[str, ...], exchange: str) -> tuple[str, ...]:
+    """The binding key of each queue; on the default exchange that is its name."""
+    if not exchange:
+        return queues
+    if plan.routing_key is not None:
+        return (plan.routing_key,) * len(queues)
+    return queues if plan.queues else (queues[0],) * len(queues)
+
+
+def spread(plan: Plan, exchange: str, queues: tuple[str, ...], keys: tuple[str, ...]) -> Topology:
+    """Producers and consumers over `queues`, bound with one of `keys` each, in turn."""
+    chosen: list[str] = []
+    for number in range(plan.producers):
+        key = plan.routing_key if plan.routing_key is not None else keys[number % len(keys)]
+        chosen.append(key)
+    consumed = tuple(queues[number % len(queues)] for number in range(plan.consumers))
+    read = [key for queue, key in zip(queues, keys, strict=True) if queue in set(consumed)]
+    is_everywhere = bool(exchange) and plan.exchange_type in ("fanout", "headers")
+    copies = tuple(len(read) if is_everywhere else read.count(key) for key in chosen)
+    return Topology(exchange, tuple(chosen), consumed, copies)

@@ -1,7 +1,20 @@
-"""A publisher under load: publishes what is due, in batches, unless something holds it."""
+"""One publisher of a load run: publishes what is due in batches, and accounts for its time.
+
+Message n is due at start + n / rate, whatever became of the messages before it. A publisher that
+was held finds all missed messages due, so a latency counted from these moments includes the
+time spent waiting (no coordinated omission). Every nanosecond of a publisher belongs to exactly one
+reason:
+
+BUSY      it is sending, or the tool itself is at work elsewhere
+IDLE      nothing is due at the rate asked for
+SOCKET    bytes wait because the broker does not read them         } blocked
+ALARM     the broker said connection.blocked or channel.flow       }
+CONFIRMS  as many publishes are unconfirmed as were allowed
+"""
 
 import random
 from collections import Counter
+from enum import IntEnum
 from typing import Final
 
 from penstock.base.clock import Clock
@@ -14,17 +27,91 @@ from penstock.client.events import (
     Returned,
 )
 from penstock.client.publish_template import PublishTemplate
-from penstock.perf.held import HeldTime, Reason
-from penstock.perf.link import Link
-from penstock.perf.member import Member
+from penstock.perf.link import Link, Member
 from penstock.perf.meter import Tally
-from penstock.perf.pace import Pace
 from penstock.perf.plan import Plan
 from penstock.perf.stamp import STAMP_BYTES, write_stamp
 from penstock.protocol.properties import Properties
 
+ANY: Final = 1 << 30
+# Rates are kept in millionths of a message a second, so that all arithmetic is exact.
+_MICRO: Final = 1_000_000
+_NS_TIMES_MICRO: Final = 1_000_000_000 * _MICRO
 BATCH_MESSAGES: Final = 128
 BATCH_BYTES: Final = 131_072
+
+
+class Reason(IntEnum):
+    """Why a publisher is not sending right now."""
+
+    BUSY = 0
+    IDLE = 1
+    SOCKET = 2
+    ALARM = 3
+    CONFIRMS = 4
+
+
+class HeldTime:
+    """Nanoseconds per reason for one publisher. The sum is the time since `start_ns`, exactly."""
+
+    __slots__ = ("_reason", "_since_ns", "_spent")
+
+    def __init__(self, start_ns: int) -> None:
+        self._reason = Reason.BUSY
+        self._since_ns = start_ns
+        self._spent = [0] * len(Reason)
+
+    def enter(self, reason: Reason, now_ns: int) -> None:
+        """From `now_ns` (never earlier than before) on, time belongs to `reason`."""
+        if reason is self._reason:
+            return
+        self.settle(now_ns)
+        self._reason = reason
+
+    def settle(self, now_ns: int) -> None:
+        """Bring the books up to `now_ns`."""
+        assert now_ns >= self._since_ns, "time never goes back"
+        self._spent[self._reason] += now_ns - self._since_ns
+        self._since_ns = now_ns
+
+    def snapshot(self) -> tuple[int, ...]:
+        """Nanoseconds per reason, in the order of Reason."""
+        return tuple(self._spent)
+
+
+class Pace:
+    """The timetable of one publisher. rate_per_s: messages a second, 0 for as fast as possible.
+
+    For every rate: `due(next_ns()) >= 1` and `due(next_ns() - 1) <= 0` as long as none is missed.
+    """
+
+    __slots__ = ("_rate", "_start_ns", "_taken")
+
+    def __init__(self, rate_per_s: float, start_ns: int) -> None:
+        self._rate = round(rate_per_s * _MICRO)
+        self._start_ns = start_ns
+        self._taken = 0
+
+    def due(self, now_ns: int) -> int:
+        """Messages due at `now_ns` and not taken yet, 0..ANY."""
+        if self._rate == 0:
+            return ANY
+        passed = (now_ns - self._start_ns) * self._rate // _NS_TIMES_MICRO
+        return max(0, passed + 1 - self._taken)
+
+    def take(self, now_ns: int) -> int:
+        """The moment the next message was meant for, never later than `now_ns`."""
+        if self._rate == 0:
+            return now_ns
+        meant_ns = self.next_ns()
+        self._taken += 1
+        return meant_ns if meant_ns < now_ns else now_ns
+
+    def next_ns(self) -> int:
+        """When the next message is due; the start when there is no rate."""
+        if self._rate == 0:
+            return self._start_ns
+        return self._start_ns - (-self._taken * _NS_TIMES_MICRO // self._rate)
 
 
 class Producer(Member):

@@ -13,15 +13,11 @@ from penstock.client.events import ClientEvent
 from penstock.client.io_blocking import Channel, Connection, connect
 from penstock.client.url import BrokerUrl
 from penstock.perf.consumer import Consumer
-from penstock.perf.figures import figures_of, shares_of
-from penstock.perf.held import Reason
-from penstock.perf.link import Link, say_goodbye
-from penstock.perf.member import Member
+from penstock.perf.link import Link, Member, say_goodbye
 from penstock.perf.meter import Tally
-from penstock.perf.plan import Plan
-from penstock.perf.producer import Producer
-from penstock.perf.report import Outcome, Report
-from penstock.perf.topology import Topology, declare
+from penstock.perf.plan import Plan, Topology, declare
+from penstock.perf.producer import Producer, Reason
+from penstock.perf.report import Outcome, Report, figures_of, shares_of
 from penstock.server.machine.clock import SystemClock
 
 INTERVAL_NS: Final = 1_000_000_000

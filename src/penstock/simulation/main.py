@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import click
 
 from penstock.simulation.machine.faults import SimulationFailed
+from penstock.simulation.scenario.plan import shrunk
 from penstock.simulation.scenario.scenarios import PROFILES, SCENARIOS, simulate
-from penstock.simulation.scenario.shrink import shrunk
 
 RANDOM = "random_graph"
 GRAPHS_PER_SCRIPT = 12

@@ -21,8 +21,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.sweep.point import COLUMNS, Point
-from penstock.sweep.row import REAL, SCHEMA, TEXT, TRUTH, WHOLE, Row, point_of
+from penstock.sweep.point import COLUMNS, REAL, SCHEMA, TEXT, TRUTH, WHOLE, Point, Row, point_of
 from penstock.sweep.run import run_point
 
 TASKS_PER_CORE: Final = 4

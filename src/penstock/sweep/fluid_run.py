@@ -12,17 +12,15 @@ import numpy as np
 from penstock.base.quantities import parse_window
 from penstock.broker.queue.classic_actor import DEPTH_BAND_BYTES
 from penstock.flow.profile import Profile, profile_named
-from penstock.lab.measure import fair_shares, is_growing, jain
 from penstock.lab.model import LOOPBACK
 from penstock.lab.peers import CATCH_UP_NS, phases_apart
-from penstock.lab.result import BIN_S, Result
-from penstock.lab.wires import READ_BYTES
+from penstock.lab.result import BIN_S, Result, fair_shares, is_growing, jain
 from penstock.lab.workload import Consumers, Publishers, QueueSpec, Workload
+from penstock.lab.world import READ_BYTES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.sweep.chain import CHAINS, FAN_IN, chain, rates_of
 from penstock.sweep.fluid import UNLIMITED, Crowd, Fluid, Queues, Reals, Rules, Wholes
 from penstock.sweep.fluid_latency import Waits, Watched, add_confirms, add_deliveries
-from penstock.sweep.load import workload_of
+from penstock.sweep.load import CHAINS, FAN_IN, chain, rates_of, workload_of
 from penstock.sweep.point import FLUID, Point
 
 STEP_S: Final = 0.002

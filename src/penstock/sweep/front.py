@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.lab.overall import geometric_mean
-from penstock.lab.score import LATENCY_FLOOR_MS, MEMORY_FLOOR_BYTES
-from penstock.sweep.point import Key
-from penstock.sweep.row import Row, point_of
+from penstock.lab.score import LATENCY_FLOOR_MS, MEMORY_FLOOR_BYTES, geometric_mean
+from penstock.sweep.point import Key, Row, point_of
 
 NOISE: Final = 0.01
 

@@ -14,17 +14,29 @@ from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_window
 from penstock.flow.credit import Window
 from penstock.flow.profile import profile_named
-from penstock.lab.workload import Workload
-from penstock.lab.workloads import WORKLOADS
-from penstock.sweep.chain import CHAINS, FAN_IN, chain
-from penstock.sweep.fits import can_be_fluid
-from penstock.sweep.load import workload_of
+from penstock.lab.workload import WORKLOADS, Workload
+from penstock.sweep.load import CHAINS, FAN_IN, chain, workload_of
 from penstock.sweep.point import EVENTS, FLUID, Point, model_of
 
 EVENTS_MAX: Final = 100
 CONNECTIONS_MAX: Final = 1_000_000
 POINTS_MAX: Final = 1_000_000
 DEFAULT_CONNECTIONS: Final = 8
+
+
+def can_be_fluid(workload: Workload, profile: str) -> bool:
+    """One queue for each publisher, nothing forwarded, nothing that happens in between, no memory
+    mark; windows that do not move. Raises: OperatorError for an unknown profile."""
+    rules = profile_named(profile)
+    return (
+        rules.strategy_name in ("credit", "none")
+        and not workload.events
+        and not workload.memory_high_bytes
+        and all(not one.forward_to for one in workload.consumers)
+        and all(
+            len(one.targets) == 1 and not one.targets[0].exchange for one in workload.publishers
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from penstock.lab.run import config_of, simulate, simulate_alone
 from penstock.lab.workload import Workload
 from penstock.simulation.machine.faults import LawBroken
 from penstock.sweep.load import workload_of
-from penstock.sweep.point import EVENTS, Point
-from penstock.sweep.row import Row, failed_row, row_of
+from penstock.sweep.point import EVENTS, Point, Row, failed_row, row_of
 
 
 def run_point(point: Point) -> Row:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from penstock.base.errors import OperatorError
-from penstock.sweep.point import Key
-from penstock.sweep.row import SCHEMA, Row, key_of
+from penstock.sweep.point import SCHEMA, Key, Row, key_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

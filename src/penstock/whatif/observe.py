@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.explain.notes import CONFIRMS
+from penstock.explain.remarks import CONFIRMS
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.telemetry.actor_window import SENT, ActorWindow
 from penstock.telemetry.flight import FlightHistory

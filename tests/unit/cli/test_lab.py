@@ -12,7 +12,7 @@ from penstock.base.errors import OperatorError
 from penstock.cli.lab import chosen_profiles, chosen_workloads, command
 from penstock.flow.profile import PROFILES
 from penstock.lab.plots import write_plots
-from penstock.lab.workloads import WORKLOADS
+from penstock.lab.workload import WORKLOADS
 
 SHORT = ("--sim", "--quick", "--seconds", "0.2", "--jobs", "1")
 TWO = ("--only", "bursts,memory-alarm", "--strategies", "none,penstock")

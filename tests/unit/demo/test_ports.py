@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.demo.ports import HOST, choose_port
+from penstock.demo.children import HOST, choose_port
 
 
 def test_zero_gives_a_free_port() -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.demo.workers.trace import BLOCK_LINES, Trace
+from penstock.demo.workers.part import BLOCK_LINES, Trace
 from penstock.spark.schema.formats import read_traces
 
 

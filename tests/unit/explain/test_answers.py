@@ -4,10 +4,9 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.explain.answers import own_share, waits_of
+from penstock.explain.answers import client_line, own_share, waits_of
 from penstock.explain.asking import Question, ask_why
 from penstock.explain.explain import explain, render
-from penstock.explain.in_flight import client_line
 from penstock.telemetry.actor_window import ActorWindow, difference
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import ActorSnapshot, Times

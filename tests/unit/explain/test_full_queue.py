@@ -1,7 +1,7 @@
 """A full queue's limit in the answer, only where fullness is what held."""
 
 from penstock.explain.blame import Stay, Step
-from penstock.explain.full_queue import with_limit
+from penstock.explain.explain import with_limit
 from tests.unit.explain.scene import actor, scene
 
 QUEUE = actor("queue:/q", (0, 0, 0, 10_000), labels={"limit": "max-length 5 (policy 'short')"})

@@ -3,7 +3,7 @@
 from penstock.explain.advice import advise
 from penstock.explain.blame import Stay, Step
 from penstock.explain.explanation import Cause
-from penstock.explain.roots import name_cause
+from penstock.explain.root_causes import name_cause
 from penstock.telemetry.words import called
 from tests.unit.explain.scene import actor
 

@@ -1,9 +1,8 @@
 """A queue whose messages are leased: the query is named, with what it holds, as the cause."""
 
 from penstock.explain.advice import advise
+from penstock.explain.consumer_causes import consumer_detail, lease_detail
 from penstock.explain.explanation import Cause
-from penstock.explain.leasing import lease_detail
-from penstock.explain.taking import consumer_detail
 from tests.unit.explain.scene import S, actor, scene
 
 ALL = actor(

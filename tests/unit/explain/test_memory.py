@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from penstock.explain.asking import explain_memory, render_memory
 from penstock.explain.explanation import FREE, THROTTLED, Part
-from penstock.explain.memory import explain_memory, render_memory
 from penstock.telemetry.actor_window import ActorWindow
 from tests.unit.explain.scene import actor, held, scene
 

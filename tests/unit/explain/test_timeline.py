@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from penstock.explain.timeline import Column, columns, draw
+from penstock.explain.summary import Column, columns, draw
 from tests.unit.explain.scene import S, actor, held, scene
 from tests.unit.telemetry.records import WALL_NS, flight
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.explain.explain import explain
-from penstock.explain.notes import CONFIRMS
+from penstock.explain.remarks import CONFIRMS
 from penstock.telemetry.window import ActorWindow
 from tests.unit.explain.scene import actor, held, scene
 

@@ -1,8 +1,8 @@
-"""Tests of lab/measure: every figure against a sum done by hand."""
+"""Tests of lab/result: every figure against a sum done by hand."""
 
 import pytest
 
-from penstock.lab.measure import (
+from penstock.lab.result import (
     fair_shares,
     is_growing,
     jain,

@@ -1,10 +1,9 @@
-"""Tests of lab/overall: means over workloads, and who has none."""
+"""Tests of lab/score: means over workloads, and who has none."""
 
 import pytest
 
-from penstock.lab.overall import Ratio, geometric_mean, overall
 from penstock.lab.result import LIVE, SIMULATED
-from penstock.lab.score import Verdict
+from penstock.lab.score import Ratio, Verdict, geometric_mean, overall
 
 
 def verdict(workload: str, where: str = SIMULATED, **scores: float) -> Verdict:

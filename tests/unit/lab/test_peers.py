@@ -4,9 +4,8 @@ import pytest
 
 from penstock.lab.model import INTERPRETED, LOOPBACK
 from penstock.lab.peers import CATCH_UP_NS, TARGET_BITS, URL, Publishing, publishers_of
-from penstock.lab.result import Result
+from penstock.lab.result import BIN_NS, Result, Tally
 from penstock.lab.run import simulate
-from penstock.lab.tally import BIN_NS, Tally
 from penstock.lab.workload import (
     PARK,
     UNPARK,

@@ -6,6 +6,7 @@ from penstock.lab.peers import STAMP, TARGET_BITS
 from penstock.lab.workload import (
     ALARM,
     PARK,
+    WORKLOADS,
     Consumers,
     Event,
     Publishers,
@@ -13,7 +14,6 @@ from penstock.lab.workload import (
     Target,
     Workload,
 )
-from penstock.lab.workloads import WORKLOADS
 
 
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda one: one.name)

@@ -4,12 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.lab.model import INTERPRETED, LOOPBACK, Network
-from penstock.lab.processor import WorkClock
+from penstock.lab.model import INTERPRETED, LOOPBACK, Network, WorkClock
 from penstock.lab.run import config_of, simulate
-from penstock.lab.wires import Wire
 from penstock.lab.workload import Consumers, Publishers, QueueSpec, Target, Workload
-from penstock.lab.world import LabWorld
+from penstock.lab.world import LabWorld, Wire
 
 TO_Q = (Target("", "q"),)
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.perf.figures import shares_of
-from penstock.perf.held import HeldTime, Reason
+from penstock.perf.producer import HeldTime, Reason
+from penstock.perf.report import shares_of
 
 STEPS = st.lists(st.tuples(st.sampled_from(list(Reason)), st.integers(0, 10**9)), max_size=30)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.perf.histogram import BUCKETS_MAX, SUB, Histogram, bucket_of, upper_edge
+from penstock.perf.meter import BUCKETS_MAX, SUB, Histogram, bucket_of, upper_edge
 
 VALUES = st.lists(st.integers(0, 2**44) | st.integers(0, 300), min_size=1, max_size=60)
 

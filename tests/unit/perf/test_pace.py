@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.perf.pace import ANY, Pace
+from penstock.perf.producer import ANY, Pace
 
 START_NS = 5_000
 SECOND_NS = 1_000_000_000

@@ -3,8 +3,7 @@
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.perf.plan import Plan, queue_names
-from penstock.perf.topology import Topology, binding_keys, spread
+from penstock.perf.plan import Plan, Topology, binding_keys, queue_names, spread
 
 
 def test_acks_that_come_too_late_for_the_prefetch_are_refused() -> None:

@@ -2,10 +2,9 @@
 
 import random
 
-from penstock.perf.held import Reason
 from penstock.perf.meter import Tally
 from penstock.perf.plan import Plan
-from penstock.perf.producer import Producer
+from penstock.perf.producer import Producer, Reason
 from penstock.perf.stamp import STAMP, read_stamp
 from penstock.protocol import methods as m
 from tests.unit.client.scripted import START_NS

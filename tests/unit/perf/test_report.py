@@ -2,10 +2,9 @@
 
 import json
 
-from penstock.perf.figures import Shares, figures_of
 from penstock.perf.meter import Tally
 from penstock.perf.plan import Plan
-from penstock.perf.report import JsonReport, Outcome, TextReport
+from penstock.perf.report import JsonReport, Outcome, Shares, TextReport, figures_of
 
 SPENT = (500_000_000, 390_000_000, 80_000_000, 30_000_000, 0)
 MS = 1_000_000

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.spark.input import parse
-from penstock.spark.job import facts
-from penstock.spark.job.answers import Answers
-from penstock.spark.job.facts import Facts
+from penstock.spark.job import silver_tables
+from penstock.spark.job.gold_tables import Answers
+from penstock.spark.job.silver_tables import Facts
+from penstock.spark.schema.arrow_columns import ANSWERS, FACTS
 from penstock.spark.schema.formats import EventLog, FlowEvent
-from penstock.spark.schema.schemas import ANSWERS, FACTS
 
 Tables = dict[str, pa.Table]
 
@@ -44,9 +44,9 @@ def facts_of(files: Sequence[str], width_ns: int, shares: int = 3) -> Tables:
         name: pa.concat_tables([one[name].cast(schema) for one in parts])
         for name, schema in FACTS.items()
     }
-    found["silver/consumer"] = facts.earliest(found["silver/consumer"])
-    found["gold/event_kinds"] = facts.counted(found["gold/event_kinds"])
-    found["gold/coverage"] = facts.covered(found["gold/coverage"])
+    found["silver/consumer"] = silver_tables.earliest(found["silver/consumer"])
+    found["gold/event_kinds"] = silver_tables.counted(found["gold/event_kinds"])
+    found["gold/coverage"] = silver_tables.covered(found["gold/coverage"])
     return found
 
 

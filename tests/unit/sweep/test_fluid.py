@@ -8,13 +8,12 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from penstock.sweep.compare import bands
 from penstock.sweep.fluid import UNLIMITED, Crowd, Fluid, Queues, Rules
 from penstock.sweep.fluid_latency import IDLE_MS
 from penstock.sweep.grid import Grid, points_of
-from penstock.sweep.point import EVENTS, FLUID
-from penstock.sweep.row import Row
+from penstock.sweep.point import EVENTS, FLUID, Row
 from penstock.sweep.run import run_point
+from penstock.sweep.show import bands
 
 
 def full(value: float, count: int = 4) -> "np.typing.NDArray[np.float64]":

@@ -1,9 +1,8 @@
 """Tests of summaries and fronts, on rows made up for it."""
 
-from penstock.sweep.compare import bands
 from penstock.sweep.front import beats, ratios, summaries
-from penstock.sweep.point import Point
-from penstock.sweep.row import Row, failed_row
+from penstock.sweep.point import Point, Row, failed_row
+from penstock.sweep.show import bands
 
 BASE = Point("events", "w", 0, 1.0, "penstock", "", 0, 0, 1.0, 1, "m")
 

@@ -5,13 +5,11 @@ from dataclasses import replace
 import pytest
 
 from penstock.lab.peers import publishers_apart
-from penstock.lab.tally import Tally
-from penstock.lab.workloads import MIXED_SIZES
-from penstock.sweep.chain import CHAIN_CONSUMER, RATE_PER_S, chain, rates_of
+from penstock.lab.result import Tally
+from penstock.lab.workload import MIXED_SIZES
 from penstock.sweep.grid import Grid, points_of
-from penstock.sweep.load import workload_of
-from penstock.sweep.point import Point
-from penstock.sweep.row import SCHEMA, Row, key_of, point_of
+from penstock.sweep.load import CHAIN_CONSUMER, RATE_PER_S, chain, rates_of, workload_of
+from penstock.sweep.point import SCHEMA, Point, Row, key_of, point_of
 from penstock.sweep.run import broker_config, run_point
 
 

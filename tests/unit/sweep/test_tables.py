@@ -8,8 +8,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
-from penstock.sweep.point import Point
-from penstock.sweep.row import Row, failed_row
+from penstock.sweep.point import Point, Row, failed_row
 from penstock.sweep.tables import AUTO, DELTA, FOLDER, PARQUET, RowTable, table_of
 
 HAS_DELTA = find_spec("deltalake") is not None

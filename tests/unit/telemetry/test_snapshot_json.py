@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.telemetry.snapshot_json import snapshot_of, snapshot_plain
+from penstock.telemetry.record_file import snapshot_of, snapshot_plain
 from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, BlockTotals, Times
 
 WHOLE = st.integers(-1, 2**62)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.broker.broker import Broker
+from penstock.explain.consumer_causes import ack_time_ns, queue_detail
 from penstock.explain.explain import explain
-from penstock.explain.taking import ack_time_ns, queue_detail
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import called, name_of
 

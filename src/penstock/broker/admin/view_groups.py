@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.stream.stream_actor import StreamActor, stream_of
-from penstock.explain.groups import (
+from penstock.explain.consumer_causes import (
     LAG_BYTES,
     LAG_BYTES_MAX,
     LAG_MESSAGES,

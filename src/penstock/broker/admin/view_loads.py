@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.explain.roots import DEBT
+from penstock.explain.root_causes import DEBT
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.telemetry.actor_window import MAILBOX, OWED, SENT, STORED
 from penstock.telemetry.snapshots import OTHERS
@@ -57,7 +57,7 @@ def queue_loads(queue: QueueActor, numbers: dict[str, float]) -> None:
 
 def output_loads(connection: Connection, numbers: dict[str, float]) -> None:
     """Who pays for what the connection's socket has not taken: `owed:` bytes by account."""
-    owed = connection.output.owed
+    owed = connection.output.debt
     if owed.runs:
         _add_largest(
             numbers,

@@ -75,7 +75,7 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
         or not connection.gate.is_open
         or connection.ledger.is_blocked()
         or len(channels) > PARTS_MAX
-        or connection.output.owed.runs
+        or connection.output.debt.runs
         or connection.output.times.is_waiting()
     ):
         return None

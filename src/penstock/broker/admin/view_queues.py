@@ -15,8 +15,8 @@ from penstock.broker.lease.lease_view import note_lease
 from penstock.broker.paging.paged_view import note_paged
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.ruling_view import note_limit, note_ruling
+from penstock.explain.consumer_causes import NO_WINDOW
 from penstock.explain.full_disk import FULL_STORE
-from penstock.explain.taking import NO_WINDOW
 from penstock.queues.consumers import (
     REASON_CHANNEL_FLOW,
     REASON_CHANNEL_PREFETCH,
@@ -26,7 +26,7 @@ from penstock.queues.consumers import (
     REASON_UNSENT,
     Consumer,
 )
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER
 from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, Times
 
@@ -133,7 +133,7 @@ def _exchange(store: QueueActor, snapshot: ActorSnapshot) -> ActorSnapshot:
     """A delayed message exchange, which holds its publishers while its store is full."""
     numbers = {name: snapshot.numbers[name] for name in ("ready", "bytes", "published")}
     records = store.messages
-    next_ns = int(records.next_expiry_ns()) if isinstance(records, RuledMessages) else NEVER
+    next_ns = int(records.next_expiry_ns()) if isinstance(records, RuledQueue) else NEVER
     if next_ns != NEVER:
         numbers["next_due_ns"] = float(max(0, next_ns - snapshot.taken_ns))
     return ActorSnapshot(

@@ -5,7 +5,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.explain.full_disk import FULL_NS, WANTED
-from penstock.explain.roots import DEBT
+from penstock.explain.root_causes import DEBT
 from penstock.telemetry.snapshots import ActorSnapshot
 
 

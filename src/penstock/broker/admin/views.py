@@ -15,7 +15,7 @@ from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.explain.asking import ACCOUNTING
-from penstock.explain.notes import CONFIRMS, PARKS
+from penstock.explain.remarks import CONFIRMS, PARKS
 from penstock.flow.account import Account
 from penstock.flow.hop import Hop
 from penstock.flow.rate import Meter

@@ -36,9 +36,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_DEAD_LETTERS, LAYER_QUEUE
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Address, Message
-from penstock.queues.dead_letter import Obituary
-from penstock.queues.deaths import is_cycle
-from penstock.queues.letter_counts import (
+from penstock.queues.dead_letter import (
     LOST_CYCLE,
     LOST_DELETED,
     LOST_MALFORMED,
@@ -47,9 +45,10 @@ from penstock.queues.letter_counts import (
     LOST_OVERFLOW,
     LOST_REFUSED,
     LetterCounts,
+    Obituary,
+    is_cycle,
 )
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.records import NO_BOUND
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, NO_BOUND
 from penstock.queues.rules import DROP_HEAD, REASON_EXPIRED, REASON_REJECTED, QueueRules
 from penstock.telemetry.events import ESCAPE
 

@@ -17,9 +17,8 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.config import Config
-from penstock.broker.actors.actor import Line
+from penstock.broker.actors.actor import Line, Scheduler
 from penstock.broker.actors.log import Log
-from penstock.broker.actors.scheduler import Scheduler
 from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import DeadLetter, DeadLetters, dead_letters_of
 from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
@@ -31,11 +30,10 @@ from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import FLAG_EXPIRATION
-from penstock.queues.dead_letter import Obituary
+from penstock.queues.dead_letter import LOST_NAMES, Obituary
 from penstock.queues.delayed import DelayedMessages, release
-from penstock.queues.letter_counts import LOST_NAMES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import BACKPRESSURE, QueueRules
 from penstock.routing.deduplication import DeduplicationExchange
 from penstock.routing.delayed import DelayedExchange
@@ -124,7 +122,7 @@ class DelayRuling(Ruling):
     def change(self, rules: QueueRules) -> None:
         """A store has bounds of its own; policies are about queues."""
 
-    def make_records(self) -> RuledMessages:
+    def make_records(self) -> RuledQueue:
         return DelayedMessages(self.rules, self)
 
     def _expire(self) -> bool:

@@ -3,7 +3,7 @@
 from penstock.broker.lease.lease_actor import LeaseSink
 from penstock.broker.lease.lease_desk import LeaseDesk
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.explain.leasing import LEASE, LEASE_BYTES, LEASE_NS
+from penstock.explain.consumer_causes import LEASE, LEASE_BYTES, LEASE_NS
 from penstock.queues.consumers import Consumer
 from penstock.telemetry.snapshots import ActorSnapshot
 from penstock.telemetry.words import duration

@@ -20,7 +20,7 @@ from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.profile import Profile
-from penstock.queues.paged import PagedMessages
+from penstock.queues.line import MessageLine
 from penstock.queues.paging_rules import UNBOUNDED, desired_duration_s
 from penstock.queues.rabbit_paging import RabbitPaging
 
@@ -117,7 +117,7 @@ class ProfileDesk(PagingDesk):
                 acks = QueueAcks(actor, mine.embed_below)
                 messages = actor.messages
                 ram = messages.ready_count()
-                if isinstance(messages, PagedMessages):
+                if isinstance(messages, MessageLine):
                     ram = messages.ram_count()
                 duration = mine.report(now_ns, traffic_of(actor), int(ram), int(acks.whole_count()))
                 if duration != inf:

@@ -6,9 +6,9 @@ Pure: logs are opened and recovered by whoever owns the data directory, and hand
 from collections.abc import Callable
 from typing import Final
 
+from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.disk import Disk
 from penstock.broker.actors.log import Log
-from penstock.broker.actors.scheduler import Scheduler
 from penstock.broker.actors.syncing import SYNC_ALWAYS
 from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
 from penstock.broker.node.paging_desk import PagingDesk

@@ -7,9 +7,9 @@ store begins with the first stream of its virtual host.
 from collections.abc import Callable, Mapping
 
 from penstock.base.chance import Chance
+from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.actors.log import Log
-from penstock.broker.actors.scheduler import Scheduler
 from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
 from penstock.broker.node.store_desk import SCARCE, StoreDesk
 from penstock.broker.queue.queue_actor import QueueActor

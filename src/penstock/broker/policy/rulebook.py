@@ -13,12 +13,10 @@ from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.queue_kinds import is_quorum, is_stream
 from penstock.broker.vhost.vhost import REPLY_PREFIX, VirtualHost
 from penstock.flow.due import DueLine
-from penstock.queues.applied import Applied
+from penstock.queues.applied import Applied, merge_arguments
 from penstock.queues.choice import Choice
 from penstock.queues.policy_keys import ALARM_ACTION
-from penstock.queues.policy_merge import merge_arguments
-from penstock.queues.rules import NEVER, OVERFLOW_NAMES, QueueRules
-from penstock.queues.rules_of import rules_from
+from penstock.queues.rules import NEVER, OVERFLOW_NAMES, QueueRules, rules_from
 
 OVERFLOW_KEYS: Final = ("x-overflow", "overflow")
 

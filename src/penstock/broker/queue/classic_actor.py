@@ -32,8 +32,9 @@ from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Consumer, Delivery
 from penstock.queues.delivery_count import with_delivery_count
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.line import MessageLine
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import QueueRules
 
 DEPTH_BAND_BYTES: Final = 1_048_576
@@ -74,7 +75,7 @@ class ClassicActor(QueueActor):
         depth_bytes: int,
     ) -> None:
         super().__init__(
-            vhost, name, durable, auto_delete, owner, arguments, line, strategy, ClassicQueue()
+            vhost, name, durable, auto_delete, owner, arguments, line, strategy, MessageLine()
         )
         self.has_rules = True
         self.depth_bytes = depth_bytes
@@ -148,7 +149,7 @@ class ClassicActor(QueueActor):
         messages = self.messages
         index: i64 = 0
         try:
-            if type(messages) is ClassicQueue:
+            if not messages.is_ruled:
                 bytes_ = messages.add_all(items)
                 index = count
             while index < count:
@@ -278,7 +279,7 @@ class ClassicActor(QueueActor):
 
     def shown(self, message: Message) -> Message:
         messages = self.messages
-        if isinstance(messages, RuledMessages) and messages.rules.is_counted:
+        if isinstance(messages, RuledQueue) and messages.rules.is_counted:
             return with_delivery_count(message, messages.deliveries)
         return message
 

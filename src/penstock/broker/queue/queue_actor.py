@@ -18,8 +18,7 @@ from penstock.protocol.content import Message
 from penstock.queues.applied import Applied
 from penstock.queues.choice import Choice
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery
-from penstock.queues.queue import ClassicQueue
-from penstock.queues.records import DropSink
+from penstock.queues.queue import ClassicQueue, DropSink
 from penstock.queues.rules import DROP_NAMES, REASON_REJECTED, QueueRules
 from penstock.routing.destination import Destination
 

@@ -27,13 +27,9 @@ from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueRuling
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import DueLine, Timer
 from penstock.protocol.content import Message
-from penstock.queues.deduplicated import DeduplicatedMessages
-from penstock.queues.paged import PagedMessages
-from penstock.queues.paged_records import PagedRecords
-from penstock.queues.plain_records import adopt, release
+from penstock.queues.line import MessageLine
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledMessages
-from penstock.queues.ruled_paged import RuledPaged
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import (
     BACKPRESSURE,
     DROP_HEAD,
@@ -81,7 +77,7 @@ class Ruling(QueueRuling):
         self.actor = actor
         self.source = source
         self.dues = dues
-        self.records: RuledMessages | None = None
+        self.records: RuledQueue | None = None
         self.is_stopped = False
         self.stopped: Message | None = None
         self.now_ns: i64 = 0
@@ -112,7 +108,7 @@ class Ruling(QueueRuling):
             self.is_keeping = True
             records.change_rules(rules, now_ns)
         elif records is not None:
-            actor.messages = release(records)
+            actor.messages = records.to_line()
             self.records = None
         if rules.expires_ms == NEVER:
             self.dues.take_off(self.unused_timer)
@@ -126,19 +122,15 @@ class Ruling(QueueRuling):
 
     def _begin_records(self, now_ns: i64) -> None:
         messages = self.actor.messages
-        if isinstance(messages, PagedMessages):
-            records: RuledMessages = RuledPaged.from_paged(messages, self.rules, self, now_ns)
-        else:
-            records = self.make_records()
-            adopt(records, messages, now_ns)
+        assert isinstance(messages, MessageLine), "it has no records yet"
+        records = self.make_records()
+        records.adopt(messages, now_ns)
         self.actor.messages = records
         self.records = records
 
-    def make_records(self) -> RuledMessages:
+    def make_records(self) -> RuledQueue:
         """The messages of a queue that begins to need records."""
-        if self.rules.is_deduplicated:
-            return DeduplicatedMessages(self.rules, self)
-        return RuledMessages(self.rules, self)
+        return RuledQueue(self.rules, self)
 
     def keep_records(self) -> None:
         """A message with a lifetime of its own comes."""
@@ -229,7 +221,7 @@ class Ruling(QueueRuling):
     def _pump(self, budget: i64) -> None:
         actor = self.actor
         records = self.records
-        if records is None or records.uneven_count == 0:
+        if records is None or records.lifetimes.uneven_count == 0:
             actor.pump(budget)
             return
         # A dead message may stand behind a living one, so each is looked at as it gets there.
@@ -462,10 +454,7 @@ class Ruling(QueueRuling):
             self.actor.wake()
 
     def reads_rejected(self, position: i64, stub: Message) -> bool:
-        messages = self.actor.messages
-        if isinstance(messages, PagedMessages):
-            messages.reject(position, stub)
-        elif not isinstance(messages, PagedRecords) or not messages.reject(position, stub):
+        if not self.actor.messages.reject(position, stub):
             return False
         self.actor.wake()
         return True

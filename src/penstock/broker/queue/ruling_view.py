@@ -2,8 +2,7 @@
 
 from penstock.broker.queue.queue_actor import QueueRuling
 from penstock.queues.applied import Applied
-from penstock.queues.rules import DROP_NAMES, NEVER, QueueRules
-from penstock.queues.rules_words import rules_in_words
+from penstock.queues.rules import DROP_NAMES, NEVER, QueueRules, rules_in_words
 
 
 def note_ruling(ruling: QueueRuling, numbers: dict[str, float], labels: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ Reply codes and texts are RabbitMQ's (rabbit_channel).
 
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import CONSUMERS_PER_CHANNEL
-from penstock.broker.actors.commits import Commits
+from penstock.broker.actors.confirms import Commits
 from penstock.broker.channel.channel import Channel, unknown_tag
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Settle, Transaction

@@ -1,7 +1,7 @@
 """A basic.get whose message rests on the disk is parked until that is read.
 
 What came behind it on its channel waits with it, so answers keep their order; publishes go on. When
-too much waits the connection is not read, see broker/channel/inbox.
+too much waits the connection is not read, see broker/channel/channel.
 """
 
 from penstock.broker.channel.channel import Channel

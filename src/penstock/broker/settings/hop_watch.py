@@ -6,14 +6,11 @@ the mending of a hop whose grant was lost.
 
 from collections.abc import Mapping
 
-from penstock.base.errors import OperatorError
 from penstock.base.limits import WATCHDOG_HOPS
-from penstock.base.quantities import parse_duration_ns, show_duration
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
-from penstock.broker.settings.settings import Setting
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.watchdog import LOST, STUCK, Watchdog, chain_of, line_for
 from penstock.telemetry.events import ESCAPE, HOP_STUCK
@@ -108,27 +105,3 @@ def _is_asleep(hop: Lane) -> bool:
     receiver = hop.receiving
     is_empty = hop.head >= len(hop.items)
     return is_empty and not receiver.is_ready and receiver.gate.is_open
-
-
-class WatchdogSetting(Setting):
-    """`credit.watchdog`: T."""
-
-    __slots__ = ("watch",)
-
-    def __init__(self, watch: HopWatch) -> None:
-        super().__init__(
-            "credit.watchdog",
-            "duration",
-            "how long a hop may wait for credit, its blocker finishing nothing, before that is "
-            "reported",
-        )
-        self.watch = watch
-
-    def read(self) -> str:
-        return show_duration(self.watch.dog.patience_ns)
-
-    def write(self, text: str) -> None:
-        patience_ns = parse_duration_ns(text)
-        if patience_ns <= 0:
-            raise OperatorError(f"credit.watchdog = {text}: must be longer than 0; write 60s")
-        self.watch.dog.patience_ns = patience_ns

@@ -1,40 +1,42 @@
 """What an operator can change while the broker runs: one named value each, with its own check.
 
-A setting belongs to whoever owns the value; this room only finds it by its key. A change is
-recorded by whoever asked for it, and lasts until the broker stops.
+A setting reads and writes the value where it is in force; this module finds it by its key. A change
+is recorded by its caller, and lasts until the broker stops.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from penstock.base.errors import OperatorError
 
 
+@dataclass(frozen=True, slots=True)
 class Setting:
-    """One value. key: dotted, for example `memory.high`; unit: how it is written; meaning: one
-    sentence for people. Nominal base."""
+    """One row of the table of settings.
 
-    __slots__ = ("key", "meaning", "unit")
+    key: dotted, for example `memory.high`.
+    unit: how the value is written.
+    meaning: one sentence for people.
+    read: the value in force, as `write` takes it.
+    write: puts a text in force at once, or raises OperatorError; then nothing has changed.
+    named: the names that have a value of their own.
+    of: the same for one name, `key:name`, or OperatorError; None where no name can have its own.
+    """
 
-    def __init__(self, key: str, unit: str, meaning: str) -> None:
-        self.key = key
-        self.unit = unit
-        self.meaning = meaning
+    key: str
+    unit: str
+    meaning: str
+    read: Callable[[], str]
+    write: Callable[[str], None]
+    named: Callable[[], list[str]] = list
+    of: Callable[[str], "Setting"] | None = None
 
-    def read(self) -> str:
-        """The value in force, as `write` takes it."""
-        raise NotImplementedError
-
-    def write(self, text: str) -> None:
-        """Put `text` in force at once. Raises: OperatorError; then nothing has changed."""
-        raise NotImplementedError
-
-    def of(self, name: str) -> "Setting":
-        """The same for one named thing: `key:name`. Raises: OperatorError if there is no such."""
-        raise OperatorError(f"{self.key} cannot be set for '{name}' alone; set {self.key}")
-
-    def named(self) -> list[str]:
-        """The names that have a value of their own; see `of`."""
-        return []
+    def alone(self, name: str) -> "Setting":
+        """The setting for `name` alone. Raises: OperatorError if there is no such."""
+        if self.of is None:
+            raise OperatorError(f"{self.key} cannot be set for '{name}' alone; set {self.key}")
+        return self.of(name)
 
 
 class Settings:
@@ -43,10 +45,11 @@ class Settings:
     def __init__(self) -> None:
         self._by_key: dict[str, Setting] = {}
 
-    def add(self, setting: Setting) -> None:
-        """Offer `setting` under its key, which is new."""
-        assert setting.key not in self._by_key, f"setting {setting.key} has two owners"
-        self._by_key[setting.key] = setting
+    def add(self, *settings: Setting) -> None:
+        """Offer `settings` under their keys, which are new."""
+        for setting in settings:
+            assert setting.key not in self._by_key, f"setting {setting.key} has two owners"
+            self._by_key[setting.key] = setting
 
     def all(self) -> list[Setting]:
         """Every setting, by key, each followed by those of names with a value of their own."""
@@ -54,7 +57,7 @@ class Settings:
         for key in sorted(self._by_key):
             setting = self._by_key[key]
             found.append(setting)
-            found.extend(setting.of(name) for name in sorted(setting.named()))
+            found.extend(setting.alone(name) for name in sorted(setting.named()))
         return found
 
     def get(self, key: str) -> Setting:
@@ -62,7 +65,7 @@ class Settings:
         family, colon, name = key.partition(":")
         setting = self._by_key.get(family)
         if setting is not None and colon != "":
-            return setting.of(name)
+            return setting.alone(name)
         if setting is None:
             known = sorted(self._by_key)
             close = get_close_matches(key, known, 3, 0.6)

@@ -154,7 +154,7 @@ class Keeper(QueueKeeping):
         return message.body_bytes + message.header_bytes - FIXED_HEADER_BYTES < below
 
     def save(self, messages: list[Message]) -> None:
-        """`messages`, which the queue has reserved places for in the log (paged_forms.reserve), are
+        """`messages`, which the queue has reserved places for in the log (Backlog.reserve), are
         paged: nobody waits for them."""
         parcel: Parcel | None = None
         for message in messages:

@@ -10,8 +10,7 @@ from penstock.base.errors import ChannelFault
 from penstock.broker.vhost.equivalence import type_name
 from penstock.broker.vhost.stream_arguments import STREAM
 from penstock.protocol.values import Table, Value
-from penstock.queues.rules import OVERFLOW_NAMES
-from penstock.queues.rules_of import QUORUM
+from penstock.queues.rules import OVERFLOW_NAMES, QUORUM
 
 Check = Callable[[Value, Table], str]
 

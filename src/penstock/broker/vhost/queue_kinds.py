@@ -17,7 +17,7 @@ from penstock.broker.actors.log import Log
 from penstock.broker.vhost.queue_arguments import check_classic_consumer
 from penstock.broker.vhost.stream_arguments import STREAM, check_stream, check_stream_consumer
 from penstock.protocol import methods as m
-from penstock.queues.rules_of import QUORUM, QUORUM_DELIVERY_LIMIT
+from penstock.queues.rules import QUORUM, QUORUM_DELIVERY_LIMIT
 
 TYPE_KEY: Final = "x-queue-type"
 NOT_OF_QUORUM: Final = ("x-max-priority", "x-queue-mode", "x-queue-version")

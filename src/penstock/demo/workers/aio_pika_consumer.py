@@ -7,8 +7,7 @@ import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 
 from penstock.demo.scenario import PREFETCH, QUEUE_ORDERS, STATUS_SECONDS
-from penstock.demo.workers.part import Part, part_from_arguments
-from penstock.demo.workers.trace import Trace
+from penstock.demo.workers.part import Part, Trace, part_from_arguments
 
 
 async def consume(part: Part, trace: Trace) -> None:

@@ -8,8 +8,7 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
 from penstock.demo.scenario import PREFETCH, QUEUE_MAIL, STATUS_SECONDS
-from penstock.demo.workers.part import Part, part_from_arguments, seconds_until
-from penstock.demo.workers.trace import Trace
+from penstock.demo.workers.part import Part, Trace, part_from_arguments, seconds_until
 
 
 class Mail:

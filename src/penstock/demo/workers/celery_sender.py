@@ -7,8 +7,7 @@ from random import Random
 
 from penstock.demo.scenario import QUEUE_TASKS
 from penstock.demo.workers.celery_tasks import TASK_NAME, make_app
-from penstock.demo.workers.part import Part, input_ended, part_from_arguments, seconds_until
-from penstock.demo.workers.trace import Trace
+from penstock.demo.workers.part import Part, Trace, input_ended, part_from_arguments, seconds_until
 
 
 def send(part: Part, trace: Trace) -> None:

@@ -13,8 +13,7 @@ from typing import Any
 
 from penstock.demo.scenario import QUEUE_TASKS, STATUS_SECONDS
 from penstock.demo.workers.celery_tasks import add_task, make_app
-from penstock.demo.workers.part import Part, call_when_input_ends, part_from_arguments
-from penstock.demo.workers.trace import Trace
+from penstock.demo.workers.part import Part, Trace, call_when_input_ends, part_from_arguments
 
 
 def work(part: Part, trace: Trace) -> None:

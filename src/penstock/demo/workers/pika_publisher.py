@@ -9,8 +9,7 @@ import pika
 from pika.adapters.select_connection import SelectConnection
 
 from penstock.demo.scenario import BODY_BYTES, QUEUE_ORDERS, STATUS_SECONDS, UNCONFIRMED_MAX
-from penstock.demo.workers.part import Pace, Part, part_from_arguments
-from penstock.demo.workers.trace import Trace
+from penstock.demo.workers.part import Pace, Part, Trace, part_from_arguments
 
 TICK_SECONDS = 0.01
 

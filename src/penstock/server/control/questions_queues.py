@@ -19,8 +19,7 @@ from penstock.broker.session.stream_group_requests import end_group
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.vhost.queue_kinds import type_in_words
 from penstock.queues.applied import names_of
-from penstock.queues.rules import DROP_NAMES, QueueRules
-from penstock.queues.rules_words import rules_in_words
+from penstock.queues.rules import DROP_NAMES, QueueRules, rules_in_words
 from penstock.routing.deduplication import DeduplicationExchange
 from penstock.routing.delayed import DelayedExchange
 from penstock.telemetry.actor_window import ActorWindow

@@ -15,14 +15,13 @@ from penstock.broker.dead_letter.clean_stop import settle_dead_letters
 from penstock.broker.lease.lease_restore import restore_leases
 from penstock.broker.node.damage import close_damaged
 from penstock.broker.node.store_desk import bring_back
-from penstock.broker.paging.paged_messages import can_restore_unread
 from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import StreamActor, streams_of
 from penstock.broker.transaction.outbox_restore import restore_outbox
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER
 from penstock.server.disk.data_directory import (
     PERSISTENT,
@@ -238,13 +237,13 @@ class StoreBoot:
             # A clean stop knows only what came back in this life, and has to hand the mark on.
             store.log.note_delivered(index, int(index.next_position))
         pager = self._pager(actor)
-        if pager is not None and can_restore_unread(actor.messages):
+        if pager is not None and actor.messages.can_restore_unread():
             origin = self.broker.ledger.page_of_vhost(actor.vhost)
             body_bytes = _body_bytes(store, index, set(leased)) if _is_bounded(actor) else 0
             self.count += int(pager.restore(origin, is_clean, body_bytes, leased))
             return 0
         now_ms = self.broker.clock.wall_ns() // NS_PER_MS
-        if isinstance(actor.messages, RuledMessages):
+        if isinstance(actor.messages, RuledQueue):
             actor.messages.now_ns = self.broker.clock.monotonic_ns()
         origin = self.broker.ledger.page_of_vhost(actor.vhost)
         held = set(leased)

@@ -32,13 +32,11 @@ from penstock.broker.dead_letter.dead_letters import DeadLane
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate
 from penstock.queues.consumers import REASON_STANDBY, Consumer
-from penstock.simulation.laws.ledger_checks import LedgerLaws
-from penstock.simulation.laws.letter_checks import is_waiting_for_letters
-from penstock.simulation.laws.stream_checks import check_streams
+from penstock.simulation.laws.ledger_checks import LedgerLaws, check_streams, is_waiting_for_letters
 from penstock.simulation.laws.watch import Watch
 from penstock.simulation.machine.clock import VirtualClock
 from penstock.simulation.machine.faults import LawBroken
-from penstock.simulation.machine.keeping import check_store
+from penstock.simulation.machine.kept_disks import check_store
 
 
 def check(condition: bool, text: str) -> None:

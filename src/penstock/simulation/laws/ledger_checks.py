@@ -1,24 +1,138 @@
-"""The laws of the ledger, asserted over a broker between any two turns.
+"""The laws of the ledger, of dead letters and of streams, asserted between any two turns.
 
 double entry   debt of a page = what lanes hold and sockets have not taken of it    (law 2)
 storage        stored bytes of all pages = bytes in all queues and unanswered       (law 2)
 sums           a limited page knows the debt below it
 levels         a page is held only above its low mark, and at the latest above its high mark;
-               whoever owes something is held by every held page above it
+               every owner of debt is held by every held page above it
 bound          work in lanes of one connection <= about its high mark times its largest
                fan-out                                                              (law 5)
 pages          a page that is closed has something left, or is not listed any more
+dead letters   travel on lanes between queues, charged to the cause of each; those that wait
+               rest in the queue where they died
+streams        hops add up, cursors stay within their stream
 """
+
+from collections.abc import Iterator
 
 from penstock.base.cause import Cause
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import Connection
-from penstock.broker.dead_letter.dead_letters import Carrier
+from penstock.broker.dead_letter.dead_letters import (
+    Carrier,
+    DeadLane,
+    DeadLetter,
+    DeadLetters,
+    LaneAnswers,
+    dead_letters_of,
+)
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.store_lane import Parcel
+from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_store import StreamStore
 from penstock.flow.account import REASON, Account
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.simulation.laws.letter_checks import letters_stored, letters_to, letters_unsafe
 from penstock.simulation.machine.faults import LawBroken
+
+
+def letters_to(queue: QueueActor) -> Iterator[tuple[Cause, int]]:
+    """Cause and size of every letter that `queue` has not answered for."""
+    for lane in queue.lanes:
+        if isinstance(lane, DeadLane):
+            for message in lane.under_way:
+                yield message.origin, len(message.raw)
+
+
+def letters_unsafe(parcel: Parcel) -> Iterator[tuple[Cause, int]]:
+    """Cause and size of every letter in `parcel`, whose queue is gone, that has no answer yet."""
+    answers = parcel.answerable
+    lane = answers.lane if isinstance(answers, LaneAnswers) else None
+    if lane is not None and not lane.receiving.is_alive:
+        for message in parcel.messages:
+            if message in lane.under_way:
+                yield message.origin, len(message.raw)
+
+
+def held_by(letters: DeadLetters) -> list[DeadLetter]:
+    """Everything that rests in the queue where it died."""
+    found = [*letters.late, *letters.stuck]
+    for lane in letters.lanes.values():
+        for letter in [*lane.under_way.values(), *lane.kept]:
+            if letter.is_held and letter not in found:
+                found.append(letter)
+    return found
+
+
+def letters_stored(queue: QueueActor) -> Iterator[tuple[Cause, int]]:
+    """Cause and bytes of every letter that is charged as stored: those on their way to `queue`,
+    and those that died in it and rest there. Raises: LawBroken."""
+    for lane in queue.lanes:
+        if isinstance(lane, DeadLane):
+            # What the queue has taken is among its messages, although it may wait for the disk.
+            for message in lane.items[int(lane.head) :]:
+                yield message.origin, len(message.raw) + MESSAGE_OVERHEAD_BYTES
+    letters = dead_letters_of(queue)
+    if letters is not None:
+        held = held_by(letters)
+        held_bytes = sum(int(letter.size) for letter in held)
+        if held_bytes != letters.held_bytes:
+            raise LawBroken(
+                f"{queue.identity}: letters of {held_bytes} bytes rest, {letters.held_bytes} known"
+            )
+        if letters.window and letters.count > letters.window:
+            raise LawBroken(f"{queue.identity}: {letters.count} letters, window {letters.window}")
+        for letter in held:
+            yield letter.message.origin, int(letter.size)
+
+
+def is_waiting_for_letters(queue: QueueActor) -> bool:
+    """Whether its first message is dead and there is no room for its letter, so that consumers are
+    given nothing until there is."""
+    letters = dead_letters_of(queue)
+    return letters is not None and letters.is_asked and letters.is_stalled()
+
+
+def check_streams(store: StreamStore) -> None:
+    """One virtual host's. What is in flight is in parcels; nothing unsafe is given to anybody.
+
+    Raises: LawBroken."""
+    parcels = store.parcels()
+    for lane in store.lanes.values():
+        lane.check()
+        mine = [parcel for parcel in parcels if parcel.lane is lane]
+        count = sum(int(parcel.count) for parcel in mine)
+        bytes_ = sum(int(parcel.bytes) for parcel in mine)
+        if (count, bytes_) != (int(lane.in_flight), int(lane.in_flight_bytes)):
+            raise LawBroken(f"{lane.name}: {lane.in_flight} messages in flight, {count} in parcels")
+        if len(mine) != lane.waiting_count:
+            raise LawBroken(f"{lane.name}: {len(mine)} parcels, {lane.waiting_count} counted")
+        if bool(lane.items) != lane.is_listed:
+            raise LawBroken(f"{lane.name} is not in its list")
+        log = lane.log
+        coming = sum(int(parcel.count) for parcel in lane.items)
+        if coming != log.coming:
+            raise LawBroken(f"{lane.name}: {coming} messages are coming, {log.coming} counted")
+        if not log.first() <= log.committed <= log.next:
+            raise LawBroken(f"{lane.name}: {log.first()}..{log.committed}..{log.next}")
+        if isinstance(lane.queue, StreamActor):
+            _check_cursors(lane.queue)
+
+
+def _check_cursors(stream: StreamActor) -> None:
+    name = stream.identity
+    if set(stream.cursors) != set(stream.consumers):
+        raise LawBroken(f"{name}: {len(stream.cursors)} cursors of {len(stream.consumers)}")
+    unacked = sum(int(consumer.unacked) for consumer in stream.consumers)
+    if unacked > stream.unacked_count:
+        raise LawBroken(f"{name}: {stream.unacked_count} unacknowledged, consumers say {unacked}")
+    log = stream.counts.log
+    for cursor in stream.cursors.values():
+        chunk = cursor.chunk
+        if chunk is not None and log is not None and chunk.next() > log.committed:
+            raise LawBroken(f"{name}: '{cursor.consumer.tag}' is given what is not safe")
+        if cursor.is_ended:
+            raise LawBroken(f"{name}: '{cursor.consumer.tag}' has ended and is served")
 
 
 class LedgerLaws:
@@ -127,7 +241,7 @@ class LedgerLaws:
                 for delivery in entries:
                     if delivery is not None:
                         unanswered_bytes += len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
-        owed = connection.output.owed
+        owed = connection.output.debt
         if owed.messages:
             raise LawBroken(f"{connection.identity}: {owed.messages} deliveries are not charged")
         charged = 0

@@ -6,8 +6,7 @@ a turn. That is how mailboxes fill, which is where flow control has something to
 
 from zlib import crc32
 
-from penstock.broker.actors.actor import Actor
-from penstock.broker.actors.scheduler import Picker
+from penstock.broker.actors.actor import Actor, Picker
 from penstock.simulation.machine.dice import Dice
 
 PASSED_OVER_PERCENT = 75

@@ -9,7 +9,7 @@ from penstock.client.events import ClientEvent, Delivery, Replied
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table
-from penstock.simulation.laws.books import Identity
+from penstock.simulation.laws.oracle import Identity
 from penstock.simulation.machine.faults import LawBroken
 from penstock.simulation.world.clients import Role
 from penstock.simulation.world.consuming import Consuming, Habit

@@ -1,8 +1,8 @@
 """The example of seed S4 in the large: every publish goes to nine queues, some of them slow."""
 
+from penstock.simulation.world.actions import declare, nap
 from penstock.simulation.world.clients import Client
 from penstock.simulation.world.consuming import Consuming, Habit
-from penstock.simulation.world.deeds import declare, nap
 from penstock.simulation.world.publishing import Address, Load, Publishing, to_queue
 from penstock.simulation.world.world import World
 

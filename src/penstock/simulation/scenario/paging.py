@@ -14,8 +14,8 @@ from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table
 from penstock.queues.rules import QueueRules
 from penstock.simulation.scenario.random_graph import Getting
+from penstock.simulation.world.actions import MS, declare
 from penstock.simulation.world.consuming import Consuming, Habit
-from penstock.simulation.world.deeds import MS, declare
 from penstock.simulation.world.publishing import (
     NO_PROPERTIES,
     PERSISTENT,

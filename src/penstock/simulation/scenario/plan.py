@@ -2,7 +2,11 @@
 
 Every connection, every role on it and every event has a number, counted in the order of drawing.
 Leaving parts out changes nothing about the others, so a failing world can be made smaller one part
-at a time (see shrink) and what is left is named by the numbers that are not.
+at a time, and what is left is named by the numbers that are left out.
+
+Shrinking leaves out halves first, then quarters, and so on down to single parts, as long as the
+world goes on failing. Any failure counts: the aim is the smallest world that
+is wrong.
 """
 
 from collections.abc import Callable
@@ -10,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.faults import SimulationFailed
+from penstock.simulation.world.actions import MS
 from penstock.simulation.world.consuming import Habit
-from penstock.simulation.world.deeds import MS
 from penstock.simulation.world.publishing import Address, Load, to_queue
 
 SALT: Final = 0x9EA5_0B1A
@@ -21,6 +26,9 @@ EVENT_KINDS: Final = (
     "alarm", "alarm", "setting", "setting", "setting",
 )  # fmt: skip
 """What can happen; what stands here twice happens twice as often."""
+RUNS_MAX = 200
+Fails = Callable[[frozenset[int]], SimulationFailed | None]
+"""Runs the world without some parts: the failure, None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +228,40 @@ def _bound(
 def drawn(seed: int) -> Plan:
     """The plan of `seed`."""
     return Draw(seed).plan()
+
+
+def smallest(
+    numbers: list[int], failure: SimulationFailed, fails: Fails, runs_max: int = RUNS_MAX
+) -> tuple[frozenset[int], SimulationFailed]:
+    """Which of `numbers` can be left out together, and the failure without them.
+
+    numbers: of all parts; failure: with all of them; at most `runs_max` runs."""
+    out: frozenset[int] = frozenset()
+    size = max(1, len(numbers) // 2)
+    runs = 0
+    while size >= 1:
+        has_shrunk = False
+        left = [number for number in numbers if number not in out]
+        for at in range(0, len(left), size):
+            if runs >= runs_max:
+                return out, failure
+            runs += 1
+            candidate = out | set(left[at : at + size])
+            found = fails(candidate)
+            if found is not None:
+                out, failure, has_shrunk = candidate, found, True
+        if not has_shrunk or size > len(left):
+            size //= 2
+    return out, failure
+
+
+def described(seed: int, failure: SimulationFailed, out: frozenset[int]) -> str:
+    """The failure in its smallest world: what is left of the plan, and how to replay it."""
+    return f"the smallest world that fails:\n{drawn(seed).without(out).text()}\n{failure}"
+
+
+def shrunk(failure: SimulationFailed, fails: Fails) -> str:
+    """Shrink the random world of `failure` and describe what is left."""
+    numbers = drawn(failure.seed).numbers()
+    out, smaller = smallest(numbers, failure, fails)
+    return described(failure.seed, smaller, out)

@@ -18,9 +18,7 @@ from penstock.client.events import ChannelClosed, ClientEvent, Replied
 from penstock.protocol import methods as m
 from penstock.simulation.laws.hidden import check_nothing_is_hidden
 from penstock.simulation.scenario.plan import ConnectionPlan, EventPlan, Plan, RolePlan, drawn
-from penstock.simulation.world.clients import Client, Role
-from penstock.simulation.world.consuming import Consuming
-from penstock.simulation.world.deeds import (
+from penstock.simulation.world.actions import (
     Declaring,
     clear_alarm,
     declare,
@@ -29,6 +27,8 @@ from penstock.simulation.world.deeds import (
     set_alarm,
     stop,
 )
+from penstock.simulation.world.clients import Client, Role
+from penstock.simulation.world.consuming import Consuming
 from penstock.simulation.world.publishing import Publishing, identity_of
 from penstock.simulation.world.world import World
 

@@ -12,15 +12,12 @@ from penstock.flow.profile import profile_named
 from penstock.protocol import methods as m
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.faults import LawBroken, SimulationFailed
-from penstock.simulation.scenario.dead_letters import dead_letters
 from penstock.simulation.scenario.delays import delays
 from penstock.simulation.scenario.fan_out import fan_out_nine
 from penstock.simulation.scenario.paging import paging
 from penstock.simulation.scenario.random_graph import random_graph
-from penstock.simulation.scenario.ruled_queues import ruled_queues
-from penstock.simulation.world.clients import Client, Role
-from penstock.simulation.world.consuming import Consuming, Habit
-from penstock.simulation.world.deeds import (
+from penstock.simulation.scenario.ruled_queues import dead_letters, ruled_queues
+from penstock.simulation.world.actions import (
     MS,
     Declaring,
     Renewing,
@@ -33,6 +30,8 @@ from penstock.simulation.world.deeds import (
     some_time,
     stop,
 )
+from penstock.simulation.world.clients import Client, Role
+from penstock.simulation.world.consuming import Consuming, Habit
 from penstock.simulation.world.publishing import Address, Load, Publishing, to_queue
 from penstock.simulation.world.world import Setting, World
 

@@ -19,11 +19,11 @@ from penstock.client.session import Session, State
 from penstock.client.url import BrokerUrl
 from penstock.protocol import methods as m
 from penstock.protocol.content import EVENT_ACK
-from penstock.simulation.laws.books import Books
+from penstock.simulation.laws.oracle import Books
+from penstock.simulation.machine.clock import Timers
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.faults import LawBroken
 from penstock.simulation.machine.network import Link
-from penstock.simulation.machine.timers import Timers
 
 OUTBOX_BYTES = 16_384
 """A client does not act while more than this waits to be written, like one that blocks in send."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, Delivery, Replied
 from penstock.protocol import methods as m
-from penstock.simulation.laws.books import Identity
+from penstock.simulation.laws.oracle import Identity
 from penstock.simulation.machine.faults import LawBroken
 from penstock.simulation.world.clients import Role
 from penstock.simulation.world.publishing import identity_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from penstock.client.events import ChannelClosed, ClientEvent, Confirmed, Returned
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
-from penstock.simulation.laws.books import Identity, Publishes
+from penstock.simulation.laws.oracle import Identity, Publishes
 from penstock.simulation.machine.faults import LawBroken
 from penstock.simulation.world.clients import Role
 

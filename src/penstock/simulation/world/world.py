@@ -16,14 +16,13 @@ from penstock.base.config import Config
 from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.connection import PHASE_OPEN
 from penstock.flow.profile import Profile
-from penstock.simulation.laws.books import Books, Identity
 from penstock.simulation.laws.checks import Laws
-from penstock.simulation.machine.clock import VirtualClock
-from penstock.simulation.machine.depot import Depot
+from penstock.simulation.laws.oracle import Books, Identity
+from penstock.simulation.machine.clock import Timers, VirtualClock, WorldWaker
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.faults import LawBroken
+from penstock.simulation.machine.kept_disks import Depot
 from penstock.simulation.machine.network import Link, SimulatedOutput, SimulatedShell
-from penstock.simulation.machine.timers import Timers, WorldWaker
 from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
 from penstock.simulation.world.clients import Client, Role
 from penstock.simulation.world.consuming import Consuming, Habit

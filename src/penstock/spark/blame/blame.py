@@ -1,10 +1,10 @@
-"""Root causes: follow who holds whom to whoever is held by nobody, and charge the time there.
+"""Root causes: follow the closed gates to actors that are not held, and charge the time there.
 
 The open edges `actor -> peer` at one moment form the wait-for graph. Between two changes of that
 graph every held actor is a *victim* of the roots its edges lead to. Its time is split equally among
 several peers at every branch, in whole nanoseconds. The sweep adds up how long each victim stood in
 front of each graph and then divides each of those times once, so the arithmetic is exact. A change
-concerns only those upstream of it, so a sweep costs about as much as there are changes:
+concerns only the actors upstream of it, so a sweep costs about as much as there are changes:
 
     sum of blame of a victim          = time in which at least one of its gates was closed
     blame of a victim within a bucket <= length of the bucket
@@ -14,10 +14,16 @@ A queue that waits for its consumers names the group `consumers:/orders`; the gr
 the consumers of that queue which are held themselves, if any (their prefetch window is full, their
 socket is), else it is a root. A cycle cannot happen in a correct broker; it is charged to the cause
 "cycle" so that it shows. Source of the rule: docs/flow.md, law 10.
+
+Reports show the waiting of publishers. A publisher that waits for a confirm before it publishes
+more is held by no gate: what it has sent lies at a stopped queue. Where queues were stopped for
+longer than connections and channels were held, reports show the waiting of queues instead.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
+
+from penstock.spark.schema.rows import BlameRow
 
 ARROW: Final = " → "
 UNEXPLAINED: Final = frozenset({"cycle", "unknown"})
@@ -47,6 +53,8 @@ CAUSE_OF_REASON: Final = {"debt": "debt account", "rate": "rate limit"}
 CAUSE_OF_CONSUMER: Final = {"prefetch": "slow consumers", "client_flow": "paused consumers"}
 """Where a chain ends at the consumer, because what it waits for is its own application: it has not
 acknowledged, or has asked for a pause."""
+HELD_KINDS: Final = frozenset({"conn", "chan"})
+QUEUES: Final = frozenset({"queue"})
 
 
 class Edge(NamedTuple):
@@ -283,3 +291,18 @@ def _add(
 ) -> None:
     key = BlameKey(path[0], root, cause, ARROW.join(path))
     blame[key] = blame.get(key, 0) + length_ns
+
+
+def held_kinds(rows: Iterable[BlameRow]) -> frozenset[str]:
+    """HELD_KINDS, or QUEUES where they have more of the blame."""
+    sums: dict[str, int] = {}
+    for row in rows:
+        kind = actor_kind(row.victim)
+        sums[kind] = sums.get(kind, 0) + row.blamed_ns
+    publishers_ns = sum(sums.get(kind, 0) for kind in HELD_KINDS)
+    return QUEUES if sums.get("queue", 0) > publishers_ns else HELD_KINDS
+
+
+def of_whom(kinds: frozenset[str]) -> str:
+    """In words."""
+    return "queues" if kinds == QUEUES else "connections and channels"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.spark.blame.blame import CAUSE_OF_CONSUMER, CAUSE_OF_REASON, actor_kind, is_group
-from penstock.spark.schema.arrays import I64, NONE, spread, united
+from penstock.spark.schema.arrow_columns import I64, NONE, spread, united
 
 
 class Cut(NamedTuple):

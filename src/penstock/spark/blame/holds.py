@@ -12,9 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.spark.input.event_slice import Slice, by_group
-from penstock.spark.schema.arrays import I64, Mask, compact, spread, together
-from penstock.spark.schema.coded import text
-from penstock.spark.schema.schemas import BLOCK_INTERVAL, TRIPLE
+from penstock.spark.schema.arrow_columns import (
+    BLOCK_INTERVAL,
+    I64,
+    TRIPLE,
+    Mask,
+    compact,
+    spread,
+    text,
+    together,
+)
 
 _CLOSED, _OPENED, _DOWN, _NEVER = range(4)
 _ENDS: Final = ("gate_closed", "gate_opened", "actor_down", "end_of_data")

@@ -7,33 +7,56 @@
 Spark makes these objects anew in every process: in the planner, which lives as long as the query
 and has the connection, and in the workers, which get a pickled copy. So nothing is opened before it
 is needed, and what is open is never pickled.
+
+A batch read uses filters on offsets, queue names and times. Offsets and queues decide what is read,
+so their filters are done with. A time is known from rows only, so rows are left out before they go
+to Spark, which applies the filter again.
 """
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final
 
+import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
 )
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
 from penstock.spark.connector.common.decode import Shape
-from penstock.spark.connector.common.discover import parse_and_find
+from penstock.spark.connector.common.opening import parse_and_find
 from penstock.spark.connector.common.options import SourceOptions, parse_source
 from penstock.spark.connector.common.reader import CONNECTION_NAME
-from penstock.spark.connector.lease.lease_ask import has_leases
+from penstock.spark.connector.lease.lease_plan import has_leases
 from penstock.spark.connector.lease.lease_source import LeaseStreamReader
-from penstock.spark.connector.pushdown import FilteringBatchReader
 from penstock.spark.connector.queue.queue_source import QueueStreamReader
 from penstock.spark.connector.sink.sink import BatchWriter, StreamWriter, make_sink
 from penstock.spark.connector.stream.stream_source import StreamBatchReader, StreamStreamReader
 
+OFFSET_END: Final = 2**63
+_COMPARE: Final[dict[type[Filter], Any]] = {
+    EqualTo: pc.equal,
+    GreaterThan: pc.greater,
+    GreaterThanOrEqual: pc.greater_equal,
+    LessThan: pc.less,
+    LessThanOrEqual: pc.less_equal,
+}
 ENDS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 WAITS: Final = ("group",)
 """maxLagMessages and maxLagBytes are refused without it."""
@@ -44,6 +67,75 @@ NO_BATCH_READ: Final = (
     "it reads what is there, acknowledges after your sink has committed, and ends. A stream can be "
     "read with option mode=stream"
 )
+
+
+class FilteringBatchReader(StreamBatchReader):
+    """`spark.read` of streams with option filterPushdown. A class of its own, because Spark refuses
+    readers with `pushFilters` unless spark.sql.python.filterPushdown.enabled is true."""
+
+    def __init__(self, options: SourceOptions, shape: Shape) -> None:
+        super().__init__(options, shape)
+        self._first = 0
+        self._stop = OFFSET_END
+        self._queues: set[str] | None = None
+        self._times: list[tuple[type[Filter], datetime]] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Keep what can be used; those that Spark still has to look at."""
+        return [filter for filter in filters if not self._take(filter)]
+
+    def range_of(self, number: int) -> tuple[int, int]:
+        """Nothing of a queue that was not asked for, without a connection to it."""
+        if self._first >= self._stop:
+            return 0, 0
+        if self._queues is not None and self._options.queues[number] not in self._queues:
+            return 0, 0
+        first, stop = super().range_of(number)
+        return max(first, self._first), min(stop, self._stop)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Arrow batches without rows of other times; in a worker."""
+        for batch in super().read(partition):
+            yield kept(batch, self._times)
+
+    def _take(self, filter: Filter) -> bool:
+        """Whether Spark need not look at it any more."""
+        if isinstance(filter, IsNotNull):
+            return filter.attribute in (("offset",), ("queue",))
+        if not isinstance(filter, EqualTo | In | GreaterThan | GreaterThanOrEqual | LessThan
+                          | LessThanOrEqual):  # fmt: skip
+            return False
+        column = filter.attribute
+        if column == ("offset",) and not isinstance(filter, In):
+            return isinstance(filter.value, int) and self._narrow(filter, filter.value)
+        if column == ("queue",) and isinstance(filter, EqualTo | In):
+            names = filter.value if isinstance(filter, In) else (filter.value,)
+            asked = {str(name) for name in names}
+            self._queues = asked if self._queues is None else self._queues & asked
+            return True
+        is_time = column == ("timestamp",) and not isinstance(filter, In)
+        if is_time and isinstance(filter.value, datetime):
+            self._times.append((type(filter), filter.value))
+        return False
+
+    def _narrow(self, filter: Filter, value: int) -> bool:
+        if isinstance(filter, EqualTo | GreaterThanOrEqual):
+            self._first = max(self._first, value)
+        if isinstance(filter, GreaterThan):
+            self._first = max(self._first, value + 1)
+        if isinstance(filter, EqualTo | LessThanOrEqual):
+            self._stop = min(self._stop, value + 1)
+        if isinstance(filter, LessThan):
+            self._stop = min(self._stop, value)
+        return True
+
+
+def kept(batch: Any, times: Sequence[tuple[type[Filter], datetime]]) -> Any:
+    """The rows of an Arrow batch whose timestamp passes all of `times`; null passes none."""
+    for kind, moment in times:
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        batch = batch.filter(_COMPARE[kind](batch.column("timestamp"), moment))
+    return batch
 
 
 class AmqpDataSource(DataSource):

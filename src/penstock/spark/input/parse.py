@@ -1,12 +1,12 @@
 """Lines of event files and traces to Arrow tables: what a task does with a range of bytes.
 
-Events that are alike are read by `like_lines`. A block of other good lines is parsed by Arrow as a
-whole, one with a bad line is parsed line by line by the rules of `formats.py`, and what cannot be
-read is kept as text. Texts become dictionaries, as most of them repeat.
+Arrow parses a block of good lines as a whole. A block with a bad line is parsed line by line by the
+rules of `formats.py`, and a line that cannot be read is kept as text. Texts become dictionaries,
+because most of them repeat.
 """
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
-from penstock.spark.input import like_lines
-from penstock.spark.schema.coded import TEXT, coded_schema
+from penstock.spark.schema.arrow_columns import TEXT, coded_schema
 from penstock.spark.schema.formats import (
     EVENT_FORMAT,
     SAMPLE_FIELDS,
@@ -51,37 +50,30 @@ MESSAGES: Final = pa.schema(
     + _fields((UNREADABLE,), ("batch",))
 )
 
-_EVENT_LINE: Final = pa.schema(_fields(("format", *_TEXTS), ("seq", "t", *_NUMBERS)))
-_EVENT_TYPES: Final = {field.name: field.type for field in _EVENT_LINE if field.name != "format"}
+_EVENT_NUMBERS: Final = ("seq", "t", *_NUMBERS)
+_EVENT_LINE: Final = pa.schema(_fields(_TEXTS, _EVENT_NUMBERS))
 _TRACE_LINE: Final = pa.schema(_fields(("id", *_TRACE_TEXTS), ("t",)))
 
 
 def event_tables(data: bytes, boot_id: str, node: str, batch: int) -> list[pa.Table]:
-    """The events of whole lines of an event file, those with the same fields together. Columns:
-    EVENTS."""
-    alike, rest = like_lines.split(data, _EVENT_TYPES)
-    # Without a kind a line is no event.
-    parts = [_events(one, boot_id, node, batch) for one in alike if "kind" in one]
-    if not rest:
-        return parts
-    found = _parsed(rest, _EVENT_LINE)
+    """The events of whole lines of an event file, one table a kind. Columns: EVENTS."""
+    found = _parsed(data, _EVENT_LINE)
     if found is None:
-        other = _slowly(rest, EVENTS, lambda fields: _event_row(fields, boot_id, node), batch)
-        return [*parts, other.cast(coded_schema(EVENTS))]
-    if found["kind"].null_count:
-        found = found.filter(pc.is_valid(found["kind"]))
-    columns = {name: found[name] for name in found.column_names if name != "format"}
-    return [*parts, _events(columns, boot_id, node, batch)]
+        slow = _slowly(data, EVENTS, lambda fields: _event_row(fields, boot_id, node), batch)
+        return [slow.cast(coded_schema(EVENTS))]
+    kinds = found["kind"].combine_chunks().dictionary_encode()
+    # Events of one kind lie together, so that whole columns of a row group are 0 and are not read.
+    parts = [found.filter(pc.equal(kinds.indices, at)) for at in range(len(kinds.dictionary))]
+    return [_events(part, boot_id, node, batch) for part in parts]
 
 
-def _events(
-    found: Mapping[str, pa.Array | pa.ChunkedArray], boot_id: str, node: str, batch: int
-) -> pa.Table:
-    count = len(found["kind"])
+def _events(found: pa.Table, boot_id: str, node: str, batch: int) -> pa.Table:
+    count = len(found)
     nothing, no_text = pa.repeat(0, count), _same("", count)
     known = {
-        name: pc.fill_null(values, 0) if pa.types.is_integer(values.type) else _coded(values)
-        for name, values in found.items()
+        name: pc.fill_null(found[name], 0) if name in _EVENT_NUMBERS else _coded(found[name])
+        for name in found.column_names
+        if found[name].null_count < count
     }
     return pa.table(
         {
@@ -103,9 +95,7 @@ def _same(text: str, count: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.string()))
 
 
-def _coded(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    if pa.types.is_dictionary(texts.type):
-        return texts
+def _coded(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.fill_null(texts, "").dictionary_encode()
 
 

@@ -27,16 +27,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.spark.input import bronze
-from penstock.spark.input.bronze import EVENTS, MESSAGES
-from penstock.spark.input.horizon import event_horizon
+from penstock.spark.input.bronze import EVENTS, MESSAGES, event_horizon
 from penstock.spark.input.intake import Input, as_input
 from penstock.spark.input.parse import UNREADABLE
-from penstock.spark.job import facts, gold, silver
-from penstock.spark.job.answers import Answers
-from penstock.spark.job.facts import Facts
-from penstock.spark.schema.coded import in_tasks
+from penstock.spark.job import gold_tables, silver_tables
+from penstock.spark.job.gold_tables import Answers
+from penstock.spark.job.silver_tables import Facts
+from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, in_tasks
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts, Tables
-from penstock.spark.schema.schemas import ANSWERS, FACTS
 from penstock.spark.tables.loading import load_tables
 from penstock.spark.tables.store import TableStore, open_store
 
@@ -165,10 +163,10 @@ class SparkJob:
             ("silver/block_interval", "start_ns", found["silver/block_interval"]),
             ("silver/alarm_interval", "start_ns", found["silver/alarm_interval"]),
             ("silver/sample_step", "start_ns", found["silver/sample_step"]),
-            ("silver/consumer", "since_ns", facts.earliest(found["silver/consumer"])),
+            ("silver/consumer", "since_ns", silver_tables.earliest(found["silver/consumer"])),
             ("gold/queue_depth", "t_ns", found["gold/queue_depth"]),
-            ("gold/event_kinds", "bucket_ns", facts.counted(found["gold/event_kinds"])),
-            ("gold/coverage", "bucket_ns", facts.covered(found["gold/coverage"])),
+            ("gold/event_kinds", "bucket_ns", silver_tables.counted(found["gold/event_kinds"])),
+            ("gold/coverage", "bucket_ns", silver_tables.covered(found["gold/coverage"])),
         )
         self._event_gold(found, batch, from_ns)
 
@@ -237,21 +235,27 @@ class SparkJob:
         self._replace(
             batch,
             from_ns,
-            Made("silver/message_span", "first_ns", lambda: silver.message_span(fresh_ones)),
+            Made("silver/message_span", "first_ns", lambda: silver_tables.message_span(fresh_ones)),
         )
         spans = self._read("silver/message_span").where(F.col("first_ns") >= from_ns)
         width = self._bucket_ns
         self._replace(
             batch,
             from_ns,
-            Made("gold/latency_sketch", "bucket_ns", lambda: gold.latency_sketch(spans, width)),
-            Made("gold/integrity", "bucket_ns", lambda: gold.integrity(spans, width)),
+            Made(
+                "gold/latency_sketch", "bucket_ns", lambda: gold_tables.latency_sketch(spans, width)
+            ),
+            Made("gold/integrity", "bucket_ns", lambda: gold_tables.integrity(spans, width)),
         )
         counted = everything.where(F.col("t_ns") >= counted_ns)
         self._replace(
             batch,
             counted_ns,
-            Made("gold/throughput", "bucket_ns", lambda: gold.throughput(counted, self._origin_ns)),
+            Made(
+                "gold/throughput",
+                "bucket_ns",
+                lambda: gold_tables.throughput(counted, self._origin_ns),
+            ),
         )
         messages.unpersist()
 
@@ -271,9 +275,11 @@ class SparkJob:
         latencies = self._maybe("gold/latency_sketch")
         holds = self._maybe("gold/hold_sketch")
         if latencies is not None:
-            table = gold.latency(latencies).toArrow()
+            table = gold_tables.latency(latencies).toArrow()
             self.store.replace("gold/latency", table, batch)
-        self.store.replace("gold/stage_cdf", gold.stage_cdf(latencies, holds).toArrow(), batch)
+        self.store.replace(
+            "gold/stage_cdf", gold_tables.stage_cdf(latencies, holds).toArrow(), batch
+        )
 
     def _replace(self, batch: int, from_ns: int, *tables: Made) -> None:
         def write(one: Made) -> None:

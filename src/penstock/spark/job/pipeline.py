@@ -7,19 +7,25 @@
 With Spark the tables are Delta tables (or Parquet, without `deltalake`), and only what is new is
 worked on. Without it the same tables are computed in plain Python, written as CSV, and the summary
 says what to install.
+
+`follow` runs it along with a broker, again and again, and prints one line a round about the newest
+buckets: how many events came, how long publishers were held, and because of whom.
 """
 
 import importlib.util
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from penstock.base.errors import OperatorError
+from penstock.spark.blame.blame import QUEUES, actor_kind, held_kinds
 from penstock.spark.input.intake import Input, as_input
+from penstock.spark.input.stream_input import InputAway
 from penstock.spark.java import JavaHome, find_java
-from penstock.spark.job import plain
+from penstock.spark.job import in_memory
 from penstock.spark.job.about import (
     PLAIN,
     SPARK,
@@ -38,6 +44,7 @@ from penstock.spark.schema.rows import Tables
 BUCKET_NS: Final = 1_000_000_000
 SPARK_PACKAGES: Final = ("pyspark", "pyarrow", "pandas")
 INSTALL: Final = 'pip install "penstock[spark]"'
+BUCKETS_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +201,7 @@ class PlainUpdater(Updater):
         ups = (one for one in events.events if one.kind == "actor_up")
         self._names = client_names((one.actor, one.reason) for one in ups)
         traces = self.input.traces()
-        tables = plain.analyse(events, traces, self.bucket_ns, self.origin_ns)
+        tables = in_memory.analyse(events, traces, self.bucket_ns, self.origin_ns)
         write_csv(self.tables_dir / "gold", tables)
         return Source(
             PLAIN,
@@ -231,3 +238,59 @@ def open_updater(
         job = SparkJob(spark, updater.input, tables_dir, bucket_ns, updater.origin_ns)
         note = f"pyspark {spark.version} · {engine.note} · {spark.sparkContext.master}"
         yield updater
+
+
+def follow(updater: Updater, period_s: float, say: Callable[[str], None]) -> None:
+    """Update every `period_s` until a KeyboardInterrupt, which is passed on.
+
+    A round that takes longer than the period is followed by the next at once. A broker that is away
+    is waited for, once it has been there. Raises: OperatorError.
+    """
+    before = read_count = 0
+    is_away = False
+    while True:
+        begun_s = time.monotonic()
+        try:
+            about = updater.update()
+        except InputAway as fault:
+            if read_count == 0:
+                raise
+            if not is_away:
+                say(f"{fault}; it is tried again every {period_s:g} s")
+            is_away = True
+        else:
+            is_away = False
+            count = about.source.event_count + about.source.trace_count
+            if count != before or read_count == 0:
+                tables = stored_tables(updater.tables_dir, about)
+                say(line_of(tables, about, count - before, time.monotonic() - begun_s))
+            before = count
+            read_count += 1
+        time.sleep(max(0.0, period_s - (time.monotonic() - begun_s)))
+
+
+def line_of(tables: Tables, about: About, new_count: int, seconds: float) -> str:
+    """One round: what came, and what the last ten buckets of blame say."""
+    newest_ns = max((row.bucket_ns for row in tables.event_kinds), default=0)
+    since_ns = newest_ns - (BUCKETS_SHOWN - 1) * about.bucket_ns
+    sums: dict[tuple[str, str], int] = {}
+    recent = [row for row in tables.root_cause if row.bucket_ns >= since_ns]
+    kinds = held_kinds(recent)
+    for row in recent:
+        if actor_kind(row.victim) in kinds:
+            sums[row.cause, row.root] = sums.get((row.cause, row.root), 0) + row.blamed_ns
+    parts = [f"+{new_count:,} lines in {seconds:.1f} s"]
+    window = f"last {BUCKETS_SHOWN * about.bucket_ns / 1e9:g} s"
+    if sums:
+        (cause, root), held_ns = max(sums.items(), key=lambda item: (item[1], item[0]))
+        whole_ns = sum(sums.values())
+        who = "queues" if kinds == QUEUES else "publishers"
+        parts.append(
+            f"{window}: {who} held {whole_ns / 1e9:.1f} s, {held_ns / whole_ns:.0%} {cause} "
+            f"({root})"
+        )
+    else:
+        parts.append(f"{window}: nobody held")
+    if about.source.events_missing:
+        parts.append(f"{about.source.events_missing:,} events are missing")
+    return " · ".join(parts)

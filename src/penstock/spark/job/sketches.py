@@ -14,10 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.spark.blame.blame import actor_kind
-from penstock.spark.schema.arrays import I64, distinct, together
-from penstock.spark.schema.coded import coded
+from penstock.spark.schema.arrow_columns import HOLD_SKETCH, I64, coded, distinct, together
 from penstock.spark.schema.rows import HELD_BY, SKETCH_SIZE
-from penstock.spark.schema.schemas import HOLD_SKETCH
 
 _LEAST: Final = 8
 """Items for which the lowest of many levels has room: `m` of the format."""

@@ -14,8 +14,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from penstock.spark.blame.blame import actor_kind
-from penstock.spark.blame.victims import held_kinds, of_whom
+from penstock.spark.blame.blame import actor_kind, held_kinds, of_whom
 from penstock.spark.report.summary import cause_shares
 from penstock.spark.schema.formats import RunDescription
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, LatencyRow, Tables, whole_time

@@ -1,6 +1,6 @@
 """What to do about it: rules over the gold tables, each answer with the numbers it rests on.
 
-A rule speaks up when what it is about held connections and channels (or queues, see victims.py) for
+A rule speaks up when what it is about held connections and channels (or queues, see blame.py) for
 SHARE_MIN of all the time they were held; the ones that cost most come first. Names of settings are
 those of docs/tuning.md.
 """
@@ -8,9 +8,8 @@ those of docs/tuning.md.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from penstock.spark.blame.blame import actor_kind
+from penstock.spark.blame.blame import actor_kind, held_kinds
 from penstock.spark.blame.intervals import group_of
-from penstock.spark.blame.victims import held_kinds
 from penstock.spark.schema.rows import StateRow, Tables, whole_time
 
 SHARE_MIN: Final = 0.05

@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from penstock.spark.blame.blame import UNEXPLAINED, actor_kind
-from penstock.spark.blame.victims import QUEUES, held_kinds, of_whom
+from penstock.spark.blame.blame import QUEUES, UNEXPLAINED, actor_kind, held_kinds, of_whom
 from penstock.spark.report.promises import Promise, check
 from penstock.spark.report.recommend import Recommendation, recommend
 from penstock.spark.schema.formats import EVENT_STREAM, RunDescription

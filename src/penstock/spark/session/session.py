@@ -1,21 +1,28 @@
-"""One quiet Spark session with every setting that a fresh machine needs.
+"""One quiet Spark session with every setting that a fresh machine or a cluster needs.
 
-What a user would otherwise have to find out: Python workers must be this Python and must find this
-package; the host name of a laptop or a container often resolves to nothing, so the driver stays on
-127.0.0.1; the web page of Spark stays off; unix sockets save 40 ms a Python stage on loopback; the
-compiler stays at its first level and the collector is serial, because a run of seconds never earns
-back more. One executor thread a core, two at most: a local analysis should leave
-the machine usable. On a cluster (spark/session/cluster) executors take what their workers give.
+On this machine: Python workers must be this Python and must find this package; the host name of a
+laptop or a container often resolves to nothing, so the driver stays on 127.0.0.1; the web page of
+Spark stays off; unix sockets save 40 ms a Python stage on loopback; the compiler stays at its first
+level and the collector is serial, because a run of seconds never earns back more. One executor
+thread a core, two at most: a local analysis should leave the machine usable.
+
+On a cluster executors take what their workers give. The host name of a machine often is not the
+address under which a cluster reaches it (a laptop, a container, a second network card); the address
+from which the master is reached is. Spark would try an absent master for a minute and then stop
+with Java's words, and wait for absent workers for ever; both are asked for first.
 """
 
 import logging
 import os
+import re
+import socket
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
@@ -23,9 +30,14 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.base.errors import OperatorError
 from penstock.spark.java import JavaHome
-from penstock.spark.session.cluster import await_executor, is_cluster, network_settings
-from penstock.spark.session.interrupt import was_interrupted
 
+CONNECT_S_MAX: Final = 5.0
+EXECUTOR_S_MAX: Final = 60.0
+LOOK_S: Final = 0.1
+OWN_NAMES: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
+"""With them in the environment the user has told Spark how this machine is reached."""
+_STANDALONE: Final = re.compile(r"spark://(.+)")
+_ADDRESS: Final = re.compile(r"\[?([^\]]+?)\]?:(\d+)")
 CORES_MAX: Final = 2
 DRIVER_MEMORY: Final = "1g"
 
@@ -55,6 +67,78 @@ _SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
 }
 
 LOOPBACK_SETTINGS: Final = frozenset({"spark.driver.host", "spark.driver.bindAddress"})
+
+
+def is_cluster(master: str) -> bool:
+    """Whether `master`, as Spark names it, has executors in processes of other machines."""
+    return master != "" and not master.startswith("local")
+
+
+def network_settings(master: str) -> dict[str, str]:
+    """Where a driver listens for the executors of the cluster `master`.
+
+    Nothing for a cluster that is not Spark's own (YARN, Kubernetes): the host name, or what
+    spark-defaults.conf says; nor where the environment has one of OWN_NAMES.
+    Raises: OperatorError when no master can be reached.
+    """
+    found = _STANDALONE.fullmatch(master)
+    if found is None:
+        return {}
+    own = address_towards(master, found[1])
+    return {} if any(os.environ.get(name) for name in OWN_NAMES) else {"spark.driver.host": own}
+
+
+def address_towards(master: str, hosts: str) -> str:
+    """This machine's address as the first of `hosts` (HOST:PORT,...) sees it that answers.
+
+    Raises: OperatorError when none does.
+    """
+    refusals: list[str] = []
+    for host in hosts.split(","):
+        address = _ADDRESS.fullmatch(host.strip())
+        if address is None or int(address[2]) > 65_535:
+            raise OperatorError(
+                f"--master {master}: {host!r} is not HOST:PORT; Spark's own master is "
+                "spark://HOST:PORT, usually with port 7077"
+            )
+        try:
+            with socket.create_connection((address[1], int(address[2])), CONNECT_S_MAX) as reached:
+                own: str = reached.getsockname()[0]
+                return f"[{own}]" if ":" in own else own
+        except OSError as fault:
+            refusals.append(f"{host}: {fault.strerror or fault}")
+    raise OperatorError(
+        f"--master {master}: no master answers ({'; '.join(refusals)}); start one with "
+        "`spark-class org.apache.spark.deploy.master.Master`, or leave --master out"
+    )
+
+
+def await_executor(context: Any, seconds: float = EXECUTOR_S_MAX) -> None:
+    """Wait for the first executor of a SparkContext.
+
+    Raises: OperatorError when there is none after `seconds`.
+    """
+    end_s = time.monotonic() + seconds
+    # The driver itself is in the list too.
+    while context._jsc.sc().getExecutorMemoryStatus().size() < 2:
+        if time.monotonic() > end_s:
+            raise OperatorError(
+                f"{context.master} has given no executor for {seconds:g} s: it has no free worker, "
+                "or its workers cannot start one, or cannot reach this machine. Its web page, and "
+                "the stderr of the executors in the workers' directory, say which"
+            )
+        time.sleep(LOOK_S)
+
+
+def was_interrupted(fault: BaseException | None) -> bool:
+    """Whether `fault`, or what it was raised because of or while handling, is KeyboardInterrupt."""
+    seen: set[int] = set()
+    while fault is not None and id(fault) not in seen:
+        if isinstance(fault, KeyboardInterrupt):
+            return True
+        seen.add(id(fault))
+        fault = fault.__cause__ or fault.__context__
+    return False
 
 
 @contextmanager

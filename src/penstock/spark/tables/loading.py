@@ -1,12 +1,15 @@
-"""Reads gold tables back from where they lie, without Spark: they are small by construction."""
+"""Reads gold tables back without Spark, and exports them as Parquet files; they are small."""
 
 from collections.abc import Iterator
-from typing import Final, TypeVar
+from pathlib import Path
+from typing import Final, TypeVar, get_type_hints
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.spark.schema.names import client_names
 from penstock.spark.schema.rows import (
+    ROW_TYPES,
     AlarmRow,
     BlameRow,
     CdfRow,
@@ -24,6 +27,7 @@ from penstock.spark.tables.store import TableStore
 
 EVENTS: Final = "bronze/events"
 Row = TypeVar("Row", bound=tuple[object, ...])
+_TYPES: Final = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 
 
 def load_tables(store: TableStore) -> Tables:
@@ -70,3 +74,14 @@ def _integrity(store: TableStore) -> tuple[IntegrityRow, ...]:
         for index, name in enumerate(IntegrityRow._fields[1:]):
             total[index] += fields[name]
     return tuple(IntegrityRow(queue, *total) for queue, total in sorted(sums.items()))
+
+
+def write_parquet(directory: Path, tables: Tables) -> None:
+    """Each table as NAME.parquet. Raises: OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, rows in tables._asdict().items():
+        row_type = ROW_TYPES[name]
+        hints = get_type_hints(row_type)
+        schema = pa.schema([(field, _TYPES[hints[field]]) for field in row_type._fields])
+        found = pa.Table.from_pylist([row._asdict() for row in rows], schema=schema)
+        pq.write_table(found, directory / f"{name}.parquet", compression="zstd")

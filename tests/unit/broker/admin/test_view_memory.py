@@ -6,8 +6,8 @@ from penstock.base.config import Config
 from penstock.broker.admin.view_memory import ViewMemory
 from penstock.broker.admin.views import actor_snapshots, each_snapshot
 from penstock.flow.profile import profile_named
+from penstock.simulation.world.actions import declare
 from penstock.simulation.world.consuming import Consuming, Habit
-from penstock.simulation.world.deeds import declare
 from penstock.simulation.world.publishing import Load, Publishing, to_queue
 from penstock.simulation.world.world import Setting
 from penstock.telemetry.window import WindowHistory

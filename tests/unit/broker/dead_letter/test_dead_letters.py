@@ -6,8 +6,8 @@ from penstock.flow.profile import PROFILES
 from penstock.protocol import methods as m
 from penstock.protocol.property_lookup import EXPIRATION, HEADERS
 from penstock.protocol.values import Table
-from penstock.queues.deaths import deaths_of
-from penstock.queues.records import NO_BOUND
+from penstock.queues.dead_letter import deaths_of
+from penstock.queues.queue import NO_BOUND
 from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED
 from penstock.telemetry.events import ESCAPE
 from tests.unit.broker.letter_bed import LetterBed, headers_of
@@ -121,7 +121,7 @@ def test_the_first_cause_pays_for_letters_on_their_way_and_where_they_rest(bed: 
 
 def test_a_rate_limit_of_the_target_holds_its_letters(bed: LetterBed) -> None:
     bed.declare("q", "dead")
-    bed.broker.settings.get("rate.queue.messages").of("/dead").write("10/s")
+    bed.broker.settings.get("rate.queue.messages:/dead").write("10/s")
     bed.fill("q", 200)
     bed.reject("q", 200)
     assert len(bed.letters("q").late) > 100

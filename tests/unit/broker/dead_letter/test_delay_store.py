@@ -14,7 +14,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.long_integer import LongInteger
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import Table, Value, decode_table
-from penstock.queues.letter_counts import LOST_NAMES
+from penstock.queues.dead_letter import LOST_NAMES
 from penstock.telemetry.window import WindowHistory
 from tests.unit.broker.letter_bed import LetterBed
 from tests.unit.broker.peer import Peer, headers_property, publish

@@ -11,7 +11,7 @@ from penstock.broker.vhost.catalogue_rows import Change, VhostRow
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, encode_table
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.keeping import HandDisk, give_store
+from penstock.simulation.machine.kept_disks import HandDisk, give_store
 from penstock.storage.recovery.recovery import recover
 from tests.unit.broker.letter_bed import LetterBed
 from tests.unit.broker.peer import Bed, Peer, publish

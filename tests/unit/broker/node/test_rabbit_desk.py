@@ -11,7 +11,7 @@ from penstock.broker.paging.rabbit_pager import RabbitPager
 from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
 from penstock.protocol import methods as m
-from penstock.queues.paged import PagedMessages
+from penstock.queues.line import MessageLine
 from penstock.queues.paging_rules import UNBOUNDED
 from penstock.queues.rules import DROP_HEAD, QueueRules
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT, Depot
@@ -56,7 +56,7 @@ def test_below_the_ratio_nothing_is_paged_and_no_turn_looks() -> None:
     depot.later(5, 0.49)
     assert depot.desk.desired_s == inf
     assert depot.actor.page_above == NO_PAGING
-    assert not isinstance(depot.actor.messages, PagedMessages)
+    assert not depot.actor.messages.is_paging
 
 
 def test_pressure_makes_a_target_of_what_came_lately() -> None:
@@ -67,7 +67,7 @@ def test_pressure_makes_a_target_of_what_came_lately() -> None:
     assert depot.desk.desired_s == pytest.approx(4.4, abs=0.1)
     assert depot.target() == pytest.approx(262, abs=5)
     messages = depot.actor.messages
-    assert isinstance(messages, PagedMessages)
+    assert isinstance(messages, MessageLine) and messages.is_paging
     assert messages.ram_count() == depot.target()
     assert messages.ready_count() == COUNT
 
@@ -139,7 +139,7 @@ def test_a_queue_without_bodies_in_memory_is_plain_again_when_it_is_empty() -> N
     depot.actor.wake()
     depot.settle()
     assert isinstance(depot.actor.paging, RabbitPager)
-    assert not isinstance(depot.actor.messages, PagedMessages)
+    assert not depot.actor.messages.is_paging
     assert depot.actor.page_above == NO_PAGING
 
 
@@ -148,5 +148,5 @@ def test_our_profile_pages_by_bytes() -> None:
     depot.later(5, 0.99)
     assert depot.desk.rules == {}
     messages = depot.actor.messages
-    assert isinstance(messages, PagedMessages)
+    assert isinstance(messages, MessageLine) and messages.is_paging
     assert messages.bytes_ready <= MARK // 2

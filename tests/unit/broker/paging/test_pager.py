@@ -9,9 +9,9 @@ from penstock.client.events import ClientEvent, Replied
 from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
-from penstock.queues.paged import PagedMessages
+from penstock.queues.line import MessageLine
 from penstock.queues.rules import DROP_HEAD, QueueRules
-from penstock.simulation.machine.keeping import give_scratch
+from penstock.simulation.machine.kept_disks import give_scratch
 from tests.spec.stage import Hand
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT, Depot
 
@@ -74,9 +74,9 @@ class PagingDepot(Depot):
         self.settle()
         return hand
 
-    def messages(self, name: str) -> PagedMessages:
+    def messages(self, name: str) -> MessageLine:
         found = self.queue(name).messages
-        assert isinstance(found, PagedMessages), f"{name} does not page"
+        assert isinstance(found, MessageLine) and found.is_paging, f"{name} does not page"
         return found
 
 
@@ -102,10 +102,10 @@ def test_who_published_pays_for_what_is_in_memory_only() -> None:
 def test_a_queue_below_its_target_is_a_plain_one() -> None:
     depot = PagingDepot()
     depot.fill("d1", 3)
-    assert not isinstance(depot.queue("d1").messages, PagedMessages)
+    assert not depot.queue("d1").messages.is_paging
     depot.fill("d1", 50)
     depot.drain("d1")
-    assert not isinstance(depot.queue("d1").messages, PagedMessages)
+    assert not depot.queue("d1").messages.is_paging
     assert depot.queue("d1").page_above == TARGET_BYTES
 
 
@@ -362,7 +362,7 @@ def test_the_budget_is_shared_by_water_level() -> None:
     held = {name: int(depot.queue(name).messages.bytes_ready) for name in ("d1", "d2", "d3")}
     assert sum(held.values()) <= 80_000
     assert held["d1"] > 20_000 and held["d2"] > 20_000
-    assert not isinstance(depot.queue("d3").messages, PagedMessages)
+    assert not depot.queue("d3").messages.is_paging
     targets = []
     for name in ("d1", "d2"):
         pager = depot.queue(name).paging

@@ -6,8 +6,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.queue.ruling import DROPS_PER_TURN
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
-from penstock.queues.rules import REASON_EXPIRED, REASON_MAXLEN, REASON_REFUSED
-from penstock.queues.rules_of import rules_from
+from penstock.queues.rules import REASON_EXPIRED, REASON_MAXLEN, REASON_REFUSED, rules_from
 from penstock.server.control.questions_queues import row_of
 from tests.unit.broker.peer import Bed, Peer
 

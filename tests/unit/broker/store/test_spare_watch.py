@@ -7,7 +7,7 @@ from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.store.spare_watch import IDLE_NS, SpareWatch
 from penstock.flow.due import DueLine
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.keeping import HandDisk, give_store
+from penstock.simulation.machine.kept_disks import HandDisk, give_store
 from penstock.storage.log.job import Job
 from tests.unit.broker.alarm_bed import MB, AlarmBed
 from tests.unit.storage.log.test_spares import emptied, life, spares_of

@@ -10,7 +10,7 @@ from penstock.protocol.values import Table, encode_table
 from penstock.simulation.machine.crash import Image, Replay
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.keeping import HandDisk, give_store
+from penstock.simulation.machine.kept_disks import HandDisk, give_store
 from penstock.storage.layout.format import MARKS_QUEUE_ID
 from penstock.storage.recovery.recovery import recover
 from tests.unit.broker.peer import Bed, Peer, SeededChance, publish

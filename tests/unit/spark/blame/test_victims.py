@@ -1,6 +1,6 @@
 """Queues are told of where they were stopped for longer than any publisher was held."""
 
-from penstock.spark.blame.victims import HELD_KINDS, QUEUES, held_kinds
+from penstock.spark.blame.blame import HELD_KINDS, QUEUES, held_kinds
 from penstock.spark.report.recommend import recommend
 from penstock.spark.report.summary import Source, moved, summarise
 from penstock.spark.schema.formats import RunDescription

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.spark.input.event_rows import read_events
+from penstock.spark.input.event_slice import read_events
 
 SCHEMA = pa.schema(
     [("kind", pa.string()), ("t_ns", pa.int64()), ("amount", pa.int64()), ("ready", pa.int64())]

@@ -10,9 +10,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 import pyarrow as pa
 
 from penstock.spark.input import parse
-from penstock.spark.input.horizon import event_horizon
+from penstock.spark.input.bronze import event_horizon
+from penstock.spark.schema.arrow_columns import ALARM_INTERVAL, BLOCK_INTERVAL, SAMPLE_STEP
 from penstock.spark.schema.formats import FlowEvent
-from penstock.spark.schema.schemas import ALARM_INTERVAL, BLOCK_INTERVAL, SAMPLE_STEP
 from penstock.spark.tables.store import Part, TableStore, open_store
 from tests.unit.spark.by_arrays import written
 

@@ -14,8 +14,7 @@ from penstock.spark.input import stream_input
 from penstock.spark.input.intake import FileInput, Input, Intake, read_range
 from penstock.spark.input.stream_input import InputAway, StreamInput, is_address
 from penstock.spark.job.about import About
-from penstock.spark.job.follow import follow
-from penstock.spark.job.pipeline import BUCKET_NS, PLAIN_ASKED, open_updater, stored_tables
+from penstock.spark.job.pipeline import BUCKET_NS, PLAIN_ASKED, follow, open_updater, stored_tables
 from penstock.spark.schema.formats import EVENT_FILES, TRACE_FILES, EventLog, FlowEvent, read_events
 from penstock.telemetry.events import ACTOR_UP
 from tests.conformance.live import free_port

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.spark.session.cluster import OWN_NAMES, address_towards, is_cluster, network_settings
+from penstock.spark.session.session import OWN_NAMES, address_towards, is_cluster, network_settings
 
 
 @pytest.fixture

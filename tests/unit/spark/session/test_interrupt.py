@@ -1,6 +1,6 @@
 """Errors that Ctrl-C has caused are known by what they were raised while handling."""
 
-from penstock.spark.session.interrupt import was_interrupted
+from penstock.spark.session.session import was_interrupted
 
 
 def raised(kind: type[BaseException], is_named: bool) -> BaseException:

@@ -4,6 +4,9 @@ The schema is the same for every source mode; names are those Kafka users know w
 same. `timestamp` is the property of that name and null where the publisher gave none: a time of
 receipt would differ whenever a row is read again. Properties and headers that are malformed are
 null, because one such message must not stop a query for good; the body is there.
+
+One look into a socket finds some hundred rows, and a batch costs Spark the same whatever is in it,
+so `Gathered` hands over rows when they are many, or when the range ends.
 """
 
 import json
@@ -76,6 +79,8 @@ _COLUMNS: Final[tuple[tuple[str, str, Any], ...]] = (
     ("headers", "MAP<STRING, STRING>", HEADERS_TYPE),
     ("enqueue_ts", "TIMESTAMP", _ARROW_TYPES["TIMESTAMP"]),
 )
+GATHERED_BYTES: Final = 8_388_608
+"""Rows are handed over when they are a whole batch, or when they are so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,3 +331,33 @@ def _header_text(value: Value) -> str | None:
 
 def _json_value(value: object) -> str:
     return value.hex() if isinstance(value, bytes | bytearray) else str(value)
+
+
+class Gathered:
+    """Deliveries back to back, without a hole in their numbers. Owner: one task; holds less than a
+    batch and one look into a socket."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+        self._parts: list[bytes] = []
+        self._first = 0
+        self._rows = 0
+        self._size = 0
+
+    def add(self, raw: bytes, first: int, count: int) -> Iterator[Any]:
+        """`count` more, numbered from `first`; the Arrow batches that are full by it."""
+        if first != self._first + self._rows:
+            yield from self.rest()
+        if not self._parts:
+            self._first = first
+        self._parts.append(raw)
+        self._rows += count
+        self._size += len(raw)
+        if self._rows >= ROWS_PER_ARROW_BATCH or self._size >= GATHERED_BYTES:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Any]:
+        """What is left, as Arrow batches."""
+        raw, first = b"".join(self._parts), self._first
+        self._parts, self._rows, self._size = [], 0, 0
+        yield from record_batches(raw, first, self._shape)

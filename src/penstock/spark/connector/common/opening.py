@@ -1,16 +1,24 @@
-"""Opens connections for readers and writers: secrets from where they lie, TLS, a name. IO."""
+"""Opens connections for readers and writers, and lists the queues of a pattern. IO.
+
+Secrets come from where they lie, with TLS and a connection name. The broker lists its queues by
+queue.list (docs/requests.md).
+"""
 
 import os
 import ssl
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.client.io_blocking import Connection, connect
 from penstock.client.url import BrokerUrl
-from penstock.spark.connector.common.options import Endpoint
+from penstock.spark.connector.common.option_values import matching
+from penstock.spark.connector.common.options import Endpoint, SourceOptions, parse_source
 
 HEARTBEAT_S = 30
+CAPABILITY: Final = "penstock.requests"
 
 
 def open_connection(endpoint: Endpoint, name: str) -> Connection:
@@ -57,3 +65,42 @@ def _context(endpoint: Endpoint) -> ssl.SSLContext | None:
             f"options tls.*: a certificate or key cannot be used: {error}"
         ) from error
     return context
+
+
+def parse_and_find(given: Mapping[str, str], name: str) -> SourceOptions:
+    """Options of a source, with queuePattern made into names. name: of the connection it takes.
+
+    Raises: OperatorError, also where nothing matches or the broker does not list its queues;
+    ClientError.
+    """
+    options = parse_source(given)
+    if not options.pattern:
+        return options
+    kind = "stream" if options.mode == "stream" else "queue"
+    found = matching(options.pattern, _listed(options, kind, name))
+    if not found:
+        raise OperatorError(
+            f"option queuePattern is {options.pattern!r}, and no {kind} of that name is there, as "
+            "a whole, among those that are not exclusive"
+        )
+    return parse_source(given, found)
+
+
+def _listed(options: SourceOptions, kind: str, name: str) -> list[str]:
+    with open_connection(options.endpoint, name) as connection:
+        if CAPABILITY not in connection.session.server_capabilities():
+            raise OperatorError(
+                f"option queuePattern: the broker at {options.endpoint.url.address()} does not "
+                "list its queues over AMQP, as Penstock does; name them with option queues"
+            )
+        channel = connection.channel()
+        names: list[str] = []
+        after = ""
+        while True:
+            answer = channel.request("queue.list", {"type": kind, "after": after})
+            page = answer["names"]
+            assert isinstance(page, list), "docs/requests.md says so"
+            names += [str(one) for one in page]
+            if answer["is_last"] or not page:
+                return names
+            after = names[-1]

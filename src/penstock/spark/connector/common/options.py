@@ -19,12 +19,16 @@ from penstock.base.limits import (
     LEASE_TIMEOUT_MS,
 )
 from penstock.client.url import BrokerUrl, parse_url
-from penstock.spark.connector.common.column_names import parse_columns
 from penstock.spark.connector.common.delivery import DELIVERY_OPTIONS, Delivery, parse_delivery
 from penstock.spark.connector.common.lease_group import is_made_up
-from penstock.spark.connector.common.option_values import TRIGGER_DELAY_MS_MAX, Option, Values
+from penstock.spark.connector.common.option_values import (
+    TRIGGER_DELAY_MS_MAX,
+    Option,
+    Values,
+    parse_columns,
+    parse_queues,
+)
 from penstock.spark.connector.common.places import parse_places
-from penstock.spark.connector.common.queue_names import parse_queues
 
 QUEUE_ROWS_DEFAULT: Final = CONNECTOR_PREFETCH.default // 2
 STREAM_ROWS_DEFAULT: Final = 100_000

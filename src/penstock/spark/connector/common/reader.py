@@ -1,10 +1,20 @@
-"""What the streaming readers of all modes have in common: offsets, limits, pace, several queues."""
+"""What the streaming readers of all modes share: offsets, limits, pace, several queues.
 
+`spare_worker` spares a reused Python worker of Spark most of the garbage collection after every
+task. The worker would collect among all objects of pyspark, numpy, pandas and pyarrow; that takes
+longer than reading a small batch, and finds nothing. The objects that exist at a worker's first two
+tasks are put out of the collector's sight; at two, because pyarrow imports pandas for the first
+array of the first task.
+"""
+
+import gc
+import os
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -17,13 +27,34 @@ from penstock.base.errors import OperatorError
 from penstock.spark.connector.common import offsets
 from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.options import SourceOptions, of_queue
-from penstock.spark.connector.common.pace import BatchPace, PaceWatch
-from penstock.spark.connector.common.planner import Planner, plan_batch
-from penstock.spark.connector.common.width import tasks_of
+from penstock.spark.connector.common.planner import (
+    BatchPace,
+    PaceWatch,
+    Planner,
+    plan_batch,
+    tasks_of,
+)
 
+TIMES: Final = 2
+_spared: dict[int, int] = {}
 ALL_ROWS = 2**62
 CONNECTION_NAME = "Spark source"
 P = TypeVar("P", bound=Planner)
+
+
+def spare_worker() -> bool:
+    """In the first two tasks of each worker process; elsewhere, and in later ones, nothing. Whether
+    it was done."""
+    process = os.getpid()
+    done = _spared.get(process, 0)
+    if done == TIMES or TaskContext.get() is None:
+        return False
+    # The pid of the process that this one was forked from is of no use.
+    _spared.clear()
+    _spared[process] = done + 1
+    gc.collect()
+    gc.freeze()
+    return True
 
 
 class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[P]):

@@ -13,11 +13,10 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.events import Cancelled, ChannelClosed
 from penstock.protocol.values import Table
-from penstock.spark.connector.common.decode import Shape
-from penstock.spark.connector.common.gather import Gathered
+from penstock.spark.connector.common.decode import Gathered, Shape
 from penstock.spark.connector.common.link import Link
 from penstock.spark.connector.common.options import SourceOptions
-from penstock.spark.connector.lease.lease_ask import LOST, LeaseAsker, check_loss
+from penstock.spark.connector.lease.lease_plan import LOST, LeaseAsker, check_loss
 
 _log = logging.getLogger("penstock.spark")
 PREFETCH: Final = 4000

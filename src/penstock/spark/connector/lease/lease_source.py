@@ -10,8 +10,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.lease_group import group_of, make_up, with_group
 from penstock.spark.connector.common.options import SourceOptions, named
-from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader
-from penstock.spark.connector.common.worker_care import spare_worker
+from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader, spare_worker
 from penstock.spark.connector.lease.lease_plan import LeasePlanner
 from penstock.spark.connector.lease.lease_read import read_lease
 from penstock.spark.connector.stream.stream_plan import split

@@ -8,8 +8,7 @@ from pyspark.sql.datasource import InputPartition
 
 from penstock.spark.connector.common.decode import record_batches
 from penstock.spark.connector.common.options import SourceOptions
-from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader
-from penstock.spark.connector.common.worker_care import spare_worker
+from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader, spare_worker
 from penstock.spark.connector.queue.queue_plan import QueuePlanner
 
 

@@ -15,9 +15,8 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.places import time_ms
-from penstock.spark.connector.stream.stream_group import GroupMember
 from penstock.spark.connector.stream.stream_read import check_loss
-from penstock.spark.connector.stream.stream_tail import StreamEnds
+from penstock.spark.connector.stream.stream_tail import GroupMember, StreamEnds
 
 _log = logging.getLogger("penstock.spark")
 TAIL_BUDGET_MS: Final = 30

@@ -14,8 +14,7 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.events import Cancelled, ChannelClosed
 from penstock.client.io_blocking import Connection
-from penstock.spark.connector.common.decode import Shape, stream_offset
-from penstock.spark.connector.common.gather import Gathered
+from penstock.spark.connector.common.decode import Gathered, Shape, stream_offset
 from penstock.spark.connector.common.link import Link
 from penstock.spark.connector.common.options import SourceOptions
 

@@ -16,9 +16,8 @@ from penstock.spark.connector.common.offsets import (
     ids_in,
 )
 from penstock.spark.connector.common.options import SourceOptions, named, of_queue
-from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader
-from penstock.spark.connector.common.width import tasks_of
-from penstock.spark.connector.common.worker_care import spare_worker
+from penstock.spark.connector.common.planner import tasks_of
+from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader, spare_worker
 from penstock.spark.connector.stream.chunk_read import read_rows
 from penstock.spark.connector.stream.stream_plan import StreamPlanner, split
 

@@ -1,9 +1,14 @@
-"""Where a stream begins and ends: asked where the broker answers, else found out over AMQP. IO.
+"""Asks where a stream begins and ends, and tells its broker how far a query has read it. IO.
 
-Penstock says it (`stream.offsets`). Others do not: the length in queue.declare-ok lags by seconds.
-So the last chunk is read (`x-stream-offset` = last), for a short time, because a busy stream never
-goes quiet; what is missed comes with the next batch. While nothing comes, one consumer with a
-prefetch of 1 stands at the known end, and costs nothing until the next row wakes it.
+Penstock says the ends (`stream.offsets`). For other brokers the length in queue.declare-ok lags by
+seconds, so the last chunk is read (`x-stream-offset` = last), for a short time, because a busy
+stream never goes quiet; what is missed comes with the next batch. While nothing comes, one consumer
+with a prefetch of 1 stands at the known end, and costs nothing until the next row wakes it.
+
+`StreamGroup` tells Penstock how far the query has read, so that the stream waits for it. Spark's
+commit of a batch is certain when it asks for the next one, so a group moves then, to the start of
+that batch, and never in `commit` (`source`). What lies behind it may go by retention; a query that
+falls too far behind holds the stream's publishers (docs/streams.md).
 """
 
 import time
@@ -13,7 +18,7 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError
 from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, Replied
 from penstock.protocol import methods as m
-from penstock.protocol.constants import PRECONDITION_FAILED
+from penstock.protocol.constants import NOT_FOUND, PRECONDITION_FAILED
 from penstock.protocol.timestamp import Timestamp
 from penstock.protocol.values import Table, Value
 from penstock.spark.connector.common.decode import stream_offset
@@ -217,3 +222,46 @@ class StreamEnds:
             f"queue {self._options.queue!r} is no stream: its messages carry no x-stream-offset. "
             "Read it with option mode=queue"
         )
+
+
+class GroupMember:
+    """The group of one query on one stream; nothing at all for a query without one."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._is_registered = False
+        self._passed = -1
+
+    def passed(self, ends: StreamEnds, start: int) -> bool:
+        """Everything before `start` is committed. False when the broker did not know the group any
+        more, and `ends` is of no use now; then once again, over another connection.
+
+        Raises: OperatorError for a broker that has no groups; ClientError.
+        """
+        options = self._options
+        if not options.group or self._passed == start:
+            return True
+        if not ends.can_ask:
+            raise OperatorError(
+                f"option group: the broker at {options.endpoint.url.address()} has no groups that "
+                "read streams; leave the option out"
+            )
+        table: Table = {"queue": options.queue, "group": options.group, "offset": start}
+        if not self._is_registered:
+            if options.max_lag_rows > 0:
+                table["max_lag_messages"] = options.max_lag_rows
+            if options.max_lag_bytes > 0:
+                table["max_lag_bytes"] = options.max_lag_bytes
+            ends.request("stream.group.register", table)
+        else:
+            try:
+                ends.request("stream.group.advance", table)
+            except ChannelClosedError as error:
+                if error.code != NOT_FOUND or "no group" not in error.text:
+                    raise
+                # Somebody has removed it, or the stream was made anew.
+                self._is_registered = False
+                return False
+        self._is_registered = True
+        self._passed = start
+        return True

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
 from penstock.protocol.properties import Properties, encode_header_payload
-from penstock.spark.connector.common.column_names import ALWAYS, ASKED_FOR
 from penstock.spark.connector.common.decode import Shape, record_batches
+from penstock.spark.connector.common.option_values import ALWAYS, ASKED_FOR
 from penstock.spark.connector.common.options import parse_source
 from penstock.spark.connector.stream.chunk_columns import BatchMaker, Piece
 from tests.unit.spark.connector.chunks import Row, built, delivered, viewed

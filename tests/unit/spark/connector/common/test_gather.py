@@ -9,9 +9,8 @@ pytest.importorskip("pyarrow")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.connector.common import gather
-from penstock.spark.connector.common.decode import Shape
-from penstock.spark.connector.common.gather import Gathered
+from penstock.spark.connector.common import decode
+from penstock.spark.connector.common.decode import Gathered, Shape
 from tests.unit.spark.connector.wire import at_offset
 
 SHAPE = Shape("s", chosen=("body", "offset"))
@@ -44,7 +43,7 @@ def test_every_row_comes_once_with_its_number(pieces: list[tuple[int, int]]) -> 
 def test_what_is_held_back_is_bounded(
     monkeypatch: pytest.MonkeyPatch, name: str, bound: int
 ) -> None:
-    monkeypatch.setattr(gather, name, bound)
+    monkeypatch.setattr(decode, name, bound)
     size = len(at_offset(0, body(0)))
     assert 2 * size < 250 <= 3 * size
     gathered = Gathered(SHAPE)

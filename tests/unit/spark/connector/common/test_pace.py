@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.spark.connector.common.pace import FIRST_ROWS, BatchPace, PaceWatch
+from penstock.spark.connector.common.planner import FIRST_ROWS, BatchPace, PaceWatch
 
 TARGET_MS = 2000
 

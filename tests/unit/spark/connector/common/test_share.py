@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.connector.common.share import share
+from penstock.spark.connector.common.planner import share
 
 BACKLOGS = st.lists(st.integers(0, 10**6), min_size=1, max_size=12)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.connector.common.width import ROWS_PER_TASK, tasks_of
+from penstock.spark.connector.common.planner import ROWS_PER_TASK, tasks_of
 
 
 def test_small_batch_is_one_task_however_many_cores() -> None:

@@ -8,13 +8,13 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.spark.connector.common.worker_care import spare_worker
+from penstock.spark.connector.common.reader import spare_worker
 
 # In a process of its own: what is frozen stays so.
 IN_A_TASK = """
 import gc, os
 from pyspark import TaskContext
-from penstock.spark.connector.common.worker_care import spare_worker
+from penstock.spark.connector.common.reader import spare_worker
 TaskContext._getOrCreate()
 print(spare_worker(), gc.get_freeze_count() > 1000, flush=True)
 frozen = gc.get_freeze_count()

@@ -1,0 +1,230 @@
+"""Remarks beside an answer: what a queue dropped, a channel that mixes queues, publishes that wait.
+
+A channel parks one publish for a queue that is full; the next publish that finds no room stalls the
+channel, whichever queue it is for. So a program that publishes to two queues in turn over one
+channel loses the running one with the other, and no gate of the running queue says so.
+Source: docs/strategies.md, parking; scenario 26.
+
+A publisher that keeps fewer publishes unconfirmed than there is room for on the way is never
+blocked: no gate of its own closes, and it waits by its own choice for confirms. The publishes lie
+in the mailbox of a stopped queue, or in that of the publisher's channel, which has no credit left.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from penstock.explain.explanation import Cause
+from penstock.explain.root_causes import DEBT, connection_of
+from penstock.telemetry.actor_window import DROPPED, LOST, SENT, ActorWindow
+from penstock.telemetry.words import amount, called, name_of, rate, size
+
+CONFIRMS: Final = "confirms"
+"""In labels: of a channel that confirms publishes."""
+
+PARKS: Final = "parks"
+"""In labels: of a channel that keeps a publish aside for a queue that takes none."""
+
+OTHERS_SHOWN: Final = 3
+_CREDIT: Final = "credit_initial:"
+_GIVEN_UP: Final = {
+    "expired": "expired",
+    "maxlen": "over its limit",
+    "rejected": "rejected by consumers",
+    "delivery_limit": "delivered too often",
+    "superseded": "replaced by newer ones",
+    "duplicate": "duplicates",
+    "refused": "refused to publishers",
+}
+STOPPED_SHARE: Final = 0.5
+"""A queue that was stopped for less of the window lets nobody wait for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """channel: publishes to several queues; holders: those that hold it; others: the rest, which
+    wait with them."""
+
+    channel: ActorWindow
+    holders: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def notes_on(window: ActorWindow) -> tuple[str, ...]:
+    """What a queue does that no block says, in sentences without a subject."""
+    if window.kind != "queue":
+        return ()
+    found = []
+    name = name_of(window.actor)
+    if "damaged" in window.labels:
+        found.append(
+            f"is damaged: {window.labels['damaged']} of its messages cannot be read; consumers are "
+            f"given the others after penstock queues resume {name}"
+        )
+    elif "paused" in window.labels:
+        found.append(f"is paused: consumers are given nothing (penstock queues resume {name})")
+    paged = window.numbers.get("paged", 0.0)
+    if paged > 0:
+        waits = ", for which its consumers wait now" if "reading" in window.labels else ""
+        text = size(window.numbers.get("paged_bytes", 0.0))
+        found.append(f"has {amount(paged)} messages ({text}) on the disk{waits}")
+    given_up = _counted(window, DROPPED, _GIVEN_UP)
+    if given_up:
+        found.append(f"gave up messages: {given_up}")
+    lost = _counted(window, LOST, {})
+    if lost:
+        found.append(f"lost dead letters: {lost}")
+    return tuple(found)
+
+
+def mixture_on(cause: Cause, windows: Mapping[str, ActorWindow]) -> Mixture | None:
+    """The channel on the way to `cause` whose other queues wait with the one that holds it."""
+    for actor in cause.path:
+        window = windows.get(actor)
+        if window is None or window.kind != "chan":
+            continue
+        queues = sorted(
+            key.removeprefix(_CREDIT)
+            for key in window.numbers
+            if key.startswith(_CREDIT) and key.removeprefix(_CREDIT).startswith("queue:")
+        )
+        held_by = {block.peer for block in window.blocks if block.ns > 0}
+        holders = tuple(queue for queue in queues if queue in held_by)
+        others = tuple(
+            queue
+            for queue in queues
+            if queue not in held_by and not _is_fan_out(window, holders, queue, windows)
+        )
+        if holders and others:
+            return Mixture(window, holders, others)
+    return None
+
+
+def _is_fan_out(
+    channel: ActorWindow, holders: tuple[str, ...], other: str, windows: Mapping[str, ActorWindow]
+) -> bool:
+    """Whether the same publishes go to `other` as to the `holders`: no channel could part those. As
+    many have come to both together, then, as there were publishes, and half as many again."""
+    connection = f"conn:{name_of(channel.actor).rpartition('/')[0]}"
+    if connection not in windows:
+        return False
+    publishes = windows[connection].numbers.get("routed", 0.0)
+    to_other = _sent(connection, other, windows)
+    return any(to_other + _sent(connection, one, windows) > 1.5 * publishes for one in holders)
+
+
+def _sent(connection: str, queue: str, windows: Mapping[str, ActorWindow]) -> float:
+    window = windows.get(queue)
+    return 0.0 if window is None else window.numbers.get(SENT + connection, 0.0)
+
+
+def about_mixture(found: Mixture) -> str:
+    """What it does, as a sentence."""
+    return (
+        f"{called(found.channel.actor)} publishes to {_names(found.others)} too: behind a publish "
+        f"that {_names(found.holders)} does not take, and the next one without a place, all wait"
+    )
+
+
+def unmix(found: Mixture) -> str:
+    """What its owner can do."""
+    text = f"publish to {_names(found.holders)} over a channel, better a connection, of its own"
+    if PARKS not in found.channel.labels:
+        return text
+    least = min(found.channel.numbers[_CREDIT + queue] for queue in found.holders)
+    confirms = "" if CONFIRMS in found.channel.labels else " (confirm.select)"
+    return f"{text}, or keep fewer than {amount(least)} publishes unconfirmed{confirms}"
+
+
+def _names(queues: tuple[str, ...]) -> str:
+    shown = ", ".join(called(queue) for queue in queues[:OTHERS_SHOWN])
+    more = len(queues) - OTHERS_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _counted(window: ActorWindow, prefix: str, words: Mapping[str, str]) -> str:
+    """`4.1/s expired (90 in all), 12 over its limit`: counts since the queue was declared, and the
+    rate of those that happened in this time, which come first."""
+    found = []
+    for key, count in window.numbers.items():
+        if not key.startswith(prefix) or count == 0:
+            continue
+        reason = key.removeprefix(prefix)
+        said = words.get(reason, reason)
+        now = window.rates.get(key, 0.0)
+        text = f"{amount(count)} {said}"
+        if now > 0:
+            text = f"{rate(now)} {said} ({amount(count)} in all)"
+        found.append((-now, -count, text))
+    return ", ".join(text for _, _, text in sorted(found))
+
+
+class Waiting(NamedTuple):
+    """So many `publishes` wait `at` the queue or channel with this id, which has most of them."""
+
+    publishes: float
+    at: str
+
+
+def stopped_places(windows: Mapping[str, ActorWindow]) -> list[ActorWindow]:
+    """Queues and channels that take nothing now, and did not for STOPPED_SHARE of the window."""
+    return [
+        window
+        for window in windows.values()
+        if window.kind in ("queue", "chan")
+        and window.since_ns is not None
+        and window.blocked_share() >= STOPPED_SHARE
+    ]
+
+
+def longest_stopped(windows: Mapping[str, ActorWindow]) -> ActorWindow | None:
+    """The queue that was stopped longest, for STOPPED_SHARE of the window or more, although it may
+    take something again just now: a consumer that works in batches stops its queue in between."""
+    stopped = [
+        (window.blocked_share(), window.actor)
+        for window in windows.values()
+        if window.kind == "queue" and window.blocked_share() >= STOPPED_SHARE
+    ]
+    return windows[max(stopped)[1]] if stopped else None
+
+
+def waiting(publisher: ActorWindow, stopped: Iterable[ActorWindow]) -> Waiting | None:
+    """What a connection or channel has handed to a stopped queue, or a connection to a stopped
+    channel of its own; None if nothing."""
+    if publisher.kind not in ("conn", "chan"):
+        return None
+    most = max((Waiting(_handed(publisher, place), place.actor) for place in stopped), default=None)
+    return most if most is not None and most.publishes > 0 else None
+
+
+def about_waiting(
+    publisher: ActorWindow, found: Waiting, windows: Mapping[str, ActorWindow]
+) -> str:
+    """The beginning of a sentence, which goes on with what stops the queue."""
+    channels = f"chan:{name_of(connection_of(publisher.actor))}/"
+    confirms = any(
+        CONFIRMS in window.labels
+        for actor, window in windows.items()
+        if actor.startswith(channels) and publisher.actor in (actor, connection_of(actor))
+    )
+    wait = "publish waits" if found.publishes == 1 else "publishes wait"
+    how = " unconfirmed" if confirms else ""
+    who = called(publisher.actor)
+    return f"{who} is not blocked, but {amount(found.publishes)} {wait}{how} at {called(found.at)}"
+
+
+def _handed(publisher: ActorWindow, place: ActorWindow) -> float:
+    """Of a channel, what its connection has there, and not more than the channel's own credit has
+    gone: a stopped queue withholds some of it for what it took, so that alone says too much."""
+    if place.kind == "chan":
+        if publisher.kind == "chan" or connection_of(place.actor) != publisher.actor:
+            return 0.0
+        return min(publisher.numbers.get("debt_messages", 0.0), _used(publisher, place))
+    handed = place.numbers.get(DEBT + connection_of(publisher.actor), 0.0)
+    return handed if publisher.kind == "conn" else min(handed, _used(publisher, place))
+
+
+def _used(sender: ActorWindow, receiver: ActorWindow) -> float:
+    """Credit of `sender` for `receiver` that is gone, messages."""
+    initial = sender.numbers.get(f"credit_initial:{receiver.actor}", 0.0)
+    return initial - sender.numbers.get(f"credit_now:{receiver.actor}", initial)

@@ -1,0 +1,398 @@
+"""Gold tables: blame, time in state, latency, throughput and integrity, made of silver.
+
+A task reads what overlaps its stretch of time, cuts it at the borders of buckets, and sums up.
+Buckets do not depend on each other, so any stretches give the same tables. Gold of traces, and
+everything that is made of sketches, comes from Spark expressions. Column names are those of
+`rows.py`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.spark.blame.blame import NOBODY, is_group
+from penstock.spark.blame.blame_columns import Blame, sweep_columns
+from penstock.spark.blame.blame_graph import Cut
+from penstock.spark.blame.intervals import group_of
+from penstock.spark.blame.small_windows import SLOW, name_small_windows
+from penstock.spark.job.sketches import hold_sketch
+from penstock.spark.schema.arrow_columns import (
+    ANSWERS,
+    BLOCK_INTERVAL,
+    HELD_TIME,
+    I64,
+    ROOT_CAUSE,
+    SAMPLE_STEP,
+    TIME_IN_STATE,
+    WHO_BLOCKED_WHOM,
+    Coded,
+    Mask,
+    Tables,
+    coded,
+    read,
+    spread,
+    sums,
+    text,
+    together,
+    united,
+)
+from penstock.spark.schema.formats import STATE_FIELDS
+from penstock.spark.schema.rows import (
+    CDF_RANKS,
+    MEASURES,
+    PERCENTILES,
+    SKETCH_SIZE,
+    THROUGHPUT_BUCKET_NS,
+    BlameRow,
+    StateRow,
+)
+
+EDGES_AT_A_TIME: Final = 1 << 20
+"""Cut edges that are in memory at a time, if one bucket has no more than that: some 200 MB."""
+
+NO_CONSUMER: Final = "no consumer"
+
+_HOLDS: Final = pa.schema(
+    [BLOCK_INTERVAL.field(name)
+     for name in ("actor", "peer", "reason", "start_ns", "end_ns")]
+)  # fmt: skip
+_ENDED_HOLDS: Final = _HOLDS.append(BLOCK_INTERVAL.field("closed_by"))
+_STEPS: Final = pa.schema([field for field in SAMPLE_STEP if field.name != "boot_id"])
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The work of one task. intervals, steps: files; [from_ns, to_ns): its stretch, of whole
+    buckets of `width_ns`; members: the consumers behind the name of a group."""
+
+    intervals: tuple[str, ...]
+    steps: tuple[str, ...]
+    from_ns: int
+    to_ns: int
+    width_ns: int
+    members: Mapping[str, Sequence[str]]
+
+    def __call__(self) -> Tables:
+        """The answers for this stretch. Raises: OSError."""
+        is_near = (pc.field("end_ns") > self.from_ns) & (pc.field("start_ns") < self.to_ns)
+        is_some = pc.field("end_ns") > pc.field("start_ns")
+        holds = read(self.intervals, _ENDED_HOLDS, is_near & is_some)
+        steps = coded(read(self.steps, _STEPS, is_near))
+        states = self._states(steps)
+        edges = _edges(holds.select(_HOLDS.names), steps)
+        parts = [self._part(cut, states) for cut in self._cuts(edges)]
+        return {
+            "gold/time_in_state": states,
+            "gold/hold_sketch": hold_sketch(holds, self.from_ns, self.to_ns, self.width_ns),
+            **{
+                name: pa.concat_tables([ANSWERS[name].empty_table(), *(one[name] for one in parts)])
+                for name in ("gold/who_blocked_whom", "gold/held_time", "gold/root_cause")
+            },
+        }
+
+    def _part(self, cut: Cut, states: pa.Table) -> Tables:
+        return {
+            "gold/who_blocked_whom": who_blocked_whom(cut),
+            "gold/held_time": held_time(cut),
+            "gold/root_cause": root_cause(sweep_columns(cut, self.members), states),
+        }
+
+    def _states(self, steps: Coded) -> pa.Table:
+        """What was added between an actor's samples, in the bucket where the middle lies."""
+        start_ns, end_ns = steps.numbers["start_ns"], steps.numbers["end_ns"]
+        middle_ns = (start_ns + end_ns) // 2
+        rows = np.flatnonzero(
+            (steps.codes["kind"] == steps.place("time_sample"))
+            & (middle_ns >= self.from_ns)
+            & (middle_ns < self.to_ns)
+        )
+        keys, totals = sums(
+            (middle_ns[rows] // self.width_ns, steps.codes["actor"][rows]),
+            (end_ns - start_ns)[rows],
+            *(steps.numbers[name][rows] for name in STATE_FIELDS),
+        )
+        return pa.table(
+            [keys[0] * self.width_ns, text(steps.names, keys[1]), *totals],
+            schema=TIME_IN_STATE,
+        )
+
+    def _cuts(self, edges: "_Edges") -> Iterator[Cut]:
+        """The edges of so many buckets at a time that memory lasts, cut at their borders."""
+        at_ns = self.from_ns
+        while at_ns < self.to_ns:
+            left = edges.end_ns > at_ns
+            if not np.any(left):
+                return
+            edges = edges.of(left)
+            # Where nobody is held there may be years.
+            at_ns = max(at_ns, int(edges.start_ns.min()) // self.width_ns * self.width_ns)
+            if at_ns >= self.to_ns:
+                return
+            until_ns = self._until(edges, at_ns)
+            yield _cut(edges, at_ns, until_ns, self.width_ns)
+            at_ns = until_ns
+
+    def _until(self, edges: "_Edges", at_ns: int) -> int:
+        until_ns = self.to_ns
+        while until_ns - at_ns > self.width_ns:
+            start = np.maximum(edges.start_ns, at_ns)
+            end = np.minimum(edges.end_ns, until_ns)
+            buckets = (end - 1) // self.width_ns - start // self.width_ns + 1
+            if int(buckets[end > start].sum()) <= EDGES_AT_A_TIME:
+                break
+            half = (until_ns - at_ns) // (2 * self.width_ns)
+            until_ns = at_ns + half * self.width_ns
+        return until_ns
+
+
+class _Edges(NamedTuple):
+    """Holds, and times without consumers, as they are."""
+
+    names: Sequence[str]
+    reasons: Sequence[str]
+    actor: I64
+    peer: I64
+    reason: I64
+    start_ns: I64
+    end_ns: I64
+
+    def of(self, wanted: Mask) -> "_Edges":
+        return _Edges(self.names, self.reasons, *(column[wanted] for column in self[2:]))
+
+
+def _edges(holds: pa.Table, steps: Coded) -> _Edges:
+    found = coded(pa.concat_tables([holds, _unattended(steps)]).unify_dictionaries())
+    used, reason = np.unique(found.codes["reason"], return_inverse=True)
+    return _Edges(
+        found.names,
+        [found.names[code] for code in used.tolist()],
+        found.codes["actor"],
+        found.codes["peer"],
+        reason,
+        found.numbers["start_ns"],
+        found.numbers["end_ns"],
+    )
+
+
+def _unattended(steps: Coded) -> pa.Table:
+    """Times in which a queue had no consumer, as edges from its group to nobody."""
+    start_ns, end_ns = steps.numbers["start_ns"], steps.numbers["end_ns"]
+    rows = np.flatnonzero(
+        (steps.codes["kind"] == steps.place("queue_sample"))
+        & (steps.numbers["consumers"] == 0)
+        & (end_ns > start_ns)
+    )
+    groups = text([group_of(name) for name in steps.names], steps.codes["actor"][rows])
+    nobody, reason = (pa.array([one], pa.string()) for one in (NOBODY, NO_CONSUMER))
+    always = pa.array(np.zeros(len(rows), np.int32))
+    return pa.table(
+        [
+            groups.dictionary_encode(),
+            pa.DictionaryArray.from_arrays(always, nobody),
+            pa.DictionaryArray.from_arrays(always, reason),
+            start_ns[rows],
+            end_ns[rows],
+        ],
+        names=_HOLDS.names,
+    )
+
+
+def _cut(edges: _Edges, from_ns: int, to_ns: int, width_ns: int) -> Cut:
+    """What lies in [from_ns, to_ns), which are borders of buckets."""
+    start_ns, end_ns = np.maximum(edges.start_ns, from_ns), np.minimum(edges.end_ns, to_ns)
+    there = np.flatnonzero(end_ns > start_ns)
+    start_ns, end_ns = start_ns[there], end_ns[there]
+    first = start_ns // width_ns
+    whose, at = spread((end_ns - 1) // width_ns - first + 1)
+    bucket = first[whose] + at
+    there = there[whose]
+    return Cut(
+        edges.names,
+        edges.reasons,
+        bucket * width_ns,
+        edges.actor[there],
+        edges.peer[there],
+        edges.reason[there],
+        np.maximum(start_ns[whose], bucket * width_ns),
+        np.minimum(end_ns[whose], (bucket + 1) * width_ns),
+    )
+
+
+def who_blocked_whom(cut: Cut) -> pa.Table:
+    """Time per edge and bucket."""
+    rows = _of_victims(cut)
+    keys, (blocked_ns,) = sums(
+        [column[rows] for column in cut[2:6]], (cut.end_ns - cut.start_ns)[rows]
+    )
+    return pa.table(
+        [
+            keys[0],
+            text(cut.names, keys[1]),
+            text(cut.names, keys[2]),
+            text(cut.reasons, keys[3]),
+            blocked_ns,
+        ],
+        schema=WHO_BLOCKED_WHOM,
+    )
+
+
+def held_time(cut: Cut) -> pa.Table:
+    """Length of the union of each actor's intervals, per bucket."""
+    rows = _of_victims(cut)
+    victims, first, victim = np.unique(
+        together(cut.bucket[rows], cut.actor[rows]), return_index=True, return_inverse=True
+    )
+    ends = np.concatenate([cut.start_ns[rows], cut.end_ns[rows]])
+    moments, rank = np.unique(ends, return_inverse=True)
+    victim, start, end = united(victim, rank[: len(rows)], rank[len(rows) :], len(moments))
+    held_ns = np.zeros(len(victims), np.int64)
+    np.add.at(held_ns, victim, moments[end] - moments[start])
+    pick = rows[first]
+    return pa.table(
+        [cut.bucket[pick], text(cut.names, cut.actor[pick]), held_ns],
+        schema=HELD_TIME,
+    )
+
+
+def _of_victims(cut: Cut) -> I64:
+    is_victim = np.array([not is_group(name) for name in cut.names], np.bool_)
+    return np.flatnonzero(is_victim[cut.actor])
+
+
+def root_cause(blame: Blame, states: pa.Table) -> pa.Table:
+    """Blame as a table, with small windows named by `states`, the table of time in state."""
+    cause = _causes(blame, states)
+    columns = [[getattr(key, name) for key in blame.keys] for name in ("victim", "root", "path")]
+    victim, root, path = (text(names, blame.key) for names in columns)
+    return pa.table(
+        [blame.bucket, victim, root, cause, path, blame.blamed_ns],
+        schema=ROOT_CAUSE,
+    )
+
+
+def _causes(blame: Blame, states: pa.Table) -> pa.Array:
+    """Only a stage that seems slow can be one in front of which the window is small."""
+    names = [key.cause for key in blame.keys]
+    causes = np.array(names, dtype=object)[blame.key]
+    is_slow = np.array([name == SLOW for name in names], np.bool_)
+    rows = np.flatnonzero(is_slow[blame.key])
+    columns = (blame.bucket, blame.key, blame.blamed_ns)
+    slow = [
+        BlameRow(bucket, key.victim, key.root, key.cause, key.path, blamed_ns)
+        for bucket, key, blamed_ns in (
+            (bucket, blame.keys[at], blamed_ns)
+            for bucket, at, blamed_ns in zip(*(one[rows].tolist() for one in columns), strict=True)
+        )
+    ]
+    roots = pc.is_in(states["actor"], pa.array(sorted({row.root for row in slow}), pa.string()))
+    known = [StateRow(**row) for row in states.filter(roots).to_pylist()]
+    causes[rows] = [row.cause for row in name_small_windows(slow, known)]
+    return pa.array(causes, pa.string())
+
+
+def latency_sketch(spans: DataFrame, bucket_ns: int) -> DataFrame:
+    """Latencies of the messages of one bucket, in a form that can be added up: see `quantiles`."""
+    measured = (
+        spans.where(F.col("published_ns").isNotNull())
+        .select(
+            (F.col("first_ns") - F.col("first_ns") % bucket_ns).alias("bucket_ns"),
+            "phase",
+            "queue",
+            F.explode(
+                F.create_map(
+                    F.lit(MEASURES[0]),
+                    F.col("confirmed_ns") - F.col("published_ns"),
+                    F.lit(MEASURES[1]),
+                    F.col("delivered_ns") - F.col("published_ns"),
+                )
+            ).alias("measure", "length_ns"),
+        )
+        .where(F.col("length_ns").isNotNull())
+    )
+    return _sketched(measured, "bucket_ns", "phase", "queue", "measure")
+
+
+def _sketched(lengths: DataFrame, *keys: str) -> DataFrame:
+    return lengths.groupBy(*keys).agg(
+        F.count("*").alias("messages"),
+        F.max("length_ns").alias("max_ns"),
+        F.kll_sketch_agg_bigint("length_ns", SKETCH_SIZE).alias("sketch"),
+    )
+
+
+def _merged(sketches: DataFrame, *keys: str) -> DataFrame:
+    return sketches.groupBy(*keys).agg(
+        F.sum("messages").alias("messages"),
+        F.max("max_ns").alias("max_ns"),
+        F.kll_merge_agg_bigint("sketch", SKETCH_SIZE).alias("sketch"),
+    )
+
+
+def _quantile(rank: float) -> Column:
+    if rank >= 1.0:
+        return F.col("max_ns").cast("double")
+    return F.kll_sketch_get_quantile_bigint("sketch", F.lit(rank)).cast("double")
+
+
+def latency(sketches: DataFrame) -> DataFrame:
+    """Percentiles per phase, queue and measure, from the sketches of all buckets."""
+    names = ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
+    keys = ("phase", "queue", "measure")
+    parts = [_quantile(rank).alias(name) for name, rank in zip(names, PERCENTILES, strict=True)]
+    return _merged(sketches, *keys).select(*keys, "messages", *parts)
+
+
+def stage_cdf(latencies: DataFrame | None, holds: DataFrame | None) -> DataFrame:
+    """The distribution of each stage's times, at the ranks of CDF_RANKS. One of both is needed."""
+    columns = ("stage", "messages", "max_ns", "sketch")
+    found = [] if holds is None else [holds.select(*columns)]
+    if latencies is not None:
+        found.append(latencies.withColumnRenamed("measure", "stage").select(*columns))
+    both = found[0] if len(found) == 1 else found[0].unionByName(found[1])
+    points = [
+        F.struct(F.lit(rank).alias("rank"), _quantile(rank).alias("value_ns")) for rank in CDF_RANKS
+    ]
+    return (
+        _merged(both, "stage")
+        .select("stage", F.col("messages").alias("samples"), F.explode(F.array(*points)).alias("p"))
+        .select("stage", "samples", "p.rank", "p.value_ns")
+    )
+
+
+def throughput(messages: DataFrame, origin_ns: int) -> DataFrame:
+    """Messages that reached each stage, per queue and 250 ms; a bucket starts at `origin_ns`."""
+    bucket = F.col("t_ns") - F.pmod(F.col("t_ns") - F.lit(origin_ns), F.lit(THROUGHPUT_BUCKET_NS))
+    return messages.groupBy(bucket.alias("bucket_ns"), "queue").agg(
+        *(
+            F.count(F.when(F.col("stage") == stage, 1)).alias(stage)
+            for stage in ("published", "confirmed", "delivered", "acked")
+        )
+    )
+
+
+def integrity(spans: DataFrame, bucket_ns: int) -> DataFrame:
+    """What became of the messages of each queue, by the bucket in which each was first seen."""
+    bucket = (F.col("first_ns") - F.col("first_ns") % bucket_ns).alias("bucket_ns")
+    confirmed = F.col("confirmed_ns").isNotNull()
+    facts = {
+        "published": F.lit(True),
+        "confirmed": confirmed,
+        "refused": F.col("refused"),
+        "unanswered": ~confirmed & ~F.col("refused"),
+        "delivered": F.col("deliveries") > 0,
+        "lost": confirmed & (F.col("deliveries") == 0),
+    }
+    return (
+        spans.where(F.col("published_ns").isNotNull())
+        .groupBy(bucket, "queue")
+        .agg(
+            *(F.count(F.when(fact, 1)).alias(name) for name, fact in facts.items()),
+            F.sum(F.greatest(F.col("deliveries") - 1, F.lit(0))).alias("duplicated"),
+        )
+    )

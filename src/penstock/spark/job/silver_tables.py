@@ -1,0 +1,291 @@
+"""Silver tables: intervals, samples and message spans, made of bronze by tasks with arrays.
+
+Each task has one share of the actors. The rules are those of `intervals.py` and `in_memory.py`,
+which the tests compare this file with. A share has all events of its actors; the ends of all
+actors, because a hold ends with either side; and the last moment of each boot. Everything is sorted
+by sequence number. The input is a slice: the events from one moment on. Rows that begin in it come
+out. Trace lines become one row a message.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.spark.blame.holds import block_interval
+from penstock.spark.blame.intervals import group_of
+from penstock.spark.input import parse
+from penstock.spark.input.event_slice import SAMPLES, UP, Slice, by_group, read_events
+from penstock.spark.schema.arrow_columns import (
+    ALARM_INTERVAL,
+    BLOCK_INTERVAL,
+    CONSUMER,
+    COVERAGE,
+    DEPTHS,
+    EVENT_KINDS,
+    I64,
+    QUEUE_DEPTH,
+    SAMPLE_STEP,
+    TRIPLE,
+    Tables,
+    coded,
+    compact,
+    distinct,
+    read,
+    share,
+    sums,
+    text,
+    together,
+)
+from penstock.spark.schema.formats import DROPPED, STATE_FIELDS
+
+_PLAIN: Final = ("seq", "t_ns", "amount")
+_NUMBERS: Final = (*_PLAIN, *STATE_FIELDS, *DEPTHS)
+_READ: Final = pa.schema(
+    [parse.EVENTS.field(name) for name in ("boot_id", "kind", *TRIPLE, *_NUMBERS)]
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The work of one task. events, intervals: files; share: of 0..shares-1; from_ns: where the
+    slice begins; width_ns: of a bucket. intervals: of holds that may go on from before it."""
+
+    events: tuple[str, ...]
+    intervals: tuple[str, ...]
+    share: int
+    shares: int
+    from_ns: int
+    width_ns: int
+
+    def __call__(self) -> Tables:
+        """The facts of this share. Raises: OSError."""
+        last_ns: dict[str, int] = {}
+        kept, mine = [], [np.zeros(0, np.bool_)]
+        for file in self.events:
+            table = read_events(file, _READ, self.from_ns)
+            is_mine = share(table["actor"], self.share, self.shares)
+            is_wanted = is_mine | pc.equal(table["kind"], "actor_down").to_numpy()
+            kept.append(table.filter(pa.array(is_wanted)))
+            mine.append(is_mine[is_wanted])
+            for boot_id, t_ns in _last_moments(table):
+                last_ns[boot_id] = max(t_ns, last_ns.get(boot_id, 0))
+        everything = pa.concat_tables([*kept, self._carried()]).unify_dictionaries()
+        found = Slice(coded(everything), np.concatenate(mine), last_ns)
+        return {
+            "silver/block_interval": block_interval(found),
+            "silver/alarm_interval": alarm_interval(found),
+            "silver/sample_step": sample_step(found),
+            "silver/consumer": consumer(found),
+            "gold/queue_depth": queue_depth(found),
+            "gold/event_kinds": event_kinds(found, self.width_ns),
+            "gold/coverage": coverage(found, self.width_ns),
+        }
+
+    def _carried(self) -> pa.Table:
+        """Holds that began before the slice and end in it, as if their gates closed before it."""
+        columns = pa.schema([field for field in BLOCK_INTERVAL if field.name != "closed_by"])
+        began = (pc.field("start_ns") < self.from_ns) & (pc.field("end_ns") >= self.from_ns)
+        found = read(self.intervals, columns, began)
+        found = found.filter(pa.array(share(found["actor"], self.share, self.shares)))
+        nothing = pa.array(np.zeros(len(found), np.int64))
+        kinds = pa.DictionaryArray.from_arrays(nothing.cast(pa.int32()), pa.array(["gate_closed"]))
+        numbers = dict.fromkeys(_NUMBERS, nothing)
+        numbers["t_ns"] = found["start_ns"]
+        return pa.table(
+            {
+                "boot_id": found["boot_id"],
+                "kind": kinds,
+                **{name: found[name] for name in TRIPLE},
+                **numbers,
+            }
+        )
+
+
+def _last_moments(events: pa.Table) -> list[tuple[str, int]]:
+    """Of each boot, when its last event was."""
+    boots = coded(events.select(["boot_id", "t_ns"]))
+    last_ns = np.full(len(boots.names), -1, np.int64)
+    np.maximum.at(last_ns, boots.codes["boot_id"], boots.numbers["t_ns"])
+    pairs = zip(boots.names, last_ns.tolist(), strict=True)
+    return [(boot_id, t_ns) for boot_id, t_ns in pairs if t_ns >= 0]
+
+
+def alarm_interval(found: Slice) -> pa.Table:
+    """When each alarm was set: alarm, start_ns, end_ns, is_open at the end of the data."""
+    rows = found.of(found.mine, "alarm_set", "alarm_cleared")
+    group = together(found.codes["boot_id"][rows], found.codes["actor"][rows])
+    order, _, is_last = by_group(group, np.arange(len(rows), dtype=np.int64))
+    rows = rows[order]
+    t_ns = found.numbers["t_ns"][rows]
+    end_ns = np.where(is_last, found.last_ns[found.codes["boot_id"][rows]], np.roll(t_ns, -1))
+    is_set = found.codes["kind"][rows] == found.kind("alarm_set")
+    rows = rows[is_set]
+    return pa.table(
+        [
+            found.texts("boot_id", rows),
+            found.texts("actor", rows),
+            t_ns[is_set],
+            end_ns[is_set],
+            is_last[is_set],
+        ],
+        schema=ALARM_INTERVAL,
+    )
+
+
+def sample_step(found: Slice) -> pa.Table:
+    """From each sample of an actor to its next, with what was added; the last has no end yet. No
+    step leads from one actor to another of its name, whose counts begin anew."""
+    rows = found.of(found.mine, *SAMPLES)
+    life = _lives(found, rows)
+    group = together(*(found.codes[name][rows] for name in ("boot_id", "actor", "kind")))
+    order, _, is_last = by_group(compact(group), np.arange(len(rows), dtype=np.int64))
+    rows = rows[order]
+    t_ns = found.numbers["t_ns"][rows]
+    is_step = is_last | (life[order] == np.roll(life[order], -1))
+
+    def following(value: I64) -> pa.Array:
+        return pa.array(value, mask=is_last)
+
+    def added(name: str) -> pa.Array:
+        value = found.numbers[name][rows]
+        return following(np.roll(value, -1) - value)
+
+    steps = pa.table(
+        [
+            *(found.texts(name, rows) for name in ("boot_id", "actor", "kind")),
+            t_ns,
+            following(np.roll(t_ns, -1)),
+            found.numbers["consumers"][rows],
+            *(added(name) for name in STATE_FIELDS),
+        ],
+        schema=SAMPLE_STEP,
+    )
+    return steps if np.all(is_step) else steps.filter(pa.array(is_step))
+
+
+def _lives(found: Slice, samples: I64) -> I64:
+    """For each of `samples` a number that is another one when an actor of that name came into being
+    since the one before."""
+    ups = found.of(found.mine, UP)
+    rows = found.of(found.mine, *SAMPLES, UP)
+    actor = together(found.codes["boot_id"][rows], found.codes["actor"][rows])
+    order, _, _ = by_group(compact(actor), np.arange(len(rows), dtype=np.int64))
+    is_up = np.isin(rows, ups, assume_unique=True)
+    life = np.zeros(len(rows), np.int64)
+    life[order] = np.cumsum(is_up[order])
+    return life[~is_up]
+
+
+def consumer(found: Slice) -> pa.Table:
+    """The consumers of each queue, from every event that names a consumer and a queue."""
+    is_consumer = np.array([name.startswith("consumer:") for name in found.names], np.bool_)
+    groups = [group_of(name) for name in found.names]
+    is_group = np.array([bool(group) for group in groups], np.bool_)
+    actor, peer = found.codes["actor"][found.mine], found.codes["peer"][found.mine]
+    t_ns = found.numbers["t_ns"][found.mine]
+    since: dict[tuple[str, str], int] = {}
+    for one, other in ((actor, peer), (peer, actor)):
+        rows = np.flatnonzero(is_consumer[one] & is_group[other])
+        columns = (one[rows].tolist(), other[rows].tolist(), t_ns[rows].tolist())
+        for whose, where, at_ns in zip(*columns, strict=True):
+            key = (found.names[whose], groups[where])
+            since[key] = min(at_ns, since.get(key, at_ns))
+    rows_ = [
+        {"consumer": one, "group": group, "since_ns": at} for (one, group), at in since.items()
+    ]
+    return pa.Table.from_pylist(rows_, schema=CONSUMER)
+
+
+def queue_depth(found: Slice) -> pa.Table:
+    """The samples of all queues."""
+    rows = found.of(found.mine, "queue_sample")
+    numbers = [found.numbers[name][rows] for name in DEPTHS]
+    queues = pc.utf8_slice_codeunits(found.texts("actor", rows), len("queue:"))
+    return pa.table([found.numbers["t_ns"][rows], queues, *numbers], schema=QUEUE_DEPTH)
+
+
+def event_kinds(found: Slice, width_ns: int) -> pa.Table:
+    """How often each kind of event happened."""
+    rows = found.mine
+    t_ns = found.numbers["t_ns"][rows]
+    keys, totals = sums(
+        (t_ns // width_ns, found.codes["kind"][rows]),
+        np.ones(len(rows), np.int64),
+        found.numbers["amount"][rows],
+    )
+    return pa.table(
+        [keys[0] * width_ns, text(found.names, keys[1]), *totals],
+        schema=EVENT_KINDS,
+    )
+
+
+def coverage(found: Slice, width_ns: int) -> pa.Table:
+    """Which sequences are there: over all buckets of a boot, what lies between the lowest and the
+    highest and is not counted is missing. A `dropped` event stands for all that was lost."""
+    rows = found.mine
+    seq, boot = found.numbers["seq"][rows], found.codes["boot_id"][rows]
+    is_lost = found.codes["kind"][rows] == found.kind(DROPPED)
+    lowest = np.where(is_lost, seq - found.numbers["amount"][rows] + 1, seq)
+    bucket = found.numbers["t_ns"][rows] // width_ns
+    pick, row = distinct(together(boot, bucket))
+    low, high, there = lowest[pick], seq[pick], np.zeros(len(pick), np.int64)
+    np.minimum.at(low, row, lowest)
+    np.maximum.at(high, row, seq)
+    np.add.at(there, row, ~is_lost)
+    return pa.table(
+        [bucket[pick] * width_ns, text(found.names, boot[pick]), low, high, there],
+        schema=COVERAGE,
+    )
+
+
+# -- what shares have found in common --------------------------------------------------------------
+
+
+def earliest(parts: pa.Table) -> pa.Table:
+    """Each consumer of each queue once."""
+    found = parts.group_by(["consumer", "group"]).aggregate([("since_ns", "min")])
+    return found.rename_columns(parts.column_names)
+
+
+def counted(parts: pa.Table) -> pa.Table:
+    """Each kind once a bucket."""
+    found = parts.group_by(["bucket_ns", "kind"]).aggregate([("events", "sum"), ("amount", "sum")])
+    return found.rename_columns(parts.column_names)
+
+
+def covered(parts: pa.Table) -> pa.Table:
+    """Each boot once a bucket."""
+    found = parts.group_by(["bucket_ns", "boot_id"]).aggregate(
+        [("low", "min"), ("high", "max"), ("there", "sum")]
+    )
+    return found.rename_columns(parts.column_names)
+
+
+def message_span(messages: DataFrame) -> DataFrame:
+    """One row a message: when it first reached each stage, and how often it was delivered."""
+
+    def stage(name: str) -> Column:
+        return F.when(F.col("stage") == name, F.col("t_ns"))
+
+    def at_publish(name: str) -> Column:
+        return F.coalesce(
+            F.max(F.when(F.col("stage") == "published", F.col(name))), F.lit("")
+        ).alias(name)
+
+    return messages.groupBy("message_id").agg(
+        at_publish("queue"),
+        at_publish("phase"),
+        F.min("t_ns").alias("first_ns"),
+        F.max("t_ns").alias("last_ns"),
+        F.min(stage("published")).alias("published_ns"),
+        F.min(stage("confirmed")).alias("confirmed_ns"),
+        F.min(stage("delivered")).alias("delivered_ns"),
+        F.min(stage("acked")).alias("acked_ns"),
+        F.count(stage("delivered")).alias("deliveries"),
+        F.max(F.col("stage").isin("nacked", "returned")).alias("refused"),
+    )

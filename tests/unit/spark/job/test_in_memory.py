@@ -1,0 +1,116 @@
+"""The plain analysis against a world whose truth is known."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.base.errors import OperatorError
+from penstock.spark.job.in_memory import percentile
+from penstock.spark.job.pipeline import run
+from penstock.spark.report.summary import Summary
+from penstock.spark.report.time_charts import time_ticks
+from penstock.spark.schema.formats import read_run, require_input
+from penstock.spark.schema.rows import Tables
+from tests.spark.synthetic import Truth, World, write_world
+
+
+def analyse(directory: Path, world: World) -> tuple[Summary, Truth]:
+    truth = write_world(directory / "in", world)
+    return run(directory / "in", directory / "out", with_spark=False), truth
+
+
+def test_injected_causes_are_found(tmp_path: Path) -> None:
+    """More than 95 % of every injected second is charged to the cause that was injected."""
+    summary, truth = analyse(tmp_path, World(seed=1))
+    causes = {cause.cause: cause.blamed_ns for cause in summary.causes}
+    injected: dict[str, int] = {}
+    for (_, cause), length_ns in truth.blame_ns.items():
+        injected[cause] = injected.get(cause, 0) + length_ns
+    assert causes.keys() == injected.keys()
+    for cause, length_ns in injected.items():
+        assert causes[cause] > 0.95 * length_ns
+    assert sum(causes.values()) == sum(injected.values())
+
+
+def test_a_clean_run_keeps_every_promise(tmp_path: Path) -> None:
+    summary, truth = analyse(tmp_path, World(seed=2))
+    assert summary.is_kept
+    assert {promise.state for promise in summary.promises} == {"kept"}
+    assert summary.published == truth.published == summary.delivered
+
+
+def test_losses_and_duplicates_break_their_promises(tmp_path: Path) -> None:
+    summary, _ = analyse(tmp_path, World(seed=3, lost=2, duplicated=3))
+    assert (summary.lost, summary.duplicated) == (2, 3)
+    assert [promise.state for promise in summary.promises[:2]] == ["broken", "broken"]
+    assert not summary.is_kept
+
+
+def test_damage_is_counted_and_survived(tmp_path: Path) -> None:
+    summary, truth = analyse(tmp_path, World(seed=4, damaged=True))
+    assert summary.source.events_missing == truth.missing_events == 3
+    assert summary.source.unreadable_lines == 1
+    assert summary.is_kept
+
+
+def test_the_summary_reads_back_as_it_was(tmp_path: Path) -> None:
+    summary, _ = analyse(tmp_path, World(seed=5))
+    assert Summary.read(tmp_path / "out" / "summary.json") == summary
+
+
+def test_the_page_stands_alone(tmp_path: Path) -> None:
+    analyse(tmp_path, World(seed=6))
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "every promise kept" in page
+    for outside in ("<script", "<link", "src=", "@import", "url(http"):
+        assert outside not in page
+
+
+def test_a_broker_without_traces_is_not_said_to_have_published_nothing(tmp_path: Path) -> None:
+    write_world(tmp_path / "in", World(seed=6))
+    for path in (tmp_path / "in").iterdir():
+        if not path.name.startswith("events"):
+            path.unlink()
+    summary = run(tmp_path / "in", tmp_path / "out", with_spark=False)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert (summary.source.trace_count, summary.is_kept) == (0, True)
+    assert summary.source.event_count > 0
+    assert "messages published" not in page and "messages came into queues" in page
+    assert "no promise broken, not all could be checked" in page
+    assert not any("unrelated queue" in promise.name for promise in summary.promises)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.2, 900_000.0), (1500.0, 33_000.0), (2100.0, 9800.0)])
+def test_an_axis_of_times_has_numbers_however_short_it_is(low: float, high: float) -> None:
+    ticks = [tick for tick in time_ticks(low, high).tick_values(low, high) if low <= tick <= high]
+    assert 2 <= len(ticks) <= 8
+
+
+def test_every_table_is_written(tmp_path: Path) -> None:
+    analyse(tmp_path, World(seed=7))
+    names = {path.stem for path in (tmp_path / "out" / "tables" / "gold").glob("*.csv")}
+    assert names == set(Tables._fields)
+
+
+def test_a_directory_without_input_is_refused_with_the_way_to_get_some(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match="penstock serve --events"):
+        require_input(tmp_path)
+    with pytest.raises(OperatorError, match="not a directory"):
+        require_input(tmp_path / "missing")
+
+
+def test_a_broken_run_description_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(OperatorError, match="not a run description"):
+        read_run(tmp_path)
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=30), st.floats(0, 1))
+def test_a_percentile_lies_between_its_neighbours(values: list[int], part: float) -> None:
+    values.sort()
+    found = percentile(values, part)
+    assert values[0] <= found <= values[-1]
+    assert percentile(values, 0.0) == values[0]
+    assert percentile(values, 1.0) == values[-1]

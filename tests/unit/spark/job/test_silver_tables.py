@@ -1,0 +1,169 @@
+"""Events to facts and answers with arrays: the tables of the plain twin, whatever was recorded."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.spark.blame.blame import actor_kind
+from penstock.spark.blame.intervals import block_intervals
+from penstock.spark.job import in_memory
+from penstock.spark.job.sketches import sketch
+from penstock.spark.schema.formats import STATE_FIELDS, FlowEvent, TraceLog
+from penstock.spark.schema.rows import (
+    HELD_BY,
+    ROW_TYPES,
+    AlarmRow,
+    BlockInterval,
+    DepthRow,
+    KindRow,
+)
+from tests.unit.spark.by_arrays import answers_of, facts_of, log_of, written
+
+WIDTH_NS = 40
+ACTORS = ("conn:A", "chan:A/1", "queue:/q", "queue:/r", "consumer:a@A", "consumer:b@B")
+PEERS = (*ACTORS[1:], "consumers:/q", "store:/", "rate:A", "alarm:memory")
+KINDS = ("gate_closed", "gate_opened")
+
+gates = st.tuples(
+    st.sampled_from(KINDS),
+    st.sampled_from(ACTORS),
+    st.sampled_from(PEERS),
+    st.sampled_from(("credit", "prefetch")),
+    st.integers(-5, 50),
+)
+others = st.one_of(
+    st.tuples(
+        st.sampled_from(("actor_down", "actor_up", "time_sample")),
+        st.sampled_from(ACTORS),
+        st.sampled_from(("", "queue:/q")),
+        st.just(""),
+        st.integers(0, 3),
+    ),
+    st.tuples(
+        st.just("queue_sample"),
+        st.sampled_from(("queue:/q", "queue:/r")),
+        st.just(""),
+        st.just(""),
+        st.integers(0, 3),
+    ),
+    st.tuples(
+        st.sampled_from(("alarm_set", "alarm_cleared", "dropped")),
+        st.sampled_from(("alarm:memory", "alarm:disk")),
+        st.just(""),
+        st.just(""),
+        st.integers(1, 3),
+    ),
+)
+steps = st.tuples(st.one_of(gates, gates, others), st.integers(0, 30), st.integers(0, 9))
+"""What happened, how long after what came before, and whether it was lost (0) or repeated (1)."""
+
+
+def recorded(moves: list[tuple[tuple[str, str, str, str, int], int, int]]) -> list[FlowEvent]:
+    events: list[FlowEvent] = []
+    t_ns = 1_000
+    for seq, ((kind, actor, peer, reason, amount), step_ns, fate) in enumerate(moves):
+        t_ns += step_ns
+        boot_id = "b1" if seq < 30 else "b2"
+        numbers: dict[str, int] = {}
+        if kind == "time_sample":
+            numbers = {name: t_ns * (at + 1) // 7 for at, name in enumerate(STATE_FIELDS)}
+        elif kind == "queue_sample":
+            numbers = {"ready": amount, "unacked": 1, "consumers": amount % 2, "acked": t_ns}
+        one = FlowEvent(boot_id, seq, t_ns, kind, actor, peer, reason, amount, numbers)
+        events += [one] * ((0, 2)[fate] if fate < 2 else 1)
+    return events
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(steps, min_size=1, max_size=60))
+def test_tables_are_those_of_the_plain_twin(
+    moves: list[tuple[tuple[str, str, str, str, int], int, int]],
+) -> None:
+    events = recorded(moves)
+    log = log_of(events)
+    twin = in_memory.analyse(log, TraceLog((), 0), WIDTH_NS)
+    with TemporaryDirectory() as scratch:
+        directory = Path(scratch)
+        # Out of order, in two files.
+        files = [
+            written(directory / "1.parquet", events[len(events) // 3 :]),
+            written(directory / "2.parquet", events[: len(events) // 3]),
+        ]
+        found = facts_of(files, WIDTH_NS)
+        borders = (0, 1_200, 1_240, 4_000)
+        answers = answers_of(directory, found, WIDTH_NS, borders)
+    sketches = answers.pop("gold/hold_sketch")
+    for name, table in answers.items():
+        field = name.removeprefix("gold/")
+        rows = sorted(ROW_TYPES[field](**row) for row in table.to_pylist())
+        assert rows == sorted(getattr(twin, field)), name
+    for name, expected, kind in (
+        ("gold/queue_depth", twin.queue_depth, DepthRow),
+        ("gold/event_kinds", twin.event_kinds, KindRow),
+        ("silver/alarm_interval", twin.alarms, AlarmRow),
+    ):
+        assert sorted(kind(**row) for row in found[name].to_pylist()) == sorted(expected), name
+    holds = [BlockInterval(**row) for row in found["silver/block_interval"].to_pylist()]
+    holds = sorted(one for one in holds if one.end_ns > one.start_ns)
+    assert holds == sorted(block_intervals(log.events))
+    lengths: dict[tuple[int, str], list[int]] = {}
+    for one in holds:
+        if one.closed_by != "end_of_data":
+            stage = actor_kind(one.actor) + HELD_BY + actor_kind(one.peer)
+            key = (one.start_ns // WIDTH_NS * WIDTH_NS, stage)
+            lengths.setdefault(key, []).append(one.end_ns - one.start_ns)
+    assert {
+        (row["bucket_ns"], row["stage"]): (row["messages"], row["max_ns"], row["sketch"])
+        for row in sketches.to_pylist()
+    } == {
+        key: (len(some), max(some), sketch(np.array(some, np.int64)))
+        for key, some in lengths.items()
+    }
+
+
+def gate(seq: int, t_ns: int, kind: str, amount: int = 0) -> FlowEvent:
+    return FlowEvent("b", seq, t_ns, kind, "conn:A", "chan:A/1", "credit", amount, {})
+
+
+def test_a_hold_that_is_still_open_is_kept_even_without_length(tmp_path: Path) -> None:
+    files = [written(tmp_path / "1.parquet", [gate(3, 50, "gate_closed")])]
+    (row,) = facts_of(files, WIDTH_NS)["silver/block_interval"].to_pylist()
+    assert (row["start_ns"], row["end_ns"], row["closed_by"]) == (50, 50, "end_of_data")
+
+
+def test_time_is_not_summed_from_a_queue_to_the_next_of_its_name(tmp_path: Path) -> None:
+    """Which counts from 0 on, or would seem to have given time back."""
+
+    def sample(seq: int, t_ns: int, waiting_ns: int) -> FlowEvent:
+        numbers = {"waiting_ns": waiting_ns}
+        return FlowEvent("b", seq, t_ns, "time_sample", "queue:/q", "", "", 0, numbers)
+
+    events = [
+        sample(1, 100, 70),
+        sample(2, 110, 80),
+        FlowEvent("b", 3, 115, "actor_up", "queue:/q", "", "", 0, {}),
+        sample(4, 120, 5),
+        sample(5, 130, 15),
+    ]
+    found = facts_of([written(tmp_path / "1.parquet", events)], 10)["silver/sample_step"]
+    steps = [(row["start_ns"], row["end_ns"], row["waiting_ns"]) for row in found.to_pylist()]
+    assert sorted(steps, key=str) == [(100, 110, 10), (120, 130, 10), (130, None, None)]
+    states = in_memory.time_in_state(events, 10)
+    assert [(row.bucket_ns, row.wall_ns, row.waiting_ns) for row in states] == [
+        (100, 10, 10),
+        (120, 10, 10),
+    ]
+
+
+def test_nothing_gives_tables_without_rows(tmp_path: Path) -> None:
+    found = facts_of([written(tmp_path / "1.parquet", [])], WIDTH_NS)
+    assert {len(table) for table in found.values()} == {0}
+    assert {len(one) for one in answers_of(tmp_path, found, WIDTH_NS, (0, 400)).values()} == {0}
