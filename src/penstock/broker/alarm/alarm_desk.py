@@ -12,16 +12,13 @@ Source: flow-semantics sections 3 and 10; scenarios 68 to 74, 118; reliability C
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.base.clock import Clock
-from penstock.broker.actors.log import Log
 from penstock.broker.alarm.alarm_actions import AlarmActions
 from penstock.broker.alarm.alarm_reason import TEXT_BYTES_MAX, Level, biggest, reason
 from penstock.broker.connection.connection import PHASE_OPEN, Connection
 from penstock.broker.session.negotiate import Negotiator
-from penstock.broker.vhost.vhost import VirtualHost
+from penstock.broker.vhost.context import Context
 from penstock.flow.alarms import Alarms
 from penstock.telemetry.events import ALARM_CLEARED, ALARM_SET
-from penstock.telemetry.recorder import Recorder
 from penstock.telemetry.words import duration
 
 NODE = "node"
@@ -53,21 +50,18 @@ class AlarmDesk:
 
     def __init__(
         self,
+        context: Context,
         connections: Mapping[str, Connection],
         negotiators: Mapping[str, Negotiator],
-        vhosts: Mapping[str, VirtualHost],
-        recorder: Recorder,
-        clock: Clock,
-        log: Log,
-        actions: AlarmActions,
     ) -> None:
         self.connections = connections
         self.negotiators = negotiators
-        self.vhosts = vhosts
-        self.recorder = recorder
-        self.clock = clock
-        self.log = log
-        self.actions = actions
+        self.vhosts = context.vhosts
+        self.recorder = context.recorder
+        self.clock = context.clock
+        self.log = context.log
+        config = context.config
+        self.actions = AlarmActions(config.alarm_action, config.alarm_actions)
         self.mode = MODE_ALL
         self.alarms = Alarms(NODE)
         self.texts: dict[str, str] = {}

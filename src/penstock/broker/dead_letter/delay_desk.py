@@ -1,11 +1,6 @@
 """Who gives exchanges what they need: a store to those that delay, taken away with the exchange; a
 clock to those that know duplicates by time."""
 
-from collections.abc import Callable
-
-from penstock.base.config import Config
-from penstock.broker.actors.actor import Scheduler
-from penstock.broker.actors.log import Log
 from penstock.broker.dead_letter.delay_store import (
     DelayedLetters,
     DelayRuling,
@@ -14,9 +9,8 @@ from penstock.broker.dead_letter.delay_store import (
 )
 from penstock.broker.dead_letter.letter_desk import LetterDesk
 from penstock.broker.queue.queue_ruling import RuleDesk
+from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import ExchangeDesk, VirtualHost
-from penstock.flow.due import DueLine
-from penstock.flow.strategy import Strategy
 from penstock.routing.deduplication import DeduplicationExchange
 from penstock.routing.delayed import DelayedExchange, StoreKeeper
 from penstock.routing.exchange import Exchange
@@ -48,34 +42,27 @@ class Host(StoreHost):
 
 
 class DelayDesk(ExchangeDesk):
-    """vhosts: of the broker, live; strategy, fair_bytes: of its profile; messages_max, bytes_max:
+    """vhosts: of the broker, live; messages_max, bytes_max:
     of one store; dropped_count: messages that went with their exchange. Owner: the broker."""
 
     def __init__(
         self,
-        config: Config,
-        vhosts: dict[str, VirtualHost],
-        scheduler: Scheduler,
-        strategy: Callable[[], Strategy],
-        fair_bytes: Callable[[], int],
-        dues: DueLine,
+        context: Context,
         rule_desk: RuleDesk,
         letters: LetterDesk,
-        log: Log,
     ) -> None:
-        self.vhosts = vhosts
-        self.scheduler = scheduler
-        self.strategy = strategy
-        self.fair_bytes = fair_bytes
-        self.dues = dues
+        self.context = context
+        self.vhosts = context.vhosts
+        self.scheduler = context.scheduler
+        self.dues = context.dues
         self.rule_desk = rule_desk
         self.letters = letters
-        self.log = log
-        self.messages_max = config.delayed_messages_max
-        self.bytes_max = config.delayed_bytes_max
+        self.log = context.log
+        self.messages_max = context.config.delayed_messages_max
+        self.bytes_max = context.config.delayed_bytes_max
         self.dropped_count = 0
         self.host = Host(self)
-        for vhost in vhosts.values():
+        for vhost in self.vhosts.values():
             vhost.exchange_desk = self
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
@@ -90,9 +77,9 @@ class DelayDesk(ExchangeDesk):
         kept; what that had on the disk comes back with the next start, into this one's place.
 
         Raises: ChannelFault 406 while it cannot be kept, and then nothing has changed."""
-        store = DelayStore(vhost.name, exchange, self.host, self.scheduler, self.strategy())
+        store = DelayStore(vhost.name, exchange, self.host, self.scheduler, self.context.strategy)
         store.queue_id = queue_id or vhost.catalogue.queue_added(store)
-        store.fair_bytes = self.fair_bytes()
+        store.fair_bytes = self.context.profile.fair_bytes
         ruling = self.make_ruling(store)
         ruling.begin(self.messages_max, self.bytes_max)
         ruling.dead_letters = DelayedLetters(store, self.letters, ruling)

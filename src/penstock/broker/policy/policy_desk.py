@@ -1,19 +1,15 @@
 """Where policies are set and cleared while the broker runs: recorded, logged, and put in force."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.base.policy import Policy, shown
 from penstock.broker.actors.cleanup import Cleanup
-from penstock.broker.actors.log import Log
 from penstock.broker.policy.policies import COMPONENT, POLICY_COMPONENT, Policies
 from penstock.broker.policy.policy_sweep import Sweep, follow
 from penstock.broker.policy.rulebook import RuleBook
-from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
-from penstock.broker.vhost.vhost import VirtualHost
+from penstock.broker.vhost.context import Context
 from penstock.routing.exchange import Exchange
 from penstock.telemetry.events import SETTING_CHANGED
-from penstock.telemetry.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +27,20 @@ class PolicyDesk:
 
     def __init__(
         self,
+        context: Context,
         policies: Policies,
         rulebook: RuleBook,
-        vhosts: Mapping[str, VirtualHost],
         cleanup: Cleanup,
-        recorder: Recorder,
-        log: Log,
     ) -> None:
         self.policies = policies
         self.rulebook = rulebook
-        self.vhosts = vhosts
+        self.context = context
+        self.vhosts = context.vhosts
         self.cleanup = cleanup
-        self.recorder = recorder
-        self.log = log
-        self.catalogue: Catalogue = NOTHING_KEPT
+        self.recorder = context.recorder
+        self.log = context.log
         self._sweeps: dict[str, Sweep] = {}
-        for vhost in vhosts.values():
+        for vhost in self.vhosts.values():
             for exchange in vhost.router.exchanges():
                 self.exchange_made(vhost.name, exchange)
 
@@ -57,7 +51,7 @@ class PolicyDesk:
         self._note(policy.vhost, policy.name, is_operator, f"{was} -> {_in_words(policy)}")
         if before == policy:
             return Outcome(before, 0, 0)
-        self.catalogue.parameter_set(
+        self.context.catalogue.parameter_set(
             policy.vhost, _component(is_operator), policy.name, policy.as_json()
         )
         return self._sweep(policy.vhost, before)
@@ -65,7 +59,7 @@ class PolicyDesk:
     def clear(self, vhost: str, name: str, is_operator: bool) -> Outcome:
         """Take a policy out of force. Raises: OperatorError if there is none."""
         before = self.policies.drop(vhost, name, is_operator)
-        self.catalogue.parameter_cleared(vhost, _component(is_operator), name)
+        self.context.catalogue.parameter_cleared(vhost, _component(is_operator), name)
         self._note(vhost, name, is_operator, f"{_in_words(before)} -> none")
         return self._sweep(vhost, before)
 

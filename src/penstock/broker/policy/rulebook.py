@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.dead_letter.letter_address import address_letters
 from penstock.broker.dead_letter.letter_desk import LetterDesk
@@ -11,9 +10,9 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.queue_ruling import RuleDesk
 from penstock.broker.queue.ruling import Ruling
 from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_kinds import is_quorum, is_stream
-from penstock.broker.vhost.vhost import REPLY_PREFIX, VirtualHost
-from penstock.flow.due import DueLine
+from penstock.broker.vhost.vhost import REPLY_PREFIX
 from penstock.queues.applied import Applied
 from penstock.queues.choice import Choice
 from penstock.queues.policy_keys import ALARM_ACTION
@@ -30,13 +29,12 @@ class RuleBook(RuleDesk):
 
     def __init__(
         self,
-        config: Config,
-        vhosts: dict[str, VirtualHost],
-        dues: DueLine,
+        context: Context,
         policies: Policies,
     ) -> None:
-        self.vhosts = vhosts
-        self.dues = dues
+        config = context.config
+        self.vhosts = context.vhosts
+        self.dues = context.dues
         self.policies = policies
         self.max_length = config.queue_max_length or NEVER
         self.max_bytes = config.queue_max_bytes or NEVER
@@ -48,7 +46,7 @@ class RuleBook(RuleDesk):
             if value < 0:
                 raise OperatorError(f"{key} = {value}: must be 0 (no limit) or more")
         self.unused_count = 0
-        self.letters: LetterDesk | None = None
+        self.letters = LetterDesk(context)
 
     # -- giving ----------------------------------------------------------------------------------
 

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from penstock.base.clock import Clock
 from penstock.broker.stream.stream_actor import StreamActor, StreamGroupKeeper
 from penstock.broker.stream.stream_groups import StreamGroups
-from penstock.broker.vhost.catalogue import Catalogue
-from penstock.flow.due import DueLine, Timer
+from penstock.broker.vhost.context import Context
+from penstock.flow.due import Timer
 from penstock.streams.reader_groups import LagBound, ReaderGroup
 
 COMPONENT: Final = "stream-group"
@@ -25,15 +24,14 @@ ROOM_LEAST: Final = 100
 
 
 class StreamGroupDesk(StreamGroupKeeper):
-    """found: rows that no stream has claimed yet, by name; moved: groups whose row is behind.
-    catalogue: what is used now; clock: monotonic."""
+    """found: rows that no stream has claimed yet, by name; moved: groups whose row is behind."""
 
-    def __init__(self, catalogue: Callable[[], Catalogue], dues: DueLine, clock: Clock) -> None:
+    def __init__(self, context: Context) -> None:
         self.found: dict[str, dict[str, object]] = {}
         self.moved: dict[tuple[StreamActor, str], None] = {}
-        self._catalogue = catalogue
-        self._dues = dues
-        self._clock = clock
+        self._context = context
+        self._dues = context.dues
+        self._clock = context.clock
         self._save = Timer(self._save_due)
 
     def bring_back(self, actor: StreamActor, groups: StreamGroups) -> None:
@@ -55,7 +53,7 @@ class StreamGroupDesk(StreamGroupKeeper):
             then()
             return
         self._write(actor, group)
-        self._look(self._catalogue().hand_over(), then, 0)
+        self._look(self._context.catalogue.hand_over(), then, 0)
 
     def note_moved(self, actor: StreamActor, group: ReaderGroup) -> None:
         """Write where `group` is, when there is time."""
@@ -69,11 +67,13 @@ class StreamGroupDesk(StreamGroupKeeper):
         """The group `name` is no more."""
         self.moved.pop((actor, name), None)
         if actor.queue_id > 0:
-            self._catalogue().parameter_cleared(actor.vhost, COMPONENT, f"{actor.queue_id}/{name}")
+            self._context.catalogue.parameter_cleared(
+                actor.vhost, COMPONENT, f"{actor.queue_id}/{name}"
+            )
 
     def save_moved(self) -> None:
         """Write all that have moved, if the catalogue has room; the rest a second later."""
-        while self.moved and self._catalogue().room() >= ROOM_LEAST:
+        while self.moved and self._context.catalogue.room() >= ROOM_LEAST:
             actor, name = self.moved.popitem()[0]
             groups = actor.groups
             group = None if groups is None else groups.groups.get(name)
@@ -88,7 +88,7 @@ class StreamGroupDesk(StreamGroupKeeper):
     def _look(self, mark: int, then: Callable[[], None], now_ns: int) -> None:
         """Go on with what waits for a row, if the catalogue has what was handed over up to `mark`;
         ask again soon if it has not."""
-        if self._catalogue().has(mark):
+        if self._context.catalogue.has(mark):
             then()
         else:
             self._dues.put(
@@ -102,7 +102,7 @@ class StreamGroupDesk(StreamGroupKeeper):
             "max_lag_bytes": int(group.own.bytes),
         }
         name = f"{actor.queue_id}/{group.name}"
-        self._catalogue().parameter_set(actor.vhost, COMPONENT, name, row)
+        self._context.catalogue.parameter_set(actor.vhost, COMPONENT, name, row)
 
 
 def _number(row: dict[str, object], name: str) -> int:
