@@ -7,11 +7,11 @@ from penstock.broker.dead_letter.delay_desk import DelayDesk
 from penstock.broker.dead_letter.delay_store import DelayRuling, DelayStore
 from penstock.protocol.content import Message
 from penstock.queues.delayed import DelayedMessages
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER
 from penstock.simulation.machine.clock import VirtualClock
 from penstock.simulation.machine.dice import Dice
-from penstock.simulation.world.world import Setting, SimulatedBroker
+from penstock.simulation.world.world import SimulatedBroker, WorldSetting
 from tests.simulation.planted import Planted
 
 
@@ -104,14 +104,14 @@ class OtherRecords(DelayRuling):
 
     kind: type[DelayedMessages] = DelayedMessages
 
-    def make_records(self) -> RuledMessages:
+    def make_records(self) -> RuledQueue:
         return self.kind(self.rules, self)
 
 
 class DelayBug(Planted):
     """A broker whose stores have the bug `name`."""
 
-    def __init__(self, base: Setting, name: str) -> None:
+    def __init__(self, base: WorldSetting, name: str) -> None:
         super().__init__(base)
         self.name = name
 
@@ -122,11 +122,11 @@ class DelayBug(Planted):
         class Desk(DelayDesk):
             def make_ruling(self, store: DelayStore) -> DelayRuling:
                 if name in RULINGS:
-                    return RULINGS[name](store, self.dues, self.rule_desk)
-                ruling = OtherRecords(store, self.dues, self.rule_desk)
+                    return RULINGS[name](store, self.dues)
+                ruling = OtherRecords(store, self.dues)
                 ruling.kind = RECORDS[name]
                 return ruling
 
         old = broker.delays
-        broker.delays = Desk(broker.context, old.rule_desk, old.letters)
+        broker.delays = Desk(broker.context, old.letters)
         return broker

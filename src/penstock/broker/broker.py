@@ -17,7 +17,7 @@ from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.actors.log import Log as Log
 from penstock.broker.actors.output import Output, Shell
 from penstock.broker.actors.syncing import SyncRule
-from penstock.broker.alarm.alarm_desk import AlarmDesk
+from penstock.broker.alarm.alarm_manager import AlarmManager
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
@@ -29,8 +29,9 @@ from penstock.broker.node.rabbit_desk import ProfileDesk
 from penstock.broker.node.store_desk import StoreDesk
 from penstock.broker.node.stream_desk import StreamDesk
 from penstock.broker.policy.policies import Policies
-from penstock.broker.policy.policy_desk import PolicyDesk
+from penstock.broker.policy.policy_manager import PolicyManager
 from penstock.broker.policy.rulebook import RuleBook
+from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
@@ -39,8 +40,7 @@ from penstock.broker.session.session import SessionHost
 from penstock.broker.settings.hop_watch import HopWatch
 from penstock.broker.settings.ledger import Ledger
 from penstock.broker.settings.rates import Rates
-from penstock.broker.settings.setting_changes import SettingChanges
-from penstock.broker.settings.settings import Settings
+from penstock.broker.settings.settings import SettingChanges, Settings
 from penstock.broker.settings.table import (
     add_adaptive_settings,
     add_client_settings,
@@ -110,21 +110,23 @@ class Broker(SessionHost):
         self.consumer_timeout = ConsumerTimeout(
             self.connections, self.scheduler.stamp, config.consumer_timeout_ms, self.note
         )
-        self.desk = AlarmDesk(context, self.connections, self.negotiators)
-        self.alarms = self.desk.texts
+        self.alarm_manager = AlarmManager(context, self.connections, self.negotiators)
+        self.alarms = self.alarm_manager.texts
         self.changes = SettingChanges(context, self.settings)
         self.rates = Rates(context)
         self.policies = Policies(config.vhosts, config.policies, config.operator_policies)
         self.rulebook = RuleBook(context, self.policies)
-        self.policy_desk = PolicyDesk(context, self.policies, self.rulebook, self.cleanup)
-        self.delays = DelayDesk(context, self.rulebook, self.rulebook.letters)
+        self.policy_manager = PolicyManager(context, self.policies, self.rulebook, self.cleanup)
+        self.delays = DelayDesk(context, self.rulebook.letters)
         self.kind_notes = KindNotes(log)
         self.leases = LeaseDesk(context, self.node_account)
-        self.stores = StoreDesk(context, self.desk)
+        self.stores = StoreDesk(context, self.alarm_manager)
         self.stores.sync_rule = SyncRule(config.store_sync, config.store_sync_interval_ms)
-        self.stores.paging = ProfileDesk(context, self.stores.scratch_of, self._damaged, self.desk)
+        self.stores.paging = ProfileDesk(
+            context, self.stores.scratch_of, self._damaged, self.alarm_manager
+        )
         self.transactions = self.stores.transactions
-        self.streams = StreamDesk(context, self.desk, self.ledger, self.stores)
+        self.streams = StreamDesk(context, self.alarm_manager, self.ledger, self.stores)
         self.streams.keep_all(vhosts)
         self.hop_watch.stores = self.stores.by_name
         self.hop_watch.streams = self.streams.stores
@@ -142,7 +144,7 @@ class Broker(SessionHost):
         add_rate_settings(settings, self.rates)
 
     def _damaged(self, actor: QueueActor, count: int) -> None:
-        close_damaged(self.rulebook, self.log, actor, count)
+        close_damaged(self.log, actor, count)
 
     @property
     def profile(self) -> Profile:
@@ -203,7 +205,7 @@ class Broker(SessionHost):
         self.ledger.enter(connection.account, session.user, session.vhost.name)
         self.rates.opened(connection, session.user, session.vhost.name)
         self.limits.opened(connection, session.user, session.vhost.name)
-        self.desk.opened(connection)
+        self.alarm_manager.opened(connection)
 
     def closed(self, connection: Connection) -> None:
         self.recorder.record(ACTOR_DOWN, connection.identity, "", "", 0)
@@ -240,7 +242,7 @@ class Broker(SessionHost):
         if is_stream(arguments):
             actor: QueueActor = self.streams.make(vhost.name, name, arguments)
         else:
-            actor = QueueActor(
+            classic = actor = ClassicActor(
                 vhost.name,
                 name,
                 durable,
@@ -251,6 +253,7 @@ class Broker(SessionHost):
                 self.strategy,
                 self.depth_bytes,
             )
+            classic.rule_source = self.rulebook
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
         self.rulebook.made(actor)
@@ -259,7 +262,7 @@ class Broker(SessionHost):
         return actor
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
-        self.policy_desk.exchange_made(vhost.name, exchange)
+        self.policy_manager.exchange_made(vhost.name, exchange)
 
     def fresh_name(self, prefix: str) -> str:
         return prefix + urlsafe_b64encode(self.chance.token(16)).decode().rstrip("=")
@@ -295,13 +298,13 @@ class Broker(SessionHost):
 
     def set_alarm(self, resource: str, text: str) -> None:
         """This node is short of `resource`, memory or disk: every publisher stops (property 9)."""
-        self.desk.set(resource, text)
+        self.alarm_manager.set(resource, text)
 
     def clear_alarm(self, resource: str) -> None:
-        self.desk.clear(resource)
+        self.alarm_manager.clear(resource)
 
     def alarm_reason(self) -> str:
-        return self.desk.reason()
+        return self.alarm_manager.reason()
 
     # -- watching --------------------------------------------------------------------------------
 

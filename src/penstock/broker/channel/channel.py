@@ -26,7 +26,6 @@ from penstock.broker.actors.output import Answering, Output
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.parking import Parking, ParkingLot
 from penstock.broker.channel.publish import Publisher
-from penstock.broker.channel.settling import settle_all
 from penstock.broker.channel.transactions import Transaction
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.vhost import VirtualHost
@@ -593,7 +592,10 @@ class Channel(LaneReceiver):
             if is_discard:
                 delivery.queue.discard(delivery)
         if not is_discard:
-            settle_all(deliveries)
+            at: i64 = 0
+            end: i64 = len(deliveries)
+            while at < end:
+                at = deliveries[at].queue.settle_run(deliveries, at)
         if sink.waiting:
             sink.serve_waiting()
 

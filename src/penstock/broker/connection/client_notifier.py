@@ -24,7 +24,6 @@ from penstock.base.limits import (
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import PHASE_OPEN, Connection
 from penstock.broker.connection.notifier import Notifier
-from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.channel_flow import (
     ALARM,
     HOLD,
@@ -139,7 +138,7 @@ def channel_hold(channel: Channel) -> Hold | None:
             held = _longest(lane.sender_gate)
             receiving = lane.receiving
             # A queue that takes no more keeps its grants back: credit is only how it is felt.
-            reason = receiving.stop_reason() if isinstance(receiving, QueueActor) else ""
+            reason = receiving.stop_reason()
             if held is not None and reason != "":
                 held = Hold(held.peer, reason, held.since_ns)
             found = _older(found, held)

@@ -8,7 +8,6 @@ from penstock.broker.dead_letter.delay_store import (
     StoreHost,
 )
 from penstock.broker.dead_letter.letter_desk import LetterDesk
-from penstock.broker.queue.queue_ruling import RuleDesk
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import ExchangeDesk, VirtualHost
 from penstock.routing.deduplication import DeduplicationExchange
@@ -48,14 +47,12 @@ class DelayDesk(ExchangeDesk):
     def __init__(
         self,
         context: Context,
-        rule_desk: RuleDesk,
         letters: LetterDesk,
     ) -> None:
         self.context = context
         self.vhosts = context.vhosts
         self.scheduler = context.scheduler
         self.dues = context.dues
-        self.rule_desk = rule_desk
         self.letters = letters
         self.log = context.log
         self.messages_max = context.config.delayed_messages_max
@@ -91,7 +88,7 @@ class DelayDesk(ExchangeDesk):
 
     def make_ruling(self, store: DelayStore) -> DelayRuling:
         """What a new store goes by."""
-        return DelayRuling(store, self.dues, self.rule_desk)
+        return DelayRuling(store, self.dues)
 
     def dropped(self, store: DelayStore, count: int, is_crash: bool) -> None:
         """The store goes with its exchange or, after a crash, alone, and `count` messages with
@@ -109,5 +106,5 @@ class DelayDesk(ExchangeDesk):
         crash came in between or Penstock was older, are put there. Raises: ChannelFault 406."""
         for vhost in self.vhosts.values():
             for store in vhost.queues.values():
-                if isinstance(store, DelayStore) and store.queue_id == 0:
+                if store.delays and store.queue_id == 0:
                     store.queue_id = vhost.catalogue.queue_added(store)

@@ -11,15 +11,14 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
+from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.paging_desk import PagingDesk
 from penstock.broker.paging.pager import Pager
 from penstock.broker.paging.rabbit_pager import QueueAcks, RabbitPager, traffic_of
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import NO_PAGING
+from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.vhost.context import Context
-from penstock.queues.paged import PagedMessages
+from penstock.queues.line import MessageLine
 from penstock.queues.paging_rules import UNBOUNDED, desired_duration_s
 from penstock.queues.rabbit_paging import RabbitPaging
 
@@ -51,7 +50,7 @@ class ProfileDesk(PagingDesk):
         context: Context,
         scratch: Callable[[str], StoreActor | None],
         damaged: Callable[[QueueActor, int], None],
-        alarms: AlarmDesk,
+        alarms: AlarmManager,
     ) -> None:
         super().__init__(context.vhosts, context.config.paging_ratio, scratch, damaged)
         self.context = context
@@ -109,7 +108,7 @@ class ProfileDesk(PagingDesk):
                 acks = QueueAcks(actor, mine.embed_below)
                 messages = actor.messages
                 ram = messages.ready_count()
-                if isinstance(messages, PagedMessages):
+                if isinstance(messages, MessageLine):
                     ram = messages.ram_count()
                 duration = mine.report(now_ns, traffic_of(actor), int(ram), int(acks.whole_count()))
                 if duration != inf:

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from penstock.broker.channel.channel import Channel
-from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.session.declare import Declarations
 from penstock.broker.session.lease_requests import lease_acquire, lease_release, lease_state
 from penstock.broker.session.session import Session
@@ -25,8 +24,7 @@ from penstock.broker.session.stream_requests import (
 )
 from penstock.broker.session.tickets import Ask, Ticket, refused
 from penstock.broker.session.transaction_requests import TRANSACTION_HANDLERS
-from penstock.broker.stream.internal_stream import InternalStream
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.vhost.queue_kinds import is_stream
 from penstock.broker.vhost.vhost import REPLY_PREFIX
 from penstock.protocol import methods as m
 from penstock.protocol.values import Value
@@ -59,8 +57,8 @@ def queue_list(ask: Ask) -> None:
             for name, actor in ask.session.vhost.queues.items()
             if name > after
             and actor.owner == ""
-            and isinstance(actor, StreamActor) == (kind == STREAM)
-            and not isinstance(actor, (DelayStore, InternalStream))
+            and is_stream(actor.arguments) == (kind == STREAM)
+            and not actor.is_internal
             and not name.startswith(REPLY_PREFIX)
         ),
     )

@@ -13,9 +13,9 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import RATE_LIMITS
+from penstock.broker.actors.lane import QueueRate
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_rate import QueueRate
 from penstock.broker.vhost.context import Context
 from penstock.flow.rate import Meter
 
@@ -134,7 +134,7 @@ class Rates:
         found = list(self._meters.values())
         for vhost in self.vhosts.values():
             for actor in vhost.queues.values():
-                if isinstance(actor.toll, QueueRate):
+                if actor.toll is not None:
                     found.append(actor.toll.meter)
         return found
 
@@ -168,7 +168,7 @@ class Rates:
                 actor.toll = None
                 toll.end()
             return
-        if not isinstance(toll, QueueRate):
+        if toll is None:
             toll = QueueRate(Meter(f"rate:queue:{name}", self.clock, self.line), actor.lanes)
             actor.toll = toll
         toll.meter.set_limits(limit.messages, limit.bytes, self.burst_ns)
