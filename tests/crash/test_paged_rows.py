@@ -11,7 +11,6 @@ from penstock.client.events import ClientEvent, Delivery
 from penstock.client.io_blocking import connect
 from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
-from penstock.queues.paged import PagedMessages
 from penstock.simulation.machine.crash import Replay
 from penstock.simulation.machine.dice import Dice
 from penstock.storage.layout.format import log_name
@@ -99,7 +98,7 @@ def test_f01_f02_crashes_while_messages_are_paged_out_and_read_back() -> None:
             depot.disk.work_one()
             depot.settle()
             ledger.note(depot, hand, said, 0 if reader is None else len(reader.taken))
-        if isinstance(depot.queue("d1").messages, PagedMessages):
+        if depot.queue("d1").messages.is_paging:
             paged += 1
         assert depot.queue("d1").messages.bytes_ready < 4 * TARGET_BYTES
     assert paged > 15 and reader is not None
@@ -149,16 +148,16 @@ def test_f11_f14_a_bit_that_flips_in_a_paged_message(share: int) -> None:
     publish(depot, hand, range(200))
     depot.write()
     queue = depot.queue("d1")
-    assert isinstance(queue.messages, PagedMessages)
+    assert queue.messages.is_paging
     victim = 200 * share // 12
     flip(depot, victim)
     reader = taker(depot, 10)
     depot.write()
-    assert queue.ruling is not None and queue.ruling.is_paused
-    assert queue.ruling.lost_count == 1
+    assert queue.is_paused
+    assert queue.damaged_count == 1
     assert reader.taken == [body(number) for number in range(len(reader.taken))]
     assert len(reader.taken) <= victim, "nothing behind the lost one is given for all there was"
-    depot.broker.rulebook.pause(queue, False)
+    queue.pause(False)
     depot.settle()
     depot.write()
     assert reader.taken == [body(number) for number in range(200) if number != victim]

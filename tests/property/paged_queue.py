@@ -6,12 +6,13 @@ batches and reads, settles what leaves.
 
 from functools import cache
 
+from penstock.broker.paging.pager import plan
 from penstock.flow.account import Account
 from penstock.protocol.content import Message, make_content
-from penstock.queues.husks import is_husk
-from penstock.queues.paged import PagedMessages
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
-from penstock.queues.wanted import Paged, Wanted
+from penstock.queues.backlog import Paged
+from penstock.queues.entry import is_stub
+from penstock.queues.line import MessageLine
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ReadRequest
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
 from penstock.storage.layout.index import QueueIndex
@@ -49,7 +50,7 @@ class PagedRig:
         self.index = self.log.open_queue(QUEUE_ID) if is_durable else self.spill
         self.is_durable = is_durable
         self.origins = [Account(f"conn:{name}", None, None, 0) for name in "abc"]
-        self.queue: ClassicQueue = ClassicQueue()
+        self.queue = MessageLine()
         self.lanes: list[tuple[QueueIndex, Message]] = []
         self.expected: list[tuple[int, bytes]] = []
         self.out: dict[int, Message] = {}
@@ -59,9 +60,9 @@ class PagedRig:
         self.count = 0
 
     @property
-    def paged(self) -> PagedMessages:
-        if not isinstance(self.queue, PagedMessages):
-            self.queue = PagedMessages.from_plain(self.queue, self.index, self.spill)
+    def paged(self) -> MessageLine:
+        if not self.queue.is_paging:
+            self.queue.begin_paging(self.index, self.spill)
         return self.queue
 
     # -- publishing ------------------------------------------------------------------------------
@@ -71,8 +72,7 @@ class PagedRig:
         made = message(body, self.origins[origin])
         self.queue.add(made)
         made.origin.store(1, len(made.raw) + MESSAGE_OVERHEAD_BYTES)
-        queue = self.queue
-        has_delta = isinstance(queue, PagedMessages) and queue.delta.count > 0
+        has_delta = self.queue.behind.delta.count > 0
         if self.is_durable and (is_persistent or has_delta):
             made.stored = stored = Stored()
             stored.join(QUEUE_ID)
@@ -109,16 +109,15 @@ class PagedRig:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def begin_read(self, bytes_max: int) -> tuple[Wanted, ReadJob] | None:
+    def begin_read(self, bytes_max: int) -> tuple[ReadRequest, ReadJob] | None:
         """Ask for a read and have it done; what it has found did not arrive yet."""
-        wanted = self.paged.wanted(bytes_max)
-        if wanted is None:
+        request = self.paged.next_read(bytes_max, True)
+        if request is None:
             return None
-        log = self.log_of(wanted.index)
-        job = log.plan_reads(wanted.index, int(wanted.first), int(wanted.count), bytes_max)
+        job = plan(self.log_of(request.index), request, request.count, bytes_max)
         job.run()
         assert not job.damaged
-        return wanted, job
+        return request, job
 
     def read(self, bytes_max: int) -> int:
         begun = self.begin_read(bytes_max)
@@ -129,7 +128,7 @@ class PagedRig:
     def take(self) -> bytes:
         """Deliver the first message and check that it is the right one."""
         taken = self.queue.take()
-        assert not is_husk(taken)
+        assert not is_stub(taken)
         number, body = self.expected.pop(0)
         assert taken.body() == body
         assert taken.origin is self.payers[number]
@@ -164,12 +163,12 @@ class PagedRig:
     def page_out(self, position: int) -> None:
         """What is out with a consumer leaves memory."""
         one = self.out[position]
-        if not is_husk(one):
+        if not is_stub(one):
             paged = Paged()
             self.out[position] = self.paged.page_out(one, paged)
             self.save(paged.charged)
 
-    def lose(self, wanted: Wanted, found: Found) -> None:
+    def lose(self, wanted: ReadRequest, found: Found) -> None:
         """A message that was to be read is given up, if it still is what comes next."""
         if self.paged.lost(wanted, found.position):
             self.log_of(wanted.index).settle(wanted.index, int(found.position))
@@ -186,11 +185,10 @@ class PagedRig:
     def purge(self) -> int:
         for one in self.queue.ready_messages():
             self.forget(one)
-        if isinstance(self.queue, PagedMessages):
-            for piece in self.queue.pieces():
-                log = self.log_of(piece.index)
-                gone = log.settle_between(piece.index, int(piece.first), int(piece.last + 1))
-                assert gone == piece.count
+        count = int(self.queue.pieces_count())
+        for index, first, last in self.queue.stretches():
+            count -= self.log_of(index).settle_between(index, first, last + 1)
+        assert count == 0
         self.expected.clear()
         return self.queue.purge()
 
@@ -217,32 +215,38 @@ class PagedRig:
         held = [*queue.ready_messages(), *self.out.values()]
         stored = sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in held)
         unacked = sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in self.out.values())
-        pieces = queue.delta.ram_bytes if isinstance(queue, PagedMessages) else 0
+        pieces = queue.behind.delta.ram_bytes
         assert queue.bytes_ready == stored - unacked + pieces
         assert sum(int(one.stored_bytes) for one in self.origins) == stored + pieces
-        deltas = queue.delta.count if isinstance(queue, PagedMessages) else 0
+        deltas = queue.behind.delta.count
         in_memory = sum(int(one.stored_messages) for one in self.origins)
         assert in_memory == len(held)
         assert in_memory + deltas == len(self.expected) + len(self.out)
-        if isinstance(queue, PagedMessages):
-            self._check_parts(queue)
+        self._check_parts(queue)
 
-    def _check_parts(self, queue: PagedMessages) -> None:
-        assert queue.delta.count > 0 or not queue.q2
-        assert queue.q3 or queue.delta.count > 0 or len(queue.q1) == 0
-        assert queue.is_split == bool(queue.q3 or queue.q2 or queue.delta.count or len(queue.q1))
-        behind = [*queue.q3, *queue.q2, *(entry.message for entry in queue.husks_back)]
-        husks = [one for one in behind if is_husk(one)]
-        assert queue.husk_count == len(husks)
-        assert queue.husk_bytes == sum(int(one.header_bytes + one.body_bytes) for one in husks)
-        assert not any(is_husk(one) for one in (*queue.ring.items[int(queue.ring.head) :],))
-        assert queue.paged_count() == len(husks) + queue.delta.count
+    def _check_parts(self, queue: MessageLine) -> None:
+        behind = queue.behind
+        assert behind.delta.count > 0 or not behind.q2
+        assert behind.q3 or behind.delta.count > 0 or len(behind.q1) == 0
+        assert behind.is_split == bool(
+            behind.q3 or behind.q2 or behind.delta.count or len(behind.q1)
+        )
+        back = [entry.message for entry in queue.returned if is_stub(entry.message)]
+        assert queue.stub_entries == len(back)
+        stubs = [one for one in (*behind.q3, *behind.q2, *back) if is_stub(one)]
+        assert queue.stub_count + behind.stub_count == len(stubs)
+        stub_bytes = queue.stub_bytes + behind.stub_bytes
+        assert stub_bytes == sum(int(one.header_bytes + one.body_bytes) for one in stubs)
+        assert not any(is_stub(one) for one in (*queue.ring.items[int(queue.ring.head) :],))
+        assert queue.paged_count() == len(stubs) + behind.delta.count
         assert queue.ram_count() >= 0
         front = sum(len(one.raw) + 130 for one in queue.ring.items[int(queue.ring.head) :])
-        assert queue.front_bytes == front
-        tail = sum(len(one.raw) + 130 for one in queue.q1.items[int(queue.q1.head) :])
-        assert queue.tail_bytes == tail
-        for piece in queue.delta.pieces:
+        assert queue.ring.bytes == front
+        tail = sum(len(one.raw) + 130 for one in behind.q1.items[int(behind.q1.head) :])
+        assert behind.q1.bytes == tail
+        returned = sum(len(entry.message.raw) + 130 for entry in queue.returned)
+        assert queue.entry_bytes == returned
+        for piece in behind.delta.pieces:
             assert piece.count > 0
             assert sum(int(payer.count) for payer in piece.payers) == piece.count
             assert self._live(piece.index, int(piece.first), int(piece.last)) == piece.count

@@ -13,23 +13,20 @@ from hypothesis.stateful import precondition, rule
 
 from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.group_commit import StoreOwner
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.store.store_owner import StoreOwner
 from penstock.flow.profile import profile_named
 from penstock.protocol.content import Message
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
-from penstock.queues.bodies_paged import BodiesPaged
-from penstock.queues.body_records import WHOLE_BELOW_BYTES
+from penstock.queues.bodies import is_large
 from penstock.queues.consumers import Delivery
-from penstock.queues.husks import is_husk
-from penstock.queues.paged import PagedMessages
-from penstock.queues.paged_records import PagedRecords
-from penstock.queues.priority_paged import PriorityPaged
+from penstock.queues.entry import is_stub
+from penstock.queues.line import BODIES, MessageLine
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rabbit_paging import PendingAcks
-from penstock.queues.ruled_paged import RuledPaged
+from penstock.queues.ruled import RuledQueue as Ruled
 from penstock.queues.rules import BACKPRESSURE, DROP_HEAD, DROP_NAMES
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
@@ -67,10 +64,10 @@ class Open(PendingAcks):
         whole = [one for one in self.found if one.message.raw]
         return sorted(whole, key=lambda one: -one.position)[:count]
 
-    def replace(self, delivery: Delivery, husk: Message) -> None:
-        self.numbers[husk] = number_of(delivery.message)
+    def replace(self, delivery: Delivery, stub: Message) -> None:
+        self.numbers[stub] = number_of(delivery.message)
         self.actor.unacked_bytes -= len(delivery.message.raw)
-        delivery.message = husk
+        delivery.message = stub
 
 
 class PagedRuledQueue(RuledQueue):
@@ -151,68 +148,73 @@ class PagedRuledQueue(RuledQueue):
         """What is in memory is as much as is charged, and what is on the disk is the rest."""
         messages = self.actor.messages
         there = messages.ready_messages()
-        tails = messages.tails() if isinstance(messages, PagedRecords) else []
-        if isinstance(messages, PagedMessages):
-            tails = [messages]
-        pieces_bytes = sum(int(tail.delta.ram_bytes) for tail in tails)
-        in_pieces = sum(int(tail.delta.count) for tail in tails)
+        lines: list[MessageLine] = []
+        if isinstance(messages, MessageLine):
+            lines = [messages]
+        elif isinstance(messages, Ruled):
+            lines = [level.line for level in messages.levels]
+        pieces_bytes = sum(int(line.behind.delta.ram_bytes) for line in lines)
+        in_pieces = sum(int(line.behind.delta.count) for line in lines)
         assert len(there) + in_pieces == len(self.ready)
         known = {one.number for one in self.ready}
         assert all(number_of(one) in known for one in there if one.raw)
         raw = sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in there)
         assert messages.bytes_ready == raw + pieces_bytes
         assert not there or messages.ready_count() == 0 or messages.at_hand() > 0
-        if isinstance(messages, BodiesPaged):
-            self._check_records(messages)
-        elif isinstance(messages, PriorityPaged):
-            assert messages.body_bytes_ready == sum(one.size for one in self.ready)
-            self._check_levels(messages)
-        elif isinstance(messages, RuledPaged):
-            assert (
-                messages.body_bytes_ready == sum(one.size for one in self.ready)
-                or messages.sized_from > 0
-            )
+        for line in lines:
+            self._check_line(line)
+        if isinstance(messages, Ruled):
+            self._check_entries(messages)
         out = sum(len(one.message.raw) + MESSAGE_OVERHEAD_BYTES for one in self.sink.open)
         assert self.account.stored_messages == len(there) + len(self.sink.open)
         assert self.account.stored_bytes == messages.bytes_ready + out
         live = self.keeper.store.log.live_count(self.keeper.index)
         assert live <= len(self.ready) + len(self.sink.open)
 
-    def _check_records(self, messages: BodiesPaged) -> None:
-        """Every message has its record, and each level its first message in memory."""
-        assert messages.body_bytes_ready == sum(one.size for one in self.ready)
-        records = [
-            one
-            for level in messages.levels
-            for one in (*level.returned, *level.line[int(level.head) :])
-        ]
-        assert all(one.is_ready for one in records)
-        assert not any(one.is_ready for one in messages.out.values())
-        large = [one.message for one in records if len(one.message.raw) >= WHOLE_BELOW_BYTES]
-        sizes = [len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in large]
-        assert messages.large_bytes == sum(sizes)
-        husks = [one for one in records if is_husk(one.message)]
-        assert messages.tail.paged_count() == len(husks) + len(messages.tail.husks_back)
-        assert messages.tail.is_split == (len(husks) > 0)
-        for level in messages.levels:
-            first = level.first()
-            assert first is None or first.message.raw
-        listed = {id(one) for part in (*messages.fresh, *messages.near) for one in part}
-        assert all(id(one) in listed for one in records if one.message in large)
-        for key, record in messages.by_key.items():
-            assert record.is_ready and record.key == key
+    def _check_line(self, line: MessageLine) -> None:
+        """The books of one line, whatever it may forget."""
+        entries = line.present() if line.has_entries else []
+        stubs = [one for one in line.ready_messages() if is_stub(one)]
+        assert line.paged_count() == len(stubs) + line.behind.delta.count
+        held = [one.message for one in entries or line.returned]
+        assert line.stub_entries == sum(is_stub(one) for one in held)
+        assert line.entry_bytes == sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in held)
+        front = line.ring.items[int(line.ring.head) :]
+        assert line.ring.bytes == sum(len(one.raw) + MESSAGE_OVERHEAD_BYTES for one in front)
+        assert line.behind.delta.count > 0 or not line.behind.q2
+        assert line.behind.q3 or line.behind.delta.count > 0 or len(line.behind.q1) == 0
+        assert line.behind.is_split == bool(line.behind.q3 or line.behind.delta.count)
+        assert all(one.is_ready for one in entries)
+        if line.residence == BODIES:
+            large = [one for one in entries if is_large(one)]
+            sizes = [len(one.message.raw) + MESSAGE_OVERHEAD_BYTES for one in large]
+            assert line.bodies.bytes == sum(sizes) and line.bodies.count == len(sizes)
+            listed = {id(one) for one in (*line.bodies.near, *line.bodies.fresh)}
+            assert all(id(one) in listed for one in large)
+            assert not line.behind.is_split
 
-    def _check_levels(self, messages: PriorityPaged) -> None:
+    def _check_entries(self, messages: Ruled) -> None:
         """Each level has its first message in memory, and its part in the sums."""
+        entries = [one for level in messages.levels for one in level.line.present()]
+        assert messages.count == len(entries)
+        assert not any(one.is_ready for one in messages.out.values())
+        assert messages.lifetimes.uneven_count == sum(one.is_uneven for one in entries)
+        assert (
+            messages.body_bytes_ready == sum(one.size for one in self.ready)
+            or messages.levels[0].sized_from > 0
+        )
         counts: dict[int, int] = {}
         for one in self.ready:
             counts[one.level] = counts.get(one.level, 0) + 1
-        for part in messages.parts:
-            if part is None:
-                continue
-            assert part.queue.ready_count() == part.ready == counts.pop(int(part.level), 0)
-            assert part.ready == 0 or part.queue.at_hand() > 0
+        for level in messages.levels:
+            line = level.line
+            assert level.ready == line.ready_count() == counts.pop(int(line.level), 0)
+            assert level.ready == 0 or line.at_hand() > 0
+            assert all(one.level == line.level for one in line.present())
         assert not counts
+        if messages.last is not None:
+            for key, entry in messages.last.by_key.items():
+                assert entry.is_ready and entry.key == key
 
 
 class PagedPriorityQueue(PagedRuledQueue):
@@ -288,3 +290,21 @@ class PagedLastPriorities(PagedLastValues, PagedPriorityQueue):
     """The same with priorities, and without limits."""
 
     fixed: Mapping[str, object] = MappingProxyType({"priorities": 3, "last_value": "routing-key"})
+
+
+class PagedDeduplicated(PagedRuledQueue):
+    """No two of the same key."""
+
+    is_deduplicated = True
+
+
+class PagedDeduplicatedPriorities(PagedPriorityQueue):
+    """The same with priorities, and without limits."""
+
+    is_deduplicated = True
+
+
+class PagedDeduplicatedValues(PagedLastPriorities):
+    """Priorities, last values, and no two of the same key."""
+
+    is_deduplicated = True

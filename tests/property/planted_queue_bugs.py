@@ -1,14 +1,14 @@
 """Bugs that were made on purpose in the queue with rules, each where it could really be made.
 
-Every one is a RuledMessages or a Ruling with one thing wrong; the machine has to notice.
+Every one is a RuledQueue or a Ruling with one thing wrong; the machine has to notice.
 """
 
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.ruling import Ruling
 from penstock.protocol.content import Message
+from penstock.queues.entry import FLAGS_AT, Entry
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.records import FLAGS_AT, Record
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import (
     BACKPRESSURE,
     REASON_EXPIRED,
@@ -20,33 +20,34 @@ from penstock.queues.rules import (
 class BuggyRuling(Ruling):
     """Takes its messages from `messages`. Nominal base."""
 
-    messages: type[RuledMessages] = RuledMessages
+    messages: type[RuledQueue] = RuledQueue
 
-    def make_records(self) -> RuledMessages:
+    def make_records(self) -> RuledQueue:
         return self.messages(self.rules, self)
 
 
 # -- messages --------------------------------------------------------------------------------------
 
 
-class RequeuesToTheBack(RuledMessages):
+class RequeuesToTheBack(RuledQueue):
     def put_back(self, position: int, message: Message) -> None:
         super().put_back(position, message)
         for level in self.levels:
-            for record in list(level.returned):
-                if record.position == position:
-                    level.returned.remove(record)
-                    level.line.append(record)
+            line = level.line
+            for entry in list(line.returned):
+                if entry.position == position and isinstance(entry, Entry):
+                    line.returned.remove(entry)
+                    line.entries.append(entry)
 
 
-class ForgetsRedelivered(RuledMessages):
+class ForgetsRedelivered(RuledQueue):
     def take(self) -> Message:
         message = super().take()
         self.redelivered = False
         return message
 
 
-class RenewsTheLifetimeOfWhatComesBack(RuledMessages):
+class RenewsTheLifetimeOfWhatComesBack(RuledQueue):
     def put_back(self, position: int, message: Message) -> None:
         record = self.out.get(position)
         if record is not None and record.expires_ns >= 0:
@@ -54,17 +55,17 @@ class RenewsTheLifetimeOfWhatComesBack(RuledMessages):
         super().put_back(position, message)
 
 
-class ExpiresOneInstantLate(RuledMessages):
+class ExpiresOneInstantLate(RuledQueue):
     def expire(self, now_ns: int, budget: int) -> int:
         return super().expire(now_ns - 1, budget)
 
 
-class DeliversTheDead(RuledMessages):
+class DeliversTheDead(RuledQueue):
     def find_live(self, now_ns: int, budget: int) -> bool:
         return super().find_live(0, budget)
 
 
-class LooksAtTheTopLevelOnly(RuledMessages):
+class LooksAtTheTopLevelOnly(RuledQueue):
     def expire(self, now_ns: int, budget: int) -> int:
         levels = self.levels
         kept = levels[:-1]
@@ -76,7 +77,7 @@ class LooksAtTheTopLevelOnly(RuledMessages):
         return dropped
 
 
-class IgnoresPriorityOfWhatComesBack(RuledMessages):
+class IgnoresPriorityOfWhatComesBack(RuledQueue):
     def put_back(self, position: int, message: Message) -> None:
         record = self.out.get(position)
         if record is not None:
@@ -84,7 +85,7 @@ class IgnoresPriorityOfWhatComesBack(RuledMessages):
         super().put_back(position, message)
 
 
-class CountsOneRedeliveryTooMany(RuledMessages):
+class CountsOneRedeliveryTooMany(RuledQueue):
     def put_back(self, position: int, message: Message) -> None:
         record = self.out.get(position)
         if record is not None and record.deliveries == 0:
@@ -92,26 +93,27 @@ class CountsOneRedeliveryTooMany(RuledMessages):
         super().put_back(position, message)
 
 
-class SupersedesAtTheBack(RuledMessages):
-    def _supersede(self, record: Record, message: Message, flags: int) -> None:
+class SupersedesAtTheBack(RuledQueue):
+    def _supersede(self, entry: Entry, message: Message, is_redelivered: bool) -> None:
         for level in self.levels:
-            if record in level.line:
-                level.line.remove(record)
-                level.line.append(record)
-        super()._supersede(record, message, flags)
+            entries = level.line.entries
+            if entry in entries[int(level.line.at) :]:
+                entries.remove(entry)
+                entries.append(entry)
+        super()._supersede(entry, message, is_redelivered)
 
 
-class SupersedesWithoutACount(RuledMessages):
-    def _supersede(self, record: Record, message: Message, flags: int) -> None:
-        overtaken = record.message
-        super()._supersede(record, message, flags)
+class SupersedesWithoutACount(RuledQueue):
+    def _supersede(self, entry: Entry, message: Message, is_redelivered: bool) -> None:
+        overtaken = entry.message
+        super()._supersede(entry, message, is_redelivered)
         counts = self.sink
         assert isinstance(counts, Ruling)
         counts.drops[REASON_SUPERSEDED] -= 1
         assert overtaken is not message
 
 
-class KeepsTheOlderLastValue(RuledMessages):
+class KeepsTheOlderLastValue(RuledQueue):
     def put_back(self, position: int, message: Message) -> None:
         record = self.out.get(position)
         if record is not None:
@@ -119,7 +121,7 @@ class KeepsTheOlderLastValue(RuledMessages):
         super().put_back(position, message)
 
 
-class PurgesWithoutRepaying(RuledMessages):
+class PurgesWithoutRepaying(RuledQueue):
     def purge(self) -> int:
         for message in self.ready_messages():
             message.origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
@@ -135,12 +137,12 @@ class DropsTheTail(BuggyRuling):
         while self.rules.overflow == 0 and self.rules.is_over(
             messages.ready_count(), self.body_bytes()
         ):
-            lines = [] if self.records is None else [one.line for one in self.records.levels]
-            if self.records is None or not lines[0]:
+            if self.records is None or not self.records.levels[0].line.entries:
                 return super()._drop_over()
-            record = lines[0].pop()
-            self.records._counted(record, -1)
-            self.dropped(record.message, REASON_MAXLEN)
+            level = self.records.levels[0]
+            line = level.line
+            line.returned.insert(0, line.entries.pop())
+            self.dropped(self.records._given_up(level), REASON_MAXLEN)
         return False
 
 
@@ -216,7 +218,7 @@ FIRST: dict[str, object] = {**PLAIN, "priorities": 2, "last_value": ""}
 LAST: dict[str, object] = {**PLAIN, "last_value": "routing-key"}
 SHORT: dict[str, object] = {**PLAIN, "length": 2, "last_value": ""}
 
-MESSAGES: dict[type[RuledMessages], dict[str, object]] = {
+MESSAGES: dict[type[RuledQueue], dict[str, object]] = {
     RequeuesToTheBack: FIRST,
     ForgetsRedelivered: FIRST,
     RenewsTheLifetimeOfWhatComesBack: AGED,

@@ -6,18 +6,17 @@ it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.base.clock import ManualClock
-from penstock.broker.actors.actor import Actor
+from penstock.broker.actors.actor import Actor, Picker, Scheduler
 from penstock.broker.actors.lane import Answerable, Lane
-from penstock.broker.actors.scheduler import Picker, Scheduler
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_ruling import LetterSink, RuleDesk
+from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
+from penstock.broker.queue.queue_actor import DeadLetterSink
 from penstock.broker.queue.ruling import Ruling
 from penstock.flow.account import Account
 from penstock.flow.due import DueLine
@@ -26,6 +25,7 @@ from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.flow.profile import profile_named
 from penstock.protocol.content import Address, Message, make_content
 from penstock.protocol.properties import Properties, encode_header_payload
+from penstock.protocol.values import Value
 from penstock.queues.consumers import Consumer, Delivery, DeliverySink, Unsent
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import (
@@ -34,6 +34,7 @@ from penstock.queues.rules import (
     DROP_NAMES,
     NEVER,
     REASON_DELIVERY_LIMIT,
+    REASON_DUPLICATE,
     REASON_EXPIRED,
     REASON_MAXLEN,
     REASON_SUPERSEDED,
@@ -64,11 +65,12 @@ class Entry:
     fleeting: bool = field(compare=False, default=False)
     returns: int = field(compare=False, default=0)
     key: str = field(compare=False, default="")
+    once: str = field(compare=False, default="")
     size: int = field(compare=False, default=0)
     era: int = field(compare=False, default=0)
 
 
-class Log(LetterSink):
+class Log(DeadLetterSink):
     """What went to the dead letters, in order."""
 
     def __init__(self) -> None:
@@ -128,11 +130,12 @@ class Patience(Picker):
 class RuledQueue(RuleBasedStateMachine):
     """The machine. kind: which Ruling is tried, planted bugs bring their own; fixed: rules that are
     not drawn, by the names of `begin`; prefetch: of a consumer that is there from the beginning, 0
-    for none."""
+    for none; is_deduplicated: of messages with the same key and size only one is taken."""
 
     kind: type[Ruling] = Ruling
     fixed: Mapping[str, object] = MappingProxyType({})
     prefetch = 0
+    is_deduplicated = False
 
     @initialize(
         ttl=st.sampled_from((None, None, 0, 5, 20)),
@@ -158,7 +161,7 @@ class RuledQueue(RuleBasedStateMachine):
         self.line = Scheduler(self.clock, Recorder(self.clock, 0), TURN)
         self.line.is_exploring = True
         strategy = profile_named("penstock").strategy()
-        self.actor = QueueActor("/", "q", False, False, "", {}, self.line, strategy, 0)
+        self.actor = ClassicActor("/", "q", False, False, "", {}, self.line, strategy, 0)
         self.account = Account("conn:a", None, None, 0)
         self.sender = Sender()
         gate = Gate("chan:a/1", self.clock, GateObserver())
@@ -171,7 +174,7 @@ class RuledQueue(RuleBasedStateMachine):
         self.actor.attach(self.lane)
         self.sink = Sink()
         self.log = Log()
-        self.ruling = self.kind(self.actor, self.dues, RuleDesk())
+        self.ruling = self.kind(self.actor, self.dues, RuleSource())
         self.ruling.dead_letters = self.log
         self.actor.ruling = self.ruling
         self._keep()
@@ -226,6 +229,7 @@ class RuledQueue(RuleBasedStateMachine):
         rules.max_priority = priorities
         rules.delivery_limit = NEVER if limit is None else limit
         rules.last_value_key = last_value
+        rules.is_deduplicated = self.is_deduplicated
         self.goal = rules
         was_ruled = self.actor.messages.is_ruled
         self.ruling.change(rules)
@@ -252,6 +256,10 @@ class RuledQueue(RuleBasedStateMachine):
             number = self.published
             self.published += 1
             properties = self._properties(number, priority, lifetime)
+            if self.is_deduplicated:
+                headers: dict[str, Value] = dict(properties.headers or {})
+                headers["x-deduplication-header"] = f"{key}{size}"
+                properties = replace(properties, headers=headers)
             body = (b"%06d" % number).ljust(size, b".")
             header = encode_header_payload(len(body), properties)
             message = make_content(1, b"", header, body, 131_072)
@@ -374,7 +382,7 @@ class RuledQueue(RuleBasedStateMachine):
     @rule()
     def pause_or_resume(self) -> None:
         self.is_paused = not self.is_paused
-        self.ruling.pause(self.is_paused)
+        self.actor.pause(self.is_paused)
         self._turn()
 
     @rule(
@@ -458,6 +466,11 @@ class RuledQueue(RuleBasedStateMachine):
     def _add(self, number: int, priority: int, lifetime: int | None, key: str, size: int) -> None:
         now = self.clock.monotonic_ns()
         entry = Entry(self.position, number, size=size)
+        if self.is_deduplicated:
+            entry.once = f"{key}{size}"
+            if any(one.once == entry.once for one in (*self.ready, *self.out.values())):
+                self._drop(entry, REASON_DUPLICATE)
+                return
         entry.level = min(priority, int(self.goal.max_priority))
         lives = [one for one in (int(self.goal.ttl_ms), lifetime) if one not in (None, NEVER)]
         if lives:

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.queues.wanted import Wanted
+from penstock.queues.queue import ReadRequest
 from penstock.storage.log.reading import ReadJob
 from tests.property.paged_queue import PagedRig
 
@@ -18,7 +18,7 @@ class PagedMachine(RuleBasedStateMachine):
     @initialize(is_durable=st.booleans())
     def begin(self, is_durable: bool) -> None:
         self.rig = PagedRig(is_durable)
-        self.late: tuple[Wanted, ReadJob] | None = None
+        self.late: tuple[ReadRequest, ReadJob] | None = None
         for number in range(30):
             self.rig.publish(20, number % 10 < 7, number // 10)
 
@@ -91,7 +91,7 @@ class PagedMachine(RuleBasedStateMachine):
         queue = self.rig.paged
         self.rig.save(queue.page_bodies_count(20, 5, 20, 0).in_order())
         self.rig.append()
-        before = len(queue.q2) + len(queue.q3)
+        before = len(queue.behind.q2) + len(queue.behind.q3)
         moved = queue.page_positions(permitted, batch, most, entries)
         assert moved <= max(0, before - permitted)
         assert moved == 0 or before - permitted >= batch
@@ -126,7 +126,7 @@ class PagedMachine(RuleBasedStateMachine):
         rig.flush()
         rig.read(bytes_max)
         begun = rig.begin_read(2 * bytes_max)
-        rig.save(rig.paged.page_bytes(aim, 5000))
+        rig.save(rig.paged.page_bytes(aim, 5000, 1 << 62))
         if begun is not None:
             rig.paged.arrived(begun[0], begun[1].found)
 
@@ -142,7 +142,7 @@ class PagedMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.rig.out)
     @rule(data=st.data())
     def page_out(self, data: st.DataObject) -> None:
-        """What is out with a consumer becomes a husk."""
+        """What is out with a consumer becomes a stub."""
         self.rig.page_out(data.draw(st.sampled_from(sorted(self.rig.out))))
 
     @precondition(lambda self: len(self.rig.expected) > 20)
@@ -168,7 +168,7 @@ class PagedMachine(RuleBasedStateMachine):
         rig = self.rig
         for position in list(rig.out):
             rig.requeue(position)
-        rig.paged.page_bytes(1 << 40, 0)
+        rig.paged.page_bytes(1 << 40, 0, 0)
         rig.drain()
         rig.check()
         rig.append()

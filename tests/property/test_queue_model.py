@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.protocol.content import Message
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
+from penstock.queues.line import MessageLine
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 
 
 def message(number: int) -> Message:
@@ -17,7 +18,7 @@ class QueueTwin(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.queue = ClassicQueue()
+        self.queue = MessageLine()
         self.ready: list[tuple[int, int, bool]] = []
         self.out: list[tuple[int, int]] = []
         self.published = 0

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from penstock.base.cause import Cause
 from penstock.base.clock import ManualClock
-from penstock.broker.actors.actor import Actor
-from penstock.broker.actors.scheduler import Scheduler
+from penstock.broker.actors.actor import Actor, Scheduler
 from penstock.broker.stream.stream_groups import StreamGroups
 from penstock.simulation.machine.dice import Dice
 from penstock.streams.reader_groups import LagBound, ReaderGroup

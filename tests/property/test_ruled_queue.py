@@ -1,11 +1,14 @@
-"""A queue with rules against its naive twin: order, lifetimes, limits, priorities, last value,
-delivery limit, dead letters, accounts; in memory, and with most of it on a disk."""
+"""A queue with rules against its naive twin: order, lifetimes, limits, priorities, last values,
+keys, delivery limit, dead letters, accounts; in memory, and with most of it on a disk."""
 
 import os
 
 from hypothesis import HealthCheck, settings
 
 from tests.property.paged_ruled_queue import (
+    PagedDeduplicated,
+    PagedDeduplicatedPriorities,
+    PagedDeduplicatedValues,
     PagedLastPriorities,
     PagedLastValues,
     PagedPriorityLimits,
@@ -23,20 +26,34 @@ SEARCH = settings(
     suppress_health_check=list(HealthCheck),
 )
 
+
+class DeduplicatedQueue(RuledQueue):
+    """No two of the same key, in memory."""
+
+    is_deduplicated = True
+
+
 TestRuledQueue = RuledQueue.TestCase
-TestRuledQueue.settings = SEARCH
-
+TestDeduplicatedQueue = DeduplicatedQueue.TestCase
 TestPagedRuledQueue = PagedRuledQueue.TestCase
-TestPagedRuledQueue.settings = SEARCH
-
 TestPagedLastValues = PagedLastValues.TestCase
-TestPagedLastValues.settings = SEARCH
-
 TestPagedLastPriorities = PagedLastPriorities.TestCase
-TestPagedLastPriorities.settings = SEARCH
-
 TestPagedPriorityQueue = PagedPriorityQueue.TestCase
-TestPagedPriorityQueue.settings = SEARCH
-
 TestPagedPriorityLimits = PagedPriorityLimits.TestCase
-TestPagedPriorityLimits.settings = SEARCH
+TestPagedDeduplicated = PagedDeduplicated.TestCase
+TestPagedDeduplicatedPriorities = PagedDeduplicatedPriorities.TestCase
+TestPagedDeduplicatedValues = PagedDeduplicatedValues.TestCase
+
+for case in (
+    TestRuledQueue,
+    TestDeduplicatedQueue,
+    TestPagedRuledQueue,
+    TestPagedLastValues,
+    TestPagedLastPriorities,
+    TestPagedPriorityQueue,
+    TestPagedPriorityLimits,
+    TestPagedDeduplicated,
+    TestPagedDeduplicatedPriorities,
+    TestPagedDeduplicatedValues,
+):
+    case.settings = SEARCH

@@ -11,8 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.broker.actors.actor import Actor
-from penstock.broker.actors.scheduler import Picker
+from penstock.broker.actors.actor import Actor, Picker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.protocol import methods as m

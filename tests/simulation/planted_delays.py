@@ -7,7 +7,7 @@ from penstock.broker.dead_letter.delay_desk import DelayDesk
 from penstock.broker.dead_letter.delay_store import DelayRuling, DelayStore
 from penstock.protocol.content import Message
 from penstock.queues.delayed import DelayedMessages
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER
 from penstock.simulation.machine.clock import VirtualClock
 from penstock.simulation.machine.dice import Dice
@@ -104,7 +104,7 @@ class OtherRecords(DelayRuling):
 
     kind: type[DelayedMessages] = DelayedMessages
 
-    def make_records(self) -> RuledMessages:
+    def make_records(self) -> RuledQueue:
         return self.kind(self.rules, self)
 
 
@@ -122,8 +122,8 @@ class DelayBug(Planted):
         class Desk(DelayDesk):
             def make_ruling(self, store: DelayStore) -> DelayRuling:
                 if name in RULINGS:
-                    return RULINGS[name](store, self.dues, self.rule_desk)
-                ruling = OtherRecords(store, self.dues, self.rule_desk)
+                    return RULINGS[name](store, self.dues)
+                ruling = OtherRecords(store, self.dues)
                 ruling.kind = RECORDS[name]
                 return ruling
 
@@ -135,7 +135,6 @@ class DelayBug(Planted):
             old.strategy,
             old.fair_bytes,
             old.dues,
-            old.rule_desk,
             old.letters,
             log,
         )

@@ -27,7 +27,7 @@ class Scene:
         p.publish("q1", 10)
         self.stage.settle()
         self.page = self.stage.connection(p.client).account
-        self.owed = self.stage.connection(c.client).output.owed
+        self.owed = self.stage.connection(c.client).output.debt
         self.lane = self.stage.queue_lane(p, "q1")
 
 

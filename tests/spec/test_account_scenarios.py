@@ -11,7 +11,7 @@ import pytest
 from penstock.base.clock import ManualClock
 from penstock.base.config import Config, UserConfig
 from penstock.broker.actors.cleanup import BATCH
-from penstock.broker.admin.ledger_rows import ledger_rows, owed_rows
+from penstock.broker.admin.flow_ledger import ledger_rows
 from penstock.broker.session.access import Access
 from penstock.broker.settings.ledger import USER, Ledger, Mark, Marks
 from penstock.flow.account import Account
@@ -22,6 +22,7 @@ from penstock.flow.strategy import Strategy
 from penstock.protocol import methods as m
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.machine.clock import Timers, VirtualClock
+from tests.owed import owed_rows
 from tests.spec.stage import BODY, Hand, Stage
 
 BOTH = pytest.mark.parametrize("profile", [SYNDICATE, PENSTOCK], ids=["syndicate", "penstock"])
@@ -487,7 +488,7 @@ def test_scenario_109_stored_messages(profile: Profile) -> None:
         stage.settle()
     page = account(stage, p)
     assert page.debt_messages == 0 and stage.ready("q1") == 10_000
-    size = len(stage.queue("q1").messages.ring.items[0].raw)
+    size = len(stage.queue("q1").messages.ready_messages()[0].raw)
     assert size > len(BODY)
     assert page.stored_messages == 10_000
     assert page.stored_bytes == 10_000 * (size + MESSAGE_OVERHEAD_BYTES)
@@ -598,7 +599,7 @@ def test_scenario_111_a_turn_of_a_queue_charges_each_cause_for_its_own(profile: 
     stage.unpark(stage.queue("q1").identity)
     stage.settle()
     owed: dict[str, int] = {}
-    for run in stage.connection(c.client).output.owed.runs:
+    for run in stage.connection(c.client).output.debt.runs:
         owed[run.origin.name] = owed.get(run.origin.name, 0) + int(run.messages)
     assert owed.get(f"conn:{p.client.link.name}", 0) == debt(stage, p)
     assert owed[f"conn:{q.client.link.name}"] == debt(stage, q) == 4

@@ -9,7 +9,7 @@ import pytest
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Log
-from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
@@ -275,7 +275,7 @@ def test_scenario_18_state_window(profile: Profile) -> None:
     clock = VirtualClock(tick_ns=0)
     config = Config(profile=profile.name)
     broker = SimulatedBroker(config, clock, Dice(1), Log(), profile)
-    queue = QueueActor("/", "q", False, False, "", {}, broker.scheduler, broker.strategy, 0)
+    queue = ClassicActor("/", "q", False, False, "", {}, broker.scheduler, broker.strategy, 0)
     began_ns = clock.now_ns
     queue.gate.close("store:/", "credit")
     clock.jump(began_ns + 4 * S_NS // 10)

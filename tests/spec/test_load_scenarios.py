@@ -9,7 +9,7 @@ import pytest
 
 from penstock.base.config import Config
 from penstock.broker.broker import Log
-from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, Profile
 from penstock.protocol import methods as m
 from penstock.server.net.sockets import SocketShell
@@ -28,7 +28,7 @@ def test_scenario_88_eighty_flips_a_second(profile: Profile) -> None:
     """The word `flow` says nothing, as it never changes; the books say 5 s and 800 stops."""
     clock = VirtualClock(tick_ns=0)
     broker = SimulatedBroker(Config(profile=profile.name), clock, Dice(1), Log(), profile)
-    queue = QueueActor("/", "q", False, False, "", {}, broker.scheduler, broker.strategy, 0)
+    queue = ClassicActor("/", "q", False, False, "", {}, broker.scheduler, broker.strategy, 0)
     half_ns = S_NS // 160
     began_ns = clock.now_ns
     words = set()

@@ -9,15 +9,15 @@ from math import inf
 import pytest
 
 from penstock.broker.paging.rabbit_pager import RabbitPager
-from penstock.broker.store.store_lane import StoreLane
+from penstock.broker.store.write_request import StoreLane
 from penstock.flow.gate import Gate
 from penstock.flow.hop import KIND_QUEUE_STORE
 from penstock.flow.profile import PENSTOCK, PROFILES, HopWindow
 from penstock.protocol import methods as m
 from penstock.protocol.content import Message
 from penstock.queues.consumers import ConsumerQueue, Delivery
-from penstock.queues.husks import is_husk
-from penstock.queues.paged import PagedMessages
+from penstock.queues.entry import is_stub
+from penstock.queues.line import MessageLine
 from penstock.queues.paging_rules import (
     SEGMENT_ENTRIES,
     UNBOUNDED,
@@ -56,11 +56,11 @@ class Acks(PendingAcks):
         return len(self.deliveries) - len(self.paged)
 
     def newest(self, count: int) -> list[Delivery]:
-        whole = [one for one in self.deliveries if not is_husk(one.message)]
+        whole = [one for one in self.deliveries if not is_stub(one.message)]
         return whole[::-1][:count]
 
-    def replace(self, delivery: Delivery, husk: Message) -> None:
-        delivery.message = husk
+    def replace(self, delivery: Delivery, stub: Message) -> None:
+        delivery.message = stub
         self.paged.append(delivery)
 
 
@@ -207,7 +207,7 @@ def test_scenario_35_which_message_first() -> None:
     queue.rig.save(first.in_order())
     for _ in range(20):
         queue.rig.publish(0)
-    assert len(queue.paged.q1) == 20
+    assert len(queue.paged.behind.q1) == 20
     second = queue.paged.page_bodies_count(30, 30, credit, 0)
     assert numbers(second.charged) == [*range(101, 121), *range(40, 30, -1)]
     queue.rig.save(second.in_order())
@@ -245,11 +245,11 @@ def test_scenario_37_n_embedded_only() -> None:
         rig.publish(94)
     whole = rig.paged.bytes_ready
     target = whole * 8_000 // 20_000
-    while saves := rig.paged.page_bytes(target, UNBOUNDED):
+    while saves := rig.paged.page_bytes(target, UNBOUNDED, UNBOUNDED):
         rig.save(saves)
         rig.append()
     assert rig.paged.bytes_ready <= target
-    assert rig.paged.delta.count > 11_000
+    assert rig.paged.behind.delta.count > 11_000
     rig.check()
 
 
@@ -259,11 +259,11 @@ def test_scenario_38_position_batch(betas: int, moved: int) -> None:
     paged = queue.paged
     queue.rig.save(paged.page_bodies_count(betas, 0, UNBOUNDED, 0).in_order())
     queue.written()
-    assert len(paged.q3) == betas
+    assert len(paged.behind.q3) == betas
     assert paged.page_positions(SEGMENT_ENTRIES, 2048, UNBOUNDED, SEGMENT_ENTRIES) == moved
-    assert paged.delta.count == moved
+    assert paged.behind.delta.count == moved
     # They are the newest ones, in one piece.
-    assert len(paged.pieces()) == (1 if moved else 0)
+    assert len(paged.behind.delta.pieces) == (1 if moved else 0)
 
 
 def test_scenario_38_a_segment_is_left_whole() -> None:
@@ -352,7 +352,7 @@ def test_scenario_44_chunk_cap() -> None:
     while done.has_more:
         done = queue.reduce()
         assert done.messages == 0 and 0 < done.positions <= 8_000
-    assert len(queue.paged.q3) + len(queue.paged.q2) < SEGMENT_ENTRIES + 4096
+    assert len(queue.paged.behind.q3) + len(queue.paged.behind.q2) < SEGMENT_ENTRIES + 4096
 
 
 def test_scenario_44_a_blocked_queue_does_not_remind_itself() -> None:
@@ -396,7 +396,7 @@ def test_scenario_45_fifo(form: str) -> None:
                 queue.reduce()
             else:
                 size = 44 + MESSAGE_OVERHEAD_BYTES
-                rig.save(rig.paged.page_bytes(aim * size, 500_000))
+                rig.save(rig.paged.page_bytes(aim * size, 500_000, UNBOUNDED))
             if dice.one_of((True, False)):
                 queue.written()
             if rig.paged.at_hand() == 0 and rig.expected:
@@ -443,20 +443,20 @@ class RabbitDepot(Depot):
         return next(lane for lane in self.store.lanes if lane.sender == "queue:/d1")
 
     @property
-    def paged(self) -> PagedMessages:
+    def paged(self) -> MessageLine:
         messages = self.queue("d1").messages
-        assert isinstance(messages, PagedMessages)
+        assert isinstance(messages, MessageLine)
         return messages
 
-    def husks_out(self) -> int:
+    def stubs_out(self) -> int:
         table = self.channel(self.reader).table
-        return sum(one is not None and is_husk(one.message) for one in table.entries)
+        return sum(one is not None and is_stub(one.message) for one in table.entries)
 
 
 def test_scenario_33_r_credit_stop_in_the_broker() -> None:
     depot = RabbitDepot()
     assert depot.paged.paged_count() == WINDOW // 10, "messages grow, so they go first"
-    assert depot.husks_out() == 500
+    assert depot.stubs_out() == 500
     assert depot.lane.balance == -500
     assert not depot.queue("d1").gate.is_open
     assert depot.queue("d1").unacked_bytes == 0
@@ -483,7 +483,7 @@ def test_scenario_36_r_paged_deliveries_come_back() -> None:
     """What was out, and has left memory meanwhile, is read again for whoever gets it next."""
     depot = RabbitDepot()
     depot.write()
-    assert depot.husks_out() == 500
+    assert depot.stubs_out() == 500
     depot.reader.say(m.ChannelClose(200, "", 0, 0))
     depot.settle()
     assert depot.ready("d1") == 2_000
@@ -545,5 +545,5 @@ def test_scenario_34_n_resume() -> None:
     assert (lane.in_flight, lane.balance) == (WINDOW, 0)
     depot.write()
     messages = depot.queue("d1").messages
-    assert isinstance(messages, PagedMessages)
+    assert isinstance(messages, MessageLine)
     assert messages.paged_count() > 5_900

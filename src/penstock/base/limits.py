@@ -75,7 +75,7 @@ PARKED_BYTES: Final = Limit(33_554_432, 0, 1_073_741_824, "bytes per connection"
     "broker/connection/connection", "the socket is not read until a hop opens")
 PARKED_METHODS: Final = Limit(1024, 16, 65_536,
     "methods per channel behind a basic.get whose message is being read from the disk", GUARD,
-    "broker/channel/inbox", "the connection is not read until the message is there")
+    "broker/channel/channel", "the connection is not read until the message is there")
 UNCONFIRMED_MAX: Final = Limit(1_000_000, 1, 100_000_000, "publishes per channel", GUARD,
     "broker/actors/confirms", "the publisher's gate closes until confirms go out")
 CONSUMERS_PER_CHANNEL: Final = Limit(65_535, 1, 1_000_000, "consumers", GUARD,
@@ -131,11 +131,11 @@ PATTERN_MEMORY_BYTES: Final = Limit(1_048_576, 65_536, 67_108_864,
     "the pattern is refused, or matched more slowly")
 POLICY_SWEEP_MATCHES: Final = Limit(512, 1, 1_000_000,
     "patterns matched in one slice of applying a changed policy", PACE,
-    "broker/policy/policy_sweep", "the rest follows in later slices, others' turns between them")
+    "broker/policy/policy_manager", "the rest follows in later slices, others' turns between them")
 
 # Turns, flow control, rates.
 TURN_MESSAGES: Final = Limit(1024, 1, 1_048_576, "messages per turn", KEY,
-    "broker/actors/scheduler", "the actor goes to the end of the ready line")
+    "broker/actors/actor", "the actor goes to the end of the ready line")
 UNSENT_DELIVERIES: Final = Limit(200, 1, 65_535, "deliveries per queue and channel", PACE,
     "queues/consumers", "the consumer leaves the ready list until its socket has taken them")
 WATCHDOG_MS: Final = Limit(60_000, 100, 3_600_000, "milliseconds", KEY, "flow/watchdog",
@@ -162,15 +162,15 @@ RATE_LIMITS: Final = Limit(10_000, 1, 1_000_000,
     "users, virtual hosts and queues with a rate limit set while running", GUARD,
     "broker/settings/rates", "the change is refused")
 SETTING_REVERTS: Final = Limit(64, 1, 10_000, "changes of settings that wait to be taken back",
-    GUARD, "broker/settings/setting_changes", "the change is refused")
+    GUARD, "broker/settings/settings", "the change is refused")
 
 # Queues, dead letters, delayed messages.
 QUEUE_DEPTH_BYTES: Final = Limit(0, 0, 1_099_511_627_776,
-    "bytes of one queue, 0 for a fifth of the memory mark", KEY, "broker/queue/depth",
+    "bytes of one queue, 0 for a fifth of the memory mark", KEY, "broker/queue/classic_actor",
     "publishers of the queue are held until it has shrunk")
 PAGED_MARKS: Final = Limit(4096, 2, 65_536,
     "times of arrival remembered for the paged messages of one queue, 100 bytes each", BOOKS,
-    "queues/arrivals", "they become coarser: messages die late by a 2000th of the time they span")
+    "queues/lifetimes", "they become coarser: messages die late by a 2000th of the time they span")
 PAGED_PAYERS: Final = Limit(256, 1, 65_536, "causes remembered for one stretch of paged messages",
     BOOKS, "queues/delta", "the first of the stretch pays for the messages of the second")
 DEAD_LETTER_WINDOW: Final = Limit(32, 1, 100_000, "dead letters of one queue under way", PACE,

@@ -18,8 +18,7 @@ accounts of busy and blocked time are right in virtual time too.
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.broker.actors.actor import Actor
-from penstock.broker.actors.scheduler import Picker
+from penstock.broker.actors.actor import Actor, Picker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor

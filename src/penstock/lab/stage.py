@@ -14,8 +14,7 @@ outputs    what was written for clients and has not been taken by their sockets
 
 from typing import Final
 
-from penstock.broker.actors.actor import BUSY
-from penstock.broker.actors.scheduler import Scheduler
+from penstock.broker.actors.actor import BUSY, Scheduler
 from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor

@@ -1,10 +1,17 @@
-"""The policies that apply to one queue or exchange, and what they say together."""
+"""The policies that apply to one queue or exchange, and what they say together.
+
+    policy with operator policy   numbers: the smaller; everything else: the operator's
+    that with arguments           numbers: the smaller; everything else: the argument
+A negative delivery limit is none, so a limit wins over it; so does a consumer timeout over 0, which
+is none. Source: RabbitMQ's rabbit_policies (merge_policy_value), rabbit_amqqueue_process
+(process_args_policy), rabbit_quorum_queue (resolve_delivery_limit).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.base.policy import Policy
-from penstock.queues.policy_merge import merge_policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +42,56 @@ def names_of(applied: Applied | None) -> tuple[str, str]:
         return "", ""
     policy, operator = applied.policy, applied.operator
     return "" if policy is None else policy.name, "" if operator is None else operator.name
+
+
+SMALLER: Final = frozenset(
+    (
+        "expires",
+        "max-in-memory-bytes",
+        "max-in-memory-length",
+        "max-length",
+        "max-length-bytes",
+        "message-ttl",
+    )
+)
+PREFIX: Final = "x-"
+
+
+def merge_policies(
+    definition: Mapping[str, object], operator: Mapping[str, object]
+) -> dict[str, object]:
+    """What both say together."""
+    merged = dict(definition)
+    for key, value in operator.items():
+        merged[key] = _both(key, merged[key], value) if key in merged else value
+    return merged
+
+
+def merge_arguments(
+    arguments: Mapping[str, object], definition: Mapping[str, object]
+) -> dict[str, object]:
+    """What a queue with `arguments` goes by under the merged `definition`; keys without `x-`."""
+    merged = dict(definition)
+    for name, value in arguments.items():
+        if name.startswith(PREFIX):
+            key = name[len(PREFIX) :]
+            merged[key] = _both(key, merged[key], value) if key in merged else value
+    return merged
+
+
+def _both(key: str, value: object, stronger: object) -> object:
+    """The smaller of two numbers as `key` counts them; `stronger` of anything else."""
+    if not _is_number(value) or not _is_number(stronger):
+        return stronger
+    one, other = int(str(value)), int(str(stronger))
+    if key in SMALLER:
+        return min(one, other)
+    if key == "delivery-limit":
+        return max(one, other) if one < 0 or other < 0 else min(one, other)
+    if key == "consumer-timeout":
+        return max(one, other) if one == 0 or other == 0 else min(one, other)
+    return stronger
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -19,9 +19,8 @@ from penstock.protocol.property_lookup import (
 from penstock.protocol.values import Table, encode_table, find_field, read_field
 from penstock.protocol.values import remove_field as without
 from penstock.queues.dead_letter import NO_HEADERS, Obituary, reframed
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.records import DropSink
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, DropSink
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER, NS_PER_MS, REASON_EXPIRED, QueueRules
 from penstock.routing.delayed import DELAY_HEADER, delay_ms, delay_number
 
@@ -33,14 +32,18 @@ COPIES = ("CC", "BCC")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class DelayedMessages(RuledMessages):
-    """waiting: (due time, position, message), a heap."""
+class DelayedMessages(RuledQueue):
+    """waiting: (due time, position, message), a heap; next_position: of the next that comes."""
 
-    __slots__ = ("waiting",)
+    __slots__ = ("next_position", "waiting")
 
     def __init__(self, rules: QueueRules, sink: DropSink) -> None:
         super().__init__(rules, sink)
         self.waiting: list[tuple[int, int, Message]] = []
+        self.next_position: i64 = 0
+
+    def ready_count(self) -> i64:
+        return self.count
 
     def add(self, message: Message) -> None:
         """A new message: its delay begins now."""

@@ -1,8 +1,14 @@
-"""The middle of a paged queue: messages of which memory knows no more than where they lie in a log.
+"""The middle of a line that pages: messages of which memory knows no more than where they lie in a
+log.
 
-    piece   unsettled positions first..last of one index; all of them within belong to the piece
+    piece   unsettled positions first..last of one index; all of them within belong to the piece,
+            or, where other lines share the log, those of its `places`
 Ten million messages that came in a row are one piece. Bodies and places are on the disk, so those
 who caused the messages pay for nothing here; who they are is remembered for when they come back.
+
+    places   head run first..head_last | (gap, length) of each run, varints | last_first..last
+Ascending log positions with gaps between them: those in a row cost nothing, a message that has none
+of its own line beside it two bytes.
 """
 
 from collections import deque
@@ -14,9 +20,146 @@ from penstock.base.cause import Cause
 from penstock.base.limits import PAGED_PAYERS
 from penstock.storage.layout.index import QueueIndex
 
+MORE: Final = 0x80
+LOW: Final = 0x7F
+
+
+class Places:
+    """One position at least. middle_last: where the run before the last one ends; at: the first
+    byte of `data` that is not in the head run yet; is_single: the head run is the last one."""
+
+    __slots__ = (
+        "at",
+        "data",
+        "first",
+        "head_last",
+        "is_single",
+        "last",
+        "last_first",
+        "middle_last",
+    )
+
+    def __init__(self, position: i64) -> None:
+        self.data = bytearray()
+        self.at: i64 = 0
+        self.first: i64 = position
+        self.head_last: i64 = position
+        self.middle_last: i64 = position
+        self.last_first: i64 = position
+        self.last: i64 = position
+        self.is_single = True
+
+    def append(self, position: i64) -> None:
+        """One more behind the others, above `last`."""
+        if position == self.last + 1:
+            self.last = position
+            if self.is_single:
+                self.head_last = position
+            return
+        if self.is_single:
+            self.is_single = False
+            self.middle_last = self.head_last
+        else:
+            put_number(self.data, self.last_first - self.middle_last)
+            put_number(self.data, self.last - self.last_first)
+            self.middle_last = self.last
+        self.last_first = position
+        self.last = position
+
+    def prepend(self, position: i64) -> None:
+        """One more before the others, below `first`."""
+        if position == self.first - 1:
+            self.first = position
+            if self.is_single:
+                self.last_first = position
+            return
+        if self.is_single:
+            self.is_single = False
+            self.last_first = self.first
+            self.middle_last = position
+        else:
+            front = bytearray()
+            put_number(front, self.first - position)
+            put_number(front, self.head_last - self.first)
+            if self.at == len(self.data):
+                self.middle_last = self.head_last
+            front.extend(self.data[int(self.at) :])
+            self.data = front
+            self.at = 0
+        self.first = position
+        self.head_last = position
+
+    def take(self) -> None:
+        """The first one goes; it is not the only one."""
+        if self.first < self.head_last:
+            self.first += 1
+            if self.is_single:
+                self.last_first = self.first
+            return
+        assert not self.is_single, "the last position goes with its piece"
+        if self.at < len(self.data):
+            self.first = self.head_last + self._number()
+            self.head_last = self.first + self._number()
+        else:
+            self.first = self.last_first
+            self.head_last = self.last
+            self.is_single = True
+
+    def _number(self) -> i64:
+        """The number at `at`, which goes behind it."""
+        value: i64 = 0
+        shift: i64 = 0
+        while True:
+            byte: i64 = i64(self.data[self.at])
+            self.at += 1
+            value |= (byte & LOW) << shift
+            if byte & MORE == 0:
+                return value
+            shift += 7
+
+    def runs(self, count_max: i64) -> list[tuple[int, int]]:
+        """(first, last) of every run, until they have `count_max` positions or more."""
+        found = [(int(self.first), int(self.head_last))]
+        if self.is_single:
+            return found
+        kept: i64 = self.at
+        end: i64 = self.head_last
+        count: i64 = self.head_last - self.first + 1
+        while self.at < len(self.data) and count < count_max:
+            first: i64 = end + self._number()
+            end = first + self._number()
+            found.append((int(first), int(end)))
+            count += end - first + 1
+        if count < count_max:
+            found.append((int(self.last_first), int(self.last)))
+        self.at = kept
+        return found
+
+    def next_ones(self, count_max: i64) -> list[int]:
+        """Up to `count_max` positions from the first one on."""
+        found: list[int] = []
+        for first, last in self.runs(count_max):
+            room = int(count_max) - len(found)
+            found.extend(range(first, min(last, first + room - 1) + 1))
+        return found
+
+
+def put_number(data: bytearray, number: i64) -> None:
+    """`number`, 0.. , seven bits to a byte, the lowest first."""
+    rest: i64 = number
+    while rest > LOW:
+        data.append(int(rest & LOW | MORE))
+        rest >>= 7
+    data.append(int(rest))
+
+
 PIECE_BYTES: Final = 256
 """What a piece costs: object, list of payers, the first of them."""
 PAYERS_MAX: Final = PAGED_PAYERS.default
+PLACES_BYTES_MAX: Final = 4096
+"""Of the places of one piece; then there is another one. So little is taken up by what has gone."""
+PLACES_BYTES: Final = 256
+"""What places cost that are in a row."""
 
 
 class Payer:
@@ -31,11 +174,21 @@ class Payer:
 
 class Piece:
     """Messages in a row. bytes: of headers and bodies; payers: in order; host: pays for the piece
-    itself."""
+    itself, ram_bytes; places: the only positions within that belong to it, None for all."""
 
-    __slots__ = ("bytes", "count", "first", "host", "index", "last", "payers")
+    __slots__ = (
+        "bytes",
+        "count",
+        "first",
+        "host",
+        "index",
+        "last",
+        "payers",
+        "places",
+        "ram_bytes",
+    )
 
-    def __init__(self, index: QueueIndex, position: i64, host: Cause) -> None:
+    def __init__(self, index: QueueIndex, position: i64, host: Cause, is_sparse: bool) -> None:
         self.index = index
         self.first: i64 = position
         self.last: i64 = position
@@ -43,6 +196,8 @@ class Piece:
         self.bytes: i64 = 0
         self.payers: list[Payer] = []
         self.host = host
+        self.places = Places(position) if is_sparse else None
+        self.ram_bytes: i64 = PIECE_BYTES + PLACES_BYTES if is_sparse else PIECE_BYTES
 
     def pay_last(self, origin: Cause) -> None:
         """One more message behind the others."""
@@ -73,13 +228,9 @@ class Piece:
             payers[0].count += payers[1].count
             del payers[1]
 
-    def stretches(self) -> list[tuple[int, int]]:
-        """(first, last) of positions that are the piece's; what else lies between is settled."""
-        return [(int(self.first), int(self.last))]
-
     def chosen(self, count: i64) -> list[int] | None:
         """The first `count` positions, None where they are simply the next ones that count."""
-        return None
+        return None if self.places is None else self.places.next_ones(count)
 
     def payer(self) -> Cause:
         """Who pays for the first message, which leaves the piece."""
@@ -89,14 +240,25 @@ class Piece:
             del self.payers[0]
         return payer.origin
 
+    def may_grow(self, index: QueueIndex, before: i64, after: i64) -> bool:
+        """Whether a message of `index` becomes part of the piece, so that its position or the end
+        next to it is `before`, and the other one `after`."""
+        if self.index is not index or after <= before:
+            return False
+        if self.places is None:
+            return is_next(index, before, after)
+        return len(self.places.data) < PLACES_BYTES_MAX
+
 
 class Delta:
-    """pieces: in order of delivery; count, bytes: of their messages; ram_bytes: of the pieces."""
+    """pieces: in order of delivery; is_sparse: they have places; count, bytes: of their messages;
+    ram_bytes: of the pieces."""
 
-    __slots__ = ("bytes", "count", "pieces", "ram_bytes")
+    __slots__ = ("bytes", "count", "is_sparse", "pieces", "ram_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, is_sparse: bool) -> None:
         self.pieces: deque[Piece] = deque()
+        self.is_sparse = is_sparse
         self.count: i64 = 0
         self.bytes: i64 = 0
         self.ram_bytes: i64 = 0
@@ -104,9 +266,12 @@ class Delta:
     def append(self, index: QueueIndex, position: i64, size: i64, origin: Cause) -> None:
         """One more message behind all others. size: bytes of its header and body."""
         piece: Piece | None = self.pieces[-1] if self.pieces else None
-        if piece is None or piece.index is not index or not is_next(index, piece.last, position):
-            piece = self._begin(index, position, origin)
+        if piece is None or not piece.may_grow(index, piece.last, position):
+            piece = self._begin(index, position, origin, self.is_sparse)
             self.pieces.append(piece)
+        elif piece.places is not None:
+            piece.places.append(position)
+            self._measure(piece)
         piece.last = position
         piece.pay_last(origin)
         self._counted(piece, size)
@@ -114,9 +279,12 @@ class Delta:
     def prepend(self, index: QueueIndex, position: i64, size: i64, origin: Cause) -> None:
         """One more message before all others. size: bytes of its header and body."""
         piece: Piece | None = self.pieces[0] if self.pieces else None
-        if piece is None or piece.index is not index or not is_next(index, position, piece.first):
-            piece = self._begin(index, position, origin)
+        if piece is None or not piece.may_grow(index, position, piece.first):
+            piece = self._begin(index, position, origin, self.is_sparse)
             self.pieces.appendleft(piece)
+        elif piece.places is not None:
+            piece.places.prepend(position)
+            self._measure(piece)
         piece.first = position
         piece.pay_first(origin)
         self._counted(piece, size)
@@ -125,7 +293,7 @@ class Delta:
         self, index: QueueIndex, first: i64, last: i64, count: i64, bytes_: i64, origin: Cause
     ) -> None:
         """A piece that was found on the disk, behind all others."""
-        piece = self._begin(index, first, origin)
+        piece = self._begin(index, first, origin, False)
         piece.last = last
         piece.payers.append(Payer(origin, count))
         piece.count = count
@@ -134,10 +302,11 @@ class Delta:
         self.count += count
         self.bytes += bytes_
 
-    def _begin(self, index: QueueIndex, position: i64, host: Cause) -> Piece:
-        host.store(0, PIECE_BYTES)
-        self.ram_bytes += PIECE_BYTES
-        return Piece(index, position, host)
+    def _begin(self, index: QueueIndex, position: i64, host: Cause, is_sparse: bool) -> Piece:
+        piece = Piece(index, position, host, is_sparse)
+        host.store(0, piece.ram_bytes)
+        self.ram_bytes += piece.ram_bytes
+        return piece
 
     def _counted(self, piece: Piece, size: i64) -> None:
         piece.count += 1
@@ -145,9 +314,22 @@ class Delta:
         self.count += 1
         self.bytes += size
 
+    def _measure(self, piece: Piece) -> None:
+        """The places may take more memory than before."""
+        places = piece.places
+        if places is None:
+            return
+        more: i64 = PIECE_BYTES + PLACES_BYTES + len(places.data) - piece.ram_bytes
+        if more > 0:
+            piece.host.store(0, more)
+            piece.ram_bytes += more
+            self.ram_bytes += more
+
     def first_position(self) -> i64:
         """The log position of the first message, -1 when the log has none there."""
         piece = self.pieces[0]
+        if piece.places is not None:
+            return piece.first
         position = next_live(piece.index, piece.first)
         return position if position <= piece.last else -1
 
@@ -164,11 +346,26 @@ class Delta:
         self.bytes -= gone
         if piece.count == 0:
             self._end(self.pieces.popleft())
+        elif piece.places is not None:
+            piece.places.take()
+            piece.first = piece.places.first
         return origin
 
     def _end(self, piece: Piece) -> None:
-        piece.host.unstore(0, PIECE_BYTES)
-        self.ram_bytes -= PIECE_BYTES
+        piece.host.unstore(0, piece.ram_bytes)
+        self.ram_bytes -= piece.ram_bytes
+
+    def stretches(self) -> list[tuple[QueueIndex, int, int]]:
+        """(index, first, last) of positions that are in pieces; what else lies between is
+        settled."""
+        found: list[tuple[QueueIndex, int, int]] = []
+        for piece in self.pieces:
+            if piece.places is None:
+                found.append((piece.index, int(piece.first), int(piece.last)))
+            else:
+                for first, last in piece.places.runs(piece.count):
+                    found.append((piece.index, first, last))
+        return found
 
     def clear(self) -> None:
         """Give everything up."""

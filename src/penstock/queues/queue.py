@@ -1,146 +1,112 @@
-"""The messages of one classic queue in memory, in order, with positions and counters.
+"""What the actor and the pager of a queue ask of its messages. Nominal base, and a read request.
 
-    ready = returned (a heap by position, all below the ring) + ring
-Fresh messages have no record of their own: the ring's head is at position `taken`. Messages that
-come back keep the position they had, so they are served before the ring and in their first order
-(original position; RabbitMQ's classic queue).
+    MessageLine   one FIFO, in memory or partly on the disk   queues without rules (line.py)
+    RuledQueue    1..256 lines, one entry a message, hooks    queues with rules (ruled.py)
+A message on the disk is named by its position in a log; what stands for it in memory is a stub
+(entry.py), or nothing but its place in a piece (delta.py). Neither queue reads or writes: it says
+what has to be saved or read, and is given what was read.
 """
 
-from heapq import heappop, heappush
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.base.cause import Cause
 from penstock.protocol.content import Message
-from penstock.queues.ring import MessageRing
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.log.reading import Found
 
 MESSAGE_OVERHEAD_BYTES: Final = 130
 """What a queued message costs beside its frames: object, byte string header, place in the ring."""
 
 
-class Returned:
-    """A message that came back. Ordered by `position`."""
+NO_BOUND: Final = 1 << 60
 
-    __slots__ = ("message", "position")
 
-    def __init__(self, position: i64, message: Message) -> None:
-        self.position: i64 = position
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DropSink:
+    """Gets the messages that a queue gives up. Nominal base."""
+
+    __slots__ = ()
+
+    def dropped(self, message: Message, reason: i64) -> None:
+        """`message` has left the queue for `reason` (rules.REASON_*)."""
+        raise NotImplementedError
+
+    def room(self, reason: i64) -> i64:
+        """How many messages it takes for `reason` just now, 0.. ; those that only expire stay in
+        the queue while there is none, and the queue is woken when there is some again."""
+        return NO_BOUND
+
+
+class ReadRequest:
+    """The next read of a queue: up to `count` unsettled positions of `index` from `first` on, which
+    is what MessageLog.plan_reads takes.
+
+    level: the priority of the line that asks;
+    has_entries: each message has an entry or a stub that waits for its body;
+    is_ahead: what comes before is in memory;
+    chosen: the only positions to be read, None for all of them;
+    bytes: of headers and bodies; an estimate for what was found on the disk at the start."""
+
+    __slots__ = ("bytes", "chosen", "count", "first", "has_entries", "index", "is_ahead", "level")
+
+    def __init__(self, index: QueueIndex, first: i64, count: i64, bytes_: i64) -> None:
+        self.index = index
+        self.first: i64 = first
+        self.count: i64 = count
+        self.bytes: i64 = bytes_
+        self.level: i64 = 0
+        self.has_entries = False
+        self.is_ahead = False
+        self.chosen: list[int] | None = None
+
+    def average_bytes(self) -> i64:
+        """Header and body of one message."""
+        return self.bytes // self.count
+
+
+class Dropped:
+    """A message that was read from the disk only to be given up, for `reason` (rules.REASON_*)."""
+
+    __slots__ = ("message", "reason")
+
+    def __init__(self, message: Message, reason: i64) -> None:
         self.message = message
-
-    def __lt__(self, other: "Returned") -> bool:
-        return self.position < other.position
+        self.reason: i64 = reason
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicQueue:
-    """Messages at rest. `taken`: messages ever taken from the ring = position of its head;
-    is_ruled: each has a record of its own, see queues/ruled; redelivered_below: what lies before
-    this position was found on the disk, where it may have been delivered from.
+    """Messages at rest, in order. Nominal base.
 
-    After `take`, `position` and `redelivered` describe the message just taken."""
+    position, redelivered: of the message just taken; deliveries: how often it had come back, where
+    entries count that; is_ruled: each message has an entry; is_paging: some may be on the disk."""
 
     __slots__ = (
         "ack_count",
         "bytes_ready",
         "deliver_count",
+        "deliveries",
+        "is_paging",
         "is_ruled",
         "position",
         "publish_count",
         "redelivered",
-        "redelivered_below",
         "requeue_count",
-        "returned",
-        "ring",
-        "taken",
     )
 
     def __init__(self) -> None:
-        self.ring = MessageRing()
-        self.returned: list[Returned] = []
-        self.taken: i64 = 0
         self.bytes_ready: i64 = 0
         self.position: i64 = 0
         self.is_ruled = False
+        self.is_paging = False
         self.redelivered = False
-        self.redelivered_below: i64 = 0
+        self.deliveries: i64 = 0
         self.publish_count: i64 = 0
         self.deliver_count: i64 = 0
         self.ack_count: i64 = 0
         self.requeue_count: i64 = 0
-
-    def ready_count(self) -> i64:
-        return len(self.ring.items) - self.ring.head + len(self.returned)
-
-    def at_hand(self) -> i64:
-        """How many of the ready messages can be taken in a row now: those whose bodies need not be
-        read from the disk first. A lower bound, above 0 if the first one can be taken."""
-        return self.ready_count()
-
-    def add(self, message: Message) -> None:
-        """A new message, behind all others."""
-        size: i64 = len(message.raw)
-        self.bytes_ready += size + MESSAGE_OVERHEAD_BYTES
-        self.ring.items.append(message)
-        self.publish_count += 1
-
-    def add_all(self, messages: list[Message]) -> i64:
-        """New messages, behind all others, in a queue that is plain; how many bytes they have."""
-        bytes_: i64 = 0
-        for message in messages:
-            bytes_ += len(message.raw)
-        count: i64 = len(messages)
-        self.ring.items.extend(messages)
-        self.bytes_ready += bytes_ + count * MESSAGE_OVERHEAD_BYTES
-        self.publish_count += count
-        return bytes_
-
-    def take(self) -> Message:
-        """The first ready message. Raises: IndexError when there is none."""
-        if self.returned:
-            first = heappop(self.returned)
-            message = first.message
-            self.position = first.position
-            self.redelivered = True
-        else:
-            message = self.ring.take()
-            self.position = self.taken
-            self.taken += 1
-            self.redelivered = self.position < self.redelivered_below
-        size: i64 = len(message.raw)
-        self.bytes_ready -= size + MESSAGE_OVERHEAD_BYTES
-        self.deliver_count += 1
-        return message
-
-    def first_bytes(self) -> i64:
-        """Bytes in the body of the first ready message. Raises: IndexError when there is none."""
-        if self.returned:
-            return self.returned[0].message.body_bytes
-        ring = self.ring
-        return ring.items[ring.head].body_bytes
-
-    def put_back(self, position: i64, message: Message) -> None:
-        """A delivered message comes back to where it was."""
-        heappush(self.returned, Returned(position, message))
-        self.bytes_ready += len(message.raw) + MESSAGE_OVERHEAD_BYTES
-        self.requeue_count += 1
-
-    def restore(self, message: Message, is_redelivered: bool, age_ns: i64) -> None:
-        """A message that was found on the disk, behind those restored before it; `age_ns`: since
-        it came. Those that had been delivered come first."""
-        self.ring.items.append(message)
-        if is_redelivered:
-            self.redelivered_below = self.taken + len(self.ring)
-        self.bytes_ready += len(message.raw) + MESSAGE_OVERHEAD_BYTES
-
-    def settled(self, position: i64) -> None:
-        """What was taken at `position` will not come back; a plain queue keeps no record of it."""
-
-    def shed(self) -> Message:
-        """Give up the first ready message, which nobody gets. Raises: IndexError when there is
-        none."""
-        message = self.take()
-        self.deliver_count -= 1
-        return message
 
     def copy_counts(self, other: "ClassicQueue") -> None:
         """Count on from where `other` is, which this queue takes the place of."""
@@ -148,27 +114,183 @@ class ClassicQueue:
         self.deliver_count = other.deliver_count
         self.ack_count = other.ack_count
         self.requeue_count = other.requeue_count
+        self.position = other.position
+        self.redelivered = other.redelivered
+        self.deliveries = other.deliveries
+
+    # -- in and out ------------------------------------------------------------------------------
+
+    def add(self, message: Message) -> None:
+        """A new message."""
+        raise NotImplementedError
+
+    def add_all(self, messages: list[Message]) -> i64:
+        """New messages, of a queue without rules; how many bytes they have."""
+        raise NotImplementedError
+
+    def take(self) -> Message:
+        """The first ready message, for a delivery. Raises: IndexError when there is none, or it is
+        on the disk."""
+        raise NotImplementedError
+
+    def put_back(self, position: i64, message: Message) -> None:
+        """A delivered message, or its stub, comes back to where it was."""
+        raise NotImplementedError
+
+    def restore(self, message: Message, is_redelivered: bool, age_ns: i64) -> None:
+        """A message that was found on the disk, behind those restored before it; `age_ns`: since
+        it came. Those that had been delivered come first."""
+        raise NotImplementedError
+
+    def restore_delta(
+        self,
+        index: QueueIndex,
+        first: i64,
+        last: i64,
+        count: i64,
+        bytes_: i64,
+        origin: Cause,
+        redelivered_count: i64,
+    ) -> None:
+        """What the disk has at first..last of `index`, behind everything restored before it;
+        nothing was published yet. count, bytes_: of its messages, 1.. and an estimate; origin: pays
+        for them when they are read; redelivered_count: the first so many may have been delivered.
+        """
+        raise NotImplementedError
+
+    def restored_unread(self, body_bytes: i64) -> None:
+        """What `restore_delta` has put in is all there is, and only the disk knows when it came.
+        body_bytes: of all of them, 0 if no limit asks for that."""
+
+    def can_restore_unread(self) -> bool:
+        """Whether nothing has to be known of messages that are restored but where they lie."""
+        return True
+
+    def restored_out(self, position: i64, message: Message, now_ns: i64) -> None:
+        """`message` is out at `position` since before the start."""
+
+    def settled(self, position: i64) -> None:
+        """What was taken at `position` will not come back."""
+
+    def shed(self) -> Message:
+        """Give up the first ready message, or its stub. Raises: IndexError when there is none."""
+        raise NotImplementedError
+
+    def purge(self) -> int:
+        """Drop everything that is ready; how many there were. Each is repaid to its cause. The
+        caller settles `ready_messages` and `stretches` in their logs before."""
+        return 0
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def ready_count(self) -> i64:
+        """Messages that are ready, wherever they are."""
+        raise NotImplementedError
+
+    def at_hand(self) -> i64:
+        """How many of the ready messages can be taken in a row now: those whose bodies need not be
+        read from the disk first. A lower bound, above 0 if the first one can be taken."""
+        return self.ready_count()
+
+    def first_bytes(self) -> i64:
+        """Bytes in the body of the first ready message; of a piece the average. Raises: IndexError
+        when there is none."""
+        raise NotImplementedError
 
     def ready_messages(self, step: int = 1) -> list[Message]:
-        """Every `step`th message that is ready, for whoever counts them."""
-        found = [entry.message for entry in self.returned[::step]]
-        found.extend(self.ring.items[int(self.ring.head) :: step])
-        return found
+        """Every `step`th message or stub that is ready, not in order. What is in pieces is not
+        among them, see `stretches`."""
+        return []
 
     def returned_messages(self) -> list[Message]:
         """Those that are ready and were delivered before."""
-        return [entry.message for entry in self.returned]
+        return []
 
-    def purge(self) -> int:
-        """Drop everything that is ready; how many there were. Each is repaid to its cause."""
-        count = int(self.ready_count())
-        for message in self.ring.items[self.ring.head :]:
-            message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
-        for entry in self.returned:
-            message = entry.message
-            message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
-        self.taken += len(self.ring)
-        self.ring.clear()
-        self.returned.clear()
-        self.bytes_ready = 0
-        return count
+    def paged_count(self) -> i64:
+        """Ready messages whose bodies are not in memory."""
+        return 0
+
+    def paged_bytes(self) -> i64:
+        """Their headers and bodies; of those found on the disk at the start an estimate."""
+        return 0
+
+    def pieces_count(self) -> i64:
+        """Those of them of which memory has no stub."""
+        return 0
+
+    def stretches(self) -> list[tuple[QueueIndex, int, int]]:
+        """(index, first, last) of the log positions that are in pieces."""
+        return []
+
+    # -- out of memory and back ------------------------------------------------------------------
+
+    def begin_paging(self, index: QueueIndex, spill: QueueIndex) -> None:
+        """Messages may leave memory from now on. index: where the log has the queue's persistent
+        messages; spill: where others go when they are paged, which may be the same."""
+        raise NotImplementedError
+
+    def end_paging(self) -> None:
+        """Everything is in memory (`is_whole`), and stays there."""
+        raise NotImplementedError
+
+    def is_whole(self) -> bool:
+        """Whether everything that is ready is in memory."""
+        return True
+
+    def lacks_head(self) -> bool:
+        """Whether a message that may be first, may die first, or is to be dropped is on the
+        disk."""
+        return False
+
+    def head_bytes(self) -> i64:
+        """What the first message takes in memory, 0 when it is not there."""
+        return 0
+
+    def resting_bytes(self) -> i64:
+        """Of `bytes_ready`, what cannot leave memory."""
+        return 0
+
+    def tail_bytes_ready(self) -> i64:
+        """Of `bytes_ready`, what came last and stands behind what is on the disk."""
+        return 0
+
+    def page_bytes(self, target_bytes: i64, pass_bytes: i64, pass_count: i64) -> list[Message]:
+        """Let memory above `target_bytes`, 0.. , go. Returns the messages that have to be appended
+        to the log for that, in this order: no more than `pass_bytes`, but one at least, and
+        `pass_count`, the credit there is for them."""
+        raise NotImplementedError
+
+    def next_read(self, bytes_max: i64, has_room: bool) -> ReadRequest | None:
+        """The next read, of about `bytes_max` bytes; None if there is nothing to read, or it has no
+        place in the log yet: then ask again when the next batch was written. has_room: for more
+        than what is missing at the head."""
+        return None
+
+    def arrived(self, request: ReadRequest, found: list[Found]) -> i64:
+        """What was read for `request`, in order, or a part of it; how many were of use. The rest is
+        dropped, because the queue was purged, or paged on, meanwhile."""
+        raise NotImplementedError
+
+    def lost(self, request: ReadRequest, position: i64) -> bool:
+        """The message at log position `position` of `request` cannot be read and is given up: it is
+        repaid, and the caller settles it in the log. False if it does not come next."""
+        raise NotImplementedError
+
+    def take_in(self, found: list[Found], now_ns: i64, wall_ahead_ns: i64) -> list[Dropped]:
+        """All of a read has arrived, or is lost: what came gets its entries. What was read only for
+        that has left, and is for the caller to drop. wall_ahead_ns: the wall clock's time without
+        `now_ns`."""
+        raise NotImplementedError
+
+    def place_of(self, message: Message) -> i64:
+        """The message's position in the log, 1.. ; below it has none yet, see line.py."""
+        raise NotImplementedError
+
+    def stubbed_out(self, position: i64, message: Message, stub: Message) -> None:
+        """The body of `message`, which was taken at `position`, has left memory; `stub` stands for
+        it."""
+
+    def reject(self, position: i64, stub: Message) -> bool:
+        """What was taken at `position` was rejected: it is read, and dropped then (`take_in`).
+        False where the queue does not page."""
+        return False

@@ -14,8 +14,9 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
+from penstock.queues.backlog import Paged
 from penstock.queues.consumers import Delivery
-from penstock.queues.paged import PagedMessages
+from penstock.queues.line import MessageLine
 from penstock.queues.paging_rules import (
     SEGMENT_ENTRIES,
     UNBOUNDED,
@@ -26,7 +27,6 @@ from penstock.queues.paging_rules import (
     quota_of,
     target_count,
 )
-from penstock.queues.wanted import Paged
 
 OPERATIONS_CAPPED: Final = 1000
 """Publishes and requeues between two passes where passes are capped (3.8)."""
@@ -48,8 +48,8 @@ class PendingAcks:
         """Up to `count` of those, the newest first."""
         return []
 
-    def replace(self, delivery: Delivery, husk: Message) -> None:
-        """Let `husk` stand for the message of `delivery`; what is counted as unanswered becomes
+    def replace(self, delivery: Delivery, stub: Message) -> None:
+        """Let `stub` stand for the message of `delivery`; what is counted as unanswered becomes
         less by its frames."""
         raise NotImplementedError
 
@@ -161,18 +161,18 @@ class RabbitPaging:
         self.operations = 0
         return True
 
-    def reduce(self, messages: PagedMessages, acks: PendingAcks, credit: i64) -> Reduction:
+    def reduce(self, messages: MessageLine, acks: PendingAcks, credit: i64) -> Reduction:
         """One pass. credit: towards the store, below 1 while the queue is blocked by anybody; the
         half of the unanswered deliveries does not look at it and may overdraw it (scenario 33)."""
         done = Reduction()
         if self.target == UNBOUNDED:
             return done
         self._page_bodies(messages, acks, credit, done)
-        beta_count: i64 = len(messages.q2) + len(messages.q3)
+        beta_count: i64 = len(messages.behind.q2) + len(messages.behind.q3)
         permitted: i64 = permitted_betas(
             int(messages.ready_count()),
-            int(beta_count + messages.delta.count),
-            len(messages.q3),
+            int(beta_count + messages.behind.delta.count),
+            len(messages.behind.q3),
             int(self.target),
         )
         most: i64 = self.most
@@ -185,7 +185,7 @@ class RabbitPaging:
         return done
 
     def _page_bodies(
-        self, messages: PagedMessages, acks: PendingAcks, credit: i64, done: Reduction
+        self, messages: MessageLine, acks: PendingAcks, credit: i64, done: Reduction
     ) -> None:
         quota: i64 = quota_of(int(messages.ram_count()), int(acks.whole_count()), int(self.target))
         if quota > self.most:
@@ -201,7 +201,7 @@ class RabbitPaging:
             self._page_acks(messages, acks, quota, done)
 
     def _page_messages(
-        self, messages: PagedMessages, quota: i64, credit: i64, done: Reduction
+        self, messages: MessageLine, quota: i64, credit: i64, done: Reduction
     ) -> i64:
         paged = messages.page_bodies_count(quota, self.target, credit, self.embed_below)
         done.messages = paged.count
@@ -210,7 +210,7 @@ class RabbitPaging:
         return paged.count
 
     def _page_acks(
-        self, messages: PagedMessages, acks: PendingAcks, quota: i64, done: Reduction
+        self, messages: MessageLine, acks: PendingAcks, quota: i64, done: Reduction
     ) -> i64:
         """Unanswered deliveries, the newest first (scenario 36); each costs one of the quota."""
         paged = Paged()

@@ -14,13 +14,14 @@ BLANK: Final = Message(0, b"", b"", 0, 0)
 
 
 class MessageRing:
-    """Messages in order. `head`: index of the next one to take."""
+    """Messages in order. head: index of the next one to take; bytes: what the owner counts."""
 
-    __slots__ = ("head", "items")
+    __slots__ = ("bytes", "head", "items")
 
     def __init__(self) -> None:
         self.items: list[Message] = []
         self.head: i64 = 0
+        self.bytes: i64 = 0
 
     def __len__(self) -> int:
         return len(self.items) - self.head
@@ -46,4 +47,5 @@ class MessageRing:
         rest = self.items[self.head :]
         self.items = []
         self.head = 0
+        self.bytes = 0
         return rest

@@ -2,8 +2,13 @@
 
 It is made from a queue's arguments and the policies that apply to it; a queue without any rule has
 none of this and pays nothing for it. Source: features.md 1.3; RabbitMQ's classic queue.
+
+Arguments and policies speak of the same things: `x-message-ttl` of an argument is `message-ttl` of
+a policy. What is malformed is passed over here, because declarations and policies are checked
+before they are kept.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from mypy_extensions import i64
@@ -87,7 +92,7 @@ class QueueRules:
         self.is_deduplicated = False
 
     def keeps_records(self) -> bool:
-        """Whether messages need a record of their own (RuledMessages), not the plain ring."""
+        """Whether messages need an entry of their own (RuledQueue), not the plain ring."""
         return (
             self.ttl_ms != NEVER
             or self.max_bytes != NEVER
@@ -97,19 +102,6 @@ class QueueRules:
             or self.is_deduplicated
             or self.is_counted
         )
-
-    def has_heads_only(self) -> bool:
-        """Whether they look at the first message of each priority only, so that nothing has to be
-        known of the others but their place on the disk."""
-        return self.last_value_key == "" and not (self.is_deduplicated and self.max_priority > 0)
-
-    def of_one_level(self) -> "QueueRules":
-        """What the messages of one priority go by among themselves: lifetimes, and how often they
-        may come back."""
-        rules = QueueRules()
-        rules.ttl_ms = self.ttl_ms
-        rules.delivery_limit = self.delivery_limit
-        return rules
 
     def is_plain(self) -> bool:
         """Whether none of them is in force, so that a queue needs no ruling."""
@@ -129,3 +121,91 @@ class QueueRules:
         if self.max_length != NEVER and count > self.max_length:
             return True
         return self.max_bytes != NEVER and body_bytes > self.max_bytes
+
+
+AT_LEAST_ONCE: Final = "at-least-once"
+PRIORITY_MAX: Final = 255
+QUORUM: Final = "quorum"
+QUORUM_DELIVERY_LIMIT: Final = 20
+"""Redeliveries of a message in a quorum queue that says nothing of them; RabbitMQ 4's default."""
+
+
+def rules_from(table: Mapping[str, object]) -> QueueRules:
+    """The rules that `table` asks for; keys with and without `x-`, the former go first."""
+    rules = QueueRules()
+    rules.ttl_ms = _number(table, "message-ttl", rules.ttl_ms)
+    rules.expires_ms = _number(table, "expires", rules.expires_ms)
+    rules.max_length = _number(table, "max-length", rules.max_length)
+    rules.max_bytes = _number(table, "max-length-bytes", rules.max_bytes)
+    rules.max_priority = min(PRIORITY_MAX, _number(table, "max-priority", rules.max_priority))
+    rules.delivery_limit = _delivery_limit(table)
+    overflow = _value(table, "overflow")
+    if overflow in OVERFLOW_NAMES:
+        rules.overflow = OVERFLOW_NAMES.index(str(overflow))
+    key = _value(table, "last-value-key")
+    if isinstance(key, str):
+        rules.last_value_key = key
+    exchange = _value(table, "dead-letter-exchange")
+    if isinstance(exchange, str):
+        rules.dead_letter_exchange = exchange
+    routing_key = _value(table, "dead-letter-routing-key")
+    if isinstance(routing_key, str):
+        rules.dead_letter_key = routing_key
+    rules.is_at_least_once = _value(table, "dead-letter-strategy") == AT_LEAST_ONCE
+    rules.is_deduplicated = table.get("x-message-deduplication") is True
+    rules.is_counted = _value(table, "queue-type") == QUORUM
+    rules.is_single_active = _value(table, "single-active-consumer") is True
+    return rules
+
+
+def _delivery_limit(table: Mapping[str, object]) -> int:
+    """NEVER where it is below 0, or where a classic queue says none."""
+    if _value(table, "delivery-limit") is None and _value(table, "queue-type") == QUORUM:
+        return QUORUM_DELIVERY_LIMIT
+    return _number(table, "delivery-limit", NEVER)
+
+
+def _value(table: Mapping[str, object], key: str) -> object:
+    return table.get("x-" + key, table.get(key))
+
+
+def _number(table: Mapping[str, object], key: str, default: int) -> int:
+    """Of 0.. ; `default` where there is none. Held to LIFETIME_MS_MAX, which is for ever in
+    milliseconds and out of reach for everything else."""
+    value = _value(table, key)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        return int(default)
+    return min(value, LIFETIME_MS_MAX)
+
+
+def rules_in_words(rules: QueueRules) -> dict[str, str]:
+    """The rules in force by the names of their arguments without `x-`; empty for a plain queue."""
+    said: dict[str, str] = {}
+    for name, value in (
+        ("message-ttl", rules.ttl_ms),
+        ("expires", rules.expires_ms),
+        ("max-length", rules.max_length),
+        ("max-length-bytes", rules.max_bytes),
+        ("delivery-limit", rules.delivery_limit),
+    ):
+        if value != NEVER:
+            said[name] = str(int(value))
+    if rules.is_limited():
+        said["overflow"] = OVERFLOW_NAMES[int(rules.overflow)]
+    if rules.max_priority > 0:
+        said["max-priority"] = str(int(rules.max_priority))
+    for name, text in (
+        ("last-value-key", rules.last_value_key),
+        ("dead-letter-exchange", rules.dead_letter_exchange),
+        ("dead-letter-routing-key", rules.dead_letter_key),
+    ):
+        # The default exchange is called "", and is a dead-letter exchange like any other.
+        if text is not None and (text != "" or name == "dead-letter-exchange"):
+            said[name] = text
+    if rules.is_at_least_once:
+        said["dead-letter-strategy"] = "at-least-once"
+    if rules.is_deduplicated:
+        said["message-deduplication"] = "true"
+    if rules.is_single_active:
+        said["single-active-consumer"] = "true"
+    return said

@@ -2,7 +2,8 @@
 
     due -> socket -> [ hop 1: connection to channel ] -> [ hop 2: channel to queue ] -> rest -> gone
 One array element is one publisher, one connection, one channel; another set of arrays is the
-queues. The rules are those of flow/credit, flow/hop and broker/queue/depth, on real numbers:
+queues. The rules are those of flow/credit, flow/hop and the depth mark of
+broker/queue/classic_actor, on real numbers:
 
     credit     balance falls with what is handed over; what is done is granted back in quanta
     deferred   a queue above its depth mark keeps grants back, and rations them out below it
@@ -206,7 +207,7 @@ class Fluid:
     # -- the depth mark ---------------------------------------------------------------------------
 
     def _measure_depth(self) -> None:
-        """broker/queue/depth, for all queues at once."""
+        """broker/queue/classic_actor, for all queues at once."""
         mark, held = self.queues.mark, self.rest
         low = mark - self.queues.band
         begins = ~self.is_deep & (held > mark)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from penstock.base.quantities import parse_window
-from penstock.broker.queue.depth import DEPTH_BAND_BYTES
+from penstock.broker.queue.classic_actor import DEPTH_BAND_BYTES
 from penstock.flow.profile import Profile, profile_named
 from penstock.lab.model import LOOPBACK
 from penstock.lab.peers import CATCH_UP_NS, phases_apart

@@ -6,7 +6,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.content import DeadLetter
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import Table, Value, decode_table
-from penstock.queues.letter_counts import LOST_NAMES
+from penstock.queues.dead_letter import LOST_NAMES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import DROP_NAMES
 from tests.unit.broker.peer import MS, Bed, Peer

@@ -7,8 +7,7 @@ from typing import NamedTuple, TypeVar
 from penstock.base.chance import Chance
 from penstock.base.clock import ManualClock
 from penstock.base.config import Config
-from penstock.broker.actors.output import Output, OutputLine
-from penstock.broker.actors.shell import Shell
+from penstock.broker.actors.output import Output, OutputLine, Shell
 from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.connection import Connection
 from penstock.protocol import methods as m

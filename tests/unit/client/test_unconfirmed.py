@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.unconfirmed import Unconfirmed
+from penstock.client.channel_state import Unconfirmed
 
 
 def test_the_bound_is_asked_for_and_kept() -> None:

@@ -9,8 +9,7 @@ from penstock.protocol.long_integer import LongInteger
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import Table, Value, decode_table, encode_table, find_field
 from penstock.queues.delayed import DelayedMessages, delay_of, release
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.records import NO_BOUND, DropSink
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, NO_BOUND, DropSink
 from penstock.queues.rules import NEVER, QueueRules
 
 MS = 1_000_000

@@ -5,8 +5,9 @@ import pytest
 
 from penstock.flow.account import Account
 from penstock.queues.delta import PAYERS_MAX, PIECE_BYTES, Delta
-from penstock.queues.husks import husk_of, is_husk
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
+from penstock.queues.entry import is_stub, stub_of
+from penstock.queues.line import MessageLine
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.storage.layout.index import QueueIndex
 from tests.property.paged_queue import PagedRig, message
 
@@ -27,56 +28,66 @@ def on_disk(count: int) -> PagedRig:
     rig = filled(count)
     rig.append()
     rig.flush()
-    rig.paged.page_bytes(SIZE, 0)
-    rig.paged.page_bytes(SIZE + PIECE_BYTES, 0)
+    rig.paged.page_bytes(SIZE, 0, ALL)
+    rig.paged.page_bytes(SIZE + PIECE_BYTES, 0, ALL)
     return rig
 
 
-def test_a_husk_is_the_message_without_its_frames() -> None:
+def test_a_stub_is_the_message_without_its_frames() -> None:
     rig = filled(1)
     whole = rig.queue.ready_messages()[0]
-    husk = husk_of(whole)
-    assert is_husk(husk) and not is_husk(whole)
-    assert (husk.body_bytes, husk.header_bytes) == (whole.body_bytes, whole.header_bytes)
-    assert husk.stored is whole.stored and husk.origin is whole.origin
+    stub = stub_of(whole)
+    assert is_stub(stub) and not is_stub(whole)
+    assert (stub.body_bytes, stub.header_bytes) == (whole.body_bytes, whole.header_bytes)
+    assert stub.stored is whole.stored and stub.origin is whole.origin
 
 
 def test_what_has_its_place_in_the_log_costs_nothing() -> None:
     rig = filled(10)
     rig.append()
-    assert rig.paged.page_bytes(4 * SIZE, 0) == []
-    assert (rig.paged.at_hand(), rig.paged.delta.count) == (2, 8)
-    assert [int(piece.count) for piece in rig.paged.pieces()] == [8]
+    assert rig.paged.page_bytes(4 * SIZE, 0, ALL) == []
+    assert (rig.paged.at_hand(), rig.paged.behind.delta.count) == (2, 8)
+    assert [int(piece.count) for piece in rig.paged.behind.delta.pieces] == [8]
     assert rig.paged.bytes_ready == 2 * SIZE + PIECE_BYTES
     assert (rig.paged.paged_count(), rig.paged.ready_count()) == (8, 10)
     assert rig.paged.paged_bytes() == 8 * (14 + 26)
 
 
-def test_what_is_on_its_way_there_is_a_husk_until_it_has_it() -> None:
+def test_what_is_on_its_way_there_is_a_stub_until_it_has_it() -> None:
     rig = filled(10)
-    rig.paged.page_bytes(4 * SIZE, 0)
-    assert (rig.paged.at_hand(), rig.paged.husk_count, rig.paged.delta.count) == (4, 6, 0)
+    rig.paged.page_bytes(4 * SIZE, 0, ALL)
+    behind = rig.paged.behind
+    assert (rig.paged.at_hand(), behind.stub_count, behind.delta.count) == (
+        4,
+        6,
+        0,
+    )
     assert rig.paged.bytes_ready == 4 * SIZE + 6 * MESSAGE_OVERHEAD_BYTES
     rig.append()
-    rig.paged.page_bytes(4 * SIZE + PIECE_BYTES, 0)
-    assert (rig.paged.at_hand(), rig.paged.husk_count, rig.paged.delta.count) == (4, 0, 6)
+    rig.paged.page_bytes(4 * SIZE + PIECE_BYTES, 0, ALL)
+    behind = rig.paged.behind
+    assert (rig.paged.at_hand(), behind.stub_count, behind.delta.count) == (
+        4,
+        0,
+        6,
+    )
 
 
 def test_what_nobody_keeps_is_saved_in_the_order_of_delivery() -> None:
     rig = filled(10, is_durable=False)
-    saves = rig.paged.page_bytes(5 * SIZE, ALL)
+    saves = rig.paged.page_bytes(5 * SIZE, ALL, ALL)
     assert [int(one.body()[:6]) for one in saves] == list(range(10 - len(saves), 10))
     rig.save(saves)
     rig.append()
-    rig.paged.page_bytes(5 * SIZE, ALL)
-    assert len(rig.paged.pieces()) == 1
+    rig.paged.page_bytes(5 * SIZE, ALL, ALL)
+    assert len(rig.paged.behind.delta.pieces) == 1
     rig.check()
 
 
 def test_a_pass_saves_one_message_at_least_and_no_more_than_it_may() -> None:
     rig = filled(10, is_durable=False)
-    assert len(rig.paged.page_bytes(0, 1)) == 1
-    assert len(rig.paged.page_bytes(0, 3 * (SIZE - MESSAGE_OVERHEAD_BYTES))) == 3
+    assert len(rig.paged.page_bytes(0, 1, ALL)) == 1
+    assert len(rig.paged.page_bytes(0, 3 * (SIZE - MESSAGE_OVERHEAD_BYTES), ALL)) == 3
     assert len(rig.paged.page_bytes(0, ALL, 2)) == 2
 
 
@@ -84,23 +95,23 @@ def test_a_pass_saves_one_message_at_least_and_no_more_than_it_may() -> None:
 def test_without_credit_nothing_is_saved(pass_bytes: int, pass_count: int) -> None:
     rig = filled(10, is_durable=False)
     assert rig.paged.page_bytes(0, pass_bytes, pass_count) == []
-    assert rig.paged.paged_count() == 0 and not rig.paged.is_split
+    assert rig.paged.paged_count() == 0 and not rig.paged.behind.is_split
     rig.check()
 
 
 def test_the_first_message_stays_unless_it_alone_is_too_much() -> None:
     rig = filled(3)
     rig.append()
-    rig.paged.page_bytes(SIZE, 0)
+    rig.paged.page_bytes(SIZE, 0, ALL)
     assert rig.paged.at_hand() == 1
-    rig.paged.page_bytes(SIZE - 1, 0)
+    rig.paged.page_bytes(SIZE - 1, 0, ALL)
     assert rig.paged.at_hand() == 0
 
 
 def test_what_comes_later_stands_behind_what_was_paged() -> None:
     rig = on_disk(5)
     rig.publish()
-    assert len(rig.paged.q1) == 1
+    assert len(rig.paged.behind.q1) == 1
     assert len(rig.drain()) == 6
 
 
@@ -116,18 +127,18 @@ def test_nothing_can_be_taken_from_the_disk() -> None:
 
 def test_no_read_is_wanted_while_the_front_has_as_much() -> None:
     rig = on_disk(9)
-    assert rig.paged.wanted(SIZE) is None
-    wanted = rig.paged.wanted(2 * SIZE)
+    assert rig.paged.next_read(SIZE, True) is None
+    wanted = rig.paged.next_read(2 * SIZE, True)
     assert wanted is not None and wanted.index is rig.index
-    assert rig.paged.delta.first_position() == wanted.first == 2
+    assert rig.paged.behind.delta.first_position() == wanted.first == 2
 
 
 def test_no_read_is_wanted_of_what_has_no_place_yet() -> None:
     rig = filled(4)
-    rig.paged.page_bytes(0, 0)
-    assert rig.paged.at_hand() == 0 and rig.paged.wanted(ALL) is None
+    rig.paged.page_bytes(0, 0, ALL)
+    assert rig.paged.at_hand() == 0 and rig.paged.next_read(ALL, True) is None
     rig.append()
-    assert rig.paged.wanted(ALL // 1024) is not None
+    assert rig.paged.next_read(ALL // 1024, True) is not None
 
 
 def test_a_read_that_comes_after_a_purge_is_dropped() -> None:
@@ -150,7 +161,7 @@ def test_nothing_is_put_behind_one_that_is_missing() -> None:
     assert rig.paged.arrived(wanted, [job.found[0], *job.found[2:]]) == 1
 
 
-def test_a_husk_that_came_back_is_read_before_what_never_left() -> None:
+def test_a_stub_that_came_back_is_read_before_what_never_left() -> None:
     rig = filled(6)
     rig.append()
     for _ in range(4):
@@ -163,8 +174,8 @@ def test_a_husk_that_came_back_is_read_before_what_never_left() -> None:
     assert rig.paged.first_bytes() == 26
     rig.take()
     assert rig.paged.at_hand() == 0
-    wanted = rig.paged.wanted(10_000)
-    assert wanted is not None and wanted.is_returned
+    wanted = rig.paged.next_read(10_000, True)
+    assert wanted is not None and wanted.has_entries
     assert (wanted.first, wanted.count) == (2, 2)
     rig.flush()
     assert rig.read(10_000) == 2
@@ -182,7 +193,7 @@ def restored(count: int, redelivered: int) -> PagedRig:
     rig.append()
     rig.flush()
     rig.queue.purge()
-    rig.queue = ClassicQueue()
+    rig.queue = MessageLine()
     rig.payers = dict.fromkeys(rig.payers, rig.origins[2])
     index = rig.index
     rig.paged.restore_delta(index, 1, count, count, count * 90, rig.origins[2], redelivered)
@@ -234,9 +245,7 @@ def test_a_plain_queue_is_taken_over_as_it_is() -> None:
     rig.take()
     rig.take()
     rig.requeue(0)
-    before = rig.queue
     paged = rig.paged
-    assert paged is not before
     assert (paged.publish_count, paged.deliver_count, paged.requeue_count) == (5, 2, 1)
     assert paged.ready_count() == 4
     rig.check()
@@ -246,7 +255,7 @@ class TestDelta:
     """Positions need a log only where they have gaps."""
 
     def test_neighbours_are_one_piece(self) -> None:
-        delta, index, payer = Delta(), QueueIndex(1), Account("a", None, None, 0)
+        delta, index, payer = Delta(False), QueueIndex(1), Account("a", None, None, 0)
         for position in (5, 6, 7):
             delta.append(index, position, 10, payer)
         delta.prepend(index, 4, 10, payer)
@@ -256,7 +265,7 @@ class TestDelta:
         assert payer.stored_bytes == 2 * PIECE_BYTES
 
     def test_each_pays_for_his_own(self) -> None:
-        delta, index = Delta(), QueueIndex(1)
+        delta, index = Delta(False), QueueIndex(1)
         first, second = Account("a", None, None, 0), Account("b", None, None, 0)
         for position, payer in ((1, first), (2, first), (3, second), (4, first)):
             delta.append(index, position, 10, payer)
@@ -265,7 +274,7 @@ class TestDelta:
         assert first.stored_bytes == delta.ram_bytes == delta.bytes == 0
 
     def test_with_too_many_payers_the_first_pays_for_the_second(self) -> None:
-        delta, index = Delta(), QueueIndex(1)
+        delta, index = Delta(False), QueueIndex(1)
         payers = [Account("a", None, None, 0), Account("b", None, None, 0)]
         count = PAYERS_MAX + 10
         for position in range(1, count + 1):

@@ -3,7 +3,8 @@
 import pytest
 
 from penstock.protocol.content import Message
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
+from penstock.queues.line import MessageLine
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 
 
 def message(raw: bytes) -> Message:
@@ -11,7 +12,7 @@ def message(raw: bytes) -> Message:
 
 
 def test_first_in_first_out() -> None:
-    queue = ClassicQueue()
+    queue = MessageLine()
     for raw in (b"a", b"b", b"c"):
         queue.add(message(raw))
     assert [queue.take().raw for _ in range(3)] == [b"a", b"b", b"c"]
@@ -21,7 +22,7 @@ def test_first_in_first_out() -> None:
 
 
 def test_what_comes_back_is_first_and_in_its_order() -> None:
-    queue = ClassicQueue()
+    queue = MessageLine()
     for raw in (b"a", b"b", b"c"):
         queue.add(message(raw))
     first, second = queue.take(), queue.take()
@@ -32,7 +33,7 @@ def test_what_comes_back_is_first_and_in_its_order() -> None:
 
 
 def test_purge_drops_what_is_ready_and_what_comes_back_later_stays() -> None:
-    queue = ClassicQueue()
+    queue = MessageLine()
     for raw in (b"a", b"b", b"c"):
         queue.add(message(raw))
     first = queue.take()

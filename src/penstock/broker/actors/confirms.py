@@ -4,17 +4,54 @@
                  head..ripe-1 are done, whatever stands there, because most are done in their order
 Everything below the first unanswered number goes out as one basic.ack, with `multiple` if it
 answers more than one publish: clients count a confirm without it as one, and need not look for
-others. Numbers above it that are done go out one by one (flow-semantics 4.1).
+others. Numbers above it that are done go out one by one (flow-semantics 4.1). The commits of a
+transactional channel are answered here too, each when everything published in it is safe. COMPILED.
 """
 
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
-from penstock.broker.actors.commits import Commits
-from penstock.protocol.content import Message
+from penstock.base.wire import BytesWriter, write_i16_be, write_i32_be, write_i64_be
+from penstock.protocol.content import Message, as_i16
 
 ANSWERED: Final = -1
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Commits:
+    """lasts: of each commit that is not answered, oldest first, the number of its last publish;
+    refused: the lowest number that a queue will never take, 0 for none. The publishes of a
+    transaction are numbered when it is committed below, so those up to a
+    commit's last one are its own and those of commits before it.
+
+    Bound: what is waited for rests in queues and hops, which are bounded themselves. Nominal base:
+    whose it is hears of a commit that failed.
+    """
+
+    __slots__ = ("lasts", "refused")
+
+    def __init__(self) -> None:
+        self.lasts: list[int] = []
+        self.refused: i64 = 0
+
+    def note_refused(self, sequence: i64) -> None:
+        """A queue will never take this publish."""
+        if self.refused == 0 or sequence < self.refused:
+            self.refused = sequence
+
+    def is_next_done(self, answered_below: i64) -> bool:
+        """Whether the oldest commit has everything, all below `answered_below` being answered."""
+        return len(self.lasts) > 0 and i64(self.lasts[0]) < answered_below
+
+    def take(self) -> bool:
+        """The oldest commit is answered; False when some of it was refused."""
+        last: i64 = i64(self.lasts.pop(0))
+        return self.refused == 0 or self.refused > last
+
+    def failed(self) -> None:
+        """A commit was carried out in part only."""
+        raise NotImplementedError
 
 
 class Confirms:
@@ -141,8 +178,6 @@ class Confirms:
 
     def collect_singles(self) -> list[int]:
         """Numbers done out of order, to be answered one by one; after `collect_multiple`."""
-        if not self.singles:
-            return []
         singles = self.singles
         self.singles = []
         answer: list[int] = []
@@ -159,3 +194,52 @@ class Confirms:
         nacked = self.nacked
         self.nacked = []
         return nacked
+
+
+def write_confirms(writer: BytesWriter, number: i64, confirms: Confirms) -> None:
+    """Everything `confirms` can answer now: nacks, one ack for all below, single acks above."""
+    confirms.is_dirty = False
+    if confirms.commits is not None:
+        write_commits(writer, number, confirms, confirms.commits)
+        return
+    if confirms.nacked:
+        for sequence in confirms.collect_nacks():
+            write_answer(writer, number, 0x3C0078, sequence, False)
+    last: i64 = confirms.collect_multiple()
+    if last > 0:
+        write_answer(writer, number, 0x3C0050, last, confirms.is_multiple)
+    if confirms.singles:
+        for sequence in confirms.collect_singles():
+            write_answer(writer, number, 0x3C0050, sequence, False)
+
+
+def write_commits(writer: BytesWriter, number: i64, confirms: Confirms, commits: Commits) -> None:
+    """tx.commit-ok for every commit that has everything; one that has not ends its channel."""
+    for sequence in confirms.collect_nacks():
+        commits.note_refused(sequence)
+    confirms.collect_multiple()
+    confirms.collect_singles()
+    while commits.is_next_done(confirms.base + confirms.head):
+        if not commits.take():
+            commits.failed()
+            return
+        begin_method(writer, number, 4, 0x5A0015)
+        writer.append(0xCE)
+
+
+def write_answer(
+    writer: BytesWriter, number: i64, identity: i64, sequence: i64, is_multiple: bool
+) -> None:
+    """basic.ack (0x3C0050) or basic.nack (0x3C0078) for a publish."""
+    begin_method(writer, number, 13, identity)
+    write_i64_be(writer, sequence)
+    writer.append(1 if is_multiple else 0)
+    writer.append(0xCE)
+
+
+def begin_method(writer: BytesWriter, number: i64, size: i64, identity: i64) -> None:
+    """The frame header and class and method ids of a method of `size` bytes."""
+    writer.append(1)
+    write_i16_be(writer, as_i16(number))
+    write_i32_be(writer, int(size))
+    write_i32_be(writer, int(identity))

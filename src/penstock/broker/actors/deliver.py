@@ -1,4 +1,4 @@
-"""What a channel writes most: deliveries, returns, confirms, and cancels by the broker.
+"""What a channel writes most: deliveries, returns, and cancels by the broker.
 
 Frames go straight into the connection's output buffer. The part of basic.deliver in front of the
 delivery tag is the same for every message of one consumer and address, so it is kept.
@@ -9,11 +9,10 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.base.wire import BytesWriter, write_i16_be, write_i32_be, write_i64_be
-from penstock.broker.actors.commits import Commits
-from penstock.broker.actors.confirms import Confirms
+from penstock.base.wire import BytesWriter, write_i16_be, write_i64_be
+from penstock.broker.actors.confirms import begin_method
 from penstock.broker.actors.output import Output
-from penstock.protocol.content import FramedMessage, Message, as_i16, write_content
+from penstock.protocol.content import FramedMessage, Message, write_content
 from penstock.queues.consumers import Consumer, DeliverySink
 from penstock.queues.unacked import UnackedTable
 
@@ -90,7 +89,7 @@ def delivery_head(number: i64, tag: str, suffix_bytes: i64) -> bytes:
     name = tag.encode()
     size: i64 = 4 + 1 + len(name) + 8 + 1 + suffix_bytes - 1
     writer = BytesWriter()
-    _begin(writer, number, size, 0x3C003C)
+    begin_method(writer, number, size, 0x3C003C)
     writer.append(len(name))
     writer.write(name)
     return writer.getvalue()
@@ -102,7 +101,7 @@ def write_return(
     """basic.return and the message's content."""
     note = text.encode()
     suffix = message.address.suffix
-    _begin(writer, number, 4 + 2 + 1 + len(note) + len(suffix) - 1, 0x3C0032)
+    begin_method(writer, number, 4 + 2 + 1 + len(note) + len(suffix) - 1, 0x3C0032)
     write_i16_be(writer, code)
     writer.append(len(note))
     writer.write(note)
@@ -110,57 +109,11 @@ def write_return(
     write_content(writer, message, number, frame_bytes_max)
 
 
-def write_confirms(writer: BytesWriter, number: i64, confirms: Confirms) -> None:
-    """Everything `confirms` can answer now: nacks, one ack for all below, single acks above."""
-    confirms.is_dirty = False
-    if confirms.commits is not None:
-        write_commits(writer, number, confirms, confirms.commits)
-        return
-    for sequence in confirms.collect_nacks():
-        write_answer(writer, number, 0x3C0078, sequence, False)
-    last: i64 = confirms.collect_multiple()
-    if last > 0:
-        write_answer(writer, number, 0x3C0050, last, confirms.is_multiple)
-    for sequence in confirms.collect_singles():
-        write_answer(writer, number, 0x3C0050, sequence, False)
-
-
-def write_commits(writer: BytesWriter, number: i64, confirms: Confirms, commits: Commits) -> None:
-    """tx.commit-ok for every commit that has everything; one that has not ends its channel."""
-    for sequence in confirms.collect_nacks():
-        commits.note_refused(sequence)
-    confirms.collect_multiple()
-    confirms.collect_singles()
-    while commits.is_next_done(confirms.base + confirms.head):
-        if not commits.take():
-            commits.failed()
-            return
-        _begin(writer, number, 4, 0x5A0015)
-        writer.append(0xCE)
-
-
-def write_answer(
-    writer: BytesWriter, number: i64, identity: i64, sequence: i64, is_multiple: bool
-) -> None:
-    """basic.ack (0x3C0050) or basic.nack (0x3C0078) for a publish."""
-    _begin(writer, number, 13, identity)
-    write_i64_be(writer, sequence)
-    writer.append(1 if is_multiple else 0)
-    writer.append(0xCE)
-
-
 def write_cancel(writer: BytesWriter, number: i64, tag: str) -> None:
     """basic.cancel from the broker, which wants no answer."""
     name = tag.encode()
-    _begin(writer, number, 4 + 1 + len(name) + 1, 0x3C001E)
+    begin_method(writer, number, 4 + 1 + len(name) + 1, 0x3C001E)
     writer.append(len(name))
     writer.write(name)
     writer.append(1)
     writer.append(0xCE)
-
-
-def _begin(writer: BytesWriter, number: i64, size: i64, identity: i64) -> None:
-    writer.append(1)
-    write_i16_be(writer, as_i16(number))
-    write_i32_be(writer, int(size))
-    write_i32_be(writer, int(identity))

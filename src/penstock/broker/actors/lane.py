@@ -4,13 +4,19 @@ Each sender has a mailbox of its own at a receiver, so a receiver can be fair be
 one account pays for everything in it.
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.actor import Actor, Line
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import Hop
+from penstock.flow.rate import QUANTUM_NS, Meter, RateWaiter
 from penstock.protocol.content import Message
+
+LANE_NS: Final = 50_000
+"""Opening and closing one lane may cost this share of the time between two openings."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -29,30 +35,11 @@ class Answerable:
         """How long what is accepted next took on its way to the disk, see AnswerTimes.synced."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Toll:
-    """What every message into a queue with a rate limit pays; see broker/queue/queue_rate. Nominal
-    base."""
-
-    __slots__ = ()
-
-    def joined(self, lane: "Lane") -> None:
-        """`lane` leads to the queue from now on."""
-        raise NotImplementedError
-
-    def spend(self, size: int) -> None:
-        """A message of `size` bytes is handed over."""
-        raise NotImplementedError
-
-    def end(self) -> None:
-        """The queue is gone."""
-        raise NotImplementedError
-
-
 class Lane(Hop):
-    """items: the mailbox, oldest first, from `head`; receiving: whose it is; toll: its rate limit;
-    origin: who pays for what is in it; wants_answers: the sender confirms; taken, taken_bytes: what
-    the receiver has taken and not repaid yet, within a turn only; saved_bytes: see fair_take."""
+    """items: the mailbox, oldest first, from `head`; receiving: whose it is; toll: the rate
+    limit of the queue it leads to; origin: who pays for what is in it; wants_answers: the sender
+    confirms; taken, taken_bytes: what the receiver has taken and not repaid yet, within a turn
+    only; saved_bytes: see fair_take."""
 
     __slots__ = (
         "answerable",
@@ -95,7 +82,7 @@ class Lane(Hop):
         self.wants_answers = False
         self.saved_bytes: i64 = 0
         self.origin = origin
-        self.toll: Toll | None = None
+        self.toll: QueueRate | None = None
         self.answerable = answerable
 
     def trim(self) -> None:
@@ -120,14 +107,15 @@ class Lane(Hop):
 
 
 class LaneReceiver(Actor):
-    """An actor with lanes: channels and queues. toll: its rate limit, None for most. Nominal
-    base."""
+    """An actor with lanes: channels and queues. toll: its rate limit, None for most; delays: what
+    it takes is published again when its time has come. Nominal base."""
 
-    __slots__ = ("toll",)
+    __slots__ = ("delays", "toll")
 
     def __init__(self, identity: str, line: Line) -> None:
         super().__init__(identity, line)
-        self.toll: Toll | None = None
+        self.toll: QueueRate | None = None
+        self.delays = False
 
     def offered(self, lane: Lane) -> None:
         """`lane` got its first message: see to it."""
@@ -135,3 +123,79 @@ class LaneReceiver(Actor):
 
     def expects_lifetimes(self) -> None:
         """A message with a lifetime of its own is about to be handed over."""
+
+    def stop_reason(self) -> str:
+        """Why it takes nothing from its senders, "" while it does."""
+        return ""
+
+    def has_idle_consumer(self) -> bool:
+        """Whether its consumers have room for more than what waits for them already."""
+        return False
+
+
+class MeterWaiter(RateWaiter):
+    """The queue's lanes, as their meter sees them."""
+
+    __slots__ = ("rate",)
+
+    def __init__(self, rate: "QueueRate") -> None:
+        self.rate = rate
+
+    def rate_due(self, now_ns: int) -> None:
+        self.rate.let_on()
+
+
+class QueueRate:
+    """The rate limit of one queue: its lanes are closed for "rate" while it is used up.
+
+    To publishers it is a closed hop like any other, so in a parking profile publishes for other
+    queues go on past the one that waits; in the others the channel keeps its grants back.
+
+    meter: the limit; lanes: the queue's own list; is_shut: whether they are all held."""
+
+    __slots__ = ("_first", "_waiter", "is_shut", "lanes", "meter")
+
+    def __init__(self, meter: Meter, lanes: list[Lane]) -> None:
+        self.meter = meter
+        self.lanes = lanes
+        self.is_shut = False
+        self._first = 0
+        self._waiter = MeterWaiter(self)
+        for lane in lanes:
+            lane.toll = self
+
+    def joined(self, lane: Lane) -> None:
+        lane.toll = self
+        if self.is_shut:
+            lane.hold(self.meter.name)
+
+    def spend(self, size: int) -> None:
+        meter = self.meter
+        now_ns = meter.clock.monotonic_ns()
+        meter.spend(size, now_ns)
+        if self.is_shut or meter.has_room(now_ns):
+            return
+        self.is_shut = True
+        meter.quantum_ns = max(QUANTUM_NS, LANE_NS * len(self.lanes))
+        for lane in self.lanes:
+            lane.hold(meter.name)
+        meter.wait(self._waiter, now_ns)
+
+    def let_on(self) -> None:
+        """There are tokens: every lane opens, another one first each time, because the first to
+        have its turn may use them all up."""
+        self.is_shut = False
+        count = len(self.lanes)
+        if count == 0:
+            return
+        self._first = (self._first + 1) % count
+        for index in range(count):
+            self.lanes[(self._first + index) % count].let_on(self.meter.name)
+
+    def end(self) -> None:
+        """The limit or the queue is gone."""
+        self.meter.leave(self._waiter)
+        self.is_shut = False
+        for lane in self.lanes:
+            lane.toll = None
+            lane.let_on(self.meter.name)

@@ -3,6 +3,13 @@
 Decisions write into `writer` and mark the output dirty; the shell's subclass sends. Deliveries in
 the buffer count as unsent until the socket has taken all of it; above the high mark the
 connection's consumers are given nothing more.
+
+What waits here is paid for by its causes, as debt all the way to the socket:
+
+    sum of the runs <= bytes the socket has not taken        (after every send)
+Deliveries of one cause in a row are one run: it is charged once, and repaid when the socket has
+taken it, or when the socket closes. The buffer is sent in order, so a run is known to have gone
+when what came after it is all that can still be waiting. Source: seed S4; scenario 101. COMPILED.
 """
 
 from collections.abc import Callable
@@ -12,12 +19,114 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.cause import Cause
 from penstock.base.wire import BytesWriter
-from penstock.broker.actors.owed import Owed, OwingLine
+from penstock.protocol.content import NO_CAUSE
 from penstock.queues.consumers import Unsent
 from penstock.telemetry.answer_times import AnswerTimes
 
 FULL_FACTOR: Final = 4
 """Times the high mark: what a peer that takes nothing may pile up in answers with content."""
+
+
+class Run:
+    """Deliveries in a row that one cause was charged for."""
+
+    __slots__ = ("bytes_", "messages", "origin")
+
+    def __init__(self, origin: Cause, messages: i64, bytes_: i64) -> None:
+        self.origin = origin
+        self.messages: i64 = messages
+        self.bytes_: i64 = bytes_
+
+
+class OutputDebt:
+    """`origin`, `messages`, `bytes_`: the run that is being written and not charged yet, counted up
+    by the output; `runs`: those charged, oldest first, `charged_bytes` together."""
+
+    __slots__ = ("bytes_", "charged_bytes", "is_listed", "line", "messages", "origin", "runs")
+
+    def __init__(self, line: "OutputLine") -> None:
+        self.line = line
+        self.is_listed = False
+        self.origin = NO_CAUSE
+        self.messages: i64 = 0
+        self.bytes_: i64 = 0
+        self.runs: list[Run] = []
+        self.charged_bytes: i64 = 0
+
+    def begin(self, origin: Cause) -> None:
+        """The next delivery is caused by `origin`."""
+        self.charge()
+        self.origin = origin
+        if not self.is_listed:
+            self.is_listed = True
+            self.line.indebted.append(self)
+
+    def charge(self) -> None:
+        """Charge for the run that was being written."""
+        messages: i64 = self.messages
+        if messages == 0:
+            return
+        bytes_: i64 = self.bytes_
+        origin = self.origin
+        self.messages = 0
+        self.bytes_ = 0
+        self.charged_bytes += bytes_
+        self.runs.append(Run(origin, messages, bytes_))
+        origin.charge(messages, bytes_)
+
+    def repay_down_to(self, waiting_bytes: i64) -> None:
+        """The socket has taken all but `waiting_bytes`."""
+        runs = self.runs
+        count: i64 = len(runs)
+        if waiting_bytes == 0:
+            self.runs = []
+            self.charged_bytes = 0
+        else:
+            left: i64 = self.charged_bytes
+            gone: i64 = 0
+            while gone < count and left - runs[gone].bytes_ >= waiting_bytes:
+                left -= runs[gone].bytes_
+                gone += 1
+            if gone == 0:
+                return
+            count = gone
+            self.charged_bytes = left
+            self.runs = runs[count:]
+        index: i64 = 0
+        while index < count:
+            run = runs[index]
+            run.origin.repay(run.messages, run.bytes_)
+            index += 1
+
+    def by_origin(self) -> dict[Cause, tuple[int, int]]:
+        """(messages, bytes) that wait for the socket, by who pays for them."""
+        sums: dict[Cause, tuple[int, int]] = {}
+        for run in self.runs:
+            messages, bytes_ = sums.get(run.origin, (0, 0))
+            sums[run.origin] = (messages + int(run.messages), bytes_ + int(run.bytes_))
+        return sums
+
+    def repay_all(self) -> None:
+        """Nothing more will be sent."""
+        self.messages = 0
+        self.bytes_ = 0
+        self.repay_down_to(0)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Shell:
+    """What a connection asks of whoever owns its socket. Nominal base."""
+
+    __slots__ = ()
+
+    def resume(self) -> None:
+        """Input may be read again."""
+
+    def tuned(self, heartbeat_s: int) -> None:
+        """The heartbeat is agreed, seconds, 0 for none: it says how long to wait for a peer."""
+
+    def close_after_output(self) -> None:
+        """Close the socket once everything written has been sent."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -40,13 +149,14 @@ class Output:
     buffer falls below the high mark, with False when it passes it; has_room: when it was full and
     is not any more; both set by the connection. `held_bytes`: sent to the shell and
     not yet taken by the socket; `high_bytes`: see limits.SOCKET_OUTPUT_HIGH_BYTES;
-    `written_bytes`: content written since the last send; `owed`: who pays for it; `is_full`:
+    `written_bytes`: content written since the last send; `debt`: who pays for it; `is_full`:
     FULL_FACTOR times the high mark is reached, so nothing that makes more content (basic.get,
     basic.return) is begun; `times`: how long the client waits for answers."""
 
     __slots__ = (
         "answering",
         "changed",
+        "debt",
         "has_room",
         "held_bytes",
         "high_bytes",
@@ -55,7 +165,6 @@ class Output:
         "is_idle",
         "is_open",
         "line",
-        "owed",
         "pieces",
         "takes_pieces",
         "times",
@@ -76,7 +185,7 @@ class Output:
         self.is_full = False
         self.changed: Callable[[bool], None] | None = None
         self.has_room: Callable[[], None] | None = None
-        self.owed = Owed(line.owing)
+        self.debt = OutputDebt(line)
         self.unsent: list[Unsent] = []
         self.answering: list[Answering] = []
         self.pieces: list[bytes] = []
@@ -108,11 +217,11 @@ class Output:
         """A delivery with `bytes_` of content is in the buffer: at the high mark no more follow
         before the next send, however many deliveries the consumers have left. `origin` is charged
         when `OutputLine.charge_all` is called, which is before it is repaid for the delivery."""
-        owed = self.owed
-        if origin is not owed.origin:
-            owed.begin(origin)
-        owed.messages += 1
-        owed.bytes_ += bytes_
+        debt = self.debt
+        if origin is not debt.origin:
+            debt.begin(origin)
+        debt.messages += 1
+        debt.bytes_ += bytes_
         self.written_bytes += bytes_
         if self.is_open and self.held_bytes + self.written_bytes >= self.high_bytes:
             self._set_open(False)
@@ -120,10 +229,11 @@ class Output:
     def note_answered(self, origin: Cause, bytes_: i64) -> bool:
         """An answer with `bytes_` of content is in the buffer, and `origin` is charged for it; True
         if the buffer is full now."""
-        self.owed.begin(origin)
-        self.owed.messages += 1
-        self.owed.bytes_ += bytes_
-        self.owed.charge()
+        debt = self.debt
+        debt.begin(origin)
+        debt.messages += 1
+        debt.bytes_ += bytes_
+        debt.charge()
         self.written_bytes += bytes_
         if self.held_bytes + self.written_bytes >= self.high_bytes * FULL_FACTOR:
             self.is_full = True
@@ -159,8 +269,8 @@ class Output:
 
     def settle(self) -> None:
         """Tell the connection what the last send changed, and repay who paid for what was sent."""
-        if self.owed.runs:
-            self.owed.repay_down_to(self.held_bytes + self.written_bytes)
+        if self.debt.runs:
+            self.debt.repay_down_to(self.held_bytes + self.written_bytes)
         if self.held_bytes > 0:
             self._note_stuck()
         elif self.unsent:
@@ -201,7 +311,7 @@ class Output:
     def close(self) -> None:
         """Nothing more will be sent. What is kept of a closed connection until the garbage
         collector finds it (it is a cycle of objects) must not be large: the buffer goes at once."""
-        self.owed.repay_all()
+        self.debt.repay_all()
         self.unsent.clear()
         self.answering.clear()
         self.pieces.clear()
@@ -209,22 +319,33 @@ class Output:
 
 
 class OutputLine:
-    """The outputs with something to send this turn; owner: the scheduler. `owing`: where those
-    stand that have deliveries nobody was charged for yet; delivered_bytes: of content, handed to
+    """The outputs with something to send this turn; owner: the scheduler. indebted: debts of those
+    with deliveries that no cause was charged for yet; delivered_bytes: of content, handed to
     sockets so far."""
 
-    __slots__ = ("delivered_bytes", "dirty", "owing")
+    __slots__ = ("delivered_bytes", "dirty", "indebted")
 
     def __init__(self) -> None:
         self.delivered_bytes: i64 = 0
         self.dirty: list[Output] = []
-        self.owing = OwingLine()
+        self.indebted: list[OutputDebt] = []
+
+    def charge_all(self) -> None:
+        """Charge for everything written until now."""
+        indebted = self.indebted
+        if indebted:
+            self.indebted = []
+            for debt in indebted:
+                debt.is_listed = False
+                debt.charge()
+                debt.origin = NO_CAUSE
 
     def flush_all(self) -> None:
         """Send everything: deliveries before confirms, so that of a publisher and a consumer who
         answer equally fast the consumer is not the one who falls behind (consumer bias, 5.2)."""
         # A turn that failed has charged nobody for what it wrote, and it is sent all the same.
-        self.owing.charge_all()
+        if self.indebted:
+            self.charge_all()
         dirty = self.dirty
         self.dirty = []
         for output in dirty:

@@ -25,8 +25,7 @@ from penstock.broker.vhost.queue_kinds import TYPE_KEY, check_properties, check_
 from penstock.broker.vhost.stream_arguments import STREAM
 from penstock.broker.vhost.vhost import PREDECLARED
 from penstock.protocol.values import Table
-from penstock.queues.rules import NEVER
-from penstock.queues.rules_of import QUORUM
+from penstock.queues.rules import NEVER, QUORUM
 from penstock.routing.bindings import Binding
 from penstock.routing.canonical import canonical
 from penstock.routing.delayed import DelayedExchange

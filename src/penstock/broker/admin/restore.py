@@ -14,13 +14,12 @@ from penstock.base.config import UserConfig
 from penstock.base.errors import OperatorError, PeerError
 from penstock.base.policy import policy_from
 from penstock.broker.broker import Broker
-from penstock.broker.dead_letter.delay_store import STORE_PREFIX, DelayStore
+from penstock.broker.dead_letter.delay_store import STORE_PREFIX
 from penstock.broker.lease.lease_rows import COMPONENT as LEASE
 from penstock.broker.policy.policies import COMPONENT as OPERATOR_POLICY
 from penstock.broker.policy.policies import POLICY_COMPONENT
 from penstock.broker.session.entry_limits import COMPONENT as VHOST_LIMITS
 from penstock.broker.session.entry_limits import USER, USER_COMPONENT, VHOST
-from penstock.broker.stream.internal_stream import InternalStream
 from penstock.broker.stream.stream_group_desk import COMPONENT as STREAM_GROUP
 from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
@@ -114,7 +113,7 @@ def _parameter(broker: Broker, row: ParameterRow, done: Restored) -> None:
         is_operator = row.component == OPERATOR_POLICY
         policy = policy_from(value)
         if all(one.name != policy.name for one in broker.policies.listing(is_operator, row.vhost)):
-            broker.policy_desk.bring_back(policy, is_operator)
+            broker.policy_manager.bring_back(policy, is_operator)
     elif row.component == VHOST_LIMITS:
         _home(broker, row.vhost, done)
         _limits(broker, VHOST, row.vhost, value)
@@ -147,7 +146,7 @@ def _exchange(broker: Broker, row: ExchangeRow, done: Restored) -> None:
 def _queue(broker: Broker, row: QueueRow, done: Restored) -> None:
     vhost = _home(broker, row.vhost, done)
     store = vhost.queues.get(row.name)
-    if isinstance(store, DelayStore):
+    if store is not None and store.delays:
         # It came with its exchange.
         store.queue_id = row.queue_id
         return
@@ -158,7 +157,7 @@ def _queue(broker: Broker, row: QueueRow, done: Restored) -> None:
         vhost, row.name, True, row.is_auto_delete, "", arguments_table(row.arguments)
     )
     actor.queue_id = row.queue_id
-    if isinstance(actor, InternalStream):
+    if actor.is_internal:
         vhost.add_store(actor)
         return
     vhost.take_queue(actor)

@@ -1,4 +1,4 @@
-"""Snapshots of queues and their consumers; see broker/admin/views.
+"""Snapshots of queues, their consumers and reader groups; see broker/admin/views.
 
 A consumer waits while its prefetch window or its socket holds it, and is idle otherwise.
 """
@@ -8,16 +8,23 @@ from typing import Final
 
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.deliver import ChannelSink
-from penstock.broker.admin.view_groups import group_snapshots
 from penstock.broker.admin.view_loads import queue_loads
-from penstock.broker.admin.view_room import note_room
 from penstock.broker.broker import Broker
-from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.lease.lease_view import note_lease
 from penstock.broker.paging.paged_view import note_paged
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.ruling_view import note_limit, note_ruling
-from penstock.explain.consumer_causes import NO_WINDOW
+from penstock.broker.stream.stream_actor import StreamActor, stream_of
+from penstock.explain.consumer_causes import (
+    LAG_BYTES,
+    LAG_BYTES_MAX,
+    LAG_MESSAGES,
+    LAG_MESSAGES_MAX,
+    NO_WINDOW,
+    POSITION,
+    STILL_NS,
+)
+from penstock.explain.full_disk import FULL_STORE
 from penstock.queues.consumers import (
     REASON_CHANNEL_FLOW,
     REASON_CHANNEL_PREFETCH,
@@ -27,9 +34,57 @@ from penstock.queues.consumers import (
     REASON_UNSENT,
     Consumer,
 )
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER
 from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, Times
+from penstock.telemetry.words import duration
+
+
+def has_groups(queue: QueueActor) -> bool:
+    """Whether groups read it, which move without a trace in its own counts."""
+    stream = stream_of(queue)
+    return stream is not None and stream.groups is not None and bool(stream.groups.groups)
+
+
+def group_snapshots(queue: QueueActor) -> Iterator[ActorSnapshot]:
+    """Each group of a stream; none of other queues."""
+    stream = stream_of(queue)
+    if stream is None or stream.groups is None:
+        return
+    groups = stream.groups
+    now_ns = queue.line.clock.monotonic_ns()
+    for group in list(groups.groups.values()):
+        yield ActorSnapshot(
+            groups.identity_of(group),
+            "group",
+            "lagging" if group.is_holding else "",
+            started_ns=queue.time.start_ns,
+            numbers={
+                POSITION: float(int(group.position)),
+                LAG_MESSAGES: float(int(group.lag_messages(groups.log))),
+                LAG_BYTES: float(int(group.lag_bytes(groups.log))),
+                LAG_MESSAGES_MAX: float(int(group.bound.messages)),
+                LAG_BYTES_MAX: float(int(group.bound.bytes)),
+                STILL_NS: float(now_ns - int(group.since_ns)),
+            },
+            labels={"queue": queue.identity, "vhost": queue.vhost},
+            taken_ns=now_ns,
+        )
+
+
+def groups_in_words(queue: StreamActor) -> str:
+    """Each group, where it is and since when; "" without groups."""
+    groups = queue.groups
+    if groups is None:
+        return ""
+    now_ns = queue.line.clock.monotonic_ns()
+    return "; ".join(
+        f"{name} at {int(group.position)}, {int(group.lag_messages(groups.log))} behind, "
+        f"still for {duration(now_ns - int(group.since_ns))}"
+        + (", holds publishers" if group.is_holding else "")
+        for name, group in sorted(groups.groups.items())
+    )
+
 
 OF_ALL_CONSUMERS: Final = (
     "unacked",
@@ -63,7 +118,7 @@ def queue_and_consumers(broker: Broker, queue: QueueActor) -> Iterator[ActorSnap
     now_ns = broker.clock.monotonic_ns()
     snapshot = _queue(queue, now_ns)
     yield snapshot
-    if isinstance(queue, DelayStore):
+    if queue.delays:
         yield _exchange(queue, snapshot)
     elif consumers or queue.stop_reason() != "":
         yield _consumers(queue, snapshot, now_ns)
@@ -106,8 +161,14 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     }
     queue_loads(queue, numbers)
     labels = {"vhost": queue.vhost}
-    note_room(queue, labels)
+    full_store = queue.full_store()
+    if full_store != "":
+        labels[FULL_STORE] = full_store
     note_paged(queue, numbers, labels)
+    if queue.is_paused:
+        labels["paused"] = "yes"
+    if queue.damaged_count > 0:
+        labels["damaged"] = str(queue.damaged_count)
     if queue.ruling is not None:
         note_ruling(queue.ruling, numbers, labels)
         note_limit(queue.ruling.rules, queue.applied, labels)
@@ -124,11 +185,11 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
     )
 
 
-def _exchange(store: DelayStore, snapshot: ActorSnapshot) -> ActorSnapshot:
+def _exchange(store: QueueActor, snapshot: ActorSnapshot) -> ActorSnapshot:
     """A delayed message exchange, which holds its publishers while its store is full."""
     numbers = {name: snapshot.numbers[name] for name in ("ready", "bytes", "published")}
     records = store.messages
-    next_ns = int(records.next_expiry_ns()) if isinstance(records, RuledMessages) else NEVER
+    next_ns = int(records.next_expiry_ns()) if isinstance(records, RuledQueue) else NEVER
     if next_ns != NEVER:
         numbers["next_due_ns"] = float(max(0, next_ns - snapshot.taken_ns))
     return ActorSnapshot(

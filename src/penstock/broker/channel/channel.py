@@ -12,22 +12,25 @@ A delivery is remembered until it is answered; acknowledging forgets it, requeue
 where it was. What consumers of one channel share changes for all of them at once.
 """
 
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
+from penstock.base.limits import PARKED_METHODS
 from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line
-from penstock.broker.actors.deliver import ChannelSink, write_cancel, write_confirms, write_return
+from penstock.broker.actors.confirms import write_confirms
+from penstock.broker.actors.deliver import ChannelSink, write_cancel, write_return
 from penstock.broker.actors.lane import Lane, LaneReceiver
 from penstock.broker.actors.output import Answering, Output
 from penstock.broker.channel.content_rules import PropertyRules
-from penstock.broker.channel.inbox import Inbox
 from penstock.broker.channel.parking import Parking, ParkingLot
 from penstock.broker.channel.publish import Publisher
-from penstock.broker.channel.settling import settle_all
 from penstock.broker.channel.transactions import Transaction
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
+from penstock.flow.gate import Gate
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import EVENT_ACK, Event, Message
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
@@ -35,7 +38,8 @@ from penstock.queues.unacked import UnackedTable
 from penstock.telemetry.answer_times import BASIC_RETURN, AnswerTimes
 from penstock.telemetry.events import ESCAPE
 
-CHANNEL_CLOSE = 0x140028  # The one barrier method that goes through under an alarm.
+CROWD: Final = PARKED_METHODS.default
+CHANNEL_CLOSE: Final = 0x140028  # The one barrier method that goes through under an alarm.
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -55,7 +59,6 @@ class Verbs:
         raise NotImplementedError
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class ChannelHost(Actor):
     """What a channel asks of its connection. A base although only the connection derives from it:
     connections are made of channels."""
@@ -86,6 +89,104 @@ class ChannelHost(Actor):
     def report(self, error: BaseException, where: str) -> None:
         """A bug of ours: put it into the log."""
         raise NotImplementedError
+
+
+class Inbox:
+    """Methods in order, each with the publishes that came before it, taken from a moving head.
+
+        a method is due  <=>  method.after <= taken  and  nothing is parked
+    A basic.get whose message has still to be read from the disk is parked, and what came behind it
+    waits with it; when that is too much the connection is not read until half of it is done.
+    arrived: publishes as the connection sees them; taken: as the channel has dealt with them;
+    methods: empty exactly when all of them were taken; is_ending: nothing is parked
+    any more, because the channel is about to end; stopped: the gate of the connection while it is
+    closed for the channel, `name`."""
+
+    __slots__ = (
+        "arrived",
+        "head",
+        "is_ending",
+        "is_parked",
+        "methods",
+        "name",
+        "stopped",
+        "taken",
+    )
+
+    def __init__(self) -> None:
+        self.methods: list[Event] = []
+        self.head: i64 = 0
+        self.arrived: i64 = 0
+        self.taken: i64 = 0
+        self.is_parked = False
+        self.is_ending = False
+        self.stopped: Gate | None = None
+        self.name = ""
+
+    def add(self, event: Event) -> None:
+        """A method arrives behind everything that has arrived so far."""
+        event.after = self.arrived
+        self.methods.append(event)
+
+    def has_method(self) -> bool:
+        return self.head < len(self.methods) and not self.is_parked
+
+    def is_due(self) -> bool:
+        """Whether the oldest method's turn has come. Raises: IndexError when there is none."""
+        return not self.is_parked and self.methods[self.head].after <= self.taken
+
+    def is_crowded(self) -> bool:
+        """Whether as much waits behind what is parked as may: nothing more is read then."""
+        return self.is_parked and len(self.methods) - self.head >= CROWD
+
+    def stop(self, gate: Gate, name: str) -> None:
+        """Close the connection's gate until there is room for more."""
+        if self.stopped is None:
+            self.stopped = gate
+            self.name = name
+            gate.close(name, "read")
+
+    def _go_on(self) -> None:
+        gate = self.stopped
+        if gate is not None:
+            self.stopped = None
+            gate.open(self.name, "read")
+
+    def put_first(self, event: Event) -> None:
+        """`event`, which was just taken, is tried again when it is not parked any more."""
+        self.methods.insert(int(self.head), event)
+
+    def unpark(self) -> None:
+        """What was parked may be done."""
+        self.is_parked = False
+
+    def end(self) -> None:
+        """All that has arrived is done now."""
+        self.is_ending = True
+        self.is_parked = False
+
+    def first(self) -> Event:
+        """The oldest method. Raises: IndexError when there is none."""
+        return self.methods[self.head]
+
+    def next(self) -> Event:
+        """Take the oldest method; the list is emptied when the last one is taken."""
+        event = self.methods[self.head]
+        self.head += 1
+        if self.stopped is not None and len(self.methods) - self.head <= CROWD // 2:
+            self._go_on()
+        if self.head == len(self.methods):
+            self.clear()
+        elif self.head >= 512:
+            del self.methods[: self.head]
+            self.head = 0
+        return event
+
+    def clear(self) -> None:
+        """Forget the methods."""
+        self.methods.clear()
+        self.head = 0
+        self._go_on()
 
 
 class ChannelAnswering(Answering):
@@ -237,36 +338,42 @@ class Channel(LaneReceiver):
         upstream = self.upstream
         if upstream is None or self.is_closed:
             return False
-        if publisher.retry(False):
+        if (not self.parking.routed or publisher.retry(False)) and self.is_stalled:
             self._unstall()
         is_waiting = self._in_order(publisher, upstream, budget)
         if self.is_closed:
             return False
         if is_waiting:
             self._stall((self.parking.waits_for, self.parking.waits_on))
-        else:
+        elif self.is_stalled:
             self._unstall()
-        if self.inbox.has_method() and (is_waiting or self._is_behind_held(upstream)):
+        inbox = self.inbox
+        has_method = len(inbox.methods) > 0 and inbox.has_method()
+        if has_method and (is_waiting or self._is_behind_parked(upstream)):
             self._past_waiting()
-        if is_waiting or self.output.is_full or self._is_behind_held(upstream):
+            has_method = inbox.has_method()
+        if is_waiting or self.output.is_full:
             return False
-        return len(upstream.items) > upstream.head or self.inbox.has_method()
+        if has_method and self._is_behind_parked(upstream):
+            return False
+        return has_method or len(upstream.items) > upstream.head
 
     def _in_order(self, publisher: Publisher, upstream: Lane, budget: i64) -> bool:
         """Publishes and methods in the order they came; True if the next publish has to wait."""
         is_waiting = False
         done: i64 = 0
         bytes_: i64 = 0
+        inbox = self.inbox
         try:
             while budget > 0 and not self.is_closed and not self.output.is_full:
-                if self.inbox.has_method() and self.inbox.first().after <= self.inbox.taken:
+                if inbox.methods and inbox.is_due():
                     if done > 0:
                         self._repay(upstream, done, bytes_)
                         done = 0
                         bytes_ = 0
                     if self.parking.routed:
-                        self._unpark_before(self.inbox.first(), publisher)
-                    self._perform(self.inbox.next())
+                        self._unpark_before(inbox.first(), publisher)
+                    self._perform(inbox.next())
                     budget -= 1
                     continue
                 items = upstream.items
@@ -283,7 +390,7 @@ class Channel(LaneReceiver):
                     is_waiting = True
                     break
                 upstream.head = at + 1
-                self.inbox.taken += 1
+                inbox.taken += 1
                 done += 1
                 bytes_ += size
                 budget -= 1
@@ -300,8 +407,8 @@ class Channel(LaneReceiver):
             self.escapes += count
             self.line.recorder.record(ESCAPE, self.identity, self.parking.waits_for, "", count)
 
-    def _is_behind_held(self, upstream: Lane) -> bool:
-        """Whether the next method stands behind a publish that the connection still holds."""
+    def _is_behind_parked(self, upstream: Lane) -> bool:
+        """Whether the next method stands behind a publish at the entrance."""
         inbox = self.inbox
         is_lane_empty = upstream.head >= len(upstream.items)
         return is_lane_empty and inbox.has_method() and inbox.first().after > inbox.taken
@@ -485,7 +592,10 @@ class Channel(LaneReceiver):
             if is_discard:
                 delivery.queue.discard(delivery)
         if not is_discard:
-            settle_all(deliveries)
+            at: i64 = 0
+            end: i64 = len(deliveries)
+            while at < end:
+                at = deliveries[at].queue.settle_run(deliveries, at)
         if sink.waiting:
             sink.serve_waiting()
 

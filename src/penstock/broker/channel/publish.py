@@ -26,7 +26,6 @@ from penstock.broker.actors.output import Answering, Output
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.parking import OpenedObserver, Parking
 from penstock.broker.channel.route import Route, short_text
-from penstock.broker.dead_letter.delay_store import is_delaying
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
 from penstock.broker.stream.internal_stream import refuse_internal
@@ -388,23 +387,13 @@ class Publisher(Answerable):
 
 def with_consumers(lanes: list[Lane]) -> list[Lane]:
     """Those of `lanes` whose queue could give one more message to a consumer at once."""
-    found: list[Lane] = []
+    return [lane for lane in lanes if lane.receiving.has_idle_consumer()]
+
+
+def is_delaying(lanes: list[Lane]) -> bool:
+    """Whether a publish goes to delayed message exchanges only, so that nobody can say yet where it
+    will end."""
     for lane in lanes:
-        actor = lane.receiving
-        if isinstance(actor, QueueActor) and has_idle_consumer(actor):
-            found.append(lane)
-    return found
-
-
-def has_idle_consumer(actor: QueueActor) -> bool:
-    """Whether the consumers of `actor` have room for more than what waits there already."""
-    if not actor.ready or actor.stop_reason() != "":
-        return False
-    left: i64 = actor.messages.ready_count()
-    for lane in actor.pending:
-        left += len(lane.items) - lane.head
-    for consumer in actor.ready:
-        left -= consumer.room()
-        if left < 0:
-            return True
-    return False
+        if not lane.receiving.delays:
+            return False
+    return len(lanes) > 0

@@ -33,8 +33,7 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.actors.actor import BLOCKED, IDLE, Line
 from penstock.broker.actors.lane import Lane
-from penstock.broker.actors.output import Answering, Output
-from penstock.broker.actors.shell import Shell
+from penstock.broker.actors.output import Answering, Output, Shell
 from penstock.broker.channel.channel import Channel, ChannelHost
 from penstock.broker.channel.parking import ALARM, CREDIT, RATE, ParkedPublish, ParkingLot
 from penstock.broker.connection.notifier import Notifier
@@ -332,7 +331,7 @@ class Connection(ChannelHost):
             self._without_channel(event)
             return
         channel.told(event)
-        if channel.inbox.is_crowded():
+        if channel.inbox.is_parked and channel.inbox.is_crowded():
             channel.inbox.stop(self.gate, channel.identity)
 
     def _without_channel(self, event: Event) -> None:
@@ -801,7 +800,9 @@ class Connection(ChannelHost):
     # -- state -----------------------------------------------------------------------------------
 
     def rest_state(self) -> int:
-        if not self.gate.is_open or self.is_told_blocked or self.is_held_by_rate():
+        if not self.gate.is_open or self.is_told_blocked:
+            return BLOCKED
+        if self.rated is not None and self.rated.is_waiting():
             return BLOCKED
         return IDLE
 

@@ -13,8 +13,8 @@ from penstock.base.errors import ChannelFault
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import PHASE_OPEN, Connection
 from penstock.broker.queue.queue_actor import QueueActor, QueueClient
+from penstock.queues.applied import merge_arguments
 from penstock.queues.policy_keys import CONSUMER_TIMEOUT
-from penstock.queues.policy_merge import merge_arguments
 from penstock.queues.unacked import STAMP_NS, Stamp
 
 ROUND_TICKS = 60

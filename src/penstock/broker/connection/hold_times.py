@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
-from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate
 
 NOT_HOLDS = frozenset(("alarm", "socket", "flow"))
@@ -32,7 +31,7 @@ def channel_hold(channel: Channel) -> Hold | None:
             held = _longest(lane.sender_gate)
             receiving = lane.receiving
             # A queue that takes no more keeps its grants back: credit is only how it is felt.
-            reason = receiving.stop_reason() if isinstance(receiving, QueueActor) else ""
+            reason = receiving.stop_reason()
             if held is not None and reason != "":
                 held = Hold(held.peer, reason, held.since_ns)
             found = _older(found, held)

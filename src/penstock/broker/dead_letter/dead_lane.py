@@ -11,7 +11,7 @@ from mypy_extensions import i64
 
 from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line
 from penstock.broker.actors.lane import Answerable, Lane, LaneReceiver
-from penstock.broker.queue.queue_ruling import LetterSink
+from penstock.broker.queue.queue_actor import DeadLetterSink
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_DEAD_LETTERS, LAYER_QUEUE
@@ -186,7 +186,7 @@ class DeadLane(Lane):
             self.box.answered(letter)
 
 
-class LetterBox(LetterSink):
+class LetterBox(DeadLetterSink):
     """The dead letters of one queue as others see them. lanes: by the name of the target."""
 
     __slots__ = ("lanes",)

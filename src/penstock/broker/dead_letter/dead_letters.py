@@ -27,14 +27,11 @@ from penstock.broker.dead_letter.dead_lane import (
     LetterWorker,
 )
 from penstock.broker.dead_letter.letter_desk import LetterDesk
-from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
-from penstock.broker.queue.queue_ruling import FORCED
+from penstock.broker.queue.queue_actor import FORCED, QueueActor, QueueTarget
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import Timer
 from penstock.protocol.content import Address, Message
-from penstock.queues.dead_letter import Obituary
-from penstock.queues.deaths import is_cycle
-from penstock.queues.letter_counts import (
+from penstock.queues.dead_letter import (
     LOST_CYCLE,
     LOST_DELETED,
     LOST_MALFORMED,
@@ -43,8 +40,10 @@ from penstock.queues.letter_counts import (
     LOST_OVERFLOW,
     LOST_REFUSED,
     LetterCounts,
+    Obituary,
+    is_cycle,
 )
-from penstock.queues.records import NO_BOUND
+from penstock.queues.queue import NO_BOUND
 from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED, QueueRules
 from penstock.telemetry.events import ESCAPE
 

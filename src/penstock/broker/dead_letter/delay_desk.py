@@ -4,8 +4,8 @@ clock to those that know duplicates by time."""
 from collections.abc import Callable
 
 from penstock.base.config import Config
+from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.log import Log
-from penstock.broker.actors.scheduler import Scheduler
 from penstock.broker.dead_letter.delay_store import (
     DelayedLetters,
     DelayRuling,
@@ -13,7 +13,6 @@ from penstock.broker.dead_letter.delay_store import (
     StoreHost,
 )
 from penstock.broker.dead_letter.letter_desk import LetterDesk
-from penstock.broker.queue.queue_ruling import RuleDesk
 from penstock.broker.vhost.vhost import ExchangeDesk, VirtualHost
 from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
@@ -59,7 +58,6 @@ class DelayDesk(ExchangeDesk):
         strategy: Callable[[], Strategy],
         fair_bytes: Callable[[], int],
         dues: DueLine,
-        rule_desk: RuleDesk,
         letters: LetterDesk,
         log: Log,
     ) -> None:
@@ -68,7 +66,6 @@ class DelayDesk(ExchangeDesk):
         self.strategy = strategy
         self.fair_bytes = fair_bytes
         self.dues = dues
-        self.rule_desk = rule_desk
         self.letters = letters
         self.log = log
         self.messages_max = config.delayed_messages_max
@@ -104,7 +101,7 @@ class DelayDesk(ExchangeDesk):
 
     def make_ruling(self, store: DelayStore) -> DelayRuling:
         """What a new store goes by."""
-        return DelayRuling(store, self.dues, self.rule_desk)
+        return DelayRuling(store, self.dues)
 
     def dropped(self, store: DelayStore, count: int, is_crash: bool) -> None:
         """The store goes with its exchange or, after a crash, alone, and `count` messages with
@@ -122,5 +119,5 @@ class DelayDesk(ExchangeDesk):
         crash came in between or Penstock was older, are put there. Raises: ChannelFault 406."""
         for vhost in self.vhosts.values():
             for store in vhost.queues.values():
-                if isinstance(store, DelayStore) and store.queue_id == 0:
+                if store.delays and store.queue_id == 0:
                     store.queue_id = vhost.catalogue.queue_added(store)

@@ -15,23 +15,21 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.actor import Line
-from penstock.broker.actors.lane import Lane
 from penstock.broker.dead_letter.dead_lane import Letter
 from penstock.broker.dead_letter.dead_letters import DeadLetters
 from penstock.broker.dead_letter.letter_desk import LetterDesk
-from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
-from penstock.broker.queue.queue_ruling import RuleDesk
+from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
+from penstock.broker.queue.queue_actor import QueueTarget
 from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.catalogue import BY_EXCHANGE
 from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import FLAG_EXPIRATION
-from penstock.queues.dead_letter import Obituary
+from penstock.queues.dead_letter import LOST_NAMES, Obituary
 from penstock.queues.delayed import DelayedMessages, release
-from penstock.queues.letter_counts import LOST_NAMES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import BACKPRESSURE, QueueRules
 from penstock.routing.delayed import DelayedExchange
 
@@ -55,7 +53,7 @@ class StoreHost:
         raise NotImplementedError
 
 
-class DelayStore(QueueActor):
+class DelayStore(ClassicActor):
     """exchange: whose it is."""
 
     __slots__ = ("exchange", "host")
@@ -74,6 +72,8 @@ class DelayStore(QueueActor):
             strategy,
             0,
         )
+        self.is_internal = True
+        self.delays = True
         self.exchange = exchange
         self.host = host
 
@@ -82,8 +82,10 @@ class DelayStore(QueueActor):
         vhost = "" if self.vhost == "/" else self.vhost
         return f"exchange:{vhost}/{self.exchange.name}"
 
+    def lease_refusal(self) -> str:
+        return "belongs to an exchange"
+
     def overdue_for(self) -> str:
-        """The first queue that messages which are due wait for, "" while none has to."""
         letters = None if self.ruling is None else self.ruling.dead_letters
         if isinstance(letters, DelayedLetters) and letters.is_stalled():
             for lane in letters.lanes.values():
@@ -108,8 +110,8 @@ class DelayRuling(Ruling):
 
     __slots__ = ("released_count",)
 
-    def __init__(self, actor: QueueActor, dues: DueLine, desk: RuleDesk) -> None:
-        super().__init__(actor, dues, desk)
+    def __init__(self, actor: DelayStore, dues: DueLine) -> None:
+        super().__init__(actor, dues, RuleSource())
         self.released_count: i64 = 0
         self.is_keeping = True
 
@@ -124,11 +126,11 @@ class DelayRuling(Ruling):
     def change(self, rules: QueueRules) -> None:
         """A store has bounds of its own; policies are about queues."""
 
-    def make_records(self) -> RuledMessages:
+    def make_records(self) -> RuledQueue:
         return DelayedMessages(self.rules, self)
 
     def _expire(self) -> bool:
-        return False if self.is_paused else super()._expire()
+        return False if self.actor.is_paused else super()._expire()
 
     def body_bytes(self) -> i64:
         """All of what a message takes counts here, not its body alone: nobody can see to it that
@@ -206,11 +208,3 @@ class DelayedLetters(DeadLetters):
             if count > 0:
                 found[name] = float(count)
         return found
-
-
-def is_delaying(lanes: list[Lane]) -> bool:
-    """Whether a publish goes to stores only, so that nobody can say yet where it will end."""
-    for lane in lanes:
-        if not isinstance(lane.receiving, DelayStore):
-            return False
-    return len(lanes) > 0

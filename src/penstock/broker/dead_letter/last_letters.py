@@ -8,8 +8,7 @@ they are, and so is one that has left its queue already (at-most-once); at most 
 
 from penstock.broker.dead_letter.dead_lane import DeadLane
 from penstock.broker.dead_letter.dead_letters import DeadLetters
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_ruling import COMMITTED, FORCED
+from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueActor
 from penstock.broker.store.store_actor import StoreActor
 
 

@@ -2,8 +2,7 @@
 
 from penstock.broker.dead_letter.dead_letters import DeadLetters
 from penstock.broker.dead_letter.letter_desk import LetterDesk
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_ruling import QueueRuling
+from penstock.broker.queue.queue_actor import QueueActor, QueueRuling
 from penstock.queues.rules import DROP_HEAD, QueueRules
 
 

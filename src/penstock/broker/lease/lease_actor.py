@@ -12,8 +12,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.limits import LEASE_RUNS
 from penstock.broker.actors.actor import Actor, Line
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import ReadWaiter
+from penstock.broker.queue.queue_actor import QueueActor, ReadWaiter
 from penstock.protocol.content import Message
 from penstock.queues.consumers import (
     REASON_CHANNEL_PREFETCH,

@@ -12,7 +12,6 @@ from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
-from penstock.queues.deduplicated import DeduplicatedMessages
 from penstock.queues.leases import LeaseGroup
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.storage.layout.index import QueueIndex
@@ -81,10 +80,7 @@ def _fill(
         origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
         actor.queue.get_unacked(message)
         actor.hold(group, message, position - BEFORE_ALL)
-        messages = actor.queue.messages
-        if isinstance(messages, DeduplicatedMessages):
-            # Whoever publishes it again is still sending a duplicate.
-            messages.window.note(message, position - BEFORE_ALL, now_ns)
+        actor.queue.messages.restored_out(position - BEFORE_ALL, message, now_ns)
     return held
 
 

@@ -15,12 +15,10 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.errors import OperatorError
-from penstock.broker.actors.actor import Actor
 from penstock.broker.paging.paged_view import paged_of
 from penstock.broker.paging.pager import Pager
 from penstock.broker.paging.rabbit_pager import QueueAcks
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import NO_PAGING, QueuePaging
+from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor, QueuePaging
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.vhost.vhost import VirtualHost
@@ -124,8 +122,7 @@ class PagingDesk(QueuePaging):
 
     # -- one queue -------------------------------------------------------------------------------
 
-    def turn_ended(self, actor: Actor) -> None:
-        assert isinstance(actor, QueueActor), "queues call this"
+    def turn_ended(self, actor: QueueActor) -> None:
         pager = self.pager_of(actor)
         if pager is None:
             actor.page_above = NO_PAGING

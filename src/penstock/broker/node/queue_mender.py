@@ -1,8 +1,7 @@
 """Ends a queue whose turn failed: its senders and consumers are told, the broker lives."""
 
-from penstock.broker.actors.actor import Actor
+from penstock.broker.actors.actor import Actor, Mender
 from penstock.broker.actors.log import Log
-from penstock.broker.actors.scheduler import Mender
 from penstock.broker.lease.lease_actor import LeaseActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.vhost import VirtualHost

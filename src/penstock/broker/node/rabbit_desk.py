@@ -12,16 +12,15 @@ from math import inf
 from typing import Final
 
 from penstock.base.clock import Clock
-from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
+from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.paging_desk import PagingDesk
 from penstock.broker.paging.pager import Pager
 from penstock.broker.paging.rabbit_pager import QueueAcks, RabbitPager, traffic_of
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import NO_PAGING
+from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.profile import Profile
-from penstock.queues.paged import PagedMessages
+from penstock.queues.line import MessageLine
 from penstock.queues.paging_rules import UNBOUNDED, desired_duration_s
 from penstock.queues.rabbit_paging import RabbitPaging
 
@@ -59,7 +58,7 @@ class ProfileDesk(PagingDesk):
         profile: Callable[[], Profile],
         memory_used: Callable[[], int],
         clock: Clock,
-        alarms: AlarmDesk,
+        alarms: AlarmManager,
     ) -> None:
         super().__init__(vhosts, paging_ratio, scratch, damaged)
         self.profile = profile
@@ -118,7 +117,7 @@ class ProfileDesk(PagingDesk):
                 acks = QueueAcks(actor, mine.embed_below)
                 messages = actor.messages
                 ram = messages.ready_count()
-                if isinstance(messages, PagedMessages):
+                if isinstance(messages, MessageLine):
                     ram = messages.ram_count()
                 duration = mine.report(now_ns, traffic_of(actor), int(ram), int(acks.whole_count()))
                 if duration != inf:

@@ -1,8 +1,6 @@
-"""What a queue has on the disk and not in memory, for whoever looks at it."""
+"""What a queue has on the disk and not in memory, as views show it."""
 
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.queues.paged import PagedMessages
-from penstock.queues.paged_records import PagedRecords
 
 READING = "reading"
 """In labels: of a queue whose consumers wait for the disk."""
@@ -11,16 +9,7 @@ READING = "reading"
 def paged_of(actor: QueueActor) -> tuple[int, int]:
     """(messages, bytes) of ready messages whose bodies are not in memory; after a start the bytes
     are an estimate."""
-    messages = actor.messages
-    if isinstance(messages, PagedRecords):
-        tails = messages.tails()
-    elif isinstance(messages, PagedMessages):
-        tails = [messages]
-    else:
-        return 0, 0
-    return sum(int(one.paged_count()) for one in tails), sum(
-        int(one.paged_bytes()) for one in tails
-    )
+    return int(actor.messages.paged_count()), int(actor.messages.paged_bytes())
 
 
 def note_paged(actor: QueueActor, numbers: dict[str, float], labels: dict[str, str]) -> None:

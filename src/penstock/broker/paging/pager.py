@@ -6,7 +6,7 @@
     back   one read is under way at a time; it begins while the front still has messages, so that
            consumers find the next ones there
 What a queue wants to read may still be in the batch the store is making: then it looks again when
-that is on its way. A queue that has nothing on the disk any more is a plain one again.
+that is on its way. A queue that has nothing on the disk any more does not page, until it has to.
 """
 
 from collections.abc import Callable
@@ -14,41 +14,20 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.disk import JobClient
-from penstock.broker.paging.paged_messages import (
-    begin_paging,
-    end_paging,
-    has_expiration,
-    has_husks_back,
-    head_bytes,
-    husk_count,
-    is_split,
-    page_bytes,
-    paged_count,
-    place_found,
-    resting_bytes,
-    restore_spans,
-    tail_bytes,
-    take_in,
-)
-from penstock.broker.paging.paged_reads import lacks_head, next_read, plan
 from penstock.broker.paging.read_again import ReadAgain
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import ALWAYS, QueuePaging, ReadWaiter
-from penstock.broker.queue.ruling import Ruling
+from penstock.broker.queue.queue_actor import ALWAYS, QueueActor, QueuePaging, ReadWaiter
 from penstock.broker.store.keeper import UNCHARGED_BYTES, Keeper
 from penstock.flow.account import Account
-from penstock.queues.paged import PagedMessages
-from penstock.queues.paged_out import UNBOUNDED
-from penstock.queues.paged_records import PagedRecords, Reading
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.backlog import UNBOUNDED
+from penstock.queues.entry import FLAG_EXPIRATION, flags_of, stub_of
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ReadRequest
 from penstock.queues.rabbit_paging import PendingAcks
 from penstock.queues.rules import QueueRules
-from penstock.queues.wanted import Paged
 from penstock.storage.layout.spans import spans_without
 from penstock.storage.log.job import Job
-from penstock.storage.log.reading import ReadJob
+from penstock.storage.log.log import MessageLog
+from penstock.storage.log.reading import Found, ReadJob, Stretch, plan_run
 
 PASS_BYTES: Final = 1_048_576
 READ_BYTES_MIN: Final = 131_072
@@ -76,12 +55,11 @@ class PagerClient(JobClient):
 
 
 class Pager(QueuePaging):
-    """tails: of the messages of `actor`, one or one a level, none while it has nothing on the disk;
-    reading, job: the read under way;
-    has_husks_out: bodies of unanswered deliveries may be on the disk only; is_at_end: what comes
+    """request, job: the read under way;
+    has_stubs_out: bodies of unanswered deliveries may be on the disk only; is_at_end: what comes
     next is in a batch that the disk has no room for; read_bytes: of the next one; came_bytes: what
-    the last one has put into memory; waiters: for the first message; wants_all: who wants to keep
-    records waits until everything is in memory; again: lets it wait for what could not be read;
+    the last one has put into memory; waiters: for the first message; wants_all: rules that need
+    every entry wait until everything is in memory; again: lets it wait for what could not be read;
     damaged: told how many messages are lost."""
 
     __slots__ = (
@@ -90,13 +68,12 @@ class Pager(QueuePaging):
         "came_bytes",
         "client",
         "damaged",
-        "has_husks_out",
+        "has_stubs_out",
         "is_at_end",
         "job",
         "keeper",
         "read_bytes",
-        "reading",
-        "tails",
+        "request",
         "target_bytes",
         "waiters",
         "wants_all",
@@ -115,52 +92,51 @@ class Pager(QueuePaging):
         self.damaged = damaged
         self.again = ReadAgain(actor, keeper.store)
         self.client = PagerClient(self)
-        self.tails: list[PagedMessages] = []
         self.read_bytes: i64 = READ_BYTES_MIN
         self.came_bytes: i64 = 0
-        self.reading: Reading | None = None
+        self.request: ReadRequest | None = None
         self.job: ReadJob | None = None
         self.waiters: list[ReadWaiter] = []
         self.wants_all = False
         self.is_at_end = False
-        self.has_husks_out = False
+        self.has_stubs_out = False
 
     # -- the turn --------------------------------------------------------------------------------
 
-    def turn_ended(self, actor: Actor) -> None:
-        if not self.tails:
+    def turn_ended(self, actor: QueueActor) -> None:
+        if not self.actor.messages.is_paging:
             self._begin()
         self._page()
         self._read()
-        self.keeper.is_through = paged_count(self.tails) > husk_count(self.tails)
-        if not is_split(self.tails):
+        messages = self.actor.messages
+        self.keeper.is_through = messages.pieces_count() > 0
+        if messages.is_whole():
             self._end()
 
     def aim(self, target_bytes: i64) -> None:
         self.target_bytes = target_bytes
-        if not self.tails:
+        if not self.actor.messages.is_paging:
             self.actor.page_above = target_bytes
 
     def _begin(self) -> None:
         """The queue is about to have messages on the disk."""
-        self.tails = begin_paging(self.actor, self.keeper.index)
+        self.actor.messages.begin_paging(self.keeper.index, self.keeper.index)
         self.actor.page_above = ALWAYS
 
     def _end(self) -> bool:
-        """Make it a plain queue again, if it has everything in memory; whether it has."""
-        if self.job is not None or is_split(self.tails) or paged_count(self.tails) > 0:
+        """The queue does not page any more, if it has everything in memory; whether it has."""
+        if self.job is not None or not self.actor.messages.is_whole():
             return False
-        if self.has_husks_out and self.actor.unacked_count > 0:
+        if self.has_stubs_out and self.actor.unacked_count > 0:
             return False
-        self.has_husks_out = False
-        self.tails = []
+        self.has_stubs_out = False
         self.keeper.is_through = False
-        end_paging(self.actor)
+        self.actor.messages.end_paging()
         self.actor.page_above = self.target_bytes
         if self.wants_all:
             self.wants_all = False
             ruling = self.actor.ruling
-            if isinstance(ruling, Ruling):
+            if ruling is not None:
                 ruling.change(ruling.rules)
         return True
 
@@ -173,13 +149,13 @@ class Pager(QueuePaging):
         left: i64 = self.target_bytes - self.actor.unacked_bytes
         if self.actor.ruling is not None:
             left -= self.actor.ruling.held_bytes()
-        left -= resting_bytes(self.actor.messages)
+        left -= self.actor.messages.resting_bytes()
         return left if left > least else least
 
     def _leaving_bytes(self) -> i64:
         """What is in memory and may leave it."""
         messages = self.actor.messages
-        return messages.bytes_ready - resting_bytes(messages)
+        return messages.bytes_ready - messages.resting_bytes()
 
     def _read_size(self) -> i64:
         """Bytes of the next read, 1.. ."""
@@ -191,13 +167,13 @@ class Pager(QueuePaging):
         """What stays in memory: the target without room for the next read, but the first message in
         any case, because it may have been read for somebody."""
         keep: i64 = self._ready_target()
-        if is_split(self.tails):
+        if not self.actor.messages.is_whole():
             size: i64 = self._read_size()
             keep -= size
             # A read may bring a message that is larger than all it was to bring.
             if self.came_bytes > 2 * size:
                 keep += self.came_bytes - 2 * size
-        head: i64 = head_bytes(self.actor.messages)
+        head: i64 = self.actor.messages.head_bytes()
         return keep if keep > head else head
 
     def _page(self) -> None:
@@ -206,7 +182,7 @@ class Pager(QueuePaging):
         keeper = self.keeper
         lane = keeper.lane
         passes: i64 = 0
-        whole = self.actor.messages
+        messages = self.actor.messages
         while self._leaving_bytes() > self._keep_bytes():
             if passes == PASSES_PER_TURN:
                 self.actor.wake()
@@ -215,11 +191,11 @@ class Pager(QueuePaging):
             can_save = not lane.is_closed and lane.uncharged_bytes < UNCHARGED_BYTES
             credit: i64 = lane.balance if lane.window > 0 else UNBOUNDED
             keep: i64 = self._keep_bytes()
-            saves = page_bytes(whole, keep, PASS_BYTES if can_save else 0, credit)
+            saves = messages.page_bytes(keep, PASS_BYTES if can_save else 0, credit)
             if not saves:
                 # What is left has to be saved and may not now, or it is all there has to be.
                 lane.is_pass_waiting = lane.is_closed
-                if husk_count(self.tails) > 0:
+                if messages.paged_count() > messages.pieces_count():
                     # They go, too, when they have their places.
                     self._wait_for_store()
                 return
@@ -230,22 +206,19 @@ class Pager(QueuePaging):
         what is unanswered takes no more than `keep_bytes`. They are read again if they come back.
         """
         actor = self.actor
-        if not self.tails:
+        messages = actor.messages
+        if not messages.is_paging:
             self._begin()
-        whole = actor.messages
-        # What is out is in none of them, and all of them have the same log.
-        tail = self.tails[0]
-        paged = Paged()
         for delivery in acks.newest(actor.unacked_count):
             if actor.unacked_bytes <= keep_bytes:
                 return
             message = delivery.message
-            if tail.place_of(message) > 0:
-                husk = tail.page_out(message, paged)
-                acks.replace(delivery, husk)
-                if isinstance(whole, PagedRecords):
-                    whole.husked_out(delivery.position, message, husk)
-                self.has_husks_out = True
+            if messages.place_of(message) > 0:
+                message.origin.unstore(0, len(message.raw))
+                stub = stub_of(message)
+                acks.replace(delivery, stub)
+                messages.stubbed_out(delivery.position, message, stub)
+                self.has_stubs_out = True
 
     # -- back into memory ------------------------------------------------------------------------
 
@@ -253,7 +226,8 @@ class Pager(QueuePaging):
         """Begin the next read, if there is something to read and none is under way."""
         if self.job is not None or self.again.is_waiting():
             return
-        if not (is_split(self.tails) or has_husks_back(self.tails)):
+        messages = self.actor.messages
+        if messages.is_whole():
             return
         store = self.keeper.store
         if self.is_at_end:
@@ -262,28 +236,26 @@ class Pager(QueuePaging):
                 return
             self.is_at_end = False
         size: i64 = self._read_size()
-        whole = self.actor.messages
         room: i64 = UNBOUNDED
-        if whole.at_hand() > 0:
-            room = self._ready_target() - (self._leaving_bytes() - tail_bytes(self.tails))
-        reading = next_read(whole, size, 3 * size <= room)
-        if reading is None:
-            if lacks_head(whole):
+        if messages.at_hand() > 0:
+            room = self._ready_target() - (self._leaving_bytes() - messages.tail_bytes_ready())
+        request = messages.next_read(size, 3 * size <= room)
+        if request is None:
+            if messages.lacks_head():
                 self._wait_for_store()
             return
-        wanted = reading.wanted
-        average: i64 = reading.average_bytes()
-        if reading.is_ahead and average + MESSAGE_OVERHEAD_BYTES > room:
+        average: i64 = request.average_bytes()
+        if request.is_ahead and average + MESSAGE_OVERHEAD_BYTES > room:
             # In memory it would be too much, and leave again.
             return
         count: i64 = size // (average + MESSAGE_OVERHEAD_BYTES) + 1
-        if count > wanted.count:
-            count = wanted.count
-        job = plan(store.log, wanted, count, size)
+        if count > request.count:
+            count = request.count
+        job = plan(store.log, request, count, size)
         if not job.stretches:
             self._wait_for_store()
             return
-        self.reading = reading
+        self.request = request
         self.job = job
         store.disk.submit(job, self.client)
 
@@ -294,11 +266,11 @@ class Pager(QueuePaging):
     def read_done(self, job: ReadJob, error: OSError | None) -> None:
         """The read that was under way has ended. One of a queue that was purged or deleted since
         is of no use."""
-        reading = self.reading
-        if job is not self.job or reading is None:
+        request = self.request
+        if job is not self.job or request is None:
             return
         self.job = None
-        self.reading = None
+        self.request = None
         store = self.keeper.store
         found = job.found
         damaged = job.damaged
@@ -313,15 +285,13 @@ class Pager(QueuePaging):
         else:
             self.again.succeeded()
         if not self.actor.messages.is_ruled and has_expiration(found):
-            # A queue that came back from the disk without records needs them after all.
+            # A queue that came back from the disk without entries needs them after all.
             self.actor.expects_lifetimes()
-        whole = self.actor.messages
-        was_empty = whole.at_hand() == 0
+        was_empty = self.actor.messages.at_hand() == 0
         self.came_bytes = 0
         for one in found:
             self.came_bytes += len(one.message.raw) + MESSAGE_OVERHEAD_BYTES
-        lost = place_found(reading.tail, reading.wanted, found, damaged)
-        take_in(self.actor, found, len(lost) > 0)
+        lost = self._take_in(request, found, damaged)
         if lost:
             self.keeper.cannot_read(lost)
             self.damaged(self.actor, len(lost))
@@ -332,12 +302,34 @@ class Pager(QueuePaging):
         self._let_go_on()
         self.actor.wake()
 
+    def _take_in(self, request: ReadRequest, found: list[Found], damaged: list[int]) -> list[int]:
+        """Put what was read where it belongs, and give up what cannot be read, in their order; the
+        positions that were given up. What does not come next any more, because the queue has paged
+        on meanwhile, is read again, and counts until then."""
+        messages = self.actor.messages
+        lost: list[int] = []
+        at = 0
+        for position in sorted(damaged):
+            begin = at
+            while at < len(found) and found[at].position < position:
+                at += 1
+            messages.arrived(request, found[begin:at])
+            if messages.lost(request, position):
+                lost.append(position)
+        messages.arrived(request, found[at:])
+        clock = self.actor.line.clock
+        now_ns = clock.monotonic_ns()
+        for dropped in messages.take_in(found, now_ns, clock.wall_ns() - now_ns):
+            ruling = self.actor.ruling
+            assert ruling is not None, "what was rejected is read for the dead letters of rules"
+            ruling.dropped(dropped.message, dropped.reason)
+        return lost
+
     def is_read_awaited(self) -> bool:
-        ruling = self.actor.ruling
-        if not self.tails or (ruling is not None and ruling.is_paused):
+        messages = self.actor.messages
+        if not messages.is_paging or self.actor.is_paused:
             return False
-        whole = self.actor.messages
-        return whole.at_hand() == 0 and whole.ready_count() > 0
+        return messages.at_hand() == 0 and messages.ready_count() > 0
 
     def wait(self, waiter: ReadWaiter) -> None:
         self.waiters.append(waiter)
@@ -359,42 +351,78 @@ class Pager(QueuePaging):
         index = self.keeper.index
         total: i64 = 0
         spans = spans_without(index, without)
-        if spans:
-            self._begin()
-            total = restore_spans(self.tails[0], index, spans, origin, is_clean)
-            whole = self.actor.messages
-            if isinstance(whole, PagedRecords):
-                whole.restored_unread(body_bytes)
-            self.keeper.is_through = True
+        if not spans:
+            return total
+        self._begin()
+        messages = self.actor.messages
+        average: i64 = index.live_bytes() // index.live_count()
+        for span in spans:
+            total += span.count
+            before: i64 = span.below(index, index.delivered_below) if is_clean else span.count
+            bytes_: i64 = average * span.count
+            messages.restore_delta(index, span.first, span.last, span.count, bytes_, origin, before)
+        messages.restored_unread(body_bytes)
+        self.keeper.is_through = True
         return total
 
     def page_restored(self) -> None:
         """More of what the log has was put into the queue: what is too much leaves again."""
-        if self.actor.messages.bytes_ready <= self.target_bytes:
+        messages = self.actor.messages
+        if messages.bytes_ready <= self.target_bytes:
             return
-        if not self.tails:
+        if not messages.is_paging:
             self._begin()
-        page_bytes(self.actor.messages, self.target_bytes, 0, 0)
+        messages.page_bytes(self.target_bytes, 0, 0)
         self.keeper.is_through = True
 
     def may_keep_records(self, rules: QueueRules) -> bool:
-        if not self.tails or rules.has_heads_only() or self._end():
+        if not self.actor.messages.is_paging or rules.last_value_key == "" or self._end():
             return True
         self.wants_all = True
         return False
 
     def purging(self) -> None:
         self.job = None
-        self.reading = None
+        self.request = None
         store = self.keeper.store
-        for tail in self.tails:
-            for piece in tail.pieces():
-                for first, last in piece.stretches():
-                    store.log.settle_between(piece.index, first, last + 1)
+        stretches = self.actor.messages.stretches()
+        for index, first, last in stretches:
+            store.log.settle_between(index, first, last + 1)
+        if stretches:
             store.has_settled()
         self._let_go_on()
 
     def ended(self) -> None:
         self.job = None
-        self.reading = None
+        self.request = None
         self._let_go_on()
+
+
+def plan(log: MessageLog, request: ReadRequest, count_max: i64, bytes_max: i64) -> ReadJob:
+    """A job for the first `count_max` messages of `request`, and none behind `bytes_max` of
+    content; without stretches while all of them are in the open batch."""
+    index = request.index
+    if request.chosen is None:
+        return log.plan_reads(index, int(request.first), int(count_max), int(bytes_max))
+    job = ReadJob(log.handles, log.cache, index, bytes_max)
+    last: Stretch | None = None
+    for position in request.chosen[: int(count_max)]:
+        run = index.find(position)
+        if run is None or plan_run(job, run, position, 1) <= 0:
+            break
+        # Those of one table are read together.
+        stretch = job.stretches[-1]
+        if last is not None and last.table is stretch.table:
+            last.positions.extend(stretch.positions)
+            job.stretches.pop()
+        else:
+            last = stretch
+    return job
+
+
+def has_expiration(found: list[Found]) -> bool:
+    """Whether one of those that were read has a lifetime of its own."""
+    flags: i64 = 0
+    for one in found:
+        flags |= flags_of(one.message)
+    return flags & FLAG_EXPIRATION != 0

@@ -13,16 +13,14 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.deliver import ChannelSink
 from penstock.broker.paging.pager import Pager
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import ALWAYS, NO_PAGING
+from penstock.broker.queue.queue_actor import ALWAYS, NO_PAGING, QueueActor
 from penstock.broker.store.keeper import Keeper
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Delivery
-from penstock.queues.husks import is_husk
-from penstock.queues.paged import PagedMessages
+from penstock.queues.entry import is_stub
+from penstock.queues.line import MessageLine
 from penstock.queues.paging_rules import UNBOUNDED, is_embedded
 from penstock.queues.rabbit_paging import PendingAcks, RabbitPaging, Traffic
 from penstock.queues.rules import DROP_HEAD
@@ -54,7 +52,7 @@ class QueueAcks(PendingAcks):
         return [
             delivery
             for delivery in self.deliveries()
-            if not is_husk(delivery.message) and not is_embedded(delivery.message, self.embed_below)
+            if not is_stub(delivery.message) and not is_embedded(delivery.message, self.embed_below)
         ]
 
     def deliveries(self) -> list[Delivery]:
@@ -71,9 +69,9 @@ class QueueAcks(PendingAcks):
                         found.append(delivery)
         return found
 
-    def replace(self, delivery: Delivery, husk: Message) -> None:
+    def replace(self, delivery: Delivery, stub: Message) -> None:
         self.actor.unacked_bytes -= len(delivery.message.raw)
-        delivery.message = husk
+        delivery.message = stub
 
 
 class RabbitPager(Pager):
@@ -98,7 +96,7 @@ class RabbitPager(Pager):
         self.seen: i64 = 0
         self.is_due = True
 
-    def turn_ended(self, actor: Actor) -> None:
+    def turn_ended(self, actor: QueueActor) -> None:
         queue = self.actor
         if queue.messages.is_ruled:
             self.target_bytes = self.ruled_bytes
@@ -107,21 +105,21 @@ class RabbitPager(Pager):
         self.target_bytes = READ_TARGET_BYTES
         # By counts a publish is written when it is paged, and not as it comes.
         self.keeper.is_through = False
-        if not self.tails and self.rules.target == UNBOUNDED:
+        if not queue.messages.is_paging and self.rules.target == UNBOUNDED:
             queue.page_above = NO_PAGING
             return
         count: i64 = queue.messages.publish_count + queue.messages.requeue_count
         if self.rules.moved(count - self.seen):
             self.is_due = True
         self.seen = count
-        if not self.tails:
+        if not queue.messages.is_paging:
             if not self.is_due or queue.messages.ready_count() + queue.unacked_count == 0:
                 return
             self._begin()
         if self.is_due:
             self._reduce()
         self._read()
-        if not self.tails[0].is_split:
+        if queue.messages.is_whole():
             self._end()
 
     def aim(self, target_bytes: i64) -> None:
@@ -140,7 +138,7 @@ class RabbitPager(Pager):
     def _look_when_needed(self) -> None:
         if self.actor.messages.is_ruled:
             return
-        is_idle = not self.tails and self.rules.target == UNBOUNDED
+        is_idle = not self.actor.messages.is_paging and self.rules.target == UNBOUNDED
         self.actor.page_above = NO_PAGING if is_idle else ALWAYS
 
     def _end(self) -> bool:
@@ -155,8 +153,8 @@ class RabbitPager(Pager):
         if self.actor.messages.is_ruled:
             super()._read()
             return
-        messages = self.tails[0]
-        if messages.rejected:
+        messages = self._plain()
+        if messages.behind.leaving:
             # A dead letter waits for its body.
             pass
         elif messages.at_hand() > 0:
@@ -166,7 +164,13 @@ class RabbitPager(Pager):
             return
         super()._read()
 
-    def _is_over(self, messages: PagedMessages) -> bool:
+    def _plain(self) -> MessageLine:
+        """The messages of the queue, which has no rules that need entries."""
+        messages = self.actor.messages
+        assert isinstance(messages, MessageLine), "a queue with entries goes by bytes"
+        return messages
+
+    def _is_over(self, messages: MessageLine) -> bool:
         """Whether a limit waits for the first message, to drop it."""
         ruling = self.actor.ruling
         if ruling is None or ruling.rules.overflow != DROP_HEAD:
@@ -180,9 +184,9 @@ class RabbitPager(Pager):
         credit: i64 = lane.balance if lane.window > 0 else UNBOUNDED
         if not self.actor.gate.is_open:
             credit = 0
-        done = self.rules.reduce(self.tails[0], self.acks, credit)
+        done = self.rules.reduce(self._plain(), self.acks, credit)
         if done.acks > 0:
-            self.has_husks_out = True
+            self.has_stubs_out = True
         self.keeper.save(done.to_save)
         lane.is_pass_waiting = lane.is_closed
         self.is_due = done.has_more or lane.is_closed

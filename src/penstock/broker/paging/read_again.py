@@ -14,8 +14,8 @@ from mypy_extensions import i64
 
 from penstock.base.limits import STORE_READ_PATIENCE_MS
 from penstock.broker.actors.actor import Actor
-from penstock.broker.paging.paged_messages import unread
-from penstock.broker.store.store_actor import RETRY_NS, StoreActor
+from penstock.broker.store.group_commit import RETRY_NS
+from penstock.broker.store.store_actor import StoreActor
 from penstock.flow.due import Timer
 from penstock.storage.log.reading import ReadJob
 
@@ -76,3 +76,15 @@ def _is_lost(error: OSError, failing_ns: i64) -> bool:
     if error.errno is None or error.errno == ENOENT:
         return True
     return error.errno == EIO and failing_ns >= STORE_READ_PATIENCE_MS.default * NS_PER_MS
+
+
+def unread(job: ReadJob) -> list[int]:
+    """What a read that failed has not found: what is damaged, and what is left of the stretch at
+    which it failed. What stands behind that may well be read."""
+    found = {int(one.position) for one in job.found}
+    lost = set(job.damaged)
+    for part in job.stretches:
+        rest = [one for one in part.positions if one not in found and one not in lost]
+        if rest:
+            return sorted([*job.damaged, *rest])
+    return job.damaged

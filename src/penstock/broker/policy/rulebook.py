@@ -7,24 +7,21 @@ from penstock.base.errors import OperatorError
 from penstock.broker.dead_letter.letter_address import address_letters
 from penstock.broker.dead_letter.letter_desk import LetterDesk
 from penstock.broker.policy.policies import Policies
+from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_ruling import RuleDesk
 from penstock.broker.queue.ruling import Ruling
-from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.vhost.queue_kinds import is_quorum, is_stream
 from penstock.broker.vhost.vhost import REPLY_PREFIX, VirtualHost
 from penstock.flow.due import DueLine
-from penstock.queues.applied import Applied
+from penstock.queues.applied import Applied, merge_arguments
 from penstock.queues.choice import Choice
 from penstock.queues.policy_keys import ALARM_ACTION
-from penstock.queues.policy_merge import merge_arguments
-from penstock.queues.rules import NEVER, OVERFLOW_NAMES, QueueRules
-from penstock.queues.rules_of import rules_from
+from penstock.queues.rules import NEVER, OVERFLOW_NAMES, QueueRules, rules_from
 
 OVERFLOW_KEYS: Final = ("x-overflow", "overflow")
 
 
-class RuleBook(RuleDesk):
+class RuleBook(RuleSource):
     """vhosts: of the broker, live; dues: where timers of queues stand; policies: those there are.
     Owner: the broker."""
 
@@ -55,9 +52,9 @@ class RuleBook(RuleDesk):
     def made(self, actor: QueueActor) -> None:
         """A queue is declared: it gets what its arguments, the policies that match its name and the
         node's defaults ask for."""
-        actor.rule_desk = self
+        actor.takes_policies = True
         actor.applied = self._policies_of(actor)
-        if isinstance(actor, StreamActor):
+        if not actor.has_rules:
             return
         rules = self.rules_of(actor)
         if rules.is_single_active:
@@ -73,16 +70,15 @@ class RuleBook(RuleDesk):
 
     def look_again(self, actor: QueueActor) -> bool:
         """The policies have changed; True if `actor` goes by others now."""
-        if actor.rule_desk is not self:
+        if not actor.takes_policies:
             # The store of an exchange is no queue to policies.
             return False
         applied = self._policies_of(actor)
         if applied == actor.applied:
             return False
         actor.applied = applied
-        if isinstance(actor, StreamActor):
-            actor.keep_as_said()
-        else:
+        actor.policies_changed()
+        if actor.has_rules:
             self.apply(actor, self.rules_of(actor))
         return True
 
@@ -108,40 +104,19 @@ class RuleBook(RuleDesk):
 
     def apply(self, actor: QueueActor, rules: QueueRules) -> None:
         """`actor` goes by `rules` from now on, whatever it had before."""
-        if isinstance(actor.ruling, Ruling):
-            actor.ruling.change(rules)
-        elif not rules.is_plain():
-            self._ruling(actor).change(rules)
+        actor.go_by(rules)
         ruling = actor.ruling
         if ruling is not None and self.letters is not None:
             address_letters(self.letters, actor, ruling, rules)
 
-    def _ruling(self, actor: QueueActor) -> Ruling:
-        ruling = actor.ruling
-        if not isinstance(ruling, Ruling):
-            ruling = Ruling(actor, self.dues, self)
-            actor.ruling = ruling
-        return ruling
-
-    def keep_records(self, receiver: object) -> None:
-        assert isinstance(receiver, QueueActor), "only queues have a rule desk"
-        self._ruling(receiver).keep_records()
+    def new_ruling(self, actor: ClassicActor) -> Ruling:
+        return Ruling(actor, self.dues, self)
 
     # -- ending and pausing ----------------------------------------------------------------------
 
-    def unused(self, receiver: object) -> None:
-        assert isinstance(receiver, QueueActor), "only queues have a rule desk"
+    def unused(self, actor: ClassicActor) -> None:
         self.unused_count += 1
-        self.vhosts[receiver.vhost].remove_queue(receiver)
-
-    def pause(self, actor: QueueActor, is_paused: bool) -> Ruling | None:
-        """Consumers of `actor` are given nothing until it is resumed, and basic.get finds it empty;
-        publishes are taken as ever. Returns its ruling, None for one that never had any."""
-        if not is_paused and actor.ruling is None:
-            return None
-        ruling = self._ruling(actor)
-        ruling.pause(is_paused)
-        return ruling
+        self.vhosts[actor.vhost].remove_queue(actor)
 
 
 def _overflow(name: str) -> int:

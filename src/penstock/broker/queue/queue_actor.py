@@ -1,26 +1,228 @@
-"""The actor of one classic queue: takes messages out of its lanes, gives them to its consumers.
+"""What a queue of any type is to the rest of the broker, and what may be attached to it.
 
-One turn: take from each sender's lane in rotation, answer the senders, deliver while a consumer is
-ready, then repay the lanes, so that a cause is charged for a delivery before it is repaid for the
-publish. What rests here is charged to its cause as stored, until it leaves, however. While the
-queue holds more bytes than its depth mark its gate is closed for "depth": grants are deferred, so
-publishers wait before any alarm rings; consumers go on, and it opens again a little below the mark.
+The base holds what all types share: properties, the lanes of its senders, the ring of its
+consumers. A type says what becomes of a message: broker/queue/classic_actor,
+broker/stream/stream_actor, broker/dead_letter/delay_store. The room of queues comes before those of
+the store, of paging and of dead letters, so a queue knows what is attached by a small base each.
 """
 
-from mypy_extensions import i64
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.actor import BLOCKED, IDLE, WAITING, Line
-from penstock.broker.queue.queue_ruling import RuleDesk
-from penstock.broker.queue.serving import ServingQueue
+from penstock.broker.actors.fair_take import affordable, allot
+from penstock.broker.actors.lane import Lane, LaneReceiver
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.applied import Applied
 from penstock.queues.choice import Choice
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery
-from penstock.queues.delivery_count import with_delivery_count
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.queue import ClassicQueue, DropSink
+from penstock.queues.rules import DROP_NAMES, REASON_REJECTED, QueueRules
 from penstock.routing.destination import Destination
+
+NO_PAGING: Final = 1 << 62
+"""A target that no queue reaches: nothing is paged."""
+ALWAYS: Final = -1
+"""A mark that every queue is above: its pager is asked at the end of every turn."""
+FORCED: Final = 1 << 40
+"""A budget that says: take everything, whatever the limits are, because the sender is gone."""
+COMMITTED: Final = FORCED + 1
+"""As FORCED, and nothing is refused either: it was committed, and may be on the disk by now."""
+
+
+# -- what may be attached to a queue -----------------------------------------------------------
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueKeeping:
+    """One durable queue's way to the disk; broker/store/keeper, a later room, has it."""
+
+    __slots__ = ()
+
+    def has_room(self) -> bool:
+        """Whether the queue may take publishes now."""
+        return True
+
+    def took(self, lane: Lane, messages: list[Message], count: i64) -> None:
+        """The queue has taken the first `count` of `messages`; their senders are answered when they
+        are as safe as they asked for. The list is the keeper's from now on."""
+        raise NotImplementedError
+
+    def left(self, message: Message) -> None:
+        """`message` has left the queue for good. Only for those with a place in the log."""
+        raise NotImplementedError
+
+    def left_all(self, deliveries: list[Delivery], first: i64, end: i64) -> None:
+        """What `deliveries` first..end-1 brought has left the queue for good, as far as it has a
+        place in the log."""
+        raise NotImplementedError
+
+    def hold(self, message: Message) -> None:
+        """Until `release`, leaving the queue is not yet leaving the log: a dead letter about it is
+        under way. Only for those with a place in the log."""
+        raise NotImplementedError
+
+    def release(self, message: Message) -> None:
+        """The dead letter has arrived: `message` leaves the log."""
+        raise NotImplementedError
+
+    def full_store(self) -> str:
+        """The store's id while it finds the disk full, else ""."""
+        return ""
+
+    def give_up(self) -> None:
+        """The operator has decided to go on without the messages that cannot be read."""
+
+    def ended(self) -> None:
+        """The queue is gone."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReadWaiter:
+    """Waits for the first message of a queue to be read from the disk. Nominal base."""
+
+    __slots__ = ()
+
+    def go_on(self) -> None:
+        """The message is there, or will never be: try again."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueuePaging:
+    """One queue's way out of memory and back; before a queue pages for the first time, that of all
+    of them together. Nominal base."""
+
+    __slots__ = ()
+
+    def turn_ended(self, actor: "QueueActor") -> None:
+        """The queue `actor` holds more than its mark: page what is above its target, and read
+        ahead."""
+        raise NotImplementedError
+
+    def aim(self, target_bytes: i64) -> None:
+        """Another target for a queue that pages already. target_bytes: of memory, 0.. ."""
+        raise NotImplementedError
+
+    def is_read_awaited(self) -> bool:
+        """Whether the first message rests on the disk, and will be read."""
+        return False
+
+    def wait(self, waiter: ReadWaiter) -> None:
+        """Tell `waiter` when the first message was read."""
+        raise NotImplementedError
+
+    def may_keep_records(self, rules: QueueRules) -> bool:
+        """Whether the queue may go by `rules`, which need records, now: what is on the disk may
+        stay there, or nothing is. If not, it is told when everything is in memory."""
+        return True
+
+    def purging(self) -> None:
+        """Everything that is ready is about to be dropped."""
+
+    def ended(self) -> None:
+        """The queue is gone."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DeadLetterSink(DropSink):
+    """Where a queue's dead letters go; broker/dead_letter/dead_letters, a later room, has it.
+
+    held_bytes: of dead letters that still wait here, and count as the queue's."""
+
+    __slots__ = ("held_bytes",)
+
+    def __init__(self) -> None:
+        self.held_bytes: i64 = 0
+
+    def finished(self) -> None:
+        """The queue is gone."""
+        raise NotImplementedError
+
+    def numbers(self) -> dict[str, float]:
+        """Counts by name, those that are 0 left out."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class QueueRuling(DropSink):
+    """The rules of one queue as its actor sees them; broker/queue/ruling has them, which knows the
+    inside of the classic queue. A queue without rules pays one comparison a turn for it.
+
+    rules: in force; drops: messages given up by rules.REASON_*; dead_letters: gets what is dropped
+    for the reasons of RabbitMQ, None for nobody; is_full: the queue takes nothing (overflow
+    backpressure)."""
+
+    __slots__ = ("dead_letters", "drops", "is_full", "rules")
+
+    def __init__(self) -> None:
+        self.rules = QueueRules()
+        self.drops: list[int] = [0] * len(DROP_NAMES)
+        self.dead_letters: DeadLetterSink | None = None
+        self.is_full = False
+
+    def rejected(self, position: i64, message: Message) -> bool:
+        """A consumer has rejected for good what was taken at `position`; its cause is repaid where
+        it is forgotten. False if it is not gone yet, but in the queue, because its body is on the
+        disk and has to be read for its dead letter; what cannot be read for that has none."""
+        size: i64 = len(message.raw)
+        if self.dead_letters is not None and size == 0 and self.reads_rejected(position, message):
+            return False
+        self.drops[REASON_REJECTED] += 1
+        if self.dead_letters is not None and size > 0:
+            self.dead_letters.dropped(message, REASON_REJECTED)
+        return True
+
+    def reads_rejected(self, position: i64, stub: Message) -> bool:
+        """Whether the queue has `stub` read, and drops it then."""
+        return False
+
+    def held_bytes(self) -> i64:
+        """Of dead letters that rest in this queue, beside its messages."""
+        return 0 if self.dead_letters is None else self.dead_letters.held_bytes
+
+    def change(self, rules: QueueRules) -> None:
+        """Go by `rules` from now on; what is in the queue is moved as they need it."""
+        raise NotImplementedError
+
+    def turn(self, budget: i64) -> bool:
+        """The queue's turn; True if there is more to do."""
+        raise NotImplementedError
+
+    def take_lane(self, lane: Lane, budget: i64) -> bool:
+        """Take up to `budget` messages out of `lane` as the limits have it; True if it holds
+        more."""
+        raise NotImplementedError
+
+    def catch_up(self) -> None:
+        """The queue is about to be looked at: take what the lanes hold, drop what is dead."""
+        raise NotImplementedError
+
+    def may_get(self) -> bool:
+        """basic.get: whether there is a message it may have; the first one, then."""
+        raise NotImplementedError
+
+    def freed(self) -> None:
+        """Messages have left outside a turn."""
+        raise NotImplementedError
+
+    def keep_records(self) -> None:
+        """A message with a lifetime of its own comes: messages need records from now on."""
+        raise NotImplementedError
+
+    def used(self) -> None:
+        """The queue was declared again, asked for a message, or has lost its last consumer."""
+        raise NotImplementedError
+
+    def finished(self) -> None:
+        """The queue is gone."""
+        raise NotImplementedError
+
+
+# -- the queue ---------------------------------------------------------------------------------
 
 
 class QueueTarget(Destination):
@@ -48,42 +250,91 @@ class QueueClient(ConsumerQueue):
         return self.actor.serve(consumer, most)
 
     def shown(self, message: Message) -> Message:
-        messages = self.actor.messages
-        if isinstance(messages, RuledMessages) and messages.rules.is_counted:
-            return with_delivery_count(message, messages.deliveries)
-        return message
+        return self.actor.shown(message)
 
     def settle(self, delivery: Delivery) -> None:
         self.actor.settled(delivery)
 
+    def settle_run(self, deliveries: list[Delivery], first: i64) -> i64:
+        return self.actor.settled_run(deliveries, first)
+
+    def check_verb(self, what: str, class_id: int, method_id: int) -> None:
+        self.actor.check_verb(what, class_id, method_id)
+
     def discard(self, delivery: Delivery) -> None:
-        ruling = self.actor.ruling if self.actor.is_alive else None
-        if ruling is None or ruling.rejected(delivery.position, delivery.message):
-            self.actor.settled(delivery)
-        else:
-            self.actor.answered(delivery)
+        self.actor.discarded(delivery)
 
     def requeue(self, deliveries: list[Delivery]) -> None:
         self.actor.requeue(deliveries)
 
 
-class QueueActor(ServingQueue):
-    """rule_desk: gives it rules when a message comes that asks for them; applied: the policies it
-    goes by; queue_id: under which it is kept, else 0."""
+class QueueActor(LaneReceiver):
+    """A queue of any type: what virtual hosts, channels, leases and views ask of it. Nominal base.
+
+    messages: what is ready, or counts of it; lanes: of every channel that publishes here; pending:
+    those with messages in them; fair_bytes: the quantum of fair shares between them, 0 for as many
+    messages each (fair_take); consumers: in order of arrival; ready: those that can be given a
+    message, served in rotation; choice: which of them are, None for all; unacked_count,
+    unacked_bytes: deliveries without an answer; applied: the policies it goes by; queue_id: under
+    which it is kept, else 0; takes_policies: those change what it does; has_rules: this type
+    knows limits, lifetimes and dead letters; has_own_log: its messages lie in files of its own and
+    not in the message store of its virtual host; is_internal: it belongs to an exchange or to the
+    broker, and clients neither publish to it by name nor lease of it; is_paused: consumers are
+    given nothing; damaged_count: messages that could not be read, for which it was paused, 0 once
+    it was resumed.
+
+    Attached, None for a type or a queue that has none: ruling (limits, lifetimes, pausing), keeper
+    (its way to the disk), paging (its way out of memory; page_above: bytes held in memory above
+    which it is asked at the end of a turn). depth_bytes: the mark above which senders get no more
+    credit, 0 for none; is_deep: it is above.
+
+    A replicated queue is a type as well. The contract leaves room for what sets it apart:
+      - `take_lane` takes responsibility for a publish, and does not answer it: the answer
+        (Answerable.accepted) comes at the commit point, any time later, as it does here for what
+        goes to the disk. What is not committed yet is not in `messages`.
+      - `gate` is closed in the name of what it waits for: a majority that is away, a follower that
+        lags, as a reader group does here. What has been granted is still taken.
+      - `settled`, `requeue` and `discarded` may be entries of its log too, which take effect when
+        they are committed; the books of the consumer change at once.
+      - Where the leader is elsewhere, an actor of the same kind stands here for it: `take_lane`
+        and settles go over a hop, `serve` gives what the leader has assigned, and `messages` counts
+        what was last heard. `finish` with `is_crash` is what members do when the leader's fails.
+    """
 
     __slots__ = (
         "applied",
         "arguments",
         "auto_delete",
+        "choice",
         "client",
+        "consumers",
+        "damaged_count",
+        "depth_bytes",
         "durable",
         "exclusive_consumer",
+        "fair_bytes",
         "had_consumers",
+        "has_own_log",
+        "has_rules",
+        "is_deep",
+        "is_internal",
+        "is_paused",
+        "keeper",
+        "lanes",
+        "messages",
         "name",
         "owner",
+        "page_above",
+        "paging",
+        "pending",
         "queue_id",
-        "rule_desk",
+        "ready",
+        "ruling",
+        "strategy",
+        "takes_policies",
         "target",
+        "unacked_bytes",
+        "unacked_count",
         "vhost",
     )
 
@@ -97,124 +348,195 @@ class QueueActor(ServingQueue):
         arguments: dict[str, object],
         line: Line,
         strategy: Strategy,
-        depth_bytes: int,
+        messages: ClassicQueue,
     ) -> None:
-        identity = f"queue:{vhost}{'' if vhost == '/' else '/'}{name}"
-        super().__init__(identity, strategy, line, depth_bytes)
+        super().__init__(f"queue:{vhost}{'' if vhost == '/' else '/'}{name}", line)
         self.vhost = vhost
         self.name = name
         self.durable = durable
         self.auto_delete = auto_delete
         self.owner = owner
         self.arguments = arguments
+        self.applied: Applied | None = None
+        self.takes_policies = False
+        self.queue_id = 0
+        self.strategy = strategy
+        self.messages = messages
+        self.lanes: list[Lane] = []
+        self.pending: list[Lane] = []
+        self.fair_bytes: i64 = 0
+        self.consumers: list[Consumer] = []
+        self.ready: list[Consumer] = []
+        self.choice: Choice | None = None
         self.exclusive_consumer: Consumer | None = None
         self.had_consumers = False
-        self.rule_desk: RuleDesk | None = None
-        self.applied: Applied | None = None
-        self.queue_id = 0
+        self.has_rules = False
+        self.has_own_log = False
+        self.is_internal = False
+        self.unacked_count: i64 = 0
+        self.unacked_bytes: i64 = 0
+        self.depth_bytes: i64 = 0
+        self.is_deep = False
+        self.is_paused = False
+        self.damaged_count = 0
+        self.page_above: i64 = NO_PAGING
+        self.paging: QueuePaging | None = None
+        self.keeper: QueueKeeping | None = None
+        self.ruling: QueueRuling | None = None
         self.target = QueueTarget(name, self)
         self.client = QueueClient(self)
 
     # -- publishing ------------------------------------------------------------------------------
 
-    def turn(self, budget: i64) -> bool:
-        if self.ruling is not None:
-            return self.ruling.turn(budget)
+    def attach(self, lane: Lane) -> None:
+        """A channel begins to publish here."""
+        self.lanes.append(lane)
+        if self.toll is not None:
+            self.toll.joined(lane)
+
+    def offered(self, lane: Lane) -> None:
+        """`lane` got its first message: see to it."""
+        lane.is_listed = True
+        self.pending.append(lane)
+        self.wake()
+
+    def take_round(self, budget: i64) -> None:
+        """Take from every lane that has messages, up to `budget` each, in fair shares of bytes."""
         pending = self.pending
-        if pending and self.may_take():
-            self.take_round(budget)
-        if self.ready:
-            self.pump(budget)
-            self.line.charge_outputs()
-        if pending:
-            for lane in pending:
-                self.repay_taken(lane)
-        self.keep_to_target()
-        if self.depth_bytes > 0:
-            self.measure_depth()
-        if len(self.pending) > 0 and self.may_take():
-            return True
-        return len(self.ready) > 0 and self.messages.at_hand() > 0
+        self.pending = []
+        is_shared = self.fair_bytes > 0 and len(pending) > 1
+        if is_shared:
+            allot(pending, self.fair_bytes)
+        for index in range(len(pending)):
+            lane = pending[index]
+            if self.take_lane(lane, affordable(lane, budget) if is_shared else budget):
+                self.pending.append(lane)
+            else:
+                lane.is_listed = False
 
-    def expects_lifetimes(self) -> None:
-        if self.rule_desk is not None and not self.messages.is_ruled:
-            self.rule_desk.keep_records(self)
+    def take_lane(self, lane: Lane, budget: i64) -> bool:
+        """Take responsibility for up to `budget` messages out of `lane`; True if it holds more.
+        Its sender is answered when they are as safe as this type of queue makes them."""
+        raise NotImplementedError
 
-    def stop_reason(self) -> str:
-        """Why it takes nothing, "" while it does: full, or above its depth mark."""
-        if self.ruling is not None and self.ruling.is_full:
-            return "full"
-        return "depth" if self.is_deep else ""
+    def repay_taken(self, lane: Lane) -> None:
+        """Repay what `take_lane` has taken: the sender may hand over more. Apart from taking,
+        because what the queue does with a message is charged to its cause before that."""
+        taken: i64 = lane.taken
+        if taken > 0:
+            bytes_: i64 = lane.taken_bytes
+            lane.taken = 0
+            lane.taken_bytes = 0
+            self.line.accepted_bytes += bytes_
+            self.strategy.repay(lane, lane.origin, taken, bytes_)
 
-    # -- answers ---------------------------------------------------------------------------------
+    def detach(self, lane: Lane) -> None:
+        """The sender of `lane` is gone: what it had handed over is still taken."""
+        while self.take_lane(lane, FORCED):
+            pass
+        self.repay_taken(lane)
+        if lane in self.pending:
+            self.pending.remove(lane)
+        self.lanes.remove(lane)
+        # A grant that is kept until the queue is less deep has nobody left to go to.
+        if lane in self.gate.deferred:
+            self.gate.deferred.remove(lane)
+        self.strategy.forget(lane, lane.origin)
+        self.wake()
+
+    def may_take(self) -> bool:
+        """Whether what it keeps has room on its way to the disk; it is woken when it has."""
+        return True
+
+    def catch_up(self) -> None:
+        """The queue is about to be looked at: take everything out of the lanes, at most their
+        windows, and give away what a consumer can have."""
+        raise NotImplementedError
+
+    # -- deliveries ------------------------------------------------------------------------------
+
+    def serve(self, consumer: Consumer, most: i64) -> i64:
+        """Its channel has room, and it is the turn of `consumer`: give it up to `most` messages;
+        how many. If there are more for it, it waits again."""
+        raise NotImplementedError
+
+    def shown(self, message: Message) -> Message:
+        """What a client is to see of `message`, which was delivered before or is an answer to
+        basic.get."""
+        return message
 
     def settled(self, delivery: Delivery) -> None:
         """The client acknowledged or rejected for good."""
-        self.messages.ack_count += 1
-        message = delivery.message
-        size: i64 = len(message.raw)
-        message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
-        if message.stored is not None:
-            self.forget(message)
-        if self.ruling is not None:
-            self.messages.settled(delivery.position)
-        self.answered(delivery)
+        raise NotImplementedError
+
+    def discarded(self, delivery: Delivery) -> None:
+        """The client rejected for good: there may be a dead-letter exchange for it."""
+        self.settled(delivery)
 
     def requeue(self, deliveries: list[Delivery]) -> None:
         """Deliveries come back to their places."""
-        for delivery in deliveries:
-            # A queue that was deleted takes nothing back.
-            message = delivery.message
-            if self.is_alive:
-                self.messages.put_back(delivery.position, message)
-            else:
-                message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
-            self.answered(delivery)
-        self.wake()
+        raise NotImplementedError
 
-    def answered(self, delivery: Delivery) -> None:
-        """It is with its consumer no more."""
-        self.unacked_count -= 1
-        self.unacked_bytes -= len(delivery.message.raw)
-        consumer = delivery.consumer
-        if consumer is not None:
-            consumer.unacked -= 1
-            consumer.unacked_bytes -= delivery.message.body_bytes
-            if not consumer.is_ready:
-                self.offer(consumer)
-        if self.is_deep:
-            self.wake()
+    def settled_run(self, deliveries: list[Delivery], first: i64) -> i64:
+        """Acknowledge the delivery at `first`, which is of this queue, and what follows it as far
+        as that is cheaper together; the place behind."""
+        self.settled(deliveries[first])
+        return first + 1
 
     def get(self) -> Message | None:
         """The first ready message for basic.get; see `messages.position`, `.redelivered`."""
-        if self.ruling is not None and not self.ruling.may_get():
-            return None
-        if self.messages.at_hand() == 0:
-            return None
-        message = self.messages.take()
-        if self.ruling is not None:
-            self.ruling.freed()
-        if self.is_deep or self.page_above < 0:
-            self.wake()
-        return message
+        return None
 
     def get_unacked(self, message: Message) -> None:
         """The message just got must be answered."""
-        self.unacked_count += 1
-        self.unacked_bytes += len(message.raw)
+        raise NotImplementedError
 
     def get_done(self, message: Message) -> None:
         """The message just got needs no answer."""
-        self.messages.ack_count += 1
-        if self.ruling is not None:
-            self.messages.settled(self.messages.position)
-        message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
-        if message.stored is not None:
-            self.forget(message)
+        raise NotImplementedError
 
-    # -- life ------------------------------------------------------------------------------------
+    def check_verb(self, what: str, class_id: int, method_id: int) -> None:
+        """Raise ConnectionFault 540 if this type of queue does not know the verb `what`."""
+
+    # -- consumers -------------------------------------------------------------------------------
+
+    def offer(self, consumer: Consumer) -> None:
+        """`consumer` may have room again: put it back into the ring if so."""
+        if consumer.is_ready or consumer not in self.consumers:
+            return
+        if consumer.room() == 0:
+            consumer.hold(self.line.clock)
+            return
+        if consumer.is_held:
+            line, has_messages = self.line, self.messages.ready_count() > 0
+            now_ns = line.clock.monotonic_ns()
+            consumer.free(now_ns, line.heard_ns, line.flushed_ns, has_messages)
+        if self.choice is not None and not self.choice.admits(consumer, self.ready):
+            return
+        consumer.is_ready = True
+        self.ready.append(consumer)
+        if self.messages.ready_count() > 0:
+            self.wake()
+
+    def _hold(self, consumer: Consumer) -> None:
+        """Take `consumer` out of the ready ring, because its room is 0."""
+        consumer.is_ready = False
+        self.ready.remove(consumer)
+        consumer.hold(self.line.clock)
+        if self.choice is not None and not self.ready:
+            self._promote(self.choice)
+
+    def _promote(self, choice: Choice) -> None:
+        """The ring is empty: those that stand by are asked, the highest priority first."""
+        while not self.ready:
+            chosen = choice.next_up()
+            if not chosen:
+                return
+            for consumer in chosen:
+                self.offer(consumer)
 
     def add_consumer(self, consumer: Consumer) -> None:
+        """`consumer` has been told that it is one, and is given messages from now on."""
         self.consumers.append(consumer)
         consumer.unsent.consumers.append(consumer)
         self.had_consumers = True
@@ -227,6 +549,7 @@ class QueueActor(ServingQueue):
         self.offer(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
+        """`consumer` is cancelled; what it has not answered stays with its channel."""
         self.consumers.remove(consumer)
         consumer.sink.leave(consumer)
         if consumer in consumer.unsent.consumers:
@@ -241,23 +564,64 @@ class QueueActor(ServingQueue):
             if heir is not None:
                 self.offer(heir)
             self._promote(self.choice)
-        if self.ruling is not None and not self.consumers:
-            self.ruling.used()
+        if not self.consumers:
+            self.used()
+
+    def has_more_for(self, consumer: Consumer) -> bool:
+        """Whether there is anything that `consumer` could be given, if it has room."""
+        return self.messages.ready_count() > 0
+
+    def has_idle_consumer(self) -> bool:
+        if not self.ready or self.stop_reason() != "":
+            return False
+        left: i64 = self.messages.ready_count()
+        for lane in self.pending:
+            left += len(lane.items) - lane.head
+        for consumer in self.ready:
+            left -= consumer.room()
+            if left < 0:
+                return True
+        return False
+
+    def consumers_id(self) -> str:
+        """What holds a queue that has too much in it: all its consumers together."""
+        return "consumers:" + self.identity[6:]
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def policies_changed(self) -> None:
+        """Other policies apply to it now, see `applied`."""
+
+    def go_by(self, rules: QueueRules) -> None:
+        """Go by `rules` from now on, whatever they were before. Only if `has_rules`."""
+        raise NotImplementedError
+
+    def used(self) -> None:
+        """The queue was declared again, asked for a message, or has lost its last consumer."""
+
+    def pause(self, is_paused: bool) -> None:
+        """Stop or go on giving messages away; publishes are taken either way."""
+        self.is_paused = is_paused
+        self.wake()
+
+    def lease_refusal(self) -> str:
+        """Why its messages cannot be leased, "" if they can."""
+        return ""
+
+    def overdue_for(self) -> str:
+        """The first queue that messages wait for which should have gone on; "" for none."""
+        return ""
+
+    def full_store(self) -> str:
+        """What it waits for while the disk has no room for its messages, else ""."""
+        return "" if self.keeper is None else self.keeper.full_store()
+
+    def check_ending(self, what: str, method_id: int) -> None:
+        """Raise ChannelFault 403 if clients may not do this. what: deletion or purge."""
 
     def purge(self) -> int:
         """Drop what is ready; how many there were."""
-        if self.keeper is not None:
-            for message in self.messages.ready_messages():
-                if message.stored is not None:
-                    self.forget(message)
-        if self.paging is not None:
-            self.paging.purging()
-        count = self.messages.purge()
-        if self.ruling is not None:
-            self.ruling.freed()
-        if self.is_deep:
-            self.wake()
-        return count
+        return 0
 
     def finish(self, is_crash: bool) -> None:
         """The queue is deleted, or has failed: lanes are forgotten, consumers cancelled, senders
@@ -284,16 +648,6 @@ class QueueActor(ServingQueue):
             consumer.sink.cancelled_by_broker(consumer)
         self.consumers.clear()
         self.exclusive_consumer = None
-        if self.paging is not None:
-            self.paging.ended()
-        self.messages.purge()
-        if self.keeper is not None and not is_crash:
-            # What a queue that has failed had on the disk comes back with it at the next start.
-            self.keeper.ended()
-        if self.ruling is not None:
-            self.ruling.finished()
-        if self.is_deep:
-            self.end_depth()
 
     def rest_state(self) -> int:
         """Blocked while held; else waiting while messages rest that no consumer can take."""

@@ -1,53 +1,86 @@
-"""What the rules of a queue do in its turn: expiry, limits, pausing, and the end of an unused one.
+"""The rules of one queue: expiry, limits, pausing, the end of an unused one, and what is taken.
 
-A ruled turn, all at one instant `now`:
+A turn with rules, all at one instant `now`:
     expire   take lanes   give to consumers   drop over the limit   expire   charge   repay
 What has a lifetime of 0 is therefore delivered to a consumer that is ready in this very turn, or
 dropped. The head that is over the limit is dropped after consumers were asked to take it. Dropping
 is done in slices: a million dead messages are a million/DROPS_PER_TURN turns, and other queues
 have theirs in between.
+
+What happens at a limit:
+    drop-head             takes all; the turn drops what is too much
+    reject-publish[-dlx]  what would break a limit is not taken: nack, or a counted loss
+    backpressure          what would break a limit stays in its lane, the gate is closed for "full"
+                          until a quarter or FULL_BAND is free again, and the message that stayed
+                          fits; an empty queue takes anything
+Limits count ready messages only. What the lanes of a channel that has ended still hold is taken
+past a limit of backpressure, because it has nowhere to wait; it is at most their windows.
 """
 
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_ruling import RuleDesk
-from penstock.broker.queue.ruled_intake import EVERYTHING, RuledIntake
+from penstock.broker.actors.lane import Lane
+from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
+from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueRuling
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import DueLine, Timer
 from penstock.protocol.content import Message
-from penstock.queues.deduplicated import DeduplicatedMessages
-from penstock.queues.paged import PagedMessages
-from penstock.queues.paged_records import PagedRecords
-from penstock.queues.plain_records import adopt, release
-from penstock.queues.ruled import RuledMessages
-from penstock.queues.ruled_paged import RuledPaged
+from penstock.queues.line import MessageLine
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import (
     BACKPRESSURE,
     DROP_HEAD,
     NEVER,
     NS_PER_MS,
+    REASON_DELIVERY_LIMIT,
+    REASON_DUPLICATE,
     REASON_MAXLEN,
+    REASON_REFUSED,
+    REJECT_PUBLISH_DLX,
     QueueRules,
 )
 
 DROPS_PER_TURN: Final = 2048
+FULL_BAND: Final = 256
+FULL_BAND_BYTES: Final = 1_048_576
+EVERYTHING: Final = 1 << 30
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Ruling(RuledIntake):
-    """The rules of `actor`. is_keeping: messages with lifetimes of their own have come, so they
-    need records whatever the rules are; used_ns: when the queue was used last, as x-expires means
-    it."""
+class Ruling(QueueRuling):
+    """The rules of `actor`. source: told when the queue has been unused for too long; records: its
+    messages while each has a record, else None; is_keeping: messages with lifetimes of their own
+    have come, so they need records whatever the rules are; used_ns: when the queue was used last,
+    as x-expires means it; is_stopped: in this turn a message was left in its lane, because it would
+    break a limit; stopped: the last one of them, until the queue takes publishes again; now_ns: of
+    this turn."""
 
-    __slots__ = ("desk", "dues", "expiry", "is_keeping", "unused_timer", "used_ns")
+    __slots__ = (
+        "actor",
+        "dues",
+        "expiry",
+        "is_keeping",
+        "is_stopped",
+        "now_ns",
+        "records",
+        "source",
+        "stopped",
+        "unused_timer",
+        "used_ns",
+    )
 
-    def __init__(self, actor: QueueActor, dues: DueLine, desk: RuleDesk) -> None:
-        super().__init__(actor)
-        self.desk = desk
+    def __init__(self, actor: ClassicActor, dues: DueLine, source: RuleSource) -> None:
+        super().__init__()
+        self.actor = actor
+        self.source = source
         self.dues = dues
+        self.records: RuledQueue | None = None
+        self.is_stopped = False
+        self.stopped: Message | None = None
+        self.now_ns: i64 = 0
         self.is_keeping = False
         self.used_ns: i64 = 0
         self.expiry = Timer(self._expiry_due)
@@ -75,7 +108,7 @@ class Ruling(RuledIntake):
             self.is_keeping = True
             records.change_rules(rules, now_ns)
         elif records is not None:
-            actor.messages = release(records)
+            actor.messages = records.to_line()
             self.records = None
         if rules.expires_ms == NEVER:
             self.dues.take_off(self.unused_timer)
@@ -89,19 +122,15 @@ class Ruling(RuledIntake):
 
     def _begin_records(self, now_ns: i64) -> None:
         messages = self.actor.messages
-        if isinstance(messages, PagedMessages):
-            records: RuledMessages = RuledPaged.from_paged(messages, self.rules, self, now_ns)
-        else:
-            records = self.make_records()
-            adopt(records, messages, now_ns)
+        assert isinstance(messages, MessageLine), "it has no records yet"
+        records = self.make_records()
+        records.adopt(messages, now_ns)
         self.actor.messages = records
         self.records = records
 
-    def make_records(self) -> RuledMessages:
+    def make_records(self) -> RuledQueue:
         """The messages of a queue that begins to need records."""
-        if self.rules.is_deduplicated:
-            return DeduplicatedMessages(self.rules, self)
-        return RuledMessages(self.rules, self)
+        return RuledQueue(self.rules, self)
 
     def keep_records(self) -> None:
         """A message with a lifetime of its own comes."""
@@ -110,14 +139,11 @@ class Ruling(RuledIntake):
             if self.records is None:
                 self.change(self.rules)
 
-    def pause(self, is_paused: bool) -> None:
-        """Stop or go on giving messages away; publishes are taken either way."""
-        self.is_paused = is_paused
-        if not is_paused and self.lost_count > 0:
-            self.lost_count = 0
-            if self.actor.keeper is not None:
-                self.actor.keeper.give_up()
-        self.actor.wake()
+    def look_at_clock(self) -> None:
+        """What follows happens now."""
+        self.now_ns = self.actor.line.clock.monotonic_ns()
+        if self.records is not None:
+            self.records.now_ns = self.now_ns
 
     # -- the turn --------------------------------------------------------------------------------
 
@@ -157,7 +183,7 @@ class Ruling(RuledIntake):
         self._arm()
         if has_more or (len(actor.pending) > 0 and not self.is_full and actor.may_take()):
             return True
-        if self.is_paused or not actor.ready or actor.messages.at_hand() == 0:
+        if actor.is_paused or not actor.ready or actor.messages.at_hand() == 0:
             return False
         # A dead head that the dead letters have no room for waits until they wake the queue.
         return self.records is None or self.records.find_live(self.now_ns, 0)
@@ -171,7 +197,7 @@ class Ruling(RuledIntake):
 
     def _give(self, budget: i64) -> None:
         """Give to ready consumers, and more than `budget` while what would die now is first."""
-        if self.is_paused:
+        if self.actor.is_paused:
             return
         actor = self.actor
         self._pump(budget)
@@ -189,13 +215,13 @@ class Ruling(RuledIntake):
         return super().held_bytes() + (0 if records is None else records.kept_bytes())
 
     def give_one(self) -> None:
-        if not self.is_paused:
+        if not self.actor.is_paused:
             self._pump(1)
 
     def _pump(self, budget: i64) -> None:
         actor = self.actor
         records = self.records
-        if records is None or records.uneven_count == 0:
+        if records is None or records.lifetimes.uneven_count == 0:
             actor.pump(budget)
             return
         # A dead message may stand behind a living one, so each is looked at as it gets there.
@@ -216,7 +242,7 @@ class Ruling(RuledIntake):
             if actor.messages.at_hand() == 0:
                 # The first message is being read from the disk, and wakes the queue.
                 return False
-            if actor.ready and not self.is_paused:
+            if actor.ready and not actor.is_paused:
                 before: i64 = actor.messages.ready_count()
                 self._pump(1)
                 if actor.messages.ready_count() < before:
@@ -243,16 +269,178 @@ class Ruling(RuledIntake):
                 budget = share
         actor.take_round(budget)
         while budget == EVERYTHING and actor.pending and not self.is_stopped:
-            # Fair shares are for turns; whoever looks wants all of it.
+            # Fair shares are for turns; who looks wants all of it.
             actor.take_round(budget)
         if self.is_stopped and len(actor.pending) > 1:
             actor.pending.append(actor.pending.pop(0))
+
+    def take_lane(self, lane: Lane, budget: i64) -> bool:
+        items = lane.items
+        count: i64 = len(items)
+        if count == 0 or budget == 0:
+            return count > 0
+        if count > budget:
+            count = budget
+        rules = self.rules
+        is_bounded = rules.overflow != DROP_HEAD and rules.is_limited()
+        is_holding = rules.overflow == BACKPRESSURE
+        if budget == COMMITTED or (is_holding and budget == FORCED):
+            is_bounded = False
+        if self.records is not None and budget >= FORCED:
+            self.look_at_clock()
+        refused: list[Message] = []
+        taken: list[Message] = []
+        duplicates: list[Message] = []
+        index: i64 = 0
+        bytes_: i64 = 0
+        while index < count:
+            message = items[index]
+            size: i64 = len(message.raw)
+            if is_bounded and self._is_beyond(message, is_holding):
+                if budget != FORCED:
+                    self._keep(lane, taken)
+                    taken = []
+                    self.give_one()
+                if budget == FORCED or self._is_beyond(message, is_holding):
+                    if is_holding:
+                        self.is_stopped = True
+                        self.stopped = message
+                        break
+                    self._refuse(message)
+                    refused.append(message)
+                    bytes_ += size
+                    index += 1
+                    continue
+            if taken and self._supersedes(message):
+                self._keep(lane, taken)
+                taken = []
+            if self._add(lane, message, size):
+                taken.append(message)
+            else:
+                duplicates.append(message)
+            bytes_ += size
+            index += 1
+        lane.items = items[index:]
+        lane.taken += index
+        lane.taken_bytes += bytes_
+        if refused and lane.wants_answers:
+            lane.answerable.refused(refused)
+        if duplicates and lane.wants_answers:
+            lane.answerable.accepted(duplicates, len(duplicates))
+        self._keep(lane, taken)
+        return len(lane.items) > 0
+
+    def _keep(self, lane: Lane, taken: list[Message]) -> None:
+        """`taken` are in the queue: before any of them may leave it, its keeper knows of them, or
+        it would keep what has gone."""
+        if not taken:
+            return
+        if self.actor.keeper is not None:
+            self.actor.keeper.took(lane, taken, len(taken))
+        elif lane.wants_answers:
+            lane.answerable.accepted(taken, len(taken))
+
+    def _supersedes(self, message: Message) -> bool:
+        records = self.records
+        return records is not None and records.supersedes(message)
+
+    def _add(self, lane: Lane, message: Message, size: i64) -> bool:
+        """False for a duplicate, which is dropped and must not be kept on disk. Charged before it
+        is in, because it may supersede one that is repaid at once."""
+        before = self.drops[REASON_DUPLICATE]
+        lane.origin.store(1, size + MESSAGE_OVERHEAD_BYTES)
+        try:
+            self.actor.messages.add(message)
+        except Exception:
+            lane.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
+            raise
+        return self.drops[REASON_DUPLICATE] == before
+
+    def _is_beyond(self, message: Message, is_holding: bool) -> bool:
+        """Whether `message` would break a limit (RabbitMQ's will_overflow)."""
+        count: i64 = self.actor.messages.ready_count()
+        if is_holding and count == 0:
+            return False
+        bytes_: i64 = self.body_bytes() + message.body_bytes
+        if not self.rules.is_over(count + 1, bytes_):
+            return False
+        return not self._supersedes(message)
+
+    def _refuse(self, message: Message) -> None:
+        self.drops[REASON_REFUSED] += 1
+        if self.rules.overflow == REJECT_PUBLISH_DLX and self.dead_letters is not None:
+            self.dead_letters.dropped(message, REASON_MAXLEN)
+
+    def measure_full(self) -> None:
+        """Close or open the gate for overflow backpressure."""
+        rules = self.rules
+        actor = self.actor
+        is_holding = rules.overflow == BACKPRESSURE and rules.is_limited() and actor.is_alive
+        if not is_holding:
+            if self.is_full:
+                self.open_gate()
+            return
+        count: i64 = actor.messages.ready_count()
+        bytes_: i64 = self.body_bytes()
+        limit: i64 = rules.max_length
+        if limit == 0:
+            limit = 1
+        # Who opened for a message that does not fit would close again at once, and so for ever.
+        stopped = self.stopped
+        has_no_place = stopped is not None and self._is_beyond(stopped, True)
+        if self.is_full:
+            if has_no_place:
+                return
+            if (limit == NEVER or count <= limit - _band(limit, FULL_BAND)) and (
+                rules.max_bytes == NEVER
+                or count == 0
+                or bytes_ <= rules.max_bytes - _band(rules.max_bytes, FULL_BAND_BYTES)
+            ):
+                self.open_gate()
+        elif (
+            # If it fits by now, the next turn tries again; if not, one is ready whose leaving
+            # brings a turn.
+            (self.is_stopped and has_no_place)
+            or (limit != NEVER and count >= limit)
+            or (rules.max_bytes != NEVER and count > 0 and bytes_ >= rules.max_bytes)
+        ):
+            self.is_full = True
+            actor.gate.close(actor.consumers_id(), "full")
+
+    def open_gate(self) -> None:
+        """The queue takes publishes again."""
+        self.is_full = False
+        self.is_stopped = False
+        self.stopped = None
+        self.actor.gate.open(self.actor.consumers_id(), "full")
+
+    def body_bytes(self) -> i64:
+        """Of the ready messages, as far as they are counted: 0 for a plain queue."""
+        records = self.records
+        return 0 if records is None else records.body_bytes_ready
+
+    # -- dropping ----------------------------------------------------------------------------------
+
+    def dropped(self, message: Message, reason: i64) -> None:
+        """A message has left the queue: count it, hand it on, repay its cause."""
+        self.drops[reason] += 1
+        if self.dead_letters is not None and reason <= REASON_DELIVERY_LIMIT:
+            self.dead_letters.dropped(message, reason)
+        if message.stored is not None:
+            self.actor.forget(message)
+        size: i64 = len(message.raw)
+        message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
+
+    def room(self, reason: i64) -> i64:
+        if self.dead_letters is None:
+            return EVERYTHING
+        return self.dead_letters.room(reason)
 
     # -- what others do --------------------------------------------------------------------------
 
     def may_get(self) -> bool:
         self.used()
-        if self.is_paused:
+        if self.actor.is_paused:
             return False
         if self.records is None:
             return True
@@ -265,11 +453,8 @@ class Ruling(RuledIntake):
         if self.is_full or self.records is not None:
             self.actor.wake()
 
-    def reads_rejected(self, position: i64, husk: Message) -> bool:
-        messages = self.actor.messages
-        if isinstance(messages, PagedMessages):
-            messages.reject(position, husk)
-        elif not isinstance(messages, PagedRecords) or not messages.reject(position, husk):
+    def reads_rejected(self, position: i64, stub: Message) -> bool:
+        if not self.actor.messages.reject(position, stub):
             return False
         self.actor.wake()
         return True
@@ -310,7 +495,7 @@ class Ruling(RuledIntake):
         if now_ns < due_ns:
             self.dues.put(self.unused_timer, int(due_ns))
         else:
-            self.desk.unused(actor)
+            self.source.unused(actor)
 
     def finished(self) -> None:
         self.dues.take_off(self.expiry)
@@ -319,3 +504,11 @@ class Ruling(RuledIntake):
             self.open_gate()
         if self.dead_letters is not None:
             self.dead_letters.finished()
+
+
+def _band(limit: i64, most: i64) -> i64:
+    """How far below `limit` a full queue takes publishes again, 1.. ."""
+    band: i64 = limit // 4
+    if band > most:
+        band = most
+    return band if band > 0 else 1

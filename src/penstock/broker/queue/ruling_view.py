@@ -1,15 +1,13 @@
 """A queue's rules in its snapshot: which are in force, who says so, and what it gave up."""
 
-from penstock.broker.queue.queue_ruling import QueueRuling
+from penstock.broker.queue.queue_actor import QueueRuling
 from penstock.queues.applied import Applied
-from penstock.queues.rules import DROP_NAMES, NEVER, QueueRules
-from penstock.queues.rules_words import rules_in_words
+from penstock.queues.rules import DROP_NAMES, NEVER, QueueRules, rules_in_words
 
 
 def note_ruling(ruling: QueueRuling, numbers: dict[str, float], labels: dict[str, str]) -> None:
     """Add `dropped:<reason>` to `numbers`, counts since the queue was declared; to `labels` its
-    `rules` in words, and `paused` while it is, `damaged` with the number of messages that cannot be
-    read. What its dead letters count goes to `numbers`."""
+    `rules` in words. What its dead letters count goes to `numbers`."""
     for name, count in zip(DROP_NAMES, ruling.drops, strict=True):
         if count > 0:
             numbers[f"dropped:{name}"] = float(count)
@@ -18,10 +16,6 @@ def note_ruling(ruling: QueueRuling, numbers: dict[str, float], labels: dict[str
     said = rules_in_words(ruling.rules)
     if said:
         labels["rules"] = ", ".join(f"{name} {text}" for name, text in said.items())
-    if ruling.is_paused:
-        labels["paused"] = "yes"
-    if ruling.lost_count > 0:
-        labels["damaged"] = str(ruling.lost_count)
 
 
 def note_limit(rules: QueueRules, applied: Applied | None, labels: dict[str, str]) -> None:

@@ -5,20 +5,18 @@ Reply codes and texts are RabbitMQ's (rabbit_channel).
 
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import CONSUMERS_PER_CHANNEL
-from penstock.broker.actors.commits import Commits
+from penstock.broker.actors.confirms import Commits
 from penstock.broker.channel.channel import Channel, unknown_tag
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Settle, Transaction
 from penstock.broker.lease.lease_actor import LeaseReads
 from penstock.broker.lease.lease_desk import GROUP_ARGUMENT
-from penstock.broker.queue.queue_actor import QueueActor, QueueClient
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.declare import Declarations
 from penstock.broker.session.get_waiter import wait_for_read
 from penstock.broker.session.lease_requests import read_lease
 from penstock.broker.session.session import Session
-from penstock.broker.stream.stream_actor import StreamActor
-from penstock.broker.vhost.queue_arguments import check_consumer
-from penstock.broker.vhost.stream_arguments import check_stream_consumer, not_supported
+from penstock.broker.vhost.queue_kinds import check_consumer
 from penstock.broker.vhost.vhost import REPLY_TO_NAME
 from penstock.protocol import methods as m
 from penstock.protocol.content import write_content
@@ -56,10 +54,7 @@ class Consuming:
             actor = self._reply_queue(channel, q)
         else:
             actor = self.declarations.queue(int(channel.number), q.queue, 60, 20)
-        if isinstance(actor, StreamActor):
-            check_stream_consumer(actor.name, actor.vhost, q, channel.prefetch)
-        else:
-            check_consumer(actor.name, actor.vhost, q.arguments)
+        check_consumer(actor.name, actor.vhost, actor.arguments, q, channel.prefetch)
         is_single = actor.choice is not None and actor.choice.is_single
         if actor.exclusive_consumer is not None or (q.exclusive and (is_single or actor.consumers)):
             raise ChannelFault(
@@ -140,8 +135,7 @@ class Consuming:
             raise ChannelFault(
                 403, f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use", 60, 70
             )
-        if isinstance(actor, StreamActor):
-            raise not_supported("basic.get", actor.name, actor.vhost, 60, 70)
+        actor.check_verb("basic.get", 60, 70)
         message = actor.get()
         if message is None:
             if wait_for_read(channel, actor):
@@ -341,9 +335,7 @@ def _answer(channel: Channel, deliveries: list[Delivery], action: int) -> None:
 def _refuse_for_streams(deliveries: list[Delivery], what: str, method_id: int) -> None:
     """Raise ConnectionFault 540 if a stream has made one of `deliveries`: it takes nothing back."""
     for delivery in deliveries:
-        client = delivery.queue
-        if isinstance(client, QueueClient) and isinstance(client.actor, StreamActor):
-            raise not_supported(what, client.actor.name, client.actor.vhost, 60, method_id)
+        delivery.queue.check_verb(what, 60, method_id)
 
 
 def _transaction(channel: Channel, method_id: int) -> Transaction:

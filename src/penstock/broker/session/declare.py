@@ -6,12 +6,9 @@ Reply codes and texts are RabbitMQ's (rabbit_channel). Each verb answers with th
 from penstock.base.errors import ChannelFault
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.session import Session
-from penstock.broker.stream.internal_stream import refuse_ending
-from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.vhost.equivalence import check_arguments, check_field
 from penstock.broker.vhost.queue_arguments import check_exchange, check_queue
 from penstock.broker.vhost.queue_kinds import check_properties, check_type
-from penstock.broker.vhost.stream_arguments import not_supported
 from penstock.broker.vhost.vhost import REPLY_PREFIX, REPLY_TO_NAME
 from penstock.protocol import methods as m
 from penstock.routing.exchange import Exchange
@@ -139,8 +136,7 @@ class Declarations:
             return None if q.no_wait else m.QueueDeclareOk(name, 0, 1)
         actor = self._passive(name) if q.passive else self._declare(name, q)
         actor.catch_up()
-        if actor.ruling is not None:
-            actor.ruling.used()
+        actor.used()
         self.last_queue[number] = actor.name
         if q.no_wait:
             return None
@@ -215,9 +211,8 @@ class Declarations:
 
     def queue_purge(self, number: int, q: m.QueuePurge) -> m.Method | None:
         actor = self.queue(number, q.queue, 50, 30)
-        refuse_ending(actor, "purge", 30)
-        if isinstance(actor, StreamActor):
-            raise not_supported("queue.purge", actor.name, actor.vhost, 50, 30)
+        actor.check_ending("purge", 30)
+        actor.check_verb("queue.purge", 50, 30)
         count = actor.purge()
         return None if q.no_wait else m.QueuePurgeOk(count)
 
@@ -232,7 +227,7 @@ class Declarations:
         if actor is None:
             return None
         self._not_locked(actor, 40)
-        refuse_ending(actor, "deletion", 40)
+        actor.check_ending("deletion", 40)
         actor.catch_up()
         if q.if_unused and actor.consumers:
             raise ChannelFault(406, f"queue '{name}' in vhost '{vhost.name}' in use", 50, 40)

@@ -1,12 +1,11 @@
 """A basic.get whose message rests on the disk is parked until that is read.
 
 What came behind it on its channel waits with it, so answers keep their order; publishes go on. When
-too much waits the connection is not read, see broker/channel/inbox.
+too much waits the connection is not read, see broker/channel/channel.
 """
 
 from penstock.broker.channel.channel import Channel
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import ReadWaiter
+from penstock.broker.queue.queue_actor import QueueActor, ReadWaiter
 
 
 class GetWaiter(ReadWaiter):

@@ -4,13 +4,11 @@ from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import LEASE_BYTES, LEASE_MESSAGES, LEASE_TIMEOUT_MS
-from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.lease.lease_actor import LeaseReader
 from penstock.broker.lease.lease_book import Answer, Order
 from penstock.broker.lease.lease_desk import GROUP_ARGUMENT, LeaseDesk
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.tickets import Ask, Ticket, refused
-from penstock.broker.stream.stream_actor import StreamActor
 from penstock.protocol.values import Table
 from penstock.queues.consumers import Consumer
 
@@ -70,8 +68,7 @@ def lease_state(ask: Ask) -> None:
     stop = ask.number_of("stop", 0, NUMBER_MAX, NUMBER_MAX)
     desk = _desk(ask)
     name = _group(ask)
-    if queue.ruling is not None:
-        queue.ruling.used()
+    queue.used()
     ready = int(queue.messages.ready_count())
     book = desk.book_of(queue)
     group = None if book is None else book.groups.get(name)
@@ -136,10 +133,9 @@ def read_lease(desk: LeaseDesk, queue: QueueActor, consumer: Consumer) -> None:
 def _ordinary(queue: QueueActor) -> QueueActor:
     """`queue`, if its messages can be leased. Raises: ChannelFault 405, 406."""
     where = f"queue '{queue.name}' in vhost '{queue.vhost}'"
-    if isinstance(queue, StreamActor):
-        raise refused(f"{where} is a stream: nothing of it has to be leased, read it by its offset")
-    if isinstance(queue, DelayStore):
-        raise refused(f"{where} belongs to an exchange")
+    refusal = queue.lease_refusal()
+    if refusal != "":
+        raise refused(f"{where} {refusal}")
     if queue.auto_delete:
         raise refused(f"{where} is auto-delete: it would go when a query has read it to its end")
     if queue.exclusive_consumer is not None:

@@ -3,10 +3,8 @@
 from heapq import nsmallest
 from typing import Final
 
-from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.session.tickets import Ask, refused
-from penstock.broker.stream.internal_stream import InternalStream
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.vhost.queue_kinds import is_stream
 from penstock.broker.vhost.vhost import REPLY_PREFIX
 from penstock.protocol.values import Value
 
@@ -38,8 +36,8 @@ def queue_list(ask: Ask) -> None:
             for name, actor in ask.session.vhost.queues.items()
             if name > after
             and actor.owner == ""
-            and isinstance(actor, StreamActor) == (kind == STREAM)
-            and not isinstance(actor, (DelayStore, InternalStream))
+            and is_stream(actor.arguments) == (kind == STREAM)
+            and not actor.is_internal
             and not name.startswith(REPLY_PREFIX)
         ),
     )

@@ -2,7 +2,7 @@
 
     performed -> Ticket settled     answered at once
               -> Ticket open        the channel waits; `settle`, `refuse` make it go on
-One request of a channel is under way at most, because those behind it wait (broker/channel/inbox).
+One request of a channel is under way at most, because those behind it wait in its inbox.
 A channel that ends meanwhile answers nothing; what was begun is carried out.
 """
 

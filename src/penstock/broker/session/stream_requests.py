@@ -2,8 +2,7 @@
 
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.tickets import Ask, refused
-from penstock.broker.stream.internal_stream import InternalStream
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import StreamActor, stream_of
 from penstock.protocol.values import Table
 
 
@@ -19,13 +18,14 @@ def stream_offsets(ask: Ask) -> None:
         "first": int(log.first()),
         "next": int(log.committed),
         "bytes": int(log.disk_bytes),
-        "id": actor.stream_id if isinstance(actor, InternalStream) else log.made_as,
+        "id": actor.stream_id,
     }
     ask.ticket.settle(said)
 
 
 def as_stream(actor: QueueActor) -> StreamActor:
     """`actor`, which is a stream. Raises: ChannelFault 406."""
-    if not isinstance(actor, StreamActor):
+    stream = stream_of(actor)
+    if stream is None:
         raise refused(f"queue '{actor.name}' in vhost '{actor.vhost}' is no stream")
-    return actor
+    return stream

@@ -15,9 +15,9 @@ from penstock.base.clock import Clock
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.limits import RATE_LIMITS
+from penstock.broker.actors.lane import QueueRate
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_rate import QueueRate
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.due import DueLine
 from penstock.flow.rate import Meter
@@ -138,7 +138,7 @@ class Rates:
         found = list(self._meters.values())
         for vhost in self.vhosts.values():
             for actor in vhost.queues.values():
-                if isinstance(actor.toll, QueueRate):
+                if actor.toll is not None:
                     found.append(actor.toll.meter)
         return found
 
@@ -172,7 +172,7 @@ class Rates:
                 actor.toll = None
                 toll.end()
             return
-        if not isinstance(toll, QueueRate):
+        if toll is None:
             toll = QueueRate(Meter(f"rate:queue:{name}", self.clock, self.line), actor.lanes)
             actor.toll = toll
         toll.meter.set_limits(limit.messages, limit.bytes, self.burst_ns)

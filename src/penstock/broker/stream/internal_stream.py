@@ -10,7 +10,6 @@ from typing import Final
 from penstock.base.errors import ChannelFault
 from penstock.broker.actors.actor import Line
 from penstock.broker.actors.log import Log
-from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.vhost.stream_arguments import BYTES_KEY, LAG_BYTES_KEY, SEGMENT_KEY
 from penstock.broker.vhost.vhost import VirtualHost
@@ -46,6 +45,7 @@ class InternalStream(StreamActor):
         notes: Log,
     ) -> None:
         super().__init__(vhost, name, arguments, line, strategy, origin, notes)
+        self.is_internal = True
         self.is_fed = False
         self.lost_count = 0
 
@@ -54,11 +54,26 @@ class InternalStream(StreamActor):
         """What ID_KEY says."""
         return str(self.arguments.get(ID_KEY, ""))
 
+    def own_words(self) -> dict[str, str]:
+        said = {"internal": "flow events" if self.is_fed else "flow events of before"}
+        if self.lost_count > 0:
+            said["lost"] = str(self.lost_count)
+        return said
+
+    def check_ending(self, what: str, method_id: int) -> None:
+        if self.is_fed or what != "deletion":
+            raise ChannelFault(
+                403,
+                f"{what} of internal queue '{self.name}' in vhost '{self.vhost}' not allowed",
+                50,
+                method_id,
+            )
+
     def feed(self, max_bytes: int) -> None:
         """The broker writes to it from now on, and keeps about `max_bytes` of it."""
         self.is_fed = True
         self.arguments.update(bounds(max_bytes))
-        self.keep_as_said()
+        self.policies_changed()
 
 
 def bounds(max_bytes: int) -> Table:
@@ -81,15 +96,4 @@ def refuse_internal(vhost: VirtualHost, exchange: Exchange, key: str) -> None:
     if exchange.name == "" and vhost.is_internal(key):
         raise ChannelFault(
             403, f"cannot publish to internal queue '{key}' in vhost '{vhost.name}'", 60, 40
-        )
-
-
-def refuse_ending(actor: QueueActor, what: str, method_id: int) -> None:
-    """Raise ChannelFault 403 if `actor` is the broker's own. what: deletion or purge."""
-    if isinstance(actor, InternalStream) and (actor.is_fed or what != "deletion"):
-        raise ChannelFault(
-            403,
-            f"{what} of internal queue '{actor.name}' in vhost '{actor.vhost}' not allowed",
-            50,
-            method_id,
         )

@@ -5,6 +5,7 @@ Nothing leaves a stream by being read. Publishers are held by the disk alone, th
 store; a consumer that is slow, or away, holds nobody. Source: RabbitMQ's rabbit_stream_queue.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -13,10 +14,11 @@ from penstock.broker.actors.actor import Line
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.actors.log import Log
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.write_request import WriteRequest
 from penstock.broker.stream.chunk_cursor import ChunkCursor
 from penstock.broker.stream.stream_cursor import CursorOwner, StreamCursor
 from penstock.broker.stream.stream_groups import StreamGroups
-from penstock.broker.stream.stream_lane import StreamLane, StreamParcel
+from penstock.broker.stream.stream_lane import StreamLane, stream_request
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.broker.vhost.stream_arguments import (
     AGO,
@@ -27,6 +29,7 @@ from penstock.broker.vhost.stream_arguments import (
     filter_bytes_of,
     filter_of,
     lag_bound_of,
+    not_supported,
     retention_of,
     start_of,
     until_of,
@@ -142,9 +145,10 @@ class StreamActor(QueueActor):
         origin: Account,
         notes: Log,
     ) -> None:
-        super().__init__(vhost, name, True, False, "", arguments, line, strategy, 0)
-        self.counts = StreamCounts()
-        self.messages = self.counts
+        counts = StreamCounts()
+        super().__init__(vhost, name, True, False, "", arguments, line, strategy, counts)
+        self.has_own_log = True
+        self.counts = counts
         self.cursors: dict[Consumer, StreamCursor] = {}
         self.cursor_owner = StreamCursorOwner(self)
         self.store: StreamStore | None = None
@@ -155,7 +159,7 @@ class StreamActor(QueueActor):
         self.origin = origin
         self.notes = notes
         self.holder: Answerable | None = None
-        self.behind: list[StreamParcel] = []
+        self.behind: list[WriteRequest] = []
         self.outbox: StreamOutbox | None = None
 
     def keep_in(self, store: StreamStore, log: StreamLog, is_in_memory: bool) -> None:
@@ -174,8 +178,8 @@ class StreamActor(QueueActor):
         definition = {} if self.applied is None else self.applied.definition
         return retention_of(self.arguments, definition, is_in_memory)
 
-    def keep_as_said(self) -> None:
-        """The policies have changed; retention looks when something is written."""
+    def policies_changed(self) -> None:
+        """Retention looks when something is written."""
         log = self.counts.log
         if log is not None:
             log.retention = self.retention(self.is_in_memory)
@@ -188,6 +192,28 @@ class StreamActor(QueueActor):
     def stop_reason(self) -> str:
         """A group that is too far behind holds its publishers."""
         return "" if self.groups is None else self.groups.holder()
+
+    @property
+    def stream_id(self) -> str:
+        """Tells this stream from another one of its name."""
+        log = self.counts.log
+        return "" if log is None else log.made_as
+
+    def own_words(self) -> dict[str, str]:
+        """What is to be said of a stream that is not a client's."""
+        return {}
+
+    def check_verb(self, what: str, class_id: int, method_id: int) -> None:
+        raise not_supported(what, self.name, self.vhost, class_id, method_id)
+
+    def lease_refusal(self) -> str:
+        return "is a stream: nothing of it has to be leased, read it by its offset"
+
+    def full_store(self) -> str:
+        return "" if self.store is None or not self.store.is_full else self.store.identity
+
+    def has_more_for(self, consumer: Consumer) -> bool:
+        return self.cursors[consumer].can_go_on()
 
     def expects_lifetimes(self) -> None:
         """A message is there as long as the stream keeps it, whatever its expiration says."""
@@ -205,7 +231,7 @@ class StreamActor(QueueActor):
         if self.is_in_memory and log is not None:
             self.messages.bytes_ready = log.disk_bytes
         has_more = False
-        if self.ready and (self.ruling is None or not self.ruling.is_paused):
+        if self.ready and not self.is_paused:
             has_more = self._serve(budget)
             self.line.charge_outputs()
         for lane in pending:
@@ -233,13 +259,13 @@ class StreamActor(QueueActor):
         store = self.store
         assert to_disk is not None and store is not None, "a stream has its log before publishers"
         answerable = lane.answerable if lane.wants_answers else None
-        parcel = StreamParcel(to_disk, lane.origin, answerable, items, bytes_)
-        parcel.queued_ns = self.line.turn_ns
+        request = stream_request(to_disk, lane.origin, answerable, items, bytes_)
+        request.queued_ns = self.line.turn_ns
         if self.holder is None:
-            store.offered(parcel)
+            store.offered(request)
         else:
             # A sender that has gone is not held. What it leaves behind is what its window allows.
-            self.behind.append(parcel)
+            self.behind.append(request)
         return len(lane.items) > 0
 
     def hold(self, holder: Answerable) -> bool:
@@ -256,8 +282,8 @@ class StreamActor(QueueActor):
         behind = self.behind
         self.behind = []
         if self.store is not None:
-            for parcel in behind:
-                self.store.offered(parcel)
+            for request in behind:
+                self.store.offered(request)
         self.wake()
 
     def catch_up(self) -> None:
@@ -283,7 +309,7 @@ class StreamActor(QueueActor):
 
     def serve(self, consumer: Consumer, most: i64) -> i64:
         self.offer(consumer)
-        if not consumer.is_ready or (self.ruling is not None and self.ruling.is_paused):
+        if not consumer.is_ready or self.is_paused:
             return 0
         cursor = self.cursors[consumer]
         given = self._give_from(cursor, most)
@@ -399,3 +425,13 @@ class StreamActor(QueueActor):
             self.group_keeper.ended(self, self.groups)
         if self.outbox is not None and not is_crash:
             self.outbox.stream_ended()
+
+
+def stream_of(queue: QueueActor) -> StreamActor | None:
+    """`queue`, if it is a stream: for what only streams have, such as offsets and reader groups."""
+    return queue if isinstance(queue, StreamActor) else None
+
+
+def streams_of(queues: Iterable[QueueActor]) -> list[StreamActor]:
+    """Those of `queues` that are streams."""
+    return [stream for stream in map(stream_of, queues) if stream is not None]

@@ -12,10 +12,9 @@ from penstock.base.errors import ChannelFault
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.channel.route import short_text
-from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.ruled_intake import RuledIntake
+from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.content import Address, Message
 from penstock.protocol.property_lookup import FLAG_HEADERS
@@ -135,7 +134,7 @@ def _actors(
 
 def _is_delaying(actors: tuple[QueueActor, ...]) -> bool:
     """Whether delayed message exchanges alone get it, so that nobody knows where it will end."""
-    return len(actors) > 0 and all(isinstance(actor, DelayStore) for actor in actors)
+    return len(actors) > 0 and all(actor.delays for actor in actors)
 
 
 def shares(routed: list[Routed]) -> dict[QueueActor, list[Message]]:
@@ -151,7 +150,7 @@ def check_room(actor: QueueActor, messages: list[Message]) -> None:
     """Raises: ChannelFault 406 when `actor` rejects publishes at its limit and would reject some
     of `messages`."""
     ruling = actor.ruling
-    if not isinstance(ruling, RuledIntake) or ruling.rules.overflow not in REJECTING:
+    if not isinstance(ruling, Ruling) or ruling.rules.overflow not in REJECTING:
         return
     rules = ruling.rules
     count = int(actor.messages.ready_count()) + len(messages)

@@ -20,8 +20,8 @@ from penstock.broker.actors.lane import Answerable
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.app_marks import FRAME_BYTES, HEADER, IS_PERSISTENT
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.stream.stream_actor import StreamActor, StreamOutbox
-from penstock.broker.stream.stream_lane import StreamParcel
+from penstock.broker.stream.stream_actor import StreamActor, StreamOutbox, stream_of, streams_of
+from penstock.broker.stream.stream_lane import stream_request
 from penstock.flow.account import Account
 from penstock.protocol.content import Address, Message, make_content
 from penstock.storage.layout.format import OUTBOX_QUEUE_ID
@@ -29,9 +29,9 @@ from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.stored import Stored
 from penstock.storage.log.groups import GroupEntry
 
-PARCEL_MESSAGES: Final = 4096
-PARCEL_BYTES: Final = 1_048_576
-"""A commit of any size is handed to the stream's store in parcels of at most so much."""
+REQUEST_MESSAGES: Final = 4096
+REQUEST_BYTES: Final = 1_048_576
+"""A commit of any size is handed to the stream's store in requests of at most so much."""
 
 
 class Outbox(StreamOutbox):
@@ -105,16 +105,16 @@ class StreamShare(Answerable):
             self.accepted([], 0)
             return
         actor.messages.publish_count += len(self.messages)
-        parcels = in_parcels(self.messages)
-        for number, (messages, size) in enumerate(parcels, 1):
+        requests = in_requests(self.messages)
+        for number, (messages, size) in enumerate(requests, 1):
             origin = messages[0].origin
             if actor.toll is not None:
                 for message in messages:
                     actor.toll.spend(len(message.raw))
-            answerable = self if number == len(parcels) else None
+            answerable = self if number == len(requests) else None
             if not isinstance(origin, Account):
                 origin = payer
-            store.offered(StreamParcel(lane, origin, answerable, messages, size))
+            store.offered(stream_request(lane, origin, answerable, messages, size))
 
     def accepted(self, messages: list[Message], count: i64) -> None:
         """The stream has all of it on the disk, or is gone."""
@@ -144,7 +144,7 @@ class StreamCommit(Answerable):
     def hold(self, actors: list[QueueActor]) -> bool:
         """Hold those of `actors` that are streams, all of them or none; True when nothing is on
         its way to one any more."""
-        streams = [one for one in actors if isinstance(one, StreamActor) and one.is_alive]
+        streams = [one for one in streams_of(actors) if one.is_alive]
         if any(one.holder is not None and one.holder is not self for one in streams):
             self.let_go()
             return False
@@ -167,23 +167,25 @@ class StreamCommit(Answerable):
         """What the group has for streams, which are held and quiet."""
         found: list[GroupEntry] = []
         for actor, messages in shared.items():
-            log = actor.counts.log if isinstance(actor, StreamActor) else None
-            if not isinstance(actor, StreamActor) or log is None or not actor.is_alive:
+            stream = stream_of(actor)
+            log = None if stream is None else stream.counts.log
+            if stream is None or log is None or not stream.is_alive:
                 continue
-            assert actor.queue_id > 0, "what a broker with a disk calls a stream is on the disk"
-            index = outbox_of(actor, store).index
+            assert stream.queue_id > 0, "what a broker with a disk calls a stream is on the disk"
+            index = outbox_of(stream, store).index
             note = offset_note(int(log.next), len(messages))
             found.append(GroupEntry(index, note, True))
             found.extend(GroupEntry(index, message, True) for message in messages)
-            self.shares.append(StreamShare(self, actor, messages, note))
+            self.shares.append(StreamShare(self, stream, messages, note))
         return found
 
     def append(self, shared: dict[QueueActor, list[Message]], payer: Account) -> None:
         """It counts from now on: streams get their shares, and publishers go on."""
         kept = {share.actor for share in self.shares}
         for actor, messages in shared.items():
-            if isinstance(actor, StreamActor) and actor not in kept:
-                self.shares.append(StreamShare(self, actor, messages, None))
+            stream = stream_of(actor)
+            if stream is not None and stream not in kept:
+                self.shares.append(StreamShare(self, stream, messages, None))
         # One more, so that it is not done before all are handed over.
         self.left = len(self.shares) + 1
         for share in self.shares:
@@ -198,8 +200,8 @@ class StreamCommit(Answerable):
             self.streams_done()
 
 
-def in_parcels(messages: list[Message]) -> list[tuple[list[Message], int]]:
-    """`messages` in runs of one cause and at most PARCEL_MESSAGES, PARCEL_BYTES or one message,
+def in_requests(messages: list[Message]) -> list[tuple[list[Message], int]]:
+    """`messages` in runs of one cause and at most REQUEST_MESSAGES, REQUEST_BYTES or one message,
     with their bytes."""
     found: list[tuple[list[Message], int]] = []
     run: list[Message] = []
@@ -207,8 +209,8 @@ def in_parcels(messages: list[Message]) -> list[tuple[list[Message], int]]:
     for message in messages:
         more = len(message.raw)
         if run and (
-            len(run) >= PARCEL_MESSAGES
-            or size + more > PARCEL_BYTES
+            len(run) >= REQUEST_MESSAGES
+            or size + more > REQUEST_BYTES
             or message.origin is not run[0].origin
         ):
             found.append((run, size))

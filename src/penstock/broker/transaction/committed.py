@@ -7,8 +7,7 @@ before, and is measured again by the queue's next turn.
 from itertools import groupby
 
 from penstock.broker.actors.lane import Answerable, Lane
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_ruling import COMMITTED
+from penstock.broker.queue.queue_actor import COMMITTED, QueueActor
 from penstock.broker.store.keeper import Keeper
 from penstock.flow.account import Account
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE

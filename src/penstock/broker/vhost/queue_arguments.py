@@ -10,8 +10,7 @@ from penstock.base.errors import ChannelFault
 from penstock.broker.vhost.equivalence import type_name
 from penstock.broker.vhost.stream_arguments import STREAM
 from penstock.protocol.values import Table, Value
-from penstock.queues.rules import OVERFLOW_NAMES
-from penstock.queues.rules_of import QUORUM
+from penstock.queues.rules import OVERFLOW_NAMES, QUORUM
 
 Check = Callable[[Value, Table], str]
 
@@ -177,7 +176,7 @@ def check_exchange(name: str, vhost: str, table: Table) -> None:
         )
 
 
-def check_consumer(name: str, vhost: str, table: Table) -> None:
+def check_classic_consumer(name: str, vhost: str, table: Table) -> None:
     """Raise ChannelFault 406 for the first argument that makes no sense."""
     _check(CONSUMER_CHECKS, name, vhost, table, 60, 20)
     _refuse(OF_STREAM_CONSUMERS, name, vhost, table, 60, 20)

@@ -14,8 +14,10 @@ from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.actors.log import Log
-from penstock.broker.vhost.stream_arguments import STREAM, check_stream
-from penstock.queues.rules_of import QUORUM, QUORUM_DELIVERY_LIMIT
+from penstock.broker.vhost.queue_arguments import check_classic_consumer
+from penstock.broker.vhost.stream_arguments import STREAM, check_stream, check_stream_consumer
+from penstock.protocol import methods as m
+from penstock.queues.rules import QUORUM, QUORUM_DELIVERY_LIMIT
 
 TYPE_KEY: Final = "x-queue-type"
 NOT_OF_QUORUM: Final = ("x-max-priority", "x-queue-mode", "x-queue-version")
@@ -60,6 +62,17 @@ def check_type(name: str, vhost: str, table: Mapping[str, object]) -> None:
                 f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}' of queue type "
                 "rabbit_quorum_queue"
             )
+
+
+def check_consumer(
+    name: str, vhost: str, table: Mapping[str, object], q: m.BasicConsume, prefetch: int
+) -> None:
+    """Raise ChannelFault 406 if the queue with the arguments `table` has no consumer as `q` asks
+    for. prefetch: of its channel."""
+    if is_stream(table):
+        check_stream_consumer(name, vhost, q, prefetch)
+    else:
+        check_classic_consumer(name, vhost, q.arguments)
 
 
 def check_properties(

@@ -9,20 +9,19 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.disk import Disk
-from penstock.broker.actors.syncing import NONE
+from penstock.broker.actors.syncing import ALWAYS, NONE
 from penstock.broker.broker import Broker
 from penstock.broker.dead_letter.last_letters import settle_letters
 from penstock.broker.lease.lease_restore import restore_leases
 from penstock.broker.node.damage import close_damaged
 from penstock.broker.node.store_desk import bring_back
-from penstock.broker.paging.paged_messages import can_restore_unread
 from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.stream.stream_actor import StreamActor
+from penstock.broker.stream.stream_actor import StreamActor, streams_of
 from penstock.broker.transaction.outbox_restore import restore_outbox
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER
 from penstock.server.disk.data_directory import (
     PERSISTENT,
@@ -40,6 +39,9 @@ from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery.recovery import Report, empty, recover
 from penstock.streams.handles import StreamHandles
 from penstock.streams.recovery import StreamReport, recover_streams
+
+WAIT_NS: Final = 1_000_000
+"""A batch waits at most this long for publishers that are about to send again."""
 
 
 class StreamBoot:
@@ -77,8 +79,8 @@ class StreamBoot:
     def _open(self, name: str, path: Path) -> None:
         actors = {
             int(actor.queue_id): actor
-            for actor in self.broker.vhosts[name].queues.values()
-            if isinstance(actor, StreamActor) and actor.queue_id > 0
+            for actor in streams_of(self.broker.vhosts[name].queues.values())
+            if actor.queue_id > 0
         }
         directory = DiskDirectory(str(path), self.freeing)
         wanted = {number: one.retention(False) for number, one in actors.items()}
@@ -104,8 +106,8 @@ class StreamBoot:
         for name, store in self.broker.streams.stores.items():
             if store.is_failed or store.disk is not self.disk:
                 continue
-            for actor in self.broker.vhosts[name].queues.values():
-                if isinstance(actor, StreamActor) and actor.holder is not None:
+            for actor in streams_of(self.broker.vhosts[name].queues.values()):
+                if actor.holder is not None:
                     # The commit it waits for is not going to be written any more.
                     actor.let_go(actor.holder)
             try:
@@ -161,6 +163,8 @@ class StoreBoot:
         self.broker.stores.opener = self.open_vhost
         self.broker.stores.scratch_opener = self.open_scratch
         rule = self.broker.stores.sync_rule
+        if rule.mode == ALWAYS:
+            self.broker.stores.wait_ns = WAIT_NS
         if rule.mode == NONE:
             self.broker.log.warning(f"messages are not synced (store_sync) - {rule.words()}")
         for name in list(self.broker.vhosts):
@@ -184,7 +188,7 @@ class StoreBoot:
         queues = {
             int(actor.queue_id): actor
             for actor in self.broker.vhosts[name].queues.values()
-            if actor.queue_id > 0 and not isinstance(actor, StreamActor)
+            if actor.queue_id > 0 and not actor.has_own_log
         }
         recovered = recover(
             DiskDirectory(str(path / PERSISTENT), self.freeing),
@@ -211,14 +215,14 @@ class StoreBoot:
             self.count += len(leased)
             lost = damaged.get(queue_id, 0) + self._fill(store, actor, index, is_clean, leased)
             if lost > 0:
-                close_damaged(self.broker.rulebook, self.broker.log, actor, lost)
+                close_damaged(self.broker.log, actor, lost)
 
     def _outboxes(self, name: str) -> set[int]:
         """Where commits to streams of a virtual host are, until those have them."""
         return {
             OUTBOX_QUEUE_ID + actor.queue_id
             for actor in self.broker.vhosts[name].queues.values()
-            if actor.queue_id > 0 and isinstance(actor, StreamActor)
+            if actor.queue_id > 0 and actor.has_own_log
         }
 
     def _fill(
@@ -238,13 +242,13 @@ class StoreBoot:
             # A clean stop knows only what came back in this life, and has to hand the mark on.
             store.log.note_delivered(index, int(index.next_position))
         pager = self._pager(actor)
-        if pager is not None and can_restore_unread(actor.messages):
+        if pager is not None and actor.messages.can_restore_unread():
             origin = self.broker.ledger.page_of_vhost(actor.vhost)
             body_bytes = _body_bytes(store, index, set(leased)) if _is_bounded(actor) else 0
             self.count += int(pager.restore(origin, is_clean, body_bytes, leased))
             return 0
         now_ms = self.broker.clock.wall_ns() // NS_PER_MS
-        if isinstance(actor.messages, RuledMessages):
+        if isinstance(actor.messages, RuledQueue):
             actor.messages.now_ns = self.broker.clock.monotonic_ns()
         origin = self.broker.ledger.page_of_vhost(actor.vhost)
         held = set(leased)

@@ -8,7 +8,7 @@ import importlib.util
 from pathlib import Path
 from typing import Final
 
-ONE_OF_THEM: Final = "penstock.broker.actors.scheduler"
+ONE_OF_THEM: Final = "penstock.broker.actors.actor"
 COMPILED: Final = "compiled"
 PLAIN: Final = "plain Python"
 REASON_FILE: Final = Path(__file__).resolve().parent.parent / "not-compiled.txt"

@@ -20,7 +20,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.broker.actors.scheduler import NO_STOP, Scheduler
+from penstock.broker.actors.actor import NO_STOP, Scheduler
 
 SLICE_NS: Final = 5_000_000
 """The loop gets its turn after this long."""

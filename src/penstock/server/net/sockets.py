@@ -10,8 +10,7 @@ import socket
 from typing import Final
 
 from penstock.base.limits import LINGERING_SOCKETS
-from penstock.broker.actors.output import Output, OutputLine
-from penstock.broker.actors.shell import Shell
+from penstock.broker.actors.output import Output, OutputLine, Shell
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import PHASE_CLOSED, PHASE_CLOSING, Connection
 from penstock.server.net.poller import READ, WRITE, Poller, Watched

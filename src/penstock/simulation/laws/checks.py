@@ -24,13 +24,12 @@ The functions only read. Raises: LawBroken naming the actor and the numbers.
 
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
-from penstock.broker.alarm.alarm_desk import MODE_ALL
+from penstock.broker.alarm.alarm_manager import MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import PHASE_OPEN, Connection
 from penstock.broker.dead_letter.dead_lane import DeadLane
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.stream.stream_actor import StreamActor
 from penstock.flow.gate import Gate
 from penstock.queues.consumers import REASON_STANDBY, Consumer
 from penstock.simulation.laws.ledger_checks import LedgerLaws, check_streams, is_waiting_for_letters
@@ -108,13 +107,13 @@ class Laws:
                 check(is_held or not queue.pending, f"{queue.identity} sleeps on full lanes")
                 if is_waiting_for_letters(queue):
                     continue
-                if ruling is not None and ruling.is_paused:
+                if queue.is_paused:
                     continue
                 for consumer in queue.consumers:
                     reason = consumer.reason
                     if queue.choice is not None and reason == REASON_STANDBY:
                         continue
-                    forgotten = consumer.room() > 0 and has_more_for(queue, consumer)
+                    forgotten = consumer.room() > 0 and queue.has_more_for(consumer)
                     consumer.reason = reason
                     check(not forgotten, f"{queue.identity} sleeps with a ready consumer")
         for connection in self.broker.connections.values():
@@ -123,10 +122,10 @@ class Laws:
 
     def _check_alarms(self) -> None:
         """C9: the alarms are those that ring, and everybody who is open knows them."""
-        texts = self.broker.desk.texts
+        texts = self.broker.alarm_manager.texts
         if self.ringing is not None and texts.keys() != self.ringing:
             raise LawBroken(f"C9: {sorted(self.ringing)} ring, the broker knows {sorted(texts)}")
-        if self.broker.desk.mode != MODE_ALL:
+        if self.broker.alarm_manager.mode != MODE_ALL:
             return
         for connection in self.broker.connections.values():
             if connection.phase == PHASE_OPEN and connection.alarms.keys() != texts.keys():
@@ -358,10 +357,3 @@ def check_channel_awake(channel: Channel) -> None:
     if channel.parking.routed:
         closed = [lane for lane in channel.publisher.lanes.values() if lane.is_closed]
         check(len(closed) > 0, f"{channel.identity} keeps a publish although every hop is open")
-
-
-def has_more_for(queue: QueueActor, consumer: Consumer) -> bool:
-    """Whether there is anything that `consumer` could be given now."""
-    if isinstance(queue, StreamActor):
-        return queue.cursors[consumer].can_go_on()
-    return queue.messages.ready_count() > 0

@@ -228,10 +228,10 @@ def counted_messages(broker: Broker) -> Iterator[Message]:
         for queue in vhost.queues.values():
             yield from queue_messages(queue)
     for store in broker.stores.by_name.values():
-        for parcel in store.parcels():
-            yield from parcel.messages
+        for request in store.requests():
+            yield from request.messages
     for streams in broker.streams.stores.values():
-        for one in streams.parcels():
+        for one in streams.requests():
             yield from one.messages
 
 

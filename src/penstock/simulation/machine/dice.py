@@ -14,8 +14,7 @@ from typing import TypeVar
 from zlib import crc32
 
 from penstock.base.chance import Chance
-from penstock.broker.actors.actor import Actor
-from penstock.broker.actors.scheduler import Picker
+from penstock.broker.actors.actor import Actor, Picker
 
 T = TypeVar("T")
 

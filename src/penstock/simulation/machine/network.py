@@ -7,8 +7,7 @@ non-blocking socket makes it do. `SimulatedOutput` and `SimulatedShell` do for t
 server/net/sockets does for real ones, in the same order.
 """
 
-from penstock.broker.actors.output import Output, OutputLine
-from penstock.broker.actors.shell import Shell
+from penstock.broker.actors.output import Output, OutputLine, Shell
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import PHASE_CLOSED, PHASE_CLOSING, Connection
 from penstock.simulation.machine.dice import Dice

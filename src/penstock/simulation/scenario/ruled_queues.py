@@ -177,10 +177,10 @@ def _pause(world: World, name: str) -> None:
     queue = broker.vhosts["/"].queues[name]
 
     def pause() -> None:
-        broker.rulebook.pause(queue, True)
+        queue.pause(True)
 
     def resume() -> None:
-        broker.rulebook.pause(queue, False)
+        queue.pause(False)
 
     for at in (world.dice.between(1, 50), world.dice.between(60, 200)):
         world.timers.after(at * MS, pause)

@@ -15,7 +15,6 @@ from functools import partial
 from penstock.base.config import Config
 from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.connection import PHASE_OPEN
-from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.flow.profile import Profile
 from penstock.simulation.laws.checks import Laws
 from penstock.simulation.laws.oracle import Books, Identity
@@ -263,9 +262,7 @@ class World(TurnWatcher):
             queue.name
             for vhost in self.broker.vhosts.values()
             for queue in vhost.queues.values()
-            if queue.messages.ready_count() > 0
-            and not queue.consumers
-            and not isinstance(queue, DelayStore)
+            if queue.messages.ready_count() > 0 and not queue.consumers and not queue.delays
         ]
         if lonely:
             self.connect(*(ConsumingRole(Habit(name, prefetch=50)) for name in lonely))

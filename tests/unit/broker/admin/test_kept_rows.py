@@ -1,8 +1,14 @@
 """What reader groups keep in a stream is in the ledger, under whoever published it."""
 
-from penstock.broker.admin.flow_ledger import accounts, queue_causes
-from penstock.broker.admin.kept_rows import kept_in
-from penstock.broker.admin.ledger_rows import LedgerRow, ledger_rows, owed_rows
+from penstock.broker.admin.flow_ledger import (
+    LedgerRow,
+    accounts,
+    kept_in,
+    ledger_rows,
+    queue_causes,
+)
+from penstock.explain.naming import Names
+from tests.owed import owed_rows
 from tests.unit.broker.peer import Bed, Peer
 from tests.unit.broker.stream.test_stream_groups import ask
 from tests.unit.broker.stream.test_streams import made, stream
@@ -31,14 +37,15 @@ def test_everybody_has_what_he_published_until_the_group_has_passed_it() -> None
     assert 2000 < mine.kept_bytes < 5000 < theirs.kept_bytes < 6000
     assert row(bed, "user:guest@/").kept_messages == 25
     assert row(bed, "vhost:/").kept_messages == row(bed, "node").kept_messages == 26
-    assert [one.kept_messages for one in accounts(bed.broker, "", 1).rows][-1] == 5, "the biggest"
+    shown = accounts(bed.broker, "", 1, Names({})).accounts
+    assert shown[-1].kept_messages == 5, "the biggest"
     owed = [one for one in owed_rows(bed.broker) if one.kind == "kept"]
     assert {(one.place, one.origin, one.messages) for one in owed} == {
         ("group:etl@/s", name_of(one), 20),
         ("group:etl@/s", name_of(other), 5),
         ("group:etl@/s", "vhost:/", 1),
     }
-    causes = queue_causes(bed.broker, "s", 9)
+    causes = queue_causes(bed.broker, "s", 9, Names({}))
     assert {one.account: one.kept for one in causes.rows} == {
         name_of(one): 20, name_of(other): 5, "vhost:/": 1
     }  # fmt: skip
@@ -76,5 +83,5 @@ def test_of_a_publisher_who_has_gone_it_is_his_users() -> None:
     gone.hang_up()
     assert name_of(gone) not in [one.name for one in ledger_rows(bed.broker)]
     assert row(bed, "user:guest@/").kept_messages == 10
-    (cause,) = queue_causes(bed.broker, "s", 9).rows
+    (cause,) = queue_causes(bed.broker, "s", 9, Names({})).rows
     assert (cause.account, cause.kept, cause.share) == ("user:guest@/", 10, 1.0)

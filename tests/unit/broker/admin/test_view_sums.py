@@ -1,8 +1,7 @@
 """Pages of users, virtual hosts and the node are summed up in steps, and come out the same."""
 
 from penstock.broker.admin.view_memory import STEP_ACTORS, ViewMemory
-from penstock.broker.admin.view_sums import STEP_PAGES
-from penstock.broker.admin.views import actor_snapshots, snapshot_steps
+from penstock.broker.admin.views import STEP_PAGES, actor_snapshots, snapshot_steps
 from penstock.protocol import methods as m
 from tests.unit.broker.peer import Bed
 

@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.broker.actors.actor import Actor
-from penstock.broker.actors.scheduler import Picker
+from penstock.broker.actors.actor import Actor, Picker
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.values import Table

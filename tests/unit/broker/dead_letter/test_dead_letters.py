@@ -6,8 +6,8 @@ from penstock.flow.profile import PROFILES
 from penstock.protocol import methods as m
 from penstock.protocol.property_lookup import EXPIRATION, HEADERS
 from penstock.protocol.values import Table
-from penstock.queues.deaths import deaths_of
-from penstock.queues.records import NO_BOUND
+from penstock.queues.dead_letter import deaths_of
+from penstock.queues.queue import NO_BOUND
 from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED
 from penstock.telemetry.events import ESCAPE
 from tests.unit.broker.letter_bed import LetterBed, headers_of

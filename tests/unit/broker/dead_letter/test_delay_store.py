@@ -14,7 +14,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.long_integer import LongInteger
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import Table, Value, decode_table
-from penstock.queues.letter_counts import LOST_NAMES
+from penstock.queues.dead_letter import LOST_NAMES
 from penstock.telemetry.window import WindowHistory
 from tests.unit.broker.letter_bed import LetterBed
 from tests.unit.broker.peer import Peer, headers_property, publish
@@ -315,10 +315,10 @@ def test_a_store_that_fails_is_replaced(bed: DelayBed) -> None:
 
 def test_pausing_the_store_stops_the_release(bed: DelayBed) -> None:
     bed.send(b"m", 50)
-    bed.broker.rulebook.pause(bed.store, True)
+    bed.store.pause(True)
     bed.wait(100)
     assert bed.held() == 1 and bed.bodies("q") == []
-    bed.broker.rulebook.pause(bed.store, False)
+    bed.store.pause(False)
     bed.run()
     assert bed.bodies("q") == [b"m"]
 

@@ -5,14 +5,13 @@ from math import inf
 
 import pytest
 
-from penstock.broker.alarm.alarm_desk import DISK
+from penstock.broker.alarm.alarm_manager import DISK
 from penstock.broker.node.rabbit_desk import ProfileDesk
 from penstock.broker.paging.rabbit_pager import RabbitPager
-from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.queue_paging import NO_PAGING
+from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
 from penstock.protocol import methods as m
-from penstock.queues.paged import PagedMessages
+from penstock.queues.line import MessageLine
 from penstock.queues.paging_rules import UNBOUNDED
 from penstock.queues.rules import DROP_HEAD, QueueRules
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT, Depot
@@ -57,7 +56,7 @@ def test_below_the_ratio_nothing_is_paged_and_no_turn_looks() -> None:
     depot.later(5, 0.49)
     assert depot.desk.desired_s == inf
     assert depot.actor.page_above == NO_PAGING
-    assert not isinstance(depot.actor.messages, PagedMessages)
+    assert not depot.actor.messages.is_paging
 
 
 def test_pressure_makes_a_target_of_what_came_lately() -> None:
@@ -68,7 +67,7 @@ def test_pressure_makes_a_target_of_what_came_lately() -> None:
     assert depot.desk.desired_s == pytest.approx(4.4, abs=0.1)
     assert depot.target() == pytest.approx(262, abs=5)
     messages = depot.actor.messages
-    assert isinstance(messages, PagedMessages)
+    assert isinstance(messages, MessageLine) and messages.is_paging
     assert messages.ram_count() == depot.target()
     assert messages.ready_count() == COUNT
 
@@ -118,7 +117,7 @@ def test_a_larger_wish_is_heard_with_the_next_report() -> None:
 
 def test_a_full_disk_is_not_paged_into() -> None:
     depot = Monitored()
-    depot.broker.desk.set(DISK, "full", node="store:/")
+    depot.broker.alarm_manager.set(DISK, "full", node="store:/")
     depot.later(5, 0.99)
     assert depot.desk.desired_s == inf
 
@@ -140,7 +139,7 @@ def test_a_queue_without_bodies_in_memory_is_plain_again_when_it_is_empty() -> N
     depot.actor.wake()
     depot.settle()
     assert isinstance(depot.actor.paging, RabbitPager)
-    assert not isinstance(depot.actor.messages, PagedMessages)
+    assert not depot.actor.messages.is_paging
     assert depot.actor.page_above == NO_PAGING
 
 
@@ -149,5 +148,5 @@ def test_our_profile_pages_by_bytes() -> None:
     depot.later(5, 0.99)
     assert depot.desk.rules == {}
     messages = depot.actor.messages
-    assert isinstance(messages, PagedMessages)
+    assert isinstance(messages, MessageLine) and messages.is_paging
     assert messages.bytes_ready <= MARK // 2

@@ -11,11 +11,9 @@ from penstock.broker.paging.pager import Pager
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
-from penstock.queues.bodies_paged import BodiesPaged
-from penstock.queues.body_records import RECORD_BYTES
-from penstock.queues.deduplicated import DeduplicatedMessages
+from penstock.queues.bodies import ENTRY_BYTES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import REASON_DUPLICATE, REASON_EXPIRED, REASON_SUPERSEDED
 from tests.spec.stage import Hand
 from tests.unit.broker.paging.test_pager import TARGET_BYTES
@@ -44,10 +42,14 @@ class BodyDepot(RuledDepot):
         return bodies
 
     @property
-    def whole(self) -> BodiesPaged:
+    def whole(self) -> RuledQueue:
         found = self.queue("r").messages
-        assert isinstance(found, BodiesPaged), "the queue does not page"
+        assert isinstance(found, RuledQueue) and found.is_paging, "the queue does not page"
         return found
+
+    def large_bytes(self) -> int:
+        """Of bodies that may leave memory."""
+        return sum(int(level.line.leaving_bytes()) for level in self.whole.levels)
 
     @property
     def pager(self) -> Pager:
@@ -84,7 +86,7 @@ def test_a_newer_value_takes_the_place_of_one_on_the_disk(is_durable: bool, mode
     depot = BodyDepot(is_durable, last_value_key=KEY)
     for _ in range(2):
         values = depot.put(range(MANY), mode)
-        assert depot.paged() > MANY // 2 and depot.whole.large_bytes <= TARGET_BYTES
+        assert depot.paged() > MANY // 2 and depot.large_bytes() <= TARGET_BYTES
         for key in (0, 1, MANY // 2, MANY - 1):
             values[key] = depot.put(range(key, key + 1), mode)[0]
         values += depot.put(range(MANY, MANY + 5), mode)
@@ -94,7 +96,7 @@ def test_a_newer_value_takes_the_place_of_one_on_the_disk(is_durable: bool, mode
         reader = depot.drain("r", 7)
         assert reader.bodies() == values
         assert depot.is_empty()
-        assert type(depot.queue("r").messages) is RuledMessages
+        assert not depot.queue("r").messages.is_paging
         reader.client.vanish(True)
         depot.rest()
     assert depot.drops(REASON_SUPERSEDED) == 8
@@ -109,7 +111,9 @@ def test_a_value_that_is_overtaken_while_it_is_read_is_not_delivered() -> None:
     depot.settle()
     assert depot.disk.jobs, "a read is under way"
     head = len(reader.bodies())
-    waiting = sorted(int(one.position) for one in depot.whole.tail.waiting.values())
+    waiting = sorted(
+        int(one.position) for one in depot.whole.levels[0].line.behind.waiting.values()
+    )
     assert waiting[0] == head
     new = b"new" + b"!" * LARGE_BYTES
     properties = Properties(delivery_mode=2, headers={KEY: head})
@@ -248,10 +252,11 @@ def test_nothing_keeps_the_bodies_of_what_has_left() -> None:
         hand.say(m.BasicGet(queue="r", no_ack=True))
         depot.rest()
         whole = depot.queue("r").messages
-        if isinstance(whole, BodiesPaged):
-            listed = [one for part in (*whole.near, *whole.fresh) for one in part]
+        if whole.is_paging:
+            bodies = depot.whole.levels[0].line.bodies
+            listed = [*bodies.near, *bodies.fresh]
             assert all(one.is_ready for one in listed), number
-            assert len(listed) == whole.listed
+            assert len(listed) == bodies.count
     assert hand.got() == values
 
 
@@ -276,10 +281,9 @@ def test_a_damaged_body_stops_the_queue_and_then_only_itself() -> None:
     at = bytes(depot.files.files[name].data).index(values[20])
     depot.files.flip(name, (at + 100) * 8)
     reader = depot.drain("r")
-    ruling = depot.queue("r").ruling
-    assert ruling is not None and ruling.is_paused
+    assert depot.queue("r").is_paused
     depot.check_books()
-    depot.broker.rulebook.pause(depot.queue("r"), False)
+    depot.queue("r").pause(False)
     depot.rest()
     assert reader.bodies() == values[:20] + values[21:]
     assert depot.is_empty()
@@ -290,7 +294,7 @@ def test_records_and_keys_count_towards_the_depth_mark() -> None:
     depot = BodyDepot(last_value_key=KEY)
     queue = depot.queue("r")
     queue.depth_bytes = 2 * TARGET_BYTES
-    fits = queue.depth_bytes // (RECORD_BYTES + MESSAGE_OVERHEAD_BYTES)
+    fits = queue.depth_bytes // (ENTRY_BYTES + MESSAGE_OVERHEAD_BYTES)
     depot.put(range(fits - 20))
     assert queue.stop_reason() == ""
     depot.put(range(fits - 20, fits + 20))
@@ -332,7 +336,7 @@ def test_priorities_without_duplicates() -> None:
         for key in range(0, 2 * MANY, 5):
             level = key * 7 % 4
             levels[level] += depot.put(range(key, key + 5), mode, level)
-        assert depot.paged() > MANY and depot.whole.large_bytes <= TARGET_BYTES + 4 * LARGE_BYTES
+        assert depot.paged() > MANY and depot.large_bytes() <= 2 * TARGET_BYTES
         before = depot.drops(REASON_DUPLICATE)
         depot.put(range(2 * MANY), mode, 3)
         assert depot.drops(REASON_DUPLICATE) == before + 2 * MANY
@@ -340,7 +344,7 @@ def test_priorities_without_duplicates() -> None:
         reader = depot.drain("r", 7)
         assert reader.bodies() == [body for level in reversed(levels) for body in level]
         assert depot.is_empty()
-        assert type(depot.queue("r").messages) is DeduplicatedMessages
+        assert not depot.queue("r").messages.is_paging
         reader.client.vanish(True)
         depot.rest()
 

@@ -4,9 +4,8 @@ from penstock.broker.paging.paged_view import paged_of
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
-from penstock.queues.deduplicated import DeduplicatedMessages
-from penstock.queues.deduplicated_paged import DeduplicatedPaged
-from penstock.queues.duplicates import KEY_BYTES
+from penstock.queues.keys import KEY_BYTES
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import REASON_DUPLICATE, REASON_EXPIRED
 from tests.unit.broker.paging.test_pager import BODY_BYTES, TARGET_BYTES
 from tests.unit.broker.paging.test_ruled_pager import RuledDepot
@@ -31,9 +30,9 @@ class WindowDepot(RuledDepot):
         return bodies
 
     @property
-    def window(self) -> DeduplicatedPaged:
+    def window(self) -> RuledQueue:
         found = self.queue("r").messages
-        assert isinstance(found, DeduplicatedPaged), "the queue does not page"
+        assert isinstance(found, RuledQueue) and found.is_paging, "the queue does not page"
         return found
 
 
@@ -48,7 +47,7 @@ def test_what_is_on_the_disk_is_known_and_what_left_is_free() -> None:
             depot.check_books()
             assert depot.drain("r", 7).bodies() == bodies
             assert depot.is_empty()
-            assert type(depot.queue("r").messages) is DeduplicatedMessages
+            assert not depot.queue("r").messages.is_paging
             assert depot.put(range(3), mode)
             assert depot.queue("r").messages.publish_count == 2 * MANY + 3
             assert depot.drops(REASON_DUPLICATE) == MANY

@@ -9,7 +9,7 @@ from penstock.client.events import ClientEvent, Replied
 from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
-from penstock.queues.paged import PagedMessages
+from penstock.queues.line import MessageLine
 from penstock.queues.rules import DROP_HEAD, QueueRules
 from penstock.simulation.machine.kept_disks import give_scratch
 from tests.spec.stage import Hand
@@ -74,9 +74,9 @@ class PagingDepot(Depot):
         self.settle()
         return hand
 
-    def messages(self, name: str) -> PagedMessages:
+    def messages(self, name: str) -> MessageLine:
         found = self.queue(name).messages
-        assert isinstance(found, PagedMessages), f"{name} does not page"
+        assert isinstance(found, MessageLine) and found.is_paging, f"{name} does not page"
         return found
 
 
@@ -102,10 +102,10 @@ def test_who_published_pays_for_what_is_in_memory_only() -> None:
 def test_a_queue_below_its_target_is_a_plain_one() -> None:
     depot = PagingDepot()
     depot.fill("d1", 3)
-    assert not isinstance(depot.queue("d1").messages, PagedMessages)
+    assert not depot.queue("d1").messages.is_paging
     depot.fill("d1", 50)
     depot.drain("d1")
-    assert not isinstance(depot.queue("d1").messages, PagedMessages)
+    assert not depot.queue("d1").messages.is_paging
     assert depot.queue("d1").page_above == TARGET_BYTES
 
 
@@ -230,11 +230,10 @@ def test_f14_a_damaged_record_is_never_passed_over_in_silence() -> None:
     at = bytes(depot.files.files[name].data).index(bodies[50])
     depot.files.flip(name, (at + 100) * 8)
     hand = depot.drain("d1")
-    ruling = depot.queue("d1").ruling
-    assert ruling is not None and ruling.is_paused
+    assert depot.queue("d1").is_paused
     assert hand.bodies() == bodies[: len(hand.bodies())]
     assert len(hand.bodies()) <= 50
-    depot.broker.rulebook.pause(depot.queue("d1"), False)
+    depot.queue("d1").pause(False)
     depot.rest()
     assert hand.bodies() == bodies[:50] + bodies[51:]
     assert depot.broker.node_account.total_stored_bytes() == 0
@@ -264,9 +263,8 @@ def test_f14_damage_that_does_not_come_next_any_more_is_found_again() -> None:
     depot.rest()
     assert queue.ruling is None and not pager.keeper.unread
     hand = depot.drain("d1")
-    ruling = queue.ruling
-    assert ruling is not None and ruling.is_paused
-    depot.broker.rulebook.pause(queue, False)
+    assert queue.is_paused
+    queue.pause(False)
     depot.rest()
     assert hand.bodies() == bodies[got:next_at] + bodies[next_at + 1 :]
     assert depot.ready("d1") == 0
@@ -364,7 +362,7 @@ def test_the_budget_is_shared_by_water_level() -> None:
     held = {name: int(depot.queue(name).messages.bytes_ready) for name in ("d1", "d2", "d3")}
     assert sum(held.values()) <= 80_000
     assert held["d1"] > 20_000 and held["d2"] > 20_000
-    assert not isinstance(depot.queue("d3").messages, PagedMessages)
+    assert not depot.queue("d3").messages.is_paging
     targets = []
     for name in ("d1", "d2"):
         pager = depot.queue(name).paging

@@ -6,8 +6,7 @@ from penstock.broker.paging.paged_view import paged_of
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
-from penstock.queues.priority_paged import PriorityPaged
-from penstock.queues.ruled import RuledMessages
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import REASON_EXPIRED, REASON_MAXLEN
 from tests.unit.broker.paging.test_pager import TARGET_BYTES
 from tests.unit.broker.paging.test_ruled_pager import RuledDepot
@@ -35,9 +34,9 @@ class PriorityDepot(RuledDepot):
         return [body for level in reversed(bodies) for body in level]
 
     @property
-    def levels(self) -> PriorityPaged:
+    def levels(self) -> RuledQueue:
         found = self.queue("r").messages
-        assert isinstance(found, PriorityPaged), "the queue does not page"
+        assert isinstance(found, RuledQueue) and found.is_paging, "the queue does not page"
         return found
 
 
@@ -51,18 +50,16 @@ def test_highest_first_and_each_level_in_order(is_durable: bool, mode: int) -> N
     depot.check_books()
     assert depot.drain("r", 7).bodies() == bodies
     assert depot.is_empty()
-    assert type(depot.queue("r").messages) is RuledMessages
+    assert not depot.queue("r").messages.is_paging
 
 
 def test_what_leaves_first_is_of_the_lowest_level() -> None:
     depot = PriorityDepot()
     depot.put(0, 30)
     depot.put(3, 5)
-    parts = depot.levels.parts
-    low, high = parts[0], parts[3]
-    assert low is not None and high is not None
-    assert high.queue.at_hand() >= 4 > 2 >= low.queue.at_hand() >= 1
-    assert low.queue.tail.paged_count() >= 28
+    low, high = depot.levels.levels
+    assert high.line.at_hand() >= 4 > 2 >= low.line.at_hand() >= 1
+    assert low.line.paged_count() >= 28
 
 
 def test_a_high_one_that_comes_while_a_low_one_is_read_is_next() -> None:
@@ -132,7 +129,7 @@ def test_what_was_out_before_the_queue_paged_comes_back_to_its_level() -> None:
     reader.say(m.BasicQos(0, 8))
     reader.say(m.BasicConsume(queue="r"))
     depot.rest()
-    assert reader.bodies() == bodies and type(depot.queue("r").messages) is RuledMessages
+    assert reader.bodies() == bodies and not depot.queue("r").messages.is_paging
     depot.queue("r").page_above = TARGET_BYTES
     more = depot.mixed(60)
     assert depot.paged() > 0
@@ -191,6 +188,5 @@ def test_what_is_shown_is_of_all_levels() -> None:
     depot = PriorityDepot()
     depot.mixed(80)
     count, bytes_ = paged_of(depot.queue("r"))
-    parts = [one for one in depot.levels.parts if one is not None]
-    assert count == sum(one.queue.tail.paged_count() for one in parts) > 40
+    assert count == sum(one.line.paged_count() for one in depot.levels.levels) > 40
     assert bytes_ > count * 100

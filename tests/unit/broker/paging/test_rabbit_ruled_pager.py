@@ -8,8 +8,8 @@ from penstock.flow.profile import RABBITMQ_4, RABBITMQ_35, Profile
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
-from penstock.queues.paged import PagedMessages
-from penstock.queues.paged_records import PagedRecords
+from penstock.queues.line import MessageLine
+from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER, QueueRules
 from tests.spec.stage import Hand
 from tests.spec.test_store_scenarios import Depot
@@ -88,7 +88,7 @@ def test_memory_is_bounded_and_everything_comes_in_order(arguments: dict[str, Va
         bodies += depot.fill(MANY)
         assert actor.messages.bytes_ready <= MARK // 2 + BODY_BYTES
         assert actor.messages.ready_count() == len(bodies)
-    assert isinstance(actor.messages, PagedRecords)
+    assert actor.messages.is_ruled and actor.messages.is_paging
     reader = depot.drain()
     assert reader.bodies() == bodies
     reader.client.vanish(True)
@@ -98,13 +98,13 @@ def test_memory_is_bounded_and_everything_comes_in_order(arguments: dict[str, Va
     # It pages a second time as it did the first time.
     again = depot.fill(2 * MANY)
     depot.later()
-    assert isinstance(actor.messages, PagedRecords)
+    assert actor.messages.is_ruled and actor.messages.is_paging
     assert actor.messages.bytes_ready <= MARK // 2 + BODY_BYTES
     assert actor.messages.ready_count() == len(again)
 
 
 def test_a_plain_queue_that_pages_by_counts_gets_its_first_lifetime() -> None:
-    """Small messages are embedded then, and stand with their bodies among husks."""
+    """Small messages are embedded then, and stand with their bodies among stubs."""
     depot = RuledRabbit(RABBITMQ_4, {})
     actor = depot.queue("r")
     depot.later(5)
@@ -116,15 +116,15 @@ def test_a_plain_queue_that_pages_by_counts_gets_its_first_lifetime() -> None:
     for _ in range(6):
         depot.later(5)
     before = actor.messages
-    assert isinstance(before, PagedMessages) and before.paged_count() > 50
-    assert any(one.raw for one in before.q3), "embedded messages stand behind the front"
+    assert isinstance(before, MessageLine) and before.paged_count() > 50
+    assert any(one.raw for one in before.behind.q3), "embedded messages stand behind the front"
     rules = QueueRules()
     rules.ttl_ms = 3_600_000
     depot.broker.rulebook.apply(actor, rules)
     depot.rest()
     depot.later()
-    assert isinstance(actor.messages, PagedRecords)
-    assert actor.messages.next_expiry_ns() != NEVER
+    assert actor.messages.is_ruled and actor.messages.is_paging
+    assert isinstance(actor.messages, RuledQueue) and actor.messages.next_expiry_ns() != NEVER
     # The rest is pieces: what was saved when it was paged lies between what was at once.
     assert sum(len(one.raw) for one in actor.messages.ready_messages()) <= MARK // 2
     bodies += depot.fill(50)
@@ -138,5 +138,5 @@ def test_a_plain_queue_that_pages_by_counts_gets_its_first_lifetime() -> None:
     bodies = depot.fill(300)
     for _ in range(4):
         depot.later(5)
-    assert isinstance(actor.messages, PagedMessages)
+    assert isinstance(actor.messages, MessageLine)
     assert depot.drain().bodies() == bodies

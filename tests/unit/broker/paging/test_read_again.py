@@ -57,7 +57,7 @@ class ReadBed(Bed):
         return self.broker.vhosts["/"].queues["q"]
 
     def is_paused(self) -> bool:
-        return self.queue.ruling is not None and self.queue.ruling.is_paused
+        return self.queue.is_paused
 
     def lines(self, text: str) -> int:
         return sum(text in line for line in self.log.lines)
@@ -96,7 +96,7 @@ def test_what_fails_for_long_is_lost_and_nothing_else() -> None:
     assert 0 < before < COUNT and not bed.is_paused()
     bed.pass_ms(2000)
     assert bed.is_paused() and bed.lines("what it was for is lost") == 1
-    bed.broker.rulebook.pause(bed.queue, False)
+    bed.queue.pause(False)
     bed.pass_ms(1000)
     lost = [number for number in range(COUNT) if number not in bed.heard]
     assert lost == [number for number in range(COUNT) if b"%04d\x00" % number in data]
@@ -109,7 +109,7 @@ def test_a_file_that_is_not_there_is_lost_at_once() -> None:
     bed.store.log.handles.give_up_idle()
     bed.consume()
     assert bed.is_paused()
-    bed.broker.rulebook.pause(bed.queue, False)
+    bed.queue.pause(False)
     bed.pass_ms(1000)
     lost = [number for number in range(COUNT) if number not in bed.heard]
     assert lost == [number for number in range(COUNT) if b"%04d\x00" % number in gone.data]

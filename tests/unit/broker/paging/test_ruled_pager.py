@@ -8,10 +8,8 @@ from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledMessages
-from penstock.queues.ruled_paged import RuledPaged
-from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED
-from penstock.queues.rules_of import rules_from
+from penstock.queues.ruled import RuledQueue
+from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED, rules_from
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT
 from tests.unit.broker.paging.test_pager import BODY_BYTES, TARGET_BYTES, PagingDepot
 
@@ -37,9 +35,9 @@ class RuledDepot(PagingDepot):
             queue.page_above = TARGET_BYTES
 
     @property
-    def ruled(self) -> RuledPaged:
+    def ruled(self) -> RuledQueue:
         found = self.queue("r").messages
-        assert isinstance(found, RuledPaged), "the queue does not page"
+        assert isinstance(found, RuledQueue) and found.is_paging, "the queue does not page"
         return found
 
     def rest(self) -> None:
@@ -109,7 +107,7 @@ def test_what_is_above_the_target_leaves_memory_and_comes_back_in_order(
     assert depot.ruled.bytes_ready <= TARGET_BYTES and depot.ready("r") == 2 * MANY
     assert depot.drain("r", 7).bodies() == bodies
     assert depot.is_empty()
-    assert type(depot.queue("r").messages) is RuledMessages
+    assert not depot.queue("r").messages.is_paging
     assert depot.queue("r").page_above == TARGET_BYTES
 
 
@@ -273,7 +271,7 @@ def test_last_values_begin_when_everything_is_in_memory() -> None:
     depot.settle()
     depot.fill("r", 3)
     assert depot.ready("r") == 1
-    assert not isinstance(depot.queue("r").messages, RuledPaged)
+    assert not depot.queue("r").messages.is_paging
 
 
 def test_unanswered_deliveries_of_before_come_back_as_what_they_are() -> None:
@@ -322,7 +320,7 @@ def test_unanswered_deliveries_of_a_quorum_queue_leave_memory_and_count_on() -> 
     assert depot.is_empty()
     depot.queue("r").wake()
     depot.settle()
-    assert not isinstance(depot.queue("r").messages, RuledPaged)
+    assert not depot.queue("r").messages.is_paging
 
 
 @pytest.mark.parametrize("rules", [{"message_ttl": 3_600_000}, {}, {"max_priority": 3}])
@@ -360,10 +358,9 @@ def test_a_damaged_message_stops_the_queue_and_then_only_itself() -> None:
     at = bytes(depot.files.files[name].data).index(bodies[40])
     depot.files.flip(name, (at + 100) * 8)
     hand = depot.drain("r")
-    ruling = depot.queue("r").ruling
-    assert ruling is not None and ruling.is_paused
+    assert depot.queue("r").is_paused
     assert hand.bodies() == bodies[: len(hand.bodies())]
-    depot.broker.rulebook.pause(depot.queue("r"), False)
+    depot.queue("r").pause(False)
     depot.rest()
     assert hand.bodies() == bodies[:40] + bodies[41:]
     assert depot.is_empty()
@@ -382,7 +379,7 @@ def test_what_comes_when_the_disk_is_empty_again_does_not_die_with_what_was_ther
     depot.rest()
     depot.drain("r", 3).client.vanish(True)
     depot.rest()
-    assert depot.ready("r") == depot.paged() == 0 and depot.ruled.tail.ready_count() == 0
+    assert depot.ready("r") == depot.paged() == 0
     depot.pass_ms(600)
     bodies = depot.fill("r", 1) + depot.fill("r", MANY)
     assert depot.paged() > MANY // 2

@@ -2,7 +2,7 @@
 
 from penstock.base.limits import POLICY_SWEEP_MATCHES
 from penstock.base.policy import Policy
-from penstock.broker.policy.policy_sweep import CHANGES_PER_SLICE, MESSAGES_PER_SLICE, Sweep
+from penstock.broker.policy.policy_manager import CHANGES_PER_SLICE, MESSAGES_PER_SLICE, Sweep
 from penstock.broker.vhost.vhost import VirtualHost
 from tests.unit.broker.peer import Bed
 
@@ -30,7 +30,7 @@ def limits(vhost: VirtualHost) -> list[int]:
 def test_changes_are_made_in_slices() -> None:
     count = 3 * CHANGES_PER_SLICE
     bed, vhost = with_queues(count)
-    outcome = bed.broker.policy_desk.set(policy(5), False)
+    outcome = bed.broker.policy_manager.set(policy(5), False)
     assert (outcome.changed, outcome.left) == (CHANGES_PER_SLICE, count - CHANGES_PER_SLICE)
     bed.run()
     assert limits(vhost) == [5] * count
@@ -39,7 +39,7 @@ def test_changes_are_made_in_slices() -> None:
 def test_looking_is_bounded_too() -> None:
     count = 2 * POLICY_SWEEP_MATCHES.default
     bed, vhost = with_queues(count)
-    outcome = bed.broker.policy_desk.set(policy(5, "^nothing"), False)
+    outcome = bed.broker.policy_manager.set(policy(5, "^nothing"), False)
     exchanges = len(vhost.router.exchanges())
     looked = count + exchanges - outcome.left
     assert outcome.changed == 0 and looked == POLICY_SWEEP_MATCHES.default
@@ -61,7 +61,7 @@ def test_a_long_queue_ends_its_slice() -> None:
     bed, vhost = with_queues(3)
     peer = bed.connect()
     peer.publish("q0", *([b"x"] * MESSAGES_PER_SLICE))
-    outcome = bed.broker.policy_desk.set(policy(MESSAGES_PER_SLICE), False)
+    outcome = bed.broker.policy_manager.set(policy(MESSAGES_PER_SLICE), False)
     assert (outcome.changed, outcome.left) == (1, 2)
     bed.settle()
     assert limits(vhost) == [MESSAGES_PER_SLICE] * 3
@@ -70,8 +70,8 @@ def test_a_long_queue_ends_its_slice() -> None:
 def test_a_change_under_way_is_overtaken_by_the_next() -> None:
     count = 4 * CHANGES_PER_SLICE
     bed, vhost = with_queues(count)
-    bed.broker.policy_desk.set(policy(5), False)
-    second = bed.broker.policy_desk.set(policy(7), False)
+    bed.broker.policy_manager.set(policy(5), False)
+    second = bed.broker.policy_manager.set(policy(7), False)
     assert second.left > 0 and limits(vhost).count(5) == CHANGES_PER_SLICE
     bed.run()
     assert limits(vhost) == [7] * count
@@ -80,7 +80,7 @@ def test_a_change_under_way_is_overtaken_by_the_next() -> None:
 def test_queues_may_come_and_go_meanwhile() -> None:
     count = 2 * CHANGES_PER_SLICE
     bed, vhost = with_queues(count)
-    bed.broker.policy_desk.set(policy(5), False)
+    bed.broker.policy_manager.set(policy(5), False)
     vhost.remove_queue(vhost.queues[f"q{count - 1}"])
     vhost.add_queue(bed.broker.make_queue(vhost, "q-new", False, False, "", {}))
     bed.settle()

@@ -1,4 +1,4 @@
-"""broker/queue/depth: when a deep queue lets its publishers go on, and how much it lets in."""
+"""The depth mark: when a deep queue lets its publishers go on, and how much it lets in."""
 
 import pytest
 

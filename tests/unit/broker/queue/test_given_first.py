@@ -90,12 +90,12 @@ def test_a_queue_that_is_not_empty_for_its_consumers_is_not_deleted() -> None:
 def test_a_paused_queue_gives_to_who_asks_nothing_either() -> None:
     bed, peer, _ = consumed({})
     actor = bed.broker.vhosts["/"].queues["q"]
-    bed.broker.rulebook.pause(actor, True)
+    actor.pause(True)
     passive = method_frame(2, m.QueueDeclare("q", passive=True))
     peer.send(publish(2, "", "q", b"x"), passive)
     given, answer = seen(peer)
     assert (given, count_of(answer)) == ([], 1)
-    bed.broker.rulebook.pause(actor, False)
+    actor.pause(False)
     bed.run()
     assert peer.bodies() == [b"x"]
     bed.settle()

@@ -2,8 +2,7 @@
 
 import pytest
 
-from penstock.broker.actors.actor import Actor
-from penstock.broker.actors.scheduler import Picker
+from penstock.broker.actors.actor import Actor, Picker
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from tests.unit.broker.peer import Bed, Peer, publish

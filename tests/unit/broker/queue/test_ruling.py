@@ -6,8 +6,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.queue.ruling import DROPS_PER_TURN
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
-from penstock.queues.rules import REASON_EXPIRED, REASON_MAXLEN, REASON_REFUSED
-from penstock.queues.rules_of import rules_from
+from penstock.queues.rules import REASON_EXPIRED, REASON_MAXLEN, REASON_REFUSED, rules_from
 from penstock.server.control.questions_queues import row_of
 from tests.unit.broker.peer import Bed, Peer
 
@@ -65,8 +64,8 @@ def test_the_head_is_dropped_at_the_limit() -> None:
     peer.publish("q", b"1", b"2", b"3")
     assert ready(bed) == [b"2", b"3"]
     row = row_of(bed.broker.vhosts["/"].queues["q"], None)
-    assert row["drops"] == {"maxlen": 1}
-    assert row["rules"] == {"max-length": "2", "overflow": "drop-head"}
+    assert row.drops == {"maxlen": 1}
+    assert row.rules == {"max-length": "2", "overflow": "drop-head"}
     bed.settle()
 
 
@@ -93,7 +92,7 @@ def test_a_full_queue_holds_its_publishers_and_loses_nothing() -> None:
     peer.publish("q", *bodies)
     assert ready(bed) == bodies[:4]
     assert list(actor.gate.reasons) == [("consumers:/q", "full")]
-    assert actor.stop_reason() == "full" and row_of(actor, None)["state"] == "full"
+    assert actor.stop_reason() == "full" and row_of(actor, None).state == "full"
     got = []
     while (message := actor.get()) is not None:
         actor.get_done(message)
@@ -155,12 +154,12 @@ def test_a_paused_queue_takes_and_gives_nothing() -> None:
     peer = bed.connect()
     declared(bed, peer)
     actor = bed.broker.vhosts["/"].queues["q"]
-    bed.broker.rulebook.pause(actor, True)
+    actor.pause(True)
     peer.call(1, m.BasicConsume("q", "t", no_ack=True), m.BasicConsumeOk)
     peer.publish("q", b"1")
     assert peer.bodies() == [] and ready(bed) == [b"1"] and actor.get() is None
-    assert row_of(actor, None)["state"] == "paused"
-    bed.broker.rulebook.pause(actor, False)
+    assert row_of(actor, None).state == "paused"
+    actor.pause(False)
     bed.run()
     assert peer.bodies() == [b"1"]
     bed.settle()

@@ -3,7 +3,7 @@
 from penstock.base.policy import Policy
 from penstock.broker.queue.ruling_view import note_limit
 from penstock.queues.applied import Applied
-from penstock.queues.rules_of import rules_from
+from penstock.queues.rules import rules_from
 
 
 def limit(said: dict[str, object], applied: Applied | None) -> str:

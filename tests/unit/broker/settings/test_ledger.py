@@ -4,7 +4,7 @@ import pytest
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.ledger_rows import LOOKED_AT, ledger_rows, owed_rows, stored_rows
+from penstock.broker.admin.flow_ledger import LOOKED_AT, ledger_rows, stored_rows
 from penstock.broker.settings.ledger import (
     CONNECTION,
     NODE,
@@ -18,6 +18,7 @@ from penstock.broker.settings.ledger import (
 from penstock.flow.account import Account
 from penstock.flow.strategy import Debt, Strategy
 from penstock.protocol import methods as m
+from tests.owed import owed_rows
 from tests.unit.broker.peer import Bed, Peer, publish
 
 
@@ -156,12 +157,10 @@ def test_a_long_queue_is_looked_at_in_part() -> None:
     queue = bed.broker.vhosts["/"].queues["q"]
     (exact,) = stored_rows(queue)
     assert exact.messages == 1 and not exact.is_estimate
-    items = queue.messages.ring.items
-    items.extend(items[:1] * (2 * LOOKED_AT))
+    queue.messages.add_all(queue.messages.ready_messages() * (2 * LOOKED_AT))
     (row,) = stored_rows(queue)
     assert row.is_estimate and abs(row.messages - 2 * LOOKED_AT) <= 3
     assert row.bytes_ // row.messages == exact.bytes_
-    del items[1:]
 
 
 def test_a_ledger_without_a_broker_adopts_a_profile() -> None:

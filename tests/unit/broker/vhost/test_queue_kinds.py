@@ -8,9 +8,8 @@ from penstock.broker.vhost.queue_arguments import check_queue
 from penstock.broker.vhost.queue_kinds import KindNotes, check_properties, check_type, type_in_words
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
-from penstock.queues.policy_merge import merge_arguments
-from penstock.queues.rules import NEVER
-from penstock.queues.rules_of import QUORUM_DELIVERY_LIMIT, rules_from
+from penstock.queues.applied import merge_arguments
+from penstock.queues.rules import NEVER, QUORUM_DELIVERY_LIMIT, rules_from
 from tests.unit.broker.peer import Bed
 
 QUORUM: Table = {"x-queue-type": "quorum"}

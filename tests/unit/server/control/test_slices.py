@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
-from penstock.broker.actors.steps import Steps, run_through
-from penstock.server.control.slices import ROWS, in_slices, json_steps
+from penstock.broker.actors.steps import Steps
+from penstock.server.control.control_socket import ROWS, in_slices, json_steps
+from tests.definitions import run_through
 from tests.patience import PATIENCE_S
 
 PLAIN = st.recursive(

@@ -8,8 +8,8 @@ from errno import ENOMEM
 
 import pytest
 
+from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.disk import JobClient
-from penstock.broker.actors.scheduler import Scheduler
 from penstock.server.disk.disk_thread import DiskThread
 from penstock.server.machine.clock import SystemClock
 from penstock.server.net.poller import EpollPoller, LoopPoller, Poller

@@ -7,7 +7,6 @@ import pytest
 
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, encode_table
-from penstock.queues.paged import PagedMessages
 from tests.unit.broker.peer import publish
 from tests.unit.server.lease_bed import PERSISTENT, LeaseBed, acquire, answer, ask, read, spark
 
@@ -116,7 +115,7 @@ def test_a_paged_queue_is_leased_from_the_disk(tmp_path: Path) -> None:
     bed.die()
     bed = LeaseBed(tmp_path)
     peer = spark(bed)
-    assert isinstance(bed.broker.vhosts["/"].queues["q"].messages, PagedMessages)
+    assert bed.broker.vhosts["/"].queues["q"].messages.is_paging
     assert acquire(bed, peer, 0, 30)["end"] == 30
     assert read(peer, 0, 30) == bodies[:30]
     assert acquire(bed, peer, 30, 90)["end"] == 100

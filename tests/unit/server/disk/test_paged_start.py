@@ -9,7 +9,6 @@ from penstock.protocol import methods as m
 from penstock.protocol.content import make_content
 from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.properties import Properties, encode_header_payload
-from penstock.queues.paged import PagedMessages
 from penstock.server.boot.node import Node
 from tests.unit.server.wire import Wire, running
 
@@ -67,7 +66,7 @@ def test_a_start_reads_nothing_and_get_reads_in_order(tmp_path: Path) -> None:
             assert not list((tmp_path / "data" / "vhosts").glob("*/transient/*.log"))
             assert node.keeping is not None and node.keeping.stores.count == COUNT - 5
             queue = queue_of(node, "d")
-            assert isinstance(queue.messages, PagedMessages) and isinstance(queue.paging, Pager)
+            assert queue.messages.is_paging and isinstance(queue.paging, Pager)
             assert queue.messages.ready_count() == queue.messages.paged_count() == COUNT - 5
             wire = await Wire.connect(node)
             await wire.open()

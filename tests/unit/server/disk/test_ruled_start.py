@@ -13,9 +13,7 @@ from penstock.protocol.content import make_content
 from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.properties import Properties, encode_header_payload
 from penstock.protocol.values import Table
-from penstock.queues.bodies_paged import BodiesPaged
-from penstock.queues.priority_paged import PriorityPaged
-from penstock.queues.ruled_paged import RuledPaged
+from penstock.queues.ruled import RuledQueue
 from penstock.server.boot.node import Node
 from tests.patience import PATIENCE_S, undisturbed
 from tests.unit.server.disk.test_paged_start import (
@@ -84,7 +82,7 @@ def test_positions_come_back_and_order_and_counts(
             forget_clean(tmp_path)
         async with running(tmp_path, **where) as node:
             messages = queue_of(node, "d").messages
-            assert isinstance(messages, RuledPaged)
+            assert isinstance(messages, RuledQueue) and messages.is_paging
             assert messages.ready_count() == paged_of(queue_of(node, "d"))[0] == COUNT - 2
             assert messages.bytes_ready < 1000
             wire = await opened(node, "d", arguments)
@@ -94,7 +92,7 @@ def test_positions_come_back_and_order_and_counts(
             assert found == [(one, is_crash and one < COUNT) for one in range(first, 2 * COUNT)]
             wire.say(1, m.BasicGet(queue="d", no_ack=True))
             await wire.expect(m.BasicGetEmpty)
-            assert not isinstance(queue_of(node, "d").messages, RuledPaged)
+            assert not queue_of(node, "d").messages.is_paging
             await wire.close()
 
     asyncio.run(scenario())
@@ -164,14 +162,14 @@ def test_priorities_come_back_in_order(tmp_path: Path, is_crash: bool) -> None:
             forget_clean(tmp_path)
         async with running(tmp_path, **where) as node:
             messages = queue_of(node, "d").messages
-            assert isinstance(messages, PriorityPaged)
+            assert isinstance(messages, RuledQueue) and messages.is_paging
             assert messages.ready_count() == 2 * COUNT - 2
             assert messages.bytes_ready < DEPTH_BYTES
             wire = await opened(node, "d", arguments)
             found = await consume(wire, "d", 2 * COUNT - 2)
             old = [*range(3 * COUNT + 2, 4 * COUNT), *range(COUNT, 2 * COUNT)]
             assert found == [(one, is_crash) for one in old]
-            assert not isinstance(queue_of(node, "d").messages, PriorityPaged)
+            assert not queue_of(node, "d").messages.is_paging
             await wire.close()
 
     asyncio.run(scenario())
@@ -226,7 +224,7 @@ def test_last_values_and_their_bodies_after_a_start(tmp_path: Path) -> None:
             assert (await get(wire, "d"))[0] == 2 * COUNT
             await wire.close()
         async with running(tmp_path, **where) as node:
-            assert isinstance(queue_of(node, "d").messages, BodiesPaged)
+            assert queue_of(node, "d").messages.is_paging
             wire = await opened(node, "d", arguments)
             assert await ready(wire, "d") == 2 * COUNT - 1
             # The first one has been taken; all others of the second half are overtaken where they

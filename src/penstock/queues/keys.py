@@ -1,0 +1,134 @@
+"""Hooks of a queue with rules that look at keys of messages: last values, and duplicates.
+
+    LastValues   where the last value of each key stands, of ready messages
+    Keys         which x-deduplication-header values are here, of messages that are ready or out
+Those of duplicates stay in memory whatever part of the queue is on the disk, about KEY_BYTES each,
+and count towards the queue's depth mark (RuledQueue.kept_bytes). What makes a message leave, an ack
+or anything else, makes its key free again; an x-cache-ttl header frees it after so many
+milliseconds already. A message keeps its position wherever it is, so its key is found by that. Only
+what could not be read from a piece moves those behind it: then all keys are forgotten, and what
+comes until the queue has been through once may be a duplicate.
+Source: noxdafox's rabbitmq-message-deduplication.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.protocol.content import Message
+from penstock.protocol.property_lookup import headers_table_span
+from penstock.protocol.values import read_field
+from penstock.queues.entry import Entry, header_key, is_stub
+from penstock.queues.rules import BY_ROUTING_KEY, LIFETIME_MS_MAX, NEVER, NS_PER_MS
+from penstock.routing.deduplication import CACHE_TTL, DEDUPLICATION_HEADER, lifetime_ms
+
+PROPERTIES_AT: Final = 12
+KEY_BYTES: Final = 250
+"""What a key costs: text, mark, places in both tables."""
+
+
+class KeyMark:
+    """The key of a message. position: of the message; until_ns: NEVER for as long as it is here."""
+
+    __slots__ = ("position", "until_ns")
+
+    def __init__(self, position: i64, until_ns: i64) -> None:
+        self.position: i64 = position
+        self.until_ns: i64 = until_ns
+
+
+class Keys:
+    """Hook of a queue that takes no duplicates. known: by key; keys: of messages that have one, by
+    position."""
+
+    __slots__ = ("keys", "known")
+
+    def __init__(self) -> None:
+        self.known: dict[str, KeyMark] = {}
+        self.keys: dict[int, str] = {}
+
+    def kept_bytes(self) -> i64:
+        """What all keys take in memory."""
+        return len(self.keys) * KEY_BYTES
+
+    def has(self, message: Message, now_ns: i64) -> bool:
+        """Whether a message with the key of `message` is here, and its mark has not ended."""
+        mark = self.known.get(header_key(message, DEDUPLICATION_HEADER))
+        return mark is not None and (mark.until_ns == NEVER or mark.until_ns > now_ns)
+
+    def note(self, message: Message, position: i64, now_ns: i64) -> None:
+        """`message` has come to `position`."""
+        # It may have taken the place of another, whose last value it is.
+        self.forget(position)
+        key = header_key(message, DEDUPLICATION_HEADER)
+        if key != "":
+            self.keys[int(position)] = key
+            self.known[key] = KeyMark(position, _until_ns(message, now_ns))
+
+    def forget(self, position: i64) -> None:
+        """The message at `position` is not here any more."""
+        key = self.keys.pop(int(position), None)
+        if key is not None:
+            mark = self.known.get(key)
+            if mark is not None and mark.position == position:
+                del self.known[key]
+
+    def move(self, position: i64, place: i64) -> None:
+        """The message at `position` has taken the place of the one at `place`."""
+        self.forget(place)
+        key = self.keys.pop(int(position), None)
+        if key is not None:
+            self.keys[int(place)] = key
+            mark = self.known.get(key)
+            if mark is not None and mark.position == position:
+                mark.position = place
+
+    def forget_but(self, positions: dict[int, Entry]) -> None:
+        """Only the messages at `positions` are still here."""
+        for position in list(self.keys):
+            if position not in positions:
+                self.forget(position)
+
+
+def _until_ns(message: Message, now_ns: i64) -> i64:
+    header = message.header()
+    span = headers_table_span(header, PROPERTIES_AT)
+    assert span is not None, "because it has a header"
+    lifetime: i64 = lifetime_ms(read_field(header, span[0], span[1], CACHE_TTL))
+    if lifetime == 0 or lifetime >= LIFETIME_MS_MAX:
+        return NEVER
+    return now_ns + lifetime * NS_PER_MS
+
+
+class LastValues:
+    """name: what keys are made of, a header's name or BY_ROUTING_KEY; by_key: ready entries."""
+
+    __slots__ = ("by_key", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.by_key: dict[str, Entry] = {}
+
+    def known(self, message: Message) -> Entry | None:
+        """The entry that `message` would take over, because it is ready and has its key."""
+        key = header_key(message, self.name)
+        return self.by_key.get(key) if key != "" else None
+
+    def name_entry(self, entry: Entry) -> None:
+        """`entry` gets its key. That of a body on the disk is only known where it is the routing
+        key."""
+        is_known = self.name == BY_ROUTING_KEY or not is_stub(entry.message)
+        entry.key = header_key(entry.message, self.name) if is_known else ""
+
+    def entered(self, entry: Entry) -> None:
+        """`entry` is ready and counts as the last value of its key, unless a newer one does."""
+        if entry.key == "":
+            return
+        known = self.by_key.get(entry.key)
+        if known is None or entry.is_newer(known):
+            self.by_key[entry.key] = entry
+
+    def left(self, entry: Entry) -> None:
+        """`entry` is not ready any more."""
+        if entry.key != "" and self.by_key.get(entry.key) is entry:
+            del self.by_key[entry.key]

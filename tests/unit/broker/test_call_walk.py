@@ -1,0 +1,19 @@
+"""How many files and calls one durable message passes through: what was won is not lost again."""
+
+import pytest
+
+from bench.call_walk import walk
+from penstock.broker.actors import actor
+from scripts.show_build import is_compiled
+
+FILES_MOST = 44
+JUMPS_MOST = 210
+CALLS_IN_BATCH_MOST = 28.0
+
+
+@pytest.mark.skipif(is_compiled(actor.__name__), reason="compiled calls are not counted")
+def test_the_way_of_a_message_stays_short() -> None:
+    one, many = walk(1), walk(100)
+    assert one.calls[0][0] == "broker/connection/connection", "it begins with the bytes"
+    assert len(one.files) <= FILES_MOST and one.jumps <= JUMPS_MOST
+    assert len(many.calls) / 100 <= CALLS_IN_BATCH_MOST
