@@ -1,4 +1,4 @@
-"""From readings to alarms: reclaim first, the tighter gauge, targets, the disk and its reserve."""
+"""From readings to alarms: reclaim, the tighter gauge, targets, the disk; and marks as settings."""
 
 import pytest
 
@@ -185,3 +185,22 @@ def test_the_reserve_is_given_up_under_the_alarm_and_does_not_end_it() -> None:
     assert bed.around.free_bytes == 60 * MB
     bed.leave(60 * MB)
     assert bed.alarms() == [], "making it again does not set it again"
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "after", "wrong"),
+    [
+        ("memory.high", "40%", "1.5GB", "lots"),
+        ("disk.free_min", "50MB", "mem:1.0", "40%"),
+        ("alarm.mode", "targeted", "all", "none"),
+        ("alarm.action", "block", "nack", "drop"),
+    ],
+)
+def test_a_setting_is_changed_whole_or_not_at_all(
+    key: str, before: str, after: str, wrong: str
+) -> None:
+    settings = AlarmBed().broker.settings
+    assert settings.write(key, after) == (before, after)
+    with pytest.raises(OperatorError, match=wrong):
+        settings.write(key, wrong)
+    assert settings.get(key).read() == after

@@ -14,8 +14,8 @@ from penstock.base.policy import Policy
 from penstock.broker.session.passwords import SHA256, hash_password
 from penstock.broker.vhost.catalogue_rows import Change, VhostRow
 from penstock.protocol import methods as m
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.sasl import Credentials
-from penstock.protocol.timestamp import Timestamp
 from penstock.protocol.values import Table
 from tests.definitions import export_definitions, import_definitions
 from tests.unit.broker.peer import Bed

@@ -7,7 +7,7 @@ from penstock.broker.admin.view_store import stream_in_words, stream_store_snaps
 from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.protocol import methods as m
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table, Value, decode_table
 from tests.unit.broker.peer import Bed, Heard, Peer, headers_property, publish
 

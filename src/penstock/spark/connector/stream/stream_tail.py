@@ -19,7 +19,7 @@ from penstock.client.errors import ChannelClosedError
 from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, Replied
 from penstock.protocol import methods as m
 from penstock.protocol.constants import NOT_FOUND, PRECONDITION_FAILED
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table, Value
 from penstock.spark.connector.common.decode import stream_offset
 from penstock.spark.connector.common.link import QueueLink

@@ -1,4 +1,4 @@
-"""What reader groups keep in a stream is in the ledger, under whoever published it."""
+"""What reader groups keep in a stream is in the ledger, under its publisher."""
 
 from penstock.broker.admin.flow_ledger import (
     LedgerRow,

@@ -1,6 +1,6 @@
 """Timestamps are ints that remember what they are."""
 
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 
 
 def test_a_timestamp_is_its_seconds() -> None:
