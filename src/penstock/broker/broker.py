@@ -22,8 +22,8 @@ from penstock.broker.alarm.alarm_manager import AlarmActions, AlarmManager
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
-from penstock.broker.dead_letter.delay_desk import DelayDesk
-from penstock.broker.dead_letter.letter_desk import LetterDesk
+from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
+from penstock.broker.dead_letter.delay_store import DelayStores
 from penstock.broker.lease.lease_desk import LeaseDesk
 from penstock.broker.node.damage import close_damaged
 from penstock.broker.node.queue_mender import QueueMender
@@ -157,7 +157,7 @@ class Broker(Household):
     def _make_rulebook(self) -> RuleBook:
         book = RuleBook(self.config, self.vhosts, self.dues, self.policies)
         profile = self.profile
-        book.letters = LetterDesk(
+        book.letters = DeadLetterManager(
             self.vhosts, self.dues, self.log, profile.is_parking, profile.believes_deaths
         )
         return book
@@ -201,10 +201,10 @@ class Broker(Household):
         self.hop_watch.streams = desk.stores
         return desk
 
-    def _make_delays(self) -> DelayDesk:
+    def _make_delays(self) -> DelayStores:
         letters = self.rulebook.letters
         assert letters is not None, "because it was just given one"
-        return DelayDesk(
+        return DelayStores(
             self.config,
             self.vhosts,
             self.scheduler,
@@ -330,7 +330,7 @@ class Broker(Household):
     def add_vhost(self, name: str) -> VirtualHost:
         """A new virtual host; `name` is free."""
         vhost = _make_vhost(self.config, name)
-        vhost.exchange_desk = self.delays
+        vhost.exchange_added = self.delays.exchange_made
         vhost.catalogue = self.catalogue
         vhost.keepers = self.streams.keepers
         self.vhosts[name] = vhost
