@@ -1,4 +1,4 @@
-"""Puts the broker's flow events into its own stream, and never holds anybody up for it.
+"""Puts the broker's flow events into its own stream, and never holds an actor up for it.
 
     recorder's ring  --EVENTS_PER_MESSAGE at a time-->  one message  -->  the stream's store
 
