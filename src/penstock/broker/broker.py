@@ -53,7 +53,7 @@ from penstock.broker.settings.table import (
     add_watchdog_setting,
 )
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
-from penstock.broker.vhost.queue_kinds import KindNotes, is_stream
+from penstock.broker.vhost.queue_arguments import KindNotes, is_stream
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.explain.naming import client_name
 from penstock.flow.due import DueLine

@@ -4,7 +4,7 @@ from heapq import nsmallest
 from typing import Final
 
 from penstock.broker.session.tickets import Ask, refused
-from penstock.broker.vhost.queue_kinds import is_stream
+from penstock.broker.vhost.queue_arguments import is_stream
 from penstock.broker.vhost.vhost import REPLY_PREFIX
 from penstock.protocol.values import Value
 
