@@ -15,8 +15,8 @@ from penstock.broker.admin.views import each_snapshot
 from penstock.explain.freezing import Freezer
 from penstock.flow.profile import profile_named
 from penstock.simulation.world.actions import declare
-from penstock.simulation.world.publishing import Load, Publishing, to_queue
-from penstock.simulation.world.world import Setting, World
+from penstock.simulation.world.publishing import Load, PublishingRole, to_queue
+from penstock.simulation.world.world import World, WorldSetting
 from penstock.telemetry.flight import FlightHistory
 
 ROUNDS: Final = 12
@@ -26,14 +26,14 @@ NS_PER_S: Final = 1_000_000_000
 
 def busy_world(connections: int) -> World:
     """A simulated broker with this many open connections, the load on every second one."""
-    setting = Setting(profile_named("penstock"), Config(heartbeat_s=0), check_every=1 << 30)
+    setting = WorldSetting(profile_named("penstock"), Config(heartbeat_s=0), check_every=1 << 30)
     setting.pipe_bytes = 65_536
     setting.steps_max = 1 << 40
     world = World(1, setting)
     declare(world, ("q1",))
     for number in range(connections):
         load = Load((to_queue("q1"),), number % 2, is_confirming=False, pause_percent=0)
-        world.connect(Publishing(load))
+        world.connect(PublishingRole(load))
         if number % BATCH == BATCH - 1:
             settle(world)
     settle(world)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from penstock.protocol.constants import CONTENT_METHODS, HEARTBEAT_FRAME
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.methods import Method
 from penstock.protocol.methods.base import WireType
 from penstock.protocol.methods.codec import METHODS, encode_method, method_frame
 from penstock.protocol.properties import Properties, encode_header_payload
-from penstock.protocol.timestamp import Timestamp
 from penstock.protocol.values import Table, Value, encode_table
 
 FRAME_BYTES_MAX = 4096

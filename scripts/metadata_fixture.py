@@ -21,7 +21,7 @@ from penstock.broker.vhost.catalogue_rows import (
     arguments_bytes,
     identity_bytes,
 )
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table
 from penstock.server.disk.metadata_db import FORMAT, MetadataDb
 

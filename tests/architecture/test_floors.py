@@ -1,6 +1,7 @@
 """Imports point to lower floors only, rooms on one floor do not know each other, no cycles."""
 
 import ast
+import re
 
 from tests.architecture.house import (
     BELOW_PARTS,
@@ -174,3 +175,20 @@ def test_the_connector_knows_pyspark_in_its_shell_only() -> None:
         and any(taken.module.split(".")[0] == "pyspark" for taken in imports(module))
     }
     assert found == KNOW_PYSPARK
+
+
+def test_every_room_says_where_to_begin() -> None:
+    """In it, enters, leaves, begin with: the last names modules of the room."""
+    wrong = []
+    for module in modules():
+        if module.path.name != "__init__.py" or module.room in {"", "demo", "perf"}:
+            continue
+        docstring = ast.get_docstring(module.tree) or ""
+        parts = ("In it: ", "Enters: ", "Leaves: ", "Begin with: ")
+        begin = docstring.rpartition(parts[-1])[2].strip(".\n ")
+        names = re.split(r",? (?:then|and|or) ", begin)
+        if any(part not in docstring for part in parts):
+            wrong.append(f"{module.short}: does not say all of {parts}")
+        elif not all((module.path.parent / f"{name}.py").is_file() for name in names):
+            wrong.append(f"{module.short}: begin with {begin}? It is not there")
+    assert not wrong, "\n".join(wrong)

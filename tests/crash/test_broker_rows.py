@@ -4,7 +4,7 @@ test, and a client that writes down what was confirmed to it."""
 import pytest
 
 from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe
-from penstock.broker.store.store_actor import BATCH_BYTES
+from penstock.broker.store.group_commit import BATCH_BYTES
 from penstock.client.events import ClientEvent, Confirmed
 from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
@@ -175,7 +175,7 @@ def test_f20_slow_syncs_make_larger_batches() -> None:
         depot.settle()
         sizes.append(len(hand.confirmed) - before)
     assert sizes[0] == 1 and min(sizes[2:]) >= 40, "the first goes alone, then all that came"
-    waiting = sum(len(parcel.messages) for parcel in depot.store.parcels())
+    waiting = sum(len(request.messages) for request in depot.store.requests())
     assert waiting <= 2 * 40
 
 

@@ -13,9 +13,9 @@ from hypothesis.stateful import precondition, rule
 
 from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.group_commit import StoreOwner
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.store.store_owner import StoreOwner
 from penstock.flow.profile import profile_named
 from penstock.protocol.content import Message
 from penstock.protocol.properties import Properties

@@ -7,11 +7,11 @@ from typing import cast
 
 from hypothesis import strategies as st
 
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.methods import Method
 from penstock.protocol.methods.base import WireType
 from penstock.protocol.methods.codec import METHODS
 from penstock.protocol.properties import Properties
-from penstock.protocol.timestamp import Timestamp
 from penstock.protocol.values import Table, Value
 
 METHOD_CLASSES = [METHODS[key] for key in sorted(METHODS)]

@@ -20,7 +20,7 @@ from penstock.broker.vhost.catalogue_rows import (
     arguments_table,
 )
 from penstock.protocol import methods as m
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table, Value
 from penstock.routing.bindings import Binding
 from penstock.routing.canonical import canonical

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.client.channel_state import Unconfirmed
 from penstock.client.events import ClientEvent, Confirmed, Delivery, Replied
 from penstock.client.session import Session
-from penstock.client.unconfirmed import Unconfirmed
 from penstock.client.url import BrokerUrl
 from penstock.protocol import methods as m
 from tests.unit.client.scripted import START_NS, ScriptedBroker, Wire, open_wire

@@ -95,12 +95,12 @@ class Story:
 
     def _set(self, definition: object, is_operator: bool) -> None:
         assert isinstance(definition, dict), "the strategies say so"
-        self.bed.broker.policy_desk.set(Policy("/", "p", "^q$", definition), is_operator)
+        self.bed.broker.policy_manager.set(Policy("/", "p", "^q$", definition), is_operator)
 
     def _clear(self, is_operator: bool) -> None:
         policies = self.bed.broker.policies
         if policies.listing(is_operator):
-            self.bed.broker.policy_desk.clear("/", "p", is_operator)
+            self.bed.broker.policy_manager.clear("/", "p", is_operator)
 
     def end(self) -> None:
         """No policy is left, and everything that waited has gone on."""

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.policy import Policy
-from penstock.broker.policy.policies import Policies, policies_in
+from penstock.broker.policy.policies import Policies
 from penstock.queues.applied import SMALLER, merge_arguments, merge_policies
 from penstock.queues.policy_keys import KEYS
 from penstock.queues.rules import NEVER, QueueRules, rules_from
+from tests.definitions import policies_in
 
 NUMBERS = sorted(SMALLER)
 numbers = st.integers(0, 50)

@@ -18,12 +18,12 @@ from penstock.protocol.constants import (
     PROTOCOL_HEADER,
     REPLY_NAMES,
 )
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.methods import ChannelOpen, ChannelOpenOk, Method, RequestAsk
 from penstock.protocol.methods.base import WireType
 from penstock.protocol.methods.codec import METHODS, decode_method, encode_method, method_frame
 from penstock.protocol.properties import Properties, decode_properties, encode_header_payload
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET
-from penstock.protocol.timestamp import Timestamp
 from penstock.protocol.values import Value, decode_table, encode_table
 from tests.property.protocol_strategies import METHOD_CLASSES, methods_of, same
 

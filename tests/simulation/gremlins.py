@@ -15,9 +15,8 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.account import Account
 from penstock.flow.due import Waker
 from penstock.protocol.content import Message
-from penstock.simulation.machine.dice import Dice
-from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
-from penstock.simulation.world.world import Setting, World
+from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
+from penstock.simulation.world.world import World, WorldSetting
 from tests.simulation.planted import Planted
 
 
@@ -45,7 +44,7 @@ class GremlinPicker(SeededPicker):
 class GremlinBug(Planted):
     """A broker with a gremlin in it."""
 
-    def __init__(self, base: Setting, kind: type[Gremlin]) -> None:
+    def __init__(self, base: WorldSetting, kind: type[Gremlin]) -> None:
         super().__init__(base)
         self.kind = kind
 

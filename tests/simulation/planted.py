@@ -1,7 +1,7 @@
 """Bugs that were made on purpose, each in the place where it could really be made.
 
 Every one is a strategy, an output, a shell, a picker or a broker with one thing wrong, brought in
-through the factories of `Setting`.
+through the factories of `WorldSetting`.
 """
 
 from penstock.base.wire import read_i32_be
@@ -14,20 +14,24 @@ from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import Hop
 from penstock.flow.profile import Profile
 from penstock.simulation.machine.clock import VirtualClock
-from penstock.simulation.machine.dice import Dice
-from penstock.simulation.machine.network import Link, Pipe, SimulatedOutput, SimulatedShell
-from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
-from penstock.simulation.world.world import Setting, SimulatedBroker
+from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
+from penstock.simulation.machine.network import (
+    Pipe,
+    SimulatedConnection,
+    SimulatedOutput,
+    SimulatedShell,
+)
+from penstock.simulation.world.world import SimulatedBroker, WorldSetting
 
 BLOCKED, UNBLOCKED = 0x0A003C, 0x0A003D
 DELIVER = 0x3C003C
 CONFIRM = 0x3C0050
 
 
-class Planted(Setting):
+class Planted(WorldSetting):
     """`base` with a bug in it. Nominal base."""
 
-    def __init__(self, base: Setting) -> None:
+    def __init__(self, base: WorldSetting) -> None:
         super().__init__(base.profile, base.config, base.check_every)
         self.steps_max = 60_000
 
@@ -121,7 +125,7 @@ class RepaysTheDeadTwice(Faulty):
 class StrategyBug(Planted):
     """The broker works by a faulty strategy."""
 
-    def __init__(self, base: Setting, kind: type[Faulty]) -> None:
+    def __init__(self, base: WorldSetting, kind: type[Faulty]) -> None:
         super().__init__(base)
         self.kind = kind
 
@@ -237,11 +241,11 @@ class SwapsTwoContents(FaultyOutput):
 class OutputBug(Planted):
     """Connections write to a faulty output."""
 
-    def __init__(self, base: Setting, kind: type[FaultyOutput]) -> None:
+    def __init__(self, base: WorldSetting, kind: type[FaultyOutput]) -> None:
         super().__init__(base)
         self.kind = kind
 
-    def output(self, broker: Broker, link: Link) -> SimulatedOutput:
+    def output(self, broker: Broker, link: SimulatedConnection) -> SimulatedOutput:
         return self.kind(
             broker.scheduler.outputs, broker.config.socket_output_high_bytes, link.down
         )
@@ -265,11 +269,11 @@ class CarelessShell(SimulatedShell):
 
 
 class ShellBug(Planted):
-    def __init__(self, base: Setting, kind: type[SimulatedShell]) -> None:
+    def __init__(self, base: WorldSetting, kind: type[SimulatedShell]) -> None:
         super().__init__(base)
         self.kind = kind
 
-    def shell(self, broker: Broker, link: Link) -> SimulatedShell:
+    def shell(self, broker: Broker, link: SimulatedConnection) -> SimulatedShell:
         return self.kind(broker, link)
 
 
@@ -314,7 +318,7 @@ class SilentBroker(SimulatedBroker):
 
 
 class BrokerBug(Planted):
-    def __init__(self, base: Setting, kind: type[SimulatedBroker]) -> None:
+    def __init__(self, base: WorldSetting, kind: type[SimulatedBroker]) -> None:
         super().__init__(base)
         self.kind = kind
 

@@ -10,7 +10,7 @@ from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER
 from penstock.simulation.machine.clock import VirtualClock
 from penstock.simulation.machine.dice import Dice
-from penstock.simulation.world.world import Setting, SimulatedBroker
+from penstock.simulation.world.world import SimulatedBroker, WorldSetting
 from tests.simulation.planted import Planted
 
 
@@ -110,7 +110,7 @@ class OtherRecords(DelayRuling):
 class DelayBug(Planted):
     """A broker whose stores have the bug `name`."""
 
-    def __init__(self, base: Setting, name: str) -> None:
+    def __init__(self, base: WorldSetting, name: str) -> None:
         super().__init__(base)
         self.name = name
 

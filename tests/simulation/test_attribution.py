@@ -18,9 +18,9 @@ from penstock.explain.root_causes import name_cause
 from penstock.flow.profile import profile_named
 from penstock.simulation.world.actions import declare
 from penstock.simulation.world.clients import Client
-from penstock.simulation.world.consuming import Consuming, Habit
-from penstock.simulation.world.publishing import Load, Publishing, to_queue
-from penstock.simulation.world.world import Setting, World
+from penstock.simulation.world.consuming import ConsumingRole, Habit
+from penstock.simulation.world.publishing import Load, PublishingRole, to_queue
+from penstock.simulation.world.world import World, WorldSetting
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.window import WindowHistory
 
@@ -36,7 +36,7 @@ EXPLAINED = 0.95
 class WatchedWorld(World):
     """A world that keeps its own books of who was held: truth_ns, by connection."""
 
-    def __init__(self, seed: int, setting: Setting) -> None:
+    def __init__(self, seed: int, setting: WorldSetting) -> None:
         super().__init__(seed, setting)
         self.truth_ns: dict[str, int] = {}
         self._looked_at_ns = self.clock.now_ns
@@ -117,14 +117,14 @@ def windows_of(case: Case, seed: int) -> tuple[WatchedWorld, dict[str, ActorWind
     """Two publishers to q1 and one to q2, whose consumer is quick; the windows of RUN_NS from the
     moment of the injection, and the publishers to q1."""
     profile = profile_named("penstock")
-    world = WatchedWorld(seed, Setting(profile, case.config, check_every=1 << 30))
+    world = WatchedWorld(seed, WorldSetting(profile, case.config, check_every=1 << 30))
     declare(world, ("q1", "q2"))
     consuming = [Habit("q2", is_auto_ack=True)] + ([] if case.consumer is None else [case.consumer])
-    clients = [world.connect(Consuming(habit)) for habit in consuming]
+    clients = [world.connect(ConsumingRole(habit)) for habit in consuming]
     load = Load((to_queue("q1"),), 1 << 30, body_bytes_max=400, pause_percent=100,
                 pause_ns=5 * MS, is_confirming=False)  # fmt: skip
-    publishing = [world.connect(Publishing(load)) for _ in range(2)]
-    world.connect(Publishing(replace(load, addresses=(to_queue("q2"),), pause_ns=40 * MS)))
+    publishing = [world.connect(PublishingRole(load)) for _ in range(2)]
+    world.connect(PublishingRole(replace(load, addresses=(to_queue("q2"),), pause_ns=40 * MS)))
     world.run_until(world.clock.now_ns + 100 * MS)
     history = WindowHistory(10)
     world.truth_ns.clear()

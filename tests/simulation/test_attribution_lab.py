@@ -19,10 +19,10 @@ from penstock.explain.blame import follow
 from penstock.explain.graph_extension import beyond
 from penstock.explain.root_causes import name_cause
 from penstock.lab.model import INTERPRETED, LOOPBACK, WorkClock, WorkPicker
-from penstock.lab.peers import URL, Declaring, consumers_of, publishers_of
+from penstock.lab.peers import URL, DeclaringPeer, consumers_of, publishers_of
 from penstock.lab.run import config_of, make_ready
-from penstock.lab.stage import LOOK_NS, Stage
-from penstock.lab.workload import ALARM, KIB, WORKLOADS, Event, Workload
+from penstock.lab.stage import LOOK_NS, BrokerStage
+from penstock.lab.workload import ALARM, KIB, WORKLOADS, Workload, WorkloadEvent
 from penstock.lab.world import LabWorld
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.window import WindowHistory
@@ -151,8 +151,8 @@ def run(workload: Workload, profile: str) -> Run:
     truth = Truth()
     clock = WatchedClock(truth)
     world = WatchedLab(workload, profile, clock)
-    stage = Stage(world.broker, workload)
-    make_ready(world, [Declaring(workload, URL, world.tally, clock.now_ns)])
+    stage = BrokerStage(world.broker, workload)
+    make_ready(world, [DeclaringPeer(workload, URL, world.tally, clock.now_ns)])
     publishers = publishers_of(workload, world.dice, world.tally, clock.now_ns)
     consumers = consumers_of(workload, world.tally, clock.now_ns)
     make_ready(world, [*consumers, *publishers])
@@ -178,7 +178,7 @@ def run(workload: Workload, profile: str) -> Run:
 
 def short(name: str) -> Workload:
     if name == LASTING_ALARM:
-        events = (Event(0.1, ALARM, limit_bytes=64 * KIB), Event(0.9, ALARM))
+        events = (WorkloadEvent(0.1, ALARM, limit_bytes=64 * KIB), WorkloadEvent(0.9, ALARM))
         return replace(short("memory-alarm"), events=events)
     return WORKLOADS[name].quick().lasting(SECONDS.get(name, 0.5))
 

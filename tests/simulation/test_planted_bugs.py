@@ -11,13 +11,13 @@ import pytest
 
 from penstock.simulation.machine.faults import SimulationFailed
 from penstock.simulation.scenario.scenarios import simulate, small_setting
-from penstock.simulation.world.world import Setting
+from penstock.simulation.world.world import WorldSetting
 from tests.simulation import gremlins, planted
 
 SEEDS = range(1, 41)
 PENSTOCK, RABBITMQ = "penstock", "rabbitmq-4"
 GRAPH = "random_graph"
-Plant = Callable[[Setting], Setting]
+Plant = Callable[[WorldSetting], WorldSetting]
 
 # name: (scenario, profile, what plays it, words of the laws that may find it)
 GREMLINS: dict[str, tuple[str, str, type[gremlins.Gremlin], str]] = {

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from penstock.lab.injected_causes import Truth
 from penstock.spark.blame.blame import HELD_KINDS, actor_kind
 from penstock.spark.schema.rows import BlameRow
+from tests.spark.injected_causes import Truth
 
 SHARE_MIN = 0.95
 HELD_MIN_NS = 100_000_000

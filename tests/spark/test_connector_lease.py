@@ -23,9 +23,9 @@ from penstock.client.errors import ClientError
 from penstock.client.io_blocking import Channel, connect
 from tests.conformance.live import Broker
 from tests.patience import undisturbed, until
-from tests.spark.doomed import doomed
 from tests.spark.engine import STEPS, Died, Engine, sunk
 from tests.spark.marks import READERS
+from tests.spark.mortal import MortalBroker
 from tests.spark.through_amqp import Publisher, publish, queue_at
 
 pytestmark = READERS
@@ -274,7 +274,7 @@ def test_a_broker_without_leases_is_named(rabbitmq_url: str, tmp_path: Path) -> 
 def test_broker_and_driver_are_killed_and_every_row_is_there_once(tmp_path: Path) -> None:
     """Both are processes, killed with SIGKILL at random moments, in turn or together."""
     chance = random.Random(KILLS)
-    with doomed(tmp_path / "broker") as broker:
+    with MortalBroker(tmp_path / "broker") as broker:
         broker.publish(0, 0)
         given = options(broker.url, "orders", maxOffsetsPerTrigger="50")
         sent = 0
@@ -309,7 +309,7 @@ def test_broker_and_driver_are_killed_and_every_row_is_there_once(tmp_path: Path
 
 
 def test_a_broker_that_is_away_for_a_moment_costs_no_query(tmp_path: Path) -> None:
-    with doomed(tmp_path / "broker") as broker:
+    with MortalBroker(tmp_path / "broker") as broker:
         broker.publish(0, 20)
         engine = Engine(tmp_path / "query", options(broker.url, "orders"))
         engine.step()

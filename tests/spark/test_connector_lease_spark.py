@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.spark.doomed import doomed
 from tests.spark.lease_job import start
 from tests.spark.marks import IN_SPARK
+from tests.spark.mortal import MortalBroker
 
 pytestmark = IN_SPARK
 
@@ -23,7 +23,7 @@ def test_driver_and_broker_are_killed_and_every_row_is_there_once(
 
     register(spark)
     sent = 0
-    with doomed(tmp_path / "broker") as broker:
+    with MortalBroker(tmp_path / "broker") as broker:
         for _ in range(KILLS):
             broker.publish(sent, 400)
             sent += 400

@@ -14,17 +14,17 @@ from hypothesis import strategies as st  # noqa: E402
 from pyspark.sql.types import LongType, StringType, StructType  # noqa: E402
 
 from penstock.base.errors import OperatorError  # noqa: E402
-from penstock.spark.tables.delta_sink import DeltaWriter, Part  # noqa: E402
+from penstock.spark.tables.delta_sink import DeltaFile, DeltaWriter  # noqa: E402
 
 SCHEMA = StructType().add("n", LongType()).add("body", StringType())
 OTHER = StructType().add("body", StringType()).add("n", LongType())
 
 
-def write(writer: DeltaWriter, batch: int, partition: int) -> Part:
+def write(writer: DeltaWriter, batch: int, partition: int) -> DeltaFile:
     rows = [batch * 1000 + partition * 100 + n for n in range(3)]
     made = pa.record_batch({"n": pa.array(rows, pa.int64()), "body": [str(n) for n in rows]})
     part = writer.write(iter([made, made.slice(0, 0)]))
-    assert isinstance(part, Part)
+    assert isinstance(part, DeltaFile)
     return part
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lab.injected_causes import KINDS, drawn, record
 from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.schema.formats import EventLog, TraceLog, read_events
 from penstock.spark.schema.rows import Tables
 from tests.spark.ground_truth import SHARE_MIN, named_share
+from tests.spark.injected_causes import KINDS, drawn, record
 
 RUNS_OF_EACH = 6
 

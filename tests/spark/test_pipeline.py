@@ -4,14 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.lab.injected_causes import drawn, record
 from penstock.spark.input.intake import FileInput, Intake
 from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
-from penstock.spark.report.summary import Source, summarise
+from penstock.spark.report.summary import TableSource, summarise
 from penstock.spark.schema.formats import EVENT_FILES, read_events, read_run, read_traces
 from penstock.spark.schema.rows import Tables
 from tests.spark.ground_truth import SHARE_MIN, named_share
+from tests.spark.injected_causes import drawn, record
 from tests.spark.marks import IN_SPARK
 from tests.spark.synthetic import World, write_world
 
@@ -39,7 +39,7 @@ def test_spark_and_plain_python_agree(spark: Any, tmp_path: Path) -> None:
         assert sorted(found) == sorted(expected), name
     assert (counts.events_missing, counts.unreadable_lines) == (3, 1)
     run = read_run(tmp_path / "in")
-    summary = summarise(tables, run, Source("spark", "", *counts))
+    summary = summarise(tables, run, TableSource("spark", "", *counts))
     broken = {promise.name for promise in summary.promises if promise.state != "kept"}
     assert len(broken) == 2, broken
     assert {cause.cause for cause in summary.causes} == {
@@ -55,7 +55,7 @@ def test_in_parts_is_as_in_one_pass_and_nothing_new_changes_nothing(
     """Whatever the files are cut into, also in a line, and with a second boot that comes later;
     two culprits of the simulator are named."""
     from penstock.spark.job.job import SparkJob
-    from penstock.spark.tables.loading import load_tables
+    from penstock.spark.tables.store import load_tables
 
     whole, growing = tmp_path / "whole", tmp_path / "growing"
     growing.mkdir()
@@ -93,8 +93,7 @@ def test_a_run_that_was_cut_short_is_finished_by_the_next(spark: Any, tmp_path: 
     from penstock.spark.input import bronze
     from penstock.spark.input.intake import fresh
     from penstock.spark.job.job import SparkJob
-    from penstock.spark.tables.loading import load_tables
-    from penstock.spark.tables.store import ParquetStore
+    from penstock.spark.tables.store import ParquetStore, load_tables
 
     write_world(tmp_path / "in", World(seed=17))
     job = SparkJob(spark, tmp_path / "in", tmp_path / "tables", BUCKET_NS)

@@ -18,7 +18,7 @@ from penstock.client.io_blocking import connect
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.options import SinkOptions, parse_sink
 from penstock.spark.connector.sink.messages import Origin, plan_rows
-from penstock.spark.connector.sink.staged import Batch, commit_batch, roll_back, stage_rows
+from penstock.spark.connector.sink.staged import StagedBatch, commit_batch, roll_back, stage_rows
 from tests.patience import until
 from tests.spark.mortal import MortalBroker
 from tests.spark.through_amqp import patiently, queue_at, read_stream
@@ -43,7 +43,7 @@ def batches(bodies: list[bytes]) -> Iterator[object]:
 def stage(options: SinkOptions, bodies: list[bytes], batch: int, partition: int = 0) -> str:
     plan = plan_rows({"body": "binary"}, options)
     origin = Origin("query", str(batch), partition)
-    identity, rows = stage_rows(batches(bodies), plan, options, origin, Batch("job", batch))
+    identity, rows = stage_rows(batches(bodies), plan, options, origin, StagedBatch("job", batch))
     assert rows == len(bodies)
     return identity
 
@@ -64,11 +64,11 @@ def test_a_batch_is_seen_after_its_commit_and_committed_once(penstock_url: str) 
         one = stage(options, [b"1", b"2"], 0)
         two = stage(options, [b"3"], 0, partition=1)
         assert channel.declare_queue(queue, passive=True).message_count == 0
-        assert commit_batch(options, Batch("job", 0), [one, two]) is True
+        assert commit_batch(options, StagedBatch("job", 0), [one, two]) is True
         again = stage(options, [b"1", b"2"], 0)
-        assert commit_batch(options, Batch("job", 0), [again]) is False
+        assert commit_batch(options, StagedBatch("job", 0), [again]) is False
         assert drain(penstock_url, queue) == [b"1", b"2", b"3"]
-        roll_back(options, Batch("job", 1), [stage(options, [b"x"], 1)])
+        roll_back(options, StagedBatch("job", 1), [stage(options, [b"x"], 1)])
         assert drain(penstock_url, queue) == []
 
 
@@ -84,7 +84,7 @@ def test_rows_that_are_delayed_wait_in_their_store_from_the_commit_on(penstock_u
         plan = plan_rows({"body": "binary", "headers": "map<string,string>"}, options)
         headers = pa.array([[("x-delay", "700")], []], pa.map_(pa.string(), pa.string()))
         rows = pa.record_batch({"body": pa.array([b"later", b"now"]), "headers": headers})
-        origin, batch = Origin("query", "0", 0), Batch(later, 0)
+        origin, batch = Origin("query", "0", 0), StagedBatch(later, 0)
         identity, _ = stage_rows([rows], plan, options, origin, batch)
         committed_s = time.monotonic()
         assert commit_batch(options, batch, [identity]) is True
@@ -98,7 +98,7 @@ def test_rows_that_are_delayed_wait_in_their_store_from_the_commit_on(penstock_u
         assert drain(penstock_url, queue) == []
         strict = sink(penstock_url, queue, exchange=later, appId=later)
         with pytest.raises(ChannelClosedError, match="mandatory=false"):
-            stage_rows([rows], plan, strict, origin, Batch(later, 1))
+            stage_rows([rows], plan, strict, origin, StagedBatch(later, 1))
         channel.delete_exchange(later)
 
 
@@ -172,7 +172,7 @@ class Job:
     def _all(self) -> None:
         found = [self._stage(partition) for partition in range(len(self.queues))]
         options = sink(self.broker.url, "", exchange="amq.direct", reconnectTimeout="0ms")
-        commit_batch(options, Batch("job", self.batch), found)
+        commit_batch(options, StagedBatch("job", self.batch), found)
 
     def _stage(self, partition: int, until: int = TASK_ROWS) -> str:
         options = sink(self.broker.url, self.queues[partition], reconnectTimeout="0ms")
@@ -186,7 +186,7 @@ class Job:
 
         plan = plan_rows({"body": "binary"}, options)
         origin = Origin("query", str(self.batch), partition)
-        return stage_rows(dying(), plan, options, origin, Batch("job", self.batch))[0]
+        return stage_rows(dying(), plan, options, origin, StagedBatch("job", self.batch))[0]
 
 
 class Killed(Exception):

@@ -15,10 +15,9 @@ from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
 from penstock.flow.profile import Profile
 from penstock.protocol import methods as m
-from penstock.simulation.machine.dice import Dice
-from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
+from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
 from penstock.simulation.world.clients import Client, Role
-from penstock.simulation.world.world import Setting, World
+from penstock.simulation.world.world import World, WorldSetting
 
 BODY = b"x" * 20
 
@@ -48,7 +47,7 @@ class StagePicker(SeededPicker):
         return budget
 
 
-class StageSetting(Setting):
+class StageSetting(WorldSetting):
     """A wide network and no chance."""
 
     def __init__(self, profile: Profile, config: Config) -> None:

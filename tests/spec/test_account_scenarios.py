@@ -11,7 +11,7 @@ import pytest
 from penstock.base.clock import ManualClock
 from penstock.base.config import Config, UserConfig
 from penstock.broker.actors.cleanup import BATCH
-from penstock.broker.admin.ledger_rows import ledger_rows, owed_rows
+from penstock.broker.admin.flow_ledger import ledger_rows
 from penstock.broker.session.access import Access
 from penstock.broker.settings.ledger import USER, Ledger, Mark, Marks
 from penstock.flow.account import Account
@@ -22,6 +22,7 @@ from penstock.flow.strategy import Strategy
 from penstock.protocol import methods as m
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.machine.clock import Timers, VirtualClock
+from tests.owed import owed_rows
 from tests.spec.stage import BODY, Hand, Stage
 
 BOTH = pytest.mark.parametrize("profile", [SYNDICATE, PENSTOCK], ids=["syndicate", "penstock"])

@@ -172,18 +172,18 @@ def test_scenario_72_cluster_union(profile: str) -> None:
     bed = all_mode(AlarmBed(profile=profile))
     peer = bed.publisher("p", "q")
     for node in ("n2", "n3"):
-        bed.desk.node_up(node, ())
-    bed.desk.set("memory", "low", None, "n2")
-    bed.desk.set("memory", "low", None, "n3")
+        bed.manager.node_up(node, ())
+    bed.manager.set("memory", "low", None, "n2")
+    bed.manager.set("memory", "low", None, "n3")
     peer.publish("q", b"x")
     assert kinds(peer) == [m.ConnectionBlocked]
-    bed.desk.clear("memory", "n2")
+    bed.manager.clear("memory", "n2")
     bed.run()
     assert bed.state(peer) == "blocked" and peer.heard() == []
-    bed.desk.node_down("n3")
+    bed.manager.node_down("n3")
     bed.run()
     assert kinds(peer) == [m.ConnectionUnblocked] and bed.ready("q") == 2
-    bed.desk.set("memory", "low", None, "n3")
+    bed.manager.set("memory", "low", None, "n3")
     bed.run()
     assert bed.alarms() == [], "the dead have no alarms"
 
@@ -261,15 +261,15 @@ def test_scenario_118_signal_pairing(profile: str, seed: int) -> None:
     eater = consumer(bed, "q")
     actor = bed.broker.vhosts["/"].queues["q"]
     told: list[list[type[m.Method]]] = [[] for _ in peers]
-    bed.desk.node_up("n2", ())
+    bed.manager.node_up("n2", ())
     deeds = (
         lambda: bed.use(chance.choice((100, 380, 410, 500)) * MB),
         lambda: bed.leave(chance.choice((10, 53, 500)) * MB),
         lambda: bed.change("alarm.mode", chance.choice(("targeted", "all"))),
-        lambda: bed.desk.set("memory", "low", None, "n2"),
-        lambda: bed.desk.clear("memory", "n2"),
-        lambda: bed.desk.node_down("n2"),
-        lambda: bed.desk.node_up("n2", chance.choice(((), ("disk",)))),
+        lambda: bed.manager.set("memory", "low", None, "n2"),
+        lambda: bed.manager.clear("memory", "n2"),
+        lambda: bed.manager.node_down("n2"),
+        lambda: bed.manager.node_up("n2", chance.choice(((), ("disk",)))),
         lambda: actor.gate.close("store:/", "disk"),
         lambda: actor.gate.open("store:/", "disk"),
         lambda: chance.choice(peers).publish("q", b"x" * 1000),
@@ -281,7 +281,7 @@ def test_scenario_118_signal_pairing(profile: str, seed: int) -> None:
         for peer, heard in zip(peers, told, strict=True):
             heard += kinds(peer)
         eater.heard()
-    bed.desk.node_down("n2")
+    bed.manager.node_down("n2")
     bed.use(100 * MB)
     bed.leave(500 * MB)
     actor.gate.open("store:/", "disk")

@@ -12,8 +12,8 @@ from penstock.broker.admin.alarm_watch import AlarmWatch
 from penstock.lab.model import INTERPRETED, LOOPBACK, WorkClock
 from penstock.lab.peers import (
     URL,
-    Declaring,
-    Publishing,
+    DeclaringPeer,
+    PublishingPeer,
     consumers_of,
     publishers_of,
 )
@@ -22,8 +22,8 @@ from penstock.lab.run import make_ready
 from penstock.lab.stage import HeldBytesProbe, SlowQueue, held_bytes
 from penstock.lab.workload import (
     KIB,
-    Consumers,
-    Publishers,
+    ConsumerSpec,
+    PublisherSpec,
     QueueSpec,
     Target,
     Workload,
@@ -47,7 +47,7 @@ CROWD = Workload(
     "a thousand publishers without confirms ask for twice of what a queue can take",
     (QueueSpec("popular", service_us=1_000_000 / CAPACITY_PER_S, commit_ms=5),),
     (
-        Publishers(
+        PublisherSpec(
             "crowd",
             (Target("", "popular"),),
             OFFERED_PER_S / PUBLISHERS,
@@ -58,7 +58,7 @@ CROWD = Workload(
             is_paced=True,
         ),
     ),
-    (Consumers("popular"),),
+    (ConsumerSpec("popular"),),
 )
 
 
@@ -78,13 +78,13 @@ class Memory:
         self.bytes_max = max(self.bytes_max, held_bytes(self.broker))
 
 
-def crowd(profile: str) -> tuple[Memory, list[int], list[Publishing]]:
+def crowd(profile: str) -> tuple[Memory, list[int], list[PublishingPeer]]:
     """The whole minute: memory, messages received in bins, the publishers."""
     clock = WorkClock(INTERPRETED)
     window = f"{INITIAL}/{INITIAL // 2}"
     config = Config(profile=profile, credit_connection_channel=window, credit_channel_queue=window)
     world = LabWorld(84, config, clock, LOOPBACK)
-    make_ready(world, [Declaring(CROWD, URL, world.tally, clock.now_ns)])
+    make_ready(world, [DeclaringPeer(CROWD, URL, world.tally, clock.now_ns)])
     publishers = publishers_of(CROWD, world.dice, world.tally, clock.now_ns)
     consumers = consumers_of(CROWD, world.tally, clock.now_ns)
     make_ready(world, [*consumers, *publishers])

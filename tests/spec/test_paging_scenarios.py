@@ -9,7 +9,7 @@ from math import inf
 import pytest
 
 from penstock.broker.paging.rabbit_pager import RabbitPager
-from penstock.broker.store.store_lane import StoreLane
+from penstock.broker.store.write_request import StoreLane
 from penstock.flow.gate import Gate
 from penstock.flow.hop import KIND_QUEUE_STORE
 from penstock.flow.profile import PENSTOCK, PROFILES, HopWindow

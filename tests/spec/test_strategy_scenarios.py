@@ -1,6 +1,6 @@
 """Scenarios 22, 77-82, 87, 112, 116 and 120 of flow-semantics 19: strategies, diagnosis, bounds.
 
-The replicated queue of 77-82 is a stand-in (simulation/scenario/replicated): a leader that can be
+The replicated queue of 77-82 is a stand-in (spec/replicated): a leader that can be
 parked, stepped, killed and elected anew. The store of 87 and 112 is a hop behind the queue's gate,
 as in the chain scenarios. Of 22 the windows are tested; batches and embedding belong to the store.
 """
@@ -23,7 +23,7 @@ from penstock.flow.profile import (
     Profile,
 )
 from penstock.protocol import methods as m
-from penstock.simulation.scenario.replicated import Leader, ReplicatedClient
+from tests.spec.replicated import Leader, ReplicatedClient
 from tests.spec.stage import Hand, Stage
 
 MS_NS = 1_000_000

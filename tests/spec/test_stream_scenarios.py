@@ -357,7 +357,7 @@ def test_a_filter_leaves_out_chunks_of_others() -> None:
 def test_in_other_modes_a_confirm_waits_for_the_write_only(mode: str) -> None:
     """As in the message store. The segment itself is synced when it begins."""
     bank = Bank()
-    bank.store.rule = SyncRule(mode, 1000)
+    bank.store.syncing.follow(SyncRule(mode, 1000))
     hand = bank.connect()[0]
     hand.say(m.ConfirmSelect())
     bank.settle()

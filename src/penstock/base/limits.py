@@ -131,7 +131,7 @@ PATTERN_MEMORY_BYTES: Final = Limit(1_048_576, 65_536, 67_108_864,
     "the pattern is refused, or matched more slowly")
 POLICY_SWEEP_MATCHES: Final = Limit(512, 1, 1_000_000,
     "patterns matched in one slice of applying a changed policy", PACE,
-    "broker/policy/policy_sweep", "the rest follows in later slices, others' turns between them")
+    "broker/policy/policy_manager", "the rest follows in later slices, others' turns between them")
 
 # Turns, flow control, rates.
 TURN_MESSAGES: Final = Limit(1024, 1, 1_048_576, "messages per turn", KEY,
@@ -162,7 +162,7 @@ RATE_LIMITS: Final = Limit(10_000, 1, 1_000_000,
     "users, virtual hosts and queues with a rate limit set while running", GUARD,
     "broker/settings/rates", "the change is refused")
 SETTING_REVERTS: Final = Limit(64, 1, 10_000, "changes of settings that wait to be taken back",
-    GUARD, "broker/settings/setting_changes", "the change is refused")
+    GUARD, "broker/settings/settings", "the change is refused")
 
 # Queues, dead letters, delayed messages.
 QUEUE_DEPTH_BYTES: Final = Limit(0, 0, 1_099_511_627_776,
@@ -337,7 +337,7 @@ CONNECTOR_BUFFERED_BYTES: Final = Limit(67_108_864, 65_536, 1_099_511_627_776,
 CONNECTOR_IN_FLIGHT: Final = Limit(1000, 1, 65_535, "unconfirmed publishes of a Spark task",
     argument("option maxInFlight"), "spark/connector/sink/publisher", "the task waits for confirms")
 CONNECTOR_TASK_BYTES: Final = Limit(16_777_216, 16_777_216, 16_777_216,
-    "bytes of deliveries that a Spark task is sent", PACE, "spark/connector/queue/queue_plan",
+    "bytes of deliveries that a Spark task is sent", PACE, "spark/connector/queue/queue_source",
     "the batch is divided into more tasks")
 CONNECTOR_QUEUES: Final = Limit(64, 64, 64,
     "queues that one Spark query reads, each over a connection of its own", GUARD,

@@ -18,8 +18,7 @@ from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.actors.log import Log as Log
 from penstock.broker.actors.output import Output, Shell
 from penstock.broker.actors.syncing import SyncRule
-from penstock.broker.alarm.alarm_actions import AlarmActions
-from penstock.broker.alarm.alarm_desk import AlarmDesk
+from penstock.broker.alarm.alarm_manager import AlarmActions, AlarmManager
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
@@ -32,7 +31,7 @@ from penstock.broker.node.rabbit_desk import ProfileDesk
 from penstock.broker.node.store_desk import StoreDesk
 from penstock.broker.node.stream_desk import StreamDesk
 from penstock.broker.policy.policies import Policies
-from penstock.broker.policy.policy_desk import PolicyDesk
+from penstock.broker.policy.policy_manager import PolicyManager
 from penstock.broker.policy.rulebook import RuleBook
 from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
@@ -42,8 +41,7 @@ from penstock.broker.session.negotiate import Household, Negotiator
 from penstock.broker.settings.hop_watch import HopWatch
 from penstock.broker.settings.ledger import Ledger
 from penstock.broker.settings.rates import Rates
-from penstock.broker.settings.setting_changes import SettingChanges
-from penstock.broker.settings.settings import Settings
+from penstock.broker.settings.settings import SettingChanges, Settings
 from penstock.broker.settings.table import (
     add_adaptive_settings,
     add_client_settings,
@@ -117,7 +115,7 @@ class Broker(Household):
         )
         add_credit_settings(self.settings, self.connections, lambda: self.strategy)
         add_adaptive_settings(self.settings, lambda: self.strategy)
-        self.desk = AlarmDesk(
+        self.alarm_manager = AlarmManager(
             self.connections,
             self.negotiators,
             self.vhosts,
@@ -126,14 +124,14 @@ class Broker(Household):
             log,
             AlarmActions(config.alarm_action, config.alarm_actions),
         )
-        self.alarms = self.desk.texts
+        self.alarms = self.alarm_manager.texts
         self.dues = DueLine()
         self.changes = SettingChanges(self.settings, clock, self.dues, self.recorder, log)
         self.rates = Rates(config, clock, self.dues, self.vhosts)
         add_rate_settings(self.settings, self.rates)
         self.policies = Policies(config.vhosts, config.policies, config.operator_policies)
         self.rulebook = self._make_rulebook()
-        self.policy_desk = self._make_policy_desk()
+        self.policy_manager = self._make_policy_manager()
         self.delays = self._make_delays()
         self.kind_notes = KindNotes(log)
         self.catalogue: Catalogue = NOTHING_KEPT
@@ -151,8 +149,8 @@ class Broker(Household):
         rows = (*self.config.vhost_limits, *self.config.user_limits)
         return Limits(self.vhosts, self.access.users, rows)
 
-    def _make_policy_desk(self) -> PolicyDesk:
-        return PolicyDesk(
+    def _make_policy_manager(self) -> PolicyManager:
+        return PolicyManager(
             self.policies, self.rulebook, self.vhosts, self.cleanup, self.recorder, self.log
         )
 
@@ -169,7 +167,7 @@ class Broker(Household):
             self.scheduler,
             lambda: self.strategy,
             self.dues,
-            self.desk,
+            self.alarm_manager,
             self.log,
             lambda: self.profile.embed_below,
         )
@@ -184,7 +182,7 @@ class Broker(Household):
             lambda: self.profile,
             lambda: self.memory_used_bytes,
             self.clock,
-            self.desk,
+            self.alarm_manager,
         )
         return desk
 
@@ -193,7 +191,7 @@ class Broker(Household):
             self.scheduler,
             lambda: self.strategy,
             self.dues,
-            self.desk,
+            self.alarm_manager,
             self.ledger,
             self.stores,
             self.chance,
@@ -256,7 +254,7 @@ class Broker(Household):
         self.ledger.enter(connection.account, session.user, session.vhost.name)
         self.rates.opened(connection, session.user, session.vhost.name)
         self.limits.opened(connection, session.user, session.vhost.name)
-        self.desk.opened(connection)
+        self.alarm_manager.opened(connection)
 
     def closed(self, connection: Connection) -> None:
         self.recorder.record(ACTOR_DOWN, connection.identity, "", "", 0)
@@ -313,7 +311,7 @@ class Broker(Household):
         return actor
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
-        self.policy_desk.exchange_made(vhost.name, exchange)
+        self.policy_manager.exchange_made(vhost.name, exchange)
 
     def fresh_name(self, prefix: str) -> str:
         return prefix + urlsafe_b64encode(self.chance.token(16)).decode().rstrip("=")
@@ -323,7 +321,7 @@ class Broker(Household):
     def keep(self, catalogue: Catalogue) -> None:
         """Tell `catalogue` of every change from now on."""
         self.catalogue = catalogue
-        self.policy_desk.catalogue = catalogue
+        self.policy_manager.catalogue = catalogue
         self.limits.catalogue = catalogue
         self.stores.catalogue = catalogue
         for vhost in self.vhosts.values():
@@ -351,13 +349,13 @@ class Broker(Household):
 
     def set_alarm(self, resource: str, text: str) -> None:
         """This node is short of `resource`, memory or disk: every publisher stops (property 9)."""
-        self.desk.set(resource, text)
+        self.alarm_manager.set(resource, text)
 
     def clear_alarm(self, resource: str) -> None:
-        self.desk.clear(resource)
+        self.alarm_manager.clear(resource)
 
     def alarm_reason(self) -> str:
-        return self.desk.reason()
+        return self.alarm_manager.reason()
 
     # -- watching --------------------------------------------------------------------------------
 

@@ -1,50 +1,32 @@
 """`penstock flow`: what moves, what waits and what may be changed in a running broker."""
 
 import sys
-from collections.abc import Callable
-from typing import TypeVar
+from typing import Final
 
 import click
-import msgspec
 
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.flow_edges import SORTS as EDGE_SORTS
-from penstock.broker.admin.flow_top import SORTS as TOP_SORTS
-from penstock.cli.flow_tables import (
-    show_accounts,
-    show_alarms,
-    show_causes,
-    show_changes,
-    show_edges,
-    show_settings,
+from penstock.broker.admin.answers import (
+    AccountRow,
+    Accounts,
+    AlarmRow,
+    Alarms,
+    Changes,
+    QueueCauses,
+    SettingRows,
 )
+from penstock.broker.admin.flow_edges import SORTS as EDGE_SORTS
+from penstock.broker.admin.flow_edges import EdgeRow, Edges
+from penstock.broker.admin.flow_top import SORTS as TOP_SORTS
+from penstock.cli.asking import RunningBroker, asking, limited, print_json
 from penstock.cli.flow_top import TopOptions, run_top
-from penstock.server.control.control_client import ask, control_path
+from penstock.cli.tables import Cell, Column, console, more, say, show, table
+from penstock.server.control.control_client import ask
+from penstock.telemetry.words import amount, duration, percent, size
 
-F = TypeVar("F", bound=Callable[..., None])
-
-HELD = 3
+FLOW: Final[dict[str, object]] = {"op": "flow"}
+HELD: Final = 3
 """Exit status of a listing in which something is held."""
-
-
-def asking(command: F) -> F:
-    """The options every question has."""
-    command = click.option(
-        "--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True
-    )(command)
-    command = click.option("--control", default="", help="Its control socket, if elsewhere.")(
-        command
-    )
-    return click.option("--port", default=5672, show_default=True, help="Port of the broker.")(
-        command
-    )
-
-
-def limited(command: F) -> F:
-    """`--limit`."""
-    return click.option(
-        "--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="Rows shown."
-    )(command)
 
 
 @click.group()
@@ -58,9 +40,7 @@ def flow() -> None:
 @click.option("--vhost", default="", help="Only this virtual host.")
 @click.option("--blocked", is_flag=True, help="Only hops over which nothing may be handed now.")
 @click.option("--sort", type=click.Choice(EDGE_SORTS), default="blocked", show_default=True)
-def edges(
-    port: int, control: str, form: str, limit: int, vhost: str, blocked: bool, sort: str
-) -> None:
+def edges(broker: RunningBroker, limit: int, vhost: str, blocked: bool, sort: str) -> None:
     """List the hops: who hands to whom, what is left of the window, who waits, and since when.
 
     LEFT is what the sender may still hand over, of its window in messages; IN FLIGHT what the
@@ -69,13 +49,9 @@ def edges(
 
     Exit status: 0 nothing is blocked, 3 some hop is.
     """
-    answer = _ask(
-        port,
-        control,
-        {"do": "edges", "vhost": vhost, "blocked": blocked, "sort": sort, "limit": limit},
-    )
-    _show(answer, form, show_edges)
-    sys.exit(HELD if answer["blocked"] else 0)
+    request = {"do": "edges", "vhost": vhost, "blocked": blocked, "sort": sort, "limit": limit}
+    answer = broker.show(FLOW | request, Edges, show_edges)
+    sys.exit(HELD if answer.blocked else 0)
 
 
 @flow.command()
@@ -90,9 +66,7 @@ def edges(
     default=None,
     help="Who caused what rests in this queue.",
 )
-def accounts(
-    port: int, control: str, form: str, limit: int, vhost: str, of: tuple[str, str] | None
-) -> None:
+def accounts(broker: RunningBroker, limit: int, vhost: str, of: tuple[str, str] | None) -> None:
     """Show the ledger: who has how much work outstanding, and whose messages rest in queues.
 
     DEBT is work under way (mailboxes, bytes that wait for sockets), STORED what rests in queues,
@@ -104,35 +78,30 @@ def accounts(
     if of is not None:
         if of[0] != "queue":
             raise click.UsageError(f"--of {of[0]}: only `--of queue NAME` is known")
-        causes = _ask(port, control, {"do": "accounts", "queue": of[1], "limit": limit})
-        _show(causes, form, show_causes)
+        causes = {"do": "accounts", "queue": of[1], "limit": limit}
+        broker.show(FLOW | causes, QueueCauses, show_causes)
         return
-    answer = _ask(port, control, {"do": "accounts", "vhost": vhost, "limit": limit})
-    _show(answer, form, show_accounts)
-    rows = answer["accounts"]
-    assert isinstance(rows, list), "the broker answers so"
-    sys.exit(HELD if any(row["is_held"] or row["held_by"] for row in rows) else 0)
+    request = {"do": "accounts", "vhost": vhost, "limit": limit}
+    answer = broker.show(FLOW | request, Accounts, show_accounts)
+    sys.exit(HELD if any(row.is_held or row.held_by for row in answer.accounts) else 0)
 
 
 @flow.command()
 @asking
-def alarms(port: int, control: str, form: str) -> None:
+def alarms(broker: RunningBroker) -> None:
     """Show the memory and disk alarms: levels, limits, and whom they stop.
 
     Exit status: 0 no alarm is set, 3 one is.
     """
-    answer = _ask(port, control, {"do": "alarms"})
-    _show(answer, form, show_alarms)
-    rows = answer["alarms"]
-    assert isinstance(rows, list), "the broker answers so"
-    sys.exit(HELD if any(row["is_set"] for row in rows) else 0)
+    answer = broker.show(FLOW | {"do": "alarms"}, Alarms, show_alarms)
+    sys.exit(HELD if any(row.is_set for row in answer.alarms) else 0)
 
 
 @flow.command("set")
 @asking
 @click.argument("changes", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--for", "lasting", default="", help="Take it back after 30s, 10m, 90m ...")
-def set_(port: int, control: str, form: str, changes: tuple[str, ...], lasting: str) -> None:
+def set_(broker: RunningBroker, changes: tuple[str, ...], lasting: str) -> None:
     """List the settings, or change some of them at once: all that are given, or none.
 
     A change is recorded and logged, and lasts until the broker stops or --for is over.
@@ -142,7 +111,7 @@ def set_(port: int, control: str, form: str, changes: tuple[str, ...], lasting: 
     if not changes:
         if lasting:
             raise click.UsageError("--for needs something to set: KEY=VALUE")
-        _show(_ask(port, control, {"do": "settings"}), form, show_settings)
+        broker.show(FLOW | {"do": "settings"}, SettingRows, show_settings)
         return
     wanted: dict[str, str] = {}
     for change in changes:
@@ -152,8 +121,8 @@ def set_(port: int, control: str, form: str, changes: tuple[str, ...], lasting: 
         if key in wanted:
             raise OperatorError(f"setting '{key}' is given twice; give each key once")
         wanted[key] = value
-    answer = _ask(port, control, {"do": "set", "changes": wanted, "for": lasting})
-    _show(answer, form, show_changes)
+    request = {"do": "set", "changes": wanted, "for": lasting}
+    broker.show(FLOW | request, Changes, show_changes)
 
 
 @flow.command()
@@ -172,9 +141,7 @@ def set_(port: int, control: str, form: str, changes: tuple[str, ...], lasting: 
     "--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="Rows a table."
 )
 def top(
-    port: int,
-    control: str,
-    form: str,
+    broker: RunningBroker,
     once: bool,
     interval: float,
     window: float,
@@ -186,20 +153,223 @@ def top(
     Keys: s sort, f freeze, q quit. With --once, --format json, or away from a terminal it prints
     one frame.
     """
-    path = control or control_path(port)
-    request: dict[str, object] = {"do": "top", "window_s": window, "sort": sort, "limit": limit}
-    if form == "json":
-        click.echo(msgspec.json.encode(_ask(port, control, request)).decode())
+    request = FLOW | {"do": "top", "window_s": window, "sort": sort, "limit": limit}
+    if broker.form == "json":
+        print_json(ask(broker.path, request))
         return
-    run_top(TopOptions(path, request, interval, once))
+    run_top(TopOptions(broker.path, request, interval, once))
 
 
-def _ask(port: int, control: str, request: dict[str, object]) -> dict[str, object]:
-    return ask(control or control_path(port), {"op": "flow", **request})
+RED = "bold red"
+FAINT = "dim"
 
 
-def _show(answer: dict[str, object], form: str, show: Callable[[dict[str, object]], None]) -> None:
-    if form == "json":
-        click.echo(msgspec.json.encode(answer).decode())
-    else:
-        show(answer)
+def show_edges(answer: Edges) -> None:
+    screen = console()
+    total = answer.total
+    if not answer.edges:
+        nothing = f"{total} hops, none of them blocked" if total else "no hops: nobody publishes"
+        say(screen, nothing)
+        return
+    columns = (
+        Column("SENDER", is_name=True),
+        Column("RECEIVER", is_name=True),
+        Column("STATE"),
+        Column("LEFT", is_number=True),
+        Column("LEFT BYTES", is_number=True),
+        Column("IN FLIGHT", is_number=True),
+        Column("KEPT", is_number=True),
+        Column("STOPS", is_number=True),
+        Column("HELD", is_number=True),
+        Column("BECAUSE", is_name=True),
+    )
+    show(screen, table(columns, [_edge(row) for row in answer.edges]))
+    say(screen, f"{total} hops, {answer.blocked} blocked")
+    cut = more(answer.matching - len(answer.edges), "hops")
+    if cut:
+        say(screen, cut, FAINT)
+
+
+def _edge(row: EdgeRow) -> list[Cell | str]:
+    state = Cell("open")
+    because = ""
+    if row.is_blocked:
+        state = Cell(f"blocked {duration(row.blocked_for_ns)}", RED)
+        because = row.reason if row.by in (row.receiver, "") else f"{row.reason} {row.by}"
+    flight = amount(row.in_flight_messages)
+    if row.in_flight_bytes:
+        flight += f" ({size(row.in_flight_bytes)})"
+    kept = row.deferred_messages
+    return [
+        row.sender,
+        row.receiver,
+        state,
+        _left(row.balance_messages, row.window_messages),
+        _left_bytes(row.balance_bytes, row.window_bytes),
+        flight,
+        amount(kept) if kept else "",
+        amount(row.stops) if row.stops else "",
+        duration(row.blocked_ns) if row.blocked_ns else "",
+        because,
+    ]
+
+
+def _left(balance: int, window: int) -> str:
+    return f"{amount(balance)}/{amount(window)}" if window else "no limit"
+
+
+def _left_bytes(balance: int, window: int) -> str:
+    if window == 0:
+        return "no limit"
+    sign = "-" if balance < 0 else ""
+    return f"{sign}{size(abs(balance))}/{size(window)}"
+
+
+def show_accounts(answer: Accounts) -> None:
+    rows = answer.accounts
+    screen = console()
+    columns = [
+        Column("ACCOUNT", is_name=True),
+        Column("DEBT", is_number=True),
+        Column("DEBT BYTES", is_number=True),
+        Column("LIMIT", is_number=True),
+        Column("STORED", is_number=True),
+        Column("STORED BYTES", is_number=True),
+        Column("STATE"),
+    ]
+    cells = [_account(row) for row in rows]
+    if any(row.kept_messages for row in rows):
+        # Few have reader groups, and the table is wide.
+        kept = [Column("KEPT", is_number=True), Column("KEPT BYTES", is_number=True)]
+        columns[-1:-1] = kept
+        for row, line in zip(rows, cells, strict=True):
+            line[-1:-1] = [amount(row.kept_messages), size(row.kept_bytes)]
+    show(screen, table(columns, cells))
+    cut = more(answer.connections_more, "connections")
+    if cut:
+        say(screen, cut, FAINT)
+
+
+def _account(row: AccountRow) -> list[Cell | str]:
+    state = Cell("")
+    if row.is_held or row.held_by:
+        others = [peer for peer in row.held_by if peer != row.name]
+        by = f" by {', '.join(others)}" if others else ""
+        state = Cell(f"held {duration(row.held_for_ns)}{by}", RED)
+    elif row.is_closed:
+        state = Cell("gone", FAINT)
+    limits = []
+    if row.high_messages:
+        limits.append(amount(row.high_messages))
+    if row.high_bytes:
+        limits.append(size(row.high_bytes))
+    return [
+        "  " * row.depth + row.name,
+        amount(row.debt_messages),
+        size(row.debt_bytes),
+        " or ".join(limits) or "none",
+        amount(row.stored_messages),
+        size(row.stored_bytes),
+        state,
+    ]
+
+
+def show_causes(answer: QueueCauses) -> None:
+    screen = console()
+    if not answer.rows:
+        say(screen, f"{answer.queue} holds nothing")
+        return
+    columns = (
+        Column("CAUSED BY", is_name=True),
+        Column("SHARE", is_number=True),
+        Column("MESSAGES", is_number=True),
+        Column("BYTES", is_number=True),
+        Column("ON THE WAY", is_number=True),
+        Column("READY", is_number=True),
+        Column("UNANSWERED", is_number=True),
+        Column("KEPT", is_number=True),
+    )
+    about = "about " if answer.is_estimate else ""
+    cells: list[list[Cell | str]] = [
+        [
+            row.account,
+            percent(row.share),
+            about + amount(row.messages),
+            about + size(row.bytes),
+            *(amount(count) for count in (row.waiting, row.ready, row.unanswered, row.kept)),
+        ]
+        for row in answer.rows
+    ]
+    show(screen, table(columns, cells, answer.queue))
+    cut = more(answer.more, "accounts")
+    if cut:
+        say(screen, cut, FAINT)
+
+
+def show_alarms(answer: Alarms) -> None:
+    screen = console()
+    columns = (
+        Column("ALARM"),
+        Column("NODE", is_name=True),
+        Column("STATE"),
+        Column("LEVEL", is_number=True),
+        Column("LIMIT", is_number=True),
+        Column("CLEARS AT", is_number=True),
+        Column("STOPS", is_number=True),
+        Column("MODE"),
+        Column("ACTION"),
+    )
+    show(screen, table(columns, [_alarm(row) for row in answer.alarms]))
+    for row in answer.alarms:
+        if row.stopped:
+            rest = f" and {len(row.stopped) - 10} more" if len(row.stopped) > 10 else ""
+            say(screen, f"{row.resource} stops {', '.join(row.stopped[:10])}{rest}")
+
+
+def _alarm(row: AlarmRow) -> list[Cell | str]:
+    is_memory = row.resource == "memory"
+    state = Cell("clear", "green")
+    if row.is_set:
+        state = Cell(f"set {duration(row.set_for_ns)}", RED)
+    return [
+        row.resource,
+        row.node,
+        state,
+        f"{_level(row.now_bytes)} {'used' if is_memory else 'free'}",
+        f"{'above' if is_memory else 'below'} {_level(row.limit_bytes)}",
+        _level(row.clear_bytes),
+        amount(len(row.stopped)),
+        row.mode,
+        row.action,
+    ]
+
+
+def _level(bytes_: int | None) -> str:
+    return "unknown" if bytes_ is None else size(bytes_)
+
+
+def show_settings(answer: SettingRows) -> None:
+    screen = console()
+    columns = (
+        Column("SETTING", is_name=True),
+        Column("VALUE", is_name=True),
+        Column("WRITTEN AS", is_prose=True),
+        Column("MEANING", is_prose=True),
+    )
+    cells: list[list[Cell | str]] = []
+    for row in answer.settings:
+        value = Cell(row.value)
+        left_ns = round(row.reverts_in_s * 1e9)
+        if left_ns > 0:
+            value = Cell(f"{row.value} (for {duration(left_ns)} more)", "yellow")
+        cells.append([row.key, value, row.unit, row.meaning])
+    show(screen, table(columns, cells))
+    say(screen, "change:  penstock flow set KEY=VALUE [KEY=VALUE ...] [--for 10m]", FAINT)
+
+
+def show_changes(answer: Changes) -> None:
+    screen = console()
+    for row in answer.changes:
+        left_ns = round(row.reverts_in_s * 1e9)
+        lasting = f"   (back in {duration(left_ns)})" if left_ns else ""
+        say(screen, f"{row.key}   {row.before} -> {row.after}{lasting}")

@@ -78,7 +78,7 @@ def _live(options: TopOptions, screen: Console, first: Frame) -> None:
 
 
 def _fetch(path: str, request: dict[str, object]) -> Frame:
-    return msgspec.convert(ask(path, {"op": "flow", **request}), Frame)
+    return msgspec.convert(ask(path, request), Frame)
 
 
 def _key(wait_s: float) -> str:

@@ -1,35 +1,34 @@
 """`penstock limits`: how many connections, channels and queues a vhost or a user may have."""
 
 import json
-from collections.abc import Mapping
 from typing import Final
 
 import click
-import msgspec
 
 from penstock.base.errors import OperatorError
-from penstock.cli.flow import asking
+from penstock.broker.admin.answers import LimitListing, LimitsOf
+from penstock.cli.asking import RunningBroker, asking
 from penstock.cli.tables import Cell, Column, console, say, show, table
-from penstock.server.control.control_client import ask, control_path
 
 KINDS: Final = ("vhost", "user")
+LIMITS: Final[dict[str, object]] = {"op": "limits"}
 RED = "bold red"
 
 
 @click.group(invoke_without_command=True)
 @click.pass_context
 @asking
-def limits(context: click.Context, port: int, control: str, form: str) -> None:
+def limits(context: click.Context, broker: RunningBroker) -> None:
     """List the virtual hosts and users that have a limit, and how much of it is used."""
     if context.invoked_subcommand is None:
-        _list(port, control, form)
+        _list(broker)
 
 
 @limits.command("list")
 @asking
-def list_(port: int, control: str, form: str) -> None:
+def list_(broker: RunningBroker) -> None:
     """The same."""
-    _list(port, control, form)
+    _list(broker)
 
 
 @limits.command("set")
@@ -37,15 +36,15 @@ def list_(port: int, control: str, form: str) -> None:
 @click.argument("name")
 @click.argument("wanted", nargs=-1, required=True)
 @asking
-def set_(kind: str, name: str, wanted: tuple[str, ...], port: int, control: str, form: str) -> None:
+def set_(kind: str, name: str, wanted: tuple[str, ...], broker: RunningBroker) -> None:
     """Limit the vhost or user NAME from now on; nobody who is in is put out.
 
     A vhost has max-connections and max-queues, a user max-connections and max-channels. 0 lets
     nobody in, -1 takes the limit away. WANTED is KEY=NUMBER, or a JSON object as RabbitMQ's:
     penstock limits set vhost / max-queues=1000 max-connections=200
     """
-    question = {"do": "set", "kind": kind, "name": name, "limits": _wanted(wanted)}
-    _say(_ask(port, control, question), form)
+    request = {"do": "set", "kind": kind, "name": name, "limits": _wanted(wanted)}
+    broker.show(LIMITS | request, LimitsOf, _say)
 
 
 @limits.command()
@@ -53,14 +52,10 @@ def set_(kind: str, name: str, wanted: tuple[str, ...], port: int, control: str,
 @click.argument("name")
 @click.argument("keys", nargs=-1)
 @asking
-def clear(kind: str, name: str, keys: tuple[str, ...], port: int, control: str, form: str) -> None:
+def clear(kind: str, name: str, keys: tuple[str, ...], broker: RunningBroker) -> None:
     """Take the limits KEYS of the vhost or user NAME away, all of them if none is named."""
-    question = {"do": "clear", "kind": kind, "name": name, "keys": list(keys)}
-    _say(_ask(port, control, question), form)
-
-
-def _ask(port: int, control: str, question: Mapping[str, object]) -> dict[str, object]:
-    return ask(control or control_path(port), {"op": "limits", **question})
+    request = {"do": "clear", "kind": kind, "name": name, "keys": list(keys)}
+    broker.show(LIMITS | request, LimitsOf, _say)
 
 
 def _wanted(texts: tuple[str, ...]) -> dict[str, object]:
@@ -83,25 +78,18 @@ def _wanted(texts: tuple[str, ...]) -> dict[str, object]:
     return found
 
 
-def _say(answer: dict[str, object], form: str) -> None:
-    if form == "json":
-        click.echo(msgspec.json.encode(answer).decode())
-        return
-    kept = answer["limits"]
-    assert isinstance(kept, dict), "the broker answers so"
-    said = ", ".join(f"{key} {value}" for key, value in kept.items()) or "no limits"
-    say(console(), f"{answer['kind']} '{answer['name']}': {said}")
+def _say(answer: LimitsOf) -> None:
+    said = ", ".join(f"{key} {value}" for key, value in answer.limits.items()) or "no limits"
+    say(console(), f"{answer.kind} '{answer.name}': {said}")
 
 
-def _list(port: int, control: str, form: str) -> None:
-    answer = _ask(port, control, {"do": "list"})
-    rows = answer["limits"]
-    assert isinstance(rows, list), "the broker answers so"
-    if form == "json":
-        click.echo(msgspec.json.encode(answer).decode())
-        return
+def _list(broker: RunningBroker) -> None:
+    broker.show(LIMITS | {"do": "list"}, LimitListing, _show)
+
+
+def _show(answer: LimitListing) -> None:
     screen = console()
-    if not rows:
+    if not answer.limits:
         say(screen, "no limits")
         return
     columns = (
@@ -112,9 +100,9 @@ def _list(port: int, control: str, form: str) -> None:
         Column("ALLOWED", is_number=True),
     )
     cells: list[list[Cell | str]] = []
-    for row in rows:
-        for key, allowed in row["limits"].items():
-            used = row["used"][key]
+    for row in answer.limits:
+        for key, allowed in row.limits.items():
+            used = row.used[key]
             style = RED if used >= allowed else ""
-            cells.append([row["kind"], row["name"], key, Cell(str(used), style), str(allowed)])
+            cells.append([row.kind, row.name, key, Cell(str(used), style), str(allowed)])
     show(screen, table(columns, cells))

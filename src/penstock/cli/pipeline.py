@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from penstock.spark.input.intake import FileInput, Input
+from penstock.spark.input.intake import FileInput, PipelineInput
 from penstock.spark.input.stream_input import FETCHED, StreamInput, is_address
 from penstock.spark.job.about import read_about, write_csv
 from penstock.spark.job.pipeline import (
@@ -107,7 +107,7 @@ def report(tables: Path, output: Path, export: str | None) -> None:
         write_csv(output / "tables", stored_tables(tables, about))
     elif export == "parquet":
         # Optional: whoever exports CSV does not need it.
-        from penstock.spark.tables.loading import write_parquet
+        from penstock.spark.tables.store import write_parquet
 
         write_parquet(output / "tables", stored_tables(tables, about))
     show(summary)
@@ -127,7 +127,7 @@ def show(summary: Summary) -> None:
         click.echo(f"       → {one.advice}")
 
 
-def _input(place: str, tables: Path) -> Input:
+def _input(place: str, tables: Path) -> PipelineInput:
     """Raises: OperatorError when there is nothing to read."""
     if is_address(place):
         stream = StreamInput(place, tables / FETCHED)

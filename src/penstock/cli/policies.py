@@ -3,13 +3,12 @@
 import json
 
 import click
-import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.policy import APPLY_TO, shown
-from penstock.cli.flow import asking
+from penstock.cli.asking import RunningBroker, asking, print_json
 from penstock.cli.tables import Column, console, say, show, table
-from penstock.server.control.control_client import ask, control_path
+from penstock.server.control.control_client import ask
 
 FAINT = "dim"
 
@@ -18,23 +17,23 @@ FAINT = "dim"
 @click.pass_context
 @asking
 @click.option("--vhost", default="", help="Only this virtual host.")
-def policies(context: click.Context, port: int, control: str, form: str, vhost: str) -> None:
+def policies(context: click.Context, broker: RunningBroker, vhost: str) -> None:
     """List policies and operator policies, in the order in which they count.
 
     Of the policies whose pattern is found in a queue's name one counts, the first; of the operator
     policies another one. Together with the queue's own arguments the smaller number counts.
     """
     if context.invoked_subcommand is None:
-        _list(port, control, form, vhost, (False, True))
+        _list(broker, vhost, (False, True))
 
 
 @policies.command("list")
 @asking
 @click.option("--vhost", default="", help="Only this virtual host.")
 @click.option("--operator", is_flag=True, help="Operator policies only.")
-def list_(port: int, control: str, form: str, vhost: str, operator: bool) -> None:
+def list_(broker: RunningBroker, vhost: str, operator: bool) -> None:
     """The same; with --operator the operator policies alone."""
-    _list(port, control, form, vhost, (True,) if operator else (False, True))
+    _list(broker, vhost, (True,) if operator else (False, True))
 
 
 @policies.command("set")
@@ -50,9 +49,7 @@ def set_(
     name: str,
     pattern: str,
     definition: str,
-    port: int,
-    control: str,
-    form: str,
+    broker: RunningBroker,
     vhost: str,
     priority: int,
     apply_to: str,
@@ -71,9 +68,9 @@ def set_(
         "definition": _parsed(definition),
         "priority": priority,
     }
-    answer = _ask(port, control, {"do": "set", "policy": policy, "operator": operator})
-    if form == "json":
-        click.echo(msgspec.json.encode(answer).decode())
+    answer = _ask(broker, {"do": "set", "policy": policy, "operator": operator})
+    if broker.form == "json":
+        print_json(answer)
         return
     screen = console()
     say(screen, f"{_kind(operator)} '{name}' is set{_changed(answer)}")
@@ -88,25 +85,25 @@ def set_(
 @asking
 @click.option("--vhost", default="/", show_default=True, help="Where it applies.")
 @click.option("--operator", is_flag=True, help="An operator policy.")
-def clear(name: str, port: int, control: str, form: str, vhost: str, operator: bool) -> None:
+def clear(name: str, broker: RunningBroker, vhost: str, operator: bool) -> None:
     """Take the policy NAME out of force, at once."""
     question = {"do": "clear", "vhost": vhost, "name": name, "operator": operator}
-    answer = _ask(port, control, question)
-    if form == "json":
-        click.echo(msgspec.json.encode(answer).decode())
+    answer = _ask(broker, question)
+    if broker.form == "json":
+        print_json(answer)
     else:
         say(console(), f"{_kind(operator)} '{name}' is cleared{_changed(answer)}")
 
 
 @policies.command()
 @asking
-def export(port: int, control: str, form: str) -> None:
+def export(broker: RunningBroker) -> None:
     """Print all of both kinds as JSON, in the form of RabbitMQ's exported definitions."""
-    click.echo(msgspec.json.encode(_ask(port, control, {"do": "export"})).decode())
+    print_json(_ask(broker, {"do": "export"}))
 
 
-def _ask(port: int, control: str, question: dict[str, object]) -> dict[str, object]:
-    return ask(control or control_path(port), {"op": "policies", **question})
+def _ask(broker: RunningBroker, question: dict[str, object]) -> dict[str, object]:
+    return ask(broker.path, {"op": "policies", **question})
 
 
 def _parsed(definition: str) -> object:
@@ -129,15 +126,15 @@ def _changed(answer: dict[str, object]) -> str:
     return f"; {things} by other rules now{later}"
 
 
-def _list(port: int, control: str, form: str, vhost: str, kinds: tuple[bool, ...]) -> None:
+def _list(broker: RunningBroker, vhost: str, kinds: tuple[bool, ...]) -> None:
     found: dict[str, list[dict[str, object]]] = {}
     for is_operator in kinds:
-        answer = _ask(port, control, {"do": "list", "vhost": vhost, "operator": is_operator})
+        answer = _ask(broker, {"do": "list", "vhost": vhost, "operator": is_operator})
         rows = answer["policies"]
         assert isinstance(rows, list), "the broker answers so"
         found["operator_policies" if is_operator else "policies"] = rows
-    if form == "json":
-        click.echo(msgspec.json.encode(found).decode())
+    if broker.form == "json":
+        print_json(found)
         return
     screen = console()
     for key, rows in found.items():

@@ -5,23 +5,19 @@ from collections.abc import Sequence
 from typing import Final
 
 import click
-import msgspec
 from rich.console import Console
 
-from penstock.cli.flow import asking, limited
-from penstock.cli.queues_streams import (
-    STREAM_COLUMNS,
-    is_stream,
-    policies,
-    state_cell,
-    stream_cells,
-)
+from penstock.broker.admin.answers import GroupEnded, Paused, QueueListing, QueueRow
+from penstock.cli.asking import RunningBroker, asking, limited
 from penstock.cli.tables import Cell, Column, console, more, say, show, table
-from penstock.server.control.control_client import ask, control_path
 from penstock.server.control.questions_queues import SORTS
 from penstock.telemetry.words import amount, size
 
-FAINT = "dim"
+FAINT: Final = "dim"
+RED: Final = "bold red"
+YELLOW: Final = "yellow"
+STYLES: Final = {"full": RED, "deep": RED, "damaged": RED, "paused": YELLOW}
+"""Of states, red where a queue takes nothing."""
 OPTIONAL: Final = frozenset({"ON DISK", "RULES", "POLICIES", "DROPPED", "DEAD LETTERS", "GROUPS"})
 QUEUE_COLUMNS: Final = (
     Column("QUEUE", is_name=True),
@@ -38,6 +34,21 @@ QUEUE_COLUMNS: Final = (
     Column("DROPPED", is_prose=True),
     Column("DEAD LETTERS", is_prose=True),
 )
+STREAM_COLUMNS: Final = (
+    Column("STREAM", is_name=True),
+    Column("STATE"),
+    Column("OFFSETS", is_number=True),
+    Column("SEGMENTS", is_number=True),
+    Column("SIZE", is_number=True),
+    Column("CONSUMERS", is_number=True),
+    Column("LAG", is_number=True),
+    Column("IN/S", is_number=True),
+    Column("OUT/S", is_number=True),
+    Column("RULES", is_prose=True),
+    Column("GROUPS", is_prose=True),
+    Column("POLICIES", is_prose=True),
+)
+_COLUMNS_OF_THEIR_OWN: Final = frozenset({"queue-type", "offsets", "segments", "lag", "groups"})
 
 
 @click.group(invoke_without_command=True)
@@ -47,7 +58,7 @@ QUEUE_COLUMNS: Final = (
 @click.option("--vhost", default="", help="Only this virtual host.")
 @click.option("--sort", type=click.Choice(SORTS), default=SORTS[0], show_default=True)
 def queues(
-    context: click.Context, port: int, control: str, form: str, limit: int, vhost: str, sort: str
+    context: click.Context, broker: RunningBroker, limit: int, vhost: str, sort: str
 ) -> None:
     """List queues: what is ready and unanswered, rates, rules in force, and what was dropped.
 
@@ -59,91 +70,78 @@ def queues(
     nothing would stand in are left out. Exchanges that drop duplicates are named below, with how
     many they dropped.
     """
-    if context.invoked_subcommand is not None:
-        return
-    answer = _ask(port, control, {"do": "list", "vhost": vhost, "sort": sort, "limit": limit})
-    if form == "json":
-        click.echo(msgspec.json.encode(answer).decode())
-    else:
-        _show_queues(answer)
+    if context.invoked_subcommand is None:
+        request = {"op": "queues", "do": "list", "vhost": vhost, "sort": sort, "limit": limit}
+        broker.show(request, QueueListing, _show_queues)
 
 
 @queues.command()
 @click.argument("name")
 @asking
-def pause(name: str, port: int, control: str, form: str) -> None:
+def pause(name: str, broker: RunningBroker) -> None:
     """Give consumers of NAME nothing until it is resumed; publishes are taken as ever."""
-    _say_paused(_ask(port, control, {"do": "pause", "name": name}), form)
+    broker.show({"op": "queues", "do": "pause", "name": name}, Paused, _say_paused)
 
 
 @queues.command()
 @click.argument("name")
 @asking
-def resume(name: str, port: int, control: str, form: str) -> None:
+def resume(name: str, broker: RunningBroker) -> None:
     """Let the consumers of NAME have its messages again."""
-    _say_paused(_ask(port, control, {"do": "resume", "name": name}), form)
+    broker.show({"op": "queues", "do": "resume", "name": name}, Paused, _say_paused)
 
 
 @queues.command()
 @click.argument("name")
 @click.argument("group")
 @asking
-def release(name: str, group: str, port: int, control: str, form: str) -> None:
+def release(name: str, group: str, broker: RunningBroker) -> None:
     """End the reader group GROUP of NAME, for good.
 
     What it leases of a queue is ready again, in its old order, and its place is forgotten: a Spark
     query that still runs fails then. What it has not read of a stream waits for it no longer.
     """
-    answer = _ask(port, control, {"do": "release", "name": name, "group": group})
-    if form == "json":
-        click.echo(msgspec.json.encode(answer).decode())
-        return
-    count = int(str(answer["given_back"]))
+    request: dict[str, object] = {"op": "queues", "do": "release", "name": name, "group": group}
+    broker.show(request, GroupEnded, _say_ended)
+
+
+def _say_ended(answer: GroupEnded) -> None:
+    count = answer.given_back
     back = f"; {amount(count)} message{'' if count == 1 else 's'} ready again" if count else ""
-    say(console(), f"{answer['queue']}: group {answer['group']} has ended{back}")
+    say(console(), f"{answer.queue}: group {answer.group} has ended{back}")
 
 
-def _ask(port: int, control: str, question: dict[str, object]) -> dict[str, object]:
-    return ask(control or control_path(port), {"op": "queues", **question})
+def _say_paused(answer: Paused) -> None:
+    now = "is paused" if answer.is_paused else "is running"
+    as_before = "" if answer.is_paused != answer.was_paused else ", as it was"
+    say(console(), f"{answer.queue} {now}{as_before}")
 
 
-def _say_paused(answer: dict[str, object], form: str) -> None:
-    if form == "json":
-        click.echo(msgspec.json.encode(answer).decode())
-        return
-    now = "is paused" if answer["is_paused"] else "is running"
-    as_before = "" if answer["is_paused"] != answer["was_paused"] else ", as it was"
-    say(console(), f"{answer['queue']} {now}{as_before}")
-
-
-def _show_queues(answer: dict[str, object]) -> None:
-    rows, total = answer["queues"], answer["total"]
-    assert isinstance(rows, list) and isinstance(total, int), "the broker answers so"
+def _show_queues(answer: QueueListing) -> None:
+    rows = answer.queues
     screen = console()
     if not rows:
         say(screen, "no queues")
         _say_duplicates(screen, answer)
         return
-    plain = [row for row in rows if not is_stream(row)]
+    plain = [row for row in rows if not _is_stream(row)]
     if plain:
         show(screen, table(*columns_used(QUEUE_COLUMNS, [_queue(row) for row in plain])))
-    streams = [row for row in rows if is_stream(row)]
+    streams = [row for row in rows if _is_stream(row)]
     if streams:
         show(screen, table(*columns_used(STREAM_COLUMNS, [stream_cells(row) for row in streams])))
-    cut = more(total - len(rows), "queues")
+    cut = more(answer.total - len(rows), "queues")
     if cut:
         say(screen, cut, FAINT)
     _say_duplicates(screen, answer)
 
 
-def _say_duplicates(screen: Console, answer: dict[str, object]) -> None:
-    exchanges = answer["exchanges"]
-    assert isinstance(exchanges, list), "the broker answers so"
-    for row in exchanges:
+def _say_duplicates(screen: Console, answer: QueueListing) -> None:
+    for row in answer.exchanges:
         say(
             screen,
-            f"exchange {row['name']}: {_count(row['duplicates'])} duplicates dropped; it knows "
-            f"{_count(row['known'])} of at most {_count(row['known_max'])} values",
+            f"exchange {row.name}: {amount(row.duplicates)} duplicates dropped; it knows "
+            f"{amount(row.known)} of at most {amount(row.known_max)} values",
         )
 
 
@@ -159,31 +157,53 @@ def columns_used(
     return [columns[at] for at in used], [[row[at] for at in used] for row in rows]
 
 
-def _on_disk(row: dict[str, object]) -> str:
-    count = int(str(row.get("paged", 0)))
-    return f"{amount(count)} ({size(int(str(row['paged_bytes'])))})" if count > 0 else ""
+def _is_stream(row: QueueRow) -> bool:
+    """Whether the row is a stream that has its log."""
+    return "offsets" in row.rules
 
 
-def _queue(row: dict[str, object]) -> list[Cell | str]:
-    rules, drops, letters = row["rules"], row["drops"], row["dead_letters"]
-    assert isinstance(rules, dict) and isinstance(drops, dict), "the broker answers so"
-    assert isinstance(letters, dict), "the broker answers so"
+def _queue(row: QueueRow) -> list[Cell | str]:
+    paged = row.messages_paged_out
     return [
-        str(row["name"]),
-        state_cell(row),
-        _count(row["ready"]),
-        _count(row["unacked"]),
-        size(int(str(row["bytes"]))),
-        _on_disk(row),
-        str(row["consumers"]),
-        amount(float(str(row["in_rate"]))),
-        amount(float(str(row["out_rate"]))),
-        ", ".join(f"{name} {text or '(default)'}" for name, text in rules.items()),
-        policies(row),
-        ", ".join(f"{name} {amount(count)}" for name, count in drops.items()),
-        ", ".join(f"{name} {amount(count)}" for name, count in letters.items()),
+        row.name,
+        Cell(row.state, STYLES.get(row.state, "")),
+        amount(row.messages_ready),
+        amount(row.messages_unacknowledged),
+        size(row.bytes),
+        f"{amount(paged)} ({size(row.message_bytes_paged_out)})" if paged > 0 else "",
+        str(row.consumers),
+        amount(row.in_rate),
+        amount(row.out_rate),
+        ", ".join(f"{name} {text or '(default)'}" for name, text in row.rules.items()),
+        _policies(row),
+        ", ".join(f"{name} {amount(count)}" for name, count in row.drops.items()),
+        ", ".join(f"{name} {amount(count)}" for name, count in row.dead_letters.items()),
     ]
 
 
-def _count(value: object) -> str:
-    return amount(int(str(value)))
+def stream_cells(row: QueueRow) -> list[Cell | str]:
+    """The row of a stream, for STREAM_COLUMNS."""
+    rules = row.rules
+    segments, _, with_bytes = rules["segments"].partition(" with ")
+    return [
+        row.name,
+        Cell(row.state, STYLES.get(row.state, "")),
+        rules["offsets"],
+        segments,
+        size(int(with_bytes.partition(" ")[0])),
+        str(row.consumers),
+        rules.get("lag", ""),
+        amount(row.in_rate),
+        amount(row.out_rate),
+        ", ".join(
+            f"{name} {size(int(text)) if name == 'max-length-bytes' else text}"
+            for name, text in rules.items()
+            if name not in _COLUMNS_OF_THEIR_OWN
+        ),
+        rules.get("groups", ""),
+        _policies(row),
+    ]
+
+
+def _policies(row: QueueRow) -> str:
+    return ", ".join(name for name in (row.policy, row.operator_policy) if name)

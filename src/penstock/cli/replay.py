@@ -13,10 +13,10 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import RECORD_BYTES
 from penstock.base.quantities import parse_duration_ns
 from penstock.explain.asking import WHY_KINDS, Question, ask_why
-from penstock.explain.event_lines import event_line
 from penstock.explain.naming import Names
+from penstock.explain.render import event_line
 from penstock.explain.summary import summary, whole_windows
-from penstock.telemetry.record_file import Record, RecordError, decode_record
+from penstock.telemetry.record_file import FlightRecord, RecordError, decode_record
 
 GZIP: Final = 31
 UNPACKED_FACTOR: Final = 64
@@ -61,7 +61,7 @@ def replay(file: Path, what: str, kind: str, name: str, window: float, ago: str,
     click.echo(f"{file}\n{summary(record, shutil.get_terminal_size((100, 24)).columns)}")
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: Path) -> FlightRecord:
     """The record in this file. Raises: OperatorError naming the file and what is wrong with it."""
     try:
         data = path.read_bytes()
@@ -73,7 +73,7 @@ def read_record(path: Path) -> Record:
         raise OperatorError(f"{path}: {error}") from error
 
 
-def decode_packed(data: bytes) -> Record:
+def decode_packed(data: bytes) -> FlightRecord:
     """The record in what a file holds, packed or not. Raises: RecordError, TraceError."""
     return decode_record(_unpacked(data).splitlines())
 

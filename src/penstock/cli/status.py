@@ -7,6 +7,8 @@ import click
 import msgspec
 
 from penstock.base.quantities import parse_duration_ns
+from penstock.broker.admin.answers import Status
+from penstock.cli.asking import RunningBroker
 from penstock.explain.asking import WHY_KINDS
 from penstock.server.boot.log_lines import printable
 from penstock.server.control.control_client import ask, control_path
@@ -54,32 +56,30 @@ def why(kind: str, name: str, port: int, control: str, window: float, ago: str, 
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
 def status(port: int, control: str, form: str) -> None:
     """How the broker is: version, profile, memory, alarms, what it holds, and when it syncs."""
-    answer = ask(control or control_path(port), {"op": "status"})
-    if form == "json":
-        click.echo(msgspec.json.encode(answer).decode())
-        return
+    RunningBroker(port, control, form).show({"op": "status"}, Status, _show_status)
+
+
+def _show_status(answer: Status) -> None:
     for name, said in _status_lines(answer):
         click.echo(f"{name:<12} {printable(said)}")
 
 
-def _status_lines(answer: dict[str, object]) -> list[tuple[str, str]]:
+def _status_lines(answer: Status) -> list[tuple[str, str]]:
     """What is said, a name and a text each."""
-    connections, queues, alarms = answer["connections"], answer["queues"], answer["alarms"]
-    assert isinstance(connections, dict) and isinstance(queues, dict) and isinstance(alarms, dict)
-    states = Counter(str(state) for state in connections.values())
+    states = Counter(answer.connections.values())
     held = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    ready = sum(int(one["ready"]) for one in queues.values())
-    unacked = sum(int(one["unacked"]) for one in queues.values())
-    used, mark = int(str(answer["memory_bytes"])), int(str(answer["memory_high_bytes"]))
+    queues = answer.queues.values()
+    ready = sum(one.messages_ready for one in queues)
+    unacknowledged = sum(one.messages_unacknowledged for one in queues)
     lines = [
-        ("version", f"penstock {answer['version']}, {answer['build']}"),
-        ("profile", str(answer["profile"])),
-        ("memory", f"{size(used)}, alarm above {size(mark)}"),
-        ("connections", f"{len(connections)}" + (f": {held}" if held else "")),
-        ("queues", f"{len(queues)}, {ready:,} messages ready, {unacked:,} unacknowledged"),
-        ("sync", str(answer["sync"]) or "nothing is kept on disk"),
+        ("version", f"penstock {answer.version}, {answer.build}"),
+        ("profile", answer.profile),
+        ("memory", f"{size(answer.memory_bytes)}, alarm above {size(answer.memory_high_bytes)}"),
+        ("connections", f"{len(answer.connections)}" + (f": {held}" if held else "")),
+        ("queues", f"{len(queues)}, {ready:,} messages ready, {unacknowledged:,} unacknowledged"),
+        ("sync", answer.sync or "nothing is kept on disk"),
     ]
-    lines += [("alarm", f"{name}: {text}") for name, text in alarms.items()]
-    if answer["failure"]:
-        lines.append(("failure", str(answer["failure"])))
+    lines += [("alarm", f"{name}: {text}") for name, text in answer.alarms.items()]
+    if answer.failure:
+        lines.append(("failure", answer.failure))
     return lines

@@ -19,7 +19,7 @@ from penstock.cli.replay import decode_packed, read_record
 from penstock.lab.peers import PeerFailed
 from penstock.server.control.control_client import ask, control_path
 from penstock.simulation.machine.faults import LawBroken
-from penstock.telemetry.record_file import Record
+from penstock.telemetry.record_file import FlightRecord
 from penstock.whatif.change import Setup, changed, recorded, window_of
 from penstock.whatif.judge import (
     LOWEST_BAND,
@@ -29,7 +29,7 @@ from penstock.whatif.judge import (
     errors,
     predictions,
 )
-from penstock.whatif.model import Model, Outcome, model_of, run_model
+from penstock.whatif.model import Model, ModelledRun, model_of, run_model
 from penstock.whatif.observe import Observed, observe, prefetch_of
 
 NS_PER_S = 1_000_000_000
@@ -93,7 +93,7 @@ def whatif(
         show_predictions(console, made, " ".join(changes))
 
 
-def current(place: str, last: str) -> Record:
+def current(place: str, last: str) -> FlightRecord:
     """The record of a running broker. Raises: OperatorError when there is none."""
     last_s = parse_duration_ns(last) / NS_PER_S
     answer = ask(place, {"op": "record", "do": "save", "last_s": last_s})
@@ -102,7 +102,7 @@ def current(place: str, last: str) -> Record:
     return decode_packed(fetch(place, int(number)))
 
 
-def simulated(model: Model, setup: Setup) -> Outcome:
+def simulated(model: Model, setup: Setup) -> ModelledRun:
     """A run. Raises: OperatorError when it goes wrong."""
     try:
         return run_model(replace(model, workload=setup.workload), setup.config)

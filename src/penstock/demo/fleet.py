@@ -16,7 +16,7 @@ from penstock.demo.scenario import (
     PLAN_FILE,
     PUBLISHERS,
     QUEUES,
-    Plan,
+    DemoPlan,
 )
 
 READY_SECONDS_MAX: Final = 90.0
@@ -62,7 +62,7 @@ class Fleet:
                 )
             await asyncio.sleep(0.05)
 
-    async def start_clients(self, plan: Plan) -> None:
+    async def start_clients(self, plan: DemoPlan) -> None:
         """Start all clients and wait until each is connected. Raises: OperatorError."""
         plan_file = self.directory / PLAN_FILE
         plan.write(plan_file)
@@ -145,7 +145,7 @@ class Fleet:
         return await self.broker.stop() if self.broker else 0
 
 
-def drain_deadline_ns(start_ns: int, plan: Plan) -> int:
+def drain_deadline_ns(start_ns: int, plan: DemoPlan) -> int:
     """When to stop waiting for the rest, in monotonic ns."""
     return start_ns + int((plan.seconds() + DRAIN_SECONDS_MAX) * 1e9)
 

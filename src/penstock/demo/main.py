@@ -18,7 +18,6 @@ import penstock
 from penstock.base.errors import OperatorError
 from penstock.demo.children import HOST, Children, choose_port
 from penstock.demo.fleet import Fleet, client_versions, cpu_text, declare_queues, drain_deadline_ns
-from penstock.demo.live import EventTail
 from penstock.demo.scenario import (
     DRAIN,
     PLAN_FILE,
@@ -26,11 +25,11 @@ from penstock.demo.scenario import (
     SLOW,
     STATUS_SECONDS,
     STEADY,
-    Plan,
+    DemoPlan,
     phases,
 )
-from penstock.demo.screen import Reading, Screen
-from penstock.demo.spark_act import Outcome, SparkAct
+from penstock.demo.screen import EventTail, Screen, StatusLine
+from penstock.demo.spark_act import SparkAct, SparkActResult
 from penstock.spark.job.pipeline import choose_engine
 from penstock.spark.report.promises import Promise
 from penstock.spark.report.summary import Summary
@@ -93,7 +92,7 @@ class _Run:
         self._directory = options.report_dir / "events"
         self._children = Children(self._directory)
         self._fleet = Fleet(self._children, self._directory)
-        self._outcome: Outcome | None = None
+        self._outcome: SparkActResult | None = None
 
     async def whole(self) -> int:
         _require_clients()
@@ -109,7 +108,7 @@ class _Run:
         shutil.rmtree(self._options.report_dir / TABLES, ignore_errors=True)
         try:
             url = await self._start_broker()
-            plan = Plan(
+            plan = DemoPlan(
                 url,
                 str(self._directory),
                 self._options.seed,
@@ -149,7 +148,7 @@ class _Run:
         self._screen.say(f" ✔ broker    {url}   ready in {time.monotonic() - started:.1f} s")
         return f"{url}/%2f"
 
-    async def _start_clients(self, plan: Plan) -> None:
+    async def _start_clients(self, plan: DemoPlan) -> None:
         started = time.monotonic()
         await declare_queues(plan.url)
         await self._fleet.start_clients(plan)
@@ -160,7 +159,7 @@ class _Run:
         names = " → ".join(f"{phase.name} {phase.seconds:.0f} s" for phase in plan.phases)
         self._screen.say(f" scenario    {names} → {DRAIN}\n")
 
-    async def _scenario(self, plan: Plan) -> None:
+    async def _scenario(self, plan: DemoPlan) -> None:
         names = self._fleet.names(urlsplit(plan.url).port or DEFAULT_PORT)
         start_ns = self._fleet.go()
         watch = _Watch(self._fleet, plan, start_ns, EventTail(self._directory))
@@ -245,7 +244,7 @@ class _Run:
 class _Watch:
     """Turns the numbers of the clients and the events of the broker into readings."""
 
-    def __init__(self, fleet: Fleet, plan: Plan, start_ns: int, tail: EventTail) -> None:
+    def __init__(self, fleet: Fleet, plan: DemoPlan, start_ns: int, tail: EventTail) -> None:
         self._fleet = fleet
         self._plan = plan
         self._start_ns = start_ns
@@ -262,7 +261,7 @@ class _Watch:
             at_ns = end_ns
         return (*found, Phase(DRAIN, at_ns, max(drained_ns, at_ns + 1)))
 
-    def look(self, now_ns: int) -> Reading:
+    def look(self, now_ns: int) -> StatusLine:
         """The numbers since the last look."""
         published, delivered = self._fleet.total("published"), self._fleet.total("delivered")
         last_ns, last_published, last_delivered = self._last
@@ -270,7 +269,7 @@ class _Watch:
         seconds = max(1e-3, (now_ns - last_ns) / 1e9)
         held = self._tail.look(now_ns)
         phase = next((phase.name for phase in self.phases(now_ns) if now_ns < phase.end_ns), DRAIN)
-        return Reading(
+        return StatusLine(
             (now_ns - self._start_ns) / 1e9,
             phase,
             (published - last_published) / seconds,

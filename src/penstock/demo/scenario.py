@@ -59,7 +59,7 @@ class PhasePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     """Everything a worker needs to know. `directory`: where it writes its trace file."""
 
     url: str
@@ -72,11 +72,11 @@ class Plan:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @staticmethod
-    def read(path: Path) -> "Plan":
+    def read(path: Path) -> "DemoPlan":
         """Read what `write` wrote. Raises: OSError, ValueError, KeyError, TypeError."""
         fields = json.loads(path.read_text(encoding="utf-8"))
         fields["phases"] = tuple(PhasePlan(**phase) for phase in fields["phases"])
-        return Plan(**fields)
+        return DemoPlan(**fields)
 
     def seconds(self) -> float:
         """Length of all phases in which somebody publishes."""

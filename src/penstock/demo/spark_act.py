@@ -54,7 +54,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SparkActResult:
     """What the act has shown. phases: as they were; names: of clients, by address; rates: rows and
     messages a second; leased, streamed: rows, and different ones among them."""
 
@@ -103,7 +103,7 @@ class SparkAct:
         self._plan_file = plan_file
         self._screen = screen
 
-    async def run(self, url: str, port: int, scale: float) -> Outcome:
+    async def run(self, url: str, port: int, scale: float) -> SparkActResult:
         """The whole act. Raises: OperatorError when a process fails or does not get ready."""
         began = time.monotonic()
         await declare(url)
@@ -142,7 +142,7 @@ class SparkAct:
             child.close_input()
             if await child.wait(END_SECONDS_MAX) != 0:
                 raise OperatorError(f"{child.name} has not {what} in order:\n{child.log_tail()}")
-        return Outcome(
+        return SparkActResult(
             (Phase(SPARK, start_ns, slow_ns), Phase(SLOW_SPARK, slow_ns, end_ns)),
             names,
             pace(seen, SPARK_BATCH_ROWS),

@@ -10,7 +10,7 @@ from penstock.explain.consumer_causes import (
     consumer_trouble,
     rate_without_waits,
 )
-from penstock.explain.explanation import Cause, Part
+from penstock.explain.explanation import ActorShare, RootCause
 from penstock.explain.noisy_neighbours import consumers_on
 from penstock.explain.root_causes import debt_of, state_share
 from penstock.telemetry.actor_window import ActorWindow
@@ -20,7 +20,7 @@ WORTH: Final = 1.1
 """A larger prefetch is worth it from so many times the rate on."""
 
 
-def advise(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+def advise(cause: RootCause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
     """Best first; none where nothing that is known would help."""
     window = windows.get(cause.root)
     who = called(cause.root)
@@ -59,7 +59,7 @@ def advise(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
 
 
 def part_company(
-    subject: str, shared: tuple[Part, ...], windows: Mapping[str, ActorWindow]
+    subject: str, shared: tuple[ActorShare, ...], windows: Mapping[str, ActorWindow]
 ) -> tuple[str, ...]:
     """Isolation: who should not share the connection `subject`, and what that costs now."""
     if shared:
@@ -84,7 +84,7 @@ def _about_flow(who: str, window: ActorWindow | None) -> tuple[str, ...]:
     return (f"let the client of {who} send channel.flow(active=true): it asked for a pause itself",)
 
 
-def _about_circle(cause: Cause) -> tuple[str, ...]:
+def _about_circle(cause: RootCause) -> tuple[str, ...]:
     consumers = [actor for actor in cause.path if actor.startswith("consumers:")]
     if not consumers:
         return (f"report this as a bug: {' → '.join(cause.path)} wait for one another",)
@@ -94,7 +94,7 @@ def _about_circle(cause: Cause) -> tuple[str, ...]:
     )
 
 
-def _about_mailbox(cause: Cause, who: str) -> tuple[str, ...]:
+def _about_mailbox(cause: RootCause, who: str) -> tuple[str, ...]:
     if cause.reason == "slow":
         return (
             f"spread the load of {who} over several queues, or look at what slows it down: "
@@ -107,7 +107,7 @@ def _about_mailbox(cause: Cause, who: str) -> tuple[str, ...]:
     )
 
 
-def _about_rate(cause: Cause) -> tuple[str, ...]:
+def _about_rate(cause: RootCause) -> tuple[str, ...]:
     scope, _, name = cause.root.removeprefix("rate:").partition(":")
     of_one = "connection" if scope == "conn" else f"{scope}.messages:{name}"
     key = f"rate.{of_one}.messages" if scope == "conn" else f"rate.{of_one}"
@@ -194,7 +194,7 @@ def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
     )
 
 
-def _about_alarm(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+def _about_alarm(cause: RootCause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
     held = [
         (window.numbers.get("bytes", 0.0), actor)
         for actor, window in windows.items()
@@ -216,7 +216,7 @@ def _about_alarm(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str,
     return (drain, f"bound {called(queue)} with x-max-length-bytes so that it cannot recur")
 
 
-def _about_debt(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+def _about_debt(cause: RootCause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
     who = called(cause.root)
     wait = f"let {who} wait for confirms before it publishes more"
     if not cause.root.startswith("conn:"):

@@ -17,7 +17,7 @@ from penstock.explain.explanation import THROTTLED_SHARE, Wait
 from penstock.explain.root_causes import BUSY_LOOP_SHARE, connection_of, processor_share
 from penstock.telemetry.actor_window import SENT, WAIT_MOST, WAITED, ActorWindow
 from penstock.telemetry.answer_times import STAGE_NAMES
-from penstock.telemetry.rates import NS_PER_S
+from penstock.telemetry.snapshots import NS_PER_S
 from penstock.telemetry.words import amount, called, duration, percent, rate
 
 CONFIRMS: Final = "confirms"

@@ -10,14 +10,13 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.explain.explain import explain
-from penstock.explain.explanation import FREE, THROTTLED, Part
+from penstock.explain.explanation import FREE, THROTTLED, ActorShare
 from penstock.explain.graph_extension import beyond
-from penstock.explain.naming import named
+from penstock.explain.naming import KINDS, named
 from penstock.explain.render import plain, render
-from penstock.explain.subjects import KINDS
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.flight import FlightHistory
-from penstock.telemetry.rates import NS_PER_S
+from penstock.telemetry.snapshots import NS_PER_S
 from penstock.telemetry.words import called, duration, percent, size
 
 SHOWN: Final = 5
@@ -58,7 +57,7 @@ class MemoryExplanation:
     is_held: bool
     blocked_share: float
     who: str
-    stopped: tuple[Part, ...]
+    stopped: tuple[ActorShare, ...]
     queues: tuple[Holding, ...]
     accounts: tuple[Holding, ...]
     ended_bytes: int
@@ -83,7 +82,7 @@ def explain_memory(
     accounts = _largest({a: w.numbers.get("memory_bytes", 0.0) for a, w in windows.items()
                          if w.kind == "conn"})  # fmt: skip
     stopped = [
-        Part(w.actor, min(1.0, block.ns / w.window_ns))
+        ActorShare(w.actor, min(1.0, block.ns / w.window_ns))
         for w in windows.values()
         if w.kind == "conn" and w.window_ns > 0
         for block in w.blocks
@@ -179,7 +178,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WhyAnswer:
     """explanation: plain data for JSON, see docs/why.md; text: for people; exit_status: 0 fine,
     2 no such actor, 3 throttled."""
 
@@ -188,7 +187,7 @@ class Answer:
     exit_status: int
 
 
-def ask_why(history: FlightHistory, question: Question) -> Answer:
+def ask_why(history: FlightHistory, question: Question) -> WhyAnswer:
     """Raises: OperatorError on a kind, a window or a moment that there is not."""
     kind = question.kind
     if kind not in WHY_KINDS:
@@ -211,11 +210,11 @@ def ask_why(history: FlightHistory, question: Question) -> Answer:
         before = history.over(1.0, look.end_ns - round(look.span_s * NS_PER_S)).get(NODE)
         was = 0.0 if before is None else before.numbers.get("memory_bytes", 0.0)
         about = explain_memory(windows, was, look.span_s)
-        return Answer(asdict(about), plain(render_memory(about)), about.exit_status())
+        return WhyAnswer(asdict(about), plain(render_memory(about)), about.exit_status())
     found = explain(kind, question.name, windows, look.end_ns, min(span_s, question.window_s))
     plain_data = asdict(found)
     plain_data["waits"] = [wait.plain() for wait in found.waits]
-    return Answer(plain_data, render(found), found.exit_status())
+    return WhyAnswer(plain_data, render(found), found.exit_status())
 
 
 def _until_ns(history: FlightHistory, ago_s: float) -> int | None:

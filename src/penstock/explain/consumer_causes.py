@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.explain.explanation import THROTTLED_SHARE
 from penstock.telemetry.actor_window import ActorWindow
-from penstock.telemetry.rates import NS_PER_S
+from penstock.telemetry.snapshots import NS_PER_S
 from penstock.telemetry.words import amount, called, duration, percent, rate, size
 
 POSITION: Final = "position"

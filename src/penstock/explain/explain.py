@@ -29,13 +29,14 @@ from penstock.explain.explanation import (
     THROTTLED,
     THROTTLED_SHARE,
     UNKNOWN,
-    Cause,
+    ActorShare,
+    ChainStep,
     Explanation,
-    Link,
-    Part,
+    RootCause,
     Wait,
 )
 from penstock.explain.full_disk import full_disk_note
+from penstock.explain.naming import KINDS, find, nobody_called
 from penstock.explain.noisy_neighbours import loads, sharing
 from penstock.explain.remarks import (
     about_mixture,
@@ -49,7 +50,6 @@ from penstock.explain.remarks import (
 )
 from penstock.explain.render import render
 from penstock.explain.root_causes import connection_of, dominant_state, name_cause, state_share
-from penstock.explain.subjects import KINDS, find, nobody_called
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 
@@ -179,7 +179,7 @@ def _explain_actor(
 
 
 def _with_surroundings(
-    plain: Explanation, first: Cause, stays: list[Stay], windows: Mapping[str, ActorWindow]
+    plain: Explanation, first: RootCause, stays: list[Stay], windows: Mapping[str, ActorWindow]
 ) -> Explanation:
     """What the first cause adds: its chain, who else it hits, who loads it, what helps."""
     root = first.root
@@ -212,10 +212,10 @@ def _with_surroundings(
     )
 
 
-def _merge(stays: list[Stay], windows: Mapping[str, ActorWindow]) -> list[Cause]:
+def _merge(stays: list[Stay], windows: Mapping[str, ActorWindow]) -> list[RootCause]:
     """One cause for each (root, label), largest first; its path is that of its largest stay."""
     total_ns = sum(stay.ns for stay in stays)
-    merged: dict[tuple[str, str], Cause] = {}
+    merged: dict[tuple[str, str], RootCause] = {}
     for stay in stays:
         reason, detail = name_cause(stay, windows)
         key = (stay.root, reason)
@@ -224,22 +224,22 @@ def _merge(stays: list[Stay], windows: Mapping[str, ActorWindow]) -> list[Cause]
             path = (*(step.who for step in stay.path), stay.path[-1].peer)
             if path[-1] == path[-2]:
                 path = path[:-1]
-            known = Cause(stay.root, reason, with_limit(detail, stay, windows), 0, 0.0, path)
+            known = RootCause(stay.root, reason, with_limit(detail, stay, windows), 0, 0.0, path)
         ns = known.ns + stay.ns
-        merged[key] = Cause(known.root, reason, known.detail, ns, ns / total_ns, known.path)
+        merged[key] = RootCause(known.root, reason, known.detail, ns, ns / total_ns, known.path)
     return sorted(merged.values(), key=lambda cause: (-cause.ns, cause.root, cause.reason))
 
 
 def _consumer_cause(
     window: ActorWindow, windows: Mapping[str, ActorWindow]
-) -> tuple[float, list[Cause]]:
+) -> tuple[float, list[RootCause]]:
     """A consumer is held by nobody's gate, but by its own window, its socket or its client."""
     trouble = consumer_trouble(window)
     share = held_share(window)
     if trouble in ("", "none") or share == 0.0:
         return 0.0, []
     reason = trouble if trouble in ("socket", "flow") else "consumer"
-    cause = Cause(
+    cause = RootCause(
         window.actor,
         reason,
         consumer_detail(window, windows),
@@ -251,13 +251,13 @@ def _consumer_cause(
 
 
 def _chain(
-    cause: Cause, stays: Iterable[Stay], windows: Mapping[str, ActorWindow]
-) -> tuple[Link, ...]:
+    cause: RootCause, stays: Iterable[Stay], windows: Mapping[str, ActorWindow]
+) -> tuple[ChainStep, ...]:
     """The links of the largest stay that ended at the cause's root under its label."""
     for stay in stays:
         if stay.root == cause.root and name_cause(stay, windows)[0] == cause.reason:
             return tuple(
-                Link(s.who, s.peer, s.reason, s.ns, _used_credit(s.who, s.peer, windows))
+                ChainStep(s.who, s.peer, s.reason, s.ns, _used_credit(s.who, s.peer, windows))
                 for s in stay.path
             )
     return ()
@@ -272,7 +272,7 @@ def _used_credit(who: str, peer: str, windows: Mapping[str, ActorWindow]) -> str
     return f"{initial - now:.0f} of {initial:.0f} used"
 
 
-def _victims(subject: str, root: str, windows: Mapping[str, ActorWindow]) -> list[Part]:
+def _victims(subject: str, root: str, windows: Mapping[str, ActorWindow]) -> list[ActorShare]:
     """Other connections that the root held for at least 1 % of their window, worst first.
 
     Bound: the VICTIMS_FOLLOWED_MAX most blocked ones are followed.
@@ -281,17 +281,17 @@ def _victims(subject: str, root: str, windows: Mapping[str, ActorWindow]) -> lis
     reached = [windows[actor] for actor in upstream(root, windows) if actor in windows]
     held = [w for w in reached if w.kind == "conn" and w.actor != own and w.window_ns > 0]
     held.sort(key=lambda w: (-w.blocked_ns, w.actor))
-    victims: list[Part] = []
+    victims: list[ActorShare] = []
     for window in held[:VICTIMS_FOLLOWED_MAX]:
         ns = sum(stay.ns for stay in follow(window.actor, windows) if stay.root == root)
         share = min(1.0, ns / window.window_ns)
         if share >= 0.01:
-            victims.append(Part(window.actor, share))
+            victims.append(ActorShare(window.actor, share))
     victims.sort(key=lambda part: (-part.share, part.name))
     return victims
 
 
-def _verdict(subject: str, share: float, window_s: float, causes: list[Cause]) -> str:
+def _verdict(subject: str, share: float, window_s: float, causes: list[RootCause]) -> str:
     text = f"{called(subject)} {was_held(subject)} {percent(share)} of the last {window_s:g} s"
     if not causes:
         return text

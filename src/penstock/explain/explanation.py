@@ -21,7 +21,7 @@ SENT_EVER: Final = "messages handed to it by who is connected now"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainStep:
     """`who` waited for `waits_for` because of `reason`; `ns` of the subject's blocked time.
 
     detail: numbers of this edge, `400 of 400 used`, or "".
@@ -35,7 +35,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class RootCause:
     """One root of the subject's blocked time.
 
     root: actor that nobody holds; reason: `cpu`, `consumer`, `disk`, `socket`, `credit`, `debt`,
@@ -54,7 +54,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ActorShare:
     """An actor or account with its share, 0..1, of what the field that holds it says."""
 
     name: str
@@ -123,15 +123,15 @@ class Explanation:
     stops: int = 0
     longest_ns: int = 0
     held_ns: int | None = None
-    chain: tuple[Link, ...] = ()
-    causes: tuple[Cause, ...] = ()
-    victims: tuple[Part, ...] = ()
+    chain: tuple[ChainStep, ...] = ()
+    causes: tuple[RootCause, ...] = ()
+    victims: tuple[ActorShare, ...] = ()
     victims_more: int = 0
     unaffected: int = 0
     loaded: str = ""
-    owners: tuple[Part, ...] = ()
+    owners: tuple[ActorShare, ...] = ()
     owned: str = ""
-    shared: tuple[Part, ...] = ()
+    shared: tuple[ActorShare, ...] = ()
     suggestions: tuple[str, ...] = ()
     close_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -9,8 +9,8 @@ from penstock.explain.explanation import (
     SENT_NOW,
     STORED_NOW,
     THROTTLED_SHARE,
-    Cause,
-    Part,
+    ActorShare,
+    RootCause,
 )
 from penstock.explain.root_causes import DEBT
 from penstock.telemetry.actor_window import SENT, STORED, ActorWindow
@@ -20,7 +20,9 @@ OWNERS_SHOWN: Final = 5
 SHARED_SHOWN: Final = 5
 
 
-def loads(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, tuple[Part, ...], str]:
+def loads(
+    cause: RootCause, windows: Mapping[str, ActorWindow]
+) -> tuple[str, tuple[ActorShare, ...], str]:
     """Whose messages load the actor nearest to the root that keeps such books: (that actor, the
     largest parts, what they are parts of); ("", (), "") if nobody does.
 
@@ -40,13 +42,13 @@ def loads(cause: Cause, windows: Mapping[str, ActorWindow]) -> tuple[str, tuple[
         ):
             total = sum(counts.values())
             if total > 0:
-                parts = [Part(name, count / total) for name, count in counts.items()]
+                parts = [ActorShare(name, count / total) for name, count in counts.items()]
                 parts.sort(key=lambda part: (-part.share, part.name))
                 return actor, tuple(parts[:OWNERS_SHOWN]), owned
     return "", (), ""
 
 
-def sharing(subject: str, windows: Mapping[str, ActorWindow]) -> tuple[Part, ...]:
+def sharing(subject: str, windows: Mapping[str, ActorWindow]) -> tuple[ActorShare, ...]:
     """Channels of the connection `subject` that publish, were hardly held themselves, and lost time
     because the socket they share was not read; with the share of the window, largest first."""
     connection = windows.get(subject)
@@ -62,7 +64,7 @@ def sharing(subject: str, windows: Mapping[str, ActorWindow]) -> tuple[Part, ...
             ns = sum(block.ns for block in connection.blocks if block.peer in holders)
             share = min(1.0, ns / connection.window_ns)
             if share >= THROTTLED_SHARE:
-                found.append(Part(actor, share))
+                found.append(ActorShare(actor, share))
     found.sort(key=lambda part: (-part.share, part.name))
     return tuple(found[:SHARED_SHOWN])
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from penstock.explain.explanation import Cause
+from penstock.explain.explanation import RootCause
 from penstock.explain.root_causes import DEBT, connection_of
 from penstock.telemetry.actor_window import DROPPED, LOST, SENT, ActorWindow
 from penstock.telemetry.words import amount, called, name_of, rate, size
@@ -77,7 +77,7 @@ def notes_on(window: ActorWindow) -> tuple[str, ...]:
     return tuple(found)
 
 
-def mixture_on(cause: Cause, windows: Mapping[str, ActorWindow]) -> Mixture | None:
+def mixture_on(cause: RootCause, windows: Mapping[str, ActorWindow]) -> Mixture | None:
     """The channel on the way to `cause` whose other queues wait with the one that holds it."""
     for actor in cause.path:
         window = windows.get(actor)

@@ -1,11 +1,24 @@
-"""Sets an explanation as the text of a terminal: verdict, chain, others, victims, what to try."""
+"""Sets explanations and events as text for a terminal: verdict, chain, victims, what to try."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from penstock.explain.answers import wait_lines, waits_long
-from penstock.explain.explanation import THROTTLED, Cause, Explanation, Part
-from penstock.telemetry.words import blamed, called, duration, kind_of, percent, waits_for, was_held
+from penstock.explain.explanation import THROTTLED, ActorShare, Explanation, RootCause
+from penstock.explain.naming import Names
+from penstock.telemetry import events as kinds
+from penstock.telemetry.events import KIND_NAMES, CountSample, Event, TimeSample
+from penstock.telemetry.words import (
+    amount,
+    blamed,
+    called,
+    duration,
+    kind_of,
+    percent,
+    waits_for,
+    was_held,
+)
 
 CAUSES_SHOWN: Final = 4
 """Causes named beside the first; the rest are summed up."""
@@ -28,6 +41,13 @@ _AT_ROOT: Final = {
     "waiting": "waits",
     "circle": "closes a circle",
     "others": "held it a little each",
+}
+_WORDS: Final = {
+    kinds.ACTOR_UP: "is up",
+    kinds.ACTOR_DOWN: "is gone",
+    kinds.ALARM_CLEARED: "is over",
+    kinds.HOP_STUCK: "has made no progress",
+    kinds.UNPARKED: "goes on with the publish that was parked",
 }
 
 
@@ -122,7 +142,7 @@ def _because(explanation: Explanation) -> list[str]:
     return lines
 
 
-def _at_root(cause: Cause) -> str:
+def _at_root(cause: RootCause) -> str:
     if cause.reason.startswith("alarm:"):
         return "is set"
     if cause.reason == "consumer" and kind_of(cause.root) in ("consumer", "consumers"):
@@ -134,7 +154,7 @@ def _at_root(cause: Cause) -> str:
     return _AT_ROOT.get(cause.reason, f"holds it back ({cause.reason})")
 
 
-def _others(causes: Sequence[Cause]) -> str:
+def _others(causes: Sequence[RootCause]) -> str:
     shown = [
         f"{_cause_name(cause)} {duration(cause.ns)} ({percent(cause.share)})"
         for cause in causes[:CAUSES_SHOWN]
@@ -146,7 +166,7 @@ def _others(causes: Sequence[Cause]) -> str:
     return " · ".join(shown)
 
 
-def _cause_name(cause: Cause) -> str:
+def _cause_name(cause: RootCause) -> str:
     return blamed(cause.root, cause.reason)
 
 
@@ -171,5 +191,54 @@ def _around(explanation: Explanation) -> list[str]:
     return lines
 
 
-def _parts(parts: Sequence[Part]) -> str:
+def _parts(parts: Sequence[ActorShare]) -> str:
     return ", ".join(f"{called(part.name)} {percent(part.share)}" for part in parts)
+
+
+def clock_time(wall_ns: int) -> str:
+    """`12:04:31.123`, UTC."""
+    seconds, rest_ns = divmod(wall_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}.{rest_ns // 1_000_000:03d}"
+
+
+def event_line(event: Event, wall_ns: int, names: Names) -> str:
+    """The event that happened at `wall_ns` as one line of printable characters."""
+    who = called(names.of(event.actor)) if event.actor else ""
+    return plain(f"{clock_time(wall_ns)}  {who:<28} {_what(event, names)}").replace("\n", " ")
+
+
+def _what(event: Event, names: Names) -> str:
+    peer = called(names.of(event.peer)) if event.peer else ""
+    kind = event.kind
+    if kind == kinds.GATE_CLOSED:
+        return f"stops: {waits_for(event.reason)} {peer}"
+    if kind == kinds.GATE_OPENED:
+        return f"goes on after {duration(event.amount)}: {peer} ({event.reason})"
+    if kind == kinds.GRANT_DEFERRED:
+        return f"keeps credit for {amount(event.amount)} messages back from {peer}"
+    if kind == kinds.ALARM_SET:
+        return f"is set: {event.reason}"
+    if kind in (kinds.ESCAPE, kinds.PARKED):
+        word = "forces" if kind == kinds.ESCAPE else "parks"
+        count = "1 publish" if event.amount == 1 else f"{amount(event.amount)} publishes"
+        return f"{word} {count}" + (f" at {peer}" if peer else "")
+    if kind == kinds.DROPPED:
+        return f"{amount(event.amount)} events were dropped, because the ring was full"
+    if isinstance(event, TimeSample):
+        parts = (
+            f"{duration(ns)} {state}"
+            for state, ns in (
+                ("idle", event.idle_ns),
+                ("busy", event.busy_ns),
+                ("blocked", event.blocked_ns),
+                ("waiting", event.waiting_ns),
+            )
+        )
+        return ", ".join(parts)
+    if isinstance(event, CountSample):
+        return (
+            f"{amount(event.ready)} ready, {amount(event.unacked)} unacked, "
+            f"{amount(event.published)} published, {amount(event.acked)} acked"
+        )
+    words = _WORDS.get(kind, KIND_NAMES[kind].replace("_", " "))
+    return " ".join(part for part in (words, peer, event.reason) if part)

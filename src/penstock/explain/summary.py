@@ -13,17 +13,16 @@ from datetime import UTC, datetime
 from typing import Final
 
 from penstock.explain.blame import follow
-from penstock.explain.event_lines import clock_time
 from penstock.explain.explanation import THROTTLED_SHARE
 from penstock.explain.graph_extension import beyond
 from penstock.explain.naming import named
-from penstock.explain.render import plain
+from penstock.explain.render import clock_time, plain
 from penstock.explain.root_causes import name_cause
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.events import ALARM_CLEARED, ALARM_SET
 from penstock.telemetry.flight import FlightHistory
-from penstock.telemetry.rates import NS_PER_S
-from penstock.telemetry.record_file import Record
+from penstock.telemetry.record_file import FlightRecord
+from penstock.telemetry.snapshots import NS_PER_S
 from penstock.telemetry.window import WindowHistory
 from penstock.telemetry.words import amount, blamed, called, duration, percent
 
@@ -51,7 +50,7 @@ ALARMS_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TimeSlice:
     """One slice of time. end_ns: monotonic; windows: of every actor in it."""
 
     start_ns: int
@@ -59,7 +58,7 @@ class Column:
     windows: Mapping[str, ActorWindow]
 
 
-def columns(history: FlightHistory, columns_max: int) -> list[Column]:
+def columns(history: FlightHistory, columns_max: int) -> list[TimeSlice]:
     """The slices of the longest history there is, oldest first, at most `columns_max`."""
     part = _longest(history)
     rounds = part.rounds()
@@ -72,11 +71,11 @@ def columns(history: FlightHistory, columns_max: int) -> list[Column]:
         at = rounds.index(end_ns)
         start_ns = rounds[max(0, at - step)]
         windows = part.over((end_ns - start_ns) / NS_PER_S, end_ns)
-        found.append(Column(start_ns, end_ns, named(beyond(windows))))
+        found.append(TimeSlice(start_ns, end_ns, named(beyond(windows))))
     return found
 
 
-def draw(found: Sequence[Column], wall_ns: int, width: int) -> list[str]:
+def draw(found: Sequence[TimeSlice], wall_ns: int, width: int) -> list[str]:
     """The lanes as lines. wall_ns: of monotonic zero; width: characters in a line."""
     if not found:
         return ["no two rounds were recorded, so there is no timeline"]
@@ -115,7 +114,7 @@ def _longest(history: FlightHistory) -> WindowHistory:
     return history.coarse if is_much_longer else history.fine
 
 
-def _worst(found: Sequence[Column]) -> list[str]:
+def _worst(found: Sequence[TimeSlice]) -> list[str]:
     """Connections and queues that were throttled in any column, most blocked first."""
     blocked: dict[str, int] = {}
     throttled: set[str] = set()
@@ -139,13 +138,13 @@ def _mark(actor: str, windows: Mapping[str, ActorWindow]) -> str:
     return MARKS.get(reason, OTHER)
 
 
-def _share(actor: str, found: Sequence[Column]) -> float:
+def _share(actor: str, found: Sequence[TimeSlice]) -> float:
     windows = [column.windows[actor] for column in found if actor in column.windows]
     whole_ns = sum(window.window_ns for window in windows)
     return sum(window.blocked_ns for window in windows) / whole_ns if whole_ns > 0 else 0.0
 
 
-def _scale(kept: Sequence[Column], wall_ns: int, left: int) -> str:
+def _scale(kept: Sequence[TimeSlice], wall_ns: int, left: int) -> str:
     """Clock times (UTC) above the columns they begin at, as many as have room."""
     line = ""
     for index, column in enumerate(kept):
@@ -155,7 +154,7 @@ def _scale(kept: Sequence[Column], wall_ns: int, left: int) -> str:
     return f"{'UTC':<{left}}  {line.rstrip()}"
 
 
-def summary(record: Record, width: int) -> str:
+def summary(record: FlightRecord, width: int) -> str:
     """The whole page, lines of at most about `width` characters where names allow it."""
     wall_ns = record.header.wall_ns - record.header.mono_ns
     windows = named(beyond(whole_windows(record)))
@@ -166,7 +165,7 @@ def summary(record: Record, width: int) -> str:
     return plain("\n".join(lines))
 
 
-def whole_windows(record: Record) -> Mapping[str, ActorWindow]:
+def whole_windows(record: FlightRecord) -> Mapping[str, ActorWindow]:
     """Every actor over all the time that the record covers, under the broker's own ids."""
     oldest_ns, newest_ns = record.history.oldest_ns(), record.history.newest_ns()
     if oldest_ns is None or newest_ns is None:
@@ -174,7 +173,7 @@ def whole_windows(record: Record) -> Mapping[str, ActorWindow]:
     return record.history.over((newest_ns - oldest_ns) / NS_PER_S)
 
 
-def _head(record: Record, windows: Mapping[str, ActorWindow]) -> list[str]:
+def _head(record: FlightRecord, windows: Mapping[str, ActorWindow]) -> list[str]:
     head = record.header
     at = f"{datetime.fromtimestamp(head.wall_ns // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S} UTC"
     lines = [
@@ -239,7 +238,7 @@ def _causes(windows: Mapping[str, ActorWindow]) -> list[str]:
     return lines
 
 
-def _alarms(record: Record) -> list[str]:
+def _alarms(record: FlightRecord) -> list[str]:
     """When alarms were set and cleared, the last ALARMS_SHOWN of those that are on record."""
     begun: dict[str, tuple[int, str]] = {}
     rows: list[str] = []

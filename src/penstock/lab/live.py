@@ -23,9 +23,9 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Log
 from penstock.lab.peers_process import Go, Ready, play
-from penstock.lab.result import LIVE, Memory, Result, Tally, result_of
+from penstock.lab.result import LIVE, Memory, PeerTally, Result, result_of
 from penstock.lab.run import config_of
-from penstock.lab.stage import LOOK_NS, Stage
+from penstock.lab.stage import LOOK_NS, BrokerStage
 from penstock.lab.workload import Workload
 from penstock.server.boot.node import Node
 from penstock.server.machine.machine import resident_bytes
@@ -49,7 +49,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class MemoryHeld:
     """What the broker held in the measured stretch; see Stage. rss_bytes: growth of its process."""
 
     bytes_max: int
@@ -100,7 +100,7 @@ class LabBroker:
         """Until STOP."""
         self.loop = asyncio.get_running_loop()
         self.node = Node(self.config, self.loop, self.log)
-        self.stage = Stage(self.node.broker, self.workload)
+        self.stage = BrokerStage(self.node.broker, self.workload)
         # What counts as memory here is what the broker holds, the same as in the simulator.
         self.node.watch = self.stage.watch
         await self.node.start()
@@ -139,7 +139,9 @@ class LabBroker:
             stage = self.stage
             rss = max(0, self.rss_most - self.rss_first)
             failures = list(self.log.failures)
-            self.pipe.send(Held(stage.bytes_max, list(stage.bins), stage.alarm_ns, rss, failures))
+            self.pipe.send(
+                MemoryHeld(stage.bytes_max, list(stage.bins), stage.alarm_ns, rss, failures)
+            )
             stage.end(now_ns)
             self.node.poller.request()
 
@@ -161,7 +163,7 @@ class LabBroker:
         self.rss_most = max(self.rss_most, resident_bytes())
 
 
-class Child:
+class LabProcess:
     """One process of ours and the pipe to it."""
 
     def __init__(self, name: str, work: Callable[..., None], *arguments: object) -> None:
@@ -206,12 +208,12 @@ def measure_alone(workload: Workload, seed: int) -> Result | None:
 
 def measure(workload: Workload, profile: str, seed: int, alone: Result | None) -> Result:
     """One run. Raises: OperatorError when a process fails or does not answer."""
-    children: list[Child] = []
+    children: list[LabProcess] = []
     try:
-        broker = Child("the broker", serve, config_of(workload, profile), workload)
+        broker = LabProcess("the broker", serve, config_of(workload, profile), workload)
         children.append(broker)
         port = broker.answer(0.0)
-        peers = Child("the programs", play, workload, seed, port)
+        peers = LabProcess("the programs", play, workload, seed, port)
         children.append(peers)
         peers.answer(0.0)
         broker.pipe.send(PREPARE)
@@ -227,9 +229,9 @@ def measure(workload: Workload, profile: str, seed: int, alone: Result | None) -
         assert isinstance(said, Ready), "the measured stretch is over"
         broker.pipe.send(END)
         held = broker.answer(0.0)
-        assert isinstance(held, Held), "the broker answers END with what it held"
+        assert isinstance(held, MemoryHeld), "the broker answers END with what it held"
         tally = peers.answer(workload.seconds)
-        assert isinstance(tally, Tally), "the programs end with what they saw"
+        assert isinstance(tally, PeerTally), "the programs end with what they saw"
     finally:
         for child in reversed(children):
             child.end()

@@ -31,8 +31,8 @@ from penstock.client.events import (
 from penstock.client.publish_template import PublishTemplate
 from penstock.client.session import Session
 from penstock.client.url import BrokerUrl
-from penstock.lab.result import Tally
-from penstock.lab.workload import Consumers, Publishers, Workload
+from penstock.lab.result import PeerTally
+from penstock.lab.workload import ConsumerSpec, PublisherSpec, Workload
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.simulation.machine.dice import Dice
@@ -60,7 +60,7 @@ class Peer:
     """One connection with one channel. `is_ready`: it is set up; `is_running`: it works;
     `has_room`: everything it has said has left it, set by whoever moves its bytes."""
 
-    def __init__(self, name: str, url: BrokerUrl, tally: Tally, now_ns: int) -> None:
+    def __init__(self, name: str, url: BrokerUrl, tally: PeerTally, now_ns: int) -> None:
         self.name = name
         self.tally = tally
         self.session = Session(url, name, now_ns)
@@ -108,10 +108,10 @@ class Peer:
         return True
 
 
-class Declaring(Peer):
+class DeclaringPeer(Peer):
     """Declares the queues and bindings of a workload, and is ready when they are there."""
 
-    def __init__(self, workload: Workload, url: BrokerUrl, tally: Tally, now_ns: int) -> None:
+    def __init__(self, workload: Workload, url: BrokerUrl, tally: PeerTally, now_ns: int) -> None:
         super().__init__("lab: set-up", url, tally, now_ns)
         self.workload = workload
         self._left = 0
@@ -148,17 +148,17 @@ class Stream:
         self.unconfirmed = 0
 
 
-class Publishing(Peer):
+class PublishingPeer(Peer):
     """One publisher of `spec`. number: who it is in the stamps; phase: 0..1, where in its first
     interval it begins, so that many do not begin together."""
 
     def __init__(
         self,
-        spec: Publishers,
+        spec: PublisherSpec,
         number: int,
         phase: float,
         url: BrokerUrl,
-        tally: Tally,
+        tally: PeerTally,
         dice: Dice,
         now_ns: int,
     ) -> None:
@@ -281,11 +281,11 @@ class Publishing(Peer):
         return size
 
 
-class Consuming(Peer):
+class ConsumingPeer(Peer):
     """One consumer of `spec`."""
 
     def __init__(
-        self, spec: Consumers, number: int, url: BrokerUrl, tally: Tally, now_ns: int
+        self, spec: ConsumerSpec, number: int, url: BrokerUrl, tally: PeerTally, now_ns: int
     ) -> None:
         super().__init__(f"lab: consumer {number} of {spec.queue}", url, tally, now_ns)
         self.spec = spec
@@ -345,13 +345,15 @@ class Consuming(Peer):
         self.tally.note_received(meant_ns, now_ns, len(body), number, self.spec.is_innocent)
 
 
-def publishers_of(workload: Workload, dice: Dice, tally: Tally, now_ns: int) -> list[Publishing]:
+def publishers_of(
+    workload: Workload, dice: Dice, tally: PeerTally, now_ns: int
+) -> list[PublishingPeer]:
     """Every publisher of a workload, numbered from 0."""
-    found: list[Publishing] = []
+    found: list[PublishingPeer] = []
     for spec in workload.publishers:
         for _ in range(spec.count):
             phase = dice.below(1 << 20) / (1 << 20)
-            found.append(Publishing(spec, len(found), phase, URL, tally, dice, now_ns))
+            found.append(PublishingPeer(spec, len(found), phase, URL, tally, dice, now_ns))
     return found
 
 
@@ -361,23 +363,25 @@ def phases_apart(count: int, seed: int) -> list[float]:
     return [dice.below(1 << 20) / (1 << 20) for _ in range(count)]
 
 
-def publishers_apart(workload: Workload, seed: int, tally: Tally, now_ns: int) -> list[Publishing]:
+def publishers_apart(
+    workload: Workload, seed: int, tally: PeerTally, now_ns: int
+) -> list[PublishingPeer]:
     """The same as `publishers_of`, each with a source of chance of its own: no draw depends on what
     the broker or another publisher did before it."""
     phases = phases_apart(sum(spec.count for spec in workload.publishers), seed)
-    found: list[Publishing] = []
+    found: list[PublishingPeer] = []
     for spec in workload.publishers:
         for _ in range(spec.count):
             number = len(found)
             dice = Dice((seed << 32) + number + 1)
-            found.append(Publishing(spec, number, phases[number], URL, tally, dice, now_ns))
+            found.append(PublishingPeer(spec, number, phases[number], URL, tally, dice, now_ns))
     return found
 
 
-def consumers_of(workload: Workload, tally: Tally, now_ns: int) -> list[Consuming]:
+def consumers_of(workload: Workload, tally: PeerTally, now_ns: int) -> list[ConsumingPeer]:
     """Every consumer of a workload."""
     return [
-        Consuming(spec, number, URL, tally, now_ns)
+        ConsumingPeer(spec, number, URL, tally, now_ns)
         for spec in workload.consumers
         for number in range(1, spec.count + 1)
     ]

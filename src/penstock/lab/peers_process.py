@@ -16,14 +16,14 @@ from typing import Final
 
 from penstock.lab.peers import (
     URL,
-    Declaring,
+    DeclaringPeer,
     Peer,
     consumers_of,
     publishers_of,
 )
-from penstock.lab.result import Tally
+from penstock.lab.result import PeerTally
 from penstock.lab.workload import Workload
-from penstock.perf.link import Link
+from penstock.perf.link import LoadConnection
 from penstock.simulation.machine.dice import Dice
 
 NS_PER_S: Final = 1_000_000_000
@@ -57,8 +57,8 @@ def play(workload: Workload, seed: int, port: int, pipe: Pipe) -> None:
     try:
         troupe = Troupe(port)
         dice = Dice(seed)
-        tally = Tally()
-        troupe.gather([Declaring(workload, URL, tally, time.monotonic_ns())])
+        tally = PeerTally()
+        troupe.gather([DeclaringPeer(workload, URL, tally, time.monotonic_ns())])
         publishers = publishers_of(workload, dice, tally, time.monotonic_ns())
         consumers = consumers_of(workload, tally, time.monotonic_ns())
         troupe.gather([*consumers, *publishers])
@@ -94,13 +94,13 @@ def allow_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-class Place:
+class PeerSocket:
     """One program with its socket. mask: what the selector watches; turn_ns: its next turn, -1 for
     none."""
 
     __slots__ = ("link", "mask", "number", "peer", "turn_ns")
 
-    def __init__(self, number: int, peer: Peer, link: Link) -> None:
+    def __init__(self, number: int, peer: Peer, link: LoadConnection) -> None:
         self.number = number
         self.peer = peer
         self.link = link
@@ -113,7 +113,7 @@ class Troupe:
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.places: list[Place] = []
+        self.places: list[PeerSocket] = []
         self._selector: selectors.BaseSelector = selectors.DefaultSelector()
         self._heap: list[tuple[int, int]] = []
 
@@ -127,7 +127,7 @@ class Troupe:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
             sock.setblocking(False)
-            place = Place(len(self.places), peer, Link(sock, peer.session))
+            place = PeerSocket(len(self.places), peer, LoadConnection(sock, peer.session))
             self.places.append(place)
             self._act(place, time.monotonic_ns())
         while not all(peer.is_ready for peer in peers):
@@ -168,13 +168,13 @@ class Troupe:
                     self._act(place, now_ns)
             now_ns = time.monotonic_ns()
 
-    def _serve(self, place: Place, mask: int) -> None:
+    def _serve(self, place: PeerSocket, mask: int) -> None:
         now_ns = time.monotonic_ns()
         if mask & selectors.EVENT_READ:
             place.peer.take(place.link.read(now_ns), now_ns)
         self._act(place, now_ns)
 
-    def _act(self, place: Place, now_ns: int) -> None:
+    def _act(self, place: PeerSocket, now_ns: int) -> None:
         peer = place.peer
         link = place.link
         link.write(now_ns)
@@ -188,7 +188,7 @@ class Troupe:
             heappush(self._heap, (next_ns, place.number))
         self._watch(place)
 
-    def _watch(self, place: Place) -> None:
+    def _watch(self, place: PeerSocket) -> None:
         wanted = selectors.EVENT_READ if place.peer.wants_input() else 0
         if place.link.unsent:
             wanted |= selectors.EVENT_WRITE

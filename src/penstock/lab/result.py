@@ -103,7 +103,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 @dataclass(slots=True)
-class Tally:
+class PeerTally:
     """Times are nanoseconds of the run's clock. from_ns, to_ns: the measured stretch; lines: per
     name of LINES messages in bins of BIN_NS, the first of which begins at start_ns; confirm_ns:
     from publish to confirm, of all publishes whose wait has touched the measured stretch;
@@ -163,7 +163,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class LatencyMs:
     """Milliseconds; 0 when nothing was measured."""
 
     p50_ms: float
@@ -200,9 +200,9 @@ class Result:
     throughput_per_s: float
     bytes_per_s: float
     innocent_per_s: float
-    confirm: Latency
-    delivery: Latency
-    innocent: Latency
+    confirm: LatencyMs
+    delivery: LatencyMs
+    innocent: LatencyMs
     memory_bytes_max: int
     rss_bytes: int
     fairness: float
@@ -216,11 +216,11 @@ class Result:
     lines: dict[str, list[int]] = field(default_factory=dict)
 
 
-def latency_of(values: "list[int]") -> Latency:
+def latency_of(values: "list[int]") -> LatencyMs:
     """Percentiles of nanoseconds."""
     ordered = sorted(values)
     at = [round(percentile(ordered, share) / 1e6, 3) for share in (0.5, 0.99, 0.999)]
-    return Latency(at[0], at[1], at[2])
+    return LatencyMs(at[0], at[1], at[2])
 
 
 def result_of(
@@ -228,7 +228,7 @@ def result_of(
     profile: str,
     where: str,
     seed: int,
-    tally: Tally,
+    tally: PeerTally,
     memory: Memory,
     alone: Result | None,
 ) -> Result:
@@ -275,7 +275,7 @@ def result_of(
     )
 
 
-def _fairness(workload: Workload, tally: Tally, seconds: float) -> float:
+def _fairness(workload: Workload, tally: PeerTally, seconds: float) -> float:
     """Jain's index over the publishers of traffic that is not innocent: what arrived of each,
     relative to its max-min fair part, so that asking for little is not unfair."""
     arrived = []

@@ -8,14 +8,14 @@ from penstock.broker.broker import Broker
 from penstock.lab.model import INTERPRETED, LOOPBACK, Costs, Network, WorkClock
 from penstock.lab.peers import (
     URL,
-    Declaring,
+    DeclaringPeer,
     Peer,
     consumers_of,
     publishers_apart,
     publishers_of,
 )
 from penstock.lab.result import SIMULATED, Memory, Result, result_of
-from penstock.lab.stage import LOOK_NS, Stage
+from penstock.lab.stage import LOOK_NS, BrokerStage
 from penstock.lab.workload import Workload
 from penstock.lab.world import LabWorld
 from penstock.simulation.machine.faults import LawBroken
@@ -53,8 +53,8 @@ def simulate(
     clock = WorkClock(costs)
     world = LabWorld(seed, config or config_of(workload, profile), clock, network)
     tally = world.tally
-    stage = Stage(world.broker, workload)
-    make_ready(world, [Declaring(workload, URL, tally, clock.now_ns)])
+    stage = BrokerStage(world.broker, workload)
+    make_ready(world, [DeclaringPeer(workload, URL, tally, clock.now_ns)])
     if has_own_chance:
         publishers = publishers_apart(workload, seed, tally, clock.now_ns)
     else:

@@ -19,7 +19,7 @@ from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.lab.result import BIN_NS
-from penstock.lab.workload import ALARM, PARK, UNPARK, Event, QueueSpec, Workload
+from penstock.lab.workload import ALARM, PARK, UNPARK, QueueSpec, Workload, WorkloadEvent
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 
 NS_PER_MS: Final = 1_000_000
@@ -195,7 +195,7 @@ class HeldBytesProbe(MachineProbe):
         return TOTAL_BYTES
 
 
-class Stage:
+class BrokerStage:
     """bytes_max, bins: most bytes held, in all and per bin of BIN_NS since the start; alarm_ns:
     how long the memory alarm was set. Owner: the run."""
 
@@ -208,7 +208,7 @@ class Stage:
         self.bytes_max = 0
         self.bins: list[int] = []
         self.alarm_ns = 0
-        self._events: list[tuple[int, Event]] = []
+        self._events: list[tuple[int, WorkloadEvent]] = []
         self._looked_ns = 0
         self._sample_ns = 0
         self._memory_ns = 0
@@ -267,7 +267,7 @@ class Stage:
         self.bins[at] = max(self.bins[at], held)
         self.bytes_max = max(self.bytes_max, held)
 
-    def _happen(self, event: Event, now_ns: int) -> None:
+    def _happen(self, event: WorkloadEvent, now_ns: int) -> None:
         if event.what == PARK:
             self.slow[event.queue].park(now_ns)
         elif event.what == UNPARK:

@@ -32,7 +32,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Publishers:
+class PublisherSpec:
     """`count` connections that do the same, with one channel each.
 
     rate_per_s: messages a second of each, in equal parts to its `targets`; size_bytes_*: of bodies,
@@ -55,7 +55,7 @@ class Publishers:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumers:
+class ConsumerSpec:
     """`count` consumers of one queue. rate_per_s: how fast each works, 0 for at once; forward_to:
     queue each message is published to before it is acknowledged, "" for none."""
 
@@ -84,7 +84,7 @@ class QueueSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class WorkloadEvent:
     """at: share of the measured stretch, 0..1; what: PARK, UNPARK (`queue`) or ALARM (the memory
     watermark becomes limit_bytes of held bytes, 0 for far away)."""
 
@@ -103,18 +103,14 @@ class Workload:
     name: str
     title: str
     queues: tuple[QueueSpec, ...]
-    publishers: tuple[Publishers, ...]
-    consumers: tuple[Consumers, ...]
-    events: tuple[Event, ...] = ()
+    publishers: tuple[PublisherSpec, ...]
+    consumers: tuple[ConsumerSpec, ...]
+    events: tuple[WorkloadEvent, ...] = ()
     seconds: float = 3.0
     quick_seconds: float = 1.0
     warm_up_s: float = 0.5
     depth_bytes: int = 256 * KIB
     memory_high_bytes: int = 0
-
-    def innocent_queues(self) -> frozenset[str]:
-        """Queues that only innocent traffic goes to."""
-        return frozenset(one.queue for one in self.consumers if one.is_innocent)
 
     def has_innocents(self) -> bool:
         return any(target.is_innocent for one in self.publishers for target in one.targets)
@@ -159,30 +155,33 @@ class Workload:
 
 
 INNOCENT: Final = Target("", "innocent", is_innocent=True)
-INNOCENT_PUBLISHER: Final = Publishers("innocent", (INNOCENT,), 500, is_paced=True)
-INNOCENT_CONSUMER: Final = Consumers("innocent", is_innocent=True)
+INNOCENT_PUBLISHER: Final = PublisherSpec("innocent", (INNOCENT,), 500, is_paced=True)
+INNOCENT_CONSUMER: Final = ConsumerSpec("innocent", is_innocent=True)
 
 SLOW_QUEUE: Final = Workload(
     "slow-queue",
     "a channel publishes to a slow queue and a fast one in turn; the slow one stops for a time",
     queues=(QueueSpec("slow", service_us=1000, commit_ms=5), QueueSpec("innocent")),
     publishers=(
-        Publishers(
+        PublisherSpec(
             "alternating", (Target("", "slow"), INNOCENT), 2000, confirms_max=200, is_paced=True
         ),
-        Publishers("pressing", (Target("", "slow"),), 3000, count=2),
+        PublisherSpec("pressing", (Target("", "slow"),), 3000, count=2),
         INNOCENT_PUBLISHER,
     ),
-    consumers=(Consumers("slow"), INNOCENT_CONSUMER),
-    events=(Event(0.2, PARK, "slow"), Event(0.4, UNPARK, "slow")),
+    consumers=(ConsumerSpec("slow"), INNOCENT_CONSUMER),
+    events=(WorkloadEvent(0.2, PARK, "slow"), WorkloadEvent(0.4, UNPARK, "slow")),
 )
 
 SLOW_CONSUMER: Final = Workload(
     "slow-consumer",
     "a consumer takes a quarter of what is published to its queue; another pair beside it",
     queues=(QueueSpec("work"), QueueSpec("innocent")),
-    publishers=(Publishers("pressing", (Target("", "work"),), 2000, count=2), INNOCENT_PUBLISHER),
-    consumers=(Consumers("work", rate_per_s=1000, prefetch=50), INNOCENT_CONSUMER),
+    publishers=(
+        PublisherSpec("pressing", (Target("", "work"),), 2000, count=2),
+        INNOCENT_PUBLISHER,
+    ),
+    consumers=(ConsumerSpec("work", rate_per_s=1000, prefetch=50), INNOCENT_CONSUMER),
 )
 
 FAN_OUT: Final = Workload(
@@ -193,8 +192,8 @@ FAN_OUT: Final = Workload(
         QueueSpec("out-9", "nine", service_us=1400, commit_ms=5),
         QueueSpec("innocent"),
     ),
-    publishers=(Publishers("fanning", (Target("nine", ""),), 1500), INNOCENT_PUBLISHER),
-    consumers=(*(Consumers(f"out-{n}") for n in range(1, 10)), INNOCENT_CONSUMER),
+    publishers=(PublisherSpec("fanning", (Target("nine", ""),), 1500), INNOCENT_PUBLISHER),
+    consumers=(*(ConsumerSpec(f"out-{n}") for n in range(1, 10)), INNOCENT_CONSUMER),
 )
 
 BURSTS: Final = Workload(
@@ -202,10 +201,10 @@ BURSTS: Final = Workload(
     "four publishers send 400 messages at once, twice a second, to a queue that commits in groups",
     queues=(QueueSpec("bursty", service_us=50, commit_ms=20), QueueSpec("innocent")),
     publishers=(
-        Publishers("bursting", (Target("", "bursty"),), 800, count=4, burst=400, is_paced=True),
+        PublisherSpec("bursting", (Target("", "bursty"),), 800, count=4, burst=400, is_paced=True),
         INNOCENT_PUBLISHER,
     ),
-    consumers=(Consumers("bursty", prefetch=200), INNOCENT_CONSUMER),
+    consumers=(ConsumerSpec("bursty", prefetch=200), INNOCENT_CONSUMER),
     seconds=2.0,
 )
 
@@ -214,11 +213,11 @@ THOUSAND: Final = Workload(
     "a thousand publishers ask one queue for three times what it can take, most of it ten of them",
     queues=(QueueSpec("popular", service_us=250, commit_ms=5), QueueSpec("innocent")),
     publishers=(
-        Publishers("crowd", (Target("", "popular"),), 2, count=990, confirms_max=0),
-        Publishers("pressing", (Target("", "popular"),), 1200, count=10),
+        PublisherSpec("crowd", (Target("", "popular"),), 2, count=990, confirms_max=0),
+        PublisherSpec("pressing", (Target("", "popular"),), 1200, count=10),
         INNOCENT_PUBLISHER,
     ),
-    consumers=(Consumers("popular", prefetch=500), INNOCENT_CONSUMER),
+    consumers=(ConsumerSpec("popular", prefetch=500), INNOCENT_CONSUMER),
     seconds=2.0,
 )
 
@@ -230,13 +229,13 @@ MIXED_SIZES: Final = Workload(
         QueueSpec("innocent"),
     ),
     publishers=(
-        Publishers(
+        PublisherSpec(
             "mixing", (Target("", "mixed"),), 800, count=3, size_bytes_lowest=16,
             size_bytes_highest=MIB,
         ),
         INNOCENT_PUBLISHER,
     ),
-    consumers=(Consumers("mixed"), INNOCENT_CONSUMER),
+    consumers=(ConsumerSpec("mixed"), INNOCENT_CONSUMER),
     depth_bytes=4 * MIB,
 )  # fmt: skip
 
@@ -244,9 +243,9 @@ MEMORY_ALARM: Final = Workload(
     "memory-alarm",
     "the watermark is lowered below what a slow consumer's queue holds, until that has drained",
     queues=(QueueSpec("backlog"), QueueSpec("innocent")),
-    publishers=(Publishers("pressing", (Target("", "backlog"),), 4000), INNOCENT_PUBLISHER),
-    consumers=(Consumers("backlog", rate_per_s=1500, prefetch=50), INNOCENT_CONSUMER),
-    events=(Event(0.2, ALARM, limit_bytes=512 * KIB), Event(0.5, ALARM)),
+    publishers=(PublisherSpec("pressing", (Target("", "backlog"),), 4000), INNOCENT_PUBLISHER),
+    consumers=(ConsumerSpec("backlog", rate_per_s=1500, prefetch=50), INNOCENT_CONSUMER),
+    events=(WorkloadEvent(0.2, ALARM, limit_bytes=512 * KIB), WorkloadEvent(0.5, ALARM)),
 )
 
 DEEP_CHAIN: Final = Workload(
@@ -254,13 +253,16 @@ DEEP_CHAIN: Final = Workload(
     "four queues in a row, each worker publishes to the next; the last consumer is slow",
     queues=(*(QueueSpec(f"stage-{n}") for n in range(1, 5)), QueueSpec("innocent")),
     publishers=(
-        Publishers("feeding", (Target("", "stage-1"),), 2000, size_bytes_lowest=4 * KIB,
+        PublisherSpec("feeding", (Target("", "stage-1"),), 2000, size_bytes_lowest=4 * KIB,
                    size_bytes_highest=4 * KIB),
         INNOCENT_PUBLISHER,
     ),
     consumers=(
-        *(Consumers(f"stage-{n}", prefetch=50, forward_to=f"stage-{n + 1}") for n in range(1, 4)),
-        Consumers("stage-4", rate_per_s=250, prefetch=50),
+        *(
+            ConsumerSpec(f"stage-{n}", prefetch=50, forward_to=f"stage-{n + 1}")
+            for n in range(1, 4)
+        ),
+        ConsumerSpec("stage-4", rate_per_s=250, prefetch=50),
         INNOCENT_CONSUMER,
     ),
     depth_bytes=128 * KIB,

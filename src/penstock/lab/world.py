@@ -27,10 +27,15 @@ from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import PHASE_OPEN
 from penstock.lab.model import SLICE_NS, Network, WorkClock, WorkPicker
 from penstock.lab.peers import Peer
-from penstock.lab.result import Tally
+from penstock.lab.result import PeerTally
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.faults import LawBroken
-from penstock.simulation.machine.network import Link, Pipe, SimulatedOutput, SimulatedShell
+from penstock.simulation.machine.network import (
+    Pipe,
+    SimulatedConnection,
+    SimulatedOutput,
+    SimulatedShell,
+)
 from penstock.simulation.world.world import FaultLog
 
 READ_BYTES = 65_536
@@ -42,7 +47,7 @@ HASTE_NS = 20_000
 Deed = Callable[[int], None]
 
 
-class Wire:
+class LabWire:
     """One direction: when what is sent now has arrived."""
 
     def __init__(self, network: Network) -> None:
@@ -55,13 +60,13 @@ class Wire:
         return self._free_ns + self.network.trip_ns
 
 
-class LabLink(Link):
+class LabLink(SimulatedConnection):
     """One connection. `arrived`: bytes of the up pipe that the broker can read now."""
 
     def __init__(self, name: str, network: Network, clock: WorkClock) -> None:
         super().__init__(name, network.up_bytes, network.down_bytes)
-        self.up_wire = Wire(network)
-        self.down_wire = Wire(network)
+        self.up_wire = LabWire(network)
+        self.down_wire = LabWire(network)
         self.arrived = 0
         self.clock = clock
 
@@ -147,7 +152,7 @@ class LabWorld:
         self.picker = WorkPicker(self.clock)
         self.broker.scheduler.picker = self.picker
         self.broker.scheduler.is_exploring = True
-        self.tally = Tally()
+        self.tally = PeerTally()
         self.sites: list[Site] = []
         self._heap: list[tuple[int, int, Deed]] = []
         self._count = 0

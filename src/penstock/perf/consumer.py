@@ -11,10 +11,9 @@ from penstock.client.events import (
     ConnectionClosed,
     Delivery,
 )
-from penstock.perf.link import Link, Member
-from penstock.perf.meter import Tally
-from penstock.perf.plan import Plan
-from penstock.perf.stamp import OLDEST_NS, read_stamp
+from penstock.perf.link import LoadConnection, LoadMember
+from penstock.perf.meter import OLDEST_NS, Tally, read_stamp
+from penstock.perf.plan import LoadPlan
 
 WAITING_MAX: Final = 1000
 """Deliveries a slow consumer holds before it stops reading its socket (auto-ack, no prefetch)."""
@@ -22,7 +21,7 @@ _BODY_AT: Final = 15
 """Behind the header payload: its own end octet and envelope, then the body frame's envelope."""
 
 
-class Consumer(Member):
+class LoadConsumer(LoadMember):
     """One consumer with a connection and a channel of its own.
 
     early: deliveries that came in before the loop began. `received`: deliveries processed;
@@ -31,7 +30,8 @@ class Consumer(Member):
     """
 
     def __init__(
-        self, name: str, link: Link, channel: int, early: Iterable[Delivery], plan: Plan,
+        self, name: str, link: LoadConnection, channel: int, early: Iterable[Delivery],
+        plan: LoadPlan,
         tally: Tally, start_ns: int,
     ) -> None:  # fmt: skip
         super().__init__(name, link)

@@ -17,7 +17,7 @@ GOODBYE_S: Final = 1.0
 """Seconds a broker has to answer connection.close before the sockets are closed anyway."""
 
 
-class Link:
+class LoadConnection:
     """A connection after its opening. `unsent`: bytes the socket would not take yet.
 
     Bounded by its user: a producer adds nothing while anything is unsent, a consumer only the
@@ -74,7 +74,7 @@ class Link:
         self.sock.close()
 
 
-def say_goodbye(links: Sequence[Link]) -> None:
+def say_goodbye(links: Sequence[LoadConnection]) -> None:
     """Write out what `links` have to say last, wait a moment for close-ok, close the sockets.
 
     A socket closed with unread bytes in it resets the connection, and the broker would lose the
@@ -97,13 +97,13 @@ def say_goodbye(links: Sequence[Link]) -> None:
         link.close()
 
 
-class Member:
+class LoadMember:
     """One connection with a part in the run; nominal base of Producer and Consumer.
 
     name: for people. failed: why its channel or connection was closed, None while it is open.
     """
 
-    def __init__(self, name: str, link: Link) -> None:
+    def __init__(self, name: str, link: LoadConnection) -> None:
         self.name = name
         self.link = link
         self.failed: str | None = None

@@ -8,10 +8,10 @@ import click
 
 from penstock.base.errors import PenstockError
 from penstock.client.url import parse_url
-from penstock.perf.plan import Plan, queue_names
-from penstock.perf.report import JsonReport, Report, TextReport
-from penstock.perf.run import Run
-from penstock.perf.stamp import STAMP_BYTES
+from penstock.perf.meter import STAMP_BYTES
+from penstock.perf.plan import LoadPlan, queue_names
+from penstock.perf.report import JsonReport, LoadReport, TextReport
+from penstock.perf.run import LoadRun
 from penstock.protocol.values import Table, Value
 
 _UNITS: Final = {"": 1, "b": 1, "k": 1024, "kb": 1024, "m": 1 << 20, "mb": 1 << 20}
@@ -244,7 +244,7 @@ def command(
     2 wrong options; 4 messages were lost or never confirmed.
     """
     try:
-        plan = Plan(
+        plan = LoadPlan(
             producers=producers, consumers=consumers, size_bytes_min=size[0],
             size_bytes_max=size[1], rate_per_s=rate, confirms_max=confirms_max,
             prefetch=prefetch, persistent="persistent" in flags,
@@ -257,8 +257,8 @@ def command(
             messages_per_consumer=cmessages, warm_up_s=warm_up, grace_s=grace,
             consumer_rate_per_s=consumer_rate, consumer_latency_us=consumer_latency, seed=seed,
         )  # fmt: skip
-        report: Report = JsonReport() if form == "json" else TextReport(plan)
-        outcome = Run(plan, parse_url(uri), report, click.echo).execute()
+        report: LoadReport = JsonReport() if form == "json" else TextReport(plan)
+        outcome = LoadRun(plan, parse_url(uri), report, click.echo).execute()
     except PenstockError as error:
         raise click.ClickException(str(error)) from error
     click.echo(report.summary(outcome))

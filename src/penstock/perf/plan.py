@@ -9,14 +9,14 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError
 from penstock.client.io_blocking import Channel, Connection
-from penstock.perf.stamp import STAMP_BYTES
+from penstock.perf.meter import STAMP_BYTES
 from penstock.protocol.values import Table
 
 _NOT_FOUND: Final = 404
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LoadPlan:
     """One load run. Counts are per producer or per consumer where the name says so.
 
     size_bytes_min..max: body sizes, drawn evenly; rate_per_s: messages a second and producer,
@@ -95,7 +95,7 @@ def queue_names(pattern: str, first: int, last: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class LoadTopology:
     """Who publishes where and who reads from where.
 
     routing_keys: one per producer; consumed: one queue per consumer; copies: into how many of the
@@ -108,7 +108,7 @@ class Topology:
     copies: tuple[int, ...]
 
 
-def declare(connection: Connection, plan: Plan) -> Topology:
+def declare(connection: Connection, plan: LoadPlan) -> LoadTopology:
     """Make what the plan needs. The connection must outlive the run: its queues may be exclusive.
 
     With named queues, producers and consumers are spread over them in turn, and a routing key
@@ -132,12 +132,12 @@ def declare(connection: Connection, plan: Plan) -> Topology:
     return spread(plan, exchange, queues, keys)
 
 
-def _needs_no_exchange(plan: Plan) -> bool:
+def _needs_no_exchange(plan: LoadPlan) -> bool:
     """Whether the default exchange does: named queues, addressed by their names."""
     return bool(plan.queues) and plan.routing_key is None and plan.exchange_type == "direct"
 
 
-def _found(plan: Plan, exchange: str) -> Topology:
+def _found(plan: LoadPlan, exchange: str) -> LoadTopology:
     """Nothing is declared; a message is expected in one of the queues named, if there are any."""
     queues = plan.queues or ("",)
     if plan.routing_key is not None:
@@ -146,7 +146,7 @@ def _found(plan: Plan, exchange: str) -> Topology:
         keys = tuple(queues[number % len(queues)] for number in range(plan.producers))
     consumed = tuple(queues[number % len(queues)] for number in range(plan.consumers))
     copies = 1 if plan.consumers else 0
-    return Topology(exchange, keys, consumed, (copies,) * plan.producers)
+    return LoadTopology(exchange, keys, consumed, (copies,) * plan.producers)
 
 
 def _is_there(connection: Connection, exchange: str) -> bool:
@@ -162,7 +162,7 @@ def _is_there(connection: Connection, exchange: str) -> bool:
     return True
 
 
-def _declare_queues(channel: Channel, plan: Plan) -> tuple[str, ...]:
+def _declare_queues(channel: Channel, plan: LoadPlan) -> tuple[str, ...]:
     if plan.queues:
         return tuple(
             channel.declare_queue(
@@ -185,7 +185,7 @@ def _declare_queues(channel: Channel, plan: Plan) -> tuple[str, ...]:
     )
 
 
-def binding_keys(plan: Plan, queues: tuple[str, ...], exchange: str) -> tuple[str, ...]:
+def binding_keys(plan: LoadPlan, queues: tuple[str, ...], exchange: str) -> tuple[str, ...]:
     """The binding key of each queue; on the default exchange that is its name."""
     if not exchange:
         return queues
@@ -194,7 +194,9 @@ def binding_keys(plan: Plan, queues: tuple[str, ...], exchange: str) -> tuple[st
     return queues if plan.queues else (queues[0],) * len(queues)
 
 
-def spread(plan: Plan, exchange: str, queues: tuple[str, ...], keys: tuple[str, ...]) -> Topology:
+def spread(
+    plan: LoadPlan, exchange: str, queues: tuple[str, ...], keys: tuple[str, ...]
+) -> LoadTopology:
     """Producers and consumers over `queues`, bound with one of `keys` each, in turn."""
     chosen: list[str] = []
     for number in range(plan.producers):
@@ -204,4 +206,4 @@ def spread(plan: Plan, exchange: str, queues: tuple[str, ...], keys: tuple[str, 
     read = [key for queue, key in zip(queues, keys, strict=True) if queue in set(consumed)]
     is_everywhere = bool(exchange) and plan.exchange_type in ("fanout", "headers")
     copies = tuple(len(read) if is_everywhere else read.count(key) for key in chosen)
-    return Topology(exchange, tuple(chosen), consumed, copies)
+    return LoadTopology(exchange, tuple(chosen), consumed, copies)

@@ -27,10 +27,9 @@ from penstock.client.events import (
     Returned,
 )
 from penstock.client.publish_template import PublishTemplate
-from penstock.perf.link import Link, Member
-from penstock.perf.meter import Tally
-from penstock.perf.plan import Plan
-from penstock.perf.stamp import STAMP_BYTES, write_stamp
+from penstock.perf.link import LoadConnection, LoadMember
+from penstock.perf.meter import STAMP_BYTES, Tally, write_stamp
+from penstock.perf.plan import LoadPlan
 from penstock.protocol.properties import Properties
 
 ANY: Final = 1 << 30
@@ -79,7 +78,7 @@ class HeldTime:
         return tuple(self._spent)
 
 
-class Pace:
+class Timetable:
     """The timetable of one publisher. rate_per_s: messages a second, 0 for as fast as possible.
 
     For every rate: `due(next_ns()) >= 1` and `due(next_ns() - 1) <= 0` as long as none is missed.
@@ -114,7 +113,7 @@ class Pace:
         return self._start_ns - (-self._taken * _NS_TIMES_MICRO // self._rate)
 
 
-class Producer(Member):
+class LoadProducer(LoadMember):
     """One publisher with a connection and a channel of its own.
 
     address: exchange and routing key; start_ns: when its time begins to be accounted; first_ns:
@@ -123,7 +122,8 @@ class Producer(Member):
     """
 
     def __init__(
-        self, name: str, link: Link, channel: int, plan: Plan, address: tuple[str, str],
+        self, name: str, link: LoadConnection, channel: int, plan: LoadPlan,
+        address: tuple[str, str],
         tally: Tally, chance: random.Random, clock: Clock, start_ns: int, first_ns: int,
     ) -> None:  # fmt: skip
         mode = Properties(delivery_mode=2) if plan.persistent else Properties()
@@ -138,7 +138,7 @@ class Producer(Member):
         self._clock = clock
         self._channel = channel
         self._is_flow_active = True
-        self._pace = Pace(plan.rate_per_s, first_ns)
+        self._pace = Timetable(plan.rate_per_s, first_ns)
         self._template = PublishTemplate(channel, address[0], address[1], mode, plan.mandatory)
         self._filler = bytes(plan.size_bytes_max - STAMP_BYTES)
         self._is_one_size = plan.size_bytes_min == plan.size_bytes_max

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from penstock.perf.meter import Histogram, Tally
-from penstock.perf.plan import Plan
+from penstock.perf.plan import LoadPlan
 
 PRODUCERS_SHOWN = 10
 
@@ -104,7 +104,7 @@ def figures_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LoadResult:
     """How a run ended.
 
     figures: everything after the warm-up. sent, expected, received: messages of the whole run;
@@ -129,22 +129,22 @@ class Outcome:
         return 4 if self.lost or self.unconfirmed else 0
 
 
-class Report:
+class LoadReport:
     """Turns figures into lines; prints nothing itself."""
 
     def interval(self, figures: Figures) -> str:
         """One line for one second."""
         raise NotImplementedError
 
-    def summary(self, outcome: Outcome) -> str:
+    def summary(self, outcome: LoadResult) -> str:
         """The lines at the end."""
         raise NotImplementedError
 
 
-class TextReport(Report):
+class TextReport(LoadReport):
     """Lines for people, in PerfTest's words."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LoadPlan) -> None:
         self._plan = plan
 
     def interval(self, figures: Figures) -> str:
@@ -166,7 +166,7 @@ class TextReport(Report):
             parts.append(f"blocked: {_blocked(figures.shares)}")
         return ", ".join(parts)
 
-    def summary(self, outcome: Outcome) -> str:
+    def summary(self, outcome: LoadResult) -> str:
         """Averages, both latencies, where publishers' time went, and what is missing."""
         lines = []
         if outcome.figures is not None:
@@ -213,7 +213,7 @@ class TextReport(Report):
             lines.append(f"odd       redelivered {figures.redelivered}, foreign {figures.foreign}")
         return lines
 
-    def _held(self, outcome: Outcome) -> list[str]:
+    def _held(self, outcome: LoadResult) -> list[str]:
         if not outcome.producers or outcome.figures is None:
             return []
         shares = outcome.figures.shares
@@ -231,7 +231,7 @@ class TextReport(Report):
         return lines
 
 
-class JsonReport(Report):
+class JsonReport(LoadReport):
     """One object a line: `{"kind": "interval", …}` each second, `{"kind": "summary", …}` last.
 
     Latencies are nanoseconds, sizes bytes, shares 0..1.
@@ -241,7 +241,7 @@ class JsonReport(Report):
         """One object for one second."""
         return json.dumps({"kind": "interval", **_figures(figures)})
 
-    def summary(self, outcome: Outcome) -> str:
+    def summary(self, outcome: LoadResult) -> str:
         """One object for the run."""
         figures = None if outcome.figures is None else _figures(outcome.figures)
         return json.dumps(

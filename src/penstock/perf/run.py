@@ -12,12 +12,12 @@ from typing import Final
 from penstock.client.events import ClientEvent
 from penstock.client.io_blocking import Channel, Connection, connect
 from penstock.client.url import BrokerUrl
-from penstock.perf.consumer import Consumer
-from penstock.perf.link import Link, Member, say_goodbye
+from penstock.perf.consumer import LoadConsumer
+from penstock.perf.link import LoadConnection, LoadMember, say_goodbye
 from penstock.perf.meter import Tally
-from penstock.perf.plan import Plan, Topology, declare
-from penstock.perf.producer import Producer, Reason
-from penstock.perf.report import Outcome, Report, figures_of, shares_of
+from penstock.perf.plan import LoadPlan, LoadTopology, declare
+from penstock.perf.producer import LoadProducer, Reason
+from penstock.perf.report import LoadReport, LoadResult, figures_of, shares_of
 from penstock.server.machine.clock import SystemClock
 
 INTERVAL_NS: Final = 1_000_000_000
@@ -27,11 +27,11 @@ _NS_PER_S: Final = 1_000_000_000
 _SELECT_FILES_MAX: Final = 1000
 
 
-class Run:
+class LoadRun:
     """A run of `plan` against the broker at `url`; lines go to `write`."""
 
     def __init__(
-        self, plan: Plan, url: BrokerUrl, report: Report, write: Callable[[str], None]
+        self, plan: LoadPlan, url: BrokerUrl, report: LoadReport, write: Callable[[str], None]
     ) -> None:
         self._plan = plan
         self._url = url
@@ -40,9 +40,9 @@ class Run:
         self._clock = SystemClock()
         self._now = Tally()
         self._total = Tally()
-        self._producers: list[Producer] = []
-        self._consumers: list[Consumer] = []
-        self._links: list[Link] = []
+        self._producers: list[LoadProducer] = []
+        self._consumers: list[LoadConsumer] = []
+        self._links: list[LoadConnection] = []
         self._copies: tuple[int, ...] = ()
         self._masks: dict[int, int] = {}
         self._selector: selectors.BaseSelector = selectors.DefaultSelector()
@@ -56,7 +56,7 @@ class Run:
         self._moved = (0, 0)
         self._moved_ns = 0
 
-    def execute(self) -> Outcome:
+    def execute(self) -> LoadResult:
         """Run to the end, or until Ctrl-C.
 
         Raises: ConnectError, ChannelClosedError and the like while setting up.
@@ -75,7 +75,7 @@ class Run:
 
     # --- setting up -----------------------------------------------------------------------
 
-    def _set_up(self, topology: Topology) -> None:
+    def _set_up(self, topology: LoadTopology) -> None:
         plan = self._plan
         links = [self._open(f"consumer {n}") for n in range(1, plan.consumers + 1)]
         for (_, channel), queue in zip(links, topology.consumed, strict=True):
@@ -95,7 +95,7 @@ class Run:
             name = f"consumer {number}"
             early = channel.inbox.deliveries
             self._consumers.append(
-                Consumer(name, link, channel.number, early, plan, self._now, start_ns)
+                LoadConsumer(name, link, channel.number, early, plan, self._now, start_ns)
             )
         chance = random.Random(plan.seed)
         self._copies = topology.copies
@@ -105,16 +105,16 @@ class Run:
             address = (topology.exchange, topology.routing_keys[index])
             first_ns = start_ns + int(index * step_ns)
             self._producers.append(
-                Producer(
+                LoadProducer(
                     f"producer {index + 1}", link, channel.number, plan, address, self._now,
                     chance, self._clock, start_ns, first_ns,
                 )
             )  # fmt: skip
         self._listen()
 
-    def _open(self, name: str) -> tuple[Link, Channel]:
+    def _open(self, name: str) -> tuple[LoadConnection, Channel]:
         connection = connect(self._url, f"penstock perf: {name}")
-        link = Link(*connection.detach())
+        link = LoadConnection(*connection.detach())
         # Noted before anything else can fail, so that the end of the run closes it in any case.
         self._links.append(link)
         return link, connection.channel()
@@ -136,7 +136,7 @@ class Run:
             link.session.close()
         say_goodbye(self._links)
 
-    def _members(self) -> list[Member]:
+    def _members(self) -> list[LoadMember]:
         return [*self._producers, *self._consumers]
 
     # --- the loop -------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class Run:
                     consumer.turn(self._clock.monotonic_ns())
                 self._interest(consumer, consumer.is_reading())
 
-    def _serve(self, member: Member, mask: int) -> None:
+    def _serve(self, member: LoadMember, mask: int) -> None:
         now_ns = self._clock.monotonic_ns()
         if mask & selectors.EVENT_READ:
             events: list[ClientEvent] = member.link.read(now_ns)
@@ -170,7 +170,7 @@ class Run:
         if mask & selectors.EVENT_WRITE:
             member.link.write(now_ns)
 
-    def _interest(self, member: Member, is_reading: bool) -> None:
+    def _interest(self, member: LoadMember, is_reading: bool) -> None:
         """Listen for what can happen: input, and room for output where some is unsent."""
         if member.link.is_ended:
             wanted = 0
@@ -286,12 +286,12 @@ class Run:
                 total[reason] += spent
         return tuple(total)
 
-    def _measured(self, producer: Producer) -> tuple[int, ...]:
+    def _measured(self, producer: LoadProducer) -> tuple[int, ...]:
         """A producer's time per reason after the warm-up."""
         before = self._warm_spent.get(producer.name, (0,) * len(Reason))
         return tuple(new - old for new, old in zip(producer.held.snapshot(), before, strict=True))
 
-    def _outcome(self, now_ns: int) -> Outcome:
+    def _outcome(self, now_ns: int) -> LoadResult:
         self._total.add(self._now)
         self._spent(now_ns)
         parts = [self._measured(producer) for producer in self._producers]
@@ -302,7 +302,7 @@ class Run:
         at_s = (now_ns - self._start_ns) / _NS_PER_S
         is_measured = self._start_ns > 0 and span_s > 0
         members = self._members()
-        return Outcome(
+        return LoadResult(
             figures=figures_of(self._total, spent, at_s, span_s, False) if is_measured else None,
             sent=sum(producer.sent for producer in self._producers),
             received=received,

@@ -1,4 +1,4 @@
-"""Numbers and names of AMQP 0-9-1: frame types, reply codes, class ids and hot method ids.
+"""Numbers and names of AMQP 0-9-1: frame types, reply codes, ids.
 
 Source: AMQP 0-9-1 sections 2.3.5 and 4.2.3; names of reply codes and ids of extensions as RabbitMQ.
 """
@@ -12,7 +12,6 @@ PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2
 FRAME_BODY: Final = 3
-FRAME_HEARTBEAT: Final = 8
 FRAME_END: Final = 0xCE
 FRAME_ENVELOPE_BYTES: Final = 8
 """Type (1), channel (2) and size (4) before a payload, the end octet (1) behind it."""
@@ -64,35 +63,7 @@ REPLY_NAMES: Final[Mapping[int, str]] = MappingProxyType(
     }
 )
 
-CHANNEL_REPLY_CODES: Final = frozenset(
-    {
-        CONTENT_TOO_LARGE,
-        NO_ROUTE,
-        NO_CONSUMERS,
-        ACCESS_REFUSED,
-        NOT_FOUND,
-        RESOURCE_LOCKED,
-        PRECONDITION_FAILED,
-    }
-)
-"""Codes that close a channel only; every other failure closes the connection."""
-
-CLASS_CONNECTION: Final = 10
-CLASS_CHANNEL: Final = 20
-CLASS_EXCHANGE: Final = 40
-CLASS_QUEUE: Final = 50
 CLASS_BASIC: Final = 60
-CLASS_CONFIRM: Final = 85
-CLASS_TX: Final = 90
 
-# The methods of the message path, as (class id, method id): their bytes are compared, not decoded.
-BASIC_PUBLISH: Final = (60, 40)
-BASIC_RETURN: Final = (60, 50)
-BASIC_DELIVER: Final = (60, 60)
-BASIC_GET_OK: Final = (60, 71)
-BASIC_ACK: Final = (60, 80)
-BASIC_REJECT: Final = (60, 90)
-BASIC_NACK: Final = (60, 120)
-
-CONTENT_METHODS: Final = frozenset({BASIC_PUBLISH, BASIC_RETURN, BASIC_DELIVER, BASIC_GET_OK})
-"""Methods followed by a content header frame and body frames."""
+CONTENT_METHODS: Final = frozenset({(60, 40), (60, 50), (60, 60), (60, 71)})
+"""basic.publish, return, deliver and get-ok: a content header frame and body frames follow."""

@@ -18,7 +18,6 @@ from penstock.base.cause import Cause
 from penstock.base.wire import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be
 
 EVENT_METHOD: Final = 1
-EVENT_CONTENT: Final = 2
 EVENT_HEARTBEAT: Final = 3
 EVENT_ACK: Final = 4
 

@@ -30,8 +30,7 @@ from penstock.base.wire import (
     write_i64_be,
 )
 from penstock.protocol.constants import SYNTAX_ERROR
-from penstock.protocol.long_integer import LongInteger
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import LongInteger, Timestamp
 
 Value: TypeAlias = (
     bool

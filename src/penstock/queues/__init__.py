@@ -1,8 +1,8 @@
-"""The messages of one queue and its consumers, as pure data.
+"""Floor 4: messages at rest, consumers and unacknowledged deliveries. Nothing here waits or writes.
 
-In it: messages in order, in memory and paged, with priorities, lifetimes and keys; consumers,
-    what is unacknowledged, dead-letter headers, policies merged to rules.
-Enters: messages from an actor in broker/, and messages read back from the disk.
-Leaves: the next message for a consumer, and what a rule gives up.
-Begin with: queue.
+    queue.py    what an actor and a pager ask of a queue's messages     line.py: without rules
+    backlog.py  what of a line is on the disk (delta.py)                ruled.py: with rules
+    entry.py    what memory has of one message; hooks: lifetimes.py, keys.py; rules.py: the rules
+Messages enter by `add` and leave by `take`, or to a DropSink; consumers.py says who may be given
+one, unacked.py and leases.py remember what is out. Begin with line.py.
 """

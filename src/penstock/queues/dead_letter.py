@@ -20,7 +20,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.protocol.content import DeadLetter, Message
-from penstock.protocol.long_integer import LongInteger
+from penstock.protocol.integers import LongInteger, Timestamp
 from penstock.protocol.property_lookup import (
     EXPIRATION,
     HEADERS,
@@ -29,7 +29,6 @@ from penstock.protocol.property_lookup import (
     headers_table_span,
     replace_property,
 )
-from penstock.protocol.timestamp import Timestamp
 from penstock.protocol.values import Table, Value, encode_table, read_field, remove_field
 from penstock.queues.rules import DROP_NAMES
 

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import DeadLetter, Message
-from penstock.protocol.long_integer import LongInteger
+from penstock.protocol.integers import LongInteger
 from penstock.protocol.property_lookup import (
     HEADERS,
     PROPERTIES_OFFSET,

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 
 from penstock.base.errors import ConnectionFault
 from penstock.protocol.content import Message
-from penstock.protocol.long_integer import LongInteger
+from penstock.protocol.integers import LongInteger
 from penstock.protocol.property_lookup import (
     HEADERS,
     PROPERTIES_OFFSET,

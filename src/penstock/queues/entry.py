@@ -7,7 +7,7 @@ everything of the message but its frames, and so it is repaid and counted like a
 
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import headers_table_span, priority
@@ -23,8 +23,10 @@ UNBORN: Final = -(1 << 62)
 """In `came_ns`: the lifetime begins when the message comes back."""
 
 
+@mypyc_attr(acyclic=True)
 class Returned:
-    """A message that came back, or its stub. Ordered by `position`."""
+    """A message that came back, or its stub. Ordered by `position`. Kept from the garbage collector
+    (acyclic), as messages are: it refers to one and to nothing else."""
 
     __slots__ = ("message", "position")
 
@@ -36,6 +38,7 @@ class Returned:
         return self.position < other.position
 
 
+@mypyc_attr(acyclic=True)
 class Leaving(Returned):
     """One whose stub is read only to be dropped, for `reason` (rules.REASON_*)."""
 
@@ -46,6 +49,7 @@ class Leaving(Returned):
         self.reason: i64 = reason
 
 
+@mypyc_attr(acyclic=True)
 class Entry(Returned):
     """One message of a queue with rules, ready or out with a consumer.
 

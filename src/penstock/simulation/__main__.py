@@ -1,5 +1,146 @@
-"""`python -m penstock.simulation`: the same as penstock.simulation.main."""
+"""`python -m penstock.simulation`: run one seed again, or sweep through seeds for some time."""
 
-from penstock.simulation.main import main
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-main()
+import click
+
+from penstock.simulation.machine.faults import SimulationFailed
+from penstock.simulation.scenario.plan import shrunk
+from penstock.simulation.scenario.scenarios import PROFILES, SCENARIOS, simulate
+
+RANDOM = "random_graph"
+GRAPHS_PER_SCRIPT = 12
+"""Random graphs run between two runs of scripted scenarios."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationRun:
+    """One run."""
+
+    scenario: str
+    seed: int
+    profile: str
+    check_every: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunVerdict:
+    """What became of it. fault: what to print, "" if all is well."""
+
+    job: SimulationRun
+    steps: int
+    fault: str
+
+
+def carry_out(job: SimulationRun) -> RunVerdict:
+    """Run; a random world that fails is made as small as it will go."""
+    try:
+        report = simulate(job.scenario, job.seed, job.profile, job.check_every)
+    except SimulationFailed as failure:
+        return RunVerdict(job, failure.step, explained(failure, job.check_every))
+    return RunVerdict(job, report.steps, "")
+
+
+def explained(failure: SimulationFailed, check_every: int) -> str:
+    """The failure, and for a random world the smallest one that fails."""
+    if failure.scenario != RANDOM or failure.without:
+        return str(failure)
+
+    def fails(without: frozenset[int]) -> SimulationFailed | None:
+        try:
+            simulate(RANDOM, failure.seed, failure.profile, check_every, None, without)
+        except SimulationFailed as found:
+            return found
+        return None
+
+    return f"{failure}\n{shrunk(failure, fails)}"
+
+
+def jobs_from(first_seed: int, check_every: int, scenario: str | None) -> Iterator[SimulationRun]:
+    """Without end: random graphs under each profile in turn, and scripted scenarios in between."""
+    scripts = [
+        (name, profile)
+        for name in ([scenario] if scenario is not None else SCENARIOS)
+        for profile in PROFILES
+        if name != RANDOM
+    ]
+    seed = first_seed
+    rounds = 0
+    while True:
+        if scenario in (None, RANDOM):
+            yield SimulationRun(RANDOM, seed, PROFILES[seed % len(PROFILES)], check_every)
+        if scenario != RANDOM and (scenario is not None or seed % GRAPHS_PER_SCRIPT == 0):
+            name, profile = scripts[rounds % len(scripts)]
+            yield SimulationRun(name, first_seed + rounds // len(scripts), profile, check_every)
+            rounds += 1
+        seed += 1
+
+
+@click.group()
+def main() -> None:
+    """Run the real broker in a simulated world and check its laws after every turn."""
+
+
+@main.command()
+@click.argument("scenario", type=click.Choice(list(SCENARIOS)))
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--profile", type=click.Choice(PROFILES), default=PROFILES[0], show_default=True)
+@click.option("--check-every", type=int, default=1, show_default=True, help="turns per check")
+@click.option("--without", default="", help="parts of a random graph to leave out: 3,8,11")
+def run(scenario: str, seed: int, profile: str, check_every: int, without: str) -> None:
+    """Run one SCENARIO with one seed."""
+    left_out = frozenset(int(number) for number in without.split(",") if number)
+    try:
+        click.echo(str(simulate(scenario, seed, profile, check_every, None, left_out)))
+    except SimulationFailed as failure:
+        click.echo(explained(failure, check_every), err=True)
+        sys.exit(1)
+
+
+@main.command()
+@click.option("--seconds", type=float, default=60.0, show_default=True)
+@click.option(
+    "--graphs", type=int, default=1000, show_default=True,
+    help="random graphs to run at least, however long it takes",
+)  # fmt: skip
+@click.option("--first-seed", type=int, default=1, show_default=True)
+@click.option("--check-every", type=int, default=3, show_default=True, help="turns per check")
+@click.option("--scenario", type=click.Choice(list(SCENARIOS)), default=None)
+@click.option("--keep-going", is_flag=True, help="do not stop at the first failure")
+def sweep(
+    seconds: float,
+    graphs: int,
+    first_seed: int,
+    check_every: int,
+    scenario: str | None,
+    keep_going: bool,
+) -> None:
+    """Run random graphs and every scenario with seed after seed for some time."""
+    began = time.monotonic()
+    least = graphs if scenario in (None, RANDOM) else 0
+    runs = steps = failures = seeds = 0
+    for outcome in map(carry_out, jobs_from(first_seed, check_every, scenario)):
+        runs += 1
+        seeds += outcome.job.scenario == RANDOM
+        steps += outcome.steps
+        if outcome.fault:
+            click.echo(outcome.fault, err=True)
+            failures += 1
+        if failures and not keep_going:
+            break
+        if time.monotonic() - began >= seconds and seeds >= least:
+            break
+    took = time.monotonic() - began
+    click.echo(
+        f"{runs} runs, {seeds} of them random graphs, in {took:.0f} s; {steps} steps, "
+        f"{steps / took:.0f} steps/s, {failures} failures"
+    )
+    if failures:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

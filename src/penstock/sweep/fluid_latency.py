@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from penstock.lab.model import INTERPRETED, LOOPBACK
-from penstock.lab.result import Latency
+from penstock.lab.result import LatencyMs
 from penstock.sweep.fluid import Curves, Flags, Reals, Wholes
 
 NEARLY: Final = 1e-6
@@ -30,7 +30,7 @@ for it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedPublishers:
     """Arrays, an element for each publisher whose curves are kept. weights: how many it stands
     for; is_paced: its messages count from when they were due; work_ms: what the consumer of its
     queue needs for a message."""
@@ -54,19 +54,21 @@ class Waits:
         self.values.append(values)
         self.weights.append(weights)
 
-    def latency(self) -> Latency:
+    def latency(self) -> LatencyMs:
         """Weighted percentiles, in milliseconds; 0 without any."""
         values = np.concatenate(self.values) if self.values else np.zeros(0)
         if len(values) == 0:
-            return Latency(0.0, 0.0, 0.0)
+            return LatencyMs(0.0, 0.0, 0.0)
         order = np.argsort(values)
         sums = np.cumsum(np.concatenate(self.weights)[order])
         places = np.searchsorted(sums, np.array([0.5, 0.99, 0.999]) * sums[-1])
         found = values[order][np.minimum(places, len(values) - 1)] * 1000 + IDLE_MS
-        return Latency(*(round(float(value), 3) for value in found))
+        return LatencyMs(*(round(float(value), 3) for value in found))
 
 
-def add_confirms(into: Waits, curves: Curves, watched: Watched, from_s: float, to_s: float) -> None:
+def add_confirms(
+    into: Waits, curves: Curves, watched: WatchedPublishers, from_s: float, to_s: float
+) -> None:
     """Of publishes that are not innocent and whose wait has touched the measured stretch."""
     at_s, passages = np.array(curves.at_s), Passages(curves, watched)
     for index in np.flatnonzero(watched.has_confirms & ~watched.is_innocent):
@@ -77,7 +79,12 @@ def add_confirms(into: Waits, curves: Curves, watched: Watched, from_s: float, t
 
 
 def add_deliveries(
-    into: Waits, curves: Curves, watched: Watched, from_s: float, to_s: float, is_innocent: bool
+    into: Waits,
+    curves: Curves,
+    watched: WatchedPublishers,
+    from_s: float,
+    to_s: float,
+    is_innocent: bool,
 ) -> None:
     """Of messages that arrived in the measured stretch; with `is_innocent` of innocent ones only,
     without it of all."""
@@ -98,7 +105,7 @@ def add_deliveries(
 class Passages:
     """When each message of each watched publisher was confirmed."""
 
-    def __init__(self, curves: Curves, watched: Watched) -> None:
+    def __init__(self, curves: Curves, watched: WatchedPublishers) -> None:
         meant, written = np.array(curves.meant), np.array(curves.written)
         self._levels = np.where(watched.is_paced, meant, written)
         self._confirmed = np.array(curves.confirmed)

@@ -15,11 +15,11 @@ from penstock.flow.profile import Profile, profile_named
 from penstock.lab.model import LOOPBACK
 from penstock.lab.peers import CATCH_UP_NS, phases_apart
 from penstock.lab.result import BIN_S, Result, fair_shares, is_growing, jain
-from penstock.lab.workload import Consumers, Publishers, QueueSpec, Workload
+from penstock.lab.workload import ConsumerSpec, PublisherSpec, QueueSpec, Workload
 from penstock.lab.world import READ_BYTES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.sweep.fluid import UNLIMITED, Crowd, Fluid, Queues, Reals, Rules, Wholes
-from penstock.sweep.fluid_latency import Waits, Watched, add_confirms, add_deliveries
+from penstock.sweep.fluid_latency import Waits, WatchedPublishers, add_confirms, add_deliveries
 from penstock.sweep.load import CHAINS, FAN_IN, chain, rates_of, workload_of
 from penstock.sweep.point import FLUID, Point
 
@@ -41,7 +41,7 @@ FRAMES_BYTES: Final = 54
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FluidInput:
     """Everything the model is given. specs: who publishes, and `spec_of` which of them each
     publisher is; bodies: bytes, by publisher; is_innocent: by queue; work_s: what a consumer needs
     for a message, by queue."""
@@ -49,7 +49,7 @@ class Plan:
     crowd: Crowd
     queues: Queues
     rules: Rules
-    specs: tuple[Publishers, ...]
+    specs: tuple[PublisherSpec, ...]
     spec_of: Wholes
     bodies: Reals
     is_innocent: Reals
@@ -100,7 +100,7 @@ class Seen:
         self.innocents = Waits()
 
 
-def _slices(point: Point, plan: Plan) -> list[slice]:
+def _slices(point: Point, plan: FluidInput) -> list[slice]:
     """Publishers that are run together. The queues of a chain know nothing of each other, and
     arrays that fit into a processor's cache are moved several times as fast."""
     count = len(plan.crowd.rate)
@@ -109,7 +109,7 @@ def _slices(point: Point, plan: Plan) -> list[slice]:
     return [slice(at, min(at + SLICE, count)) for at in range(0, count, SLICE)]
 
 
-def _run_part(plan: Plan, part: slice, seen: Seen) -> None:
+def _run_part(plan: FluidInput, part: slice, seen: Seen) -> None:
     """Run `part` of the publishers, with their queues, and add what it shows to `seen`."""
     crowd = plan.crowd
     first, last = int(crowd.queue[part].min()), int(crowd.queue[part].max()) + 1
@@ -143,7 +143,7 @@ def _run_part(plan: Plan, part: slice, seen: Seen) -> None:
     add_deliveries(seen.innocents, fluid.curves, watched, from_s, to_s, is_innocent=True)
 
 
-def plan_of(point: Point) -> Plan:
+def plan_of(point: Point) -> FluidInput:
     """Arrays for `point`. Chains are built without a description of each publisher, because a
     million of those take longer than the run."""
     profile = profile_named(point.profile)
@@ -174,7 +174,7 @@ def _expanded(workload: Workload) -> tuple[Reals, Wholes, Wholes]:
 
 def _plan(
     point: Point, profile: Profile, workload: Workload, rates: Reals, spec_of: Wholes, queue: Wholes
-) -> Plan:
+) -> FluidInput:
     # Those of a chain differ in their rates only.
     specs = workload.publishers[: int(spec_of.max()) + 1]
     phases = np.array(phases_apart(len(rates), point.seed))
@@ -195,7 +195,7 @@ def _plan(
     sizes = np.bincount(queue, bodies * rates, many) / np.maximum(np.bincount(queue, rates), 1e-9)
     pairs = _queues(workload, many)
     mean_bytes = float(np.dot(bodies, rates) / rates.sum())
-    return Plan(
+    return FluidInput(
         crowd,
         _queue_arrays(pairs, sizes, point.depth_bytes or workload.depth_bytes, profile),
         _rules(point, profile, mean_bytes + PUBLISH_BYTES),
@@ -209,7 +209,7 @@ def _plan(
     )
 
 
-def _queues(workload: Workload, many: int) -> list[tuple[QueueSpec, Consumers]]:
+def _queues(workload: Workload, many: int) -> list[tuple[QueueSpec, ConsumerSpec]]:
     """Each queue with its consumers put together; those of a chain are all alike."""
     if workload.name in CHAINS:
         few = chain(workload.name, FAN_IN, 1.0, 0)
@@ -226,12 +226,12 @@ def _queues(workload: Workload, many: int) -> list[tuple[QueueSpec, Consumers]]:
         # Nobody who consumes is somebody who is very slow.
         rate = rate if mine else 1e-9
         count = sum(one.count for one in mine)
-        pairs.append((spec, Consumers(spec.name, rate, count, is_innocent=is_innocent)))
+        pairs.append((spec, ConsumerSpec(spec.name, rate, count, is_innocent=is_innocent)))
     return pairs
 
 
 def _queue_arrays(
-    pairs: list[tuple[QueueSpec, Consumers]], sizes: Reals, depth_bytes: int, profile: Profile
+    pairs: list[tuple[QueueSpec, ConsumerSpec]], sizes: Reals, depth_bytes: int, profile: Profile
 ) -> Queues:
     raw = sizes + PUBLISH_BYTES
     at_rest = raw + MESSAGE_OVERHEAD_BYTES
@@ -269,13 +269,13 @@ def _room(bodies: Reals) -> Reals:
     return (LOOPBACK.up_bytes + READ_BYTES / 4) / (bodies + FRAMES_BYTES)
 
 
-def _body_bytes(one: Publishers) -> float:
+def _body_bytes(one: PublisherSpec) -> float:
     """The mean of a body, drawn evenly on a logarithmic scale."""
     low, high = one.size_bytes_lowest, one.size_bytes_highest
     return float(low) if high == low else (high - low) / float(np.log(high / low))
 
 
-def _watched(plan: Plan, part: slice) -> Watched:
+def _watched(plan: FluidInput, part: slice) -> WatchedPublishers:
     """Of every kind of publisher in `part` as many, evenly spread over those there are."""
     indices, weights = [], []
     share = (part.stop - part.start) / len(plan.spec_of)
@@ -287,7 +287,7 @@ def _watched(plan: Plan, part: slice) -> Watched:
         weights.append(np.full(len(some), len(mine) / len(some)))
     chosen = np.concatenate(indices)
     specs = [plan.specs[number] for number in plan.spec_of[chosen]]
-    return Watched(
+    return WatchedPublishers(
         chosen,
         np.concatenate(weights),
         np.array([one.is_paced for one in specs]),
@@ -297,7 +297,7 @@ def _watched(plan: Plan, part: slice) -> Watched:
     )
 
 
-def _step_s(plan: Plan) -> float:
+def _step_s(plan: FluidInput) -> float:
     return STEP_S if len(plan.crowd.rate) < MANY else STEP_MANY_S
 
 
@@ -312,7 +312,7 @@ def _bins(held: Reals, step_s: float) -> list[int]:
     return [round(float(held[at : at + each].max())) for at in range(0, len(held), each)]
 
 
-def _fairness(plan: Plan, confirmed: Reals) -> float:
+def _fairness(plan: FluidInput, confirmed: Reals) -> float:
     """As the lab's, on what queues took instead of what arrived."""
     guilty = plan.is_innocent[plan.crowd.queue] == 0
     arrived = confirmed[guilty][:FAIRNESS_MAX]
@@ -321,7 +321,7 @@ def _fairness(plan: Plan, confirmed: Reals) -> float:
     return jain(float(a) / p for a, p in zip(arrived, parts, strict=True) if p > 0)
 
 
-def _innocent_share(plan: Plan, arrived: float) -> float | None:
+def _innocent_share(plan: FluidInput, arrived: float) -> float | None:
     """Of what they asked for, which is what they get alone."""
     innocent = plan.is_innocent[plan.crowd.queue] > 0
     asked = float(plan.crowd.rate[innocent].sum()) * plan.seconds

@@ -19,7 +19,7 @@ NOISE: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SettingSummary:
     """situation, setting: see Point; runs: seeds that were run; failed: of them without figures;
     spread: 0 with one seed; is_front: nobody in the same situation beats it. innocent_share: None
     where there is no innocent traffic."""
@@ -51,7 +51,7 @@ class Ratios:
     is_front: bool
 
 
-def summaries(rows: Iterable[Row]) -> list[Summary]:
+def summaries(rows: Iterable[Row]) -> list[SettingSummary]:
     """One for each setting in each situation, in the order in which they come."""
     groups: dict[tuple[Key, Key], list[Row]] = {}
     for row in rows:
@@ -65,7 +65,7 @@ def summaries(rows: Iterable[Row]) -> list[Summary]:
     return marked
 
 
-def ratios(found: Sequence[Summary]) -> list[Ratios]:
+def ratios(found: Sequence[SettingSummary]) -> list[Ratios]:
     """Of the settings that were run and stayed bounded in every situation; [] with one situation.
     Best throughput first."""
     situations = list(dict.fromkeys(one.situation for one in found))
@@ -112,39 +112,39 @@ def beats(one: tuple[float, float, float], other: tuple[float, float, float]) ->
     return all(gain >= 1 for gain in gains) and any(gain > 1 + NOISE for gain in gains)
 
 
-def _marked(one: Summary, rivals: Sequence[Summary]) -> Summary:
+def _marked(one: SettingSummary, rivals: Sequence[SettingSummary]) -> SettingSummary:
     if not _has_place(one):
         return one
     mine = _figures(one)
     is_front = not any(beats(_figures(other), mine) for other in rivals if _has_place(other))
-    return Summary(
+    return SettingSummary(
         one.situation, one.setting, one.runs, one.failed, one.throughput_per_s, one.p99_ms,
         one.memory_bytes, one.innocent_share, one.is_growing, one.spread, is_front,
     )  # fmt: skip
 
 
-def _has_place(one: Summary) -> bool:
+def _has_place(one: SettingSummary) -> bool:
     return not one.is_growing and one.failed == 0 and one.throughput_per_s > 0
 
 
-def _figures(one: Summary) -> tuple[float, float, float]:
+def _figures(one: SettingSummary) -> tuple[float, float, float]:
     return one.throughput_per_s, _p99(one), _memory(one)
 
 
-def _p99(one: Summary) -> float:
+def _p99(one: SettingSummary) -> float:
     return max(one.p99_ms, LATENCY_FLOOR_MS)
 
 
-def _memory(one: Summary) -> float:
+def _memory(one: SettingSummary) -> float:
     return max(one.memory_bytes, float(MEMORY_FLOOR_BYTES))
 
 
-def _summary(key: tuple[Key, Key], rows: Sequence[Row]) -> Summary:
+def _summary(key: tuple[Key, Key], rows: Sequence[Row]) -> SettingSummary:
     good = [row for row in rows if not row["error"]]
     names = ("throughput_per_s", "confirm_p99_ms", "memory_bytes_max")
     throughputs, p99s, memories = (_numbers(good, name) for name in names)
     shares = _numbers(good, "innocent_share")
-    return Summary(
+    return SettingSummary(
         key[0],
         key[1],
         len(rows),
@@ -172,7 +172,7 @@ def _spread(values: Sequence[float]) -> float:
     return (max(values) - min(values)) / 2 / mean if mean > 0 else 0.0
 
 
-MEASURES: Final[tuple[tuple[str, Callable[[Summary], float]], ...]] = (
+MEASURES: Final[tuple[tuple[str, Callable[[SettingSummary], float]], ...]] = (
     ("throughput, msg/s", lambda one: one.throughput_per_s),
     ("confirm p99, ms", lambda one: one.p99_ms),
     ("peak memory, MiB", lambda one: one.memory_bytes / (1 << 20)),

@@ -13,7 +13,14 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.lab.workload import WORKLOADS, Consumers, Publishers, QueueSpec, Target, Workload
+from penstock.lab.workload import (
+    WORKLOADS,
+    ConsumerSpec,
+    PublisherSpec,
+    QueueSpec,
+    Target,
+    Workload,
+)
 from penstock.simulation.machine.dice import Dice
 from penstock.sweep.point import Point
 
@@ -36,12 +43,12 @@ def rates_of(connections: int, load: float, seed: int) -> list[float]:
     return [mean * (0.5 + dice.below(_PARTS) / _PARTS) for _ in range(connections)]
 
 
-def queue_of(name: str, number: int) -> tuple[QueueSpec, Consumers]:
+def queue_of(name: str, number: int) -> tuple[QueueSpec, ConsumerSpec]:
     """Queue `number` of the chain called `name`, and who consumes from it."""
     is_slow_queue = name == CHAIN_QUEUE
     spec = QueueSpec(f"q{number}", service_us=1e6 / RATE_PER_S if is_slow_queue else 0.0)
     rate = 0.0 if is_slow_queue else RATE_PER_S
-    return spec, Consumers(spec.name, rate_per_s=rate, prefetch=PREFETCH)
+    return spec, ConsumerSpec(spec.name, rate_per_s=rate, prefetch=PREFETCH)
 
 
 def chain(name: str, connections: int, load: float, seed: int) -> Workload:
@@ -53,7 +60,7 @@ def chain(name: str, connections: int, load: float, seed: int) -> Workload:
         "publishers in fours, each four for a queue of its own",
         queues=tuple(spec for spec, _ in pairs),
         publishers=tuple(
-            Publishers(f"p{index}", (Target("", f"q{index // FAN_IN}"),), rate)
+            PublisherSpec(f"p{index}", (Target("", f"q{index // FAN_IN}"),), rate)
             for index, rate in enumerate(rates)
         ),
         consumers=tuple(consumers for _, consumers in pairs),
@@ -81,7 +88,7 @@ def workload_of(point: Point) -> Workload:
     )
 
 
-def _loaded(one: Publishers, load: float) -> Publishers:
+def _loaded(one: PublisherSpec, load: float) -> PublisherSpec:
     """It at `load` times its rate; innocent traffic is the same under every load."""
     if any(target.is_innocent for target in one.targets):
         return one

@@ -16,7 +16,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_window
 from penstock.flow.profile import STATIC, profile_named
 from penstock.lab.plots import MIB, new_figure, plain_ticks, save
-from penstock.sweep.front import MEASURES, Summary
+from penstock.sweep.front import MEASURES, SettingSummary
 from penstock.sweep.show import setting_text, situation_text
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ class Axis:
     """A numeric axis of the grid. read: its value for a summary."""
 
     title: str
-    read: Callable[[Summary], float]
+    read: Callable[[SettingSummary], float]
 
 
-def window_of(one: Summary) -> float:
+def window_of(one: SettingSummary) -> float:
     """The window in messages it has, 0 for none."""
     profile, credit = str(one.setting[0]), str(one.setting[1])
     if credit:
@@ -54,7 +54,7 @@ AXES: Final = (
 )
 
 
-def write_plots(folder: Path, found: Sequence[Summary]) -> list[Path]:
+def write_plots(folder: Path, found: Sequence[SettingSummary]) -> list[Path]:
     """Draw everything there is; paths of the files. Raises: OperatorError without matplotlib."""
     try:
         import matplotlib
@@ -66,7 +66,7 @@ def write_plots(folder: Path, found: Sequence[Summary]) -> list[Path]:
     matplotlib.rcParams.update({"font.size": 9, "svg.fonttype": "none"})
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    groups: dict[tuple[str, str], list[Summary]] = {}
+    groups: dict[tuple[str, str], list[SettingSummary]] = {}
     for one in found:
         if one.failed < one.runs:
             groups.setdefault((str(one.situation[1]), str(one.situation[0])), []).append(one)
@@ -78,7 +78,7 @@ def write_plots(folder: Path, found: Sequence[Summary]) -> list[Path]:
     return written
 
 
-def surfaces(workload: str, engine: str, some: Sequence[Summary]) -> "Figure | None":
+def surfaces(workload: str, engine: str, some: Sequence[SettingSummary]) -> "Figure | None":
     """None when no axis has two values. Other axes are fixed at their most frequent value."""
     axes = sorted(AXES, key=lambda axis: -len({axis.read(one) for one in some}))
     axes = [axis for axis in axes if len({axis.read(one) for one in some}) > 1]
@@ -110,7 +110,7 @@ def surfaces(workload: str, engine: str, some: Sequence[Summary]) -> "Figure | N
     return figure
 
 
-def family_of(one: Summary) -> str:
+def family_of(one: SettingSummary) -> str:
     """The profile; all static windows are one family, because they differ on an axis."""
     name = str(one.setting[0])
     return "static" if name.startswith(STATIC) else name
@@ -118,10 +118,10 @@ def family_of(one: Summary) -> str:
 
 def _surface(
     panel: "Axes",
-    some: Sequence[Summary],
+    some: Sequence[SettingSummary],
     across: Axis,
     up: Axis,
-    read: Callable[[Summary], float],
+    read: Callable[[SettingSummary], float],
     span: tuple[float, float],
     is_log: bool,
 ) -> None:
@@ -166,10 +166,10 @@ def number(value: float) -> str:
 
 def _lines(
     panel: "Axes",
-    some: Sequence[Summary],
+    some: Sequence[SettingSummary],
     families: Sequence[str],
     across: Axis,
-    read: Callable[[Summary], float],
+    read: Callable[[SettingSummary], float],
     is_log: bool,
 ) -> None:
     for family in families:
@@ -185,7 +185,7 @@ def _lines(
     panel.legend(fontsize=7)
 
 
-def fronts(workload: str, engine: str, some: Sequence[Summary]) -> "Figure":
+def fronts(workload: str, engine: str, some: Sequence[SettingSummary]) -> "Figure":
     """One panel for each situation; down and left is better, bright is more throughput."""
     situations = list(dict.fromkeys(one.situation for one in some))[:12]
     columns = min(3, len(situations))
@@ -225,12 +225,12 @@ def fronts(workload: str, engine: str, some: Sequence[Summary]) -> "Figure":
     return figure
 
 
-def spot_of(one: Summary) -> tuple[float, float]:
+def spot_of(one: SettingSummary) -> tuple[float, float]:
     """Where it lies on the plot of fronts."""
     return max(one.p99_ms, 0.05), max(one.memory_bytes, 1024.0) / MIB
 
 
-def front_names(some: Sequence[Summary]) -> dict[tuple[float, float], str]:
+def front_names(some: Sequence[SettingSummary]) -> dict[tuple[float, float], str]:
     """What is written where; those in one place have one line each."""
     found: dict[tuple[float, float], str] = {}
     for one in some:

@@ -18,7 +18,7 @@ from penstock.base.quantities import show_bytes
 from penstock.lab.result import percentile
 from penstock.lab.score import LATENCY_FLOOR_MS, MEMORY_FLOOR_BYTES
 from penstock.lab.table import ms, size
-from penstock.sweep.front import Ratios, Summary
+from penstock.sweep.front import Ratios, SettingSummary
 from penstock.sweep.point import EVENTS, FLUID, Key, Row, key_of
 
 MEASURES: Final = {
@@ -90,7 +90,10 @@ def _error(seen: object, said: object, floor: float) -> float:
 
 
 def show_all(
-    console: Console, found: Sequence[Summary], overall: Sequence[Ratios], bands: Sequence[Band]
+    console: Console,
+    found: Sequence[SettingSummary],
+    overall: Sequence[Ratios],
+    bands: Sequence[Band],
 ) -> None:
     """Everything there is to say."""
     for situation in dict.fromkeys(one.situation for one in found):
@@ -124,7 +127,7 @@ def show_all(
         console.print(LEGEND, soft_wrap=True)
 
 
-def show_situation(console: Console, found: Sequence[Summary]) -> None:
+def show_situation(console: Console, found: Sequence[SettingSummary]) -> None:
     """One table, who is on the front first."""
     console.print(f"[bold]{situation_text(found[0].situation)}[/]")
     table = _table(COLUMNS)

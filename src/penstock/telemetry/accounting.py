@@ -22,8 +22,6 @@ BUSY: Final = 1
 BLOCKED: Final = 2
 WAITING: Final = 3
 
-STATE_NAMES: Final = ("idle", "busy", "blocked", "waiting")
-
 BLOCK_ENTRIES_MAX: Final = BLOCK_ENTRIES.default
 """Pairs a ledger keeps apart, unless more hold the actor at this very moment."""
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.telemetry.rates import per_second
 from penstock.telemetry.snapshots import (
     NO_TIME,
     OTHERS,
     ActorSnapshot,
     BlockedTotals,
     Times,
+    per_second,
 )
 
 COUNTER_NAMES: Final = frozenset(

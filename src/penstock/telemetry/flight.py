@@ -12,8 +12,7 @@ from typing import Final
 
 from penstock.base.limits import HISTORY_CHANGES, WINDOW_SNAPSHOTS
 from penstock.telemetry.actor_window import ActorWindow
-from penstock.telemetry.rates import NS_PER_S
-from penstock.telemetry.snapshots import ActorSnapshot
+from penstock.telemetry.snapshots import NS_PER_S, ActorSnapshot
 from penstock.telemetry.window import WindowHistory
 
 COARSE_EVERY: Final = 10
@@ -21,7 +20,7 @@ COARSE_EVERY: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FlightWindow:
     """Every actor during one window. end_ns: monotonic, the round it ends at; span_s: how long it
     really is, the asked length to the nearest round, or what there is. Nobody before a round."""
 
@@ -91,16 +90,18 @@ class FlightHistory:
         """As WindowHistory.over, of the history that reaches back far enough."""
         return self.look(window_s, until_ns).windows
 
-    def look(self, window_s: float, until_ns: int | None = None) -> "Look":
+    def look(self, window_s: float, until_ns: int | None = None) -> "FlightWindow":
         """What `over` gives, and which seconds those are."""
         history = self._reaching(window_s, until_ns)
         end_ns = history.newest_ns(until_ns)
         if end_ns is None:
-            return Look({}, 0, 0.0)
+            return FlightWindow({}, 0, 0.0)
         start_ns = history.newest_ns(end_ns - round(window_s * NS_PER_S))
         if start_ns is None:
             start_ns = history.rounds()[0]
-        return Look(history.over(window_s, until_ns), end_ns, (end_ns - start_ns) / NS_PER_S)
+        return FlightWindow(
+            history.over(window_s, until_ns), end_ns, (end_ns - start_ns) / NS_PER_S
+        )
 
     def copy(self) -> "FlightHistory":
         """The complete rounds as they stand, for a record that is written later."""

@@ -20,11 +20,11 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.telemetry.events import Event
 from penstock.telemetry.flight import FlightHistory
-from penstock.telemetry.rates import NS_PER_S
 from penstock.telemetry.snapshots import (
     NEVER_BLOCKED,
     NO_TIME,
     NOT_TAKEN,
+    NS_PER_S,
     ActorSnapshot,
     BlockedTotals,
     BlockTotals,
@@ -165,7 +165,7 @@ class RecordHeader:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class FlightRecord:
     """A record that was read. left_out_*: what did not fit into it."""
 
     header: RecordHeader
@@ -232,7 +232,7 @@ def _line(fields: dict[str, object]) -> bytes:
 # -- reading -------------------------------------------------------------------------------------
 
 
-def decode_record(lines: Iterable[bytes]) -> Record:
+def decode_record(lines: Iterable[bytes]) -> FlightRecord:
     """The record on these lines. Raises: RecordError, TraceError."""
     reader = _Reader()
     for line in lines:
@@ -285,7 +285,7 @@ class _Reader:
         elif "end" in fields:
             self.end = fields
 
-    def record(self) -> Record:
+    def record(self) -> FlightRecord:
         if self.header is None:
             raise RecordError("the file is empty")
         if self.end is None:
@@ -295,7 +295,7 @@ class _Reader:
             rounds, trails = self.histories.get(name, ([], {}))
             _restore(part, rounds, trails)
         self.events.sort(key=lambda event: event.seq)
-        return Record(
+        return FlightRecord(
             self.header,
             history,
             self.events,

@@ -1,4 +1,4 @@
-"""What one actor looked like at one instant: the frozen numbers that leave the broker.
+"""What one actor looked like at one instant: the frozen numbers that leave the broker, and rates.
 
 Plain data of strings, integers and floats, so that it can be sent to the management process and
 kept in files. Cumulative numbers count since the actor came up; windows are their differences.
@@ -7,11 +7,19 @@ kept in files. Cumulative numbers count since the actor came up; windows are the
 from dataclasses import dataclass, field
 from typing import Final
 
+NS_PER_S: Final = 1_000_000_000
 OTHERS: Final = "others"
 """Peer and reason of the one entry that sums up the pairs that were folded away."""
 
 NOT_TAKEN: Final = -1
 """A snapshot's moment when it is that of its round."""
+
+
+def per_second(count: float, elapsed_ns: int) -> float:
+    """`count` events in `elapsed_ns` nanoseconds, as events per second; 0.0 if no time passed."""
+    if elapsed_ns <= 0:
+        return 0.0
+    return count * NS_PER_S / elapsed_ns
 
 
 @dataclass(frozen=True, slots=True)

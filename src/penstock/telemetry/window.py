@@ -17,9 +17,9 @@ from typing import Final
 
 from penstock.base.limits import HISTORY_CHANGES
 from penstock.telemetry.actor_window import COUNTER_NAMES, ActorWindow, BlockWindow, difference
-from penstock.telemetry.rates import NS_PER_S
 from penstock.telemetry.snapshots import (
     NOT_TAKEN,
+    NS_PER_S,
     ActorSnapshot,
     BlockedTotals,
     BlockTotals,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from penstock.telemetry.rates import NS_PER_S
+from penstock.telemetry.snapshots import NS_PER_S
 
 NS_PER_MS: Final = 1_000_000
 NS_PER_US: Final = 1_000

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.whatif.model import Outcome
+from penstock.whatif.model import ModelledRun
 from penstock.whatif.observe import Observed, QueueSeen
 
 LOWEST_BAND: Final = 0.05
@@ -53,7 +53,7 @@ MEASURES: Final[tuple[tuple[str, Callable[[QueueSeen], float]], ...]] = (
 )
 
 
-def checks(observed: Observed, model: Outcome) -> list[Check]:
+def checks(observed: Observed, model: ModelledRun) -> list[Check]:
     """For the busiest queues, in the order of the record."""
     found = []
     for one in observed.queues[:SHOWN_MAX]:
@@ -73,7 +73,7 @@ def errors(found: list[Check]) -> dict[str, float]:
 
 
 def predictions(
-    observed: Observed, before: Outcome, after: Outcome, found: list[Check]
+    observed: Observed, before: ModelledRun, after: ModelledRun, found: list[Check]
 ) -> list[Prediction]:
     """What to expect of each queue, and of latency and memory in all."""
     worst = errors(found)

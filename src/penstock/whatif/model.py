@@ -19,7 +19,7 @@ from penstock.broker.admin.views import actor_snapshots
 from penstock.broker.broker import Broker
 from penstock.lab.result import Result
 from penstock.lab.run import NS_PER_S, WATCH_NS, simulate
-from penstock.lab.workload import Consumers, Publishers, QueueSpec, Target, Workload
+from penstock.lab.workload import ConsumerSpec, PublisherSpec, QueueSpec, Target, Workload
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.telemetry.flight import FlightHistory
 from penstock.whatif.observe import PUBLISH_BYTES, Flow, Observed, QueueSeen, observe
@@ -57,7 +57,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ModelledRun:
     """What a run of a model has shown: flows as they are seen in a record, with the real names of
     queues, and the lab's figures."""
 
@@ -88,7 +88,7 @@ def model_of(seen: Observed, prefetches: dict[str, int], window: int) -> Model:
         if one.consumers:
             rate = limit / one.consumers
             count, prefetch = one.consumers, prefetches.get(one.name, 0)
-            consumers.append(Consumers(name, rate, count, prefetch))
+            consumers.append(ConsumerSpec(name, rate, count, prefetch))
         if limit > 0 and any(flow.blocked_share > HELD_SHARE for flow in flows):
             warm_up_s = max(warm_up_s, min(SETTLED * window * len(flows) / limit, WARM_UP_MAX_S))
         excess = sum(spec.rate_per_s * spec.count for spec in mine) - limit
@@ -129,7 +129,7 @@ def model_of(seen: Observed, prefetches: dict[str, int], window: int) -> Model:
     )  # fmt: skip
 
 
-def run_model(model: Model, config: Config) -> Outcome:
+def run_model(model: Model, config: Config) -> ModelledRun:
     """Simulate `model` with `config`. Raises: LawBroken, PeerFailed, OperatorError."""
     workload = model.workload
     history = FlightHistory()
@@ -146,7 +146,7 @@ def run_model(model: Model, config: Config) -> Outcome:
     flows = tuple(
         replace(one, queue=model.names[one.queue.removeprefix("queue:/")]) for one in seen.flows
     )
-    return Outcome(Observed(seen.span_s, queues, flows), result, workload.warm_up_s)
+    return ModelledRun(Observed(seen.span_s, queues, flows), result, workload.warm_up_s)
 
 
 class _Rounds:
@@ -166,7 +166,7 @@ class _Rounds:
             self.history.push(broker.clock.monotonic_ns(), actor_snapshots(broker))
 
 
-def _publishers(name: str, queue: QueueSeen, flows: list[Flow]) -> list[Publishers]:
+def _publishers(name: str, queue: QueueSeen, flows: list[Flow]) -> list[PublisherSpec]:
     """Those of one queue: each for itself, or as many that are alike."""
     target = (Target("", name),)
     size = max(16, queue.body_bytes)
@@ -175,10 +175,12 @@ def _publishers(name: str, queue: QueueSeen, flows: list[Flow]) -> list[Publishe
         is_held = any(flow.blocked_share > HELD_SHARE for flow in flows)
         confirms = 10_000 if any(flow.has_confirms for flow in flows) else 0
         return [
-            Publishers(name, target, mean, len(flows), size, size, confirms, is_paced=not is_held)
+            PublisherSpec(
+                name, target, mean, len(flows), size, size, confirms, is_paced=not is_held
+            )
         ]
     return [
-        Publishers(
+        PublisherSpec(
             flow.connection,
             target,
             _wanted_per_s(flow),

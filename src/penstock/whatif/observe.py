@@ -12,8 +12,7 @@ from penstock.explain.remarks import CONFIRMS
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.telemetry.actor_window import SENT, ActorWindow
 from penstock.telemetry.flight import FlightHistory
-from penstock.telemetry.rates import NS_PER_S
-from penstock.telemetry.snapshots import ActorSnapshot
+from penstock.telemetry.snapshots import NS_PER_S, ActorSnapshot
 from penstock.telemetry.window import Trail
 
 PUBLISH_BYTES: Final = 30

@@ -1,7 +1,6 @@
 """A broker in memory whose machine says what the test states: memory, control group, disk."""
 
-from penstock.broker.admin.alarm_settings import offer
-from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe
+from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe, offer
 from penstock.protocol import methods as m
 from tests.unit.broker.peer import MS, Bed, Peer
 
@@ -67,7 +66,7 @@ class AlarmBed(Bed):
         self.around = StatedProbe(self)
         self.watch = AlarmWatch(self.broker, self.around)
         offer(self.broker.settings, self.watch)
-        self.desk = self.broker.desk
+        self.manager = self.broker.alarm_manager
 
     def use(self, used_bytes: int) -> None:
         """The process uses so much; a second passes."""

@@ -1,7 +1,8 @@
-"""The client's half of a connection against a scripted broker, sentence by sentence."""
+"""The client's half of a connection against a scripted broker, and its unconfirmed publishes."""
 
 import pytest
 
+from penstock.client.channel_state import Unconfirmed
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.client.events import (
     Blocked,
@@ -292,3 +293,31 @@ def test_a_publish_for_a_client_is_a_fault() -> None:
     wire.broker.say_content(channel, m.BasicPublish("", "q"), b"x")
     (event,) = wire.pump()
     assert isinstance(event, ConnectionClosed) and event.code == 505
+
+
+def test_the_bound_is_asked_for_and_kept() -> None:
+    books = Unconfirmed(2)
+    assert [books.add(0), books.add(0)] == [1, 2]
+    assert books.is_full()
+    with pytest.raises(AssertionError):
+        books.add(0)
+    books.settle(1, False)
+    assert not books.is_full() and books.add(9) == 3
+
+
+def test_tag_zero_with_multiple_means_everything() -> None:
+    books = Unconfirmed(10)
+    for mark in (5, 6, 7):
+        books.add(mark)
+    assert books.settle(0, True) == ([1, 2, 3], [5, 6, 7])
+    assert len(books) == 0
+
+
+@pytest.mark.parametrize(("tag", "multiple"), [(9, False), (1, False), (1, True)])
+def test_an_answer_to_what_is_not_open_changes_nothing(tag: int, multiple: bool) -> None:
+    books = Unconfirmed(10)
+    books.add(5)
+    books.add(6)
+    books.settle(1, False)
+    assert books.settle(tag, multiple) == ([], [])
+    assert len(books) == 1

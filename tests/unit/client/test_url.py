@@ -1,9 +1,11 @@
-"""Addresses, case by case: the examples of RabbitMQ's URI specification and its query page."""
+"""Addresses, and what they make of connection.tune: RabbitMQ's URI specification and query page."""
 
 import pytest
 
-from penstock.base.errors import OperatorError
+from penstock.base.errors import ConnectionFault, OperatorError
+from penstock.client.opening import Agreed, agree, client_properties, start_ok
 from penstock.client.url import BrokerUrl, parse_url
+from penstock.protocol.methods import ConnectionStart, ConnectionTune
 
 
 @pytest.mark.parametrize(
@@ -69,3 +71,37 @@ def test_errors_and_text_hide_the_password() -> None:
     url = parse_url("amqp://user:secret@host/v%2fhost")
     assert str(url) == "amqp://user@host:5672/v%2Fhost"
     assert "secret" not in repr(url)
+
+
+@pytest.mark.parametrize(
+    ("tune", "url", "expected"),
+    [
+        (ConnectionTune(0, 0, 0), BrokerUrl(), Agreed(65_535, 131_072, 0)),
+        (ConnectionTune(2047, 131_072, 60), BrokerUrl(), Agreed(2047, 131_072, 60)),
+        (
+            ConnectionTune(2047, 131_072, 60),
+            BrokerUrl(channels_max=5, frame_bytes_max=8192, heartbeat_s=7),
+            Agreed(5, 8192, 7),
+        ),
+        (ConnectionTune(10, 4096, 60), BrokerUrl(heartbeat_s=90), Agreed(10, 4096, 60)),
+        (ConnectionTune(10, 4096, 0), BrokerUrl(heartbeat_s=90), Agreed(10, 4096, 90)),
+        (ConnectionTune(10, 4096, 60), BrokerUrl(heartbeat_s=0), Agreed(10, 4096, 0)),
+    ],
+)
+def test_the_lower_wish_wins(tune: ConnectionTune, url: BrokerUrl, expected: Agreed) -> None:
+    assert agree(tune, url) == expected
+
+
+def test_frames_below_the_minimum_are_refused() -> None:
+    with pytest.raises(ConnectionFault, match="below the minimum of 4096"):
+        agree(ConnectionTune(0, 1000, 0), BrokerUrl())
+
+
+def test_a_broker_without_plain_is_refused_by_name() -> None:
+    with pytest.raises(ConnectionFault, match="offers EXTERNAL"):
+        start_ok(ConnectionStart(mechanisms=b"EXTERNAL"), BrokerUrl(), "")
+
+
+def test_the_name_is_told_only_where_there_is_one() -> None:
+    assert client_properties("n")["connection_name"] == "n"
+    assert "connection_name" not in client_properties("")

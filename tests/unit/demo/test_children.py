@@ -1,14 +1,16 @@
 """Children: their numbers are read, and every one is ended, also one that does not listen."""
 
 import asyncio
+import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.demo import children as nursery
-from penstock.demo.children import Child, Children
+from penstock.demo.children import HOST, Child, Children, choose_port
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
@@ -52,3 +54,23 @@ def test_a_child_that_fails_is_told_with_its_own_words(tmp_path: Path) -> None:
 
 async def _start_only(children: Children, program: str) -> None:
     await started(children, program)
+
+
+def test_zero_gives_a_free_port() -> None:
+    assert 0 < choose_port(0) < 65_536
+
+
+def test_a_taken_port_names_its_owner_and_the_fix() -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        with pytest.raises(OperatorError) as caught:
+            choose_port(taken.getsockname()[1])
+    assert f"pid {os.getpid()}" in str(caught.value)
+    assert "penstock run --port 0" in str(caught.value)
+
+
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_a_port_that_does_not_exist_is_refused(port: int) -> None:
+    with pytest.raises(OperatorError, match="does not exist"):
+        choose_port(port)

@@ -5,19 +5,20 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.demo.scenario import BURST, SLOW, STEADY, Plan, phases
-from penstock.demo.workers.part import Pace, Part
+from penstock.demo.scenario import BURST, SLOW, STEADY, DemoPlan, phases
+from penstock.demo.workers.part import BLOCK_LINES, PhaseRates, Trace, Worker
+from penstock.spark.schema.formats import read_traces
 
 SECOND_NS = 1_000_000_000
 
 
-def plan(scale: float = 1.0) -> Plan:
-    return Plan("amqp://h", "/d", 7, phases(scale))
+def plan(scale: float = 1.0) -> DemoPlan:
+    return DemoPlan("amqp://h", "/d", 7, phases(scale))
 
 
 def test_a_plan_reads_back_as_it_was(tmp_path: Path) -> None:
     plan().write(tmp_path / "plan.json")
-    assert Plan.read(tmp_path / "plan.json") == plan()
+    assert DemoPlan.read(tmp_path / "plan.json") == plan()
 
 
 def test_the_scale_stretches_every_phase() -> None:
@@ -25,7 +26,7 @@ def test_the_scale_stretches_every_phase() -> None:
 
 
 def test_each_moment_has_its_phase() -> None:
-    part = Part(plan(), "p", start_ns=SECOND_NS)
+    part = Worker(plan(), "p", start_ns=SECOND_NS)
     names = []
     for second in (0.5, 1.0, 10.9, 11.0, 18.9, 19.0, 28.9, 29.0):
         phase = part.phase_at(int(second * SECOND_NS))
@@ -36,7 +37,7 @@ def test_each_moment_has_its_phase() -> None:
 
 
 def test_only_go_starts_a_worker() -> None:
-    part = Part(plan(), "p")
+    part = Worker(plan(), "p")
     assert not part.take_line("")
     assert not part.take_line("stop\n")
     assert part.take_line("go 42\n")
@@ -45,7 +46,7 @@ def test_only_go_starts_a_worker() -> None:
 
 @given(st.floats(1.0, 5000.0), st.lists(st.integers(1, 200_000_000), min_size=1, max_size=50))
 def test_pace_never_exceeds_the_rate_and_owes_little(rate: float, steps_ns: list[int]) -> None:
-    pace = Pace()
+    pace = PhaseRates()
     now_ns = SECOND_NS
     pace.due(now_ns, rate)
     taken = 0
@@ -56,3 +57,14 @@ def test_pace_never_exceeds_the_rate_and_owes_little(rate: float, steps_ns: list
         pace.took(due)
         taken += due
     assert taken <= rate * (now_ns - SECOND_NS) / 1e9 + 1e-6
+
+
+def test_every_note_is_read_back(tmp_path: Path) -> None:
+    with Trace(str(tmp_path), "me") as trace:
+        for number in range(BLOCK_LINES + 3):
+            trace.note(f"m-{number}", "published", "orders", "slow consumer")
+    log = read_traces(tmp_path)
+    assert log.unreadable_count == 0
+    assert [line.message_id for line in log.lines] == [f"m-{n}" for n in range(BLOCK_LINES + 3)]
+    assert log.lines[0][3:] == ("me", "orders", "slow consumer")
+    assert log.lines[0].t_ns <= log.lines[-1].t_ns

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.demo.spark_act import Outcome, Sight, pace, published, rows
+from penstock.demo.spark_act import Sight, SparkActResult, pace, published, rows
 
 SEEN = [
     Sight(confirmed=100, at_ns=1_000_000_000, batches=4, began_ns=1_100_000_000),
     Sight(confirmed=500, at_ns=2_000_000_000, batches=6, began_ns=2_100_000_000),
     Sight(confirmed=1300, at_ns=4_000_000_000, batches=10, began_ns=4_100_000_000),
 ]
-KEPT = Outcome(
+KEPT = SparkActResult(
     phases=(),
     names={},
     spark_rate=400.0,

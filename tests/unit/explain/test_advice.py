@@ -3,13 +3,13 @@
 import pytest
 
 from penstock.explain.advice import advise
-from penstock.explain.explanation import Cause
+from penstock.explain.explanation import RootCause
 from penstock.telemetry.window import ActorWindow
 from tests.unit.explain.scene import actor, scene
 
 
-def cause(root: str, reason: str, detail: str = "") -> Cause:
-    return Cause(root, reason, detail, 10, 1.0, ("conn:a", "queue:/q"))
+def cause(root: str, reason: str, detail: str = "") -> RootCause:
+    return RootCause(root, reason, detail, 10, 1.0, ("conn:a", "queue:/q"))
 
 
 QUEUE = "queue:/q"

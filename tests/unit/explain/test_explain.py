@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.explain.explain import SUGGESTIONS_MAX, explain
-from penstock.explain.explanation import FREE, THROTTLED, UNKNOWN, Link, Part
+from penstock.explain.blame import Stay, Step
+from penstock.explain.explain import SUGGESTIONS_MAX, explain, with_limit
+from penstock.explain.explanation import FREE, THROTTLED, UNKNOWN, ActorShare, ChainStep
 from penstock.explain.render import render
 from tests.unit.explain.scene import MS, S, actor, held, scene, slow_consumer, slow_disk
 
@@ -23,9 +24,9 @@ def test_a_slow_disk_behind_a_connection() -> None:
         "(one sync 8.1 ms, busy 3 %, waiting 96 %)"
     )
     assert answer.chain == (
-        Link("conn:web-7", "chan:web-7/1", "credit", 5_950 * MS, ""),
-        Link("chan:web-7/1", "queue:/orders", "credit", 5_900 * MS, "400 of 400 used"),
-        Link("queue:/orders", "store:/", "credit", 5_800 * MS, "4000 of 4000 used"),
+        ChainStep("conn:web-7", "chan:web-7/1", "credit", 5_950 * MS, ""),
+        ChainStep("chan:web-7/1", "queue:/orders", "credit", 5_900 * MS, "400 of 400 used"),
+        ChainStep("queue:/orders", "store:/", "credit", 5_800 * MS, "4000 of 4000 used"),
     )
     assert [(cause.root, cause.reason) for cause in answer.causes] == [
         ("store:/", "disk"),
@@ -34,13 +35,13 @@ def test_a_slow_disk_behind_a_connection() -> None:
         ("chan:web-7/1", "cpu"),
     ]
     assert answer.causes[0].path == ("conn:web-7", "chan:web-7/1", "queue:/orders", "store:/")
-    assert answer.victims == (Part("conn:etl", 0.22),)
+    assert answer.victims == (ActorShare("conn:etl", 0.22),)
     assert (answer.victims_more, answer.unaffected) == (0, 1)
     assert answer.loaded == "queue:/orders"
     assert answer.owners == (
-        Part("conn:web-7", 0.54),
-        Part("conn:import", 0.44),
-        Part("conn:x", 0.02),
+        ActorShare("conn:web-7", 0.54),
+        ActorShare("conn:import", 0.44),
+        ActorShare("conn:x", 0.02),
     )
 
 
@@ -246,3 +247,25 @@ def test_any_world_is_explained_and_can_be_sent_as_json(kind: str, data: st.Data
     assert len(answer.suggestions) <= SUGGESTIONS_MAX
     assert json.loads(json.dumps(dataclasses.asdict(answer)))["text"] == answer.text
     assert render(answer)
+
+
+QUEUE = actor("queue:/q", (0, 0, 0, 10_000), labels={"limit": "max-length 5 (policy 'short')"})
+
+
+def stay(reason: str) -> Stay:
+    step = Step("queue:/q", "consumers:/q", reason, 1_000)
+    return Stay("consumers:/q", 1_000, (step,), False)
+
+
+def test_the_limit_follows_what_is_wrong_with_its_consumers() -> None:
+    windows = scene(QUEUE)
+    said = "full at max-length 5 (policy 'short')"
+    assert with_limit("no consumer", stay("full"), windows) == f"no consumer; {said}"
+    assert with_limit("", stay("full"), windows) == said
+
+
+def test_nothing_is_said_of_other_reasons_or_unknown_queues() -> None:
+    windows = scene(QUEUE)
+    assert with_limit("no consumer", stay("depth"), windows) == "no consumer"
+    assert with_limit("no consumer", stay("full"), {}) == "no consumer"
+    assert with_limit("x", stay("full"), scene(actor("queue:/q", (0, 0, 0, 1)))) == "x"

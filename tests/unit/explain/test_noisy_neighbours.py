@@ -1,19 +1,24 @@
 """Whose work loads a cause, and who suffers on the same socket."""
 
 from penstock.explain.explain import explain
-from penstock.explain.explanation import OUTSTANDING, SENT_EVER, SENT_NOW, Cause, Part
+from penstock.explain.explanation import OUTSTANDING, SENT_EVER, SENT_NOW, ActorShare, RootCause
 from penstock.explain.noisy_neighbours import consumers_on, loads, sharing
 from tests.unit.explain.scene import actor, held, scene
 
-CAUSE = Cause("consumers:/q", "consumer", "", 1, 1.0, ("conn:a", "queue:/q", "consumers:/q"))
+CAUSE = RootCause("consumers:/q", "consumer", "", 1, 1.0, ("conn:a", "queue:/q", "consumers:/q"))
 
 
 def test_outstanding_work_comes_first_then_what_came_in() -> None:
     sent = {"sent:conn:a": 10.0, "sent:conn:b": 30.0}
     for numbers, rates, owned, first in (
-        ({"debt:conn:a": 5.0, **sent}, {"sent:conn:b": 1.0}, OUTSTANDING, Part("conn:a", 1.0)),
-        (sent, {"sent:conn:a": 2.0}, SENT_NOW, Part("conn:a", 1.0)),
-        (sent, {"sent:conn:a": 0.0}, SENT_EVER, Part("conn:b", 0.75)),
+        (
+            {"debt:conn:a": 5.0, **sent},
+            {"sent:conn:b": 1.0},
+            OUTSTANDING,
+            ActorShare("conn:a", 1.0),
+        ),
+        (sent, {"sent:conn:a": 2.0}, SENT_NOW, ActorShare("conn:a", 1.0)),
+        (sent, {"sent:conn:a": 0.0}, SENT_EVER, ActorShare("conn:b", 0.75)),
     ):
         found = loads(CAUSE, scene(actor("queue:/q", numbers=numbers, rates=rates)))
         assert (found[0], found[1][0], found[2]) == ("queue:/q", first, owned)
@@ -31,7 +36,7 @@ def test_a_channel_suffers_for_the_socket_it_shares() -> None:
         actor("chan:etl/3", numbers={"published": 0}),
         actor("queue:/q", (0, 10_000, 0, 0)),
     )
-    assert sharing("conn:etl", windows) == (Part("chan:etl/2", 0.8),)
+    assert sharing("conn:etl", windows) == (ActorShare("chan:etl/2", 0.8),)
     assert sharing("queue:/q", windows) == sharing("conn:gone", windows) == ()
     answer = explain("connection", "etl", windows, 0)
     assert answer.suggestions[-1] == (

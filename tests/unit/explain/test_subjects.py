@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.explain.subjects import CLOSE_NAMES_MAX, find, nobody_called
+from penstock.explain.naming import CLOSE_NAMES_MAX, find, nobody_called
 from tests.unit.explain.scene import actor, held, scene
 
 WINDOWS = scene(

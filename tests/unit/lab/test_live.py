@@ -5,17 +5,17 @@ import multiprocessing
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.lab.live import Child, measure, measure_alone
+from penstock.lab.live import LabProcess, measure, measure_alone
 from penstock.lab.result import LIVE, Result
 from penstock.lab.workload import (
     ALARM,
     KIB,
-    Consumers,
-    Event,
-    Publishers,
+    ConsumerSpec,
+    PublisherSpec,
     QueueSpec,
     Target,
     Workload,
+    WorkloadEvent,
 )
 from tests.patience import undisturbed
 
@@ -24,12 +24,12 @@ SMALL = Workload(
     "a slow queue and innocent traffic beside it",
     (QueueSpec("slow", service_us=2000), QueueSpec("innocent")),
     (
-        Publishers("pressing", (Target("", "slow"),), 1500, confirms_max=100_000),
-        Publishers("innocent", (Target("", "innocent", is_innocent=True),), 200, is_paced=True),
+        PublisherSpec("pressing", (Target("", "slow"),), 1500, confirms_max=100_000),
+        PublisherSpec("innocent", (Target("", "innocent", is_innocent=True),), 200, is_paced=True),
     ),
-    (Consumers("slow"), Consumers("innocent", is_innocent=True)),
+    (ConsumerSpec("slow"), ConsumerSpec("innocent", is_innocent=True)),
     # Two seconds of alarm: both events come at once when the machine stands still in between.
-    (Event(0.3, ALARM, limit_bytes=16 * KIB), Event(2.3, ALARM)),
+    (WorkloadEvent(0.3, ALARM, limit_bytes=16 * KIB), WorkloadEvent(2.3, ALARM)),
     seconds=2.5,
     warm_up_s=0.3,
 )
@@ -63,7 +63,7 @@ def fail(pipe: object) -> None:
 
 
 def test_a_process_that_ends_early_is_reported_by_its_name() -> None:
-    child = Child("the broker", fail)
+    child = LabProcess("the broker", fail)
     try:
         with pytest.raises(OperatorError, match="lab: the broker ended unexpectedly"):
             child.answer(0.0)

@@ -11,12 +11,12 @@ from penstock.lab.workload import (
     KIB,
     PARK,
     UNPARK,
-    Consumers,
-    Event,
-    Publishers,
+    ConsumerSpec,
+    PublisherSpec,
     QueueSpec,
     Target,
     Workload,
+    WorkloadEvent,
 )
 
 INNOCENT = Target("", "innocent", is_innocent=True)
@@ -25,10 +25,12 @@ OVERLOAD = Workload(
     "three times what a slow queue takes, beside innocent traffic on the same connection",
     (QueueSpec("slow", service_us=1000, commit_ms=5), QueueSpec("innocent")),
     (
-        Publishers("both", (Target("", "slow"), INNOCENT), 2000, confirms_max=200, is_paced=True),
-        Publishers("pressing", (Target("", "slow"),), 3000, confirms_max=2000),
+        PublisherSpec(
+            "both", (Target("", "slow"), INNOCENT), 2000, confirms_max=200, is_paced=True
+        ),
+        PublisherSpec("pressing", (Target("", "slow"),), 3000, confirms_max=2000),
     ),
-    (Consumers("slow"), Consumers("innocent", is_innocent=True)),
+    (ConsumerSpec("slow"), ConsumerSpec("innocent", is_innocent=True)),
     seconds=0.4,
     warm_up_s=0.1,
 )
@@ -69,8 +71,8 @@ def test_a_slow_queue_takes_what_its_service_time_lets_it() -> None:
         "rate",
         "one queue, one publisher",
         (QueueSpec("slow", service_us=2000),),
-        (Publishers("p", (Target("", "slow"),), 2000, confirms_max=500),),
-        (Consumers("slow"),),
+        (PublisherSpec("p", (Target("", "slow"),), 2000, confirms_max=500),),
+        (ConsumerSpec("slow"),),
         seconds=1.0,
     )
     assert simulate(alone, "penstock", 1, None).throughput_per_s == pytest.approx(500, rel=0.03)
@@ -81,9 +83,9 @@ def test_a_parked_queue_stops_and_comes_back() -> None:
         "parked",
         "a queue is stopped and let on",
         (QueueSpec("q"),),
-        (Publishers("p", (Target("", "q"),), 1000, is_paced=True),),
-        (Consumers("q"),),
-        (Event(0.4, PARK, "q"), Event(0.6, UNPARK, "q")),
+        (PublisherSpec("p", (Target("", "q"),), 1000, is_paced=True),),
+        (ConsumerSpec("q"),),
+        (WorkloadEvent(0.4, PARK, "q"), WorkloadEvent(0.6, UNPARK, "q")),
         seconds=1.0,
         warm_up_s=0.0,
     )
@@ -98,9 +100,9 @@ def test_an_alarm_stops_the_sender_and_not_the_receiver() -> None:
         "alarmed",
         "the watermark is lowered below what is held",
         (QueueSpec("q"),),
-        (Publishers("p", (Target("", "q"),), 3000),),
-        (Consumers("q", rate_per_s=1000, prefetch=20),),
-        (Event(0.4, ALARM, limit_bytes=64 * KIB), Event(0.8, ALARM)),
+        (PublisherSpec("p", (Target("", "q"),), 3000),),
+        (ConsumerSpec("q", rate_per_s=1000, prefetch=20),),
+        (WorkloadEvent(0.4, ALARM, limit_bytes=64 * KIB), WorkloadEvent(0.8, ALARM)),
         seconds=1.0,
         warm_up_s=0.0,
     )

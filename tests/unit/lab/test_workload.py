@@ -7,12 +7,12 @@ from penstock.lab.workload import (
     ALARM,
     PARK,
     WORKLOADS,
-    Consumers,
-    Event,
-    Publishers,
+    ConsumerSpec,
+    PublisherSpec,
     QueueSpec,
     Target,
     Workload,
+    WorkloadEvent,
 )
 
 
@@ -46,11 +46,11 @@ def small() -> Workload:
         "for tests",
         (QueueSpec("slow", service_us=1000), QueueSpec("free")),
         (
-            Publishers("both", (Target("", "slow"), Target("", "free", is_innocent=True)), 100),
-            Publishers("crowd", (Target("", "slow"),), 5, count=200),
+            PublisherSpec("both", (Target("", "slow"), Target("", "free", is_innocent=True)), 100),
+            PublisherSpec("crowd", (Target("", "slow"),), 5, count=200),
         ),
-        (Consumers("slow"), Consumers("free", is_innocent=True)),
-        (Event(0.25, PARK, "slow"), Event(0.5, ALARM)),
+        (ConsumerSpec("slow"), ConsumerSpec("free", is_innocent=True)),
+        (WorkloadEvent(0.25, PARK, "slow"), WorkloadEvent(0.5, ALARM)),
         seconds=4.0,
         warm_up_s=1.0,
     )

@@ -1,9 +1,8 @@
 """A consumer's acks, its pretended work, and which messages it counts as this run's."""
 
-from penstock.perf.consumer import WAITING_MAX, Consumer
-from penstock.perf.meter import Tally
-from penstock.perf.plan import Plan
-from penstock.perf.stamp import write_stamp
+from penstock.perf.consumer import WAITING_MAX, LoadConsumer
+from penstock.perf.meter import Tally, write_stamp
+from penstock.perf.plan import LoadPlan
 from penstock.protocol import methods as m
 from tests.unit.client.scripted import START_NS
 from tests.unit.perf.socket_pair import Pair, open_pair
@@ -11,8 +10,8 @@ from tests.unit.perf.socket_pair import Pair, open_pair
 MS = 1_000_000
 
 
-def consumer(pair: Pair, plan: Plan, tally: Tally) -> Consumer:
-    return Consumer("consumer 1", pair.link, 1, (), plan, tally, START_NS)
+def consumer(pair: Pair, plan: LoadPlan, tally: Tally) -> LoadConsumer:
+    return LoadConsumer("consumer 1", pair.link, 1, (), plan, tally, START_NS)
 
 
 def deliver(pair: Pair, count: int, stamp: bytes, redelivered: bool = False) -> None:
@@ -26,7 +25,7 @@ def acks(pair: Pair) -> list[tuple[int, bool]]:
 
 def test_every_delivery_is_acknowledged_alone() -> None:
     with open_pair() as pair:
-        one = consumer(pair, Plan(), Tally())
+        one = consumer(pair, LoadPlan(), Tally())
         deliver(pair, 3, write_stamp(START_NS, START_NS))
         one.take(pair.carry(), START_NS)
         pair.carry()
@@ -35,7 +34,7 @@ def test_every_delivery_is_acknowledged_alone() -> None:
 
 def test_acks_are_gathered_and_the_rest_is_settled_at_the_end() -> None:
     with open_pair() as pair:
-        one = consumer(pair, Plan(ack_every=2), Tally())
+        one = consumer(pair, LoadPlan(ack_every=2), Tally())
         deliver(pair, 5, write_stamp(START_NS, START_NS))
         one.take(pair.carry(), START_NS)
         one.settle()
@@ -45,7 +44,7 @@ def test_acks_are_gathered_and_the_rest_is_settled_at_the_end() -> None:
 
 def test_auto_ack_says_nothing() -> None:
     with open_pair() as pair:
-        one = consumer(pair, Plan(auto_ack=True), Tally())
+        one = consumer(pair, LoadPlan(auto_ack=True), Tally())
         deliver(pair, 5, write_stamp(START_NS, START_NS))
         one.take(pair.carry(), START_NS)
         one.settle()
@@ -56,7 +55,7 @@ def test_auto_ack_says_nothing() -> None:
 def test_pretended_work_paces_it_and_makes_latency_grow() -> None:
     with open_pair() as pair:
         tally = Tally()
-        one = consumer(pair, Plan(consumer_latency_us=10_000), tally)
+        one = consumer(pair, LoadPlan(consumer_latency_us=10_000), tally)
         deliver(pair, 3, write_stamp(START_NS, START_NS))
         one.take(pair.carry(), START_NS + MS)
         assert one.received == 1
@@ -72,7 +71,7 @@ def test_pretended_work_paces_it_and_makes_latency_grow() -> None:
 
 def test_a_slow_consumer_stops_reading_at_its_bound() -> None:
     with open_pair() as pair:
-        one = consumer(pair, Plan(consumer_rate_per_s=1, auto_ack=True), Tally())
+        one = consumer(pair, LoadPlan(consumer_rate_per_s=1, auto_ack=True), Tally())
         deliver(pair, WAITING_MAX, b"")
         one.take(pair.carry(), START_NS)
         assert one.is_reading()
@@ -84,7 +83,7 @@ def test_a_slow_consumer_stops_reading_at_its_bound() -> None:
 def test_redelivered_and_foreign_messages_are_not_this_runs() -> None:
     with open_pair() as pair:
         tally = Tally()
-        one = consumer(pair, Plan(), tally)
+        one = consumer(pair, LoadPlan(), tally)
         deliver(pair, 1, write_stamp(START_NS, START_NS))
         deliver(pair, 1, write_stamp(START_NS, START_NS), redelivered=True)
         deliver(pair, 1, write_stamp(START_NS - 1, START_NS))
@@ -96,7 +95,7 @@ def test_redelivered_and_foreign_messages_are_not_this_runs() -> None:
 
 def test_it_ends_with_its_number_or_its_queue() -> None:
     with open_pair() as pair:
-        one = consumer(pair, Plan(messages_per_consumer=2), Tally())
+        one = consumer(pair, LoadPlan(messages_per_consumer=2), Tally())
         deliver(pair, 3, write_stamp(START_NS, START_NS))
         one.take(pair.carry(), START_NS)
         assert one.is_done() and one.received == 2

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.perf.producer import ANY, Pace
+from penstock.perf.producer import ANY, Timetable
 
 START_NS = 5_000
 SECOND_NS = 1_000_000_000
@@ -12,7 +12,7 @@ RATES = st.floats(0.001, 1e6) | st.sampled_from([1.0, 3.0, 7.0, 1000.0, 333.3])
 
 @given(RATES, st.integers(0, 200))
 def test_the_next_message_is_due_at_its_moment_and_not_before(rate: float, taken: int) -> None:
-    pace = Pace(rate, START_NS)
+    pace = Timetable(rate, START_NS)
     for _ in range(taken):
         pace.take(pace.next_ns())
     moment = pace.next_ns()
@@ -22,7 +22,7 @@ def test_the_next_message_is_due_at_its_moment_and_not_before(rate: float, taken
 
 @given(RATES, st.integers(0, 10 * SECOND_NS))
 def test_a_held_publisher_finds_everything_due_it_missed(rate: float, held_ns: int) -> None:
-    pace = Pace(rate, START_NS)
+    pace = Timetable(rate, START_NS)
     due = pace.due(START_NS + held_ns)
     assert abs(due - (held_ns * rate / SECOND_NS + 1)) <= 1 + held_ns / SECOND_NS / 1e6
     moments = [pace.take(START_NS + held_ns) for _ in range(min(due, 50))]
@@ -31,7 +31,7 @@ def test_a_held_publisher_finds_everything_due_it_missed(rate: float, held_ns: i
 
 
 def test_without_a_rate_everything_is_due_and_meant_for_now() -> None:
-    pace = Pace(0.0, START_NS)
+    pace = Timetable(0.0, START_NS)
     assert pace.due(START_NS) == ANY
     assert pace.take(START_NS + 7) == START_NS + 7
     assert pace.next_ns() == START_NS

@@ -3,32 +3,32 @@
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.perf.plan import Plan, Topology, binding_keys, queue_names, spread
+from penstock.perf.plan import LoadPlan, LoadTopology, binding_keys, queue_names, spread
 
 
 def test_acks_that_come_too_late_for_the_prefetch_are_refused() -> None:
     with pytest.raises(OperatorError, match="--multi-ack-every 50 with --prefetch 10"):
-        Plan(prefetch=10, ack_every=50)
-    Plan(prefetch=10, ack_every=50, auto_ack=True)
+        LoadPlan(prefetch=10, ack_every=50)
+    LoadPlan(prefetch=10, ack_every=50, auto_ack=True)
 
 
 @pytest.mark.parametrize(("low", "high"), [(11, 20), (30, 20)])
 def test_sizes_hold_a_stamp_and_are_not_reversed(low: int, high: int) -> None:
     with pytest.raises(OperatorError, match="at least 12 bytes"):
-        Plan(size_bytes_min=low, size_bytes_max=high)
+        LoadPlan(size_bytes_min=low, size_bytes_max=high)
 
 
 def test_predeclared_consumers_need_queues() -> None:
     with pytest.raises(OperatorError, match="--queue"):
-        Plan(predeclared=True)
+        LoadPlan(predeclared=True)
     with pytest.raises(OperatorError, match="nothing to do"):
-        Plan(producers=0, consumers=0)
+        LoadPlan(producers=0, consumers=0)
 
 
 def test_the_slower_of_rate_and_latency_paces_a_consumer() -> None:
-    assert Plan().consumer_interval_ns() == 0
-    assert Plan(consumer_rate_per_s=100).consumer_interval_ns() == 10_000_000
-    both = Plan(consumer_rate_per_s=100, consumer_latency_us=20_000)
+    assert LoadPlan().consumer_interval_ns() == 0
+    assert LoadPlan(consumer_rate_per_s=100).consumer_interval_ns() == 10_000_000
+    both = LoadPlan(consumer_rate_per_s=100, consumer_latency_us=20_000)
     assert both.consumer_interval_ns() == 20_000_000
 
 
@@ -39,26 +39,28 @@ def test_a_pattern_names_queues() -> None:
             queue_names(pattern, first, last)
 
 
-def laid_out(plan: Plan, exchange: str, queues: tuple[str, ...]) -> Topology:
+def laid_out(plan: LoadPlan, exchange: str, queues: tuple[str, ...]) -> LoadTopology:
     return spread(plan, exchange, queues, binding_keys(plan, queues, exchange))
 
 
 def test_named_queues_are_shared_out_in_turn() -> None:
-    plan = Plan(producers=3, consumers=2, queues=("a", "b"))
-    assert laid_out(plan, "", ("a", "b")) == Topology("", ("a", "b", "a"), ("a", "b"), (1, 1, 1))
+    plan = LoadPlan(producers=3, consumers=2, queues=("a", "b"))
+    assert laid_out(plan, "", ("a", "b")) == LoadTopology(
+        "", ("a", "b", "a"), ("a", "b"), (1, 1, 1)
+    )
 
 
 def test_copies_count_only_queues_somebody_reads() -> None:
-    plan = Plan(producers=2, consumers=1, queues=("a", "b"))
+    plan = LoadPlan(producers=2, consumers=1, queues=("a", "b"))
     assert laid_out(plan, "", ("a", "b")).copies == (1, 0)
 
 
 def test_unnamed_queues_all_get_every_message() -> None:
-    plan = Plan(producers=2, consumers=3)
+    plan = LoadPlan(producers=2, consumers=3)
     found = laid_out(plan, "direct", ("g1", "g2", "g3"))
-    assert found == Topology("direct", ("g1", "g1"), ("g1", "g2", "g3"), (3, 3))
+    assert found == LoadTopology("direct", ("g1", "g1"), ("g1", "g2", "g3"), (3, 3))
 
 
 def test_a_fanout_ignores_keys() -> None:
-    plan = Plan(consumers=2, queues=("a", "b"), exchange="x", exchange_type="fanout")
+    plan = LoadPlan(consumers=2, queues=("a", "b"), exchange="x", exchange_type="fanout")
     assert laid_out(plan, "x", ("a", "b")).copies == (2,)

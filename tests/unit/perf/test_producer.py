@@ -2,10 +2,13 @@
 
 import random
 
-from penstock.perf.meter import Tally
-from penstock.perf.plan import Plan
-from penstock.perf.producer import Producer, Reason
-from penstock.perf.stamp import STAMP, read_stamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.perf.meter import STAMP, Tally, read_stamp
+from penstock.perf.plan import LoadPlan
+from penstock.perf.producer import HeldTime, LoadProducer, Reason
+from penstock.perf.report import shares_of
 from penstock.protocol import methods as m
 from tests.unit.client.scripted import START_NS
 from tests.unit.perf.socket_pair import Pair, open_pair
@@ -13,21 +16,23 @@ from tests.unit.perf.socket_pair import Pair, open_pair
 MS = 1_000_000
 
 
-def producer(pair: Pair, plan: Plan) -> Producer:
-    return Producer(
+def producer(pair: Pair, plan: LoadPlan) -> LoadProducer:
+    return LoadProducer(
         "producer 1", pair.link, 1, plan, ("ex", "key"), Tally(), random.Random(1),
         pair.clock, START_NS, START_NS,
     )  # fmt: skip
 
 
-def spent(one: Producer, reason: Reason, now_ns: int) -> int:
+def spent(one: LoadProducer, reason: Reason, now_ns: int) -> int:
     one.held.settle(now_ns)
     return one.held.snapshot()[reason]
 
 
 def test_it_publishes_its_number_and_no_more() -> None:
     with open_pair() as pair:
-        one = producer(pair, Plan(messages_per_producer=200, size_bytes_min=12, size_bytes_max=50))
+        one = producer(
+            pair, LoadPlan(messages_per_producer=200, size_bytes_min=12, size_bytes_max=50)
+        )
         while not one.is_done():
             one.turn(pair.clock.monotonic_ns())
         one.turn(pair.clock.monotonic_ns())
@@ -39,7 +44,7 @@ def test_it_publishes_its_number_and_no_more() -> None:
 
 def test_open_confirms_hold_it_and_an_answer_lets_it_go() -> None:
     with open_pair(m.ConfirmSelect()) as pair:
-        one = producer(pair, Plan(confirms_max=3))
+        one = producer(pair, LoadPlan(confirms_max=3))
         one.turn(pair.clock.monotonic_ns())
         assert one.sent == 3
         one.turn(pair.clock.monotonic_ns())
@@ -58,7 +63,7 @@ def test_open_confirms_hold_it_and_an_answer_lets_it_go() -> None:
 
 def test_an_alarm_holds_it_and_the_message_keeps_its_intended_moment() -> None:
     with open_pair() as pair:
-        one = producer(pair, Plan(rate_per_s=1000))
+        one = producer(pair, LoadPlan(rate_per_s=1000))
         pair.broker.say(0, m.ConnectionBlocked("low on memory"))
         one.take(pair.carry(), pair.clock.monotonic_ns())
         one.turn(START_NS)
@@ -78,7 +83,7 @@ def test_an_alarm_holds_it_and_the_message_keeps_its_intended_moment() -> None:
 
 def test_a_socket_that_takes_no_more_holds_it() -> None:
     with open_pair() as pair:
-        one = producer(pair, Plan(size_bytes_min=100_000, size_bytes_max=100_000))
+        one = producer(pair, LoadPlan(size_bytes_min=100_000, size_bytes_max=100_000))
         while not pair.link.unsent:
             one.turn(pair.clock.monotonic_ns())
         sent = one.sent
@@ -94,7 +99,7 @@ def test_a_socket_that_takes_no_more_holds_it() -> None:
 
 def test_nothing_due_is_idle_until_the_next_moment() -> None:
     with open_pair() as pair:
-        one = producer(pair, Plan(rate_per_s=100))
+        one = producer(pair, LoadPlan(rate_per_s=100))
         one.turn(START_NS)
         one.turn(START_NS)
         assert one.sent == 1
@@ -104,7 +109,7 @@ def test_nothing_due_is_idle_until_the_next_moment() -> None:
 
 def test_a_closed_channel_ends_it_with_the_brokers_reason() -> None:
     with open_pair() as pair:
-        one = producer(pair, Plan())
+        one = producer(pair, LoadPlan())
         pair.broker.say(1, m.ChannelClose(404, "NOT_FOUND - no exchange 'ex'", 60, 40))
         one.take(pair.carry(), pair.clock.monotonic_ns())
         assert one.is_done()
@@ -113,8 +118,41 @@ def test_a_closed_channel_ends_it_with_the_brokers_reason() -> None:
 
 def test_the_time_it_takes_to_make_a_batch_is_no_waiting() -> None:
     with open_pair(m.ConfirmSelect()) as pair:
-        one = producer(pair, Plan(confirms_max=1))
+        one = producer(pair, LoadPlan(confirms_max=1))
         pair.clock.advance(3 * MS)
         one.turn(START_NS)
         assert spent(one, Reason.BUSY, START_NS + 5 * MS) == 3 * MS
         assert spent(one, Reason.CONFIRMS, START_NS + 5 * MS) == 2 * MS
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(list(Reason)), st.integers(0, 10**9)), max_size=30)
+
+
+@given(STEPS)
+def test_the_parts_add_up_to_the_time_that_passed(steps: list[tuple[Reason, int]]) -> None:
+    now_ns = 77
+    held = HeldTime(now_ns)
+    expected = dict.fromkeys(Reason, 0)
+    current = Reason.BUSY
+    for reason, passed_ns in steps:
+        held.enter(reason, now_ns)
+        current = reason
+        now_ns += passed_ns
+        expected[current] += passed_ns
+    held.settle(now_ns)
+    assert held.snapshot() == tuple(expected.values())
+    shares = shares_of(held.snapshot())
+    total = shares.busy + shares.idle + shares.socket + shares.alarm + shares.confirms
+    assert abs(total - 1.0) < 1e-9
+
+
+def test_blocked_is_socket_and_alarm_only() -> None:
+    held = HeldTime(0)
+    for moment, reason in enumerate(Reason):
+        held.enter(reason, moment * 10)
+    held.settle(50)
+    assert shares_of(held.snapshot()).blocked == 0.4
+
+
+def test_no_time_is_no_blocking() -> None:
+    assert shares_of(()).blocked == 0.0

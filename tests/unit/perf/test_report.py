@@ -3,8 +3,8 @@
 import json
 
 from penstock.perf.meter import Tally
-from penstock.perf.plan import Plan
-from penstock.perf.report import JsonReport, Outcome, Shares, TextReport, figures_of
+from penstock.perf.plan import LoadPlan
+from penstock.perf.report import JsonReport, LoadResult, Shares, TextReport, figures_of
 
 SPENT = (500_000_000, 390_000_000, 80_000_000, 30_000_000, 0)
 MS = 1_000_000
@@ -19,14 +19,14 @@ def tally() -> Tally:
     return counted
 
 
-def outcome(lost: int = 0, unconfirmed: int = 0, failures: tuple[str, ...] = ()) -> Outcome:
+def outcome(lost: int = 0, unconfirmed: int = 0, failures: tuple[str, ...] = ()) -> LoadResult:
     figures = figures_of(tally(), SPENT, 3.0, 1.0, False)
-    return Outcome(figures, 9812, 9790, 9812, lost, unconfirmed,
+    return LoadResult(figures, 9812, 9790, 9812, lost, unconfirmed,
                    (("producer 1", Shares(0.5, 0.39, 0.08, 0.03, 0.0)),), failures)  # fmt: skip
 
 
 def test_the_line_of_a_second() -> None:
-    line = TextReport(Plan()).interval(figures_of(tally(), SPENT, 3.0, 1.0, False))
+    line = TextReport(LoadPlan()).interval(figures_of(tally(), SPENT, 3.0, 1.0, False))
     assert line == (
         "time 3.000 s, sent: 9812 msg/s, received: 9790 msg/s, "
         "min/median/75th/95th/99th latency: 2.0/2.0/9.0/9.0/9.0 ms, "
@@ -35,18 +35,18 @@ def test_the_line_of_a_second() -> None:
 
 
 def test_a_fixed_rate_shows_both_latencies_and_the_warm_up_is_marked() -> None:
-    line = TextReport(Plan(rate_per_s=10)).interval(figures_of(tally(), SPENT, 1.0, 1.0, True))
+    line = TextReport(LoadPlan(rate_per_s=10)).interval(figures_of(tally(), SPENT, 1.0, 1.0, True))
     assert line.startswith("time 1.000 s (warm-up), ")
     assert "latency: 2.0/2.0/9.0/9.0/9.0 ms (once sent: 0.20/0.20/0.90/0.90/0.90)" in line
 
 
 def test_nothing_measured_is_shown_as_such() -> None:
-    line = TextReport(Plan()).interval(figures_of(Tally(), SPENT, 1.0, 1.0, False))
+    line = TextReport(LoadPlan()).interval(figures_of(Tally(), SPENT, 1.0, 1.0, False))
     assert "latency: -/-/-/-/- ms" in line
 
 
 def test_the_summary_says_what_is_missing() -> None:
-    text = TextReport(Plan()).summary(outcome(lost=22, failures=("producer 1: 320 gone",)))
+    text = TextReport(LoadPlan()).summary(outcome(lost=22, failures=("producer 1: 320 gone",)))
     assert "received 9790 of 9812 expected, lost 22" in text
     assert "failed    producer 1: 320 gone" in text
 

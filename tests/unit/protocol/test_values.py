@@ -6,7 +6,7 @@ import pytest
 
 from penstock.base.errors import ConnectionFault
 from penstock.base.limits import TABLE_DEPTH_MAX
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import (
     Table,
     Value,

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from penstock.protocol.content import Address, DeadLetter, Message, make_content
-from penstock.protocol.long_integer import LongInteger
+from penstock.protocol.integers import LongInteger
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import Table, Value, decode_table, encode_table, find_field
 from penstock.queues.delayed import DelayedMessages, delay_of, release

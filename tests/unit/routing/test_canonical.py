@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.routing.canonical import canonical, canonical_value, is_same_value
 
 

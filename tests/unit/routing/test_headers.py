@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.errors import ChannelFault
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.routing.destination import Destination
 from penstock.routing.headers import HeadersExchange
 

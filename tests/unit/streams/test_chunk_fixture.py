@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.base.cause import Cause
 from penstock.spark.connector.common.decode import Shape
-from penstock.spark.connector.stream.chunk_columns import BatchMaker, Piece
+from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
 from penstock.spark.connector.stream.chunk_layout import chunks_of
 from penstock.streams.chunk import Chunk
 from penstock.streams.segment import StreamSegment
@@ -35,7 +35,7 @@ def test_a_chunk_of_another_day_is_read_and_written_as_it_was(version: int) -> N
     assert built(ROWS, 1000, segment) == data
     body = np.frombuffer(data, np.uint8)
     (view,) = chunks_of(body, version, kept["seed"], "events")
-    batch = BatchMaker(Shape("events", has_headers=True)).batch([Piece(view, 0, view.count)])
+    batch = BatchMaker(Shape("events", has_headers=True)).batch([RowRange(view, 0, view.count)])
     rows = batch.to_pylist()
     assert [row["body"] for row in rows] == [b"hello", b"", b"world"]
     assert [row["routing_key"] for row in rows] == ["events", "a.b", "a.b"]

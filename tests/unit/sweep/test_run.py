@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.lab.peers import publishers_apart
-from penstock.lab.result import Tally
+from penstock.lab.result import PeerTally
 from penstock.lab.workload import MIXED_SIZES
 from penstock.sweep.grid import Grid, points_of
 from penstock.sweep.load import CHAIN_CONSUMER, RATE_PER_S, chain, rates_of, workload_of
@@ -68,8 +68,8 @@ def test_load_is_on_the_guilty_only() -> None:
 
 
 def test_sizes_of_one_publisher_do_not_depend_on_the_others() -> None:
-    both = publishers_apart(MIXED_SIZES, 7, Tally(), 0)
-    again = publishers_apart(MIXED_SIZES, 7, Tally(), 0)
+    both = publishers_apart(MIXED_SIZES, 7, PeerTally(), 0)
+    again = publishers_apart(MIXED_SIZES, 7, PeerTally(), 0)
     both[0].dice.bits()
     assert [one.phase for one in both] == [one.phase for one in again]
     assert [one.dice.bits() for one in both[1:]] == [one.dice.bits() for one in again[1:]]

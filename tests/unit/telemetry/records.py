@@ -3,7 +3,7 @@
 from penstock.telemetry.accounting import BlockLedger
 from penstock.telemetry.events import ALARM_CLEARED, ALARM_SET, GATE_CLOSED, Event
 from penstock.telemetry.flight import FlightHistory
-from penstock.telemetry.record_file import Encoder, Record, RecordHeader, decode_record
+from penstock.telemetry.record_file import Encoder, FlightRecord, RecordHeader, decode_record
 from penstock.telemetry.snapshots import ActorSnapshot, Times
 from tests.unit.explain.scene import S
 
@@ -67,5 +67,5 @@ def lines(seconds: int, last_s: float = 600.0) -> list[bytes]:
     return b"".join(encoder.pieces()).splitlines()
 
 
-def record(seconds: int, last_s: float = 600.0) -> Record:
+def record(seconds: int, last_s: float = 600.0) -> FlightRecord:
     return decode_record(lines(seconds, last_s))

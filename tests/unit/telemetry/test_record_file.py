@@ -4,10 +4,19 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.explain.asking import Question, ask_why
 from penstock.explain.summary import summary
-from penstock.telemetry.record_file import Encoder, RecordError, decode_record
+from penstock.telemetry.record_file import (
+    Encoder,
+    RecordError,
+    decode_record,
+    snapshot_of,
+    snapshot_plain,
+)
+from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, BlockTotals, Times
 from tests.unit.explain.scene import S
 from tests.unit.telemetry.records import EVENTS, flight, header, lines, record
 
@@ -109,3 +118,54 @@ def test_unknown_fields_are_passed_over() -> None:
     rows[0] = rows[0].replace(b'"format"', b'"later":[1],"format"')
     rows.insert(1, b'{"something":"else"}')
     assert decode_record(rows).header == header(30)
+
+
+WHOLE = st.integers(-1, 2**62)
+NUMBERS = st.dictionaries(st.text(max_size=9), st.floats(allow_nan=False, allow_infinity=False))
+BLOCKS = st.builds(
+    BlockTotals, st.text(), st.text(), WHOLE, WHOLE, WHOLE, WHOLE, st.none() | WHOLE, WHOLE
+)
+SNAPSHOTS = st.builds(
+    ActorSnapshot,
+    st.sampled_from(["conn:a", "queue:/q", "node"]),
+    st.sampled_from(["conn", "queue", "alarm"]),
+    st.text(max_size=5),
+    WHOLE,
+    st.builds(Times, WHOLE, WHOLE, WHOLE, WHOLE),
+    st.builds(
+        BlockedTotals,
+        WHOLE,
+        WHOLE,
+        WHOLE,
+        st.none() | WHOLE,
+        st.lists(BLOCKS, max_size=3).map(tuple),
+    ),
+    NUMBERS,
+    st.dictionaries(st.text(max_size=9), st.text(max_size=9)),
+    WHOLE,
+)
+
+
+@given(SNAPSHOTS)
+def test_there_and_back(snapshot: ActorSnapshot) -> None:
+    plain = json.loads(json.dumps(snapshot_plain(snapshot)))
+    assert snapshot_of(snapshot.actor, plain) == snapshot
+
+
+def test_what_is_empty_takes_no_room() -> None:
+    assert snapshot_plain(ActorSnapshot("conn:a", "conn")) == {}
+    assert snapshot_of("conn:a", {}) == ActorSnapshot("conn:a", "conn")
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [{"times": [1, 2]}, {"times": 1}, {"times": [1, 2, 3, "4"]}, {"numbers": []},
+     {"numbers": {"a": "b"}}, {"blocked": [1]}, {"blocked": [1, 2, 3, None, [[1]]]},
+     {"started_ns": "x"}],
+)  # fmt: skip
+def test_what_is_no_snapshot_is_refused(plain: dict[str, object]) -> None:
+    if plain == {"times": [1, 2]}:
+        assert snapshot_of("conn:a", plain).times == Times(1, 2)
+        return
+    with pytest.raises((TypeError, ValueError)):
+        snapshot_of("conn:a", plain)

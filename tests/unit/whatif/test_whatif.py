@@ -12,8 +12,8 @@ from penstock.broker.broker import Broker
 from penstock.lab.run import simulate
 from penstock.lab.workload import (
     KIB,
-    Consumers,
-    Publishers,
+    ConsumerSpec,
+    PublisherSpec,
     QueueSpec,
     Target,
     Workload,
@@ -21,7 +21,7 @@ from penstock.lab.workload import (
 from penstock.telemetry.flight import FlightHistory
 from penstock.whatif.change import Setup, changed, recorded, window_of
 from penstock.whatif.judge import checks, errors, predictions
-from penstock.whatif.model import Model, Outcome, model_of, run_model
+from penstock.whatif.model import Model, ModelledRun, model_of, run_model
 from penstock.whatif.observe import Flow, Observed, QueueSeen, observe, prefetch_of
 
 CONFIG = Config(profile="penstock", credit_channel_queue="40/20", credit_connection_channel="40/20")
@@ -30,11 +30,11 @@ TRUTH = Workload(
     "two publishers for a slow consumer, beside a queue that nothing is wrong with",
     (QueueSpec("slow"), QueueSpec("fine")),
     (
-        Publishers("a", (Target("", "slow"),), 400, count=2, size_bytes_lowest=512,
+        PublisherSpec("a", (Target("", "slow"),), 400, count=2, size_bytes_lowest=512,
                    size_bytes_highest=512),
-        Publishers("b", (Target("", "fine"),), 200, confirms_max=0, is_paced=True),
+        PublisherSpec("b", (Target("", "fine"),), 200, confirms_max=0, is_paced=True),
     ),
-    (Consumers("slow", rate_per_s=300, prefetch=20), Consumers("fine", prefetch=0)),
+    (ConsumerSpec("slow", rate_per_s=300, prefetch=20), ConsumerSpec("fine", prefetch=0)),
     seconds=4.0,
     warm_up_s=1.0,
     depth_bytes=64 * KIB,
@@ -64,7 +64,7 @@ def model() -> Model:
 
 
 @cache
-def as_it_was() -> Outcome:
+def as_it_was() -> ModelledRun:
     return run_model(model(), CONFIG)
 
 

@@ -35,11 +35,12 @@ class Line:
     of the broker; is_accounting: actors keep books of their time and of who holds them;
     accepted_bytes: of content, taken into queues so far; heard_ns: when the loop last saw that
     there is input; turn_ns: when the present turn began, or the last one ended; flushed_ns: when
-    everything due had last been sent."""
+    everything due had last been sent; ending: see `end_with`."""
 
     __slots__ = (
         "accepted_bytes",
         "clock",
+        "ending",
         "flushed_ns",
         "heard_ns",
         "is_accounting",
@@ -59,6 +60,11 @@ class Line:
         self.heard_ns: i64 = 0
         self.turn_ns: i64 = 0
         self.flushed_ns: i64 = 0
+        self.ending: list[Actor] = []
+
+    def end_with(self, actor: "Actor") -> None:
+        """Call `actor.run_ended` once, before what the present run has written is sent."""
+        self.ending.append(actor)
 
     def charge_outputs(self) -> None:
         """Charge whoever caused the deliveries written since the last time."""
@@ -88,6 +94,9 @@ class Actor(GateObserver):
     def turn(self, budget: i64) -> bool:
         """Do up to `budget` messages of work; True if there is more. The scheduler calls it."""
         raise NotImplementedError
+
+    def run_ended(self) -> None:
+        """No actor has a turn now, and what was written is about to be sent; see `end_with`."""
 
     def rest_state(self) -> int:
         """IDLE, BLOCKED or WAITING: how time passes when the turn is over."""
@@ -180,6 +189,7 @@ class Scheduler(Line):
         while True:
             now_ns = self.run_actors(end_ns)
             self.turn_ns = now_ns
+            self._end_run()
             self.outputs.flush_all()
             if not self.ready:
                 return False
@@ -192,6 +202,17 @@ class Scheduler(Line):
         if self.heard_ns <= self.turn_ns:
             self.heard_ns = now_ns
             self.flushed_ns = self.turn_ns
+
+    def _end_run(self) -> None:
+        """Before output goes to the sockets, so that the disk works while it is sent."""
+        while self.ending:
+            ending = self.ending
+            self.ending = []
+            for actor in ending:
+                try:
+                    actor.run_ended()
+                except Exception as error:
+                    self.mender.failed(actor, error)
 
     def run_actors(self, end_ns: int) -> int:
         """Serve the line until it is empty or `end_ns` has passed, and send nothing; the time."""
@@ -247,5 +268,6 @@ class Scheduler(Line):
             # No clock is read for what follows, because reading it moves the simulator's.
             ended_ns = self._serve(chosen, budget, now_ns)
         self.turn_ns = ended_ns
+        self._end_run()
         self.outputs.flush_all()
         return len(self.ready) > 0

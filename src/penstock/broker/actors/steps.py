@@ -11,13 +11,3 @@ from typing import TypeAlias, TypeVar
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[float, None, T]
-
-
-def run_through(steps: Steps[T]) -> T:
-    """All steps at once, where nobody waits meanwhile."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found

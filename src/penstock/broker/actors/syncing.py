@@ -12,12 +12,10 @@ counted in it are safe (storage/log/compaction).
 from collections.abc import Callable
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.base.errors import OperatorError
 from penstock.flow.due import NEVER, DueLine, Timer
-from penstock.storage.log.batch import Batch
-from penstock.storage.log.log import MessageLog
 
 ALWAYS: Final = "always"
 INTERVAL: Final = "interval"
@@ -54,38 +52,30 @@ class SyncRule:
 SYNC_ALWAYS: Final = SyncRule(ALWAYS, 0)
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Syncing:
-    """One store's syncs. rule: followed since `follow`; flush: makes the store take a batch;
-    timer: runs while something was written that no sync under way or done has covered.
+    """One store's syncs. rule: followed since `follow`; is_prompt: every batch ends with a sync;
+    sync_due: makes the store sync what it has written; timer: runs while something was written that
+    no sync under way or done has covered.
     """
 
-    __slots__ = ("dues", "flush", "is_prompt", "log", "rule", "timer")
+    __slots__ = ("dues", "is_prompt", "rule", "timer")
 
-    def __init__(self, log: MessageLog, flush: Callable[[int], None], dues: DueLine) -> None:
-        self.log = log
-        self.flush = flush
+    def __init__(self, sync_due: Callable[[int], None], dues: DueLine) -> None:
         self.dues = dues
         self.rule = SYNC_ALWAYS
         self.is_prompt = True
-        self.timer = Timer(self._sync)
+        self.timer = Timer(sync_due)
 
     def follow(self, rule: SyncRule) -> None:
         """Before anything is written."""
         self.rule = rule
         self.is_prompt = rule.mode == ALWAYS
-        if rule.mode == NONE:
-            self.log.make_lazy()
 
-    def submitted(self, batch: Batch, now_ns: i64) -> None:
-        """The disk has been given `batch`."""
+    def submitted(self, is_sync: bool, has_writes: bool, now_ns: i64) -> None:
+        """The disk has been given a batch, which `is_sync` or leaves its writes to a later one."""
         if self.rule.mode != INTERVAL:
             return
-        if batch.is_sync:
+        if is_sync:
             self.dues.take_off(self.timer)
-        elif batch.chunks and self.timer.due_ns == NEVER:
+        elif has_writes and self.timer.due_ns == NEVER:
             self.dues.put(self.timer, int(now_ns + self.rule.interval_ns))
-
-    def _sync(self, now_ns: int) -> None:
-        self.log.wants_sync = True
-        self.flush(now_ns)

@@ -4,21 +4,28 @@
     disk     as often as the room that is left asks for (scenario 75), and when the stores have
              written half of it (F18)
 Memory that only waits to be given back is no reason to stop anybody: before an alarm is set, and
-while it lasts, the machine is asked to reclaim, but not for a mark of 0, which no reclaiming
-meets (flow-semantics 11.2). The tighter of two gauges
-counts: this process against the mark, or its whole control group against the group's own limit,
-at which the kernel kills. A disk that cannot be read sets no alarm and ends none; it is tried
-again and said once (F19).
+while it lasts, the machine is asked to reclaim, but not for a mark of 0, which no reclaiming meets
+(flow-semantics 11.2). The tighter of two gauges counts: this process against the mark, or its whole
+control group against the group's own limit, at which the kernel kills. A disk that cannot be read
+sets no alarm and ends none; it is tried again and said once (F19).
 """
 
 from typing import Final
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.broker.alarm.alarm_desk import DISK, MEMORY, MODE_ALL, MODE_TARGETED
-from penstock.broker.alarm.alarm_reason import Level, one, pair
+from penstock.broker.alarm.alarm_manager import (
+    DISK,
+    MEMORY,
+    MODE_ALL,
+    MODE_TARGETED,
+    Level,
+    one,
+    pair,
+)
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import PHASE_OPEN
+from penstock.broker.settings.settings import Setting, Settings
 from penstock.flow.targeting import (
     ALL,
     SOME,
@@ -93,7 +100,7 @@ class AlarmWatch:
     def __init__(self, broker: Broker, around: MachineProbe) -> None:
         config = broker.config
         self.broker = broker
-        self.desk = broker.desk
+        self.manager = broker.alarm_manager
         self.around = around
         # RabbitMQ's own profiles have no band and stop everybody, as RabbitMQ does.
         self.has_band = broker.profile.is_parking
@@ -134,8 +141,8 @@ class AlarmWatch:
             raise OperatorError(
                 f"alarm mode '{text}' is unknown; one of: {MODE_TARGETED}, {MODE_ALL}"
             )
-        self.desk.mode = stripped
-        if self.desk.is_own(MEMORY):
+        self.manager.mode = stripped
+        if self.manager.is_own(MEMORY):
             self.check_memory()
             self.around.changed()
 
@@ -143,7 +150,7 @@ class AlarmWatch:
 
     def check_memory(self) -> None:
         """Once a second."""
-        self._check_memory(self.desk.is_own(MEMORY))
+        self._check_memory(self.manager.is_own(MEMORY))
 
     def _check_memory(self, was_set: bool) -> None:
         ceiling = self._measure()
@@ -158,7 +165,7 @@ class AlarmWatch:
         self.trend.add(now_ns, used)
         if not is_set:
             self.escalation.look(False, False, False, used, ceiling.limit_bytes, now_ns)
-            self.desk.clear(MEMORY)
+            self.manager.clear(MEMORY)
             self._forecast(ceiling.limit_bytes, now_ns)
             return
         before = self.escalation.stage
@@ -167,9 +174,9 @@ class AlarmWatch:
         text = f"{share} used, clears below {one(ceiling.clear_bytes)}"
         if ceiling.limit_bytes == 0:
             text = "the mark is 0, which stops all publishing until it is changed"
-        self.desk.set(MEMORY, text, named)
+        self.manager.set(MEMORY, text, named)
         if before == SOME and self.escalation.stage == ALL:
-            self.broker.log.warning(f"memory alarm: {share} used; {self.desk.who(MEMORY)}")
+            self.broker.log.warning(f"memory alarm: {share} used; {self.manager.who(MEMORY)}")
 
     def _measure(self) -> Ceiling:
         """Read both gauges; the tighter one is the level from now on."""
@@ -181,7 +188,7 @@ class AlarmWatch:
         ceiling = Ceiling(limit, self.has_band)
         self.broker.memory_used_bytes = used
         self.broker.memory_high_bytes = limit
-        self.desk.levels[MEMORY] = Level(used, limit, ceiling.clear_bytes)
+        self.manager.levels[MEMORY] = Level(used, limit, ceiling.clear_bytes)
         return ceiling
 
     def _named(self, ceiling: Ceiling, used: int, now_ns: int) -> frozenset[str] | None:
@@ -190,7 +197,7 @@ class AlarmWatch:
         is_explained = can_explain(holders, left, used - ceiling.clear_bytes)
         stage = self.escalation.look(
             True,
-            self.desk.mode == MODE_TARGETED,
+            self.manager.mode == MODE_TARGETED,
             is_explained,
             used,
             ceiling.limit_bytes,
@@ -198,7 +205,7 @@ class AlarmWatch:
         )
         if stage == ALL:
             return None
-        before = self.desk.named(MEMORY)
+        before = self.manager.named(MEMORY)
         return above_fair_share(holders, left, before) if is_explained else before
 
     def fair_share_bytes(self) -> int:
@@ -231,7 +238,7 @@ class AlarmWatch:
             return
         self.told_forecast_ns = now_ns
         rise = size(self.trend.per_second())
-        biggest = self.desk.biggest()
+        biggest = self.manager.biggest()
         self.broker.log.warning(
             f"forecast: memory watermark ({one(limit)}) in ~{duration(round(seconds * 1e9))} at "
             f"+{rise}/s{biggest}"
@@ -241,7 +248,7 @@ class AlarmWatch:
 
     def check_disk(self) -> int:
         """Look at the disk; milliseconds until the next look."""
-        return self._check_disk(self.desk.is_own(DISK))
+        return self._check_disk(self.manager.is_own(DISK))
 
     def _check_disk(self, was_set: bool) -> int:
         around = self.around
@@ -265,15 +272,15 @@ class AlarmWatch:
         # What stores only keep to write over goes before anybody is stopped for it.
         stores.keep_spares(free >= floor.clear_bytes)
         free += spare_bytes
-        self.desk.levels[DISK] = Level(free, floor.limit_bytes, floor.clear_bytes)
+        self.manager.levels[DISK] = Level(free, floor.limit_bytes, floor.clear_bytes)
         is_set = floor.is_set(was_set, free)
         if is_set:
             share = pair(free, floor.limit_bytes)
             text = f"{share} free in {around.disk_dir}, clears above {one(floor.clear_bytes)}"
-            self.desk.set(DISK, text)
+            self.manager.set(DISK, text)
             around.give_up_reserve()
         else:
-            self.desk.clear(DISK)
+            self.manager.clear(DISK)
             around.keep_reserve()
         is_watched = floor.limit_bytes > 0 and not is_set
         stores.meter.allow(free - floor.limit_bytes if is_watched else -1)
@@ -296,3 +303,37 @@ def _of(key: str, text: str, parse: object, total_bytes: int) -> int:
         return int(parse(text, total_bytes))
     except OperatorError as error:
         raise OperatorError(f"{key}: {error}") from error
+
+
+def offer(settings: Settings, watch: AlarmWatch) -> None:
+    """Add all four to `settings`."""
+    settings.add(
+        Setting(
+            "memory.high",
+            "share or size",
+            "memory above it stops publishing: 40%, 0.4 or 1.5GB; 0 stops all publishing",
+            lambda: watch.memory_text,
+            watch.set_memory_high,
+        ),
+        Setting(
+            "disk.free_min",
+            "size or mem:FACTOR",
+            "free disk space below it stops publishing: 50MB, 2TB or mem:1.0; 0 switches it off",
+            lambda: watch.disk_text,
+            watch.set_disk_free_min,
+        ),
+        Setting(
+            "alarm.mode",
+            "targeted or all",
+            "whom a memory alarm stops: connections above their fair share first, or all at once",
+            lambda: watch.manager.mode,
+            watch.set_mode,
+        ),
+        Setting(
+            "alarm.action",
+            "block, nack or close",
+            "what an alarm does to a publish, where no row of alarm_actions says otherwise",
+            lambda: watch.manager.actions.default,
+            watch.manager.change_action,
+        ),
+    )

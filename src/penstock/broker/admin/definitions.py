@@ -16,7 +16,7 @@ from typing import Final
 from penstock.base.config import UserConfig
 from penstock.base.errors import ChannelFault, OperatorError, PeerError
 from penstock.base.limits import CATALOGUE_CHANGES
-from penstock.broker.actors.steps import Steps, run_through
+from penstock.broker.actors.steps import Steps
 from penstock.broker.admin.definitions_plan import Plan, plan_import
 from penstock.broker.admin.definitions_rows import Row
 from penstock.broker.admin.definitions_topology import RESERVED, BindingPlan, QueuePlan
@@ -26,7 +26,7 @@ from penstock.broker.session.entry_limits import USER
 from penstock.broker.session.passwords import SALT_BYTES, SHA256, hash_password
 from penstock.broker.vhost.queue_arguments import type_of
 from penstock.broker.vhost.vhost import VirtualHost
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.routing.destination import Destination
 from penstock.routing.exchange import Exchange
 
@@ -42,11 +42,6 @@ class Imported:
 
     counts: Mapping[str, int]
     notes: tuple[str, ...]
-
-
-def import_definitions(broker: Broker, definitions: Row, vhost: str = "") -> Imported:
-    """`importing` at once, where nobody waits meanwhile."""
-    return run_through(importing(broker, definitions, vhost))
 
 
 def importing(broker: Broker, definitions: Row, vhost: str = "") -> Steps[Imported]:
@@ -85,7 +80,7 @@ def _apply(broker: Broker, plan: Plan) -> Steps[dict[str, int]]:
     for limit in plan.limits:
         broker.limits.set(limit.kind, limit.name, limit.limits)
     for policy, is_operator in plan.policies:
-        broker.policy_desk.set(policy, is_operator)
+        broker.policy_manager.set(policy, is_operator)
         yield 0.0
     counts = {"exchanges": 0, "queues": 0, "bindings": 0}
     for (vhost, _), exchange in plan.topology.exchanges.items():
@@ -150,11 +145,6 @@ def _bind(broker: Broker, plan: BindingPlan) -> bool:
 
 
 # -- export ----------------------------------------------------------------------------------------
-
-
-def export_definitions(broker: Broker, product_version: str) -> tuple[Row, list[str]]:
-    """`exporting` at once, where nobody waits meanwhile."""
-    return run_through(exporting(broker, product_version))
 
 
 def exporting(broker: Broker, product_version: str) -> Steps[tuple[Row, list[str]]]:

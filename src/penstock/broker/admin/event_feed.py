@@ -14,10 +14,10 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.lane import Answerable
-from penstock.broker.alarm.alarm_desk import DISK
+from penstock.broker.alarm.alarm_manager import DISK
 from penstock.broker.broker import Broker
 from penstock.broker.stream.internal_stream import EVENT_STREAM, ID_KEY, InternalStream, bounds
-from penstock.broker.stream.stream_lane import StreamParcel
+from penstock.broker.stream.stream_lane import stream_request
 from penstock.broker.vhost.queue_arguments import TYPE_KEY
 from penstock.broker.vhost.stream_arguments import STREAM
 from penstock.protocol.content import Address, Message, make_content
@@ -98,7 +98,7 @@ class EventFeed(Answerable):
         self.is_under_way = True
         self.actor.messages.publish_count += 1
         payer = self._broker.node_account
-        store.offered(StreamParcel(lane, payer, self, [message], len(message.raw)))
+        store.offered(stream_request(lane, payer, self, [message], len(message.raw)))
 
     def _message(self, events: list[Event]) -> Message:
         body = self._head + encode_events(events)

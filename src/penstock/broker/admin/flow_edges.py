@@ -1,9 +1,10 @@
 """Every hop of the broker as rows: what is under way on it, what is left, who holds its sender."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Final
+
+from msgspec import Struct
 
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
@@ -16,8 +17,7 @@ Hold = tuple[str, str, int]
 SORTS: Final = ("blocked", "in-flight", "stops", "name")
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeRow:
+class EdgeRow(Struct, frozen=True):
     """One hop. kind: KIND_NAMES; window_*, balance_*: 0 and 0 without credit in that dimension;
     is_blocked: its sender may hand over nothing; by, reason: who holds the sender longest, "" if
     nobody does; blocked_for_ns: since then; stops: how often credit ran out; blocked_ns: how long
@@ -45,12 +45,11 @@ class EdgeRow:
     blocked_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Edges:
-    """rows: the first of the `matching` ones that were asked for; total, blocked: of all hops in
+class Edges(Struct, frozen=True):
+    """edges: the first of the `matching` ones that were asked for; total, blocked: of all hops in
     the vhost."""
 
-    rows: list[EdgeRow]
+    edges: list[EdgeRow]
     matching: int
     total: int
     blocked: int

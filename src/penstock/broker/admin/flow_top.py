@@ -4,8 +4,9 @@ The shares are those of the windows `penstock why` answers from; causes are its 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from penstock.broker.broker import Broker
 from penstock.explain.consumer_causes import ack_time_ns, queue_detail
@@ -17,8 +18,7 @@ SORTS: Final = ("blocked", "rate", "name")
 NS_PER_MS: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class PublisherRow:
+class PublisherRow(Struct, frozen=True):
     """rate: publishes a second; blocked_share: 0..1 of the window; longest_ms: longest single hold
     in it; cause: what held it most, "" if nothing did."""
 
@@ -30,8 +30,7 @@ class PublisherRow:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRow:
+class QueueRow(Struct, frozen=True):
     """in_rate, out_rate: messages a second; busy_share, blocked_share, waiting_share: of the
     window, 0..1; cause: what keeps its messages, "" if nothing does."""
 
@@ -46,8 +45,7 @@ class QueueRow:
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerRow:
+class ConsumerRow(Struct, frozen=True):
     """unacked of prefetch (0 for unlimited); is_full: no delivery until it acks; ack_ms: mean time
     to its ack, 0.0 if unknown; held_share: of the window, in which it could be given nothing."""
 
@@ -62,8 +60,7 @@ class ConsumerRow:
     held_share: float
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """in_rate, out_rate: of the whole node; used_bytes, limit_bytes: memory; alarms: what is set;
     *_more: rows that are left out; window_s: seconds looked at, 0.0 before the first."""
 

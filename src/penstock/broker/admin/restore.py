@@ -113,7 +113,7 @@ def _parameter(broker: Broker, row: ParameterRow, done: Restored) -> None:
         is_operator = row.component == OPERATOR_POLICY
         policy = policy_from(value)
         if all(one.name != policy.name for one in broker.policies.listing(is_operator, row.vhost)):
-            broker.policy_desk.bring_back(policy, is_operator)
+            broker.policy_manager.bring_back(policy, is_operator)
     elif row.component == VHOST_LIMITS:
         _home(broker, row.vhost, done)
         _limits(broker, VHOST, row.vhost, value)

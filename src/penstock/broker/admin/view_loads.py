@@ -1,4 +1,4 @@
-"""Whose work lies where, for snapshots: in a queue's mailboxes, at rest in it, at a socket.
+"""Whose work lies where, for snapshots: in mailboxes, at rest, at a socket; and waits for answers.
 
 Cost: a look at each lane of a queue; what rests is looked at only in queues that hold publishers
 for their depth, and of that STORED_LOOKED_AT messages.
@@ -8,9 +8,17 @@ from typing import Final
 
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.explain.answers import CONFIRMS, RETURN
 from penstock.explain.root_causes import DEBT
+from penstock.protocol.methods.codec import METHODS
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.telemetry.actor_window import MAILBOX, OWED, SENT, STORED
+from penstock.telemetry.actor_window import MAILBOX, OWED, SENT, STORED, WAIT_MOST, WAITED
+from penstock.telemetry.answer_times import (
+    BASIC_ACK,
+    BASIC_RETURN,
+    STAGE_NAMES,
+    AnswerTimes,
+)
 from penstock.telemetry.snapshots import OTHERS
 
 LOADS_MAX: Final = 64
@@ -83,3 +91,27 @@ def _add_largest(numbers: dict[str, float], prefix: str, counts: dict[str, int])
         if counts[name] > 0:
             key = prefix + (name if index < LOADS_MAX else OTHERS)
             numbers[key] = numbers.get(key, 0.0) + float(counts[name])
+
+
+def answer_loads(times: AnswerTimes, now_ns: int, numbers: dict[str, float]) -> None:
+    """Add the waits of a connection or channel to its `numbers`."""
+    for one in times.totals(now_ns):
+        answer = answer_name(one.kind)
+        prefix = f"{WAITED}{answer}:"
+        numbers[prefix + "ns"] = float(one.ns)
+        numbers[prefix + "count"] = float(one.count)
+        numbers[prefix + "flying"] = float(one.flying)
+        numbers[WAIT_MOST + answer] = float(one.most)
+        for name, ns in zip(STAGE_NAMES, one.stages, strict=True):
+            if ns > 0:
+                numbers[prefix + name] = float(ns)
+
+
+def answer_name(kind: int) -> str:
+    """What is waited for. kind: see AnswerTimes.answered."""
+    if kind == BASIC_ACK:
+        return CONFIRMS
+    if kind == BASIC_RETURN:
+        return RETURN
+    method = METHODS.get((kind >> 16, kind & 0xFFFF))
+    return "an answer" if method is None else f"{method.NAME}-ok"

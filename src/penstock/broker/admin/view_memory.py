@@ -9,7 +9,7 @@ The snapshot that holds says so by its own date: whoever has one idle since then
 from collections.abc import Iterator
 from typing import Final
 
-from penstock.broker.admin.view_groups import has_groups
+from penstock.broker.admin.view_queues import has_groups
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor

@@ -1,4 +1,4 @@
-"""Snapshots of queues and their consumers; see broker/admin/views.
+"""Snapshots of queues, their consumers and reader groups; see broker/admin/views.
 
 A consumer waits while its prefetch window or its socket holds it, and is idle otherwise.
 """
@@ -8,14 +8,22 @@ from typing import Final
 
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.deliver import ChannelSink
-from penstock.broker.admin.view_groups import group_snapshots
 from penstock.broker.admin.view_loads import queue_loads
 from penstock.broker.broker import Broker
 from penstock.broker.lease.lease_view import note_lease
 from penstock.broker.paging.paged_view import note_paged
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.ruling_view import note_limit, note_ruling
-from penstock.explain.consumer_causes import NO_WINDOW
+from penstock.broker.stream.stream_actor import StreamActor, stream_of
+from penstock.explain.consumer_causes import (
+    LAG_BYTES,
+    LAG_BYTES_MAX,
+    LAG_MESSAGES,
+    LAG_MESSAGES_MAX,
+    NO_WINDOW,
+    POSITION,
+    STILL_NS,
+)
 from penstock.explain.full_disk import FULL_STORE
 from penstock.queues.consumers import (
     REASON_CHANNEL_FLOW,
@@ -29,6 +37,54 @@ from penstock.queues.consumers import (
 from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER
 from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, Times
+from penstock.telemetry.words import duration
+
+
+def has_groups(queue: QueueActor) -> bool:
+    """Whether groups read it, which move without a trace in its own counts."""
+    stream = stream_of(queue)
+    return stream is not None and stream.groups is not None and bool(stream.groups.groups)
+
+
+def group_snapshots(queue: QueueActor) -> Iterator[ActorSnapshot]:
+    """Each group of a stream; none of other queues."""
+    stream = stream_of(queue)
+    if stream is None or stream.groups is None:
+        return
+    groups = stream.groups
+    now_ns = queue.line.clock.monotonic_ns()
+    for group in list(groups.groups.values()):
+        yield ActorSnapshot(
+            groups.identity_of(group),
+            "group",
+            "lagging" if group.is_holding else "",
+            started_ns=queue.time.start_ns,
+            numbers={
+                POSITION: float(int(group.position)),
+                LAG_MESSAGES: float(int(group.lag_messages(groups.log))),
+                LAG_BYTES: float(int(group.lag_bytes(groups.log))),
+                LAG_MESSAGES_MAX: float(int(group.bound.messages)),
+                LAG_BYTES_MAX: float(int(group.bound.bytes)),
+                STILL_NS: float(now_ns - int(group.since_ns)),
+            },
+            labels={"queue": queue.identity, "vhost": queue.vhost},
+            taken_ns=now_ns,
+        )
+
+
+def groups_in_words(queue: StreamActor) -> str:
+    """Each group, where it is and since when; "" without groups."""
+    groups = queue.groups
+    if groups is None:
+        return ""
+    now_ns = queue.line.clock.monotonic_ns()
+    return "; ".join(
+        f"{name} at {int(group.position)}, {int(group.lag_messages(groups.log))} behind, "
+        f"still for {duration(now_ns - int(group.since_ns))}"
+        + (", holds publishers" if group.is_holding else "")
+        for name, group in sorted(groups.groups.items())
+    )
+
 
 OF_ALL_CONSUMERS: Final = (
     "unacked",

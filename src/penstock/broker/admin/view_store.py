@@ -1,37 +1,39 @@
-"""Snapshots of message stores: what waits for the disk, whose it is, and how long a sync takes."""
+"""Snapshots of stores, of messages and streams: what waits for the disk, and how long."""
 
-from penstock.broker.admin.view_queues import blocked, times
+from penstock.base.quantities import show_duration
+from penstock.broker.admin.view_queues import blocked, groups_in_words, times
 from penstock.broker.broker import Broker
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.group_commit import GroupCommit
 from penstock.broker.store.store_actor import StoreActor
+from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.explain.full_disk import FULL_NS, WANTED
 from penstock.explain.root_causes import DEBT
+from penstock.streams.log import NO_BOUND
 from penstock.telemetry.snapshots import ActorSnapshot
 
 
 def store_snapshot(broker: Broker, store: StoreActor) -> ActorSnapshot:
     """The store of one virtual host."""
     bytes_ = int(store.batch_bytes), int(store.log.disk_bytes())
-    return snapshot_of(broker, store, bytes_, int(store.synced_count))
+    return snapshot_of(broker, store, bytes_)
 
 
-def snapshot_of(
-    broker: Broker, store: StoreActor | StreamStore, bytes_: tuple[int, int], synced_count: int
-) -> ActorSnapshot:
-    """What stores have in common. bytes_: under way to the disk, and on it; synced_count: messages
-    that were ever made safe."""
+def snapshot_of(broker: Broker, store: GroupCommit, bytes_: tuple[int, int]) -> ActorSnapshot:
+    """What stores have in common. bytes_: under way to the disk, and on it."""
     now_ns = broker.clock.monotonic_ns()
     mailbox = waiting_bytes = 0
     numbers: dict[str, float] = {}
-    for parcel in store.parcels():
-        mailbox += len(parcel.messages)
-        waiting_bytes += int(parcel.bytes)
-        key = DEBT + parcel.origin.name
-        numbers[key] = numbers.get(key, 0.0) + int(parcel.count)
+    for request in store.requests():
+        mailbox += len(request.messages)
+        waiting_bytes += int(request.bytes)
+        key = DEBT + request.origin.name
+        numbers[key] = numbers.get(key, 0.0) + int(request.count)
     numbers["mailbox"] = float(mailbox)
     numbers["bytes"] = float(bytes_[0])
     numbers["stored_bytes"] = float(bytes_[1])
-    numbers["synced"] = float(synced_count)
+    numbers["synced"] = float(store.synced_count)
     numbers["fsync_p50_ns"] = float(store.sync_times.median_ns())
     state = "running"
     if store.is_failed:
@@ -53,3 +55,37 @@ def snapshot_of(
         numbers=numbers,
         labels={"vhost": store.name},
     )
+
+
+def stream_store_snapshot(broker: Broker, store: StreamStore) -> ActorSnapshot:
+    """The streams of one virtual host, on their way to the disk."""
+    stored_bytes = sum(int(lane.log.disk_bytes) for lane in store.lanes.values())
+    return snapshot_of(broker, store, (int(store.open_bytes()), stored_bytes))
+
+
+def stream_in_words(actor: QueueActor) -> dict[str, str]:
+    """What a stream has and keeps; nothing for other queues."""
+    stream = stream_of(actor)
+    log = None if stream is None else stream.counts.log
+    if stream is None or log is None:
+        return {}
+    retention = log.retention
+    said = {
+        "offsets": f"{log.first()}..{log.committed}",
+        "segments": f"{len(log.segments)} with {log.disk_bytes} bytes",
+    }
+    said.update(stream.own_words())
+    if stream.cursors:
+        # Of the reader that is furthest behind; one may wait for an offset that is not there yet.
+        behind = max(int(log.committed - one.next) for one in stream.cursors.values())
+        said["lag"] = str(max(0, behind))
+    if retention.max_bytes != NO_BOUND:
+        said["max-length-bytes"] = str(int(retention.max_bytes))
+    if retention.max_age_us != NO_BOUND:
+        said["max-age"] = show_duration(int(retention.max_age_us) * 1000)
+    groups = groups_in_words(stream)
+    if groups:
+        said["groups"] = groups
+    if log.damaged_count > 0:
+        said["damaged"] = str(int(log.damaged_count))
+    return said

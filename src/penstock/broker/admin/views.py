@@ -1,15 +1,13 @@
-"""Snapshots of the broker for whoever asks: actors with their time, blocks and numbers."""
+"""Snapshots of the broker: its actors with their time, blocks and numbers, and pages with sums."""
 
 from collections.abc import Iterator
+from typing import Final
 
-from penstock.broker.admin.view_answers import answer_loads
-from penstock.broker.admin.view_loads import output_loads
+from penstock.broker.admin.view_loads import answer_loads, output_loads
 from penstock.broker.admin.view_memory import PARTS_MAX, ViewMemory, connection_stamp, queue_stamp
 from penstock.broker.admin.view_queues import blocked, queue_and_consumers, times
-from penstock.broker.admin.view_store import store_snapshot
-from penstock.broker.admin.view_streams import stream_store_snapshot
-from penstock.broker.admin.view_sums import PageSums, Sum, is_of_connection
-from penstock.broker.alarm.alarm_desk import MEMORY, MODE_ALL
+from penstock.broker.admin.view_store import store_snapshot, stream_store_snapshot
+from penstock.broker.alarm.alarm_manager import MEMORY, MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
@@ -20,6 +18,82 @@ from penstock.flow.account import Account
 from penstock.flow.hop import Hop
 from penstock.flow.rate import Meter
 from penstock.telemetry.snapshots import ActorSnapshot, Times
+
+STEP_PAGES: Final = 256
+"""Pages looked at in one step."""
+
+
+class Sum:
+    """Of one page with everything below it, debt and stored; ended_bytes: of it, what connections
+    that have ended left directly below."""
+
+    __slots__ = ("debt_bytes", "debt_messages", "ended_bytes", "stored_bytes", "stored_messages")
+
+    def __init__(self) -> None:
+        self.debt_messages = 0
+        self.debt_bytes = 0
+        self.stored_messages = 0
+        self.stored_bytes = 0
+        self.ended_bytes = 0
+
+    def add_own(self, page: Account) -> None:
+        self.debt_messages += int(page.debt_messages)
+        self.debt_bytes += int(page.debt_bytes)
+        self.stored_messages += int(page.stored_messages)
+        self.stored_bytes += int(page.stored_bytes)
+
+    def add(self, other: "Sum") -> None:
+        self.debt_messages += other.debt_messages
+        self.debt_bytes += other.debt_bytes
+        self.stored_messages += other.stored_messages
+        self.stored_bytes += other.stored_bytes
+
+
+class PageSums:
+    """The sums of one round: of what is directly below each page. Owner: the walk."""
+
+    __slots__ = ("_open",)
+
+    def __init__(self) -> None:
+        self._open: dict[str, Sum] = {}
+
+    def met(self, page: Account) -> None:
+        """The walk is at the connection whose page this is."""
+        parent = page.parent
+        if parent is not None:
+            above = self._open.get(parent.name)
+            if above is None:
+                above = self._open[parent.name] = Sum()
+            above.add_own(page)
+
+    def ended(self, page: Account) -> Iterator[None]:
+        """Add what connections that have ended left directly below `page`; STEP_PAGES a step."""
+        above = self._open.get(page.name)
+        if above is None:
+            above = self._open[page.name] = Sum()
+        for index, child in enumerate(list(page.children.values())):
+            if child.is_closed and is_of_connection(child):
+                above.add_own(child)
+                above.ended_bytes += int(child.debt_bytes + child.stored_bytes)
+            if index % STEP_PAGES == STEP_PAGES - 1:
+                yield None
+
+    def whole(self, page: Account, below: list[Sum]) -> Sum:
+        """The sum of a page that is not a connection's, when every connection was met and `ended`
+        has been through it. below: of the pages directly below that are not connections' either."""
+        total = Sum()
+        total.add_own(page)
+        known = self._open.get(page.name)
+        if known is not None:
+            total.add(known)
+            total.ended_bytes = known.ended_bytes
+        for one in below:
+            total.add(one)
+        return total
+
+
+def is_of_connection(page: Account) -> bool:
+    return page.name.startswith("conn:")
 
 
 def actor_snapshots(broker: Broker) -> dict[str, ActorSnapshot]:
@@ -141,13 +215,13 @@ def _node(broker: Broker, total: Sum) -> ActorSnapshot:
 
 def _alarm(broker: Broker, source: str) -> ActorSnapshot:
     resource = source.removeprefix("alarm:")
-    mode = broker.desk.mode if resource == MEMORY else MODE_ALL
+    mode = broker.alarm_manager.mode if resource == MEMORY else MODE_ALL
     return ActorSnapshot(
         source,
         "alarm",
         "set",
         numbers=_level(broker, resource),
-        labels={"who": broker.desk.who(resource), "mode": mode},
+        labels={"who": broker.alarm_manager.who(resource), "mode": mode},
         taken_ns=broker.clock.monotonic_ns(),
     )
 
@@ -168,7 +242,7 @@ def _rate(broker: Broker, meter: Meter) -> ActorSnapshot:
 
 
 def _level(broker: Broker, resource: str) -> dict[str, float]:
-    level = broker.desk.levels.get(resource)
+    level = broker.alarm_manager.levels.get(resource)
     if level is None:
         return {}
     return {

@@ -4,7 +4,7 @@
     timer     no sign of life for too long: everything goes back to the queue, in its old order
 Requests of one group are done one after the other. Before one is answered, the group's row of the
 catalogue, the messages it names and what it is done with are as safe as a confirm says: the row is
-handed over first, and an empty parcel on the queue's way to the store comes back when everything
+handed over first, and an empty request on the queue's way to the store comes back when everything
 before it is there (adr/0019). Source: design/spark.md 5.3.
 """
 
@@ -29,7 +29,7 @@ from penstock.broker.lease.lease_rows import (
 )
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.keeper import Keeper
-from penstock.broker.store.store_lane import Parcel
+from penstock.broker.store.write_request import StoreRequest
 from penstock.broker.vhost.catalogue import Catalogue
 from penstock.flow.account import Account
 from penstock.flow.due import DueLine, Timer
@@ -45,7 +45,7 @@ GROUP_ARGUMENT: Final = "x-lease-group"
 
 
 class _Kept(Answerable):
-    """An empty parcel's answer: everything before it on its way is on the disk."""
+    """An empty request's answer: everything before it on its way is on the disk."""
 
     __slots__ = ("book", "desk", "order")
 
@@ -234,8 +234,8 @@ class LeaseDesk(LeaseOwner):
             if group.settled:
                 keeper.store.is_flush_due = True
                 keeper.store.log.wants_ack_sync = keeper.store.syncing.is_prompt
-        parcel = Parcel(keeper.lane, self._payer, _Kept(self, book, order), [])
-        keeper.store.offered(parcel)
+        request = StoreRequest(keeper.lane, self._payer, _Kept(self, book, order), [])
+        keeper.store.offered(request)
 
     def write_row(self, queue: QueueActor, group: LeaseGroup) -> None:
         """What `group` holds is handed to the catalogue, if the queue is kept."""

@@ -12,7 +12,7 @@ from math import inf
 from typing import Final
 
 from penstock.base.clock import Clock
-from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
+from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.paging_desk import PagingDesk
 from penstock.broker.paging.pager import Pager
 from penstock.broker.paging.rabbit_pager import QueueAcks, RabbitPager, traffic_of
@@ -58,7 +58,7 @@ class ProfileDesk(PagingDesk):
         profile: Callable[[], Profile],
         memory_used: Callable[[], int],
         clock: Clock,
-        alarms: AlarmDesk,
+        alarms: AlarmManager,
     ) -> None:
         super().__init__(vhosts, paging_ratio, scratch, damaged)
         self.profile = profile

@@ -10,12 +10,12 @@ from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.disk import Disk
 from penstock.broker.actors.log import Log
 from penstock.broker.actors.syncing import SYNC_ALWAYS
-from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
+from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.paging_desk import PagingDesk
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.group_commit import StoreOwner
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.store.store_owner import StoreOwner
 from penstock.broker.store.write_meter import WriteMeter
 from penstock.broker.transaction.transaction_desk import TransactionDesk
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
@@ -51,16 +51,16 @@ class StoreDesk(StoreOwner):
     """stores: by virtual host, none for a broker in memory; catalogue: what queues need beside
     their messages; opener: opens the store of a new virtual host, None in memory; failure: why
     nothing is confirmed any more, "" while it is; meter: what is written between two looks at the
-    disk; sync_rule: of every store; scratch: stores of transient logs, by virtual host, made by
-    scratch_opener when a queue that is not durable pages for the first time; by_name: all stores;
-    paging: who pages, None for nobody; transactions: what is staged and committed as one."""
+    disk; sync_rule, wait_ns: of every store; scratch: stores of transient logs, by virtual host,
+    made by scratch_opener when a queue that is not durable pages for the first time; by_name: all
+    stores; paging: who pages, None if there is none; transactions: staged messages and commits."""
 
     def __init__(
         self,
         scheduler: Scheduler,
         strategy: Callable[[], Strategy],
         dues: DueLine,
-        alarms: AlarmDesk,
+        alarms: AlarmManager,
         log: Log,
         embed_below: Callable[[], int],
     ) -> None:
@@ -74,6 +74,7 @@ class StoreDesk(StoreOwner):
         self.catalogue: Catalogue = NOTHING_KEPT
         self.opener: Callable[[str], None] | None = None
         self.sync_rule = SYNC_ALWAYS
+        self.wait_ns = 0
         self._scheduler = scheduler
         self._strategy = strategy
         self._dues = dues
@@ -93,7 +94,8 @@ class StoreDesk(StoreOwner):
     def open(self, vhost: str, log: MessageLog, disk: Disk) -> StoreActor:
         """`vhost` keeps its durable queues' messages in `log` from now on."""
         store = self._made(vhost, log, disk)
-        store.syncing.follow(self.sync_rule)
+        store.follow(self.sync_rule)
+        store.gathering.wait_ns = self.wait_ns
         self.stores[vhost] = store
         return store
 

@@ -10,14 +10,15 @@ from penstock.base.chance import Chance
 from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.actors.log import Log
-from penstock.broker.alarm.alarm_desk import DISK, AlarmDesk
+from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.store_desk import SCARCE, StoreDesk
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.settings.ledger import Ledger
+from penstock.broker.store.group_commit import StoreOwner
 from penstock.broker.stream.internal_stream import EVENT_STREAM, InternalStream
 from penstock.broker.stream.stream_actor import StreamActor, stream_of
 from penstock.broker.stream.stream_groups import StreamGroupRegistry
-from penstock.broker.stream.stream_store import StreamOwner, StreamStore
+from penstock.broker.stream.stream_store import StreamStore, identity_of
 from penstock.broker.vhost.vhost import QueueKeepers, VirtualHost
 from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
@@ -60,7 +61,7 @@ class KeepersByKind(QueueKeepers):
             self.others.queue_made(actor)
 
 
-class StreamDesk(StreamOwner):
+class StreamDesk(StoreOwner):
     """stores: by virtual host; groups: keeps their reader groups; opener: opens those of a new
     virtual host, None in memory; message_stores: whose catalogue and whose bad news are shared."""
 
@@ -69,7 +70,7 @@ class StreamDesk(StreamOwner):
         scheduler: Scheduler,
         strategy: Callable[[], Strategy],
         dues: DueLine,
-        alarms: AlarmDesk,
+        alarms: AlarmManager,
         ledger: Ledger,
         message_stores: StoreDesk,
         chance: Chance,
@@ -121,7 +122,7 @@ class StreamDesk(StreamOwner):
         store = StreamStore(
             vhost, handles, disk, self._dues, self._strategy(), self, self._scheduler
         )
-        store.rule = self._message_stores.sync_rule
+        store.syncing.follow(self._message_stores.sync_rule)
         self.stores[vhost] = store
         # It raises the disk alarm by itself, beside the node that measures free space.
         self._alarms.node_up(store.identity, ())
@@ -158,23 +159,23 @@ class StreamDesk(StreamOwner):
 
     # -- what the disk does ----------------------------------------------------------------------
 
-    def streams_failed(self, store: StreamStore, error: OSError) -> None:
+    def store_failed(self, name: str, error: OSError) -> None:
         text = (
-            f"the streams of vhost '{store.name}' cannot be written any more: {error}; nothing is "
+            f"the streams of vhost '{name}' cannot be written any more: {error}; nothing is "
             "confirmed from now on and the broker stops. What was confirmed is on the disk; look "
             "at the disk (dmesg) before the next start"
         )
         self._message_stores.failure = text
         self._log.error(text, error)
-        self._alarms.set(DISK, text, node=store.identity)
+        self._alarms.set(DISK, text, node=identity_of(name))
 
-    def disk_is_full(self, store: StreamStore, error: OSError) -> None:
-        text = f"the disk of the streams of vhost '{store.name}' is full: {error}; a batch waits"
+    def disk_full(self, name: str, error: OSError) -> None:
+        text = f"the disk of the streams of vhost '{name}' is full: {error}; a batch waits"
         if is_scarce(error):
-            text = f"the streams of vhost '{store.name}' can open no file: {error}; {SCARCE}"
+            text = f"the streams of vhost '{name}' can open no file: {error}; {SCARCE}"
         self._log.warning(text)
-        self._alarms.set(DISK, text, node=store.identity)
+        self._alarms.set(DISK, text, node=identity_of(name))
 
-    def disk_has_room_again(self, store: StreamStore) -> None:
-        self._log.info(f"the batch of streams of vhost '{store.name}' that waited is on the disk")
-        self._alarms.clear(DISK, node=store.identity)
+    def disk_has_room(self, name: str) -> None:
+        self._log.info(f"the batch of streams of vhost '{name}' that waited is on the disk")
+        self._alarms.clear(DISK, node=identity_of(name))

@@ -14,7 +14,8 @@ from mypy_extensions import i64
 
 from penstock.base.limits import STORE_READ_PATIENCE_MS
 from penstock.broker.actors.actor import Actor
-from penstock.broker.store.store_actor import RETRY_NS, StoreActor
+from penstock.broker.store.group_commit import RETRY_NS
+from penstock.broker.store.store_actor import StoreActor
 from penstock.flow.due import Timer
 from penstock.storage.log.reading import ReadJob
 

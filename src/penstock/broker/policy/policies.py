@@ -5,13 +5,13 @@ that the answer does not depend on the order in which they were set. The whole s
 `export`, in the form of RabbitMQ's definitions; operator policies stand there as `parameters`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import POLICIES_PER_VHOST
-from penstock.base.policy import EXCHANGES, QUEUES, QUORUM_QUEUES, STREAMS, Policy, policy_from
+from penstock.base.policy import EXCHANGES, QUEUES, QUORUM_QUEUES, STREAMS, Policy
 from penstock.broker.policy.patterns import Pattern, compile_pattern
 from penstock.queues.applied import Applied
 from penstock.queues.policy_keys import check_definition
@@ -179,28 +179,6 @@ class Policies:
 
     def _pair(self, vhost: str) -> tuple[Book, Book]:
         return self._books[(vhost, False)], self._books[(vhost, True)]
-
-
-def policies_in(
-    definitions: Mapping[str, object],
-) -> tuple[list[Policy], list[Policy]]:
-    """The policies and operator policies in exported definitions; other parameters are passed
-    over. Raises: OperatorError."""
-    policies = [policy_from(row) for row in _rows(definitions, "policies")]
-    operators = []
-    for row in _rows(definitions, "parameters"):
-        value = row.get("value")
-        if row.get("component") == COMPONENT and isinstance(value, Mapping):
-            whole = {**value, "name": row.get("name"), "vhost": row.get("vhost", "/")}
-            operators.append(policy_from(whole))
-    return policies, operators
-
-
-def _rows(definitions: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
-    rows = definitions.get(key, [])
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-        raise OperatorError(f"definitions: '{key}' must be a list of objects")
-    return rows
 
 
 def _as_parameter(policy: Policy) -> dict[str, object]:

@@ -7,7 +7,7 @@
     rate.user.bytes:app=20MB/s             all connections of user app together
     rate.queue.messages:/orders=off        queue orders in vhost / (queue q in vhost v: v/q)
 
-The settings of alarms are offered by broker/admin/alarm_settings, for the server makes their watch.
+The settings of alarms are offered by broker/admin/alarm_watch, for the server makes their watch.
 """
 
 from collections.abc import Callable

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 
 from penstock.broker.actors.actor import Actor, Line
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.store.store_lane import StoreLane
+from penstock.broker.store.write_request import StoreLane
 from penstock.protocol.content import Address, Message, make_content
 from penstock.storage.layout.format import MARKS_QUEUE_ID
 from penstock.storage.layout.index import QueueIndex

@@ -13,11 +13,11 @@ from mypy_extensions import i64
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.queue_actor import QueueKeeping
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.store.store_lane import (
+from penstock.broker.store.write_request import (
     FLAGS_AT,
     HAS_DELIVERY_MODE,
-    Parcel,
     StoreLane,
+    StoreRequest,
     is_persistent,
 )
 from penstock.flow.account import Account
@@ -138,14 +138,14 @@ class Keeper(QueueKeeping):
         elif fleeting and lane.wants_answers:
             lane.answerable.accepted(fleeting, len(fleeting))
         if kept:
-            is_waiting = lane.wants_answers and self.is_lasting
-            parcel = Parcel(self.lane, lane.origin, lane.answerable if is_waiting else None, kept)
-            parcel.has_fleeting = has_fleeting
-            parcel.count = charged
-            parcel.bytes = bytes_
-            parcel.uncharged_bytes = uncharged_bytes
-            parcel.queued_ns = self.store.line.turn_ns
-            self.store.offered(parcel)
+            answerable = lane.answerable if lane.wants_answers and is_lasting else None
+            request = StoreRequest(self.lane, lane.origin, answerable, kept)
+            request.has_fleeting = has_fleeting
+            request.count = charged
+            request.bytes = bytes_
+            request.uncharged_bytes = uncharged_bytes
+            request.queued_ns = self.store.line.turn_ns
+            self.store.offered(request)
 
     def _is_embedded(self, message: Message) -> bool:
         below: i64 = self.embed_below
@@ -156,24 +156,24 @@ class Keeper(QueueKeeping):
     def save(self, messages: list[Message]) -> None:
         """`messages`, which the queue has reserved places for in the log (Backlog.reserve), are
         paged: nobody waits for them."""
-        parcel: Parcel | None = None
+        request: StoreRequest | None = None
         for message in messages:
             origin = message.origin
-            if parcel is None or parcel.origin is not origin:
-                if parcel is not None:
-                    self.store.offered(parcel)
+            if request is None or request.origin is not origin:
+                if request is not None:
+                    self.store.offered(request)
                 assert isinstance(origin, Account), "what rests in a queue is paid by an account"
-                parcel = Parcel(self.lane, origin, None, [])
-                parcel.has_fleeting = True
-            parcel.messages.append(message)
+                request = StoreRequest(self.lane, origin, None, [])
+                request.has_fleeting = True
+            request.messages.append(message)
             size: i64 = len(message.raw)
             if self._is_embedded(message):
-                parcel.uncharged_bytes += size
+                request.uncharged_bytes += size
             else:
-                parcel.count += 1
-                parcel.bytes += size
-        if parcel is not None:
-            self.store.offered(parcel)
+                request.count += 1
+                request.bytes += size
+        if request is not None:
+            self.store.offered(request)
 
     def left(self, message: Message) -> None:
         """`message`, which has a place in the log, has left the queue for good."""

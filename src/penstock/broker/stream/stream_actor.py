@@ -14,10 +14,11 @@ from penstock.broker.actors.actor import Line
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.actors.log import Log
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.write_request import WriteRequest
 from penstock.broker.stream.chunk_cursor import ChunkCursor
 from penstock.broker.stream.stream_cursor import StreamCursor
 from penstock.broker.stream.stream_groups import StreamGroupRegistry, StreamGroups
-from penstock.broker.stream.stream_lane import StreamLane, StreamParcel
+from penstock.broker.stream.stream_lane import StreamLane, stream_request
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.broker.vhost.stream_arguments import (
     AGO,
@@ -122,7 +123,7 @@ class StreamActor(QueueActor):
         self.origin = origin
         self.notes = notes
         self.holder: Answerable | None = None
-        self.behind: list[StreamParcel] = []
+        self.behind: list[WriteRequest] = []
         self.outbox: StreamOutbox | None = None
 
     def keep_in(self, store: StreamStore, log: StreamLog, is_in_memory: bool) -> None:
@@ -223,13 +224,13 @@ class StreamActor(QueueActor):
         store = self.store
         assert to_disk is not None and store is not None, "a stream has its log before publishers"
         answerable = lane.answerable if lane.wants_answers else None
-        parcel = StreamParcel(to_disk, lane.origin, answerable, items, bytes_)
-        parcel.queued_ns = self.line.turn_ns
+        request = stream_request(to_disk, lane.origin, answerable, items, bytes_)
+        request.queued_ns = self.line.turn_ns
         if self.holder is None:
-            store.offered(parcel)
+            store.offered(request)
         else:
             # A sender that has gone is not held. What it leaves behind is what its window allows.
-            self.behind.append(parcel)
+            self.behind.append(request)
         return len(lane.items) > 0
 
     def hold(self, holder: Answerable) -> bool:
@@ -246,8 +247,8 @@ class StreamActor(QueueActor):
         behind = self.behind
         self.behind = []
         if self.store is not None:
-            for parcel in behind:
-                self.store.offered(parcel)
+            for request in behind:
+                self.store.offered(request)
         self.wake()
 
     def catch_up(self) -> None:

@@ -21,7 +21,7 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.app_marks import FRAME_BYTES, HEADER, IS_PERSISTENT
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import StreamActor, StreamOutbox, stream_of, streams_of
-from penstock.broker.stream.stream_lane import StreamParcel
+from penstock.broker.stream.stream_lane import stream_request
 from penstock.flow.account import Account
 from penstock.protocol.content import Address, Message, make_content
 from penstock.storage.layout.format import OUTBOX_QUEUE_ID
@@ -29,9 +29,9 @@ from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.stored import Stored
 from penstock.storage.log.groups import GroupEntry
 
-PARCEL_MESSAGES: Final = 4096
-PARCEL_BYTES: Final = 1_048_576
-"""A commit of any size is handed to the stream's store in parcels of at most so much."""
+REQUEST_MESSAGES: Final = 4096
+REQUEST_BYTES: Final = 1_048_576
+"""A commit of any size is handed to the stream's store in requests of at most so much."""
 
 
 class Outbox(StreamOutbox):
@@ -105,16 +105,16 @@ class StreamShare(Answerable):
             self.accepted([], 0)
             return
         actor.messages.publish_count += len(self.messages)
-        parcels = in_parcels(self.messages)
-        for number, (messages, size) in enumerate(parcels, 1):
+        requests = in_requests(self.messages)
+        for number, (messages, size) in enumerate(requests, 1):
             origin = messages[0].origin
             if actor.toll is not None:
                 for message in messages:
                     actor.toll.spend(len(message.raw))
-            answerable = self if number == len(parcels) else None
+            answerable = self if number == len(requests) else None
             if not isinstance(origin, Account):
                 origin = payer
-            store.offered(StreamParcel(lane, origin, answerable, messages, size))
+            store.offered(stream_request(lane, origin, answerable, messages, size))
 
     def accepted(self, messages: list[Message], count: i64) -> None:
         """The stream has all of it on the disk, or is gone."""
@@ -200,8 +200,8 @@ class StreamCommit(Answerable):
             self.streams_done()
 
 
-def in_parcels(messages: list[Message]) -> list[tuple[list[Message], int]]:
-    """`messages` in runs of one cause and at most PARCEL_MESSAGES, PARCEL_BYTES or one message,
+def in_requests(messages: list[Message]) -> list[tuple[list[Message], int]]:
+    """`messages` in runs of one cause and at most REQUEST_MESSAGES, REQUEST_BYTES or one message,
     with their bytes."""
     found: list[tuple[list[Message], int]] = []
     run: list[Message] = []
@@ -209,8 +209,8 @@ def in_parcels(messages: list[Message]) -> list[tuple[list[Message], int]]:
     for message in messages:
         more = len(message.raw)
         if run and (
-            len(run) >= PARCEL_MESSAGES
-            or size + more > PARCEL_BYTES
+            len(run) >= REQUEST_MESSAGES
+            or size + more > REQUEST_BYTES
             or message.origin is not run[0].origin
         ):
             found.append((run, size))

@@ -13,8 +13,8 @@ from penstock.broker.actors.lane import Answerable
 from penstock.broker.actors.log import Log
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import StreamActor
-from penstock.broker.stream.stream_lane import StreamParcel
-from penstock.broker.transaction.commit_streams import in_parcels, outbox_of
+from penstock.broker.stream.stream_lane import stream_request
+from penstock.broker.transaction.commit_streams import in_requests, outbox_of
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
 from penstock.storage.layout.index import QueueIndex
@@ -105,24 +105,24 @@ def _append(
 ) -> int:
     stream, lane, target = actor.counts.log, actor.lane, actor.store
     assert stream is not None and lane is not None and target is not None, "it has its log"
-    parcels: list[tuple[int, list[Message], int]] = []
+    requests: list[tuple[int, list[Message], int]] = []
     following = int(stream.next)
     for first, messages in pending.runs:
         missing = messages[max(0, following - first) :]
         offset = max(first, following)
-        for part, size in in_parcels(missing):
-            parcels.append((offset, part, size))
+        for part, size in in_requests(missing):
+            requests.append((offset, part, size))
             offset += len(part)
         following = max(following, first + len(messages))
     count = 0
-    for number, (offset, part, size) in enumerate(parcels, 1):
+    for number, (offset, part, size) in enumerate(requests, 1):
         if offset > stream.next:
             log.warning(
                 f"{actor.identity}: offsets {int(stream.next)} to {offset - 1} are lost; a commit "
                 f"that was written behind them goes on at {offset}"
             )
             stream.skip_to(offset, actor.line.clock.wall_ns() // 1000)
-        answerable = emptied if number == len(parcels) else None
-        target.take_now(StreamParcel(lane, payer, answerable, part, size))
+        answerable = emptied if number == len(requests) else None
+        target.take_now(stream_request(lane, payer, answerable, part, size))
         count += len(part)
     return count

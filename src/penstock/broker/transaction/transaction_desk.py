@@ -27,7 +27,7 @@ from penstock.broker.actors.log import Log
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.app_marks import AppMarks, Mark, mark_message
-from penstock.broker.store.commit_parcel import GroupParcel
+from penstock.broker.store.group_request import GroupRequest
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.transaction.commit import Commit, CommitDesk
@@ -299,7 +299,7 @@ class TransactionDesk(CommitDesk):
         for keeper in commit.keepers:
             keeper.commits += 1
         payer = commit.asked.account
-        store.offered(GroupParcel(marks.lane, payer, commit, mark, entries, commit.keepers, store))
+        store.offered(GroupRequest(marks.lane, payer, commit, mark, entries, commit.keepers, store))
 
     def complete(self, commit: Commit) -> None:
         """The disk has everything of `commit`: it is in the queues now, and on its way to

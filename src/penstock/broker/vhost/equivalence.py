@@ -6,7 +6,7 @@ Source: RabbitMQ's rabbit_misc:assert_args_equivalence and assert_field_equivale
 from collections.abc import Mapping
 
 from penstock.base.errors import ChannelFault
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table
 
 

@@ -11,7 +11,7 @@ from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import STREAM_MEMORY_BYTES, STREAM_SEGMENT_BYTES
 from penstock.broker.vhost.equivalence import type_name
 from penstock.protocol import methods as m
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.streams.filtering import FILTER_BYTES, StreamFilter
 from penstock.streams.log import NO_BOUND, Retention
 from penstock.streams.reader_groups import LagBound

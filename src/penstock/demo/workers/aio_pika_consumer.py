@@ -7,10 +7,10 @@ import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 
 from penstock.demo.scenario import PREFETCH, QUEUE_ORDERS, STATUS_SECONDS
-from penstock.demo.workers.part import Part, Trace, part_from_arguments
+from penstock.demo.workers.part import Trace, Worker, part_from_arguments
 
 
-async def consume(part: Part, trace: Trace) -> None:
+async def consume(part: Worker, trace: Trace) -> None:
     """Take messages until the run closes this worker's input."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()

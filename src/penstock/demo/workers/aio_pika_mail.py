@@ -8,13 +8,13 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
 from penstock.demo.scenario import PREFETCH, QUEUE_MAIL, STATUS_SECONDS
-from penstock.demo.workers.part import Part, Trace, part_from_arguments, seconds_until
+from penstock.demo.workers.part import Trace, Worker, part_from_arguments, seconds_until
 
 
 class Mail:
     """Two connections, as the books advise: one publishes, one consumes."""
 
-    def __init__(self, part: Part, trace: Trace) -> None:
+    def __init__(self, part: Worker, trace: Trace) -> None:
         self._part = part
         self._trace = trace
         self._ended = asyncio.Event()

@@ -9,7 +9,7 @@ import aio_pika
 from aio_pika.abc import AbstractExchange
 
 from penstock.demo.scenario import BODY_BYTES, EXCHANGE_PAYMENTS, STATUS_SECONDS
-from penstock.demo.workers.part import Part, part_from_arguments
+from penstock.demo.workers.part import Worker, part_from_arguments
 
 AT_A_TIME: Final = 600
 """More than fit on the way to a stopped queue, so that the broker has to hold the connection."""
@@ -19,7 +19,7 @@ REPORT_SECONDS: Final = STATUS_SECONDS / 5
 class Payments:
     """AT_A_TIME payments are on their way; one that is counted has been confirmed."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Worker) -> None:
         self._part = part
         self._number = 0
         self._ended = asyncio.Event()

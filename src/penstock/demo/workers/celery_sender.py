@@ -7,10 +7,16 @@ from random import Random
 
 from penstock.demo.scenario import QUEUE_TASKS
 from penstock.demo.workers.celery_tasks import TASK_NAME, make_app
-from penstock.demo.workers.part import Part, Trace, input_ended, part_from_arguments, seconds_until
+from penstock.demo.workers.part import (
+    Trace,
+    Worker,
+    input_ended,
+    part_from_arguments,
+    seconds_until,
+)
 
 
-def send(part: Part, trace: Trace) -> None:
+def send(part: Worker, trace: Trace) -> None:
     """Send through all phases."""
     app = make_app(part.plan.url)
     chance = Random(part.plan.seed)

@@ -13,10 +13,10 @@ from typing import Any
 
 from penstock.demo.scenario import QUEUE_TASKS, STATUS_SECONDS
 from penstock.demo.workers.celery_tasks import add_task, make_app
-from penstock.demo.workers.part import Part, Trace, call_when_input_ends, part_from_arguments
+from penstock.demo.workers.part import Trace, Worker, call_when_input_ends, part_from_arguments
 
 
-def work(part: Part, trace: Trace) -> None:
+def work(part: Worker, trace: Trace) -> None:
     """Carry out tasks until the run closes this worker's input."""
     app = make_app(part.plan.url)
 
@@ -43,7 +43,7 @@ def work(part: Part, trace: Trace) -> None:
     part.report()
 
 
-def _report(part: Part, worker: Any, ended: threading.Event) -> None:
+def _report(part: Worker, worker: Any, ended: threading.Event) -> None:
     """Ready once the consumer is connected; Celery's warm shutdown when the run says so."""
     is_ready = False
     while not ended.wait(STATUS_SECONDS / 5 if not is_ready else STATUS_SECONDS):

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from penstock.demo.scenario import PhasePlan, Plan
+from penstock.demo.scenario import DemoPlan, PhasePlan
 
 BLOCK_LINES: Final = 512
 
@@ -63,7 +63,7 @@ class Trace:
 
 
 @dataclass(slots=True)
-class Pace:
+class PhaseRates:
     """How many messages are due, by the rates of the phases.
 
     What could not be published in time is not made up for: at most 100 ms worth is due at once, so
@@ -86,10 +86,10 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Part:
+class Worker:
     """The plan and the clock of one worker. `start_ns`: when phase one begins, 0 before "go"."""
 
-    plan: Plan
+    plan: DemoPlan
     name: str
     start_ns: int = 0
     counts: dict[str, int] = field(default_factory=dict)
@@ -131,10 +131,10 @@ class Part:
         return True
 
 
-def part_from_arguments(arguments: list[str]) -> Part:
+def part_from_arguments(arguments: list[str]) -> Worker:
     """The part that the command line names: PLAN NAME."""
     plan, name = arguments
-    return Part(Plan.read(Path(plan)), name)
+    return Worker(DemoPlan.read(Path(plan)), name)
 
 
 def input_ended() -> bool:

@@ -9,18 +9,18 @@ import pika
 from pika.adapters.select_connection import SelectConnection
 
 from penstock.demo.scenario import BODY_BYTES, QUEUE_ORDERS, STATUS_SECONDS, UNCONFIRMED_MAX
-from penstock.demo.workers.part import Pace, Part, Trace, part_from_arguments
+from penstock.demo.workers.part import PhaseRates, Trace, Worker, part_from_arguments
 
 TICK_SECONDS = 0.01
 
 
-class Publisher:
+class PikaPublisher:
     """One connection, one channel, at most UNCONFIRMED_MAX messages in flight."""
 
-    def __init__(self, part: Part, trace: Trace) -> None:
+    def __init__(self, part: Worker, trace: Trace) -> None:
         self._part = part
         self._trace = trace
-        self._pace = Pace()
+        self._pace = PhaseRates()
         self._unconfirmed: dict[int, tuple[str, int]] = {}
         self._sequence = 0
         self._confirm_ns: list[int] = []
@@ -117,7 +117,7 @@ class Publisher:
 def main(arguments: list[str]) -> None:
     part = part_from_arguments(arguments)
     with Trace(part.plan.directory, part.name) as trace:
-        Publisher(part, trace).run()
+        PikaPublisher(part, trace).run()
 
 
 if __name__ == "__main__":

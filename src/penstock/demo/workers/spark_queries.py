@@ -18,7 +18,7 @@ from penstock.demo.scenario import (
     STREAM_PAYMENTS,
     STREAMED,
 )
-from penstock.demo.workers.part import Part, part_from_arguments
+from penstock.demo.workers.part import Worker, part_from_arguments
 from penstock.spark.java import find_java
 from penstock.spark.register import register
 from penstock.spark.session.session import open_session
@@ -35,7 +35,7 @@ class Sink:
     map of variables that Spark gives to Python is shared and not locked).
     """
 
-    def __init__(self, folder: Path, part: Part) -> None:
+    def __init__(self, folder: Path, part: Worker) -> None:
         self._folder = folder
         self._part = part
         self.delay_ms = 0
@@ -59,7 +59,7 @@ class Sink:
         self.has_streamed.set()
 
 
-def start(spark: Any, part: Part, folder: Path, sink: Sink) -> list[Any]:
+def start(spark: Any, part: Worker, folder: Path, sink: Sink) -> list[Any]:
     """Both queries, running; it takes until both have read something."""
     leased = (
         _reader(spark, part, QUEUE_PAYMENTS)
@@ -78,7 +78,7 @@ def start(spark: Any, part: Part, folder: Path, sink: Sink) -> list[Any]:
     return queries
 
 
-def _reader(spark: Any, part: Part, queue: str) -> Any:
+def _reader(spark: Any, part: Worker, queue: str) -> Any:
     asked = {"url": part.plan.url, "queue": queue, "includeProperties": "true"}
     return spark.readStream.format("amqp").options(**asked)
 

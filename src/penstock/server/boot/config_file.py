@@ -91,7 +91,7 @@ def _names(path: str, key: str, value: object) -> tuple[str, ...]:
 
 
 def _alarm_actions(path: str, value: object) -> tuple[AlarmAction, ...]:
-    """Whether an action is one is said by broker/alarm/alarm_actions, of every way to give it."""
+    """Whether an action is one is said by broker/alarm/alarm_manager, of every way to give it."""
     if not isinstance(value, list):
         raise OperatorError(f"{path}: alarm_actions must be written as [[alarm_actions]] tables")
     rows = []

@@ -11,8 +11,8 @@ from uuid import uuid4
 from penstock.base.clock import Clock
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.alarm_settings import offer as offer_alarm_settings
 from penstock.broker.admin.alarm_watch import AlarmWatch, memory_mark_bytes
+from penstock.broker.admin.alarm_watch import offer as offer_alarm_settings
 from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.connection import PHASE_CLOSING, PHASE_OPEN, Connection
 from penstock.flow.due import DueLine, Waker

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import penstock
 from penstock.base.errors import OperatorError
+from penstock.broker.admin.answers import QueueCounts, Status
 from penstock.broker.broker import Broker
 from penstock.explain.asking import Question, ask_why
 from penstock.server.control.control_socket import Reply
@@ -74,32 +75,32 @@ class Questions:
             "exit_status": answer.exit_status,
         }
 
-    def _status(self) -> dict[str, object]:
+    def _status(self) -> Status:
         broker = self.broker
         now_ns = broker.clock.monotonic_ns()
-        return {
-            "version": penstock.__version__,
-            "build": build_words(),
-            "profile": broker.profile.name,
-            "sync": broker.stores.sync_rule.words() if broker.stores.stores else "",
-            "failure": broker.stores.failure,
-            "connections": {one.name: one.state(now_ns) for one in broker.connections.values()},
-            "queues": {
-                actor.identity: {
-                    "ready": int(actor.messages.ready_count()),
-                    "unacked": int(actor.unacked_count),
-                    "bytes": int(actor.messages.bytes_ready + actor.unacked_bytes),
-                    "consumers": len(actor.consumers),
-                }
+        return Status(
+            version=penstock.__version__,
+            build=build_words(),
+            profile=broker.profile.name,
+            sync=broker.stores.sync_rule.words() if broker.stores.stores else "",
+            failure=broker.stores.failure,
+            connections={one.name: one.state(now_ns) for one in broker.connections.values()},
+            queues={
+                actor.identity: QueueCounts(
+                    int(actor.messages.ready_count()),
+                    int(actor.unacked_count),
+                    int(actor.messages.bytes_ready + actor.unacked_bytes),
+                    len(actor.consumers),
+                )
                 for vhost in broker.vhosts.values()
                 for actor in vhost.queues.values()
             },
-            "alarms": dict(broker.alarms),
-            "memory_bytes": broker.memory_used_bytes,
-            "memory_high_bytes": broker.memory_high_bytes,
-            "turns": int(broker.scheduler.turns),
-            "events_dropped": broker.recorder.dropped,
-        }
+            alarms=dict(broker.alarms),
+            memory_bytes=broker.memory_used_bytes,
+            memory_high_bytes=broker.memory_high_bytes,
+            turns=int(broker.scheduler.turns),
+            events_dropped=broker.recorder.dropped,
+        )
 
 
 def _seconds(request: dict[str, object], key: str, default: float) -> float:

@@ -5,12 +5,23 @@ that name here. Times in answers are seconds, `*_s`, or nanoseconds, `*_ns`, bac
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Final
+
+import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
 from penstock.broker.admin import flow_edges, flow_top
+from penstock.broker.admin.answers import (
+    Accounts,
+    AlarmRow,
+    Alarms,
+    ChangeRow,
+    Changes,
+    QueueCauses,
+    SettingRow,
+    SettingRows,
+)
 from penstock.broker.admin.flow_ledger import accounts, queue_causes
 from penstock.broker.broker import Broker
 from penstock.explain.naming import Names, named
@@ -32,9 +43,9 @@ class FlowQuestions:
         self.windows = windows
         self.run_soon = run_soon
 
-    def answer(self, request: dict[str, object]) -> dict[str, object]:
+    def answer(self, request: dict[str, object]) -> msgspec.Struct:
         """Raises: OperatorError for a question it does not know, or a bad value in one."""
-        answers = {
+        answers: dict[str, Callable[[dict[str, object]], msgspec.Struct]] = {
             "edges": self._edges,
             "accounts": self._accounts,
             "alarms": self._alarms,
@@ -51,8 +62,8 @@ class FlowQuestions:
         """What connections are called, by address."""
         return Names(self.windows(1.0)).by_address
 
-    def _edges(self, request: dict[str, object]) -> dict[str, object]:
-        found = flow_edges.edges(
+    def _edges(self, request: dict[str, object]) -> flow_edges.Edges:
+        return flow_edges.edges(
             self.broker,
             self._names(),
             self._vhost(request),
@@ -60,70 +71,50 @@ class FlowQuestions:
             _one_of(request, "sort", flow_edges.SORTS),
             _limit(request),
         )
-        return {
-            "edges": [asdict(row) for row in found.rows],
-            "matching": found.matching,
-            "total": found.total,
-            "blocked": found.blocked,
-        }
 
-    def _accounts(self, request: dict[str, object]) -> dict[str, object]:
+    def _accounts(self, request: dict[str, object]) -> Accounts | QueueCauses:
         names = Names(self.windows(1.0))
         queue = str(request.get("queue", ""))
         if queue != "":
-            causes = asdict(queue_causes(self.broker, queue, _limit(request)))
-            for row in causes["rows"]:
-                row["account"] = names.of(row["account"])
-            return causes
-        found = accounts(self.broker, self._vhost(request), _limit(request))
-        now_ns = self.broker.clock.monotonic_ns()
-        rows = []
-        for one in found.rows:
-            row = asdict(one)
-            row["name"] = names.of(one.name)
-            row["held_by"] = [names.of(peer) for peer in one.held_by]
-            row["held_for_ns"] = now_ns - one.since_ns if one.since_ns > 0 else 0
-            del row["since_ns"]
-            rows.append(row)
-        return {"accounts": rows, "connections_more": found.more}
+            return queue_causes(self.broker, queue, _limit(request), names)
+        return accounts(self.broker, self._vhost(request), _limit(request), names)
 
-    def _alarms(self, request: dict[str, object]) -> dict[str, object]:
+    def _alarms(self, request: dict[str, object]) -> Alarms:
         now_ns = self.broker.clock.monotonic_ns()
-        names = Names(self.windows(1.0)).by_address
-        rows = []
-        for one in self.broker.desk.rows():
-            level = one.level
-            rows.append(
-                {
-                    "resource": one.resource,
-                    "node": one.node,
-                    "is_set": one.is_set,
-                    "set_for_ns": now_ns - one.since_ns if one.is_set else 0,
-                    "now_bytes": None if level is None else level.now_bytes,
-                    "limit_bytes": None if level is None else level.limit_bytes,
-                    "clear_bytes": None if level is None else level.clear_bytes,
-                    "stopped": [names.get(name, name) for name in one.stopped],
-                    "mode": one.mode,
-                    "action": one.action,
-                }
-            )
-        return {"alarms": rows}
+        names = self._names()
+        return Alarms(
+            [
+                AlarmRow(
+                    one.resource,
+                    one.node,
+                    one.is_set,
+                    now_ns - one.since_ns if one.is_set else 0,
+                    None if one.level is None else one.level.now_bytes,
+                    None if one.level is None else one.level.limit_bytes,
+                    None if one.level is None else one.level.clear_bytes,
+                    [names.get(name, name) for name in one.stopped],
+                    one.mode,
+                    one.action,
+                )
+                for one in self.broker.alarm_manager.rows()
+            ]
+        )
 
-    def _settings(self, request: dict[str, object]) -> dict[str, object]:
-        return {
-            "settings": [
-                {
-                    "key": one.key,
-                    "value": one.read(),
-                    "unit": one.unit,
-                    "meaning": one.meaning,
-                    "reverts_in_s": self.broker.changes.reverts_in_ns(one.key) / NS_PER_S,
-                }
+    def _settings(self, request: dict[str, object]) -> SettingRows:
+        return SettingRows(
+            [
+                SettingRow(
+                    one.key,
+                    one.read(),
+                    one.unit,
+                    one.meaning,
+                    self.broker.changes.reverts_in_ns(one.key) / NS_PER_S,
+                )
                 for one in self.broker.settings.all()
             ]
-        }
+        )
 
-    def _set(self, request: dict[str, object]) -> dict[str, object]:
+    def _set(self, request: dict[str, object]) -> Changes:
         changes = request.get("changes")
         if not isinstance(changes, dict) or not changes:
             raise OperatorError("nothing to set; write KEY=VALUE")
@@ -133,32 +124,25 @@ class FlowQuestions:
             parse_duration_ns(lasting) if lasting != "" else 0,
         )
         self.run_soon()
-        return {
-            "changes": [
-                {
-                    "key": one.key,
-                    "before": one.before,
-                    "after": one.after,
-                    "reverts_in_s": one.reverts_in_ns / NS_PER_S,
-                }
+        return Changes(
+            [
+                ChangeRow(one.key, one.before, one.after, one.reverts_in_ns / NS_PER_S)
                 for one in done
             ]
-        }
+        )
 
-    def _top(self, request: dict[str, object]) -> dict[str, object]:
+    def _top(self, request: dict[str, object]) -> flow_top.Frame:
         window_s = request.get("window_s", 10.0)
         if not isinstance(window_s, int | float) or not 0 < window_s <= WINDOW_S_MAX:
             raise OperatorError(
                 f"window of {window_s} s: must be above 0 and at most {WINDOW_S_MAX:g}"
             )
-        return asdict(
-            flow_top.frame(
-                self.broker,
-                named(self.windows(float(window_s))),
-                float(window_s),
-                _one_of(request, "sort", flow_top.SORTS),
-                _limit(request),
-            )
+        return flow_top.frame(
+            self.broker,
+            named(self.windows(float(window_s))),
+            float(window_s),
+            _one_of(request, "sort", flow_top.SORTS),
+            _limit(request),
         )
 
     def _vhost(self, request: dict[str, object]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from penstock.base.errors import OperatorError
 from penstock.base.policy import policy_from
 from penstock.broker.broker import Broker
-from penstock.broker.policy.policy_desk import Outcome
+from penstock.broker.policy.policy_manager import Outcome
 from penstock.queues.policy_keys import without_effect
 
 
@@ -40,7 +40,7 @@ class PolicyQuestions:
         if not isinstance(table, Mapping):
             raise OperatorError("policies set needs the policy as an object")
         policy = policy_from(table)
-        outcome = self.broker.policy_desk.set(policy, is_operator)
+        outcome = self.broker.policy_manager.set(policy, is_operator)
         self.run_soon()
         return {"policy": policy.as_json(), "notes": without_effect(policy.definition)} | (
             _numbers(outcome)
@@ -48,7 +48,7 @@ class PolicyQuestions:
 
     def _clear(self, request: dict[str, object], is_operator: bool) -> dict[str, object]:
         vhost, name = str(request.get("vhost", "/")), str(request.get("name", ""))
-        outcome = self.broker.policy_desk.clear(vhost, name, is_operator)
+        outcome = self.broker.policy_manager.clear(vhost, name, is_operator)
         self.run_soon()
         return {"vhost": vhost, "name": name} | _numbers(outcome)
 

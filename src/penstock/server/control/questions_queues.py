@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.base.errors import ChannelFault, OperatorError
-from penstock.broker.admin.view_streams import stream_in_words
+from penstock.broker.admin.answers import (
+    DeduplicatingRow,
+    GroupEnded,
+    Paused,
+    QueueListing,
+    QueueRow,
+)
+from penstock.broker.admin.view_store import stream_in_words
 from penstock.broker.broker import Broker
 from penstock.broker.lease.lease_desk import LeaseDesk
 from penstock.broker.lease.lease_view import leases_in_words
@@ -49,7 +56,7 @@ class QueueQuestions:
         self.windows = windows
         self.run_soon = run_soon
 
-    def answer(self, request: dict[str, object]) -> dict[str, object]:
+    def answer(self, request: dict[str, object]) -> QueueListing | Paused | GroupEnded:
         """Raises: OperatorError for a question it does not know, or a bad value in one."""
         do = request.get("do", "list")
         if do == "list":
@@ -60,7 +67,7 @@ class QueueQuestions:
             return self._release(str(request.get("name", "")), str(request.get("group", "")))
         raise OperatorError(f"unknown question 'queues {do}'; one of: list, pause, resume, release")
 
-    def _list(self, request: dict[str, object]) -> dict[str, object]:
+    def _list(self, request: dict[str, object]) -> QueueListing:
         limit, sort = request.get("limit", 50), request.get("sort", SORTS[0])
         vhost, name = str(request.get("vhost", "")), str(request.get("name", ""))
         if not isinstance(limit, int) or not 1 <= limit <= ROWS_MAX:
@@ -76,22 +83,18 @@ class QueueQuestions:
         windows = self.windows(WINDOW_S)
         leases = self.broker.leases
         rows = [row_of(one, windows.get(one.identity), leases) for one in found]
-        if sort == "name":
-            rows.sort(key=lambda row: str(row["name"]))
-        else:
-            key = {"ready": "ready", "bytes": "bytes", "rate": "in_rate"}[str(sort)]
-            rows.sort(key=lambda row: (-float(str(row[key])), str(row["name"])))
+        rows.sort(key=lambda row: (-_weight(row, str(sort)), row.name))
         exchanges = [] if name != "" else deduplicating(self.broker, vhost)[:limit]
-        return {"queues": rows[:limit], "total": len(rows), "exchanges": exchanges}
+        return QueueListing(rows[:limit], len(rows), exchanges)
 
-    def _pause(self, name: str, is_paused: bool) -> dict[str, object]:
+    def _pause(self, name: str, is_paused: bool) -> Paused:
         actor = self.find(name)
         was_paused = actor.is_paused
         actor.pause(is_paused)
         self.run_soon()
-        return {"queue": _name(actor), "is_paused": is_paused, "was_paused": was_paused}
+        return Paused(_name(actor), is_paused, was_paused)
 
-    def _release(self, name: str, group: str) -> dict[str, object]:
+    def _release(self, name: str, group: str) -> GroupEnded:
         """End `group`: what it leases is ready again, or what it pins of a stream may go."""
         actor = self.find(name)
         try:
@@ -104,7 +107,7 @@ class QueueQuestions:
         except ChannelFault as fault:
             raise OperatorError(fault.text) from fault
         self.run_soon()
-        return {"queue": _name(actor), "group": group, "given_back": given_back}
+        return GroupEnded(_name(actor), group, given_back)
 
     def _queues(self) -> list[QueueActor]:
         return [one for vhost in self.broker.vhosts.values() for one in vhost.queues.values()]
@@ -125,25 +128,24 @@ class QueueQuestions:
         raise OperatorError(f"no queue '{name}'; `penstock queues` lists them")
 
 
-def deduplicating(broker: Broker, only: str) -> list[dict[str, object]]:
-    """Exchanges that drop duplicates, those with the most first. only: a virtual host, "" for all;
-    duplicates: dropped since the declaration; known, known_max: values that are remembered."""
-    rows: list[dict[str, object]] = []
+def deduplicating(broker: Broker, only: str) -> list[DeduplicatingRow]:
+    """Exchanges that drop duplicates, the most first. only: a virtual host, "" for all."""
+    rows: list[DeduplicatingRow] = []
     for vhost in broker.vhosts.values():
         for exchange in vhost.router.exchanges():
             knows = exchange.inner if isinstance(exchange, DelayedExchange) else exchange
             if isinstance(knows, DeduplicationExchange) and only in ("", vhost.name):
-                place = "" if vhost.name == "/" else vhost.name
+                name = f"{'' if vhost.name == '/' else vhost.name}/{exchange.name}"
+                known = len(knows.entries)
                 rows.append(
-                    {
-                        "name": f"{place}/{exchange.name}",
-                        "vhost": vhost.name,
-                        "duplicates": knows.duplicate_count,
-                        "known": len(knows.entries),
-                        "known_max": knows.size,
-                    }
+                    DeduplicatingRow(name, vhost.name, knows.duplicate_count, known, knows.size)
                 )
-    return sorted(rows, key=lambda row: (-int(str(row["duplicates"])), str(row["name"])))
+    return sorted(rows, key=lambda row: (-row.duplicates, row.name))
+
+
+def _weight(row: QueueRow, sort: str) -> float:
+    """Of SORTS; the heaviest comes first, and then the names decide."""
+    return {"ready": row.messages_ready, "bytes": row.bytes, "rate": row.in_rate}.get(sort, 0)
 
 
 def _name(actor: QueueActor) -> str:
@@ -152,30 +154,33 @@ def _name(actor: QueueActor) -> str:
 
 def row_of(
     actor: QueueActor, window: ActorWindow | None, leases: LeaseDesk | None = None
-) -> dict[str, object]:
-    """One queue. in_rate, out_rate: messages a second over the last WINDOW_S; drops: by reason,
-    only those that happened; dead_letters: see letters_of; state: see state_of."""
+) -> QueueRow:
+    """One queue. window: its last WINDOW_S."""
     ruling = actor.ruling
     messages = actor.messages
     rates = {} if window is None else window.rates
-    return {
-        "name": _name(actor),
-        "vhost": actor.vhost,
-        "state": state_of(actor),
-        "ready": int(messages.ready_count()),
-        "unacked": int(actor.unacked_count),
-        "bytes": int(messages.bytes_ready + actor.unacked_bytes) + letter_bytes(actor),
-        "paged": paged_of(actor)[0],
-        "paged_bytes": paged_of(actor)[1],
-        "consumers": len(actor.consumers),
-        "in_rate": rates.get("published", 0.0),
-        "out_rate": rates.get("delivered", 0.0),
-        "is_durable": actor.durable,
-        "rules": rules_of(actor) | ({} if leases is None else leases_in_words(leases, actor)),
-        **policies_of(actor),
-        "drops": {} if ruling is None else drops_of(ruling.drops),
-        "dead_letters": letters_of(actor),
-    }
+    paged, paged_bytes = paged_of(actor)
+    policy, operator_policy = names_of(actor.applied)
+    return QueueRow(
+        name=_name(actor),
+        vhost=actor.vhost,
+        state=state_of(actor),
+        messages_ready=int(messages.ready_count()),
+        messages_unacknowledged=int(actor.unacked_count),
+        bytes=int(messages.bytes_ready + actor.unacked_bytes) + letter_bytes(actor),
+        messages_paged_out=paged,
+        message_bytes_paged_out=paged_bytes,
+        consumers=len(actor.consumers),
+        in_rate=rates.get("published", 0.0),
+        out_rate=rates.get("delivered", 0.0),
+        durable=actor.durable,
+        rules=rules_of(actor) | ({} if leases is None else leases_in_words(leases, actor)),
+        policy=policy,
+        operator_policy=operator_policy,
+        effective_policy_definition={} if actor.applied is None else dict(actor.applied.definition),
+        drops={} if ruling is None else drops_of(ruling.drops),
+        dead_letters=letters_of(actor),
+    )
 
 
 def rules_of(actor: QueueActor) -> dict[str, str]:
@@ -188,17 +193,6 @@ def rules_of(actor: QueueActor) -> dict[str, str]:
     if kind != "":
         said["queue-type"] = kind
     return said | stream_in_words(actor)
-
-
-def policies_of(actor: QueueActor) -> dict[str, object]:
-    """The policies `actor` goes by, in the names of RabbitMQ's management interface."""
-    applied = actor.applied
-    policy, operator = names_of(applied)
-    return {
-        "policy": policy,
-        "operator_policy": operator,
-        "effective_policy_definition": {} if applied is None else dict(applied.definition),
-    }
 
 
 def drops_of(counts: list[int]) -> dict[str, int]:

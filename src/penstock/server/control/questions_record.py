@@ -8,8 +8,8 @@ from base64 import b64encode
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.explain.event_lines import event_line
 from penstock.explain.naming import Names
+from penstock.explain.render import event_line
 from penstock.server.recorder.service import LAST_S, RecorderService
 from penstock.telemetry.events import Event
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.disk import Disk
-from penstock.broker.actors.syncing import NONE
+from penstock.broker.actors.syncing import ALWAYS, NONE
 from penstock.broker.broker import Broker
 from penstock.broker.dead_letter.clean_stop import settle_dead_letters
 from penstock.broker.lease.lease_restore import restore_leases
@@ -39,6 +39,9 @@ from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery.recovery import Report, empty, recover
 from penstock.streams.handles import StreamHandles
 from penstock.streams.recovery import StreamReport, recover_streams
+
+WAIT_NS: Final = 1_000_000
+"""A batch waits at most this long for publishers that are about to send again."""
 
 
 class StreamBoot:
@@ -160,6 +163,8 @@ class StoreBoot:
         self.broker.stores.opener = self.open_vhost
         self.broker.stores.scratch_opener = self.open_scratch
         rule = self.broker.stores.sync_rule
+        if rule.mode == ALWAYS:
+            self.broker.stores.wait_ns = WAIT_NS
         if rule.mode == NONE:
             self.broker.log.warning(f"messages are not synced (store_sync) - {rule.words()}")
         for name in list(self.broker.vhosts):

@@ -24,7 +24,7 @@ The functions only read. Raises: LawBroken naming the actor and the numbers.
 
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
-from penstock.broker.alarm.alarm_desk import MODE_ALL
+from penstock.broker.alarm.alarm_manager import MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import PHASE_OPEN, Connection
@@ -49,7 +49,7 @@ class Laws:
     """The laws over one broker. Keeps only when each actor came up, to check its time.
 
     ringing: the alarms that the world has set and not cleared, as the broker names them; None
-    until deeds are told of the first;
+    until actions are told of the first;
 
     clock: looked at without a tick, so that how often is checked changes nothing in a run."""
 
@@ -122,10 +122,10 @@ class Laws:
 
     def _check_alarms(self) -> None:
         """C9: the alarms are those that ring, and everybody who is open knows them."""
-        texts = self.broker.desk.texts
+        texts = self.broker.alarm_manager.texts
         if self.ringing is not None and texts.keys() != self.ringing:
             raise LawBroken(f"C9: {sorted(self.ringing)} ring, the broker knows {sorted(texts)}")
-        if self.broker.desk.mode != MODE_ALL:
+        if self.broker.alarm_manager.mode != MODE_ALL:
             return
         for connection in self.broker.connections.values():
             if connection.phase == PHASE_OPEN and connection.alarms.keys() != texts.keys():

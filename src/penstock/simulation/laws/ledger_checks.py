@@ -28,7 +28,7 @@ from penstock.broker.dead_letter.dead_letters import (
     dead_letters_of,
 )
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.store.store_lane import Parcel
+from penstock.broker.store.write_request import WriteRequest
 from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.flow.account import REASON, Account
@@ -44,12 +44,12 @@ def letters_to(queue: QueueActor) -> Iterator[tuple[Cause, int]]:
                 yield message.origin, len(message.raw)
 
 
-def letters_unsafe(parcel: Parcel) -> Iterator[tuple[Cause, int]]:
-    """Cause and size of every letter in `parcel`, whose queue is gone, that has no answer yet."""
-    answers = parcel.answerable
+def letters_unsafe(request: WriteRequest) -> Iterator[tuple[Cause, int]]:
+    """Cause and size of every letter in `request`, whose queue is gone, that has no answer yet."""
+    answers = request.answerable
     lane = answers.lane if isinstance(answers, LaneAnswers) else None
     if lane is not None and not lane.receiving.is_alive:
-        for message in parcel.messages:
+        for message in request.messages:
             if message in lane.under_way:
                 yield message.origin, len(message.raw)
 
@@ -94,23 +94,23 @@ def is_waiting_for_letters(queue: QueueActor) -> bool:
 
 
 def check_streams(store: StreamStore) -> None:
-    """One virtual host's. What is in flight is in parcels; nothing unsafe is given to anybody.
+    """One virtual host's. What is in flight is in requests; nothing unsafe is given to anybody.
 
     Raises: LawBroken."""
-    parcels = store.parcels()
+    requests = store.requests()
     for lane in store.lanes.values():
         lane.check()
-        mine = [parcel for parcel in parcels if parcel.lane is lane]
-        count = sum(int(parcel.count) for parcel in mine)
-        bytes_ = sum(int(parcel.bytes) for parcel in mine)
+        mine = [request for request in requests if request.lane is lane]
+        count = sum(int(request.count) for request in mine)
+        bytes_ = sum(int(request.bytes) for request in mine)
         if (count, bytes_) != (int(lane.in_flight), int(lane.in_flight_bytes)):
-            raise LawBroken(f"{lane.name}: {lane.in_flight} messages in flight, {count} in parcels")
+            raise LawBroken(f"{lane.name}: {lane.in_flight} in flight, {count} in requests")
         if len(mine) != lane.waiting_count:
-            raise LawBroken(f"{lane.name}: {len(mine)} parcels, {lane.waiting_count} counted")
+            raise LawBroken(f"{lane.name}: {len(mine)} requests, {lane.waiting_count} counted")
         if bool(lane.items) != lane.is_listed:
             raise LawBroken(f"{lane.name} is not in its list")
         log = lane.log
-        coming = sum(int(parcel.count) for parcel in lane.items)
+        coming = sum(int(request.count) for request in lane.items)
         if coming != log.coming:
             raise LawBroken(f"{lane.name}: {coming} messages are coming, {log.coming} counted")
         if not log.first() <= log.committed <= log.next:
@@ -154,15 +154,15 @@ class LedgerLaws:
                 for cause, size in letters_to(queue):
                     add(debts, cause, 1, size)
         for store in self.broker.stores.by_name.values():
-            for parcel in store.parcels():
+            for request in store.requests():
                 # Letters are charged to their own causes, one by one.
-                if isinstance(parcel.origin, Carrier):
-                    for cause, size in letters_unsafe(parcel):
+                if isinstance(request.origin, Carrier):
+                    for cause, size in letters_unsafe(request):
                         add(debts, cause, 1, size)
                 else:
-                    add(debts, parcel.origin, int(parcel.count), int(parcel.bytes))
+                    add(debts, request.origin, int(request.count), int(request.bytes))
         for streams in self.broker.streams.stores.values():
-            for one in streams.parcels():
+            for one in streams.requests():
                 add(debts, one.origin, int(one.count), int(one.bytes))
         pages: list[Account] = []
         collect(self.broker.node_account, pages)

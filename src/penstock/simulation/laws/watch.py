@@ -1,25 +1,40 @@
-"""Invariants between two moments: what may and may not have happened since the last look.
+"""Laws between two moments: what may not have happened since the last look; and who counts memory.
 
     C3 deferral      while a gate stays closed no grant leaves it, and what it keeps only grows
     C4 peer death    no hop leads to an actor that is gone, and no gate is held by one
     C5 once          a mailbox is emptied from its head: nothing is skipped, nothing comes back
     C6 liveness      no hop and no connection is held longer than HELD_NS_MAX
-    C8 independence  who never published is never held for it; with parking, a connection is read
-                     on until a second publish would have to wait
+    C7 accounts      everything that can grow is on some account
+    C8 independence  a connection that never published is never held for it; with parking, it is
+                     read on until a second publish would have to wait
     C9 alarms        only alarms of the broker are known to a connection; while one is, no publish
                      gets past it, unless it is forced and counted
 The numbers are those of the design's list of flow invariants; the rest of it is in `checks`.
 Every `close` of a gate has a time of its own because the virtual clock ticks with each look, so
 "the same time" means "never opened since".
+
+For C7 the collector's own view of the broker is walked from its root, and every message that is
+found must be in a place that has a bound and an owner:
+
+    mailboxes      debt of the publisher's account       parked, held, stopped   PARKED_BYTES
+    queues         stored bytes, depth, memory alarm     unanswered              prefetch, stored
+    transactions   their own bound                       scratch                 one a connection
+    stores         debt, or UNCHARGED_BYTES a queue and a batch of BATCH_BYTES
 """
+
+import gc
+from collections.abc import Iterator
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
 from penstock.base.limits import PARKED_BYTES
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate
 from penstock.protocol.content import Message
+from penstock.queues.ring import BLANK
 from penstock.simulation.machine.faults import LawBroken
 
 HELD_NS_MAX = 60_000_000_000
@@ -27,9 +42,13 @@ HELD_NS_MAX = 60_000_000_000
 
 PUBLISHERS_ONLY = ("alarm", "credit", "debt", "rate")
 """Reasons that concern publishes: nobody else is held for them (C8)."""
+ATOMS = (str, bytes, bytearray, int, float, bool, type(None), type, ModuleType)
+CODE = (FunctionType, BuiltinFunctionType, MethodType)
+OUTSIDE = ("penstock.simulation", "penstock.client", "tests.")
+"""The world around the broker holds messages of its own."""
 
 
-class Edge:
+class HopSeen:
     """One hop as it was at the last look."""
 
     def __init__(self, lane: Lane) -> None:
@@ -53,7 +72,7 @@ class Watch:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self._edges: dict[Lane, Edge] = {}
+        self._edges: dict[Lane, HopSeen] = {}
         self._looks = 0
         self._passed: dict[Channel, tuple[int, int]] = {}
 
@@ -92,7 +111,7 @@ class Watch:
     def _edge(self, lane: Lane, now_ns: int) -> None:
         edge = self._edges.get(lane)
         if edge is None:
-            edge = self._edges[lane] = Edge(lane)
+            edge = self._edges[lane] = HopSeen(lane)
         edge.seen_at = self._looks
         if not lane.receiving.is_alive:
             raise LawBroken(f"C4: {lane.name} leads to somebody who is gone")
@@ -169,3 +188,68 @@ def check_taken_in_order(name: str, before: list[Message], now: list[Message]) -
     last = before[-1]
     if any(message is last for message in now):
         raise LawBroken(f"C5: {name}: a publish came before what was already waiting")
+
+
+def check_nothing_is_hidden(broker: Broker) -> None:
+    """Raises: LawBroken when the broker keeps a message in no counted place. Some milliseconds."""
+    counted = {id(message) for message in counted_messages(broker)}
+    counted.add(id(BLANK))
+    hidden = [message for message in reachable_messages(broker) if id(message) not in counted]
+    if hidden:
+        size = sum(len(message.raw) for message in hidden)
+        raise LawBroken(f"C7: {len(hidden)} messages of {size} bytes are on nobody's account")
+
+
+def reachable_messages(root: object) -> list[Message]:
+    """Every message that can be reached from `root`, each once."""
+    found: list[Message] = []
+    seen = {id(root)}
+    stack: list[object] = [root]
+    while stack:
+        for item in gc.get_referents(stack.pop()):
+            if isinstance(item, (*ATOMS, *CODE)) or id(item) in seen:
+                continue
+            seen.add(id(item))
+            if isinstance(item, Message):
+                found.append(item)
+            elif not type(item).__module__.startswith(OUTSIDE):
+                stack.append(item)
+    return found
+
+
+def counted_messages(broker: Broker) -> Iterator[Message]:
+    """Every message in a place with a bound and an owner."""
+    for connection in broker.connections.values():
+        if connection.received.message is not None:
+            yield connection.received.message
+        for channel in connection.channels.values():
+            yield from channel_messages(channel)
+    for vhost in broker.vhosts.values():
+        for queue in vhost.queues.values():
+            yield from queue_messages(queue)
+    for store in broker.stores.by_name.values():
+        for request in store.requests():
+            yield from request.messages
+    for streams in broker.streams.stores.values():
+        for one in streams.requests():
+            yield from one.messages
+
+
+def channel_messages(channel: Channel) -> Iterator[Message]:
+    """Mailbox, parked, unanswered, and a transaction's."""
+    if channel.upstream is not None:
+        yield from channel.upstream.items
+    for parked in channel.parking.entries():
+        yield parked.message
+    if channel.transaction is not None:
+        yield from channel.transaction.messages
+    for entry in (*channel.table.entries, *channel.table.old.values()):
+        if entry is not None:
+            yield entry.message
+
+
+def queue_messages(queue: QueueActor) -> Iterator[Message]:
+    """Mailboxes and what rests."""
+    for lane in queue.lanes:
+        yield from lane.items
+    yield from queue.messages.ready_messages()

@@ -33,7 +33,7 @@ class VirtualClock(Clock):
 
 
 class Timers:
-    """Deeds by time; deeds of one instant run in the order they were asked for."""
+    """Actions by time; actions of one instant run in the order they were asked for."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock

@@ -30,7 +30,7 @@ DISK_SECTOR_BYTES = 512
 """What reaches a real one in one piece, at multiples of it."""
 
 
-class Pending:
+class ReplayedFile:
     """One file during the replay. safe: its bytes when it was last synced; later: writes and cuts
     since then, in order."""
 
@@ -41,7 +41,7 @@ class Pending:
         self.later: list[Op] = []
 
 
-Content = Callable[[Pending], bytes]
+Content = Callable[[ReplayedFile], bytes]
 
 
 class Replay:
@@ -50,13 +50,13 @@ class Replay:
     def __init__(self, disk: SimDisk) -> None:
         self._ops = disk.ops
         self._at = 0
-        self._nodes: dict[int, Pending] = {}
+        self._nodes: dict[int, ReplayedFile] = {}
         self._safe_names: dict[str, int] = {}
         self._names: dict[str, int] = {}
         self._name_ops: list[Op] = []
         self._stale = b""
         for number, (name, data) in enumerate(disk.image.items()):
-            self._nodes[number] = Pending(data)
+            self._nodes[number] = ReplayedFile(data)
             self._safe_names[name] = number
             self._names[name] = number
 
@@ -84,7 +84,7 @@ class Replay:
             self._name_ops = []
         else:
             if op.kind == CREATE:
-                self._nodes[op.node] = Pending(b"")
+                self._nodes[op.node] = ReplayedFile(b"")
             _rename(self._names, op)
             self._name_ops.append(op)
         return True
@@ -132,20 +132,20 @@ class Replay:
     def _image(self, names: dict[str, int], content: Content) -> Image:
         return {name: content(self._nodes[number]) for name, number in names.items()}
 
-    def _safe_bytes(self, node: Pending) -> bytes:
+    def _safe_bytes(self, node: ReplayedFile) -> bytes:
         return node.safe
 
-    def _all_bytes(self, node: Pending) -> bytes:
+    def _all_bytes(self, node: ReplayedFile) -> bytes:
         return _apply(node.safe, node.later)
 
-    def _zero_bytes(self, node: Pending) -> bytes:
+    def _zero_bytes(self, node: ReplayedFile) -> bytes:
         """The size has grown, the bytes have not come."""
         if not node.later:
             return node.safe
         whole = _apply(node.safe, node.later)
         return node.safe[: len(whole)] + bytes(max(len(whole) - len(node.safe), 0) + 48)
 
-    def _stale_bytes(self, node: Pending) -> bytes:
+    def _stale_bytes(self, node: ReplayedFile) -> bytes:
         """The size has grown, and the blocks still have what another file left there."""
         if not node.later:
             return node.safe
@@ -198,7 +198,7 @@ class Replay:
             name: self._random_bytes(self._nodes[number], dice) for name, number in names.items()
         }
 
-    def _random_bytes(self, node: Pending, dice: Dice) -> bytes:
+    def _random_bytes(self, node: ReplayedFile, dice: Dice) -> bytes:
         if not node.later:
             return node.safe
         kept: list[Op] = []

@@ -42,7 +42,7 @@ class Op:
         self.new_name = new_name
 
 
-class Node:
+class Inode:
     """A file without its name. read_errno: what every read of it fails with, 0 for nothing."""
 
     __slots__ = ("data", "number", "read_errno")
@@ -62,8 +62,8 @@ class SimDisk(Directory):
 
     def __init__(self, image: dict[str, bytes] | None = None) -> None:
         self.image = dict(image or {})
-        self.nodes: list[Node] = []
-        self.files: dict[str, Node] = {}
+        self.nodes: list[Inode] = []
+        self.files: dict[str, Inode] = {}
         self.ops: list[Op] = []
         self.write_max = 0
         self.room = -1
@@ -72,8 +72,8 @@ class SimDisk(Directory):
         for name, data in self.image.items():
             self.files[name] = self._node(data)
 
-    def _node(self, data: bytes = b"") -> Node:
-        node = Node(len(self.nodes), data)
+    def _node(self, data: bytes = b"") -> Inode:
+        node = Inode(len(self.nodes), data)
         self.nodes.append(node)
         return node
 
@@ -144,7 +144,7 @@ class SimDisk(Directory):
 class SimFile(File):
     """One open file of a SimDisk."""
 
-    def __init__(self, disk: SimDisk, node: Node) -> None:
+    def __init__(self, disk: SimDisk, node: Inode) -> None:
         self._disk = disk
         self._node = node
         self._is_open = True

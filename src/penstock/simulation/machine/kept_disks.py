@@ -89,19 +89,21 @@ def give_scratch(broker: Broker, disk: Disk, segment_bytes: int) -> None:
 
 
 def check_store(store: StoreActor) -> None:
-    """What holds between any two turns: hops add up, and what is in flight is in parcels.
+    """What holds between any two turns: hops add up, and what is in flight is in requests.
 
     Raises: LawBroken."""
-    parcels = store.parcels()
+    requests = store.requests()
     for lane in store.lanes:
         lane.check()
-        mine = [parcel for parcel in parcels if parcel.lane is lane]
-        count = sum(int(parcel.count) for parcel in mine)
-        bytes_ = sum(int(parcel.bytes) for parcel in mine)
+        mine = [request for request in requests if request.lane is lane]
+        count = sum(int(request.count) for request in mine)
+        bytes_ = sum(int(request.bytes) for request in mine)
         if (count, bytes_) != (int(lane.in_flight), int(lane.in_flight_bytes)):
-            raise LawBroken(f"{lane.name}: {lane.in_flight} messages in flight, {count} in parcels")
+            raise LawBroken(
+                f"{lane.name}: {lane.in_flight} messages in flight, {count} in requests"
+            )
         if len(mine) != lane.waiting_count:
-            raise LawBroken(f"{lane.name}: {len(mine)} parcels, {lane.waiting_count} counted")
+            raise LawBroken(f"{lane.name}: {len(mine)} requests, {lane.waiting_count} counted")
         if bool(lane.items) != lane.is_listed:
             raise LawBroken(f"{lane.name} is not in its list")
 
@@ -120,8 +122,8 @@ class Depot:
         """Nothing is under way: the log has what rests in each queue, no more and no less; and a
         start on what is on the disk brings back all of it. Raises: LawBroken."""
         store = self.store
-        if self.disk.jobs or store.parcels():
-            raise LawBroken(f"{store.identity}: {len(store.parcels())} parcels are left behind")
+        if self.disk.jobs or store.requests():
+            raise LawBroken(f"{store.identity}: {len(store.requests())} requests are left behind")
         queues = [one for one in broker.vhosts["/"].queues.values() if one.queue_id > 0]
         for queue in queues:
             keeper = queue.keeper

@@ -93,7 +93,7 @@ class SimulatedOutput(Output):
 class SimulatedShell(Shell):
     """Owns one link's broker end until it is closed."""
 
-    def __init__(self, broker: Broker, link: "Link") -> None:
+    def __init__(self, broker: Broker, link: "SimulatedConnection") -> None:
         self.broker = broker
         self.link = link
         self.is_closed = False
@@ -146,7 +146,7 @@ class SimulatedShell(Shell):
             self.broker.lost(self.connection)
 
 
-class Link:
+class SimulatedConnection:
     """One client's connection to the broker: two pipes, the broker's shell and output.
 
     is_vanished: the client went without a word. The pipes never lose bytes while both ends live.

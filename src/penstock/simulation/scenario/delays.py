@@ -12,8 +12,8 @@ from penstock.protocol.values import Table
 from penstock.simulation.laws.oracle import Identity
 from penstock.simulation.machine.faults import LawBroken
 from penstock.simulation.world.clients import Role
-from penstock.simulation.world.consuming import Consuming, Habit
-from penstock.simulation.world.publishing import Address, Load, Publishing, identity_of
+from penstock.simulation.world.consuming import ConsumingRole, Habit
+from penstock.simulation.world.publishing import Load, PublishingRole, PublishTarget, identity_of
 from penstock.simulation.world.world import World
 
 MS = 1_000_000
@@ -44,7 +44,7 @@ class Appointments:
             raise LawBroken(f"{identity} had delay {delay_ms} ms, it came with {headers}")
 
 
-class DelayedPublishing(Publishing):
+class DelayedPublishing(PublishingRole):
     """delays_ms: of its messages, drawn from them; 0 is none."""
 
     def __init__(self, load: Load, book: Appointments, delays_ms: tuple[int, ...]) -> None:
@@ -61,7 +61,7 @@ class DelayedPublishing(Publishing):
         return Properties(headers=headers, delivery_mode=mode)
 
 
-class DelayedConsuming(Consuming):
+class DelayedConsuming(ConsumingRole):
     """Looks whether what it gets comes when it should."""
 
     def __init__(self, habit: Habit, book: Appointments) -> None:
@@ -139,7 +139,7 @@ def delays(world: World) -> None:
         ("mixed", ("odd",), own),
         ("brief", ("gone",), (dice.between(1, 400),)),
     ):
-        addresses = [Address(exchange, queue, (queue,)) for queue in queues]
+        addresses = [PublishTarget(exchange, queue, (queue,)) for queue in queues]
         world.connect(DelayedPublishing(Load(addresses, 70), book, delays_ms))
     world.timers.after(dice.between(1, 300) * MS, role.drop)
     _watch(world)

@@ -15,13 +15,13 @@ from penstock.protocol.values import Table
 from penstock.queues.rules import QueueRules
 from penstock.simulation.scenario.random_graph import Getting
 from penstock.simulation.world.actions import MS, declare
-from penstock.simulation.world.consuming import Consuming, Habit
+from penstock.simulation.world.consuming import ConsumingRole, Habit
 from penstock.simulation.world.publishing import (
     NO_PROPERTIES,
     PERSISTENT,
-    Address,
     Load,
-    Publishing,
+    PublishingRole,
+    PublishTarget,
     to_queue,
 )
 from penstock.simulation.world.world import World
@@ -36,7 +36,7 @@ LONG_MS: Final = 600_000
 ALL: Final = 1 << 30
 
 
-class Mixing(Publishing):
+class Mixing(PublishingRole):
     """Publishes persistent messages and others as the dice fall."""
 
     def __init__(self, load: Load, persistent_percent: int) -> None:
@@ -65,7 +65,7 @@ def paging(world: World) -> None:
         to_queue("q1"),
         to_queue(FLEETING),
         to_queue(RANKED),
-        Address("amq.fanout", "", ALL_NAMES),
+        PublishTarget("amq.fanout", "", ALL_NAMES),
     ]
     for _ in range(dice.between(1, 3)):
         load = Load(addresses, 60, dice.one_of((60, 400, 2000)), dice.happens(50))
@@ -124,6 +124,6 @@ def _read(world: World, name: str) -> None:
         habit = Habit(
             name, prefetch=dice.below(12), think_ns=dice.below(4) * 5 * MS, requeue_percent=10
         )
-        reader = world.connect(Consuming(habit))
+        reader = world.connect(ConsumingRole(habit))
         if dice.happens(40):
             world.timers.after(dice.between(1, 100) * MS, partial(reader.vanish, True))

@@ -17,7 +17,7 @@ from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.faults import SimulationFailed
 from penstock.simulation.world.actions import MS
 from penstock.simulation.world.consuming import Habit
-from penstock.simulation.world.publishing import Address, Load, to_queue
+from penstock.simulation.world.publishing import Load, PublishTarget, to_queue
 
 SALT: Final = 0x9EA5_0B1A
 EVENT_KINDS: Final = (
@@ -89,7 +89,7 @@ class EventPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorldPlan:
     """A whole random world. bindings: (queue, exchange, key)."""
 
     queues: tuple[str, ...]
@@ -105,7 +105,7 @@ class Plan:
             found += [role.number for role in connection.roles]
         return sorted(found, reverse=True)
 
-    def without(self, numbers: frozenset[int]) -> "Plan":
+    def without(self, numbers: frozenset[int]) -> "WorldPlan":
         """The plan with parts left out."""
         return replace(
             self,
@@ -135,7 +135,7 @@ class Draw:
         self.dice = Dice(seed ^ SALT)
         self._count = 0
 
-    def plan(self) -> Plan:
+    def plan(self) -> WorldPlan:
         dice = self.dice
         queues = tuple(f"q{at + 1}" for at in range(dice.between(1, 4)))
         bindings: list[tuple[str, str, str]] = []
@@ -145,24 +145,26 @@ class Draw:
             if dice.happens(50):
                 bindings.append((queue, "amq.topic", dice.one_of(("a.*", "a.#", "*.b", "#"))))
         addresses = [to_queue(queue) for queue in queues]
-        addresses.append(Address("amq.fanout", "", _bound(bindings, "amq.fanout", lambda _: True)))
+        addresses.append(
+            PublishTarget("amq.fanout", "", _bound(bindings, "amq.fanout", lambda _: True))
+        )
         for key, patterns in (("a.b", ("a.*", "a.#", "*.b", "#")), ("a.b.c", ("a.#", "#"))):
             goals = _bound(bindings, "amq.topic", patterns.__contains__)
-            addresses.append(Address("amq.topic", key, goals))
+            addresses.append(PublishTarget("amq.topic", key, goals))
         connections = [self._connection(at, queues, addresses) for at in range(dice.between(2, 7))]
         events = [self._event(len(connections), queues) for _ in range(dice.below(9))]
-        return Plan(queues, tuple(bindings), tuple(connections), tuple(events))
+        return WorldPlan(queues, tuple(bindings), tuple(connections), tuple(events))
 
     def _number(self) -> int:
         self._count += 1
         return self._count
 
     def _time(self) -> int:
-        """2 µs to a quarter of a second, every order of magnitude alike; see deeds.some_time."""
+        """2 µs to a quarter of a second, every order of magnitude alike; see actions.some_time."""
         return self.dice.between(1 << 11, 2 << self.dice.between(11, 27))
 
     def _connection(
-        self, at: int, queues: tuple[str, ...], addresses: list[Address]
+        self, at: int, queues: tuple[str, ...], addresses: list[PublishTarget]
     ) -> ConnectionPlan:
         dice = self.dice
         number = self._number()
@@ -172,7 +174,7 @@ class Draw:
             roles.append(self._role(dice.below(2), queues, addresses))
         return ConnectionPlan(number, f"c#{at}", start_ns, dice.happens(20), tuple(roles))
 
-    def _role(self, at: int, queues: tuple[str, ...], addresses: list[Address]) -> RolePlan:
+    def _role(self, at: int, queues: tuple[str, ...], addresses: list[PublishTarget]) -> RolePlan:
         """Even ones publish, odd ones consume, so that there is always something to do."""
         dice = self.dice
         if at % 2 == 0:
@@ -225,7 +227,7 @@ def _bound(
     return tuple(found)
 
 
-def drawn(seed: int) -> Plan:
+def drawn(seed: int) -> WorldPlan:
     """The plan of `seed`."""
     return Draw(seed).plan()
 

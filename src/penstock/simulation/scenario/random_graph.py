@@ -16,8 +16,8 @@ from penstock.base.errors import ChannelFault, OperatorError
 from penstock.broker.channel.channel import Channel
 from penstock.client.events import ChannelClosed, ClientEvent, Replied
 from penstock.protocol import methods as m
-from penstock.simulation.laws.hidden import check_nothing_is_hidden
-from penstock.simulation.scenario.plan import ConnectionPlan, EventPlan, Plan, RolePlan, drawn
+from penstock.simulation.laws.watch import check_nothing_is_hidden
+from penstock.simulation.scenario.plan import ConnectionPlan, EventPlan, RolePlan, WorldPlan, drawn
 from penstock.simulation.world.actions import (
     Declaring,
     clear_alarm,
@@ -28,8 +28,8 @@ from penstock.simulation.world.actions import (
     stop,
 )
 from penstock.simulation.world.clients import Client, Role
-from penstock.simulation.world.consuming import Consuming
-from penstock.simulation.world.publishing import Publishing, identity_of
+from penstock.simulation.world.consuming import ConsumingRole
+from penstock.simulation.world.publishing import PublishingRole, identity_of
 from penstock.simulation.world.world import World
 
 FAILURE_CODE: Final = 541
@@ -68,10 +68,10 @@ class Getting(Role):
             assert event.code in (404, FAILURE_CODE), event.text
 
 
-class Graph:
+class PlayedPlan:
     """A plan being carried out. clients: by their place in the plan, once they have come."""
 
-    def __init__(self, world: World, plan: Plan) -> None:
+    def __init__(self, world: World, plan: WorldPlan) -> None:
         self.world = world
         self.plan = plan
         self.clients: dict[str, Client] = {}
@@ -96,9 +96,9 @@ class Graph:
 
     def role(self, plan: RolePlan, connection: ConnectionPlan) -> Role:
         if plan.load is not None:
-            return Publishing(plan.load)
+            return PublishingRole(plan.load)
         if plan.habit is not None:
-            return Consuming(plan.habit)
+            return ConsumingRole(plan.habit)
         queues = self.plan.queues
         return Getting(queues[connection.number % len(queues)], plan.gets)
 
@@ -124,37 +124,37 @@ class Graph:
 # -- what befalls a client -------------------------------------------------------------------------
 
 
-def vanish(graph: Graph, client: Client, event: EventPlan) -> None:
+def vanish(graph: PlayedPlan, client: Client, event: EventPlan) -> None:
     client.vanish(event.kind == "reset")
 
 
-def close(graph: Graph, client: Client, event: EventPlan) -> None:
+def close(graph: PlayedPlan, client: Client, event: EventPlan) -> None:
     stop(client)
     client.end()
 
 
-def hang_up_at_once(graph: Graph, client: Client, event: EventPlan) -> None:
+def hang_up_at_once(graph: PlayedPlan, client: Client, event: EventPlan) -> None:
     hang_up(client)
 
 
-def fault(graph: Graph, client: Client, event: EventPlan) -> None:
+def fault(graph: PlayedPlan, client: Client, event: EventPlan) -> None:
     """Its publishers break a rule."""
     for role in client.roles:
-        if isinstance(role, Publishing):
+        if isinstance(role, PublishingRole):
             role.fault()
     client.flush()
 
 
-def end_role(graph: Graph, client: Client, event: EventPlan) -> None:
+def end_role(graph: PlayedPlan, client: Client, event: EventPlan) -> None:
     """One channel is closed in order."""
     role = client.roles[event.amount % len(client.roles)]
-    if isinstance(role, Consuming):
+    if isinstance(role, ConsumingRole):
         role.leaves()
     role.end()
     client.flush()
 
 
-def kill_channel(graph: Graph, client: Client, event: EventPlan) -> None:
+def kill_channel(graph: PlayedPlan, client: Client, event: EventPlan) -> None:
     """A channel fails inside the broker: what it was doing is lost, and nobody else is harmed."""
     role = client.roles[event.amount % len(client.roles)]
     connection = graph.world.broker.connections.get(client.link.name)
@@ -172,15 +172,15 @@ def fail(channel: Channel) -> None:
     channel.host.channel_failed(channel, ChannelFault(FAILURE_CODE, "killed by the simulator"))
 
 
-def cancel(graph: Graph, client: Client, event: EventPlan) -> None:
+def cancel(graph: PlayedPlan, client: Client, event: EventPlan) -> None:
     """A consumer is cancelled, and later starts again."""
     for role in client.roles:
-        if isinstance(role, Consuming) and role.channel and role.tag:
+        if isinstance(role, ConsumingRole) and role.channel and role.tag:
             role.cancel()
             graph.world.timers.after(event.lasts_ns, role.consume_again)
 
 
-def stop_reading(graph: Graph, client: Client, event: EventPlan) -> None:
+def stop_reading(graph: PlayedPlan, client: Client, event: EventPlan) -> None:
     client.is_reading = False
 
     def go_on() -> None:
@@ -192,13 +192,13 @@ def stop_reading(graph: Graph, client: Client, event: EventPlan) -> None:
 # -- what befalls the broker -----------------------------------------------------------------------
 
 
-def delete_queue(graph: Graph, event: EventPlan) -> None:
+def delete_queue(graph: PlayedPlan, event: EventPlan) -> None:
     graph.world.books.destroyed.add(event.queue)
     graph.admin.say(m.QueueDelete(event.queue))
     graph.renew(event.queue)
 
 
-def crash_queue(graph: Graph, event: EventPlan) -> None:
+def crash_queue(graph: PlayedPlan, event: EventPlan) -> None:
     """A queue's turn fails: its senders are refused, its consumers cancelled."""
     vhost = graph.world.broker.vhosts["/"]
     actor = vhost.queues.get(event.queue)
@@ -208,18 +208,18 @@ def crash_queue(graph: Graph, event: EventPlan) -> None:
         graph.renew(event.queue)
 
 
-def purge_queue(graph: Graph, event: EventPlan) -> None:
+def purge_queue(graph: PlayedPlan, event: EventPlan) -> None:
     graph.world.books.destroyed.add(event.queue)
     graph.admin.say(m.QueuePurge(event.queue))
 
 
-def alarm(graph: Graph, event: EventPlan) -> None:
+def alarm(graph: PlayedPlan, event: EventPlan) -> None:
     resource = RESOURCES[event.amount % 2]
     set_alarm(graph.world, resource)
     graph.world.timers.after(event.lasts_ns, partial(clear_alarm, graph.world, resource))
 
 
-def setting(graph: Graph, event: EventPlan) -> None:
+def setting(graph: PlayedPlan, event: EventPlan) -> None:
     """Some value is changed on the running broker, and two times of three changed back."""
     settings = graph.world.broker.settings
     keys = [one.key for one in settings.all() if value_for(one.key, event) is not None]
@@ -235,7 +235,7 @@ def setting(graph: Graph, event: EventPlan) -> None:
         graph.world.timers.after(event.lasts_ns, partial(change_back, graph, key, before))
 
 
-def change_back(graph: Graph, key: str, before: str) -> None:
+def change_back(graph: PlayedPlan, key: str, before: str) -> None:
     """Unless the simulated profile began with what nobody could have set."""
     with suppress(OperatorError):
         graph.world.broker.settings.write(key, before)
@@ -262,7 +262,7 @@ OTHER_VALUES: Final = MappingProxyType(
         "notify.blocked": "5ms",
     }
 )
-ON_CLIENTS: Final = MappingProxyType[str, Callable[[Graph, Client, EventPlan], None]](
+ON_CLIENTS: Final = MappingProxyType[str, Callable[[PlayedPlan, Client, EventPlan], None]](
     {
         "vanish": vanish,
         "reset": vanish,
@@ -275,7 +275,7 @@ ON_CLIENTS: Final = MappingProxyType[str, Callable[[Graph, Client, EventPlan], N
         "stop reading": stop_reading,
     }
 )
-ON_BROKERS: Final = MappingProxyType[str, Callable[[Graph, EventPlan], None]](
+ON_BROKERS: Final = MappingProxyType[str, Callable[[PlayedPlan, EventPlan], None]](
     {
         "delete queue": delete_queue,
         "crash queue": crash_queue,
@@ -288,4 +288,4 @@ ON_BROKERS: Final = MappingProxyType[str, Callable[[Graph, EventPlan], None]](
 
 def random_graph(world: World) -> None:
     """Whatever the seed says, without the parts that the setting leaves out."""
-    Graph(world, drawn(world.seed).without(world.setting.without)).start()
+    PlayedPlan(world, drawn(world.seed).without(world.setting.without)).start()

@@ -16,8 +16,8 @@ from penstock.protocol.values import Table
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.faults import LawBroken
 from penstock.simulation.world.clients import Role
-from penstock.simulation.world.consuming import Consuming, Habit
-from penstock.simulation.world.publishing import Address, Load, Publishing, to_queue
+from penstock.simulation.world.consuming import ConsumingRole, Habit
+from penstock.simulation.world.publishing import Load, PublishingRole, PublishTarget, to_queue
 from penstock.simulation.world.world import World
 
 QUEUES = ("a", "b", "c", "d")
@@ -58,7 +58,7 @@ class DeclaringRuled(Role):
             self.is_done = self.is_answered > len(self.tables)
 
 
-class Rejecting(Consuming):
+class Rejecting(ConsumingRole):
     """Rejects for good so many percent of what it gets, and acknowledges the rest."""
 
     def __init__(self, habit: Habit, percent: int) -> None:
@@ -99,9 +99,9 @@ def dead_letters(world: World) -> None:
     for name in ("b", "c"):
         habit = Habit(name, prefetch=dice.between(1, 5), think_ns=dice.below(2) * 5 * MS)
         world.connect(Rejecting(habit, 40 if name == "c" else 10))
-    addresses = [Address("", name, QUEUES) for name in ("a", "b", "c")]
+    addresses = [PublishTarget("", name, QUEUES) for name in ("a", "b", "c")]
     for _ in range(3):
-        world.connect(Publishing(Load(addresses, 80, is_confirming=dice.happens(60))))
+        world.connect(PublishingRole(Load(addresses, 80, is_confirming=dice.happens(60))))
     if dice.happens(50):
         gone = dice.one_of(("a", "d"))
         world.timers.after(dice.between(1, 100) * MS, lambda: role.renew(gone))
@@ -123,7 +123,7 @@ def _table(dice: Dice, target: str) -> Table:
     return table
 
 
-class RuledPublishing(Publishing):
+class RuledPublishing(PublishingRole):
     """Gives some of its messages a priority, and some a lifetime."""
 
     def properties(self) -> Properties:
@@ -153,7 +153,7 @@ def ruled_queues(world: World) -> None:
     for name in ("full", "short", "last", "single"):
         for _ in range(dice.between(1, 3)):
             world.connect(
-                Consuming(
+                ConsumingRole(
                     Habit(
                         name,
                         prefetch=dice.between(1, 6),
@@ -165,7 +165,7 @@ def ruled_queues(world: World) -> None:
     whole = [to_queue("full"), to_queue("single")]
     lossy = [to_queue("short"), to_queue("last")]
     for _ in range(2):
-        world.connect(Publishing(Load(whole, 80, is_confirming=dice.happens(60))))
+        world.connect(PublishingRole(Load(whole, 80, is_confirming=dice.happens(60))))
         world.connect(RuledPublishing(Load(lossy, 80, is_confirming=dice.happens(60))))
     _pause(world, dice.one_of(("full", "short", "last", "single")))
     _watch(world, limit)

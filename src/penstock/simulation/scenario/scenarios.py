@@ -13,7 +13,6 @@ from penstock.protocol import methods as m
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.faults import LawBroken, SimulationFailed
 from penstock.simulation.scenario.delays import delays
-from penstock.simulation.scenario.fan_out import fan_out_nine
 from penstock.simulation.scenario.paging import paging
 from penstock.simulation.scenario.random_graph import random_graph
 from penstock.simulation.scenario.ruled_queues import dead_letters, ruled_queues
@@ -31,11 +30,31 @@ from penstock.simulation.world.actions import (
     stop,
 )
 from penstock.simulation.world.clients import Client, Role
-from penstock.simulation.world.consuming import Consuming, Habit
-from penstock.simulation.world.publishing import Address, Load, Publishing, to_queue
-from penstock.simulation.world.world import Setting, World
+from penstock.simulation.world.consuming import ConsumingRole, Habit
+from penstock.simulation.world.publishing import Load, PublishingRole, PublishTarget, to_queue
+from penstock.simulation.world.world import World, WorldSetting
 
+WIDTH = 9
 PROFILES: Final = tuple(profiles.PROFILES)
+
+
+def fan_out_nine(world: World) -> None:
+    """Three publishers to nine queues at once; consumers that think, that rest, or that leave."""
+    names = tuple(f"q{number}" for number in range(1, WIDTH + 1))
+    declare(world, names, *((name, "amq.fanout", "") for name in names))
+    dice = world.dice
+    addresses = [PublishTarget("amq.fanout", "", names), to_queue("q1")]
+    for number, name in enumerate(names):
+        is_auto_ack = number % 3 == 0
+        habit = Habit(
+            name, prefetch=dice.below(9), think_ns=dice.below(5) * MS, is_auto_ack=is_auto_ack
+        )
+        client: Client = world.connect(ConsumingRole(habit))
+        if number % 4 == 0:
+            nap(world, client)
+    for _ in range(3):
+        load = Load(addresses, 12, body_bytes_max=600, is_confirming=dice.happens(50))
+        world.connect(PublishingRole(load))
 
 
 # -- scenarios -------------------------------------------------------------------------------------
@@ -45,8 +64,10 @@ def chain(world: World) -> None:
     """One publisher, one queue, one consumer."""
     declare(world, ("q1",))
     dice = world.dice
-    world.connect(Consuming(Habit("q1", prefetch=dice.below(20), think_ns=dice.below(2) * 5 * MS)))
-    world.connect(Publishing(Load([to_queue("q1")], 300, is_confirming=dice.happens(50))))
+    world.connect(
+        ConsumingRole(Habit("q1", prefetch=dice.below(20), think_ns=dice.below(2) * 5 * MS))
+    )
+    world.connect(PublishingRole(Load([to_queue("q1")], 300, is_confirming=dice.happens(50))))
 
 
 def fan_out(world: World) -> None:
@@ -61,28 +82,28 @@ def fan_out(world: World) -> None:
         ("q2", "amq.topic", "a.#"),
     )
     addresses = [
-        Address("amq.fanout", "", ("q1", "q2", "q3")),
-        Address("amq.topic", "a.b", ("q1", "q2")),
-        Address("amq.topic", "b", ()),
+        PublishTarget("amq.fanout", "", ("q1", "q2", "q3")),
+        PublishTarget("amq.topic", "a.b", ("q1", "q2")),
+        PublishTarget("amq.topic", "b", ()),
         to_queue("q3"),
     ]
     for queue in ("q1", "q2", "q3"):
         habit = Habit(queue, prefetch=world.dice.between(1, 9), think_ns=world.dice.below(20) * MS)
-        world.connect(Consuming(habit))
+        world.connect(ConsumingRole(habit))
     for _ in range(2):
-        world.connect(Publishing(Load(addresses, 120, is_confirming=world.dice.happens(70))))
+        world.connect(PublishingRole(Load(addresses, 120, is_confirming=world.dice.happens(70))))
 
 
 def slow_consumer(world: World) -> None:
     """Far more is published than the consumers can take; everything must wait, nothing be lost."""
     declare(world, ("q1", "q2"))
-    world.connect(Consuming(Habit("q1", prefetch=2, think_ns=40 * MS, requeue_percent=5)))
-    auto = Consuming(Habit("q2", is_auto_ack=True))
+    world.connect(ConsumingRole(Habit("q1", prefetch=2, think_ns=40 * MS, requeue_percent=5)))
+    auto = ConsumingRole(Habit("q2", is_auto_ack=True))
     reader = world.connect(auto)
     nap(world, reader)
     for _ in range(2):
         load = Load([to_queue("q1"), to_queue("q2")], 120, body_bytes_max=900)
-        world.connect(Publishing(replace(load, is_alternating=world.dice.happens(50))))
+        world.connect(PublishingRole(replace(load, is_alternating=world.dice.happens(50))))
 
 
 def shared_connection(world: World) -> None:
@@ -90,10 +111,10 @@ def shared_connection(world: World) -> None:
     declare(world, ("q1", "q2"))
     for _ in range(2):
         roles: list[Role] = [
-            Publishing(Load([to_queue("q1")], 100, is_confirming=world.dice.happens(50))),
-            Publishing(Load([to_queue("q1"), to_queue("q2")], 100, body_bytes_max=600)),
-            Consuming(Habit("q1", prefetch=3, think_ns=MS)),
-            Consuming(Habit("q2", prefetch=world.dice.below(4), is_global=True)),
+            PublishingRole(Load([to_queue("q1")], 100, is_confirming=world.dice.happens(50))),
+            PublishingRole(Load([to_queue("q1"), to_queue("q2")], 100, body_bytes_max=600)),
+            ConsumingRole(Habit("q1", prefetch=3, think_ns=MS)),
+            ConsumingRole(Habit("q2", prefetch=world.dice.below(4), is_global=True)),
         ]
         world.connect(*roles)
 
@@ -102,31 +123,31 @@ def own_backlog(world: World) -> None:
     """A connection that fills its own queue: its publishes wait for acks that stand behind them."""
     declare(world, ("q1",))
     load = Load([to_queue("q1")], 50, body_bytes_max=900, burst=40, pause_percent=0)
-    roles: list[Role] = [Publishing(load) for _ in range(4)]
-    world.connect(*roles, Consuming(Habit("q1", prefetch=2, think_ns=5 * MS)))
+    roles: list[Role] = [PublishingRole(load) for _ in range(4)]
+    world.connect(*roles, ConsumingRole(Habit("q1", prefetch=2, think_ns=5 * MS)))
 
 
 def many_publishers(world: World) -> None:
     """A dozen publishers with small windows against two consumers."""
     declare(world, ("q1", "q2"))
     for queue in ("q1", "q2"):
-        world.connect(Consuming(Habit(queue, prefetch=10, think_ns=MS)))
+        world.connect(ConsumingRole(Habit(queue, prefetch=10, think_ns=MS)))
     for _ in range(12):
         load = Load([to_queue("q1"), to_queue("q2")], 30, window=world.dice.between(1, 20))
-        world.connect(Publishing(load))
+        world.connect(PublishingRole(load))
 
 
 def kill_storm(world: World) -> None:
     """Clients vanish, close half-way, break rules; queues are deleted under everybody's feet."""
     admin = declare(world, ("q1", "q2", "q3"), ("q1", "amq.fanout", ""), ("q2", "amq.fanout", ""))
-    addresses = [to_queue("q1"), Address("amq.fanout", "", ("q1", "q2")), to_queue("q3")]
+    addresses = [to_queue("q1"), PublishTarget("amq.fanout", "", ("q1", "q2")), to_queue("q3")]
     victims = []
     for number in range(8):
         habit = Habit(f"q{number % 3 + 1}", prefetch=5, think_ns=10 * MS, requeue_percent=5)
         load = Load(addresses, 60, body_bytes_max=500, is_confirming=world.dice.happens(60))
-        roles: list[Role] = [Publishing(load)] if number % 2 else [Consuming(habit)]
+        roles: list[Role] = [PublishingRole(load)] if number % 2 else [ConsumingRole(habit)]
         if number % 4 == 3:
-            roles.append(Consuming(habit))
+            roles.append(ConsumingRole(habit))
         victims.append(world.connect(*roles))
     for _ in range(12):
         world.timers.after(some_time(world), lambda: harm(world, admin, victims))
@@ -148,7 +169,7 @@ def harm(world: World, admin: Declaring, victims: list[Client]) -> None:
         hang_up(client)
     elif kind == 3:
         for role in client.roles:
-            if isinstance(role, Publishing):
+            if isinstance(role, PublishingRole):
                 role.fault()
         client.flush()
     elif kind == 4:
@@ -165,11 +186,11 @@ def vanishing_queue(world: World) -> None:
     """Two queues come and go, again and again, while everybody publishes to them."""
     declare(world, ("q2",), ("q2", "amq.fanout", ""))
     addresses = [
-        to_queue("q1"), to_queue("q3"), Address("amq.fanout", "", ("q1", "q2", "q3"))
+        to_queue("q1"), to_queue("q3"), PublishTarget("amq.fanout", "", ("q1", "q2", "q3"))
     ]  # fmt: skip
-    world.connect(Consuming(Habit("q2", prefetch=5)))
+    world.connect(ConsumingRole(Habit("q2", prefetch=5)))
     for _ in range(4):
-        world.connect(Publishing(Load(addresses, 100, is_confirming=world.dice.happens(60))))
+        world.connect(PublishingRole(Load(addresses, 100, is_confirming=world.dice.happens(60))))
     world.books.destroyed.update(("q1", "q3"))
     world.connect(Renewing("q1", 60, is_auto_delete=False))
     world.connect(Renewing("q3", 60, is_auto_delete=True))
@@ -178,24 +199,26 @@ def vanishing_queue(world: World) -> None:
 def short_lives(world: World) -> None:
     """Publishers say what they have and close at once, with or without closing their channels."""
     declare(world, ("q1", "q2"), ("q1", "amq.fanout", ""), ("q2", "amq.fanout", ""))
-    world.connect(Consuming(Habit("q1", prefetch=3, think_ns=20 * MS)))
-    world.connect(Consuming(Habit("q2", prefetch=10)))
-    addresses = [to_queue("q1"), to_queue("q2"), Address("amq.fanout", "", ("q1", "q2"))]
+    world.connect(ConsumingRole(Habit("q1", prefetch=3, think_ns=20 * MS)))
+    world.connect(ConsumingRole(Habit("q2", prefetch=10)))
+    addresses = [to_queue("q1"), to_queue("q2"), PublishTarget("amq.fanout", "", ("q1", "q2"))]
     for _ in range(12):
         load = Load(addresses, world.dice.skewed(60), is_confirming=False, pause_percent=0)
-        leave(world, world.connect(Publishing(load), Publishing(load)))
+        leave(world, world.connect(PublishingRole(load), PublishingRole(load)))
 
 
 def alarm_storm(world: World) -> None:
     """Alarms come and go while everybody works; publishers are held, consumers go on."""
     declare(world, ("q1", "q2"))
-    world.connect(Consuming(Habit("q1", prefetch=4, think_ns=5 * MS)))
+    world.connect(ConsumingRole(Habit("q1", prefetch=4, think_ns=5 * MS)))
     world.connect(
-        Publishing(Load([to_queue("q1"), to_queue("q2")], 100)),
-        Consuming(Habit("q2", prefetch=4)),
+        PublishingRole(Load([to_queue("q1"), to_queue("q2")], 100)),
+        ConsumingRole(Habit("q2", prefetch=4)),
     )
-    world.connect(Publishing(Load([to_queue("q1")], 100, is_confirming=False)))
-    world.connect(Publishing(Load([to_queue("q2")], 40)), Publishing(Load([to_queue("q1")], 40)))
+    world.connect(PublishingRole(Load([to_queue("q1")], 100, is_confirming=False)))
+    world.connect(
+        PublishingRole(Load([to_queue("q2")], 40)), PublishingRole(Load([to_queue("q1")], 40))
+    )
     for resource in ("memory", "disk"):
         for _ in range(world.dice.between(1, 4)):
             at = some_time(world)
@@ -217,10 +240,10 @@ def rate_limits(world: World) -> None:
         ("rate.queue.messages", "300"),
     ):
         write(key, value)
-    world.connect(Consuming(Habit("q1", prefetch=4)))
+    world.connect(ConsumingRole(Habit("q1", prefetch=4)))
     for _ in range(3):
         load = Load([to_queue("q1"), to_queue("q2")], 60, is_confirming=world.dice.happens(60))
-        world.connect(Publishing(load), Consuming(Habit("q2", prefetch=3)))
+        world.connect(PublishingRole(load), ConsumingRole(Habit("q2", prefetch=3)))
 
     def take_away() -> None:
         write("rate.queue.messages", "off")
@@ -229,7 +252,7 @@ def rate_limits(world: World) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunReport:
     """What one run was. turns: of actors; virtual_ns: simulated time; events: recorded."""
 
     steps: int
@@ -271,7 +294,7 @@ KEEPING: Final = frozenset(name for name in SCENARIOS if name.startswith("kept_"
 """Durable queues keep their messages on a disk there."""
 
 
-def small_setting(profile_name: str, seed: int, check_every: int) -> Setting:
+def small_setting(profile_name: str, seed: int, check_every: int) -> WorldSetting:
     """`profile_name` with windows so small that every edge is met within a few messages."""
     dice = Dice(seed ^ 0x5EED)
     profile = profile_named(profile_name)
@@ -300,7 +323,7 @@ def small_setting(profile_name: str, seed: int, check_every: int) -> Setting:
         account_user_high_messages=accounts.one_of(("", "", "12", "60/20")),
         account_node_high=accounts.one_of(("", "", "4KB/1KB", "40KB")),
     )
-    return Setting(profile, config, check_every)
+    return WorldSetting(profile, config, check_every)
 
 
 def simulate(
@@ -308,9 +331,9 @@ def simulate(
     seed: int,
     profile: str,
     check_every: int = 1,
-    setting: Setting | None = None,
+    setting: WorldSetting | None = None,
     without: frozenset[int] = frozenset(),
-) -> Report:
+) -> RunReport:
     """One run from beginning to end; of a random graph `without` some parts.
 
     Raises: SimulationFailed."""
@@ -325,7 +348,7 @@ def simulate(
     except (LawBroken, AssertionError) as error:
         fault = str(error)
         raise SimulationFailed(scenario, seed, profile, world.steps, fault, without) from error
-    return Report(
+    return RunReport(
         world.steps,
         world.turns,
         world.clock.now_ns,

@@ -5,8 +5,8 @@ from typing import Final
 from penstock.client.events import ClientEvent, Replied
 from penstock.protocol import methods as m
 from penstock.simulation.world.clients import Client, Role
-from penstock.simulation.world.consuming import Consuming
-from penstock.simulation.world.publishing import Publishing
+from penstock.simulation.world.consuming import ConsumingRole
+from penstock.simulation.world.publishing import PublishingRole
 from penstock.simulation.world.world import World
 
 MS: Final = 1_000_000
@@ -123,9 +123,9 @@ def some_time(world: World) -> int:
 def stop(client: Client) -> None:
     """Publishers say nothing more, and consumers are about to leave."""
     for role in client.roles:
-        if isinstance(role, Publishing):
+        if isinstance(role, PublishingRole):
             role.is_done = True
-        elif isinstance(role, Consuming):
+        elif isinstance(role, ConsumingRole):
             role.leaves()
 
 
@@ -133,7 +133,7 @@ def hang_up(client: Client) -> None:
     """connection.close without closing channels: everything said before it still counts."""
     stop(client)
     for role in client.roles:
-        if isinstance(role, Publishing) and role.channel and role.publishes is not None:
+        if isinstance(role, PublishingRole) and role.channel and role.publishes is not None:
             role.publishes.is_certain = True
     client.is_ending = True
     client.session.close()

@@ -23,7 +23,7 @@ from penstock.simulation.laws.oracle import Books
 from penstock.simulation.machine.clock import Timers
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.faults import LawBroken
-from penstock.simulation.machine.network import Link
+from penstock.simulation.machine.network import SimulatedConnection
 
 OUTBOX_BYTES = 16_384
 """A client does not act while more than this waits to be written, like one that blocks in send."""
@@ -101,7 +101,7 @@ class Client:
     def __init__(
         self,
         key: int,
-        link: Link,
+        link: SimulatedConnection,
         broker: Broker,
         books: Books,
         dice: Dice,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, Delivery, Replied
+from penstock.client.events import ChannelClosed, ClientEvent, Delivery, Replied
 from penstock.protocol import methods as m
 from penstock.simulation.laws.oracle import Identity
 from penstock.simulation.machine.faults import LawBroken
@@ -25,14 +25,13 @@ class Habit:
     requeue_percent: int = 0
 
 
-class Consuming(Role):
+class ConsumingRole(Role):
     """One consumer on a channel of its own. It never ends by itself, so it is always done."""
 
     def __init__(self, habit: Habit) -> None:
         super().__init__()
         self.habit = habit
         self.is_done = True
-        self.is_cancelled = False
         self.tag = ""
         self.started_after = 0
         self.waiting: dict[int, Identity] = {}
@@ -71,8 +70,6 @@ class Consuming(Role):
             # What was on its way when the channel failed has gone back, perhaps to somebody else.
             if not self.is_killed:
                 self._delivered(event)
-        elif isinstance(event, Cancelled):
-            self.is_cancelled = True
         elif isinstance(event, Replied) and isinstance(event.reply, m.BasicConsumeOk):
             self.tag = event.reply.consumer_tag
             self.started_after = max(self.waiting, default=0)

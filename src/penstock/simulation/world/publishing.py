@@ -27,7 +27,7 @@ def identity_of(body: bytes) -> Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class PublishTarget:
     """Where a publish goes, and the queues it must reach."""
 
     exchange: str
@@ -35,9 +35,9 @@ class Address:
     queues: tuple[str, ...]
 
 
-def to_queue(name: str) -> Address:
+def to_queue(name: str) -> PublishTarget:
     """Through the default exchange."""
-    return Address("", name, (name,))
+    return PublishTarget("", name, (name,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Load:
     for up to pause_ns; is_alternating: addresses in turn, otherwise drawn; mandatory_percent:
     publishes that want to come back when they reach no queue."""
 
-    addresses: Sequence[Address]
+    addresses: Sequence[PublishTarget]
     count: int
     body_bytes_max: int = 200
     is_confirming: bool = True
@@ -59,7 +59,7 @@ class Load:
     mandatory_percent: int = 0
 
 
-class Publishing(Role):
+class PublishingRole(Role):
     """One publishing channel. It is done when all is said, and answered if it confirms."""
 
     def __init__(self, load: Load) -> None:

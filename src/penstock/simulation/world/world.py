@@ -19,13 +19,12 @@ from penstock.flow.profile import Profile
 from penstock.simulation.laws.checks import Laws
 from penstock.simulation.laws.oracle import Books, Identity
 from penstock.simulation.machine.clock import Timers, VirtualClock, WorldWaker
-from penstock.simulation.machine.dice import Dice
+from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
 from penstock.simulation.machine.faults import LawBroken
 from penstock.simulation.machine.kept_disks import Depot
-from penstock.simulation.machine.network import Link, SimulatedOutput, SimulatedShell
-from penstock.simulation.machine.turns import SeededPicker, TurnWatcher
+from penstock.simulation.machine.network import SimulatedConnection, SimulatedOutput, SimulatedShell
 from penstock.simulation.world.clients import Client, Role
-from penstock.simulation.world.consuming import Consuming, Habit
+from penstock.simulation.world.consuming import ConsumingRole, Habit
 from penstock.simulation.world.publishing import identity_of
 
 TICK_NS = 1_000_000_000
@@ -57,7 +56,7 @@ class SimulatedBroker(Broker):
         self.depth_bytes = config.queue_depth_bytes if profile.is_depth_aware else 0
 
 
-class Setting:
+class WorldSetting:
     """How a world is built. check_every: turns between two checks of the laws, 1.. ;
     pipe_bytes: of each direction, 0 to draw it; without: parts of a random plan to leave out;
     is_keeping: durable queues keep their messages on a disk, which is slow at times; the factories
@@ -75,12 +74,12 @@ class Setting:
     def broker(self, clock: VirtualClock, dice: Dice, log: Log) -> SimulatedBroker:
         return SimulatedBroker(self.config, clock, dice, log, self.profile)
 
-    def output(self, broker: Broker, link: Link) -> SimulatedOutput:
+    def output(self, broker: Broker, link: SimulatedConnection) -> SimulatedOutput:
         return SimulatedOutput(
             broker.scheduler.outputs, broker.config.socket_output_high_bytes, link.down
         )
 
-    def shell(self, broker: Broker, link: Link) -> SimulatedShell:
+    def shell(self, broker: Broker, link: SimulatedConnection) -> SimulatedShell:
         return SimulatedShell(broker, link)
 
     def picker(self, dice: Dice, watcher: TurnWatcher) -> SeededPicker:
@@ -90,7 +89,7 @@ class Setting:
 class World(TurnWatcher):
     """One run. `steps`: things done so far; `clients`: everybody who ever connected."""
 
-    def __init__(self, seed: int, setting: Setting) -> None:
+    def __init__(self, seed: int, setting: WorldSetting) -> None:
         self.seed = seed
         self.setting = setting
         self.dice = Dice(seed)
@@ -118,7 +117,9 @@ class World(TurnWatcher):
         """A client connects, to play `roles`."""
         key = len(self.clients)
         size = self.setting.pipe_bytes
-        link = Link(f"c{key}", size or self._pipe_bytes(), size or self._pipe_bytes())
+        link = SimulatedConnection(
+            f"c{key}", size or self._pipe_bytes(), size or self._pipe_bytes()
+        )
         output = self.setting.output(self.broker, link)
         link.output = output
         link.shell = self.setting.shell(self.broker, link)
@@ -264,7 +265,7 @@ class World(TurnWatcher):
             if queue.messages.ready_count() > 0 and not queue.consumers and not queue.delays
         ]
         if lonely:
-            self.connect(*(Consuming(Habit(name, prefetch=50)) for name in lonely))
+            self.connect(*(ConsumingRole(Habit(name, prefetch=50)) for name in lonely))
         return bool(lonely)
 
     def is_drained(self) -> bool:

@@ -18,12 +18,22 @@ socket is), else it is a root. A cycle cannot happen in a correct broker; it is 
 Reports show the waiting of publishers. A publisher that waits for a confirm before it publishes
 more is held by no gate: what it has sent lies at a stopped queue. Where queues were stopped for
 longer than connections and channels were held, reports show the waiting of queues instead.
+
+A root blamed for "broker work" held others although nothing held it. If it was idle nearly all of
+that time, it did not do the work slowly: it had none, because its senders may only have so much on
+the way. Then the cause is named "small window". Both rules look at one bucket:
+
+    it held one victim for HELD_SHARE_MIN of its own sampled time or more
+    it was busy, blocked or waiting for BUSY_SHARE_MAX of that time or less
+
+Only the name of the cause changes, so the sums stay. Without time samples of the root nothing is
+known, and nothing changes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from penstock.spark.schema.rows import BlameRow
+from penstock.spark.schema.rows import BlameRow, StateRow
 
 ARROW: Final = " → "
 UNEXPLAINED: Final = frozenset({"cycle", "unknown"})
@@ -55,6 +65,11 @@ CAUSE_OF_CONSUMER: Final = {"prefetch": "slow consumers", "client_flow": "paused
 acknowledged, or has asked for a pause."""
 HELD_KINDS: Final = frozenset({"conn", "chan"})
 QUEUES: Final = frozenset({"queue"})
+SMALL_WINDOW: Final = "small window"
+SLOW: Final = "broker work"
+STAGES: Final = frozenset({"chan", "queue"})
+HELD_SHARE_MIN: Final = 0.2
+BUSY_SHARE_MAX: Final = 0.2
 
 
 class Edge(NamedTuple):
@@ -306,3 +321,36 @@ def held_kinds(rows: Iterable[BlameRow]) -> frozenset[str]:
 def of_whom(kinds: frozenset[str]) -> str:
     """In words."""
     return "queues" if kinds == QUEUES else "connections and channels"
+
+
+def name_small_windows(blame: Iterable[BlameRow], states: Iterable[StateRow]) -> list[BlameRow]:
+    """`blame` in its order, with the cause "small window" where it is one."""
+    rows = list(blame)
+    found = _starved(rows, {(row.bucket_ns, row.actor): row for row in states})
+    return [
+        row._replace(cause=SMALL_WINDOW)
+        if row.cause == SLOW and (row.bucket_ns, row.root) in found
+        else row
+        for row in rows
+    ]
+
+
+def _starved(
+    rows: Iterable[BlameRow], states: dict[tuple[int, str], StateRow]
+) -> set[tuple[int, str]]:
+    """The roots that had nothing to do, by bucket."""
+    held: dict[tuple[int, str, str], int] = {}
+    for row in rows:
+        if row.cause == SLOW and actor_kind(row.root) in STAGES:
+            key = (row.bucket_ns, row.root, row.victim)
+            held[key] = held.get(key, 0) + row.blamed_ns
+    found = set()
+    for (bucket_ns, root, _), blamed_ns in held.items():
+        state = states.get((bucket_ns, root))
+        if state is None or state.wall_ns <= 0:
+            continue
+        used_ns = state.busy_ns + state.blocked_ns + state.waiting_ns
+        is_held_for_long = blamed_ns >= HELD_SHARE_MIN * state.wall_ns
+        if is_held_for_long and used_ns <= BUSY_SHARE_MAX * state.wall_ns:
+            found.add((bucket_ns, root))
+    return found

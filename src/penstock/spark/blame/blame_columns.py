@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.spark.blame.blame import ARROW, BlameKey, Edge, cause_of, sweep
-from penstock.spark.blame.blame_graph import Cut, Graph
+from penstock.spark.blame.blame_graph import BlameGraph, Cut
 from penstock.spark.schema.arrow_columns import I64, NONE, spread
 
 
@@ -36,7 +36,7 @@ class States:
     order, and the state behind each. `span_*`: by node and time, without state 0.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: BlameGraph) -> None:
         self._graph = graph
         self.first_entry = np.zeros(2, np.int64)
         self.entry_link = self.entry_child = NONE
@@ -204,7 +204,7 @@ def sweep_columns(cut: Cut, members: Mapping[str, Sequence[str]]) -> Blame:
     """What `blame.sweep` finds in each of the buckets of `cut`. members: as there."""
     if len(cut.actor) == 0:
         return Blame([], NONE, NONE, NONE)
-    graph = Graph(cut, members)
+    graph = BlameGraph(cut, members)
     states = States(graph)
     for level in range(graph.levels):
         states.add_level(level)
@@ -254,7 +254,7 @@ class _Found(NamedTuple):
     length_ns: I64
 
 
-def _divide(graph: Graph, states: States, paths: _Paths) -> _Found:
+def _divide(graph: BlameGraph, states: States, paths: _Paths) -> _Found:
     """Every state's time, divided among the links it leads along, until there are none."""
     link, child, first, counts, excuse = _ways(graph, states)
     state = np.flatnonzero((states.length_ns > 0) & ~graph.is_group[states.node])
@@ -283,7 +283,7 @@ def _divide(graph: Graph, states: States, paths: _Paths) -> _Found:
     return _Found(graph.causes, columns[0], columns[1], columns[2], columns[3])
 
 
-def _ways(graph: Graph, states: States) -> tuple[I64, I64, I64, I64, I64]:
+def _ways(graph: BlameGraph, states: States) -> tuple[I64, I64, I64, I64, I64]:
     """By state: the links along which time goes on, one a peer; and what a consumer's says."""
     owner, _ = spread(np.diff(states.first_entry))
     excuse_of_entry = graph.link_excuse[states.entry_link]
@@ -320,7 +320,7 @@ def _summed(found: _Found, paths: _Paths) -> Blame:
 
 
 def _with_cycles(
-    blame: Blame, cut: Cut, graph: Graph, members: Mapping[str, Sequence[str]]
+    blame: Blame, cut: Cut, graph: BlameGraph, members: Mapping[str, Sequence[str]]
 ) -> Blame:
     """Adds those who can reach a cycle, each bucket of them by itself."""
     if not np.any(graph.is_stuck):

@@ -25,7 +25,7 @@ class Cut(NamedTuple):
     end_ns: I64
 
 
-class Graph:
+class BlameGraph:
     """The nodes by level, the links by node, and the intervals in which links are open.
 
     Level 0 holds what has no links: the roots. `is_stuck`: by node of a cycle or behind one.

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from penstock.spark.blame.blame import NOBODY, Edge, is_group
 from penstock.spark.schema.formats import FlowEvent
-from penstock.spark.schema.rows import BlockInterval, EdgeRow
+from penstock.spark.schema.rows import BlockedByRow, BlockInterval
 
 
 def block_intervals(events: Iterable[FlowEvent]) -> list[BlockInterval]:
@@ -126,7 +126,7 @@ def clip(edges: Iterable[Edge], bucket_ns: int) -> dict[int, list[Edge]]:
     return buckets
 
 
-def edge_rows(buckets: Mapping[int, Iterable[Edge]]) -> list[EdgeRow]:
+def edge_rows(buckets: Mapping[int, Iterable[Edge]]) -> list[BlockedByRow]:
     """The table who_blocked_whom from clipped edges; groups are no victims and are left out."""
     totals: dict[tuple[int, str, str, str], int] = {}
     for bucket_ns, edges in buckets.items():
@@ -134,4 +134,4 @@ def edge_rows(buckets: Mapping[int, Iterable[Edge]]) -> list[EdgeRow]:
             if not is_group(edge.actor):
                 key = (bucket_ns, edge.actor, edge.peer, edge.reason)
                 totals[key] = totals.get(key, 0) + edge.end_ns - edge.start_ns
-    return [EdgeRow(*key, blocked_ns) for key, blocked_ns in sorted(totals.items())]
+    return [BlockedByRow(*key, blocked_ns) for key, blocked_ns in sorted(totals.items())]

@@ -21,7 +21,7 @@ from penstock.spark.input.event_slice import SAMPLES
 from penstock.spark.input.intake import Intake, Range, read_range
 from penstock.spark.schema.arrow_columns import FACTS, coded_schema, read
 from penstock.spark.schema.formats import EVENT_FILES, TRACE_FILES
-from penstock.spark.tables.store import Part, TableStore
+from penstock.spark.tables.store import TableStore, WrittenFile
 
 EVENTS: Final = "bronze/events"
 MESSAGES: Final = "bronze/messages"
@@ -32,7 +32,7 @@ _SAMPLED: Final = ("boot_id", "actor", "kind")
 _NEW: Final = pa.schema([parse.EVENTS.field(name) for name in (*_SAMPLED, "t_ns", "amount")])
 
 
-class Source(NamedTuple):
+class LineFormat(NamedTuple):
     """A kind of input. pattern: its files; parse: lines to columns; schema: of the table; parsed:
     of what `parse` gives; many: its columns in which few values repeat."""
 
@@ -45,7 +45,7 @@ class Source(NamedTuple):
 
 
 SOURCES: Final = (
-    Source(
+    LineFormat(
         EVENTS,
         EVENT_FILES,
         parse.event_tables,
@@ -53,7 +53,7 @@ SOURCES: Final = (
         coded_schema(parse.EVENTS),
         frozenset({"seq", "t_ns", "amount"}),
     ),
-    Source(
+    LineFormat(
         MESSAGES,
         TRACE_FILES,
         parse.message_tables,
@@ -67,7 +67,7 @@ SMALL_ROWS: Final = 8_192
 """Below which tables that were parsed are put together before they are written."""
 
 
-def take_in(spark: SparkSession, store: TableStore, source: Source, intake: Intake) -> None:
+def take_in(spark: SparkSession, store: TableStore, source: LineFormat, intake: Intake) -> None:
     """Write what was found and add it to the table, in one commit with how far it goes."""
     batch = store.batch(source.table) + 1
     place = store.place(source.table)
@@ -75,12 +75,12 @@ def take_in(spark: SparkSession, store: TableStore, source: Source, intake: Inta
     tasks = min(len(intake.ranges), 4 * spark.sparkContext.defaultParallelism)
     ranges = spark.createDataFrame([tuple(one) for one in intake.ranges], _RANGES)
     written = ranges.repartition(tasks).mapInArrow(_writer(source, str(place), batch), _PARTS)
-    parts = [Part(row["path"], row["bytes"], row["rows"]) for row in written.collect()]
+    parts = [WrittenFile(row["path"], row["bytes"], row["rows"]) for row in written.collect()]
     store.append(source.table, parts, source.schema, batch, intake.marks)
 
 
 def _writer(
-    source: Source, place: str, batch: int
+    source: LineFormat, place: str, batch: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What a task does: one file for all of its ranges."""
 
@@ -97,7 +97,7 @@ def _writer(
     return write
 
 
-def _opened(path: Path, source: Source) -> pq.ParquetWriter:
+def _opened(path: Path, source: LineFormat) -> pq.ParquetWriter:
     # What hardly repeats is looked up for nothing. Other readers are told that texts are texts.
     return pq.ParquetWriter(
         path,
@@ -109,7 +109,7 @@ def _opened(path: Path, source: Source) -> pq.ParquetWriter:
     )
 
 
-def _parsed(source: Source, ranges: Iterator[pa.RecordBatch], batch: int) -> Iterator[pa.Table]:
+def _parsed(source: LineFormat, ranges: Iterator[pa.RecordBatch], batch: int) -> Iterator[pa.Table]:
     for block in ranges:
         for fields in block.to_pylist():
             one = Range(**fields)

@@ -51,7 +51,7 @@ class Intake(NamedTuple):
     has_more: bool = False
 
 
-class Input:
+class PipelineInput:
     """Where event lines come from. Nominal base."""
 
     def fresh(self, pattern: str, taken: Callable[[str], int]) -> Intake:
@@ -73,7 +73,7 @@ class Input:
         return TraceLog((), 0)
 
 
-class FileInput(Input):
+class FileInput(PipelineInput):
     """A directory of event files and traces."""
 
     def __init__(self, directory: Path) -> None:
@@ -92,9 +92,9 @@ class FileInput(Input):
         return read_traces(self.directory)
 
 
-def as_input(place: Path | Input) -> Input:
+def as_input(place: Path | PipelineInput) -> PipelineInput:
     """A directory is one of files."""
-    return place if isinstance(place, Input) else FileInput(place)
+    return place if isinstance(place, PipelineInput) else FileInput(place)
 
 
 def fresh(directory: Path, pattern: str, taken: Callable[[str], int]) -> Intake:

@@ -25,7 +25,7 @@ from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import Channel, Connection
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, parse_source
-from penstock.spark.input.intake import ROUND_BYTES, Input, Intake, Range, whole_file
+from penstock.spark.input.intake import ROUND_BYTES, Intake, PipelineInput, Range, whole_file
 from penstock.spark.schema.formats import (
     EVENT_FILES,
     EVENT_STREAM,
@@ -77,7 +77,7 @@ def is_address(text: str) -> bool:
     return text.startswith(SCHEMES)
 
 
-class StreamInput(Input):
+class StreamInput(PipelineInput):
     """The stream at `address`; see above. fetched_dir: where files are put for a while.
 
     Raises: OperatorError for an address that is none."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 from penstock.base.errors import OperatorError
-from penstock.spark.report.summary import Source
+from penstock.spark.report.summary import TableSource
 from penstock.spark.schema.formats import RunDescription, read_run, write_run
 from penstock.spark.schema.rows import ROW_TYPES, Counts, Tables
 
@@ -38,7 +38,7 @@ class About:
     """bucket_ns: width of the buckets; origin_ns: where those of throughput begin; run: as its
     input described it."""
 
-    source: Source
+    source: TableSource
     bucket_ns: int
     origin_ns: int
     run: RunDescription
@@ -81,7 +81,7 @@ def read_about(directory: Path) -> About | None:
         if fields["version"] != VERSION:
             raise ValueError(f"of version {fields['version']}, where this one reads {VERSION}")
         return About(
-            Source(
+            TableSource(
                 str(fields["engine"]),
                 str(fields["engine_note"]),
                 int(fields["event_count"]),

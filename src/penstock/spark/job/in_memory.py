@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.spark.blame.blame import Edge, actor_kind, held_ns, sweep
+from penstock.spark.blame.blame import Edge, actor_kind, held_ns, name_small_windows, sweep
 from penstock.spark.blame.intervals import (
     block_intervals,
     clip,
@@ -16,7 +16,6 @@ from penstock.spark.blame.intervals import (
     members_of_groups,
     unattended_edges,
 )
-from penstock.spark.blame.small_windows import name_small_windows
 from penstock.spark.schema.formats import STATE_FIELDS, EventLog, FlowEvent, TraceLine, TraceLog
 from penstock.spark.schema.rows import (
     CDF_RANKS,
@@ -24,7 +23,7 @@ from penstock.spark.schema.rows import (
     MEASURES,
     PERCENTILES,
     THROUGHPUT_BUCKET_NS,
-    AlarmRow,
+    AlarmInterval,
     BlameRow,
     BlockInterval,
     CdfRow,
@@ -160,9 +159,9 @@ def stage_cdf(spans: Iterable[MessageSpan], intervals: Iterable[BlockInterval]) 
     ]
 
 
-def alarms(events: Iterable[FlowEvent]) -> list[AlarmRow]:
+def alarms(events: Iterable[FlowEvent]) -> list[AlarmInterval]:
     """When each alarm was set."""
-    found: list[AlarmRow] = []
+    found: list[AlarmInterval] = []
     open_: dict[tuple[str, str], int] = {}
     last: dict[str, int] = {}
     for event in events:
@@ -171,10 +170,10 @@ def alarms(events: Iterable[FlowEvent]) -> list[AlarmRow]:
         if event.kind in ("alarm_set", "alarm_cleared"):
             start_ns = open_.pop(key, None)
             if start_ns is not None:
-                found.append(AlarmRow(*key, start_ns, event.t_ns, False))
+                found.append(AlarmInterval(*key, start_ns, event.t_ns, False))
             if event.kind == "alarm_set":
                 open_[key] = event.t_ns
-    found += [AlarmRow(*key, start, last[key[0]], True) for key, start in open_.items()]
+    found += [AlarmInterval(*key, start, last[key[0]], True) for key, start in open_.items()]
     return sorted(found)
 
 

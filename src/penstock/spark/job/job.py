@@ -28,15 +28,14 @@ from pyspark.sql import functions as F
 
 from penstock.spark.input import bronze
 from penstock.spark.input.bronze import EVENTS, MESSAGES, event_horizon
-from penstock.spark.input.intake import Input, as_input
+from penstock.spark.input.intake import PipelineInput, as_input
 from penstock.spark.input.parse import UNREADABLE
 from penstock.spark.job import gold_tables, silver_tables
 from penstock.spark.job.gold_tables import Answers
 from penstock.spark.job.silver_tables import Facts
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, in_tasks
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts, Tables
-from penstock.spark.tables.loading import load_tables
-from penstock.spark.tables.store import TableStore, open_store
+from penstock.spark.tables.store import TableStore, load_tables, open_store
 
 TABLES_AT_A_TIME: Final = 2
 STRETCHES_A_CORE: Final = 2
@@ -82,7 +81,7 @@ class SparkJob:
     def __init__(
         self,
         spark: SparkSession,
-        input_place: Path | Input,
+        input_place: Path | PipelineInput,
         tables_dir: Path,
         bucket_ns: int,
         origin_ns: int = 0,

@@ -22,7 +22,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.spark.blame.blame import QUEUES, actor_kind, held_kinds
-from penstock.spark.input.intake import Input, as_input
+from penstock.spark.input.intake import PipelineInput, as_input
 from penstock.spark.input.stream_input import InputAway
 from penstock.spark.java import JavaHome, find_java
 from penstock.spark.job import in_memory
@@ -36,10 +36,9 @@ from penstock.spark.job.about import (
     write_csv,
 )
 from penstock.spark.report.report import write_report
-from penstock.spark.report.summary import Source, Summary, summarise
+from penstock.spark.report.summary import Summary, TableSource, summarise
 from penstock.spark.schema.formats import TABLES, RunDescription, require_input
-from penstock.spark.schema.names import client_names, renamed
-from penstock.spark.schema.rows import Tables
+from penstock.spark.schema.rows import Tables, client_names, renamed
 
 BUCKET_NS: Final = 1_000_000_000
 SPARK_PACKAGES: Final = ("pyspark", "pyarrow", "pandas")
@@ -111,8 +110,7 @@ def stored_tables(tables_dir: Path, about: About) -> Tables:
     if importlib.util.find_spec("pyarrow") is None:
         raise OperatorError(f"pyarrow cannot be found, which reads these tables: {INSTALL}")
     # Optional: whoever has only plain tables does not need it.
-    from penstock.spark.tables.loading import load_tables
-    from penstock.spark.tables.store import existing_store
+    from penstock.spark.tables.store import existing_store, load_tables
 
     return load_tables(existing_store(tables_dir))
 
@@ -122,8 +120,7 @@ def stored_names(tables_dir: Path, about: About) -> dict[str, str]:
     if about.source.engine == PLAIN:
         return dict(about.run.names)
     # Optional, as above.
-    from penstock.spark.tables.loading import load_names
-    from penstock.spark.tables.store import existing_store
+    from penstock.spark.tables.store import existing_store, load_names
 
     return {**load_names(existing_store(tables_dir)), **about.run.names}
 
@@ -145,7 +142,7 @@ def choose_engine(master: str = "") -> Engine:
 class Updater:
     """Brings the tables of one directory up to one directory of input. Nominal base."""
 
-    def __init__(self, place: Path | Input, tables_dir: Path, bucket_ns: int) -> None:
+    def __init__(self, place: Path | PipelineInput, tables_dir: Path, bucket_ns: int) -> None:
         self.input = as_input(place)
         self.tables_dir = tables_dir
         self.run = self.input.run()
@@ -178,7 +175,7 @@ class Updater:
         """What the run says of itself."""
         return self.input.run()
 
-    def work(self) -> Source:
+    def work(self) -> TableSource:
         """Make the tables."""
         raise NotImplementedError
 
@@ -186,7 +183,9 @@ class Updater:
 class PlainUpdater(Updater):
     """Everything anew, in memory."""
 
-    def __init__(self, place: Path | Input, tables_dir: Path, bucket_ns: int, note: str) -> None:
+    def __init__(
+        self, place: Path | PipelineInput, tables_dir: Path, bucket_ns: int, note: str
+    ) -> None:
         super().__init__(place, tables_dir, bucket_ns)
         self._note = note
         self._names: dict[str, str] = {}
@@ -196,14 +195,14 @@ class PlainUpdater(Updater):
         run = self.input.run()
         return replace(run, names={**self._names, **run.names})
 
-    def work(self) -> Source:
+    def work(self) -> TableSource:
         events = self.input.events()
         ups = (one for one in events.events if one.kind == "actor_up")
         self._names = client_names((one.actor, one.reason) for one in ups)
         traces = self.input.traces()
         tables = in_memory.analyse(events, traces, self.bucket_ns, self.origin_ns)
         write_csv(self.tables_dir / "gold", tables)
-        return Source(
+        return TableSource(
             PLAIN,
             self._note,
             len(events.events),
@@ -215,7 +214,7 @@ class PlainUpdater(Updater):
 
 @contextmanager
 def open_updater(
-    place: Path | Input, tables_dir: Path, engine: Engine, bucket_ns: int
+    place: Path | PipelineInput, tables_dir: Path, engine: Engine, bucket_ns: int
 ) -> Iterator[Updater]:
     """An updater with its Spark session, if it has one. place: a directory of event files, or
     another input. Raises: OperatorError."""
@@ -229,9 +228,9 @@ def open_updater(
     class SparkUpdater(Updater):
         """Only what is new."""
 
-        def work(self) -> Source:
+        def work(self) -> TableSource:
             job.update()
-            return Source(SPARK, note, *job.counts())
+            return TableSource(SPARK, note, *job.counts())
 
     updater = SparkUpdater(place, tables_dir, bucket_ns)
     with open_session(engine.java, engine.master) as spark:

@@ -26,7 +26,7 @@ class CauseShare(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TableSource:
     """Where the numbers come from and what is known to be missing in them."""
 
     engine: str
@@ -42,7 +42,7 @@ class Summary:
     """`held_ns`: time that `held_who` (connections and channels, or queues) were held, added up
     over all of them."""
 
-    source: Source
+    source: TableSource
     published: int
     confirmed: int
     refused: int
@@ -70,7 +70,7 @@ class Summary:
     def read(path: Path) -> "Summary":
         """Read what `write` wrote. Raises: OSError, ValueError, KeyError, TypeError."""
         fields = json.loads(path.read_text(encoding="utf-8"))
-        fields["source"] = Source(**fields["source"])
+        fields["source"] = TableSource(**fields["source"])
         fields["causes"] = tuple(CauseShare(*cause) for cause in fields["causes"])
         fields["promises"] = tuple(Promise(*promise) for promise in fields["promises"])
         fields["sentences"] = tuple(fields["sentences"])
@@ -79,7 +79,7 @@ class Summary:
 
 
 def summarise(
-    tables: Tables, run: RunDescription, source: Source, bucket_ns: int = 1_000_000_000
+    tables: Tables, run: RunDescription, source: TableSource, bucket_ns: int = 1_000_000_000
 ) -> Summary:
     """Numbers, promises, sentences and advice of one analysis. bucket_ns: of its tables."""
     causes = cause_shares(tables)
@@ -155,7 +155,7 @@ def worst_victims(tables: Tables) -> list[tuple[str, int]]:
 def _sentences(
     tables: Tables,
     run: RunDescription,
-    source: Source,
+    source: TableSource,
     causes: tuple[CauseShare, ...],
     held_ns: int,
 ) -> list[str]:

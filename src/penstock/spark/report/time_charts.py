@@ -37,7 +37,7 @@ LOWEST_MS: Final = 0.001
 _COLOURS: Final = (BLUE, GREEN, ORANGE, VIOLET, RED, FAINT)
 
 
-class Pace(NamedTuple):
+class MessageRates(NamedTuple):
     """Messages a second from start_ns to end_ns: what came in, and what was done with."""
 
     start_ns: int
@@ -46,7 +46,7 @@ class Pace(NamedTuple):
     acked: float
 
 
-def paces(rows: Sequence[DepthRow]) -> list[Pace]:
+def paces(rows: Sequence[DepthRow]) -> list[MessageRates]:
     """Of the samples of one queue in order of time: SPANS_MAX spans, of five seconds at least.
 
     A consumer that works in batches acknowledges all of one at once, so shorter ones say nothing.
@@ -54,7 +54,7 @@ def paces(rows: Sequence[DepthRow]) -> list[Pace]:
     if len(rows) < 2:
         return []
     span_ns = max(SPAN_MIN_NS, (rows[-1].t_ns - rows[0].t_ns) // SPANS_MAX)
-    found: list[Pace] = []
+    found: list[MessageRates] = []
     before = rows[0]
     for number, row in enumerate(rows[1:], 1):
         is_reset = row.published < before.published or row.acked < before.acked
@@ -65,7 +65,7 @@ def paces(rows: Sequence[DepthRow]) -> list[Pace]:
         elif wall_ns >= span_ns or (is_last and wall_ns >= span_ns // 2):
             seconds = wall_ns / 1e9
             published, acked = row.published - before.published, row.acked - before.acked
-            found.append(Pace(before.t_ns, row.t_ns, published / seconds, acked / seconds))
+            found.append(MessageRates(before.t_ns, row.t_ns, published / seconds, acked / seconds))
             before = row
     return found
 
@@ -111,8 +111,8 @@ def rates(tables: Tables, run: RunDescription, start_ns: int, bucket_ns: int) ->
     return svg(0.7 + 1.5 * len(series), draw)
 
 
-def _lines(panel: Axes, found: Sequence[Pace], start_ns: int) -> None:
-    stretches: list[list[Pace]] = []
+def _lines(panel: Axes, found: Sequence[MessageRates], start_ns: int) -> None:
+    stretches: list[list[MessageRates]] = []
     for one in found:
         if stretches and stretches[-1][-1].end_ns == one.start_ns:
             stretches[-1].append(one)

@@ -2,10 +2,17 @@
 
 The names of the fields are the names of the Parquet and CSV columns. Times and durations are
 nanoseconds; `bucket_ns` is the start of a bucket. Silver tables are facts, gold tables answers.
+
+The broker knows a client by its address; `renamed` puts in the names that runs and clients give.
 """
 
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+CONNECTION: Final = "conn:"
+Row = TypeVar("Row", bound=tuple[object, ...])
 
 
 class BlockInterval(NamedTuple):
@@ -20,7 +27,7 @@ class BlockInterval(NamedTuple):
     closed_by: str
 
 
-class EdgeRow(NamedTuple):
+class BlockedByRow(NamedTuple):
     """Gold who_blocked_whom: how long `peer` held `actor` within one bucket."""
 
     bucket_ns: int
@@ -148,7 +155,7 @@ class CdfRow(NamedTuple):
     value_ns: float
 
 
-class AlarmRow(NamedTuple):
+class AlarmInterval(NamedTuple):
     """Silver alarm_interval: when an alarm was set; `is_open`: still was when the data ended."""
 
     boot_id: str
@@ -182,7 +189,7 @@ def whole_counts(rows: Iterable[KindRow]) -> dict[str, int]:
 class Tables(NamedTuple):
     """Everything the summary, the promises and the report are made from."""
 
-    who_blocked_whom: tuple[EdgeRow, ...]
+    who_blocked_whom: tuple[BlockedByRow, ...]
     root_cause: tuple[BlameRow, ...]
     held_time: tuple[HeldRow, ...]
     time_in_state: tuple[StateRow, ...]
@@ -192,11 +199,11 @@ class Tables(NamedTuple):
     queue_depth: tuple[DepthRow, ...]
     event_kinds: tuple[KindRow, ...]
     stage_cdf: tuple[CdfRow, ...] = ()
-    alarms: tuple[AlarmRow, ...] = ()
+    alarms: tuple[AlarmInterval, ...] = ()
 
 
 ROW_TYPES: Final[dict[str, Any]] = {
-    "who_blocked_whom": EdgeRow,
+    "who_blocked_whom": BlockedByRow,
     "root_cause": BlameRow,
     "held_time": HeldRow,
     "time_in_state": StateRow,
@@ -206,7 +213,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "queue_depth": DepthRow,
     "event_kinds": KindRow,
     "stage_cdf": CdfRow,
-    "alarms": AlarmRow,
+    "alarms": AlarmInterval,
 }
 """By the names of the fields of Tables."""
 
@@ -229,3 +236,59 @@ SKETCH_SIZE: Final = 4000
 
 CDF_RANKS: Final = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 1.0)
 HELD_BY: Final = " ← "
+
+
+def client_names(found: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Names by address, from connections and what their clients call themselves.
+
+    Where several have one name the address goes with it; an address that two clients had, one after
+    the other, stays an address.
+    """
+    given: dict[str, set[str]] = {}
+    for actor, name in found:
+        if actor.startswith(CONNECTION):
+            names = given.setdefault(actor.removeprefix(CONNECTION), set())
+            # Two are as good as all of them, which may be as many as there ever were connections.
+            if len(names) < 2:
+                names.add(name)
+    single = {address: min(names) for address, names in given.items() if len(names) == 1}
+    bearers = Counter(single.values())
+    return {
+        address: name if bearers[name] == 1 else f"{name}@{address}"
+        for address, name in single.items()
+        if name
+    }
+
+
+def renamed(tables: Tables, names: Mapping[str, str]) -> Tables:
+    """The same tables with every address in `names` replaced, in actors, peers and paths.
+
+    Only what people read is renamed; the files keep the broker's ids, so that they can be joined
+    with its events.
+    """
+    if not names:
+        return tables
+    rename = renamer(names)
+    return tables._replace(
+        who_blocked_whom=tuple(
+            row._replace(actor=rename(row.actor), peer=rename(row.peer))
+            for row in tables.who_blocked_whom
+        ),
+        root_cause=tuple(
+            row._replace(victim=rename(row.victim), root=rename(row.root), path=rename(row.path))
+            for row in tables.root_cause
+        ),
+        held_time=tuple(row._replace(actor=rename(row.actor)) for row in tables.held_time),
+        time_in_state=tuple(row._replace(actor=rename(row.actor)) for row in tables.time_in_state),
+    )
+
+
+def renamer(names: Mapping[str, str]) -> Callable[[str], str]:
+    """A function that replaces whole addresses: 127.0.0.1:551 is not part of 127.0.0.1:5512."""
+    addresses = "|".join(re.escape(address) for address in sorted(names, key=len, reverse=True))
+    pattern = re.compile(rf"(?<![\w.])(?:{addresses})(?!\d)")
+
+    def rename(text: str) -> str:
+        return pattern.sub(lambda found: names[found[0]], text)
+
+    return rename

@@ -63,7 +63,7 @@ class DeltaTableSink(DataSource):
         return DeltaWriter(path.removeprefix("file:"), values.text("appId"), schema)
 
 
-class Part(WriterCommitMessage):
+class DeltaFile(WriterCommitMessage):
     """What a task has written. name: of its file, "" for no rows; app: whose it is."""
 
     def __init__(self, name: str, size_bytes: int, rows: int, app: str) -> None:
@@ -97,24 +97,24 @@ class DeltaWriter(DataSourceStreamArrowWriter):
             writer.write_batch(batch)
             rows += batch.num_rows
         if writer is None:
-            return Part("", 0, 0, app)
+            return DeltaFile("", 0, 0, app)
         writer.close()
         _sync(place / name)
         # The name of a new file is in its directory, which has to be on the disk as well.
         _sync(place)
-        return Part(name, (place / name).stat().st_size, rows, app)
+        return DeltaFile(name, (place / name).stat().st_size, rows, app)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Add the batch to the table, unless it is there. Raises: OperatorError; deltalake's own
         faults, and then the query's next start runs the batch again."""
-        parts = [one for one in messages if isinstance(one, Part)]
+        parts = [one for one in messages if isinstance(one, DeltaFile)]
         if not parts:
             return
         add_batch(self._path, self._schema, parts, parts[0].app, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Remove what the tasks have written, unless the table has it after all."""
-        parts = [one for one in messages if isinstance(one, Part)]
+        parts = [one for one in messages if isinstance(one, DeltaFile)]
         if parts and not is_committed(self._path, parts[0].app, batchId):
             _remove(self._path, parts)
 
@@ -127,7 +127,9 @@ def is_committed(path: str, app: str, batch_id: int) -> bool:
     return last is not None and last >= batch_id
 
 
-def add_batch(path: str, schema: StructType, parts: list[Part], app: str, batch_id: int) -> bool:
+def add_batch(
+    path: str, schema: StructType, parts: list[DeltaFile], app: str, batch_id: int
+) -> bool:
     """One commit of the table: `parts`, and that `app` has committed `batch_id`; False when it had
     before. Raises: OperatorError when the table has other columns."""
     arrow = to_arrow_schema(schema, timezone="UTC")
@@ -171,7 +173,7 @@ def _query_id() -> str:
     return str(found)
 
 
-def _remove(path: str, parts: list[Part]) -> None:
+def _remove(path: str, parts: list[DeltaFile]) -> None:
     for part in parts:
         if part.name:
             (Path(path) / part.name).unlink(missing_ok=True)

@@ -4,6 +4,8 @@ Every table has a number, its *batch*: how much of the input it knows. A Delta t
 together with its batch and with its marks (how far each input file was read) in one commit, as
 application transactions, so work that was cut short is done again and nothing is done twice. Plain
 Parquet keeps no such record: each run begins with empty tables and makes all of them anew.
+
+`load_tables` reads gold tables back without Spark, and `write_parquet` exports them.
 """
 
 import importlib.util
@@ -12,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -20,6 +22,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.base.errors import OperatorError
+from penstock.spark.schema.rows import (
+    ROW_TYPES,
+    AlarmInterval,
+    BlameRow,
+    BlockedByRow,
+    CdfRow,
+    DepthRow,
+    HeldRow,
+    IntegrityRow,
+    KindRow,
+    LatencyRow,
+    StateRow,
+    Tables,
+    ThroughputRow,
+    client_names,
+)
 
 LAYERS: Final = ("bronze", "silver", "gold")
 BATCH: Final = "penstock-batch"
@@ -28,9 +46,12 @@ TIDY_EVERY: Final = 64
 
 KEPT_HOURS: Final = 1
 """How long files that no version needs any more are left to whoever may still read them."""
+EVENTS: Final = "bronze/events"
+Row = TypeVar("Row", bound=tuple[object, ...])
+_TYPES: Final = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 
 
-class Part(NamedTuple):
+class WrittenFile(NamedTuple):
     """A file a task has written. path: below the table; rows: in it."""
 
     path: str
@@ -55,7 +76,7 @@ class TableStore:
     def append(
         self,
         name: str,
-        parts: Iterable[Part],
+        parts: Iterable[WrittenFile],
         schema: pa.Schema,
         batch: int,
         marks: Mapping[str, int],
@@ -157,7 +178,7 @@ class DeltaStore(TableStore):
     def append(
         self,
         name: str,
-        parts: Iterable[Part],
+        parts: Iterable[WrittenFile],
         schema: pa.Schema,
         batch: int,
         marks: Mapping[str, int],
@@ -244,7 +265,7 @@ class ParquetStore(TableStore):
     def append(
         self,
         name: str,
-        parts: Iterable[Part],
+        parts: Iterable[WrittenFile],
         schema: pa.Schema,
         batch: int,
         marks: Mapping[str, int],
@@ -279,3 +300,60 @@ class FoundParquet(TableStore):
 
     def files(self, name: str) -> list[str]:
         return sorted(str(path) for path in self.place(name).glob("part-*.parquet"))
+
+
+def load_tables(store: TableStore) -> Tables:
+    """Everything the report is made of; a table that is not there is empty."""
+    return Tables(
+        _rows(store, "gold/who_blocked_whom", BlockedByRow),
+        _rows(store, "gold/root_cause", BlameRow),
+        _rows(store, "gold/held_time", HeldRow),
+        _rows(store, "gold/time_in_state", StateRow),
+        _rows(store, "gold/latency", LatencyRow),
+        _rows(store, "gold/throughput", ThroughputRow),
+        _integrity(store),
+        _rows(store, "gold/queue_depth", DepthRow),
+        _rows(store, "gold/event_kinds", KindRow),
+        _rows(store, "gold/stage_cdf", CdfRow),
+        _rows(store, "silver/alarm_interval", AlarmInterval),
+    )
+
+
+def load_names(store: TableStore) -> dict[str, str]:
+    """What clients call themselves, by address."""
+    return client_names(one for file in store.files(EVENTS) for one in _came_up(file))
+
+
+def _came_up(file: str) -> Iterator[tuple[str, str]]:
+    """Who did, and what he called himself."""
+    rows = pq.read_table(file, columns=["actor", "reason"], filters=[("kind", "=", "actor_up")])
+    return zip(rows["actor"].to_pylist(), rows["reason"].to_pylist(), strict=True)
+
+
+def _rows(store: TableStore, name: str, row_type: type[Row]) -> tuple[Row, ...]:
+    table = store.read(name)
+    if table is None:
+        return ()
+    return tuple(sorted(row_type(**fields) for fields in table.to_pylist()))
+
+
+def _integrity(store: TableStore) -> tuple[IntegrityRow, ...]:
+    """One row a queue, over all buckets."""
+    table = store.read("gold/integrity")
+    sums: dict[str, list[int]] = {}
+    for fields in [] if table is None else table.to_pylist():
+        total = sums.setdefault(fields["queue"], [0] * (len(IntegrityRow._fields) - 1))
+        for index, name in enumerate(IntegrityRow._fields[1:]):
+            total[index] += fields[name]
+    return tuple(IntegrityRow(queue, *total) for queue, total in sorted(sums.items()))
+
+
+def write_parquet(directory: Path, tables: Tables) -> None:
+    """Each table as NAME.parquet. Raises: OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, rows in tables._asdict().items():
+        row_type = ROW_TYPES[name]
+        hints = get_type_hints(row_type)
+        schema = pa.schema([(field, _TYPES[hints[field]]) for field in row_type._fields])
+        found = pa.Table.from_pylist([row._asdict() for row in rows], schema=schema)
+        pq.write_table(found, directory / f"{name}.parquet", compression="zstd")

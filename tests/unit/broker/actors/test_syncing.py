@@ -22,7 +22,7 @@ class Synced(Depot):
 
     def __init__(self, mode: str, segment_bytes: int = 1 << 20) -> None:
         super().__init__(PENSTOCK, segment_bytes)
-        self.store.syncing.follow(SyncRule(mode, 200))
+        self.store.follow(SyncRule(mode, 200))
         self.hand: Hand = self.connect()[0]
         self.hand.say(m.ConfirmSelect())
         self.settle()

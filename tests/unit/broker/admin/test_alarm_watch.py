@@ -1,4 +1,4 @@
-"""From readings to alarms: reclaim first, the tighter gauge, targets, the disk and its reserve."""
+"""From readings to alarms: reclaim, the tighter gauge, targets, the disk; and marks as settings."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_garbage_alone_stops_nobody() -> None:
     bed.around.garbage_bytes = 50 * MB
     bed.use(420 * MB)
     assert bed.alarms() == []
-    assert bed.desk.levels["memory"].now_bytes == 370 * MB
+    assert bed.manager.levels["memory"].now_bytes == 370 * MB
 
 
 def test_an_alarm_that_lasts_reclaims_at_every_look() -> None:
@@ -33,7 +33,7 @@ def test_the_tighter_gauge_counts() -> None:
     bed.around.group = (905 * MB, TOTAL := 1000 * MB)
     bed.use(100 * MB)
     assert bed.alarms() == MEMORY
-    assert bed.desk.levels["memory"].limit_bytes == TOTAL * 9 // 10
+    assert bed.manager.levels["memory"].limit_bytes == TOTAL * 9 // 10
     bed.around.group = (880 * MB, TOTAL)
     bed.use(100 * MB)
     assert bed.alarms() == MEMORY, "within the band of the group's mark"
@@ -66,7 +66,7 @@ def test_only_those_above_their_share_are_stopped_and_one_that_crosses_it_joins(
     big = bed.publisher("big", "q1", 3 * MB)
     small = bed.publisher("small", "q2", MB)
     bed.squeeze()
-    assert bed.desk.named("memory") == {"big"}
+    assert bed.manager.named("memory") == {"big"}
     big.publish("q1", b"held")
     small.publish("q2", b"goes on")
     assert isinstance(big.one(m.ConnectionBlocked), m.ConnectionBlocked)
@@ -74,7 +74,7 @@ def test_only_those_above_their_share_are_stopped_and_one_that_crosses_it_joins(
     for _ in range(60):
         small.publish("q2", b"x" * 100_000)
     bed.use(1_020_000)
-    assert "small" in bed.desk.named("memory") and "big" not in bed.desk.named("memory")
+    assert "small" in bed.manager.named("memory") and "big" not in bed.manager.named("memory")
     bed.run()
     assert kinds(big) == [m.ConnectionUnblocked]
 
@@ -102,14 +102,14 @@ def test_all_at_once_where_the_mode_says_so_and_back_when_it_changes() -> None:
     assert bed.state(small) == "blocking"
     bed.around.used_bytes = 1_000_000
     bed.change("alarm.mode", "targeted")
-    assert bed.state(small) == "running" and bed.desk.named("memory") == {"big"}
+    assert bed.state(small) == "running" and bed.manager.named("memory") == {"big"}
     with pytest.raises(OperatorError):
         bed.change("alarm.mode", "some")
 
 
 def test_the_profiles_of_rabbitmq_stop_all_and_have_no_band() -> None:
     bed = AlarmBed(profile="rabbitmq-4")
-    assert bed.desk.mode == "all"
+    assert bed.manager.mode == "all"
     bed.use(401 * MB)
     assert bed.alarms() == MEMORY
     bed.use(400 * MB)
@@ -185,3 +185,22 @@ def test_the_reserve_is_given_up_under_the_alarm_and_does_not_end_it() -> None:
     assert bed.around.free_bytes == 60 * MB
     bed.leave(60 * MB)
     assert bed.alarms() == [], "making it again does not set it again"
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "after", "wrong"),
+    [
+        ("memory.high", "40%", "1.5GB", "lots"),
+        ("disk.free_min", "50MB", "mem:1.0", "40%"),
+        ("alarm.mode", "targeted", "all", "none"),
+        ("alarm.action", "block", "nack", "drop"),
+    ],
+)
+def test_a_setting_is_changed_whole_or_not_at_all(
+    key: str, before: str, after: str, wrong: str
+) -> None:
+    settings = AlarmBed().broker.settings
+    assert settings.write(key, after) == (before, after)
+    with pytest.raises(OperatorError, match=wrong):
+        settings.write(key, wrong)
+    assert settings.get(key).read() == after

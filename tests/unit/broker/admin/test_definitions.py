@@ -11,13 +11,13 @@ from penstock.base.config import EntryLimits, UserConfig
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CATALOGUE_CHANGES
 from penstock.base.policy import Policy
-from penstock.broker.admin.definitions import export_definitions, import_definitions
 from penstock.broker.session.passwords import SHA256, hash_password
 from penstock.broker.vhost.catalogue_rows import Change, VhostRow
 from penstock.protocol import methods as m
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.sasl import Credentials
-from penstock.protocol.timestamp import Timestamp
 from penstock.protocol.values import Table
+from tests.definitions import export_definitions, import_definitions
 from tests.unit.broker.peer import Bed
 from tests.unit.server.durable_bed import DurableBed, topology
 

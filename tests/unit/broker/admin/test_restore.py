@@ -101,7 +101,7 @@ def test_users_and_virtual_hosts_made_while_it_ran() -> None:
     assert bed.broker.vhosts["made"].queue_limit == 2
     peer = bed.connect(vhost="made")
     peer.call(1, m.QueueDeclare("q", durable=True), m.QueueDeclareOk)
-    bed.broker.policy_desk.set(Policy("made", "p", "^q", {"max-length": 1}), False)
+    bed.broker.policy_manager.set(Policy("made", "p", "^q", {"max-length": 1}), False)
 
 
 def test_a_virtual_host_that_was_taken_out_of_the_configuration() -> None:

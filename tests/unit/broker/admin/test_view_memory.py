@@ -7,9 +7,9 @@ from penstock.broker.admin.view_memory import ViewMemory
 from penstock.broker.admin.views import actor_snapshots, each_snapshot
 from penstock.flow.profile import profile_named
 from penstock.simulation.world.actions import declare
-from penstock.simulation.world.consuming import Consuming, Habit
-from penstock.simulation.world.publishing import Load, Publishing, to_queue
-from penstock.simulation.world.world import Setting
+from penstock.simulation.world.consuming import ConsumingRole, Habit
+from penstock.simulation.world.publishing import Load, PublishingRole, to_queue
+from penstock.simulation.world.world import WorldSetting
 from penstock.telemetry.window import WindowHistory
 from tests.simulation.test_attribution import WatchedWorld
 
@@ -20,15 +20,15 @@ MS = 1_000_000
 
 def busy_world(seed: int) -> WatchedWorld:
     """Two publishers that pause, a consumer that is slow, and one who says nothing."""
-    setting = Setting(profile_named("penstock"), Config(heartbeat_s=0), check_every=1 << 30)
+    setting = WorldSetting(profile_named("penstock"), Config(heartbeat_s=0), check_every=1 << 30)
     world = WatchedWorld(seed, setting)
     declare(world, ("q1", "q2"))
-    world.connect(Consuming(Habit("q1", prefetch=2, think_ns=30 * MS)))
+    world.connect(ConsumingRole(Habit("q1", prefetch=2, think_ns=30 * MS)))
     load = Load((to_queue("q1"), to_queue("q2")), 20, pause_percent=50, pause_ns=90 * MS)
     for _ in range(2):
-        world.connect(Publishing(load))
+        world.connect(PublishingRole(load))
     world.connect(
-        Publishing(
+        PublishingRole(
             replace(load, addresses=(to_queue("q2"),)),
         )
     )

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.base.config import AlarmAction
 from penstock.base.errors import OperatorError
-from penstock.broker.alarm.alarm_actions import AlarmActions
+from penstock.broker.alarm.alarm_manager import AlarmActions
 
 
 def test_the_first_row_that_fits_decides() -> None:

@@ -1,6 +1,6 @@
 """Clients are told usage, limit and the biggest queue, in a short string after RabbitMQ's words."""
 
-from penstock.broker.alarm.alarm_reason import Level, biggest, one, pair, reason
+from penstock.broker.alarm.alarm_manager import Level, biggest, one, pair, reason
 
 GB = 1_000_000_000
 

@@ -133,9 +133,9 @@ def test_a_policy_that_comes_during_an_alarm_counts_for_the_next_publish() -> No
     bed = bed_with()
     peer = confirming(bed, "q", "other")
     bed.broker.set_alarm("memory", "low")
-    bed.broker.policy_desk.set(Policy("/", "p", "^q$", {"alarm-action": "nack"}), True)
+    bed.broker.policy_manager.set(Policy("/", "p", "^q$", {"alarm-action": "nack"}), True)
     peer.publish("q", b"1")
     assert peer.confirmed() == {1: "nack"}
-    bed.broker.policy_desk.clear("/", "p", True)
+    bed.broker.policy_manager.clear("/", "p", True)
     peer.publish("q", b"2")
     peer.one(m.ConnectionBlocked)

@@ -11,7 +11,7 @@ from penstock.broker.dead_letter.delay_store import (
 )
 from penstock.explain.explain import explain
 from penstock.protocol import methods as m
-from penstock.protocol.long_integer import LongInteger
+from penstock.protocol.integers import LongInteger
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import Table, Value, decode_table
 from penstock.queues.dead_letter import LOST_NAMES

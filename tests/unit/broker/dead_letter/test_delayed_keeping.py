@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from penstock.base.limits import CATALOGUE_CHANGES
-from penstock.broker.admin.definitions import export_definitions
 from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.node.store_desk import bring_back
 from penstock.broker.store.keeper import Keeper
@@ -13,6 +12,7 @@ from penstock.protocol.values import Table, encode_table
 from penstock.simulation.machine.disk import SimDisk
 from penstock.simulation.machine.kept_disks import HandDisk, give_store
 from penstock.storage.recovery.recovery import recover
+from tests.definitions import export_definitions
 from tests.unit.broker.letter_bed import LetterBed
 from tests.unit.broker.peer import Bed, Peer, publish
 from tests.unit.server.durable_bed import DurableBed

@@ -2,12 +2,13 @@
 
 from penstock.base.limits import LEASE_GROUPS
 from penstock.broker.admin.flow_ledger import queue_causes
-from penstock.broker.admin.ledger_rows import owed_rows
 from penstock.broker.admin.view_queues import queue_and_consumers
 from penstock.broker.lease.lease_book import Answer, Order
 from penstock.broker.lease.lease_view import leases_in_words
+from penstock.explain.naming import Names
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
+from tests.owed import owed_rows
 from tests.unit.broker.peer import Bed, Peer
 
 
@@ -328,7 +329,7 @@ def test_what_is_leased_stays_with_whoever_published_it_and_is_shown() -> None:
     assert [(row.place, row.origin, row.messages) for row in rows] == [
         ("queue:/q", "conn:spark", 3)
     ]
-    causes = queue_causes(bed.broker, "q", 5).rows
+    causes = queue_causes(bed.broker, "q", 5, Names({})).rows
     assert [(one.account, one.unanswered, one.ready) for one in causes] == [("conn:spark", 3, 1)]
     queue = bed.broker.vhosts["/"].queues["q"]
     shown = {one.actor: one for one in queue_and_consumers(bed.broker, queue)}

@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from penstock.broker.alarm.alarm_desk import DISK
+from penstock.broker.alarm.alarm_manager import DISK
 from penstock.broker.node.rabbit_desk import ProfileDesk
 from penstock.broker.paging.rabbit_pager import RabbitPager
 from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
@@ -117,7 +117,7 @@ def test_a_larger_wish_is_heard_with_the_next_report() -> None:
 
 def test_a_full_disk_is_not_paged_into() -> None:
     depot = Monitored()
-    depot.broker.desk.set(DISK, "full", node="store:/")
+    depot.broker.alarm_manager.set(DISK, "full", node="store:/")
     depot.later(5, 0.99)
     assert depot.desk.desired_s == inf
 

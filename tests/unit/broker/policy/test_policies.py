@@ -5,8 +5,9 @@ import pytest
 from penstock.base.errors import OperatorError
 from penstock.base.limits import POLICIES_PER_VHOST
 from penstock.base.policy import Policy
-from penstock.broker.policy.policies import Policies, policies_in
+from penstock.broker.policy.policies import Policies
 from penstock.queues.applied import Applied
+from tests.definitions import policies_in
 
 
 def made(name: str, pattern: str = "", priority: int = 0, apply_to: str = "all") -> Policy:
@@ -127,15 +128,6 @@ def test_the_state_is_rabbitmqs_definitions() -> None:
         ],
     }
     assert policies_in(dict(exported)) == (policies.listing(False), policies.listing(True))
-
-
-def test_definitions_of_other_things_are_passed_over() -> None:
-    assert policies_in({"queues": [], "parameters": [{"component": "shovel", "value": {}}]}) == (
-        [],
-        [],
-    )
-    with pytest.raises(OperatorError, match="'policies' must be a list of objects"):
-        policies_in({"policies": {}})
 
 
 @pytest.mark.parametrize(

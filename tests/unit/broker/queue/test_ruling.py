@@ -64,8 +64,8 @@ def test_the_head_is_dropped_at_the_limit() -> None:
     peer.publish("q", b"1", b"2", b"3")
     assert ready(bed) == [b"2", b"3"]
     row = row_of(bed.broker.vhosts["/"].queues["q"], None)
-    assert row["drops"] == {"maxlen": 1}
-    assert row["rules"] == {"max-length": "2", "overflow": "drop-head"}
+    assert row.drops == {"maxlen": 1}
+    assert row.rules == {"max-length": "2", "overflow": "drop-head"}
     bed.settle()
 
 
@@ -92,7 +92,7 @@ def test_a_full_queue_holds_its_publishers_and_loses_nothing() -> None:
     peer.publish("q", *bodies)
     assert ready(bed) == bodies[:4]
     assert list(actor.gate.reasons) == [("consumers:/q", "full")]
-    assert actor.stop_reason() == "full" and row_of(actor, None)["state"] == "full"
+    assert actor.stop_reason() == "full" and row_of(actor, None).state == "full"
     got = []
     while (message := actor.get()) is not None:
         actor.get_done(message)
@@ -158,7 +158,7 @@ def test_a_paused_queue_takes_and_gives_nothing() -> None:
     peer.call(1, m.BasicConsume("q", "t", no_ack=True), m.BasicConsumeOk)
     peer.publish("q", b"1")
     assert peer.bodies() == [] and ready(bed) == [b"1"] and actor.get() is None
-    assert row_of(actor, None)["state"] == "paused"
+    assert row_of(actor, None).state == "paused"
     actor.pause(False)
     bed.run()
     assert peer.bodies() == [b"1"]

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.ledger_rows import LOOKED_AT, ledger_rows, owed_rows, stored_rows
+from penstock.broker.admin.flow_ledger import LOOKED_AT, ledger_rows, stored_rows
 from penstock.broker.settings.ledger import (
     CONNECTION,
     NODE,
@@ -18,6 +18,7 @@ from penstock.broker.settings.ledger import (
 from penstock.flow.account import Account
 from penstock.flow.strategy import Debt, Strategy
 from penstock.protocol import methods as m
+from tests.owed import owed_rows
 from tests.unit.broker.peer import Bed, Peer, publish
 
 

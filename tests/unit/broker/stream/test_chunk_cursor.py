@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.protocol import methods as m
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table, Value, decode_table
 from penstock.storage.layout.checksum import extend_of
 from penstock.streams.chunk import Chunk, is_whole

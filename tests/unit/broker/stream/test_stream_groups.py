@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.base.policy import Policy
-from penstock.broker.admin.view_groups import group_snapshots
-from penstock.broker.admin.view_streams import stream_in_words
+from penstock.broker.admin.view_queues import group_snapshots
+from penstock.broker.admin.view_store import stream_in_words
 from penstock.broker.admin.views import actor_snapshots
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, Value
@@ -143,10 +143,10 @@ def test_the_stricter_of_both_bounds_counts_and_policies_change_it() -> None:
     ask(reader, "stream.group.remove", group="etl")
     peer.read_on()
     said: dict[str, object] = {"max-lag-messages": 20}
-    bed.broker.policy_desk.set(Policy("/", "p", "^s$", said, 0, "streams"), False)
+    bed.broker.policy_manager.set(Policy("/", "p", "^s$", said, 0, "streams"), False)
     ask(reader, "stream.group.register", group="etl")
     assert groups.groups["etl"].bound.messages == 20
-    bed.broker.policy_desk.clear("/", "p", False)
+    bed.broker.policy_manager.clear("/", "p", False)
     assert groups.groups["etl"].bound.messages == 50
 
 

@@ -3,11 +3,11 @@
 import pytest
 
 from penstock.base.policy import Policy
-from penstock.broker.admin.view_streams import stream_in_words, stream_store_snapshot
+from penstock.broker.admin.view_store import stream_in_words, stream_store_snapshot
 from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.protocol import methods as m
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table, Value, decode_table
 from tests.unit.broker.peer import Bed, Heard, Peer, headers_property, publish
 
@@ -325,7 +325,7 @@ def test_policies_say_what_a_stream_keeps() -> None:
         peer.publish("s", bytes(1000))
     assert stream(bed).messages.ready_count() == 20
     said = {"max-length-bytes": 10_000, "expires": 1, "message-ttl": 1, "max-length": 1}
-    bed.broker.policy_desk.set(Policy("/", "short", "^s$", said, 0, "streams"), False)
+    bed.broker.policy_manager.set(Policy("/", "short", "^s$", said, 0, "streams"), False)
     bed.run()
     bed.clock.advance(10 * S)
     for _ in range(5):
@@ -333,7 +333,7 @@ def test_policies_say_what_a_stream_keeps() -> None:
     log = stream(bed).counts.log
     assert log is not None and log.disk_bytes < 16_000 and log.first() > 10
     assert stream(bed).ruling is None, "the rules of other queues are none of a stream's"
-    bed.broker.policy_desk.clear("/", "short", False)
+    bed.broker.policy_manager.clear("/", "short", False)
     bed.run()
     for _ in range(20):
         peer.publish("s", bytes(1000))

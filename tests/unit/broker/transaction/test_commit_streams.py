@@ -2,7 +2,7 @@
 
 from penstock.broker.actors.lane import Answerable
 from penstock.broker.stream.stream_actor import StreamActor
-from penstock.broker.transaction.commit_streams import PARCEL_MESSAGES, in_parcels, offset_note
+from penstock.broker.transaction.commit_streams import REQUEST_MESSAGES, in_requests, offset_note
 from penstock.broker.transaction.transaction_desk import RETRY_NS
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
@@ -218,10 +218,10 @@ def test_what_is_on_its_way_is_reserved_first_and_then_owed_by_who_staged_it() -
     bank.settle()
 
 
-def test_a_large_commit_goes_in_parcels() -> None:
+def test_a_large_commit_goes_in_requests() -> None:
     note = offset_note(7, 2)
     assert note.body() == b"7 2"
-    sizes = [len(run) for run, _ in in_parcels([note] * (PARCEL_MESSAGES + 5))]
-    assert sizes == [PARCEL_MESSAGES, 5]
-    assert sum(size for _, size in in_parcels([note] * 9)) == 9 * len(note.raw)
-    assert in_parcels([]) == []
+    sizes = [len(run) for run, _ in in_requests([note] * (REQUEST_MESSAGES + 5))]
+    assert sizes == [REQUEST_MESSAGES, 5]
+    assert sum(size for _, size in in_requests([note] * 9)) == 9 * len(note.raw)
+    assert in_requests([]) == []

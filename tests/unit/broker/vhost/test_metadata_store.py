@@ -245,9 +245,9 @@ def test_policies_and_limits_come_back(tmp_path: Path) -> None:
     bed, peer = opened(tmp_path)
     policy = Policy("/", "short", "^q", {"max-length": 3})
     for is_operator in (False, True):
-        bed.broker.policy_desk.set(policy, is_operator)
-        bed.broker.policy_desk.set(Policy("/", "gone", "x", {"max-length": 1}), is_operator)
-        bed.broker.policy_desk.clear("/", "gone", is_operator)
+        bed.broker.policy_manager.set(policy, is_operator)
+        bed.broker.policy_manager.set(Policy("/", "gone", "x", {"max-length": 1}), is_operator)
+        bed.broker.policy_manager.clear("/", "gone", is_operator)
     bed.broker.limits.set("vhost", "/", {"max-queues": 7})
     bed.broker.limits.set("user", "guest", {"max-channels": 8})
     bed.broker.limits.set("user", "guest", {"max-connections": 9})

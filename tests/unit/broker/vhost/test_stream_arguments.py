@@ -25,7 +25,7 @@ from penstock.broker.vhost.stream_arguments import (
     start_of,
 )
 from penstock.protocol import methods as m
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table, Value
 from penstock.streams.log import NO_BOUND
 

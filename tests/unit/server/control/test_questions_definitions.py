@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.broker.actors.steps import Steps, run_through
-from penstock.broker.admin.definitions import export_definitions
+from penstock.broker.actors.steps import Steps
 from penstock.broker.broker import Broker
 from penstock.protocol import methods as m
 from penstock.server.control.questions_definitions import DISK_LOOKS, REST_S, DefinitionQuestions
+from tests.definitions import export_definitions, run_through
 from tests.unit.broker.peer import Bed
 from tests.unit.server.durable_bed import DurableBed
 

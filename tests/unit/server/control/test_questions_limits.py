@@ -1,5 +1,6 @@
 """Limits of virtual hosts and users over the control socket's questions."""
 
+import msgspec
 import pytest
 
 from penstock.base.errors import OperatorError
@@ -9,7 +10,10 @@ from tests.unit.broker.peer import Bed
 
 
 def asked(bed: Bed, question: dict[str, object]) -> dict[str, object]:
-    return LimitQuestions(bed.broker).answer({"op": "limits", **question})
+    """The answer as the control socket writes it."""
+    found = LimitQuestions(bed.broker).answer({"op": "limits", **question})
+    answer: dict[str, object] = msgspec.to_builtins(found)
+    return answer
 
 
 def test_set_list_clear() -> None:

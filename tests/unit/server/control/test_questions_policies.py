@@ -32,9 +32,9 @@ def test_set_list_export_clear() -> None:
         "left": 0,
     }
     row = row_of(actor, None)
-    assert (row["policy"], row["operator_policy"]) == ("short", "")
-    assert row["effective_policy_definition"] == POLICY["definition"]
-    assert row["rules"] == {"max-length": "2", "overflow": "drop-head"}
+    assert (row.policy, row.operator_policy) == ("short", "")
+    assert row.effective_policy_definition == POLICY["definition"]
+    assert row.rules == {"max-length": "2", "overflow": "drop-head"}
     assert asked(bed, {"vhost": "/"}) == {"policies": [WHOLE]}
     assert asked(bed, {"operator": True}) == {"policies": []}
     assert asked(bed, {"do": "export"}) == {"policies": [WHOLE], "parameters": []}
@@ -45,7 +45,7 @@ def test_set_list_export_clear() -> None:
         "changed": 1,
         "left": 0,
     }
-    assert row_of(actor, None)["effective_policy_definition"] == {}
+    assert row_of(actor, None).effective_policy_definition == {}
 
 
 def test_operator_policies_are_apart() -> None:

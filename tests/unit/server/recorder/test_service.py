@@ -17,13 +17,13 @@ from penstock.protocol import methods as m
 from penstock.server.boot.node import Node
 from penstock.server.recorder import service as flight_deck
 from penstock.server.recorder.service import RecorderService, without_secrets
-from penstock.telemetry.record_file import Record, decode_record
+from penstock.telemetry.record_file import FlightRecord, decode_record
 from penstock.telemetry.snapshots import ActorSnapshot
 from tests.patience import PATIENCE_S
 from tests.unit.server.wire import Wire, running
 
 
-async def written(deck: RecorderService, number: int) -> Record:
+async def written(deck: RecorderService, number: int) -> FlightRecord:
     async with asyncio.timeout(PATIENCE_S):
         while (data := deck.kept(number).bytes_now()) is None:
             await asyncio.sleep(0.01)

@@ -13,7 +13,7 @@ from penstock.spark.input import parse
 from penstock.spark.input.bronze import event_horizon
 from penstock.spark.schema.arrow_columns import ALARM_INTERVAL, BLOCK_INTERVAL, SAMPLE_STEP
 from penstock.spark.schema.formats import FlowEvent
-from penstock.spark.tables.store import Part, TableStore, open_store
+from penstock.spark.tables.store import TableStore, WrittenFile, open_store
 from tests.unit.spark.by_arrays import written
 
 
@@ -22,7 +22,7 @@ def took_in(store: TableStore, batch: int, *events: FlowEvent) -> None:
     place.mkdir(parents=True, exist_ok=True)
     name = f"part-{batch}.parquet"
     path = Path(written(place / name, events, batch))
-    part = Part(name, path.stat().st_size, len(events))
+    part = WrittenFile(name, path.stat().st_size, len(events))
     store.append("bronze/events", [part], parse.EVENTS, batch, {})
 
 

@@ -11,7 +11,7 @@ import pytest
 from penstock.base.errors import OperatorError
 from penstock.server.boot.node import Node
 from penstock.spark.input import stream_input
-from penstock.spark.input.intake import FileInput, Input, Intake, read_range
+from penstock.spark.input.intake import FileInput, Intake, PipelineInput, read_range
 from penstock.spark.input.stream_input import InputAway, StreamInput, is_address
 from penstock.spark.job.about import About
 from penstock.spark.job.pipeline import BUCKET_NS, PLAIN_ASKED, follow, open_updater, stored_tables
@@ -52,7 +52,7 @@ async def fresh(stream: StreamInput, marks: dict[str, int]) -> Intake:
     return await asyncio.to_thread(stream.fresh, EVENT_FILES, lambda key: marks.get(key, 0))
 
 
-def updated(place: Input, tables: Path) -> About:
+def updated(place: PipelineInput, tables: Path) -> About:
     with open_updater(place, tables, PLAIN_ASKED, BUCKET_NS) as updater:
         return updater.update()
 
@@ -213,7 +213,7 @@ def test_parameters_of_the_address_are_those_of_the_connector(tmp_path: Path) ->
     asyncio.run(scene())
 
 
-class Shaky(Input):
+class Shaky(PipelineInput):
     """An input that is there at first, then away twice, then there again with more."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from penstock.spark.schema.formats import STATE_FIELDS, FlowEvent, TraceLog
 from penstock.spark.schema.rows import (
     HELD_BY,
     ROW_TYPES,
-    AlarmRow,
+    AlarmInterval,
     BlockInterval,
     DepthRow,
     KindRow,
@@ -108,7 +108,7 @@ def test_tables_are_those_of_the_plain_twin(
     for name, expected, kind in (
         ("gold/queue_depth", twin.queue_depth, DepthRow),
         ("gold/event_kinds", twin.event_kinds, KindRow),
-        ("silver/alarm_interval", twin.alarms, AlarmRow),
+        ("silver/alarm_interval", twin.alarms, AlarmInterval),
     ):
         assert sorted(kind(**row) for row in found[name].to_pylist()) == sorted(expected), name
     holds = [BlockInterval(**row) for row in found["silver/block_interval"].to_pylist()]

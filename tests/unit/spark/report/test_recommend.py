@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.lab.injected_causes import KINDS, drawn, record
-from penstock.spark.blame.small_windows import name_small_windows
+from penstock.spark.blame.blame import name_small_windows
 from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.recommend import HeadOfLine, head_of_line, recommend
 from penstock.spark.schema.formats import TraceLog, read_events
-from penstock.spark.schema.rows import BlameRow, DepthRow, EdgeRow, HeldRow, StateRow, Tables
+from penstock.spark.schema.rows import BlameRow, BlockedByRow, DepthRow, HeldRow, StateRow, Tables
+from tests.spark.injected_causes import KINDS, drawn, record
 
 S = 1_000_000_000
 NOTHING = Tables((), (), (), (), (), (), (), (), ())
@@ -48,9 +48,9 @@ def test_what_is_not_known_keeps_its_name() -> None:
 def test_a_channel_that_stops_its_connection_is_told() -> None:
     tables = NOTHING._replace(
         who_blocked_whom=(
-            EdgeRow(0, "conn:A", "chan:A/1", "credit", 600),
-            EdgeRow(0, "conn:B", "chan:B/1", "credit", 900),
-            EdgeRow(S, "conn:A", "chan:A/1", "credit", 300),
+            BlockedByRow(0, "conn:A", "chan:A/1", "credit", 600),
+            BlockedByRow(0, "conn:B", "chan:B/1", "credit", 900),
+            BlockedByRow(S, "conn:A", "chan:A/1", "credit", 300),
         ),
         held_time=(HeldRow(S, "chan:A/2", S), HeldRow(0, "chan:A/1", S)),
         time_in_state=tuple(

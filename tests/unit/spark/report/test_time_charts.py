@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from penstock.spark.report.time_charts import SPANS_MAX, Pace, paces, rates, shown_queues
+from penstock.spark.report.time_charts import SPANS_MAX, MessageRates, paces, rates, shown_queues
 from penstock.spark.schema.formats import RunDescription
 from penstock.spark.schema.rows import DepthRow, HeldRow, Tables
 
@@ -20,8 +20,13 @@ def samples(queue: str, count: int, published: int, acked: int) -> list[DepthRow
 
 def test_rates_are_those_of_spans_of_five_seconds() -> None:
     found = paces(samples("/q", 13, 100, 40))
-    assert found[:2] == [Pace(0, 5 * S, 100.0, 40.0), Pace(5 * S, 10 * S, 100.0, 40.0)]
-    assert found[2:] == [Pace(10 * S, 13 * S, 100.0, 40.0)], "half a span at the end is enough"
+    assert found[:2] == [
+        MessageRates(0, 5 * S, 100.0, 40.0),
+        MessageRates(5 * S, 10 * S, 100.0, 40.0),
+    ]
+    assert found[2:] == [MessageRates(10 * S, 13 * S, 100.0, 40.0)], (
+        "half a span at the end is enough"
+    )
     assert len(paces(samples("/q", 3600, 1, 1))) == SPANS_MAX
     assert paces([]) == paces(samples("/q", 0, 1, 1)) == []
 
@@ -30,8 +35,8 @@ def test_a_counter_that_falls_begins_anew() -> None:
     before = samples("/q", 6, 100, 100)
     after = [one._replace(t_ns=one.t_ns + 60 * S) for one in samples("/q", 6, 7, 7)]
     assert paces([*before, *after]) == [
-        Pace(0, 5 * S, 100.0, 100.0),
-        Pace(60 * S, 65 * S, 7.0, 7.0),
+        MessageRates(0, 5 * S, 100.0, 100.0),
+        MessageRates(60 * S, 65 * S, 7.0, 7.0),
     ]
 
 

@@ -2,8 +2,14 @@
 
 import tracemalloc
 
-from penstock.spark.schema.names import client_names, renamed, renamer
-from penstock.spark.schema.rows import BlameRow, EdgeRow, Tables
+from penstock.spark.schema.rows import (
+    BlameRow,
+    BlockedByRow,
+    Tables,
+    client_names,
+    renamed,
+    renamer,
+)
 
 
 def test_an_address_that_is_part_of_another_is_left_alone() -> None:
@@ -16,7 +22,7 @@ def test_an_address_that_is_part_of_another_is_left_alone() -> None:
 
 def test_actors_peers_and_paths_are_renamed() -> None:
     tables = Tables(
-        (EdgeRow(0, "conn:h:1", "chan:h:1/1", "credit", 5),),
+        (BlockedByRow(0, "conn:h:1", "chan:h:1/1", "credit", 5),),
         (BlameRow(0, "conn:h:1", "chan:h:1/1", "broker work", "conn:h:1 → chan:h:1/1", 5),),
         (),
         (),

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.spark.session.session import OWN_NAMES, address_towards, is_cluster, network_settings
+from penstock.spark.session.session import (
+    OWN_NAMES,
+    address_towards,
+    is_cluster,
+    network_settings,
+    was_interrupted,
+)
 
 
 @pytest.fixture
@@ -63,3 +69,34 @@ def test_an_address_of_version_six_has_brackets() -> None:
     with server:
         hosts = f"[::1]:{server.getsockname()[1]}"
         assert address_towards(f"spark://{hosts}", hosts) == "[::1]"
+
+
+def raised(kind: type[BaseException], is_named: bool) -> BaseException:
+    """As PySpark raises: an error while another one is handled, and one more because of that."""
+    try:
+        try:
+            try:
+                raise kind
+            except BaseException as first:
+                if is_named:
+                    raise RuntimeError("Job 48 cancelled") from first
+                raise RuntimeError("Job 48 cancelled")  # noqa: B904  # as PySpark does
+        finally:
+            raise OSError("the JVM is gone")  # as closing does then
+    except OSError as last:
+        return last
+
+
+def test_an_error_in_the_wake_of_an_interrupt_is_one() -> None:
+    assert was_interrupted(KeyboardInterrupt())
+    assert was_interrupted(raised(KeyboardInterrupt, is_named=True))
+    assert was_interrupted(raised(KeyboardInterrupt, is_named=False))
+
+
+def test_other_errors_are_not() -> None:
+    assert not was_interrupted(None)
+    assert not was_interrupted(raised(ValueError, is_named=True))
+    loop = OSError()
+    loop.__context__ = RuntimeError()
+    loop.__context__.__context__ = loop
+    assert not was_interrupted(loop)

@@ -17,8 +17,8 @@ from penstock.spark.tables import store as stores  # noqa: E402
 from penstock.spark.tables.store import (  # noqa: E402
     DeltaStore,
     ParquetStore,
-    Part,
     TableStore,
+    WrittenFile,
     existing_store,
 )
 
@@ -60,7 +60,7 @@ def test_files_of_tasks_are_added_with_how_far_they_go(store: TableStore) -> Non
     place.mkdir(parents=True)
     for batch, numbers in enumerate(({"a": 1}, {"b": 2})):
         pq.write_table(rows(**numbers), place / f"part-{batch}-x.parquet")
-        part = Part(
+        part = WrittenFile(
             f"part-{batch}-x.parquet", (place / f"part-{batch}-x.parquet").stat().st_size, 1
         )
         store.append(NAME, [part], rows().schema, batch, {"events-1": 100 * (batch + 1)})
@@ -91,7 +91,7 @@ def test_two_writers_are_not_both_let(tmp_path: Path) -> None:
     first = DeltaStore(tmp_path)
     first.replace(NAME, rows(a=1), 0)
     pq.write_table(rows(b=2), place / "part-1.parquet")
-    part = Part("part-1.parquet", (place / "part-1.parquet").stat().st_size, 1)
+    part = WrittenFile("part-1.parquet", (place / "part-1.parquet").stat().st_size, 1)
     late = DeltaStore(tmp_path)
     table = late._table(NAME)
     late._table = lambda name: table  # type: ignore[method-assign]

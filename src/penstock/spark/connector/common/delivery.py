@@ -42,7 +42,7 @@ _FITS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class DeliveryGuarantee:
     """kind: one of the three; app_id: "" for the query's id; staged_bytes, staged_ms: what a task's
     transaction reserves, and how long it lives."""
 
@@ -52,7 +52,7 @@ class Delivery:
     staged_ms: int
 
 
-def parse_delivery(values: Values) -> Delivery:
+def parse_delivery(values: Values) -> DeliveryGuarantee:
     """Raises: OperatorError for an option of another delivery, which would be ignored."""
     kind = values.choice("delivery", (AT_LEAST_ONCE, EXACTLY_ONCE, DEDUP), AT_LEAST_ONCE)
     for name, fitting in _FITS.items():
@@ -63,7 +63,7 @@ def parse_delivery(values: Values) -> Delivery:
     app_id = values.text("appId")
     if len(app_id.encode()) > APP_BYTES_MOST:
         raise OperatorError(f"option appId is longer than the {APP_BYTES_MOST} bytes it may have")
-    return Delivery(
+    return DeliveryGuarantee(
         kind,
         app_id,
         values.size_bytes(

@@ -27,7 +27,7 @@ _NS_PER_MS: Final = 1_000_000
 _NOTHING: Final = Scanned(b"", [], [])
 
 
-class Wire:
+class OpenChannel:
     """An open connection with one channel, taken over from the blocking client."""
 
     def __init__(self, connection: Connection, number: int) -> None:
@@ -126,7 +126,7 @@ class Wire:
         return bool(poll.poll(max(0.0, timeout_ms)))
 
 
-class Link(Wire):
+class QueueLink(OpenChannel):
     """A channel that consumes one queue.
 
     connection: one that is open already, and belongs to this object from now on. Raises from

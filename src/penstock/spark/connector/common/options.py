@@ -19,7 +19,11 @@ from penstock.base.limits import (
     LEASE_TIMEOUT_MS,
 )
 from penstock.client.url import BrokerUrl, parse_url
-from penstock.spark.connector.common.delivery import DELIVERY_OPTIONS, Delivery, parse_delivery
+from penstock.spark.connector.common.delivery import (
+    DELIVERY_OPTIONS,
+    DeliveryGuarantee,
+    parse_delivery,
+)
 from penstock.spark.connector.common.lease_group import is_made_up
 from penstock.spark.connector.common.option_values import (
     TRIGGER_DELAY_MS_MAX,
@@ -192,7 +196,7 @@ class SinkOptions:
     can_wait_blocked: bool
     has_batch_headers: bool
     can_ignore_columns: bool
-    delivery: Delivery
+    delivery: DeliveryGuarantee
 
 
 def parse_source(given: Mapping[str, str], found: tuple[str, ...] = ()) -> SourceOptions:

@@ -21,7 +21,7 @@ from penstock.client.events import ChannelClosed, Replied
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.lease_group import is_made_up
-from penstock.spark.connector.common.link import Link
+from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, SourceOptions
 
@@ -49,7 +49,7 @@ class LeaseAsker:
     def __init__(self, options: SourceOptions, name: str) -> None:
         self._options = options
         self._name = name
-        self._link: Link | None = None
+        self._link: QueueLink | None = None
 
     def state(self, first: int = 0, stop: int = 0) -> Table:
         """What the group holds, and of first..stop-1 in detail; a sign of life."""
@@ -98,10 +98,10 @@ class LeaseAsker:
                 self.close()
         return self._ask(self._opened(), verb, arguments)
 
-    def _opened(self) -> Link:
+    def _opened(self) -> QueueLink:
         options = self._options
         if self._link is None:
-            self._link = Link(options.endpoint, options.queue, 1, self._name)
+            self._link = QueueLink(options.endpoint, options.queue, 1, self._name)
         if CAPABILITY not in self._link.session.server_capabilities():
             self.close()
             raise OperatorError(
@@ -110,7 +110,7 @@ class LeaseAsker:
             )
         return self._link
 
-    def _ask(self, link: Link, verb: str, arguments: Table) -> Table:
+    def _ask(self, link: QueueLink, verb: str, arguments: Table) -> Table:
         named: Table = {"queue": self._options.queue, "group": self._options.group, **arguments}
         request = link.ask(m.RequestAsk(verb, named))
         end_ns = time.monotonic_ns() + REPLY_MS * _NS_PER_MS

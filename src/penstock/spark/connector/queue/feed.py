@@ -26,10 +26,10 @@ from penstock.client.events import (
 )
 from penstock.protocol import methods as m
 from penstock.spark.connector.common.decode import stream_offset
-from penstock.spark.connector.common.link import Link, waker
+from penstock.spark.connector.common.link import QueueLink, waker
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.scan import Scanned
-from penstock.spark.connector.queue.ledger import Ledger
+from penstock.spark.connector.queue.ledger import OffsetLedger
 
 _log = logging.getLogger("penstock.spark")
 _NS_PER_MS: Final = 1_000_000
@@ -51,7 +51,7 @@ class QueueFeed:
 
     def __init__(self, options: SourceOptions, name: str) -> None:
         self.lock = threading.Condition()
-        self.ledger = Ledger()
+        self.ledger = OffsetLedger()
         self.failure: Exception | None = None
         self.waiting_since_ns = 0
         self.is_paused = False
@@ -273,5 +273,7 @@ class QueueFeed:
             self.ready = link.ready_at_opening
             _log.warning("queue %s: connected again", self._options.queue)
 
-    def _open(self) -> Link:
-        return Link(self._options.endpoint, self._options.queue, self._options.prefetch, self._name)
+    def _open(self) -> QueueLink:
+        return QueueLink(
+            self._options.endpoint, self._options.queue, self._options.prefetch, self._name
+        )

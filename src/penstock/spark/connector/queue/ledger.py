@@ -37,7 +37,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DeliveryRange:
     """A part of a batch: `count` deliveries in `raw`, the first of which has position `first`."""
 
     first: int
@@ -45,7 +45,7 @@ class Piece:
     raw: bytes
 
 
-class Ledger:
+class OffsetLedger:
     """One query's books. Positions: 0.., of messages; the position of a batch's end is that of its
     last message."""
 
@@ -123,7 +123,7 @@ class Ledger:
                 before = end
         return count
 
-    def pieces(self, after: int, until: int, count: int) -> list[Piece]:
+    def pieces(self, after: int, until: int, count: int) -> list[DeliveryRange]:
         """The batch (after, until] in about `count` parts of equal length, and no empty ones.
 
         [] for what is not here any more: a batch planned by an earlier process. Its messages were
@@ -135,7 +135,7 @@ class Ledger:
         if not self.is_begun or rows <= 0:
             return []
         share = -(-rows // count)
-        parts: list[Piece] = []
+        parts: list[DeliveryRange] = []
         for start in range(first, until + 1, share):
             stop = min(start + share - 1, until)
             raw = b"".join(
@@ -143,7 +143,7 @@ class Ledger:
                 for block in self._blocks
                 if (n := _overlap(block, start, stop)) > 0
             )
-            parts.append(Piece(start, stop - start + 1, raw))
+            parts.append(DeliveryRange(start, stop - start + 1, raw))
         return parts
 
     def lose_connection(self) -> None:
@@ -165,7 +165,7 @@ def _overlap(block: Block, start: int, stop: int) -> int:
     return min(last, stop) - max(block.first, start) + 1
 
 
-def fit(ledger: Ledger, rows: int, bytes_max: int) -> int:
+def fit(ledger: OffsetLedger, rows: int, bytes_max: int) -> int:
     """How many of the waiting messages go into a batch of `rows` and `bytes_max` (0: no bound)."""
     rows = max(0, min(rows, ledger.waiting()))
     if bytes_max > 0 and rows > 0:

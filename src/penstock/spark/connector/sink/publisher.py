@@ -22,7 +22,7 @@ from penstock.client.events import (
     Unblocked,
 )
 from penstock.client.io_blocking import Channel, Connection
-from penstock.spark.connector.common.link import Wire
+from penstock.spark.connector.common.link import OpenChannel
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import SinkOptions
 from penstock.spark.connector.sink.messages import MessageMaker, Origin, RowPlan
@@ -43,7 +43,7 @@ def publish_rows(
     Raises: OperatorError for rows that cannot be sent, refused or returned ones, and at
     confirmTimeout; ClientError with the broker's own words when channel or connection end.
     """
-    publisher = Publisher(options, f"Spark sink {origin.partition}")
+    publisher = ConfirmingPublisher(options, f"Spark sink {origin.partition}")
     try:
         maker = MessageMaker(plan, options, publisher.channel, publisher.frame_bytes_max, origin)
         for batch in batches:
@@ -57,7 +57,7 @@ def publish_rows(
     return maker.rows
 
 
-class Publisher:
+class ConfirmingPublisher:
     """One confirming channel. For one thread. `channel`: its number; frame_bytes_max: as agreed."""
 
     def __init__(self, options: SinkOptions, name: str) -> None:
@@ -71,7 +71,7 @@ class Publisher:
             raise
         self.channel = channel.number
         self.frame_bytes_max = connection.session.frame_bytes_max
-        self._wire = Wire(connection, channel.number)
+        self._wire = OpenChannel(connection, channel.number)
         self._blocked = connection.blocked_reason
         self._unwritten_bytes = 0
         self._progress_ns = time.monotonic_ns()

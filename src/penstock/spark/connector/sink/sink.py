@@ -25,7 +25,7 @@ from penstock.spark.connector.common.options import SinkOptions, parse_sink
 from penstock.spark.connector.sink.messages import Origin, RowPlan, plan_rows
 from penstock.spark.connector.sink.publisher import publish_rows
 from penstock.spark.connector.sink.staged import (
-    Batch,
+    StagedBatch,
     commit_batch,
     forget_app,
     roll_back,
@@ -49,7 +49,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._plan = plan
         # Nothing counts the batches of df.write, so each is an app of its own while it lasts.
-        self._batch = Batch(f"write-{uuid.uuid4().hex}", 0)
+        self._batch = StagedBatch(f"write-{uuid.uuid4().hex}", 0)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Publish or stage one partition. Raises: OperatorError, ClientError."""
@@ -77,14 +77,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Publish or stage one partition of one batch. Raises: OperatorError, ClientError."""
         if self._options.delivery.kind != EXACTLY_ONCE:
-            return _written(iterator, self._plan, self._options, Batch("", 0))
+            return _written(iterator, self._plan, self._options, StagedBatch("", 0))
         found = origin()
         app = self._options.delivery.app_id or found.query_id
         if not app or not found.batch_id:
             raise OperatorError(
                 "delivery=exactly-once: Spark does not say which query and batch this is"
             )
-        return _written(iterator, self._plan, self._options, Batch(app, int(found.batch_id)))
+        return _written(iterator, self._plan, self._options, StagedBatch(app, int(found.batch_id)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make the batch visible, unless that was done before. Raises: OperatorError, ClientError;
@@ -101,7 +101,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _written(
-    iterator: Iterator[Any], plan: RowPlan, options: SinkOptions, batch: Batch
+    iterator: Iterator[Any], plan: RowPlan, options: SinkOptions, batch: StagedBatch
 ) -> WriterCommitMessage:
     if options.delivery.kind != EXACTLY_ONCE:
         return Written(publish_rows(iterator, plan, options, origin()))
@@ -114,11 +114,11 @@ def identities(messages: list[WriterCommitMessage | None]) -> list[str]:
     return [one.identity for one in messages if isinstance(one, Written) and one.identity]
 
 
-def batch_of(messages: list[WriterCommitMessage | None], batch_id: int) -> Batch | None:
+def batch_of(messages: list[WriterCommitMessage | None], batch_id: int) -> StagedBatch | None:
     """What the tasks have staged for; None when none of them has."""
     for one in messages:
         if isinstance(one, Written) and one.app:
-            return Batch(one.app, batch_id)
+            return StagedBatch(one.app, batch_id)
     return None
 
 

@@ -23,11 +23,11 @@ from penstock.client.events import ChannelClosed, ClientEvent, Replied
 from penstock.client.io_blocking import Channel, Connection
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
-from penstock.spark.connector.common.link import Wire
+from penstock.spark.connector.common.link import OpenChannel
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import SinkOptions
 from penstock.spark.connector.sink.messages import MessageMaker, Origin, RowPlan
-from penstock.spark.connector.sink.publisher import TELL_EVERY_MS, Publisher
+from penstock.spark.connector.sink.publisher import TELL_EVERY_MS, ConfirmingPublisher
 
 _log = logging.getLogger("penstock.spark")
 CAPABILITY: Final = "penstock.transactions"
@@ -36,17 +36,17 @@ NS_PER_MS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class StagedBatch:
     """What a commit is remembered under. app: 1..255 bytes; number: 0.. ."""
 
     app: str
     number: int
 
 
-class StagingPublisher(Publisher):
+class StagingPublisher(ConfirmingPublisher):
     """A publisher whose rows go into a transaction of `batch`; `identity`: the transaction's."""
 
-    def __init__(self, options: SinkOptions, name: str, batch: Batch, attempt: str) -> None:
+    def __init__(self, options: SinkOptions, name: str, batch: StagedBatch, attempt: str) -> None:
         self.identity = ""
         self._batch = batch
         self._attempt = attempt
@@ -102,7 +102,7 @@ def check_capability(connection: Connection) -> None:
 
 
 def stage_rows(
-    batches: Iterable[Any], plan: RowPlan, options: SinkOptions, origin: Origin, batch: Batch
+    batches: Iterable[Any], plan: RowPlan, options: SinkOptions, origin: Origin, batch: StagedBatch
 ) -> tuple[str, int]:
     """Stage every row of `batches` (Arrow): (the transaction, how many there were).
 
@@ -129,7 +129,7 @@ def stage_rows(
     return publisher.identity, maker.rows
 
 
-def commit_batch(options: SinkOptions, batch: Batch, identities: list[str]) -> bool:
+def commit_batch(options: SinkOptions, batch: StagedBatch, identities: list[str]) -> bool:
     """Commit the transactions `identities`, as one; False when the batch had been committed before.
 
     A broker that goes away meanwhile is waited for as long as reconnectTimeout says, and asked
@@ -149,7 +149,7 @@ def commit_batch(options: SinkOptions, batch: Batch, identities: list[str]) -> b
         return answer["already"] is False
 
 
-def roll_back(options: SinkOptions, batch: Batch, identities: list[str]) -> None:
+def roll_back(options: SinkOptions, batch: StagedBatch, identities: list[str]) -> None:
     """Drop what was staged. A broker that cannot be asked drops it by itself, a little later."""
     arguments: Table = {"app": batch.app, "batch": batch.number, "ids": list(identities)}
     try:
@@ -175,7 +175,7 @@ def _ask(options: SinkOptions, verb: str, arguments: Table) -> Table:
     except BaseException:
         connection.drop()
         raise
-    wire = Wire(connection, number)
+    wire = OpenChannel(connection, number)
     try:
         wire.session.request(number, m.RequestAsk(verb, arguments))
         began_ns = told_ns = time.monotonic_ns()

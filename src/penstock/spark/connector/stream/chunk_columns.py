@@ -44,7 +44,7 @@ _BEFORE_TIMESTAMP: Final = (
 _TIMESTAMP_TYPE: Final[Any] = pa.timestamp("us", tz="UTC")
 
 
-class Piece:
+class RowRange:
     """Rows first..stop-1 of a chunk, by their numbers in it."""
 
     __slots__ = ("chunk", "first", "stop")
@@ -77,9 +77,9 @@ class BatchMaker:
         self._kept = shape.kept()
         self._constants: dict[tuple[str, object], Any] = {}
 
-    def batches(self, pieces: Iterable[Piece]) -> Iterator[Any]:
+    def batches(self, pieces: Iterable[RowRange]) -> Iterator[Any]:
         """Batches of at least BATCH_ROWS rows or BATCH_BYTES bytes, but for the last."""
-        waiting: list[Piece] = []
+        waiting: list[RowRange] = []
         rows = size = 0
         for piece in pieces:
             waiting.append(piece)
@@ -91,7 +91,7 @@ class BatchMaker:
         if waiting:
             yield self.batch(waiting)
 
-    def batch(self, pieces: list[Piece]) -> Any:
+    def batch(self, pieces: list[RowRange]) -> Any:
         """One batch of everything in `pieces`, 1 or more of them."""
         kept = self._kept
         count = sum(one.rows() for one in pieces)
@@ -115,7 +115,7 @@ class BatchMaker:
             self._read_headers(pieces, offsets, made)
         return pa.RecordBatch.from_arrays([made[name] for name in kept], schema=self._schema)
 
-    def _read_headers(self, pieces: list[Piece], offsets: Any, made: dict[str, Any]) -> None:
+    def _read_headers(self, pieces: list[RowRange], offsets: Any, made: dict[str, Any]) -> None:
         """Add to `made` what comes from the properties of rows."""
         at, headers = _joined(
             [_cut(one.chunk.headers_at, one.chunk.headers, one.first, one.stop) for one in pieces]
@@ -135,7 +135,7 @@ class BatchMaker:
             self._constants[key] = known
         return known.slice(0, count)
 
-    def _addresses(self, pieces: list[Piece], count: int) -> tuple[Any, Any]:
+    def _addresses(self, pieces: list[RowRange], count: int) -> tuple[Any, Any]:
         """Exchange and routing key of each row, by the number of its address."""
         only = _only_address(pieces)
         if only is not None:
@@ -179,7 +179,7 @@ class BatchMaker:
             made["headers"] = pa.array(items, HEADERS_TYPE)
 
 
-def _only_address(pieces: list[Piece]) -> tuple[str, str] | None:
+def _only_address(pieces: list[RowRange]) -> tuple[str, str] | None:
     """Exchange and routing key, where all rows have the same; None where they differ."""
     found: tuple[bytes, bytes] | None = None
     for one in pieces:
@@ -198,7 +198,7 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _offsets(pieces: list[Piece]) -> Any:
+def _offsets(pieces: list[RowRange]) -> Any:
     """The offset of each row. Where retention has left no hole they are one run."""
     first = pieces[0].chunk.first + pieces[0].first
     last = pieces[-1]
@@ -210,7 +210,7 @@ def _offsets(pieces: list[Piece]) -> Any:
     )
 
 
-def _taken_at(pieces: list[Piece]) -> Any:
+def _taken_at(pieces: list[RowRange]) -> Any:
     """When the broker took each row."""
     times = [
         one.chunk.times[one.first : one.stop].astype(np.int64) + one.chunk.first_us

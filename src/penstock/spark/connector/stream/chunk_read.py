@@ -17,7 +17,7 @@ from penstock.client.io_blocking import Connection
 from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, SourceOptions
-from penstock.spark.connector.stream.chunk_columns import BatchMaker, Piece
+from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
 from penstock.spark.connector.stream.chunk_layout import ChunkView, chunks_of
 from penstock.spark.connector.stream.chunk_link import ChunkLink, has_chunks
 from penstock.spark.connector.stream.stream_read import RETRY_MS, check_loss, read_range
@@ -55,7 +55,7 @@ def read_rows(options: SourceOptions, first: int, stop: int, shape: Shape) -> It
 
 def _pieces(
     options: SourceOptions, first: int, stop: int, link: ChunkLink | None
-) -> Generator[Piece, None, None]:
+) -> Generator[RowRange, None, None]:
     """The rows first..stop-1, as they lie in chunks, over as many connections as it takes."""
     expected = first
     lost_ns = 0
@@ -108,7 +108,7 @@ def _next(
 
 def cut(
     chunks: list[ChunkView], options: SourceOptions, expected: int, stop: int
-) -> Iterator[tuple[Piece | None, int]]:
+) -> Iterator[tuple[RowRange | None, int]]:
     """The rows of expected..stop-1 among `chunks`, and the offset behind them; no piece where
     nothing is left of the range.
 
@@ -125,7 +125,7 @@ def cut(
             yield None, expected
             return
         if end > expected:
-            yield Piece(chunk, expected - chunk.first, end - chunk.first), end
+            yield RowRange(chunk, expected - chunk.first, end - chunk.first), end
             expected = end
 
 

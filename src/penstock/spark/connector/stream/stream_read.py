@@ -15,7 +15,7 @@ from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.events import Cancelled, ChannelClosed
 from penstock.client.io_blocking import Connection
 from penstock.spark.connector.common.decode import Gathered, Shape, stream_offset
-from penstock.spark.connector.common.link import Link
+from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.options import SourceOptions
 
 PREFETCH: Final = 4000
@@ -43,7 +43,7 @@ def read_range(
     while expected < stop:
         try:
             name = f"Spark task {first}..{stop}"
-            link = Link(options.endpoint, options.queue, PREFETCH, name, connection)
+            link = QueueLink(options.endpoint, options.queue, PREFETCH, name, connection)
             connection = None
         except ChannelClosedError:
             raise
@@ -71,7 +71,7 @@ def read_range(
 
 
 def _runs(
-    link: Link, options: SourceOptions, first: int, stop: int
+    link: QueueLink, options: SourceOptions, first: int, stop: int
 ) -> Iterator[tuple[int, bytes, int]]:
     """Deliveries without a hole between them: the first one's offset, their bytes, the next offset
     to be read."""

@@ -19,10 +19,10 @@ from penstock.client.errors import ChannelClosedError
 from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, Replied
 from penstock.protocol import methods as m
 from penstock.protocol.constants import NOT_FOUND, PRECONDITION_FAILED
-from penstock.protocol.timestamp import Timestamp
+from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table, Value
 from penstock.spark.connector.common.decode import stream_offset
-from penstock.spark.connector.common.link import Link
+from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.scan import Scanned
 
@@ -52,7 +52,7 @@ class StreamEnds:
         self.bytes_per_row = 0.0
         self.made_as = ""
         self._options = options
-        self._link = Link(options.endpoint, options.queue, 1, name)
+        self._link = QueueLink(options.endpoint, options.queue, 1, name)
         self.can_ask = CAN_ASK in self._link.session.server_capabilities()
         self._is_consuming = False
         self._watched = -1

@@ -15,7 +15,7 @@ from penstock.protocol.properties import Properties, encode_header_payload
 from penstock.spark.connector.common.decode import Shape, record_batches
 from penstock.spark.connector.common.option_values import ALWAYS, ASKED_FOR
 from penstock.spark.connector.common.options import parse_source
-from penstock.spark.connector.stream.chunk_columns import BatchMaker, Piece
+from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
 from tests.unit.spark.connector.chunks import Row, built, delivered, viewed
 
 WHOLE = Shape("s", "value", has_properties=True, has_headers=True, has_flow=True)
@@ -32,7 +32,7 @@ def row(number: int) -> Row:
 def test_what_is_chosen_is_as_it_is_among_all(chosen: set[str]) -> None:
     chunks = [built([row(0), row(1)]), built([row(2), row(3)], first=2), built([row(4)], first=9)]
     views = viewed(*chunks)
-    pieces = [Piece(views[0], 1, 2), Piece(views[1], 0, 2), Piece(views[2], 0, 1)]
+    pieces = [RowRange(views[0], 1, 2), RowRange(views[1], 0, 2), RowRange(views[2], 0, 1)]
     shape = replace(WHOLE, chosen=tuple(sorted(chosen)))
     names = ["value" if name == "body" else name for name in NAMES if name in chosen]
     found = BatchMaker(shape).batch(pieces)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.protocol.properties import Properties, encode_header_payload
 from penstock.spark.connector.common.decode import Shape, record_batches
-from penstock.spark.connector.stream.chunk_columns import BatchMaker, Piece
+from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
 from tests.unit.spark.connector.chunks import START_US, Row, built, delivered, viewed
 
 SHAPE = Shape("s", has_headers=True, has_flow=True)
@@ -25,7 +25,7 @@ def row(number: int, headers: dict[str, str] | None = None) -> Row:
 def test_chunks_say_when_the_broker_took_a_row_and_deliveries_do_not() -> None:
     chunks = [built([row(0), row(1), row(2)]), built([row(3)], first=3)]
     first, second = viewed(*chunks)
-    batch = BatchMaker(SHAPE).batch([Piece(first, 1, 3), Piece(second, 0, 1)])
+    batch = BatchMaker(SHAPE).batch([RowRange(first, 1, 3), RowRange(second, 0, 1)])
     assert batch.schema.equals(SHAPE.arrow())
     taken = batch.column("enqueue_ts").cast(pa.int64()).to_pylist()
     assert taken == [START_US + 1, START_US + 2, START_US]
@@ -39,7 +39,7 @@ def test_a_chunk_with_a_filter_has_the_same_rows() -> None:
     data = built(rows)
     (view,) = viewed(data)
     shape = replace(SHAPE, has_flow=False)
-    found = BatchMaker(shape).batch([Piece(view, 0, 20)])
+    found = BatchMaker(shape).batch([RowRange(view, 0, 20)])
     (expected,) = record_batches(delivered(data), 0, shape)
     assert found.to_pylist() == expected.to_pylist()
     assert found.column("body").to_pylist() == [b"body %d" % n for n in range(20)]

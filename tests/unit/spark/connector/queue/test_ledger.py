@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.spark.connector.queue.ledger import Ledger, fit
+from penstock.spark.connector.queue.ledger import OffsetLedger, fit
 from tests.unit.spark.connector.wire import laid_out
 
 
@@ -13,7 +13,7 @@ class Books(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ledger = Ledger()
+        self.ledger = OffsetLedger()
         self.ledger.begin(5)
         self.bodies: dict[int, bytes] = {}
         self.serial = 0
@@ -86,14 +86,14 @@ TestBooks.settings = settings(max_examples=60, stateful_step_count=30)
 
 
 def test_a_batch_of_an_earlier_process_is_empty() -> None:
-    assert Ledger().pieces(0, 100, 2) == []
-    ledger = Ledger()
+    assert OffsetLedger().pieces(0, 100, 2) == []
+    ledger = OffsetLedger()
     ledger.begin(100)
     assert ledger.pieces(0, 100, 2) == []
 
 
 def test_everything_is_free_when_everything_is_settled() -> None:
-    ledger = Ledger()
+    ledger = OffsetLedger()
     ledger.begin(0)
     ledger.add(*laid_out([b"a", b"b"]))
     ledger.add(*laid_out([b"c"]))
@@ -103,7 +103,7 @@ def test_everything_is_free_when_everything_is_settled() -> None:
 
 
 def test_a_batch_is_bounded_in_rows_and_bytes() -> None:
-    ledger = Ledger()
+    ledger = OffsetLedger()
     ledger.begin(0)
     ledger.add(*laid_out([bytes(100)] * 10))
     one = len(laid_out([bytes(100)])[0])

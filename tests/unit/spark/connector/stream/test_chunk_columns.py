@@ -16,7 +16,7 @@ from penstock.base.errors import OperatorError
 from penstock.protocol.properties import Properties, encode_header_payload
 from penstock.spark.connector.common.decode import Shape, record_batches, timestamp_us
 from penstock.spark.connector.stream import chunk_columns
-from penstock.spark.connector.stream.chunk_columns import BatchMaker, Piece, timestamps
+from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange, timestamps
 from penstock.streams.segment import StreamSegment
 from tests.unit.spark.connector.chunks import Row, built, delivered, viewed
 
@@ -55,8 +55,8 @@ ROWS: st.SearchStrategy[Row] = st.tuples(
 )
 
 
-def whole(chunks: list[bytes]) -> list[Piece]:
-    return [Piece(chunk, 0, chunk.count) for chunk in viewed(*chunks)]
+def whole(chunks: list[bytes]) -> list[RowRange]:
+    return [RowRange(chunk, 0, chunk.count) for chunk in viewed(*chunks)]
 
 
 def rows_of(batches: list[object]) -> list[dict[str, object]]:
@@ -97,7 +97,7 @@ def test_a_part_of_a_chunk_is_these_rows(rows: list[Row], data: st.DataObject) -
     maker = BatchMaker(SHAPES[2])
     everything = through_spark(maker.batch(whole([chunk])))
     (view,) = viewed(chunk)
-    assert through_spark(maker.batch([Piece(view, first, stop)])) == everything[first:stop]
+    assert through_spark(maker.batch([RowRange(view, first, stop)])) == everything[first:stop]
 
 
 @settings(max_examples=40)
@@ -124,7 +124,7 @@ def test_small_chunks_are_joined_and_large_ones_are_not_copied() -> None:
     (batch,) = BatchMaker(Shape("s")).batches(whole(small))
     assert batch.num_rows == 30
     view = viewed(built([row] * 4000))[0]
-    batch = BatchMaker(Shape("s")).batch([Piece(view, 0, 4000)])
+    batch = BatchMaker(Shape("s")).batch([RowRange(view, 0, 4000)])
     assert batch.column(0).buffers()[2].address == view.bodies.ctypes.data
 
 
@@ -154,7 +154,7 @@ def test_no_utf_8_in_a_routing_key_is_replaced() -> None:
     segment = StreamSegment(7, 0, b"identity", 2)
     checksum = segment.extend(int(segment.seed), bytes(chunk[8:]))
     chunk[4:8] = checksum.to_bytes(4, "little")
-    pieces = [Piece(view, 0, 2) for view in viewed(bytes(chunk), segment=segment)]
+    pieces = [RowRange(view, 0, 2) for view in viewed(bytes(chunk), segment=segment)]
     rows = through_spark(BatchMaker(Shape("s")).batch(pieces))
     assert [row["routing_key"] for row in rows] == ["k\ufffd\ufffdy", "k"]
 

@@ -1,0 +1,256 @@
+"""What commands show of a running broker: every answer, for the broker and the commands alike.
+
+The control socket writes these as JSON, and commands read them back as the same classes. A field is
+called as RabbitMQ's management interface calls it where it has the same thing. Rows of `flow edges`
+and `flow top` stand beside what makes them, broker/admin/flow_edges and flow_top.
+"""
+
+from msgspec import Struct
+
+
+class QueueRow(Struct, frozen=True):
+    """One queue or stream.
+
+    bytes: of memory that ready, unacknowledged and waiting dead-lettered messages take.
+    messages_paged_out: ready ones whose bodies are on the disk alone.
+    in_rate, out_rate: messages a second, over the last ten seconds.
+    drops: messages given up, by reason, only those that happened.
+    dead_letters: what became of dead-lettered messages, in words.
+    """
+
+    name: str
+    vhost: str
+    state: str
+    messages_ready: int
+    messages_unacknowledged: int
+    bytes: int
+    messages_paged_out: int
+    message_bytes_paged_out: int
+    consumers: int
+    in_rate: float
+    out_rate: float
+    durable: bool
+    rules: dict[str, str]
+    policy: str
+    operator_policy: str
+    effective_policy_definition: dict[str, object]
+    drops: dict[str, int]
+    dead_letters: dict[str, int]
+
+
+class DeduplicatingRow(Struct, frozen=True):
+    """An exchange that drops duplicates.
+
+    duplicates: dropped since the declaration.
+    known, known_max: values that are remembered.
+    """
+
+    name: str
+    vhost: str
+    duplicates: int
+    known: int
+    known_max: int
+
+
+class QueueListing(Struct, frozen=True):
+    """total: of the queues that were asked for, those left out included."""
+
+    queues: list[QueueRow]
+    total: int
+    exchanges: list[DeduplicatingRow]
+
+
+class Paused(Struct, frozen=True):
+    """A queue after it was paused or resumed."""
+
+    queue: str
+    is_paused: bool
+    was_paused: bool
+
+
+class GroupEnded(Struct, frozen=True):
+    """A reader group that has ended. given_back: messages that are ready again."""
+
+    queue: str
+    group: str
+    given_back: int
+
+
+class QueueCounts(Struct, frozen=True):
+    """What one queue holds."""
+
+    messages_ready: int
+    messages_unacknowledged: int
+    bytes: int
+    consumers: int
+
+
+class Status(Struct, frozen=True):
+    """The broker as a whole.
+
+    sync: when what was written is synced, "" where nothing is kept on disk.
+    failure: why nothing is kept any more, "" while everything is.
+    connections: their states by name.
+    """
+
+    version: str
+    build: str
+    profile: str
+    sync: str
+    failure: str
+    connections: dict[str, str]
+    queues: dict[str, QueueCounts]
+    alarms: dict[str, str]
+    memory_bytes: int
+    memory_high_bytes: int
+    turns: int
+    events_dropped: int
+
+
+class AccountRow(Struct, frozen=True):
+    """One page of the ledger.
+
+    debt_*, stored_*, kept_*: with everything below the page.
+    high_*, low_*: 0 for no limit.
+    depth: 0 for the node.
+    held_by: pages that hold its connection, itself or above.
+    is_closed: its connection has ended and something of it is left.
+    """
+
+    name: str
+    level: str
+    depth: int
+    debt_messages: int
+    debt_bytes: int
+    stored_messages: int
+    stored_bytes: int
+    high_messages: int
+    low_messages: int
+    high_bytes: int
+    low_bytes: int
+    is_held: bool
+    held_by: list[str]
+    is_closed: bool
+    kept_messages: int
+    kept_bytes: int
+    held_for_ns: int
+
+
+class Accounts(Struct, frozen=True):
+    """connections_more: how many connections are left out."""
+
+    accounts: list[AccountRow]
+    connections_more: int
+
+
+class CauseRow(Struct, frozen=True):
+    """What `account` caused of one queue's content.
+
+    waiting: messages in mailboxes of the queue.
+    unanswered: delivered and not settled.
+    kept: in a stream, for its reader groups.
+    messages, bytes: together.
+    share: of the bytes, 0..1.
+    """
+
+    account: str
+    waiting: int
+    ready: int
+    unanswered: int
+    kept: int
+    messages: int
+    bytes: int
+    share: float
+
+
+class QueueCauses(Struct, frozen=True):
+    """Whose messages are in `queue`, most first.
+
+    is_estimate: the queue is long, and counted by a sample of its messages.
+    more: accounts that are left out.
+    """
+
+    queue: str
+    is_estimate: bool
+    rows: list[CauseRow]
+    more: int
+
+
+class AlarmRow(Struct, frozen=True):
+    """An alarm of one node, set or not.
+
+    set_for_ns: 0 while it is not set.
+    now_bytes, limit_bytes, clear_bytes: None if never measured.
+    stopped: connections that it stops now.
+    """
+
+    resource: str
+    node: str
+    is_set: bool
+    set_for_ns: int
+    now_bytes: int | None
+    limit_bytes: int | None
+    clear_bytes: int | None
+    stopped: list[str]
+    mode: str
+    action: str
+
+
+class Alarms(Struct, frozen=True):
+    """Every alarm there can be."""
+
+    alarms: list[AlarmRow]
+
+
+class SettingRow(Struct, frozen=True):
+    """A setting. reverts_in_s: seconds until its value is taken back, 0 if it stays."""
+
+    key: str
+    value: str
+    unit: str
+    meaning: str
+    reverts_in_s: float
+
+
+class SettingRows(Struct, frozen=True):
+    """Every setting."""
+
+    settings: list[SettingRow]
+
+
+class ChangeRow(Struct, frozen=True):
+    """A changed setting. reverts_in_s: as in SettingRow."""
+
+    key: str
+    before: str
+    after: str
+    reverts_in_s: float
+
+
+class Changes(Struct, frozen=True):
+    """What was changed together."""
+
+    changes: list[ChangeRow]
+
+
+class LimitRow(Struct, frozen=True):
+    """The limits of a virtual host or user (kind), and what there is now by the same keys."""
+
+    kind: str
+    name: str
+    limits: dict[str, int]
+    used: dict[str, int]
+
+
+class LimitListing(Struct, frozen=True):
+    """Every virtual host and user that has a limit."""
+
+    limits: list[LimitRow]
+
+
+class LimitsOf(Struct, frozen=True):
+    """The limits of one virtual host or user, after a change."""
+
+    kind: str
+    name: str
+    limits: dict[str, int]

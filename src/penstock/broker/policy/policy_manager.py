@@ -1,0 +1,192 @@
+"""Sets and clears policies while the broker runs: recorded, logged, put in force in steps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.base.limits import POLICY_SWEEP_MATCHES
+from penstock.base.policy import Policy, shown
+from penstock.broker.actors.cleanup import Cleanup, Errand
+from penstock.broker.actors.log import Log
+from penstock.broker.policy.policies import COMPONENT, POLICY_COMPONENT, Policies
+from penstock.broker.policy.rulebook import RuleBook
+from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
+from penstock.broker.vhost.vhost import VirtualHost
+from penstock.queues.policy_keys import ALTERNATE
+from penstock.routing.default import DEFAULT_EXCHANGE_NAME
+from penstock.routing.exchange import Exchange
+from penstock.telemetry.events import SETTING_CHANGED
+from penstock.telemetry.recorder import Recorder
+
+CHANGES_PER_SLICE = 64
+"""Queues and exchanges that go by other rules, in one slice."""
+MESSAGES_PER_SLICE = 4096
+"""Messages in the queues that were changed, after which a slice ends: they may be moved."""
+
+
+class Sweep(Errand):
+    """changed: queues and exchanges that got other rules since it began; left: those that have
+    still to be looked at; is_done: nothing is left."""
+
+    def __init__(self, vhost: VirtualHost, policies: Policies, rulebook: RuleBook) -> None:
+        self.vhost = vhost
+        self.policies = policies
+        self.rulebook = rulebook
+        self.changed = 0
+        self.is_again = False
+        self.is_done = False
+        self.queues: list[str] = []
+        self.exchanges: list[str] = []
+        self._collect()
+
+    @property
+    def left(self) -> int:
+        count = len(self.queues) + len(self.exchanges)
+        if self.is_again:
+            count += len(self.vhost.queues) + len(self.vhost.router.exchanges())
+        return count
+
+    def begin_again(self) -> None:
+        """The policies have changed meanwhile."""
+        self.is_again = True
+
+    def step(self) -> bool:
+        looks = max(1, POLICY_SWEEP_MATCHES.default // max(1, self.policies.count(self.vhost.name)))
+        changes, messages = CHANGES_PER_SLICE, MESSAGES_PER_SLICE
+        while looks > 0 and changes > 0 and messages > 0 and self.exchanges:
+            looks -= 1
+            changes -= self._exchange(self.exchanges.pop())
+        while looks > 0 and changes > 0 and messages > 0 and self.queues:
+            looks -= 1
+            actor = self.vhost.queues.get(self.queues.pop())
+            if actor is not None and self.rulebook.look_again(actor):
+                self.changed += 1
+                changes -= 1
+                messages -= int(actor.messages.ready_count())
+        if self.queues or self.exchanges:
+            return True
+        if self.is_again:
+            self.is_again = False
+            self._collect()
+            return True
+        self.is_done = True
+        return False
+
+    def _collect(self) -> None:
+        self.queues = list(self.vhost.queues)
+        self.exchanges = [one.name for one in self.vhost.router.exchanges()]
+        # They are taken from the end, and the oldest are to be first.
+        self.queues.reverse()
+        self.exchanges.reverse()
+
+    def _exchange(self, name: str) -> int:
+        exchange = self.vhost.find_exchange(name)
+        if exchange is None or not follow(self.policies, self.vhost.name, exchange):
+            return 0
+        self.changed += 1
+        return 1
+
+
+def follow(policies: Policies, vhost: str, exchange: Exchange) -> bool:
+    """Let `exchange` go by the policies that match it; True if that changes anything. The default
+    exchange has none, as in RabbitMQ."""
+    if exchange.name == DEFAULT_EXCHANGE_NAME:
+        return False
+    applied = policies.for_exchange(vhost, exchange.name)
+    said = None if applied is None else applied.definition.get(ALTERNATE)
+    before = exchange.alternate
+    name = said if isinstance(said, str) else None
+    if name == before:
+        return False
+    if isinstance(exchange.arguments.get(ALTERNATE), str):
+        return False
+    exchange.set_policy_alternate(name)
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """before: the policy that had the name; changed: queues and exchanges that go by other rules
+    already; left: those that are looked at in later turns."""
+
+    before: Policy | None
+    changed: int
+    left: int
+
+
+class PolicyManager:
+    """policies, rulebook, vhosts, cleanup: the broker's own."""
+
+    def __init__(
+        self,
+        policies: Policies,
+        rulebook: RuleBook,
+        vhosts: Mapping[str, VirtualHost],
+        cleanup: Cleanup,
+        recorder: Recorder,
+        log: Log,
+    ) -> None:
+        self.policies = policies
+        self.rulebook = rulebook
+        self.vhosts = vhosts
+        self.cleanup = cleanup
+        self.recorder = recorder
+        self.log = log
+        self.catalogue: Catalogue = NOTHING_KEPT
+        self._sweeps: dict[str, Sweep] = {}
+        for vhost in vhosts.values():
+            for exchange in vhost.router.exchanges():
+                self.exchange_made(vhost.name, exchange)
+
+    def set(self, policy: Policy, is_operator: bool) -> Outcome:
+        """Put `policy` in force. Raises: OperatorError, then nothing has changed."""
+        before = self.policies.put(policy, is_operator)
+        was = "none" if before is None else _in_words(before)
+        self._note(policy.vhost, policy.name, is_operator, f"{was} -> {_in_words(policy)}")
+        if before == policy:
+            return Outcome(before, 0, 0)
+        self.catalogue.parameter_set(
+            policy.vhost, _component(is_operator), policy.name, policy.as_json()
+        )
+        return self._sweep(policy.vhost, before)
+
+    def clear(self, vhost: str, name: str, is_operator: bool) -> Outcome:
+        """Take a policy out of force. Raises: OperatorError if there is none."""
+        before = self.policies.drop(vhost, name, is_operator)
+        self.catalogue.parameter_cleared(vhost, _component(is_operator), name)
+        self._note(vhost, name, is_operator, f"{_in_words(before)} -> none")
+        return self._sweep(vhost, before)
+
+    def bring_back(self, policy: Policy, is_operator: bool) -> None:
+        """A policy that was kept, before anything listens: of queues there are none yet, but every
+        virtual host has its first exchanges. Raises: OperatorError."""
+        self.policies.put(policy, is_operator)
+        for exchange in self.vhosts[policy.vhost].router.exchanges():
+            self.exchange_made(policy.vhost, exchange)
+
+    def exchange_made(self, vhost: str, exchange: Exchange) -> None:
+        """An exchange is new: it goes by the policies that match it from its first message on."""
+        follow(self.policies, vhost, exchange)
+
+    def _sweep(self, vhost: str, before: Policy | None) -> Outcome:
+        sweep = self._sweeps.get(vhost)
+        if sweep is None or sweep.is_done:
+            sweep = Sweep(self.vhosts[vhost], self.policies, self.rulebook)
+            self._sweeps[vhost] = sweep
+            self.cleanup.begin(sweep)
+        else:
+            sweep.begin_again()
+        return Outcome(before, sweep.changed, sweep.left)
+
+    def _note(self, vhost: str, name: str, is_operator: bool, change: str) -> None:
+        kind = "operator-policy" if is_operator else "policy"
+        self.recorder.record(SETTING_CHANGED, f"{kind}:{vhost}:{name}", "", change, 0)
+        self.log.info(f"{kind} '{name}' in vhost '{vhost}': {change}")
+
+
+def _component(is_operator: bool) -> str:
+    return COMPONENT if is_operator else POLICY_COMPONENT
+
+
+def _in_words(policy: Policy) -> str:
+    said = ", ".join(f"{key} {shown(value)}" for key, value in policy.definition.items())
+    return f"{policy.apply_to} '{policy.pattern}' priority {policy.priority}: {said}"

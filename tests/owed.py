@@ -1,0 +1,68 @@
+"""What is outstanding in a broker, by place and cause: the sum that accounts are held to."""
+
+from penstock.base.cause import Cause
+from penstock.broker.actors.lane import Lane
+from penstock.broker.admin.flow_ledger import OwedRow, by_origin, kept_by, listed, stored_rows
+from penstock.broker.broker import Broker
+from penstock.broker.queue.queue_actor import QueueActor, QueueClient
+from penstock.broker.stream.stream_actor import stream_of
+from penstock.flow.account import Account
+from penstock.protocol.content import Message
+
+
+def owed_rows(broker: Broker) -> list[OwedRow]:
+    """Everything outstanding. kind: as in OwedRow, or socket, what the peer has not taken yet."""
+    rows: list[OwedRow] = []
+    unanswered: dict[str, list[Message]] = {}
+    for connection in list(broker.connections.values()):
+        for channel in connection.channels.values():
+            if channel.upstream is not None:
+                rows.extend(_lane(channel.upstream))
+            if channel.publisher is not None:
+                for lane in channel.publisher.lanes.values():
+                    rows.extend(_lane(lane))
+            for entries in (channel.table.old.values(), channel.table.entries):
+                for delivery in entries:
+                    client = None if delivery is None else delivery.queue
+                    # What is read of a lease is counted with the lease.
+                    if delivery is not None and isinstance(client, QueueClient):
+                        place = client.actor.identity
+                        unanswered.setdefault(place, []).append(delivery.message)
+        rows.extend(_socket(f"socket:{connection.name}", connection.output.debt.by_origin()))
+    for queue, leased in broker.leases.held():
+        unanswered.setdefault(queue.identity, []).extend(one.message for one in leased)
+    for place, messages in unanswered.items():
+        rows.extend(by_origin(place, "unanswered", messages))
+    for vhost in broker.vhosts.values():
+        for queue in vhost.queues.values():
+            rows.extend(stored_rows(queue))
+            rows.extend(_kept_rows(queue, broker.node_account))
+    return rows
+
+
+def _kept_rows(queue: QueueActor, node: Account) -> list[OwedRow]:
+    """What each reader group of a stream keeps there."""
+    stream = stream_of(queue)
+    groups = None if stream is None else stream.groups
+    if groups is None:
+        return []
+    return [
+        OwedRow(groups.identity_of(group), "kept", listed(origin, node).name, *amounts)
+        for group in groups.groups.values()
+        for origin, amounts in kept_by(groups, group).items()
+    ]
+
+
+def _lane(lane: Lane) -> list[OwedRow]:
+    if lane.in_flight == 0:
+        return []
+    return [
+        OwedRow(lane.name, "lane", lane.origin.name, int(lane.in_flight), int(lane.in_flight_bytes))
+    ]
+
+
+def _socket(place: str, owed: dict[Cause, tuple[int, int]]) -> list[OwedRow]:
+    return [
+        OwedRow(place, "socket", origin.name, messages, bytes_)
+        for origin, (messages, bytes_) in owed.items()
+    ]

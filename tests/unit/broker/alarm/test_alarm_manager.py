@@ -1,0 +1,165 @@
+"""What alarms do to connections: actions, other nodes, the log, the list."""
+
+import pytest
+
+from penstock.base.config import AlarmAction
+from penstock.protocol import methods as m
+from penstock.protocol.methods.codec import method_frame
+from tests.unit.broker.alarm_bed import MB, AlarmBed, kinds
+from tests.unit.broker.peer import publish
+
+
+def test_nack_answers_in_the_publishes_place_and_the_queue_takes_none() -> None:
+    bed = AlarmBed(alarm_action="nack")
+    peer = bed.publisher("p", "q")
+    peer.call(1, m.ConfirmSelect(False), m.ConfirmSelectOk)
+    peer.publish("q", b"1")
+    bed.broker.set_alarm("memory", "low")
+    peer.publish("q", b"2", b"3")
+    assert bed.state(peer) == "blocking", "nothing of it is held"
+    bed.broker.clear_alarm("memory")
+    peer.publish("q", b"4")
+    assert peer.confirmed() == {1: "ack", 2: "nack", 3: "nack", 4: "ack"}
+    assert bed.ready("q") == 3
+    bed.settle()
+
+
+def test_nack_without_confirms_holds() -> None:
+    bed = AlarmBed(alarm_action="nack")
+    peer = bed.publisher("p", "q")
+    bed.broker.set_alarm("memory", "low")
+    peer.publish("q", b"2")
+    assert kinds(peer) == [m.ConnectionBlocked] and bed.ready("q") == 1
+    bed.broker.clear_alarm("memory")
+    bed.run()
+    assert kinds(peer) == [m.ConnectionUnblocked] and bed.ready("q") == 2
+    bed.settle()
+
+
+def test_nack_answers_a_publish_behind_a_parked_one() -> None:
+    """A closed hop keeps publishes back, also those that will only be refused; what no queue has
+    been handed when the alarm comes is refused, in its order."""
+    bed = AlarmBed(alarm_action="nack")
+    peer = bed.publisher("p", "q")
+    peer.call(1, m.ConfirmSelect(False), m.ConfirmSelectOk)
+    actor = bed.broker.vhosts["/"].queues["q"]
+    actor.gate.close("store:/", "disk")
+    for _ in range(1200):
+        peer.publish("q", b"x")
+    bed.broker.set_alarm("memory", "low")
+    peer.publish("q", b"refused", b"refused")
+    actor.gate.open("store:/", "disk")
+    peer.read_on()
+    answers = [answer for _, answer in sorted(peer.confirmed().items())]
+    taken = bed.ready("q") - 1
+    assert 400 <= taken < 1200
+    assert answers == ["ack"] * taken + ["nack"] * (1202 - taken)
+    bed.broker.clear_alarm("memory")
+    bed.settle()
+
+
+def test_a_barrier_goes_past_a_publish_that_is_refused() -> None:
+    bed = AlarmBed(alarm_action="nack")
+    peer = bed.publisher("p", "q")
+    peer.call(1, m.ConfirmSelect(False), m.ConfirmSelectOk)
+    bed.broker.set_alarm("memory", "low")
+    bind = method_frame(1, m.QueueBind("q", "amq.direct", "k"))
+    peer.send(publish(1, "", "q", b"refused"), bind)
+    assert set(kinds(peer)) == {m.BasicNack, m.QueueBindOk}
+    bed.broker.clear_alarm("memory")
+    bed.settle()
+
+
+def test_close_ends_the_connection_with_the_reason() -> None:
+    bed = AlarmBed(alarm_action="close")
+    peer = bed.publisher("p", "q")
+    idle = bed.publisher("idle", "q")
+    bed.use(500 * MB)
+    peer.publish("q", b"2")
+    close = peer.one(m.ConnectionClose)
+    assert close.reply_code == 320
+    assert close.reply_text.startswith(
+        "CONNECTION_FORCED - broker forced connection closure with reason 'low on memory (500.00"
+    )
+    assert bed.state(idle) == "blocking" and idle.heard() == []
+    assert bed.ready("q") == 2
+
+
+def test_an_action_is_by_vhost_and_user_and_changes_while_the_alarm_lasts() -> None:
+    rows = (AlarmAction("close", user="nobody"), AlarmAction("nack", vhost="/"))
+    bed = AlarmBed(alarm_actions=rows)
+    peer = bed.publisher("p", "q")
+    bed.broker.set_alarm("disk", "low")
+    assert peer.connection.alarm_action == "nack"
+    other = AlarmBed()
+    peer = other.publisher("p", "q")
+    other.broker.set_alarm("disk", "low")
+    assert peer.connection.alarm_action == "block"
+    other.change("alarm.action", "close")
+    assert peer.connection.alarm_action == "close"
+
+
+def test_the_log_has_one_line_for_the_beginning_and_one_for_the_end() -> None:
+    bed = AlarmBed()
+    for name in ("a", "b"):
+        bed.publisher(name, "q")
+    bed.connect("consumer")
+    bed.log.lines.clear()
+    bed.use(500 * MB)
+    bed.use(490 * MB)
+    bed.use(100 * MB)
+    assert bed.log.lines == [
+        "memory alarm: 500.00/400.00 MB used, clears below 360.00 MB; publishing stopped for all, "
+        "2 connections publish; consumers continue",
+        "memory alarm is over after 2.0 s; publishing goes on",
+    ]
+
+
+def test_the_list_has_both_resources_and_what_other_nodes_have() -> None:
+    bed = AlarmBed()
+    bed.publisher("p", "q")
+    bed.leave(500 * MB)
+    bed.around.used_bytes = 500 * MB
+    set_at_ns = bed.clock.monotonic_ns()
+    bed.watch.check_memory()
+    bed.clock.advance(5)
+    bed.manager.node_up("n2", ("memory",))
+    rows = {(row.resource, row.node): row for row in bed.manager.rows()}
+    assert set(rows) == {("disk", "node"), ("memory", "node"), ("memory", "n2")}
+    own = rows[("memory", "node")]
+    assert own.is_set and own.stopped == ("p",) and own.since_ns == set_at_ns
+    assert own.level is not None and own.level.now_bytes == 500 * MB
+    assert own.level.limit_bytes == 400 * MB and own.level.clear_bytes == 360 * MB
+    assert own.mode == "targeted" and own.action == "block"
+    disk = rows[("disk", "node")]
+    assert not disk.is_set and disk.stopped == () and disk.since_ns == 0 and disk.mode == "all"
+    assert rows[("memory", "n2")].level is None and rows[("memory", "n2")].is_set
+
+
+def test_another_nodes_alarm_stops_everybody_even_while_ours_is_targeted() -> None:
+    bed = AlarmBed()
+    bed.publisher("big", "q1", 3 * MB)
+    small = bed.publisher("small", "q2", MB)
+    bed.squeeze()
+    assert bed.state(small) == "running"
+    bed.manager.node_up("n2", ())
+    bed.manager.set("memory", "set on n2", None, "n2")
+    bed.use(1_020_000)
+    assert bed.state(small) == "blocking"
+    bed.manager.node_down("n2")
+    bed.use(1_020_000)
+    assert bed.state(small) == "running"
+    assert bed.alarms() == ["alarm:memory"]
+
+
+@pytest.mark.parametrize("capabilities", [(), ("connection.blocked",)])
+def test_only_clients_that_know_it_are_told(capabilities: tuple[str, ...]) -> None:
+    bed = AlarmBed()
+    peer = bed.connect("p", capabilities=capabilities)
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    bed.broker.set_alarm("memory", "low")
+    peer.publish("q", b"held")
+    bed.broker.clear_alarm("memory")
+    bed.run()
+    told = [m.ConnectionBlocked, m.ConnectionUnblocked] if capabilities else []
+    assert kinds(peer) == told and bed.ready("q") == 1
