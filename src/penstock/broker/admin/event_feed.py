@@ -18,7 +18,7 @@ from penstock.broker.alarm.alarm_manager import DISK
 from penstock.broker.broker import Broker
 from penstock.broker.stream.internal_stream import EVENT_STREAM, ID_KEY, InternalStream, bounds
 from penstock.broker.stream.stream_lane import stream_request
-from penstock.broker.vhost.queue_kinds import TYPE_KEY
+from penstock.broker.vhost.queue_arguments import TYPE_KEY
 from penstock.broker.vhost.stream_arguments import STREAM
 from penstock.protocol.content import Address, Message, make_content
 from penstock.protocol.properties import Properties, encode_header_payload
