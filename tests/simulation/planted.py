@@ -131,7 +131,7 @@ class StrategyBug(Planted):
 
     def broker(self, clock: VirtualClock, dice: Dice, log: Log) -> SimulatedBroker:
         broker = super().broker(clock, dice, log)
-        broker.strategy = self.kind(self.profile)
+        broker.context.strategy = self.kind(self.profile)
         return broker
 
 

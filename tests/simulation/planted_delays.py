@@ -127,14 +127,5 @@ class DelayBug(Planted):
                 return ruling
 
         old = broker.delays
-        broker.delays = Desk(
-            self.config,
-            broker.vhosts,
-            old.scheduler,
-            old.strategy,
-            old.fair_bytes,
-            old.dues,
-            old.letters,
-            log,
-        )
+        broker.delays = Desk(broker.context, old.letters)
         return broker

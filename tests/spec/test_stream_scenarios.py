@@ -207,7 +207,7 @@ def test_a_confirm_waits_for_the_catalogue() -> None:
     hand = bank.connect()[0]
     hand.say(m.ConfirmSelect())
     bank.settle()
-    bank.broker.stores.catalogue = late = Late()
+    bank.broker.context.catalogue = late = Late()
     bank.send(hand, 1)
     bank.write()
     bank.send(hand, 1)

@@ -13,16 +13,14 @@ from penstock.base.clock import Clock
 from penstock.base.config import Config, UserConfig
 from penstock.base.errors import ConnectionFault
 from penstock.base.limits import QUEUES_PER_VHOST
-from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.actors.log import Log as Log
 from penstock.broker.actors.output import Output, Shell
 from penstock.broker.actors.syncing import SyncRule
-from penstock.broker.alarm.alarm_manager import AlarmActions, AlarmManager
+from penstock.broker.alarm.alarm_manager import AlarmManager
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
-from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.delay_store import DelayStores
 from penstock.broker.lease.lease_desk import LeaseDesk
 from penstock.broker.node.damage import close_damaged
@@ -37,7 +35,8 @@ from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
-from penstock.broker.session.negotiate import Household, Negotiator
+from penstock.broker.session.negotiate import Negotiator
+from penstock.broker.session.session import SessionHost
 from penstock.broker.settings.hop_watch import HopWatch
 from penstock.broker.settings.ledger import Ledger
 from penstock.broker.settings.rates import Rates
@@ -50,170 +49,122 @@ from penstock.broker.settings.table import (
     add_rate_settings,
     add_watchdog_setting,
 )
-from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
+from penstock.broker.vhost.catalogue import Catalogue
+from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import KindNotes, is_stream
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.explain.naming import client_name
-from penstock.flow.due import DueLine
 from penstock.flow.overrides import configured
-from penstock.flow.profile import profile_named
+from penstock.flow.profile import Profile, profile_named
+from penstock.flow.strategy import Strategy
 from penstock.protocol.frames import FrameParser
 from penstock.protocol.handshake import OWN_CAPABILITIES, ServerIdentity, server_properties
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP
-from penstock.telemetry.recorder import Recorder
 
 FRAME_BYTES_BEFORE_OPEN = 8192
+NS_PER_MS = 1_000_000
 
 
-class Broker(Household):
+class Broker(SessionHost):
     """memory_high_bytes: for alarm texts and the default depth mark."""
 
     def __init__(
         self, config: Config, clock: Clock, chance: Chance, log: Log, memory_high_bytes: int
     ) -> None:
+        vhosts = _make_vhosts(config)
+        profile = configured(profile_named(config.profile), config)
+        context = Context(config, clock, chance, log, profile, vhosts)
+        self.context = context
         self.config = config
         self.clock = clock
         self.started_ns = clock.monotonic_ns()
         self.chance = chance
         self.log = log
-        self.profile = configured(profile_named(config.profile), config)
-        self.strategy = self.profile.strategy()
+        self.vhosts = vhosts
+        self.recorder = context.recorder
+        self.scheduler = context.scheduler
+        self.dues = context.dues
         self.access = Access(config.users)
-        self.recorder = Recorder(clock, config.recorder_events)
-        self.scheduler = Scheduler(clock, self.recorder, config.turn_messages)
-        self.scheduler.is_accounting = config.time_accounting
         self.cleanup = Cleanup(self.scheduler)
         self.settings = Settings()
         self.memory_high_bytes = memory_high_bytes
-        self.memory_used_bytes = 0
         self.depth_bytes = 0
-        if self.profile.is_depth_aware:
+        if profile.is_depth_aware:
             self.depth_bytes = config.queue_depth_bytes or memory_high_bytes // 5
-        self.vhosts = _make_vhosts(config)
-        self.scheduler.mender = QueueMender(log, self.vhosts)
-        self.limits = self._make_limits()
-        self.ledger = Ledger(config, self.access, self.vhosts)
-        self.ledger.adopt(self.profile, self.strategy)
+        self.scheduler.mender = QueueMender(log, vhosts)
+        limits = (*config.vhost_limits, *config.user_limits)
+        self.limits = Limits(vhosts, self.access.users, limits)
+        self.ledger = Ledger(config, self.access, vhosts)
+        self.ledger.adopt(profile, context.strategy)
         self.node_account = self.ledger.node
-        add_ledger_settings(self.settings, self.ledger)
         self.connections: dict[str, Connection] = {}
         self.negotiators: dict[str, Negotiator] = {}
-        self.hop_watch = HopWatch(
-            self.connections, self.vhosts, self.recorder, config.watchdog_ms * 1_000_000
-        )
-        add_watchdog_setting(self.settings, self.hop_watch)
+        self.connection_count = self.ended_count = 0
+        self._properties = server_properties(_identity(config), OWN_CAPABILITIES)
+        self.hop_watch = HopWatch(context, self.connections)
         self.notifier_rules = NotifierRules(
-            config.channel_flow, config.notify_blocked_ms * 1_000_000
+            config.channel_flow, config.notify_blocked_ms * NS_PER_MS
         )
         self.consumer_timeout = ConsumerTimeout(
             self.connections, self.scheduler.stamp, config.consumer_timeout_ms, self.note
         )
-        add_client_settings(
-            self.settings, self.consumer_timeout, self.notifier_rules, self.look_at_clients
-        )
-        add_credit_settings(self.settings, self.connections, lambda: self.strategy)
-        add_adaptive_settings(self.settings, lambda: self.strategy)
-        self.alarm_manager = AlarmManager(
-            self.connections,
-            self.negotiators,
-            self.vhosts,
-            self.recorder,
-            clock,
-            log,
-            AlarmActions(config.alarm_action, config.alarm_actions),
-        )
+        self.alarm_manager = AlarmManager(context, self.connections, self.negotiators)
         self.alarms = self.alarm_manager.texts
-        self.dues = DueLine()
-        self.changes = SettingChanges(self.settings, clock, self.dues, self.recorder, log)
-        self.rates = Rates(config, clock, self.dues, self.vhosts)
-        add_rate_settings(self.settings, self.rates)
+        self.changes = SettingChanges(context, self.settings)
+        self.rates = Rates(context)
         self.policies = Policies(config.vhosts, config.policies, config.operator_policies)
-        self.rulebook = self._make_rulebook()
-        self.policy_manager = self._make_policy_manager()
-        self.delays = self._make_delays()
+        self.rulebook = RuleBook(context, self.policies)
+        self.policy_manager = PolicyManager(context, self.policies, self.rulebook, self.cleanup)
+        self.delays = DelayStores(context, self.rulebook.letters)
         self.kind_notes = KindNotes(log)
-        self.catalogue: Catalogue = NOTHING_KEPT
-        self.leases = self._make_leases()
-        self.stores = self._make_stores()
-        self.streams = self._make_streams()
-        self.connection_count = self.ended_count = 0
-        self._properties = server_properties(_identity(config), OWN_CAPABILITIES)
-
-    def _make_leases(self) -> LeaseDesk:
-        payer = self.node_account
-        return LeaseDesk(self.scheduler, self.dues, lambda: self.catalogue, payer, self.log)
-
-    def _make_limits(self) -> Limits:
-        rows = (*self.config.vhost_limits, *self.config.user_limits)
-        return Limits(self.vhosts, self.access.users, rows)
-
-    def _make_policy_manager(self) -> PolicyManager:
-        return PolicyManager(
-            self.policies, self.rulebook, self.vhosts, self.cleanup, self.recorder, self.log
+        self.leases = LeaseDesk(context, self.node_account)
+        self.stores = StoreDesk(context, self.alarm_manager)
+        self.stores.sync_rule = SyncRule(config.store_sync, config.store_sync_interval_ms)
+        self.stores.paging = ProfileDesk(
+            context, self.stores.scratch_of, self._damaged, self.alarm_manager
         )
+        self.transactions = self.stores.transactions
+        self.streams = StreamDesk(context, self.alarm_manager, self.ledger, self.stores)
+        self.streams.keep_all(vhosts)
+        self.hop_watch.stores = self.stores.by_name
+        self.hop_watch.streams = self.streams.stores
+        self._offer_settings()
 
-    def _make_rulebook(self) -> RuleBook:
-        book = RuleBook(self.config, self.vhosts, self.dues, self.policies)
-        profile = self.profile
-        book.letters = DeadLetterManager(
-            self.vhosts, self.dues, self.log, profile.is_parking, profile.believes_deaths
+    def _offer_settings(self) -> None:
+        settings = self.settings
+        add_ledger_settings(settings, self.ledger)
+        add_watchdog_setting(settings, self.hop_watch)
+        add_client_settings(
+            settings, self.consumer_timeout, self.notifier_rules, self.look_at_clients
         )
-        return book
+        add_credit_settings(settings, self.connections, self.context)
+        add_adaptive_settings(settings, self.context)
+        add_rate_settings(settings, self.rates)
 
-    def _make_stores(self) -> StoreDesk:
-        desk = StoreDesk(
-            self.scheduler,
-            lambda: self.strategy,
-            self.dues,
-            self.alarm_manager,
-            self.log,
-            lambda: self.profile.embed_below,
-        )
-        desk.sync_rule = SyncRule(self.config.store_sync, self.config.store_sync_interval_ms)
-        self.hop_watch.stores = desk.by_name
-        self.transactions = desk.transactions
-        desk.paging = ProfileDesk(
-            self.vhosts,
-            self.config.paging_ratio,
-            desk.scratch_of,
-            lambda actor, count: close_damaged(self.log, actor, count),
-            lambda: self.profile,
-            lambda: self.memory_used_bytes,
-            self.clock,
-            self.alarm_manager,
-        )
-        return desk
+    def _damaged(self, actor: QueueActor, count: int) -> None:
+        close_damaged(self.log, actor, count)
 
-    def _make_streams(self) -> StreamDesk:
-        desk = StreamDesk(
-            self.scheduler,
-            lambda: self.strategy,
-            self.dues,
-            self.alarm_manager,
-            self.ledger,
-            self.stores,
-            self.chance,
-            self.log,
-        )
-        desk.keep_all(self.vhosts)
-        self.hop_watch.streams = desk.stores
-        return desk
+    @property
+    def profile(self) -> Profile:
+        """What flow control does, by its settings."""
+        return self.context.profile
 
-    def _make_delays(self) -> DelayStores:
-        letters = self.rulebook.letters
-        assert letters is not None, "because it was just given one"
-        return DelayStores(
-            self.config,
-            self.vhosts,
-            self.scheduler,
-            lambda: self.strategy,
-            lambda: self.profile.fair_bytes,
-            self.dues,
-            letters,
-            self.log,
-        )
+    @property
+    def strategy(self) -> Strategy:
+        """How hops are charged and granted."""
+        return self.context.strategy
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What keeps durable things now."""
+        return self.context.catalogue
+
+    @property
+    def memory_used_bytes(self) -> int:
+        """By the process, when it was last looked at."""
+        return self.context.memory_used_bytes
 
     # -- connections -----------------------------------------------------------------------------
 
@@ -320,10 +271,8 @@ class Broker(Household):
 
     def keep(self, catalogue: Catalogue) -> None:
         """Tell `catalogue` of every change from now on."""
-        self.catalogue = catalogue
-        self.policy_manager.catalogue = catalogue
+        self.context.catalogue = catalogue
         self.limits.catalogue = catalogue
-        self.stores.catalogue = catalogue
         for vhost in self.vhosts.values():
             vhost.catalogue = catalogue
 

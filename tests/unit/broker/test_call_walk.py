@@ -7,7 +7,7 @@ from penstock.broker.actors import actor
 from scripts.show_build import is_compiled
 
 FILES_MOST = 44
-JUMPS_MOST = 210
+JUMPS_MOST = 230
 CALLS_IN_BATCH_MOST = 28.0
 
 

@@ -186,7 +186,7 @@ class AlarmWatch:
         if group_limit > 0 and group_used * limit > used * group_mark:
             used, limit = group_used, group_mark
         ceiling = Ceiling(limit, self.has_band)
-        self.broker.memory_used_bytes = used
+        self.broker.context.memory_used_bytes = used
         self.broker.memory_high_bytes = limit
         self.manager.levels[MEMORY] = Level(used, limit, ceiling.clear_bytes)
         return ceiling

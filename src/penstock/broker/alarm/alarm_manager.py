@@ -12,10 +12,8 @@ Source: flow-semantics sections 3 and 10; scenarios 68 to 74, 118; reliability C
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.base.clock import Clock
 from penstock.base.config import AlarmAction
 from penstock.base.errors import OperatorError
-from penstock.broker.actors.log import Log
 from penstock.broker.connection.connection import (
     ACTION_BLOCK,
     ACTION_CLOSE,
@@ -24,10 +22,9 @@ from penstock.broker.connection.connection import (
     Connection,
 )
 from penstock.broker.session.negotiate import Negotiator
-from penstock.broker.vhost.vhost import VirtualHost
+from penstock.broker.vhost.context import Context
 from penstock.flow.alarms import Alarms
 from penstock.telemetry.events import ALARM_CLEARED, ALARM_SET
-from penstock.telemetry.recorder import Recorder
 from penstock.telemetry.words import called, duration
 
 ACTIONS = (ACTION_BLOCK, ACTION_NACK, ACTION_CLOSE)
@@ -155,21 +152,18 @@ class AlarmManager:
 
     def __init__(
         self,
+        context: Context,
         connections: Mapping[str, Connection],
         negotiators: Mapping[str, Negotiator],
-        vhosts: Mapping[str, VirtualHost],
-        recorder: Recorder,
-        clock: Clock,
-        log: Log,
-        actions: AlarmActions,
     ) -> None:
         self.connections = connections
         self.negotiators = negotiators
-        self.vhosts = vhosts
-        self.recorder = recorder
-        self.clock = clock
-        self.log = log
-        self.actions = actions
+        self.vhosts = context.vhosts
+        self.recorder = context.recorder
+        self.clock = context.clock
+        self.log = context.log
+        config = context.config
+        self.actions = AlarmActions(config.alarm_action, config.alarm_actions)
         self.mode = MODE_ALL
         self.alarms = Alarms(NODE)
         self.texts: dict[str, str] = {}

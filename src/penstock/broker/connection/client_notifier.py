@@ -13,6 +13,7 @@ Source: flow-semantics 3.4 and 11; scenarios 51-62, 70, 71 and 118.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from penstock.base.errors import ConnectionFault, OperatorError
 from penstock.base.limits import (
@@ -22,7 +23,6 @@ from penstock.base.limits import (
 )
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import PHASE_OPEN, Connection
-from penstock.broker.connection.hold_times import Hold, channel_hold, connection_hold
 from penstock.broker.connection.notifier import Notifier
 from penstock.flow.channel_flow import (
     ALARM,
@@ -36,10 +36,14 @@ from penstock.flow.channel_flow import (
     Input,
 )
 from penstock.flow.channel_flow import Told as FlowTold
+from penstock.flow.gate import Gate
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.values import Table
 from penstock.telemetry.words import called, duration, name_of
+
+NOT_HOLDS = frozenset(("alarm", "socket", "flow"))
+"""Alarms have a notice of their own; a full socket and a broken promise are the client's doing."""
 
 NS_PER_MS = 1_000_000
 REASON_BYTES_MAX = 255
@@ -115,6 +119,58 @@ class NotifierRules:
         for connection in list(connections.values()):
             lines.extend(connection.notifier.look(now_ns))
         return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """peer: the id of who holds; reason: the gate's word; since_ns: monotonic nanoseconds."""
+
+    peer: str
+    reason: str
+    since_ns: int
+
+
+def channel_hold(channel: Channel) -> Hold | None:
+    """What has held publishes of `channel` longest, downstream of its connection."""
+    found: Hold | None = None
+    for lane in channel.parking.lanes:
+        if lane.is_closed:
+            held = _longest(lane.sender_gate)
+            receiving = lane.receiving
+            # A queue that takes no more keeps its grants back: credit is only how it is felt.
+            reason = receiving.stop_reason()
+            if held is not None and reason != "":
+                held = Hold(held.peer, reason, held.since_ns)
+            found = _older(found, held)
+    upstream = channel.upstream
+    if upstream is not None and upstream.is_closed:
+        found = _older(found, _longest(channel.gate))
+    return found
+
+
+def connection_hold(connection: Connection) -> Hold | None:
+    """What has held publishes of any channel, or of the whole connection, longest."""
+    found: Hold | None = None
+    for channel in connection.channels.values():
+        found = _older(found, channel_hold(channel))
+    if not connection.gate.is_open:
+        found = _older(found, _longest(connection.gate))
+    return found
+
+
+def _longest(gate: Gate) -> Hold | None:
+    found: Hold | None = None
+    for peer, reason, since_ns in gate.snapshot():
+        # A channel only hands on what holds it, and that is looked at where it is.
+        if reason not in NOT_HOLDS and not peer.startswith("chan:"):
+            found = _older(found, Hold(peer, reason, since_ns))
+    return found
+
+
+def _older(first: Hold | None, second: Hold | None) -> Hold | None:
+    if first is None or (second is not None and second.since_ns < first.since_ns):
+        return second
+    return first
 
 
 class ClientNotifier(Notifier):

@@ -11,11 +11,10 @@ from penstock.base.limits import (
     DEAD_LETTER_WINDOW,
     DEAD_LETTER_WINDOW_BYTES,
 )
-from penstock.broker.actors.log import Log
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
+from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import VirtualHost
-from penstock.flow.due import DueLine
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import Table, decode_table
@@ -46,19 +45,12 @@ class DeadLetterManager:
         "window_bytes",
     )
 
-    def __init__(
-        self,
-        vhosts: dict[str, VirtualHost],
-        dues: DueLine,
-        log: Log,
-        is_bounded: bool,
-        believes_all: bool,
-    ) -> None:
-        self.vhosts = vhosts
-        self.dues = dues
-        self.log = log
-        self.believes_all = believes_all
-        self.window = DEAD_LETTER_WINDOW.default if is_bounded else 0
+    def __init__(self, context: Context) -> None:
+        self.vhosts = context.vhosts
+        self.dues = context.dues
+        self.log = context.log
+        self.believes_all = context.profile.believes_deaths
+        self.window = DEAD_LETTER_WINDOW.default if context.profile.is_parking else 0
         self.confirmed_window = DEAD_LETTER_WINDOW.default
         self.window_bytes: i64 = DEAD_LETTER_WINDOW_BYTES.default
         self.backlog: i64 = DEAD_LETTER_BACKLOG.default

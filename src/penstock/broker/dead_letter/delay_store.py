@@ -10,21 +10,19 @@ the disk, each until all of its queues have it as safe as they keep it. Source: 
 rabbitmq_delayed_message_exchange.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.base.config import Config
-from penstock.broker.actors.actor import Line, Scheduler
-from penstock.broker.actors.log import Log
+from penstock.broker.actors.actor import Line
 from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import DeadLetter, DeadLetters, dead_letters_of
 from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
 from penstock.broker.queue.queue_actor import QueueTarget
 from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.catalogue import BY_EXCHANGE
+from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
@@ -211,44 +209,32 @@ class DelayStores:
     """Gives exchanges what they need: a store to those that delay, taken away with the exchange; a
     clock to those that know duplicates by time.
 
-    vhosts: of the broker, live; strategy, fair_bytes: of its profile; messages_max, bytes_max:
-    of one store; dropped_count: messages that went with their exchange. Owner: the broker."""
+    vhosts: of the broker, live; messages_max, bytes_max: of one store;
+    dropped_count: messages that went with their exchange. Owner: the broker."""
 
     __slots__ = (
         "bytes_max",
+        "context",
         "dropped_count",
         "dues",
-        "fair_bytes",
         "letters",
         "log",
         "messages_max",
         "scheduler",
-        "strategy",
         "vhosts",
     )
 
-    def __init__(
-        self,
-        config: Config,
-        vhosts: dict[str, VirtualHost],
-        scheduler: Scheduler,
-        strategy: Callable[[], Strategy],
-        fair_bytes: Callable[[], int],
-        dues: DueLine,
-        letters: DeadLetterManager,
-        log: Log,
-    ) -> None:
-        self.vhosts = vhosts
-        self.scheduler = scheduler
-        self.strategy = strategy
-        self.fair_bytes = fair_bytes
-        self.dues = dues
+    def __init__(self, context: Context, letters: DeadLetterManager) -> None:
+        self.context = context
+        self.vhosts = context.vhosts
+        self.scheduler = context.scheduler
+        self.dues = context.dues
         self.letters = letters
-        self.log = log
-        self.messages_max = config.delayed_messages_max
-        self.bytes_max = config.delayed_bytes_max
+        self.log = context.log
+        self.messages_max = context.config.delayed_messages_max
+        self.bytes_max = context.config.delayed_bytes_max
         self.dropped_count = 0
-        for vhost in vhosts.values():
+        for vhost in self.vhosts.values():
             vhost.exchange_added = self.exchange_made
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
@@ -263,9 +249,9 @@ class DelayStores:
         kept; what that had on the disk comes back with the next start, into this one's place.
 
         Raises: ChannelFault 406 while it cannot be kept, and then nothing has changed."""
-        store = DelayStore(vhost.name, exchange, self, self.scheduler, self.strategy())
+        store = DelayStore(vhost.name, exchange, self, self.scheduler, self.context.strategy)
         store.queue_id = queue_id or vhost.catalogue.queue_added(store)
-        store.fair_bytes = self.fair_bytes()
+        store.fair_bytes = self.context.profile.fair_bytes
         ruling = self.make_ruling(store)
         ruling.begin(self.messages_max, self.bytes_max)
         ruling.dead_letters = DelayedLetters(store, self.letters, ruling)

@@ -8,15 +8,13 @@ handed over first, and an empty request on the queue's way to the store comes ba
 before it is there (adr/0019). Source: design/spark.md 5.3.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import LEASE_GROUPS, LEASE_WAITING
-from penstock.broker.actors.actor import Line
 from penstock.broker.actors.lane import Answerable
-from penstock.broker.actors.log import Log
 from penstock.broker.lease.lease_actor import LeaseActor, LeaseOwner, Taking
 from penstock.broker.lease.lease_book import LeaseBook, Order
 from penstock.broker.lease.lease_room import may_go
@@ -30,9 +28,9 @@ from penstock.broker.lease.lease_rows import (
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.write_request import StoreRequest
-from penstock.broker.vhost.catalogue import Catalogue
+from penstock.broker.vhost.context import Context
 from penstock.flow.account import Account
-from penstock.flow.due import DueLine, Timer
+from penstock.flow.due import Timer
 from penstock.protocol.content import Message
 from penstock.protocol.methods import RequestAsk
 from penstock.queues.consumers import Consumer, Delivery, Unsent
@@ -64,19 +62,16 @@ class LeaseDesk(LeaseOwner):
 
     def __init__(
         self,
-        line: Line,
-        dues: DueLine,
-        catalogue: Callable[[], Catalogue],
+        context: Context,
         payer: Account,
-        log: Log,
     ) -> None:
         self.books: dict[str, LeaseBook] = {}
         self.found: dict[str, dict[str, object]] = {}
-        self.line = line
-        self.dues = dues
-        self._catalogue = catalogue
+        self.line = context.scheduler
+        self.dues = context.dues
+        self._context = context
         self._payer = payer
-        self._log = log
+        self._log = context.log
 
     # -- books -----------------------------------------------------------------------------------
 
@@ -228,7 +223,7 @@ class LeaseDesk(LeaseOwner):
             # A message has a position when the store has taken it; the row has to name it.
             order.mark = -1
         else:
-            catalogue = self._catalogue()
+            catalogue = self._context.catalogue
             self.write_row(queue, group)
             order.mark = catalogue.hand_over()
             if group.settled:
@@ -243,7 +238,7 @@ class LeaseDesk(LeaseOwner):
         if keeper is not None:
             name = row_name(int(queue.queue_id), group.name)
             value = row_value(group, keeper)
-            self._catalogue().parameter_set(queue.vhost, COMPONENT, name, value)
+            self._context.catalogue.parameter_set(queue.vhost, COMPONENT, name, value)
 
     def is_on_disk(self, book: LeaseBook, order: Order) -> None:
         """The store has everything that `order` waited for."""
@@ -251,7 +246,7 @@ class LeaseDesk(LeaseOwner):
             return
         if order.mark < 0:
             self._keep(book, order)
-        elif self._catalogue().has(order.mark):
+        elif self._context.catalogue.has(order.mark):
             book.groups[order.group].settled = []
             self._answer(book, order)
         else:
@@ -306,7 +301,7 @@ class LeaseDesk(LeaseOwner):
             del book.groups[name], book.timers[name]
             if _lasting(queue) is not None:
                 row = row_name(int(queue.queue_id), name)
-                self._catalogue().parameter_cleared(queue.vhost, COMPONENT, row)
+                self._context.catalogue.parameter_cleared(queue.vhost, COMPONENT, row)
         else:
             self.write_row(queue, group)
         return count

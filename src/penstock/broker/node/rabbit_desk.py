@@ -7,19 +7,17 @@ A smaller wish goes to all queues at once, a larger one to each with its next re
 flow-semantics 6.2 (rabbit_memory_monitor).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from penstock.base.clock import Clock
 from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.paging_desk import PagingDesk
 from penstock.broker.paging.pager import Pager
 from penstock.broker.paging.rabbit_pager import QueueAcks, RabbitPager, traffic_of
 from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.vhost.vhost import VirtualHost
-from penstock.flow.profile import Profile
+from penstock.broker.vhost.context import Context
 from penstock.queues.line import MessageLine
 from penstock.queues.paging_rules import UNBOUNDED, desired_duration_s
 from penstock.queues.rabbit_paging import RabbitPaging
@@ -33,17 +31,15 @@ UNCAPPED_BATCH: Final = 2048
 
 
 class ProfileDesk(PagingDesk):
-    """profile: in force; memory_used: by the process, in bytes; rules: of each queue, while
-    RabbitMQ's apply; durations: what queues have reported, `inf` left out; desired_s: what the
-    node wants."""
+    """rules: of each queue, while RabbitMQ's apply; durations: what queues have reported, `inf`
+    left out; desired_s: what the node wants."""
 
     __slots__ = (
         "alarms",
         "clock",
+        "context",
         "desired_s",
         "durations",
-        "memory_used",
-        "profile",
         "reckoned_ns",
         "reported_ns",
         "rules",
@@ -51,34 +47,29 @@ class ProfileDesk(PagingDesk):
 
     def __init__(
         self,
-        vhosts: Mapping[str, VirtualHost],
-        paging_ratio: float,
+        context: Context,
         scratch: Callable[[str], StoreActor | None],
         damaged: Callable[[QueueActor, int], None],
-        profile: Callable[[], Profile],
-        memory_used: Callable[[], int],
-        clock: Clock,
         alarms: AlarmManager,
     ) -> None:
-        super().__init__(vhosts, paging_ratio, scratch, damaged)
-        self.profile = profile
-        self.memory_used = memory_used
-        self.clock = clock
+        super().__init__(context.vhosts, context.config.paging_ratio, scratch, damaged)
+        self.context = context
+        self.clock = context.clock
         self.alarms = alarms
         self.rules: dict[QueueActor, RabbitPaging] = {}
         self.durations: list[float] = []
         self.desired_s = inf
-        self.reported_ns = self.reckoned_ns = clock.monotonic_ns()
+        self.reported_ns = self.reckoned_ns = context.clock.monotonic_ns()
 
     def adopt(self, actor: QueueActor) -> None:
-        if self.profile().io_batch == 0:
+        if self.context.profile.io_batch == 0:
             super().adopt(actor)
         elif self.paging_ratio > 0:
             actor.paging = self
             self.rules_of(actor)
 
     def tick(self, memory_mark_bytes: int) -> None:
-        if self.profile().io_batch == 0:
+        if self.context.profile.io_batch == 0:
             super().tick(memory_mark_bytes)
             return
         # Those with records; plain ones count, and page by RabbitMQ's rules.
@@ -91,7 +82,7 @@ class ProfileDesk(PagingDesk):
             self.reckoned_ns = now_ns
             before = self.desired_s
             self.desired_s = desired_duration_s(
-                self.memory_used(),
+                self.context.memory_used_bytes,
                 memory_mark_bytes,
                 self.paging_ratio,
                 self.durations,
@@ -102,7 +93,7 @@ class ProfileDesk(PagingDesk):
                     self._tell(actor)
 
     def goes_by_bytes(self, actor: QueueActor) -> bool:
-        return self.profile().io_batch == 0 or actor.messages.is_ruled
+        return self.context.profile.io_batch == 0 or actor.messages.is_ruled
 
     def _collect(self, now_ns: int) -> None:
         """Every queue reports, and is told what the node wants."""
@@ -134,7 +125,7 @@ class ProfileDesk(PagingDesk):
             rules = actor.paging.rules
             self.rules[actor] = rules
         if rules is None:
-            profile = self.profile()
+            profile = self.context.profile
             most = UNBOUNDED
             if profile.io_batch > UNCAPPED_BATCH:
                 most = CAP_WINDOWS * profile.queue_store.initial
@@ -153,7 +144,7 @@ class ProfileDesk(PagingDesk):
             pager.aim_at(self.desired_s)
 
     def pager_of(self, actor: QueueActor) -> Pager | None:
-        profile = self.profile()
+        profile = self.context.profile
         if profile.io_batch == 0 or isinstance(actor.paging, Pager):
             return super().pager_of(actor)
         keeper = self.keeper_of(actor)

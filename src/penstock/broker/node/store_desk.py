@@ -6,9 +6,7 @@ Pure: logs are opened and recovered by whoever owns the data directory, and hand
 from collections.abc import Callable
 from typing import Final
 
-from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.disk import Disk
-from penstock.broker.actors.log import Log
 from penstock.broker.actors.syncing import SYNC_ALWAYS
 from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.paging_desk import PagingDesk
@@ -18,12 +16,10 @@ from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.store.write_meter import WriteMeter
 from penstock.broker.transaction.transaction_desk import TransactionDesk
-from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
+from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import is_quorum
 from penstock.broker.vhost.vhost import QueueKeepers
 from penstock.flow.account import Account
-from penstock.flow.due import DueLine
-from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.storage.layout.files import is_scarce
@@ -48,22 +44,14 @@ class Keepers(QueueKeepers):
 
 
 class StoreDesk(StoreOwner):
-    """stores: by virtual host, none for a broker in memory; catalogue: what queues need beside
-    their messages; opener: opens the store of a new virtual host, None in memory; failure: why
-    nothing is confirmed any more, "" while it is; meter: what is written between two looks at the
-    disk; sync_rule, wait_ns: of every store; scratch: stores of transient logs, by virtual host,
-    made by scratch_opener when a queue that is not durable pages for the first time; by_name: all
-    stores; paging: who pages, None if there is none; transactions: staged messages and commits."""
+    """stores: by virtual host, none for a broker in memory; opener: opens the store of a new
+    virtual host, None in memory; failure: why nothing is confirmed any more, "" while it is; meter:
+    what is written between two looks at the disk; sync_rule, wait_ns: of every store; scratch:
+    stores of transient logs, by virtual host, made by scratch_opener when a queue that is not
+    durable pages for the first time; by_name: all stores; paging: who pages, None if there is none;
+    transactions: staged messages and commits."""
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        strategy: Callable[[], Strategy],
-        dues: DueLine,
-        alarms: AlarmManager,
-        log: Log,
-        embed_below: Callable[[], int],
-    ) -> None:
+    def __init__(self, context: Context, alarms: AlarmManager) -> None:
         self.stores: dict[str, StoreActor] = {}
         self.scratch: dict[str, StoreActor] = {}
         self.by_name: dict[str, StoreActor] = {}
@@ -71,18 +59,16 @@ class StoreDesk(StoreOwner):
         self.scratch_opener: Callable[[str], None] | None = None
         self.keepers = Keepers(self)
         self.failure = ""
-        self.catalogue: Catalogue = NOTHING_KEPT
         self.opener: Callable[[str], None] | None = None
         self.sync_rule = SYNC_ALWAYS
         self.wait_ns = 0
-        self._scheduler = scheduler
-        self._strategy = strategy
-        self._dues = dues
+        self._context = context
         self._alarms = alarms
-        self._log = log
-        self._embed_below = embed_below
-        self.meter = WriteMeter(dues, scheduler.clock)
-        self.transactions = TransactionDesk(scheduler, dues, log, self.stores)
+        self._log = context.log
+        self.meter = WriteMeter(context.dues, context.clock)
+        self.transactions = TransactionDesk(
+            context.scheduler, context.dues, context.log, self.stores
+        )
 
     def vhost_made(self, name: str) -> None:
         """A new virtual host gets its store before anybody can open it."""
@@ -112,11 +98,12 @@ class StoreDesk(StoreOwner):
         return self.scratch.get(vhost)
 
     def _made(self, name: str, log: MessageLog, disk: Disk) -> StoreActor:
-        store = StoreActor(name, log, disk, self._dues, self._strategy(), self, self._scheduler)
+        context = self._context
+        store = StoreActor(name, log, disk, context.dues, context.strategy, self, context.scheduler)
         self.by_name[name] = store
         # It raises the disk alarm by itself, beside the node that measures free space.
         self._alarms.node_up(store.identity, ())
-        self._scheduler.recorder.record(ACTOR_UP, store.identity, "", "", 0)
+        context.recorder.record(ACTOR_UP, store.identity, "", "", 0)
         return store
 
     def queue_made(self, actor: QueueActor) -> None:
@@ -131,15 +118,15 @@ class StoreDesk(StoreOwner):
         """The persistent messages of `actor` go to `store`, under `index`."""
         lane = store.join(actor, index)
         lane.keeps_all = is_quorum(actor.arguments)
-        actor.keeper = Keeper(store, lane, index, self._embed_below())
+        actor.keeper = Keeper(store, lane, index, self._context.profile.embed_below)
         if self.paging is not None:
             self.paging.adopt(actor)
 
     def hand_over(self) -> int:
-        return self.catalogue.hand_over()
+        return self._context.catalogue.hand_over()
 
     def has(self, mark: int) -> bool:
-        return self.catalogue.has(mark)
+        return self._context.catalogue.has(mark)
 
     def will_write(self, size_bytes: int) -> None:
         self.meter.will_write(size_bytes)

@@ -6,10 +6,7 @@ store begins with the first stream of its virtual host.
 
 from collections.abc import Callable, Mapping
 
-from penstock.base.chance import Chance
-from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.disk import Disk, JobClient
-from penstock.broker.actors.log import Log
 from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.node.store_desk import SCARCE, StoreDesk
 from penstock.broker.queue.queue_actor import QueueActor
@@ -19,9 +16,8 @@ from penstock.broker.stream.internal_stream import EVENT_STREAM, InternalStream
 from penstock.broker.stream.stream_actor import StreamActor, stream_of
 from penstock.broker.stream.stream_groups import StreamGroupRegistry
 from penstock.broker.stream.stream_store import StreamStore, identity_of
+from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import QueueKeepers, VirtualHost
-from penstock.flow.due import DueLine
-from penstock.flow.strategy import Strategy
 from penstock.storage.layout.files import is_scarce
 from penstock.storage.log.job import Job
 from penstock.streams.handles import StreamHandles
@@ -63,31 +59,25 @@ class KeepersByKind(QueueKeepers):
 
 class StreamDesk(StoreOwner):
     """stores: by virtual host; groups: keeps their reader groups; opener: opens those of a new
-    virtual host, None in memory; message_stores: whose catalogue and whose bad news are shared."""
+    virtual host, None in memory; message_stores: whose bad news are shared."""
 
     def __init__(
         self,
-        scheduler: Scheduler,
-        strategy: Callable[[], Strategy],
-        dues: DueLine,
+        context: Context,
         alarms: AlarmManager,
         ledger: Ledger,
         message_stores: StoreDesk,
-        chance: Chance,
-        log: Log,
     ) -> None:
         self.stores: dict[str, StreamStore] = {}
-        self.chance = chance
+        self.chance = context.chance
         self.keepers = KeepersByKind(self, message_stores.keepers)
-        self.groups = StreamGroupRegistry(lambda: message_stores.catalogue, dues, scheduler.clock)
+        self.groups = StreamGroupRegistry(context)
         self.opener: Callable[[str], None] | None = None
-        self._scheduler = scheduler
-        self._strategy = strategy
-        self._dues = dues
+        self._context = context
         self._alarms = alarms
         self._ledger = ledger
         self._message_stores = message_stores
-        self._log = log
+        self._log = context.log
         self._last_id = 0
 
     def keep_all(self, vhosts: Mapping[str, VirtualHost]) -> None:
@@ -102,8 +92,8 @@ class StreamDesk(StoreOwner):
             vhost,
             name,
             dict(arguments),
-            self._scheduler,
-            self._strategy(),
+            self._context.scheduler,
+            self._context.strategy,
             self._ledger.page_of_vhost(vhost),
             self._log,
         )
@@ -120,13 +110,19 @@ class StreamDesk(StoreOwner):
     def open(self, vhost: str, handles: StreamHandles, disk: Disk) -> StreamStore:
         """`vhost` keeps its streams with `handles` from now on."""
         store = StreamStore(
-            vhost, handles, disk, self._dues, self._strategy(), self, self._scheduler
+            vhost,
+            handles,
+            disk,
+            self._context.dues,
+            self._context.strategy,
+            self,
+            self._context.scheduler,
         )
         store.syncing.follow(self._message_stores.sync_rule)
         self.stores[vhost] = store
         # It raises the disk alarm by itself, beside the node that measures free space.
         self._alarms.node_up(store.identity, ())
-        self._scheduler.recorder.record(ACTOR_UP, store.identity, "", "", 0)
+        self._context.scheduler.recorder.record(ACTOR_UP, store.identity, "", "", 0)
         return store
 
     def queue_made(self, actor: StreamActor) -> None:

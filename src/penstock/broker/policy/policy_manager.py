@@ -1,21 +1,18 @@
 """Sets and clears policies while the broker runs: recorded, logged, put in force in steps."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.base.limits import POLICY_SWEEP_MATCHES
 from penstock.base.policy import Policy, shown
 from penstock.broker.actors.cleanup import Cleanup, Errand
-from penstock.broker.actors.log import Log
 from penstock.broker.policy.policies import COMPONENT, POLICY_COMPONENT, Policies
 from penstock.broker.policy.rulebook import RuleBook
-from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
+from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.queues.policy_keys import ALTERNATE
 from penstock.routing.default import DEFAULT_EXCHANGE_NAME
 from penstock.routing.exchange import Exchange
 from penstock.telemetry.events import SETTING_CHANGED
-from penstock.telemetry.recorder import Recorder
 
 CHANGES_PER_SLICE = 64
 """Queues and exchanges that go by other rules, in one slice."""
@@ -118,22 +115,20 @@ class PolicyManager:
 
     def __init__(
         self,
+        context: Context,
         policies: Policies,
         rulebook: RuleBook,
-        vhosts: Mapping[str, VirtualHost],
         cleanup: Cleanup,
-        recorder: Recorder,
-        log: Log,
     ) -> None:
         self.policies = policies
         self.rulebook = rulebook
-        self.vhosts = vhosts
+        self.context = context
+        self.vhosts = context.vhosts
         self.cleanup = cleanup
-        self.recorder = recorder
-        self.log = log
-        self.catalogue: Catalogue = NOTHING_KEPT
+        self.recorder = context.recorder
+        self.log = context.log
         self._sweeps: dict[str, Sweep] = {}
-        for vhost in vhosts.values():
+        for vhost in self.vhosts.values():
             for exchange in vhost.router.exchanges():
                 self.exchange_made(vhost.name, exchange)
 
@@ -144,7 +139,7 @@ class PolicyManager:
         self._note(policy.vhost, policy.name, is_operator, f"{was} -> {_in_words(policy)}")
         if before == policy:
             return Outcome(before, 0, 0)
-        self.catalogue.parameter_set(
+        self.context.catalogue.parameter_set(
             policy.vhost, _component(is_operator), policy.name, policy.as_json()
         )
         return self._sweep(policy.vhost, before)
@@ -152,7 +147,7 @@ class PolicyManager:
     def clear(self, vhost: str, name: str, is_operator: bool) -> Outcome:
         """Take a policy out of force. Raises: OperatorError if there is none."""
         before = self.policies.drop(vhost, name, is_operator)
-        self.catalogue.parameter_cleared(vhost, _component(is_operator), name)
+        self.context.catalogue.parameter_cleared(vhost, _component(is_operator), name)
         self._note(vhost, name, is_operator, f"{_in_words(before)} -> none")
         return self._sweep(vhost, before)
 

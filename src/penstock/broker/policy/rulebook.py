@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import address_dead_letters
@@ -10,9 +9,9 @@ from penstock.broker.policy.policies import Policies
 from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.ruling import Ruling
+from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import is_quorum, is_stream
-from penstock.broker.vhost.vhost import REPLY_PREFIX, VirtualHost
-from penstock.flow.due import DueLine
+from penstock.broker.vhost.vhost import REPLY_PREFIX
 from penstock.queues.applied import Applied, merge_arguments
 from penstock.queues.choice import Choice
 from penstock.queues.policy_keys import ALARM_ACTION
@@ -27,13 +26,12 @@ class RuleBook(RuleSource):
 
     def __init__(
         self,
-        config: Config,
-        vhosts: dict[str, VirtualHost],
-        dues: DueLine,
+        context: Context,
         policies: Policies,
     ) -> None:
-        self.vhosts = vhosts
-        self.dues = dues
+        config = context.config
+        self.vhosts = context.vhosts
+        self.dues = context.dues
         self.policies = policies
         self.max_length = config.queue_max_length or NEVER
         self.max_bytes = config.queue_max_bytes or NEVER
@@ -45,7 +43,7 @@ class RuleBook(RuleSource):
             if value < 0:
                 raise OperatorError(f"{key} = {value}: must be 0 (no limit) or more")
         self.unused_count = 0
-        self.letters: DeadLetterManager | None = None
+        self.letters = DeadLetterManager(context)
 
     # -- giving ----------------------------------------------------------------------------------
 

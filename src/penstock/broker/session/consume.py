@@ -1,6 +1,9 @@
 """Consumers and basic.get: consume, cancel, get, qos, client-side flow, settles, recover.
 
 Reply codes and texts are RabbitMQ's (rabbit_channel).
+
+A basic.get whose message rests on the disk is parked until that is read. What came behind it on its
+channel waits with it, so answers keep their order; publishes go on.
 """
 
 from penstock.base.errors import ChannelFault, ConnectionFault
@@ -11,9 +14,8 @@ from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Settle, Transaction
 from penstock.broker.lease.lease_actor import LeaseReads
 from penstock.broker.lease.lease_desk import GROUP_ARGUMENT
-from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.queue.queue_actor import QueueActor, ReadWaiter
 from penstock.broker.session.declare import Declarations
-from penstock.broker.session.get_waiter import wait_for_read
 from penstock.broker.session.lease_requests import read_lease
 from penstock.broker.session.session import Session
 from penstock.broker.vhost.queue_arguments import check_consumer
@@ -26,6 +28,30 @@ from penstock.telemetry.answer_times import TX_COMMIT
 
 PRIORITY_MAX = (1 << 62) - 1
 """Of a consumer, either way: compiled code counts in 64 bits."""
+
+
+class GetWaiter(ReadWaiter):
+    """The channel that asked."""
+
+    __slots__ = ("channel",)
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+
+    def go_on(self) -> None:
+        self.channel.inbox.unpark()
+        self.channel.wake()
+
+
+def wait_for_read(channel: Channel, actor: QueueActor) -> bool:
+    """Park the basic.get that `channel` is about, if `actor` has its message on the disk; False if
+    there is none to wait for, or the channel is about to end."""
+    paging = actor.paging
+    if paging is None or channel.inbox.is_ending or not paging.is_read_awaited():
+        return False
+    channel.inbox.is_parked = True
+    paging.wait(GetWaiter(channel))
+    return True
 
 
 class Consuming:

@@ -7,16 +7,13 @@ Source: AMQP 0-9-1 section 2.2.4; RabbitMQ's rabbit_reader.
 from collections.abc import Callable
 from functools import partial
 
-from penstock.base.config import Config
 from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
-from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.channel.channel import Channel
 from penstock.broker.channel.parking import OpenedObserver
 from penstock.broker.connection.client_notifier import (
     FLOW_CAPABILITIES,
     ClientNotifier,
-    NotifierRules,
 )
 from penstock.broker.connection.connection import (
     PHASE_CLOSING,
@@ -26,14 +23,12 @@ from penstock.broker.connection.connection import (
     ConnectionVerbs,
 )
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.session.access import Access
-from penstock.broker.session.leaving import Leaving
-from penstock.broker.session.session import QueueMaker, Session
+from penstock.broker.session.session import Session, SessionHost
+from penstock.broker.session.teardown import Teardown
 from penstock.broker.session.verbs import ChannelVerbs
-from penstock.broker.vhost.vhost import QueueListener, VirtualHost
+from penstock.broker.vhost.vhost import QueueListener
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_CONNECTION
-from penstock.flow.profile import Profile
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.content import EVENT_ACK, Event
@@ -65,41 +60,6 @@ CAPABILITIES_ASKED = frozenset(
 ).union(FLOW_CAPABILITIES)
 
 
-class Household(QueueMaker):
-    """What negotiation asks of the broker; see broker/broker. Nominal base."""
-
-    config: Config
-    profile: Profile
-    access: Access
-    cleanup: Cleanup
-    notifier_rules: NotifierRules
-
-    def enter_vhost(self, name: str, user: str) -> VirtualHost:
-        """Raises: ConnectionFault 530 if there is none, or no room for a connection of `user`."""
-        raise NotImplementedError
-
-    def properties(self) -> Table:
-        """The server-properties of connection.start."""
-        raise NotImplementedError
-
-    def opened(self, connection: Connection) -> None:
-        raise NotImplementedError
-
-    def closed(self, connection: Connection) -> None:
-        raise NotImplementedError
-
-    def alarm_reason(self) -> str:
-        """The text of connection.blocked."""
-        raise NotImplementedError
-
-    def report(self, error: BaseException, where: str) -> None:
-        raise NotImplementedError
-
-    def note(self, text: str) -> None:
-        """One line for the log."""
-        raise NotImplementedError
-
-
 class Publishers(QueueListener):
     """A connection's channels as the virtual host sees them: told when a queue goes."""
 
@@ -126,7 +86,7 @@ class Negotiator(ConnectionVerbs):
         "credentials",
         "handshake",
         "heartbeat",
-        "household",
+        "host",
         "listener",
         "mechanism",
         "peer",
@@ -139,8 +99,8 @@ class Negotiator(ConnectionVerbs):
         "verbs",
     )
 
-    def __init__(self, household: Household, peer_host: str, peer: str, now_ns: int) -> None:
-        self.household = household
+    def __init__(self, host: SessionHost, peer_host: str, peer: str, now_ns: int) -> None:
+        self.host = host
         self.peer_host = peer_host
         self.peer = peer
         self.handshake = Handshake()
@@ -171,7 +131,7 @@ class Negotiator(ConnectionVerbs):
             return
         connection.phase = PHASE_NEGOTIATING
         self.handshake.take(Input.HEADER)
-        self._send(connection, start_method(self.household.properties(), MECHANISMS))
+        self._send(connection, start_method(self.host.properties(), MECHANISMS))
 
     def control(self, connection: Connection, event: Event) -> None:
         method = decode_method(event.payload)
@@ -180,7 +140,7 @@ class Negotiator(ConnectionVerbs):
                 channel.finish_inbox()
             connection.phase = PHASE_CLOSING
             self.since_ns = connection.line.clock.monotonic_ns()
-            self._leave(connection, lambda: self._say_last(connection, m.ConnectionCloseOk(), True))
+            self._end(connection, lambda: self._say_last(connection, m.ConnectionCloseOk(), True))
             return
         if isinstance(method, m.ConnectionCloseOk):
             connection.shell.close_after_output()
@@ -211,9 +171,9 @@ class Negotiator(ConnectionVerbs):
             self.response = method.response
         credentials = parse(self.mechanism, self.response)
         self.response = b""
-        refusal = self.household.access.check(credentials, self.peer_host)
+        refusal = self.host.access.check(credentials, self.peer_host)
         if refusal != "":
-            self.household.note(f"{self.peer}: {refusal}")
+            self.host.note(f"{self.peer}: {refusal}")
             fault = login_refused(self.mechanism)
             if "authentication_failure_close" in self.capabilities:
                 raise fault
@@ -223,14 +183,14 @@ class Negotiator(ConnectionVerbs):
             return
         self.credentials = credentials
         self.handshake.take(Input.ACCEPTED)
-        config = self.household.config
+        config = self.host.context.config
         self._send(
             connection,
             tune_method(Tuning(config.channels_max, config.frame_bytes_max, config.heartbeat_s)),
         )
 
     def _tuned(self, connection: Connection, method: m.ConnectionTuneOk) -> None:
-        config = self.household.config
+        config = self.host.context.config
         self.tuning = negotiate(
             Tuning(config.channels_max, config.frame_bytes_max, config.heartbeat_s),
             tuning_of(method),
@@ -239,28 +199,28 @@ class Negotiator(ConnectionVerbs):
         connection.shell.tuned(self.tuning.heartbeat_s)
 
     def _enter(self, connection: Connection, method: m.ConnectionOpen) -> None:
-        household = self.household
+        host = self.host
         credentials = self.credentials
         assert credentials is not None, "nobody is tuned who is not authenticated"
-        vhost = household.enter_vhost(method.virtual_host, credentials.user)
-        is_emulating = household.profile.name.startswith("rabbitmq-")
+        vhost = host.enter_vhost(method.virtual_host, credentials.user)
+        is_emulating = host.context.profile.name.startswith("rabbitmq-")
         self.session = Session(
-            connection, credentials.user, vhost, household, self.capabilities, is_emulating
+            connection, credentials.user, vhost, host, self.capabilities, is_emulating
         )
         properties = self.client_properties
         connection.notifier = ClientNotifier(
-            connection, household.notifier_rules, self.capabilities, properties, is_emulating
+            connection, host.notifier_rules, self.capabilities, properties, is_emulating
         )
         self.credentials = None
         self.verbs = ChannelVerbs(self.session)
         self.listener = Publishers(connection)
         vhost.listen(self.listener)
-        frame_max = self.tuning.frame_bytes_max or household.config.frame_bytes_max
+        frame_max = self.tuning.frame_bytes_max or host.context.config.frame_bytes_max
         connection.parser.frame_bytes_max = frame_max
         connection.frame_bytes_max = frame_max
         connection.phase = PHASE_OPEN
         self._send(connection, m.ConnectionOpenOk())
-        household.opened(connection)
+        host.opened(connection)
 
     # -- channels --------------------------------------------------------------------------------
 
@@ -291,7 +251,7 @@ class Negotiator(ConnectionVerbs):
         self._open_channel(connection, number)
 
     def _open_channel(self, connection: Connection, number: int) -> None:
-        highest = self.tuning.channel_max or self.household.config.channels_max
+        highest = self.tuning.channel_max or self.host.context.config.channels_max
         opened = len(connection.channels)
         wrong = ""
         if opened >= highest:
@@ -304,7 +264,7 @@ class Negotiator(ConnectionVerbs):
         verbs = self.verbs
         assert session is not None and verbs is not None, "the connection is open"
         session.maker.limits.check_channel(session.user)
-        profile = self.household.profile
+        profile = self.host.context.profile
         line = connection.line
         identity = f"chan:{connection.name}/{number}"
         channel = Channel(
@@ -356,17 +316,17 @@ class Negotiator(ConnectionVerbs):
 
     def close(self, connection: Connection, fault: PeerError) -> None:
         self.close_reason = f"{fault.code} {fault.text}"
-        self.household.note(f"{self.peer}: closing: {self.close_reason}")
+        self.host.note(f"{self.peer}: closing: {self.close_reason}")
         is_cut = connection.phase < PHASE_OPEN and fault.code != 403
         connection.phase = PHASE_CLOSING
         self.since_ns = connection.line.clock.monotonic_ns()
-        self._leave(connection, lambda: self._say_last(connection, connection_close(fault), is_cut))
+        self._end(connection, lambda: self._say_last(connection, connection_close(fault), is_cut))
 
     def alarm_reason(self) -> str:
-        return self.household.alarm_reason()
+        return self.host.alarm_reason()
 
     def report(self, error: BaseException, where: str) -> None:
-        self.household.report(error, where)
+        self.host.report(error, where)
 
     def ended(self, connection: Connection) -> None:
         connection.notifier.ended()
@@ -375,15 +335,15 @@ class Negotiator(ConnectionVerbs):
             if self.listener is not None:
                 session.vhost.unlisten(self.listener)
             session.vhost.remove_owned(connection.identity)
-        self.household.closed(connection)
+        self.host.closed(connection)
 
     def release(self, connection: Connection) -> None:
         """The socket is gone: consumers first, then everything else."""
         vhost = None if self.session is None else self.session.vhost
-        self.household.cleanup.begin(Leaving(connection, self.verbs, vhost, connection.finish))
+        self.host.cleanup.begin(Teardown(connection, self.verbs, vhost, connection.finish))
 
-    def _leave(self, connection: Connection, done: Callable[[], None]) -> None:
-        self.household.cleanup.begin(Leaving(connection, self.verbs, None, done))
+    def _end(self, connection: Connection, done: Callable[[], None]) -> None:
+        self.host.cleanup.begin(Teardown(connection, self.verbs, None, done))
 
     def _say_last(self, connection: Connection, method: m.Method, is_cut: bool) -> None:
         if connection.is_alive:

@@ -7,24 +7,64 @@ A channel that ends meanwhile answers nothing; what was begun is carried out.
 """
 
 from collections.abc import Callable, Mapping
+from heapq import nsmallest
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from penstock.broker.channel.channel import Channel
 from penstock.broker.session.declare import Declarations
 from penstock.broker.session.lease_requests import lease_acquire, lease_release, lease_state
-from penstock.broker.session.queue_requests import queue_list
 from penstock.broker.session.session import Session
-from penstock.broker.session.stream_group_requests import (
+from penstock.broker.session.stream_requests import (
     group_advance,
     group_list,
     group_register,
     group_remove,
+    stream_offsets,
 )
-from penstock.broker.session.stream_requests import stream_offsets
 from penstock.broker.session.tickets import Ask, Ticket, refused
 from penstock.broker.session.transaction_requests import TRANSACTION_HANDLERS
+from penstock.broker.vhost.queue_arguments import is_stream
+from penstock.broker.vhost.vhost import REPLY_PREFIX
 from penstock.protocol import methods as m
+from penstock.protocol.values import Value
+
+QUEUE: Final = "queue"
+STREAM: Final = "stream"
+FRAME_SPARE_BYTES: Final = 256
+NAME_BYTES_MAX: Final = 260
+"""A name of 255 bytes in a list, with its kind and length."""
+PAGE_NAMES_MAX: Final = 400
+
+
+def queue_list(ask: Ask) -> None:
+    """queue.list {type, after} -> {names, is_last}: names of the queues that are streams, or are
+    none, in order, those behind `after`; as many as surely fit a frame. Not those that are
+    exclusive, which others cannot use, nor what the broker has made for itself.
+
+    Raises: ChannelFault 406."""
+    kind, after = ask.text("type"), ask.text("after", "")
+    if kind not in (QUEUE, STREAM):
+        raise refused(f"argument 'type' is '{kind}'; it takes '{QUEUE}' or '{STREAM}'")
+    frame_bytes = ask.ticket.frame_bytes_max()
+    room = PAGE_NAMES_MAX
+    if frame_bytes > 0:
+        room = min(room, max(1, (frame_bytes - FRAME_SPARE_BYTES) // NAME_BYTES_MAX))
+    found = nsmallest(
+        room + 1,
+        (
+            name
+            for name, actor in ask.session.vhost.queues.items()
+            if name > after
+            and actor.owner == ""
+            and is_stream(actor.arguments) == (kind == STREAM)
+            and not actor.is_internal
+            and not name.startswith(REPLY_PREFIX)
+        ),
+    )
+    names: list[Value] = [*found[:room]]
+    ask.ticket.settle({"names": names, "is_last": len(found) <= room})
+
 
 Verb: TypeAlias = tuple[Callable[[Ask], None], str]
 """Who does it, and the names of the arguments it looks at."""

@@ -1,19 +1,28 @@
 """What one open connection may work with: its user, its virtual host, and the broker's makers."""
 
+from penstock.broker.actors.cleanup import Cleanup
+from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.lease.lease_desk import LeaseDesk
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
 from penstock.broker.transaction.transaction_desk import TransactionDesk
+from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 
 
-class QueueMaker:
-    """Makes queues and names; see broker/broker. Nominal base."""
+class SessionHost:
+    """What a session asks of the broker. A base although only the broker derives from it: the
+    broker is made of sessions."""
 
     __slots__ = ()
+    context: Context
+    access: Access
+    cleanup: Cleanup
+    notifier_rules: NotifierRules
     limits: Limits
     transactions: TransactionDesk
     leases: LeaseDesk
@@ -37,6 +46,31 @@ class QueueMaker:
         """A name nobody has, `prefix` and 22 characters."""
         raise NotImplementedError
 
+    def enter_vhost(self, name: str, user: str) -> VirtualHost:
+        """Raises: ConnectionFault 530 if there is none, or no room for a connection of `user`."""
+        raise NotImplementedError
+
+    def properties(self) -> Table:
+        """The server-properties of connection.start."""
+        raise NotImplementedError
+
+    def opened(self, connection: Connection) -> None:
+        raise NotImplementedError
+
+    def closed(self, connection: Connection) -> None:
+        raise NotImplementedError
+
+    def alarm_reason(self) -> str:
+        """The text of connection.blocked."""
+        raise NotImplementedError
+
+    def report(self, error: BaseException, where: str) -> None:
+        raise NotImplementedError
+
+    def note(self, text: str) -> None:
+        """One line for the log."""
+        raise NotImplementedError
+
 
 class Session:
     """One authenticated user's connection to one virtual host. is_emulating: what RabbitMQ does
@@ -49,7 +83,7 @@ class Session:
         connection: Connection,
         user: str,
         vhost: VirtualHost,
-        maker: QueueMaker,
+        maker: SessionHost,
         capabilities: frozenset[str],
         is_emulating: bool,
     ) -> None:

@@ -11,13 +11,13 @@ from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
-from penstock.broker.vhost.vhost import VirtualHost
+from penstock.broker.vhost.context import Context
 from penstock.flow.watchdog import LOST, STUCK, Watchdog, chain_of, line_for
 from penstock.telemetry.events import ESCAPE, HOP_STUCK
-from penstock.telemetry.recorder import Recorder
 
 STREAMS = ":streams"
 """Ends the name of the store that has a virtual host's streams."""
+NS_PER_MS = 1_000_000
 LINES_MAX = 10
 """Lines for the log from one tick: a thousand channels that wait for one queue are one matter."""
 
@@ -27,15 +27,13 @@ class HopWatch:
 
     def __init__(
         self,
+        context: Context,
         connections: dict[str, Connection],
-        vhosts: dict[str, VirtualHost],
-        recorder: Recorder,
-        patience_ns: int,
     ) -> None:
-        self.dog = Watchdog(patience_ns)
+        self.dog = Watchdog(context.config.watchdog_ms * NS_PER_MS)
         self._connections = connections
-        self._vhosts = vhosts
-        self._recorder = recorder
+        self._vhosts = context.vhosts
+        self._recorder = context.recorder
         self._left: list[Connection] = []
         self.stores: Mapping[str, Actor] = {}
         self.streams: Mapping[str, Actor] = {}

@@ -11,15 +11,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from penstock.base.clock import Clock
-from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.limits import RATE_LIMITS
 from penstock.broker.actors.lane import QueueRate
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.vhost.vhost import VirtualHost
-from penstock.flow.due import DueLine
+from penstock.broker.vhost.context import Context
 from penstock.flow.rate import Meter
 
 SCOPES: Final = ("connection", "user", "vhost", "queue")
@@ -50,12 +47,11 @@ class Member:
 class Rates:
     """All limits. burst_ns: how much of a second's tokens may pass at once, of every limit."""
 
-    def __init__(
-        self, config: Config, clock: Clock, line: DueLine, vhosts: dict[str, VirtualHost]
-    ) -> None:
-        self.clock = clock
-        self.line = line
-        self.vhosts = vhosts
+    def __init__(self, context: Context) -> None:
+        config = context.config
+        self.clock = context.clock
+        self.line = context.dues
+        self.vhosts = context.vhosts
         self.burst_ns = config.rate_burst_ms * NS_PER_MS
         self._patterns = config.rates
         self._defaults = dict.fromkeys(SCOPES, RateLimit())

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 
-from penstock.base.clock import Clock
 from penstock.base.errors import OperatorError
 from penstock.base.limits import SETTING_REVERTS
 from penstock.base.quantities import show_duration
-from penstock.broker.actors.log import Log
-from penstock.flow.due import DueLine, Timer
+from penstock.broker.vhost.context import Context
+from penstock.flow.due import Timer
 from penstock.telemetry.events import SETTING_CHANGED
-from penstock.telemetry.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +125,12 @@ class Change:
 class SettingChanges:
     """settings: what there is to change; line: where ends of changes fall due."""
 
-    def __init__(
-        self, settings: Settings, clock: Clock, line: DueLine, recorder: Recorder, log: Log
-    ) -> None:
+    def __init__(self, context: Context, settings: Settings) -> None:
         self.settings = settings
-        self.clock = clock
-        self.line = line
-        self.recorder = recorder
-        self.log = log
+        self.clock = context.clock
+        self.line = context.dues
+        self.recorder = context.recorder
+        self.log = context.log
         self._reverts: dict[str, Timer] = {}
 
     def change(self, wanted: list[tuple[str, str]], for_ns: int) -> list[Change]:

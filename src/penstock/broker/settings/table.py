@@ -37,10 +37,10 @@ from penstock.broker.settings.hop_watch import HopWatch
 from penstock.broker.settings.ledger import LEVELS, NODE, Ledger, parse_mark
 from penstock.broker.settings.rates import SCOPES, UNITS, Rates
 from penstock.broker.settings.settings import Setting, Settings
+from penstock.broker.vhost.context import Context
 from penstock.flow.adaptive import Adaptive
 from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import KIND_NAMES
-from penstock.flow.strategy import Strategy
 
 NS_PER_US: Final = 1_000
 NS_PER_MS: Final = 1_000_000
@@ -128,24 +128,24 @@ def _ms_within(key: str, text: str, limit: Limit) -> int:
 # -- what the adaptive strategy aims at ----------------------------------------------------------
 
 
-def add_adaptive_settings(settings: Settings, strategy: Callable[[], Strategy]) -> None:
+def add_adaptive_settings(settings: Settings, context: Context) -> None:
     """Offer target and interval of the strategy in force."""
     settings.add(
-        _aim(strategy, "target", "delay that may stand in a mailbox before windows are cut"),
-        _aim(strategy, "interval", "how often a window may be changed"),
+        _aim(context, "target", "delay that may stand in a mailbox before windows are cut"),
+        _aim(context, "interval", "how often a window may be changed"),
     )
 
 
-def _aim(strategy: Callable[[], Strategy], name: str, meaning: str) -> Setting:
+def _aim(context: Context, name: str, meaning: str) -> Setting:
     """name: of the strategy's attribute, without its unit."""
     key, attribute = f"adaptive.{name}", f"{name}_ns"
 
     def read() -> str:
-        found = strategy()
+        found = context.strategy
         return show_duration(getattr(found, attribute)) if isinstance(found, Adaptive) else OFF
 
     def write(text: str) -> None:
-        found = strategy()
+        found = context.strategy
         if not isinstance(found, Adaptive):
             raise OperatorError(
                 f"{key} cannot be changed: strategy '{found.name}' does not adapt; start the "
@@ -163,7 +163,7 @@ def _aim(strategy: Callable[[], Strategy], name: str, meaning: str) -> Setting:
 
 
 def add_credit_settings(
-    settings: Settings, connections: dict[str, Connection], strategy: Callable[[], Strategy]
+    settings: Settings, connections: dict[str, Connection], context: Context
 ) -> None:
     """Offer the windows of every kind of hop, in messages and in bytes.
 
@@ -174,16 +174,14 @@ def add_credit_settings(
     """
     for kind in range(len(KIND_NAMES)):
         for unit in ("messages", "bytes"):
-            settings.add(_window(connections, strategy, kind, unit))
+            settings.add(_window(connections, context, kind, unit))
 
 
-def _window(
-    connections: dict[str, Connection], strategy: Callable[[], Strategy], kind: int, unit: str
-) -> Setting:
+def _window(connections: dict[str, Connection], context: Context, kind: int, unit: str) -> Setting:
     key = f"credit.{KIND_NAMES[kind]}" + ("_bytes" if unit == "bytes" else "")
 
     def read() -> str:
-        found = strategy()
+        found = context.strategy
         if not isinstance(found, Credit):
             return OFF
         window = (found.bytes_windows if unit == "bytes" else found.windows)[kind]
@@ -192,7 +190,7 @@ def _window(
     def write(text: str) -> None:
         initial, more_after = parse_window(text)
         window = Window(initial, more_after, unit)
-        found = strategy()
+        found = context.strategy
         if not isinstance(found, Credit):
             raise OperatorError(
                 f"{key} cannot be changed: strategy '{found.name}' has no credit; start the broker "

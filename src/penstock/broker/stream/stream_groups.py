@@ -11,13 +11,12 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.cause import Cause
-from penstock.base.clock import Clock
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import STREAM_GROUP_LAG_BYTES, STREAM_GROUPS, STREAM_MEMORY_BYTES
 from penstock.broker.actors.actor import Actor
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.vhost.catalogue import Catalogue
-from penstock.flow.due import DueLine, Timer
+from penstock.broker.vhost.context import Context
+from penstock.flow.due import Timer
 from penstock.streams.log import StreamLog
 from penstock.streams.origins import Origins
 from penstock.streams.reader_groups import LagBound, ReaderGroup, lowest
@@ -139,16 +138,16 @@ class StreamGroupRegistry:
     than has to be, and never further on.
 
     found: rows that no stream has claimed yet, by name; moved: groups whose row is behind, with
-    those of their stream; catalogue: what is used now; clock: monotonic."""
+    those of their stream."""
 
-    __slots__ = ("_catalogue", "_clock", "_dues", "_save", "found", "moved")
+    __slots__ = ("_clock", "_context", "_dues", "_save", "found", "moved")
 
-    def __init__(self, catalogue: Callable[[], Catalogue], dues: DueLine, clock: Clock) -> None:
+    def __init__(self, context: Context) -> None:
         self.found: dict[str, dict[str, object]] = {}
         self.moved: dict[tuple[QueueActor, str], StreamGroups] = {}
-        self._catalogue = catalogue
-        self._dues = dues
-        self._clock = clock
+        self._context = context
+        self._dues = context.dues
+        self._clock = context.clock
         self._save = Timer(self._save_due)
 
     def bring_back(self, queue: QueueActor, groups: StreamGroups) -> None:
@@ -172,7 +171,7 @@ class StreamGroupRegistry:
             then()
             return
         self._write(queue, group)
-        self._look(self._catalogue().hand_over(), then, 0)
+        self._look(self._context.catalogue.hand_over(), then, 0)
 
     def note_moved(self, queue: QueueActor, groups: StreamGroups, group: ReaderGroup) -> None:
         """Write where `group` is, when there is time."""
@@ -186,11 +185,13 @@ class StreamGroupRegistry:
         """The group `name` is no more."""
         self.moved.pop((queue, name), None)
         if queue.queue_id > 0:
-            self._catalogue().parameter_cleared(queue.vhost, COMPONENT, f"{queue.queue_id}/{name}")
+            self._context.catalogue.parameter_cleared(
+                queue.vhost, COMPONENT, f"{queue.queue_id}/{name}"
+            )
 
     def save_moved(self) -> None:
         """Write all that have moved, if the catalogue has room; the rest a second later."""
-        while self.moved and self._catalogue().room() >= ROOM_LEAST:
+        while self.moved and self._context.catalogue.room() >= ROOM_LEAST:
             (queue, name), groups = self.moved.popitem()
             group = groups.groups.get(name)
             if group is not None and queue.is_alive:
@@ -204,7 +205,7 @@ class StreamGroupRegistry:
     def _look(self, mark: int, then: Callable[[], None], now_ns: int) -> None:
         """Go on with what waits for a row, if the catalogue has what was handed over up to `mark`;
         ask again soon if it has not."""
-        if self._catalogue().has(mark):
+        if self._context.catalogue.has(mark):
             then()
         else:
             self._dues.put(
@@ -218,7 +219,7 @@ class StreamGroupRegistry:
             "max_lag_bytes": int(group.own.bytes),
         }
         name = f"{queue.queue_id}/{group.name}"
-        self._catalogue().parameter_set(queue.vhost, COMPONENT, name, row)
+        self._context.catalogue.parameter_set(queue.vhost, COMPONENT, name, row)
 
 
 def _number(row: dict[str, object], name: str) -> int:

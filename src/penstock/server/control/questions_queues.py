@@ -22,7 +22,7 @@ from penstock.broker.lease.lease_desk import LeaseDesk
 from penstock.broker.lease.lease_view import leases_in_words
 from penstock.broker.paging.paged_view import paged_of
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.session.stream_group_requests import end_group
+from penstock.broker.session.stream_requests import end_group
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.vhost.queue_arguments import type_in_words
 from penstock.queues.applied import names_of

@@ -50,8 +50,8 @@ class SimulatedBroker(Broker):
         self, config: Config, clock: VirtualClock, dice: Dice, log: Log, profile: Profile
     ) -> None:
         super().__init__(config, clock, dice, log, 1 << 30)
-        self.profile = profile
-        self.strategy = profile.strategy()
+        self.context.profile = profile
+        self.context.strategy = profile.strategy()
         self.ledger.adopt(profile, self.strategy)
         self.depth_bytes = config.queue_depth_bytes if profile.is_depth_aware else 0
 

@@ -4,11 +4,11 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.broker.connection.client_notifier import (
+    Hold,
     NotifierRules,
     hold_reason,
     wants_channel_flow,
 )
-from penstock.broker.connection.hold_times import Hold
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from tests.unit.broker.peer import MS, Bed

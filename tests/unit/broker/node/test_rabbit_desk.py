@@ -37,7 +37,7 @@ class Monitored(Depot):
     def later(self, seconds: float, used: float) -> None:
         """So much of the memory mark is used, some time later."""
         self.world.clock.now_ns += int(seconds * S)
-        self.broker.memory_used_bytes = int(MARK * used)
+        self.broker.context.memory_used_bytes = int(MARK * used)
         self.desk.tick(MARK)
         self.settle()
         self.write()

@@ -112,7 +112,7 @@ def test_a_plain_queue_that_pages_by_counts_gets_its_first_lifetime() -> None:
     for at in range(120):
         bodies += depot.fill(4, 1_000)
         bodies += depot.fill(1 + at % 2, BODY_BYTES)
-    depot.broker.memory_used_bytes = MARK * 3
+    depot.broker.context.memory_used_bytes = MARK * 3
     for _ in range(6):
         depot.later(5)
     before = actor.messages

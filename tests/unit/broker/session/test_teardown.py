@@ -1,4 +1,4 @@
-"""broker/actors/cleanup, broker/session/leaving: a long end is put away between others' turns
+"""broker/actors/cleanup, broker/session/teardown: a long end is put away between others' turns
 (104)."""
 
 from itertools import pairwise

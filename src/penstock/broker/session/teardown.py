@@ -13,7 +13,7 @@ from penstock.broker.session.verbs import ChannelVerbs
 from penstock.broker.vhost.vhost import VirtualHost
 
 
-class Leaving(Errand):
+class Teardown(Errand):
     """verbs: of the connection, None when it never opened; vhost: where its exclusive queues are
     removed from, None when they stay until the socket is gone; done: what comes last."""
 

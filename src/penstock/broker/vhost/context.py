@@ -1,0 +1,60 @@
+"""What every part of one broker shares, handed to its makers and managers in one record."""
+
+from penstock.base.chance import Chance
+from penstock.base.clock import Clock
+from penstock.base.config import Config
+from penstock.broker.actors.actor import Scheduler
+from penstock.broker.actors.log import Log
+from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
+from penstock.broker.vhost.vhost import VirtualHost
+from penstock.flow.due import DueLine
+from penstock.flow.profile import Profile
+from penstock.flow.strategy import Strategy
+from penstock.telemetry.recorder import Recorder
+
+
+class Context:
+    """config, clock, chance, log: given by the node; recorder, scheduler: of all actors; dues:
+    where their timers stand; vhosts: by name, live; profile, strategy: of flow control.
+
+    Read anew each time, because they change: catalogue, what keeps durable things now;
+    memory_used_bytes, by the process when it was last looked at. Owner: the broker.
+    """
+
+    __slots__ = (
+        "catalogue",
+        "chance",
+        "clock",
+        "config",
+        "dues",
+        "log",
+        "memory_used_bytes",
+        "profile",
+        "recorder",
+        "scheduler",
+        "strategy",
+        "vhosts",
+    )
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        chance: Chance,
+        log: Log,
+        profile: Profile,
+        vhosts: dict[str, VirtualHost],
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.chance = chance
+        self.log = log
+        self.profile = profile
+        self.strategy: Strategy = profile.strategy()
+        self.vhosts = vhosts
+        self.recorder = Recorder(clock, config.recorder_events)
+        self.scheduler = Scheduler(clock, self.recorder, config.turn_messages)
+        self.scheduler.is_accounting = config.time_accounting
+        self.dues = DueLine()
+        self.catalogue: Catalogue = NOTHING_KEPT
+        self.memory_used_bytes = 0
