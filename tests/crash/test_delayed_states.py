@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.broker.dead_letter.last_letters import settle_letters
+from penstock.broker.dead_letter.clean_stop import settle_dead_letters
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, encode_table
 from penstock.simulation.machine.crash import Image, Replay
@@ -94,7 +94,7 @@ class DurableBed(LetterBed):
         """As the server does it."""
         while self.disk.jobs:
             self.disk.work()
-        settle_letters(self.store, list(self.broker.vhosts["/"].queues.values()))
+        settle_dead_letters(self.store, list(self.broker.vhosts["/"].queues.values()))
         self.store.last_batch().run()
 
     def contents(self, image: Image) -> Contents:

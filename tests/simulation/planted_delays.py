@@ -3,8 +3,7 @@
 from heapq import heappop, heappush
 
 from penstock.broker.actors.log import Log
-from penstock.broker.dead_letter.delay_desk import DelayDesk
-from penstock.broker.dead_letter.delay_store import DelayRuling, DelayStore
+from penstock.broker.dead_letter.delay_store import DelayRuling, DelayStore, DelayStores
 from penstock.protocol.content import Message
 from penstock.queues.delayed import DelayedMessages
 from penstock.queues.ruled import RuledQueue
@@ -119,7 +118,7 @@ class DelayBug(Planted):
         broker = super().broker(clock, dice, log)
         name = self.name
 
-        class Desk(DelayDesk):
+        class Desk(DelayStores):
             def make_ruling(self, store: DelayStore) -> DelayRuling:
                 if name in RULINGS:
                     return RULINGS[name](store, self.dues)

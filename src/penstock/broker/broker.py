@@ -21,7 +21,7 @@ from penstock.broker.alarm.alarm_manager import AlarmManager
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
-from penstock.broker.dead_letter.delay_desk import DelayDesk
+from penstock.broker.dead_letter.delay_store import DelayStores
 from penstock.broker.lease.lease_desk import LeaseDesk
 from penstock.broker.node.damage import close_damaged
 from penstock.broker.node.queue_mender import QueueMender
@@ -117,7 +117,7 @@ class Broker(SessionHost):
         self.policies = Policies(config.vhosts, config.policies, config.operator_policies)
         self.rulebook = RuleBook(context, self.policies)
         self.policy_manager = PolicyManager(context, self.policies, self.rulebook, self.cleanup)
-        self.delays = DelayDesk(context, self.rulebook.letters)
+        self.delays = DelayStores(context, self.rulebook.letters)
         self.kind_notes = KindNotes(log)
         self.leases = LeaseDesk(context, self.node_account)
         self.stores = StoreDesk(context, self.alarm_manager)
@@ -279,7 +279,7 @@ class Broker(SessionHost):
     def add_vhost(self, name: str) -> VirtualHost:
         """A new virtual host; `name` is free."""
         vhost = _make_vhost(self.config, name)
-        vhost.exchange_desk = self.delays
+        vhost.exchange_added = self.delays.exchange_made
         vhost.catalogue = self.catalogue
         vhost.keepers = self.streams.keepers
         self.vhosts[name] = vhost

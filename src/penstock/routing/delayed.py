@@ -5,10 +5,8 @@ the header first. What the store lets go comes back here with the delay negated,
 any other message. Source: RabbitMQ's rabbitmq_delayed_message_exchange.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
-
-from mypy_extensions import mypyc_attr
 
 from penstock.base.errors import ChannelFault
 from penstock.routing.bindings import Binding
@@ -25,22 +23,12 @@ and routes what is above at once."""
 _PRECONDITION_FAILED: Final = 406
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class StoreKeeper:
-    """Who keeps the store of one exchange. Nominal base."""
-
-    __slots__ = ()
-
-    def exchange_gone(self) -> None:
-        """The exchange was deleted: its store goes with all that is in it."""
-        raise NotImplementedError
-
-
 class DelayedExchange(Exchange):
     """inner: matches; store: where delayed messages go, None until it is given one (then nothing is
-    delayed); keeper: told when the exchange goes."""
+    delayed); gone: called once when the exchange
+    goes."""
 
-    __slots__ = ("inner", "keeper", "store")
+    __slots__ = ("gone", "inner", "store")
 
     def __init__(
         self,
@@ -65,17 +53,17 @@ class DelayedExchange(Exchange):
         self.inner = inner
         self.needs_properties = inner.needs_properties
         self.store: Destination | None = None
-        self.keeper: StoreKeeper | None = None
+        self.gone: Callable[[], object] | None = None
 
     def attach(self, topology: Topology | None) -> None:
         """As every exchange; the router lets go of one that was deleted by attaching None."""
         super().attach(topology)
         self.inner.attach(topology)
-        keeper = self.keeper
-        if topology is None and keeper is not None:
-            self.keeper = None
+        gone = self.gone
+        if topology is None and gone is not None:
+            self.gone = None
             self.store = None
-            keeper.exchange_gone()
+            gone()
 
     def match(
         self, routing_key: str, headers: Mapping[str, object] | None, found: list[Destination]

@@ -7,7 +7,6 @@ from penstock.protocol.values import Table
 from penstock.routing.delayed import (
     DELAY_MS_MAX,
     DelayedExchange,
-    StoreKeeper,
     delay_ms,
     delay_number,
 )
@@ -19,19 +18,10 @@ from penstock.routing.router import Router
 LATER: Table = {"x-delay": 5}
 
 
-class Keeper(StoreKeeper):
-    def __init__(self) -> None:
-        self.told = 0
-
-    def exchange_gone(self) -> None:
-        self.told += 1
-
-
 def delayed(kind: str) -> DelayedExchange:
     made = make_exchange("x-delayed-message", "x", arguments={"x-delayed-type": kind})
     assert isinstance(made, DelayedExchange)
     made.store = Destination("store")
-    made.keeper = Keeper()
     return made
 
 
@@ -115,16 +105,16 @@ def test_without_a_store_nothing_is_delayed() -> None:
     assert [one.name for one in found] == ["q"]
 
 
-def test_the_keeper_hears_once_that_the_exchange_is_gone() -> None:
+def test_it_is_told_once_that_the_exchange_is_gone() -> None:
     router = Router(QueueDirectory())
     exchange = delayed("direct")
-    keeper = exchange.keeper
-    assert isinstance(keeper, Keeper)
+    told: list[str] = []
+    exchange.gone = lambda: told.append("gone")
     router.add_exchange(exchange)
-    assert keeper.told == 0
+    assert told == []
     router.remove_exchange(exchange)
     router.remove_exchange(exchange)
-    assert keeper.told == 1 and exchange.store is None
+    assert told == ["gone"] and exchange.store is None
 
 
 def test_properties_that_the_inner_exchange_hashes_are_asked_for() -> None:

@@ -20,7 +20,7 @@ from penstock.broker.policy.policies import COMPONENT as OPERATOR_POLICY
 from penstock.broker.policy.policies import POLICY_COMPONENT
 from penstock.broker.session.entry_limits import COMPONENT as VHOST_LIMITS
 from penstock.broker.session.entry_limits import USER, USER_COMPONENT, VHOST
-from penstock.broker.stream.stream_group_desk import COMPONENT as STREAM_GROUP
+from penstock.broker.stream.stream_groups import COMPONENT as STREAM_GROUP
 from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
     ExchangeRow,

@@ -19,17 +19,22 @@ from collections import deque
 from mypy_extensions import i64
 
 from penstock.base.errors import ConnectionFault
-from penstock.broker.dead_letter.dead_lane import (
-    Carrier,
-    DeadLane,
-    Letter,
-    LetterBox,
-    LetterWorker,
+from penstock.broker.actors.actor import BLOCKED, IDLE, Actor, Line
+from penstock.broker.actors.lane import Answerable, Lane
+from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
+from penstock.broker.queue.queue_actor import (
+    FORCED,
+    DeadLetterSink,
+    QueueActor,
+    QueueRuling,
+    QueueTarget,
 )
-from penstock.broker.dead_letter.letter_desk import LetterDesk
-from penstock.broker.queue.queue_actor import FORCED, QueueActor, QueueTarget
+from penstock.flow.account import Account
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import Timer
+from penstock.flow.gate import Gate
+from penstock.flow.hop import LAYER_DEAD_LETTERS, LAYER_QUEUE
+from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Address, Message
 from penstock.queues.dead_letter import (
     LOST_CYCLE,
@@ -43,18 +48,225 @@ from penstock.queues.dead_letter import (
     Obituary,
     is_cycle,
 )
-from penstock.queues.queue import NO_BOUND
-from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED, QueueRules
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, NO_BOUND
+from penstock.queues.rules import DROP_HEAD, REASON_EXPIRED, REASON_REJECTED, QueueRules
 from penstock.telemetry.events import ESCAPE
 
-NS_PER_S = 1_000_000_000
+
+class Carrier(Account):
+    """In place of the account of a lane: every letter in it is charged to its own cause."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, None, None, 0)
+
+    def charge(self, messages: i64, bytes_: i64) -> None:
+        """Done where the letter is handed over."""
+
+    def repay(self, messages: i64, bytes_: i64) -> None:
+        """Done where the letter is answered."""
+
+    def store(self, messages: i64, bytes_: i64) -> None:
+        """Done where the letter is handed over."""
+
+    def unstore(self, messages: i64, bytes_: i64) -> None:
+        """Done where the letter is answered."""
 
 
-class DeadLetters(LetterBox):
-    """Of `actor`. exchange, key: where to, exchange None for nowhere any more; count, bytes: of
-    letters under way; late: those that wait for a place; stuck: those to be published again, which
-    keep their place; is_asked: the queue was told that there is no room; warned: of what the log
-    has a line already."""
+class DeadLetter:
+    """One death that is not over. message: which died; reason: rules.REASON_*; obituary: None until
+    it is written; size: of the dead message in memory; open_count: targets that owe an answer;
+    is_confirmed: every target has to have it; confirmed: the names of those that do; is_missed: one
+    refused it or went; is_lost: it goes nowhere; is_held: it rests in the queue where it died."""
+
+    __slots__ = (
+        "confirmed",
+        "is_confirmed",
+        "is_held",
+        "is_lost",
+        "is_missed",
+        "message",
+        "obituary",
+        "open_count",
+        "reason",
+        "size",
+    )
+
+    def __init__(self, message: Message, reason: i64) -> None:
+        self.message = message
+        self.reason: i64 = reason
+        self.obituary: Obituary | None = None
+        size: i64 = len(message.raw)
+        self.size: i64 = size + MESSAGE_OVERHEAD_BYTES
+        self.open_count: i64 = 0
+        self.confirmed: list[str] = []
+        self.is_confirmed = False
+        self.is_held = False
+        self.is_lost = False
+        self.is_missed = False
+
+
+class DeadLane(Lane):
+    """The way of dead letters from one queue into another: a lane outside hop credit.
+
+    Queues may dead-letter to each other in a ring, and a ring of hops with credit can come to a
+    stand with every mailbox empty (flow-semantics 2.9, law 7). So this lane has no window of its
+    own and keeps no grants: the source counts what it has under way. A place is free again when the
+    target has taken the letter and its gate is open; while it is closed, because the target is too
+    deep or full, the place stays taken.
+
+    target: the queue it leads to; box: whose letters they are; under_way: by the message in the
+    mailbox; kept: taken by the target, whose gate is closed."""
+
+    __slots__ = ("box", "is_deferred", "kept", "target", "under_way")
+
+    def __init__(
+        self, sender: str, gate: Gate, target: QueueActor, carrier: Carrier, box: "DeadLetters"
+    ) -> None:
+        answers = LaneAnswers()
+        super().__init__(sender, LAYER_DEAD_LETTERS, gate, target, LAYER_QUEUE, carrier, answers)
+        self.target = target
+        answers.lane = self
+        self.wants_answers = True
+        self.box = box
+        self.under_way: dict[Message, DeadLetter] = {}
+        self.kept: list[DeadLetter] = []
+        self.is_deferred = False
+
+    def hand_over(self, letter: DeadLetter, message: Message, strategy: Strategy) -> None:
+        """`message`, the obituary's, goes to the target; its cause is charged for both its way and
+        its rest there."""
+        size: i64 = len(message.raw)
+        strategy.charge(self, self.origin, 1, size)
+        self.under_way[message] = letter
+        letter.open_count += 1
+        self.items.append(message)
+        message.origin.charge(1, size)
+        message.origin.store(1, size + MESSAGE_OVERHEAD_BYTES)
+        toll = self.toll
+        if toll is not None:
+            toll.spend(int(size))
+        if not self.is_listed:
+            self.target.offered(self)
+
+    def answer(self, messages: list[Message], count: i64, is_taken: bool) -> None:
+        """The target has taken the first `count` of `messages`, or never will."""
+        is_in = is_taken and self.target.is_alive
+        is_kept = is_in and not self.receiver_gate.is_open
+        index: i64 = 0
+        while index < count:
+            message = messages[index]
+            index += 1
+            letter = self.under_way.pop(message, None)
+            if letter is None:
+                continue
+            size: i64 = len(message.raw)
+            message.origin.repay(1, size)
+            if is_in:
+                letter.confirmed.append(self.target.identity)
+            else:
+                # What waited for the disk had been in the queue, and was repaid as it emptied.
+                if message.stored is None:
+                    message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
+                letter.is_missed = True
+                self.box.refused(letter)
+            if is_kept:
+                self.kept.append(letter)
+            else:
+                self.box.answered(letter)
+        # Nothing is kept when the disk answers a lane that was given up meanwhile.
+        if is_kept and self.kept and not self.is_deferred:
+            self.is_deferred = True
+            self.receiver_gate.defer(self, self.sender, int(count))
+
+    def taken_is_safe(self) -> None:
+        """The broker stops, and everything that the target has taken is on the disk."""
+        waiting = set(self.items)
+        taken = [message for message in self.under_way if message not in waiting]
+        self.answer(taken, len(taken), True)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """What the target has taken is over, although its gate is closed."""
+        self.receiver_gate.drop(self)
+        self.release()
+
+    def release(self) -> None:
+        """The target's gate has opened."""
+        self.is_deferred = False
+        kept = self.kept
+        self.kept = []
+        for letter in kept:
+            self.box.answered(letter)
+
+    def grant_due(self) -> None:
+        """Nothing is granted: whoever hands over counts for himself."""
+        self.granted += self.done
+        self.balance += self.done
+        self.balance_bytes += self.done_bytes
+        self.done = 0
+        self.done_bytes = 0
+
+    def waits(self) -> bool:
+        """Whether the target has something of ours and does not want it now."""
+        if self.kept:
+            return True
+        return len(self.items) > 0 and not self.receiver_gate.is_open
+
+    def abandon(self) -> None:
+        """The target has failed in the middle of a turn: what it never answered for is lost."""
+        self.let_go()
+        under_way = self.under_way
+        self.under_way = {}
+        for message, letter in under_way.items():
+            size: i64 = len(message.raw)
+            message.origin.repay(1, size)
+            letter.is_missed = True
+            self.box.refused(letter)
+            self.box.answered(letter)
+
+
+class DeadLetterWorker(Actor):
+    """Sends on what waits, in turns of its own; its gate is that of all lanes."""
+
+    __slots__ = ("box",)
+
+    def __init__(self, queue: str, line: Line, box: "DeadLetters") -> None:
+        super().__init__("dead:" + queue[6:], line)
+        self.box = box
+
+    def turn(self, budget: i64) -> bool:
+        return self.box.work(budget)
+
+    def rest_state(self) -> int:
+        return IDLE if self.box.has_room() else BLOCKED
+
+
+class LaneAnswers(Answerable):
+    """The lane as its target answers it."""
+
+    __slots__ = ("lane",)
+
+    def __init__(self) -> None:
+        self.lane: DeadLane | None = None
+
+    def accepted(self, messages: list[Message], count: i64) -> None:
+        if self.lane is not None:
+            self.lane.answer(messages, count, True)
+
+    def refused(self, messages: list[Message]) -> None:
+        if self.lane is not None:
+            self.lane.answer(messages, len(messages), False)
+
+
+class DeadLetters(DeadLetterSink):
+    """The dead letters of `actor`, on their way to their targets.
+
+    exchange, key: where to, exchange None for nowhere any more; lanes: by the name of the target;
+    count, bytes: of letters under way; late: those that wait for a place; stuck: those to be
+    published again, which keep their place; is_asked: the queue was told that there is no room;
+    warned: of what the log has a line already."""
 
     __slots__ = (
         "actor",
@@ -68,6 +280,7 @@ class DeadLetters(LetterBox):
         "is_asked",
         "is_confirmed",
         "key",
+        "lanes",
         "late",
         "route_epoch",
         "stuck",
@@ -77,24 +290,25 @@ class DeadLetters(LetterBox):
         "worker",
     )
 
-    def __init__(self, actor: QueueActor, desk: LetterDesk) -> None:
+    def __init__(self, actor: QueueActor, desk: DeadLetterManager) -> None:
         super().__init__()
         self.actor = actor
         self.desk = desk
+        self.lanes: dict[str, DeadLane] = {}
         self.exchange: str | None = None
         self.key: str | None = None
         self.is_confirmed = False
         self.window: i64 = 0
         self.count: i64 = 0
         self.bytes: i64 = 0
-        self.late: deque[Letter] = deque()
-        self.stuck: list[Letter] = []
+        self.late: deque[DeadLetter] = deque()
+        self.stuck: list[DeadLetter] = []
         self.is_asked = False
         self.warned = ""
         self.route_epoch: i64 = -1
         self.address = Address("", "")
         self.counts = LetterCounts()
-        self.worker = LetterWorker(actor.identity, actor.line, self)
+        self.worker = DeadLetterWorker(actor.identity, actor.line, self)
         self.carrier = Carrier(self.worker.identity)
         self.timer = Timer(self._look_after)
 
@@ -134,7 +348,7 @@ class DeadLetters(LetterBox):
     def dropped(self, message: Message, reason: i64) -> None:
         if self.exchange is None:
             return
-        letter = Letter(message, reason)
+        letter = DeadLetter(message, reason)
         if not self.late and self.has_room():
             if self.is_confirmed:
                 self._hold(letter, 1)
@@ -150,7 +364,7 @@ class DeadLetters(LetterBox):
         self.late.append(letter)
         self._watch()
 
-    def _hold(self, letter: Letter, sign: i64) -> None:
+    def _hold(self, letter: DeadLetter, sign: i64) -> None:
         """`letter` rests in this queue from now on (1), or does not any more (-1)."""
         self.held_bytes += sign * letter.size
         message = letter.message
@@ -187,14 +401,14 @@ class DeadLetters(LetterBox):
             self.actor.wake()
         return False
 
-    def _begin(self, letter: Letter, is_confirmed: bool) -> None:
+    def _begin(self, letter: DeadLetter, is_confirmed: bool) -> None:
         """The first time `letter` is published: it takes its place in the window."""
         self.count += 1
         self.bytes += letter.size
         letter.is_confirmed = is_confirmed
         self._publish(letter)
 
-    def _publish(self, letter: Letter) -> None:
+    def _publish(self, letter: DeadLetter) -> None:
         """Hand `letter` to its targets, those that have it left out."""
         letter.open_count = 1
         letter.is_missed = False
@@ -209,7 +423,7 @@ class DeadLetters(LetterBox):
         # within it does not end the letter before all its targets were told.
         self.answered(letter)
 
-    def _send(self, letter: Letter) -> i64:
+    def _send(self, letter: DeadLetter) -> i64:
         """-1 if some target has it or will; else why it goes nowhere, LOST_*."""
         actor = self.actor
         vhost = self.desk.vhosts[actor.vhost]
@@ -235,7 +449,7 @@ class DeadLetters(LetterBox):
             return LOST_NO_ROUTE
         return self._hand_over(letter, written, targets)
 
-    def write(self, letter: Letter, exchange: str) -> Obituary:
+    def write(self, letter: DeadLetter, exchange: str) -> Obituary:
         """What to publish to `exchange` for `letter`. Raises: ConnectionFault 502."""
         written = self.desk.obituary(self.actor, letter.message, letter.reason, self.key)
         first = written.keys[0]
@@ -244,7 +458,7 @@ class DeadLetters(LetterBox):
         written.message.address = self.address
         return written
 
-    def _hand_over(self, letter: Letter, written: Obituary, targets: list[QueueTarget]) -> i64:
+    def _hand_over(self, letter: DeadLetter, written: Obituary, targets: list[QueueTarget]) -> i64:
         strategy = self.actor.strategy
         is_sent = False
         for target in targets:
@@ -276,7 +490,7 @@ class DeadLetters(LetterBox):
     def _forget_gone(self) -> None:
         """Lanes to queues that have gone are dropped."""
         for name, lane in list(self.lanes.items()):
-            if not lane.receiving.is_alive:
+            if not lane.target.is_alive:
                 del self.lanes[name]
                 lane.abandon()
 
@@ -289,12 +503,12 @@ class DeadLetters(LetterBox):
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def refused(self, letter: Letter) -> None:
+    def refused(self, letter: DeadLetter) -> None:
         """A target refused it or is gone; at-most-once that copy is lost."""
         if not letter.is_confirmed:
             self.counts.lost[LOST_REFUSED] += 1
 
-    def answered(self, letter: Letter) -> None:
+    def answered(self, letter: DeadLetter) -> None:
         """One target more has answered; the last one ends the letter, or makes it stuck."""
         letter.open_count -= 1
         if letter.open_count > 0:
@@ -330,11 +544,28 @@ class DeadLetters(LetterBox):
         for letter in stuck:
             self._publish(letter)
         if self.is_stalled():
-            if self.desk.is_ring(self.actor):
+            if self._waits_for_itself():
                 self._let_go()
             self._watch()
         else:
             self.worker.wake()
+
+    def _waits_for_itself(self) -> bool:
+        """Whether these wait for targets whose letters wait, over others, for this queue."""
+        pending: list[DeadLetters] = [self]
+        seen = {self.actor}
+        while pending:
+            for lane in pending.pop().lanes.values():
+                target = lane.target
+                if not lane.waits():
+                    continue
+                if target is self.actor:
+                    return True
+                letters = dead_letters_of(target)
+                if target not in seen and letters is not None and letters.is_stalled():
+                    seen.add(target)
+                    pending.append(letters)
+        return False
 
     def publish_begun(self) -> None:
         """The broker stops: what some targets have and others refused goes to those once more."""
@@ -347,8 +578,8 @@ class DeadLetters(LetterBox):
         """What is on the lanes goes into targets that do not want it."""
         count: i64 = 0
         for lane in list(self.lanes.values()):
-            receiving = lane.receiving
-            if not lane.waits() or not isinstance(receiving, QueueActor):
+            receiving = lane.target
+            if not lane.waits():
                 continue
             count += len(lane.items) + len(lane.kept)
             receiving.take_lane(lane, FORCED)
@@ -372,9 +603,8 @@ class DeadLetters(LetterBox):
                 self.counts.lost[LOST_DELETED] += 1
             self._hold(letter, -1)
         for lane in list(self.lanes.values()):
-            receiving = lane.receiving
-            if receiving.is_alive and isinstance(receiving, QueueActor):
-                receiving.detach(lane)
+            if lane.target.is_alive:
+                lane.target.detach(lane)
             lane.abandon()
         self.lanes.clear()
         for letter in self.stuck:
@@ -394,3 +624,29 @@ class DeadLetters(LetterBox):
         if self.count > 0:
             found["dead_letters_under_way"] = float(int(self.count))
         return found
+
+
+def dead_letters_of(queue: QueueActor) -> DeadLetters | None:
+    """What `queue` has for its dead letters, None if they go nowhere."""
+    found = None if queue.ruling is None else queue.ruling.dead_letters
+    return found if isinstance(found, DeadLetters) else None
+
+
+def address_dead_letters(
+    desk: DeadLetterManager, actor: QueueActor, ruling: QueueRuling, rules: QueueRules
+) -> None:
+    """Dead letters of `actor`, which goes by `rules` from now on, go where they say."""
+    letters = dead_letters_of(actor)
+    if letters is None:
+        if rules.dead_letter_exchange is None:
+            return
+        letters = DeadLetters(actor, desk)
+        ruling.dead_letters = letters
+    is_confirmed = rules.is_at_least_once
+    if is_confirmed and rules.overflow == DROP_HEAD:
+        is_confirmed = False
+        desk.log.warning(
+            f"{actor.identity}: x-dead-letter-strategy at-least-once needs x-overflow "
+            "reject-publish; at-most-once is in force until it is set"
+        )
+    letters.change(rules, is_confirmed)

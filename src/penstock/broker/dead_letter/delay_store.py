@@ -10,18 +10,20 @@ the disk, each until all of its queues have it as safe as they keep it. Source: 
 rabbitmq_delayed_message_exchange.
 """
 
+from functools import partial
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.actor import Line
-from penstock.broker.dead_letter.dead_lane import Letter
-from penstock.broker.dead_letter.dead_letters import DeadLetters
-from penstock.broker.dead_letter.letter_desk import LetterDesk
+from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
+from penstock.broker.dead_letter.dead_letters import DeadLetter, DeadLetters, dead_letters_of
 from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
 from penstock.broker.queue.queue_actor import QueueTarget
 from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.catalogue import BY_EXCHANGE
+from penstock.broker.vhost.context import Context
+from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
@@ -31,35 +33,27 @@ from penstock.queues.delayed import DelayedMessages, release
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import BACKPRESSURE, QueueRules
+from penstock.routing.deduplication import DeduplicationExchange
 from penstock.routing.delayed import DelayedExchange
+from penstock.routing.exchange import Exchange
+from penstock.telemetry.events import ACTOR_UP
 
 STORE_PREFIX: Final = "amq.delayed."
 """In front of the exchange's name: what begins with amq. no client can declare as a queue."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class StoreHost:
-    """What a store asks of whoever made it. Nominal base."""
-
-    __slots__ = ()
-
-    def store_failed(self, store: "DelayStore") -> None:
-        """A turn of the store has failed: its exchange needs another one."""
-        raise NotImplementedError
-
-    def store_dropped(self, store: "DelayStore", count: int, is_crash: bool) -> None:
-        """The store goes with its exchange or, after a crash, alone, and `count` messages with
-        it."""
-        raise NotImplementedError
-
-
 class DelayStore(ClassicActor):
-    """exchange: whose it is."""
+    """exchange: whose it is; host: what has made it."""
 
     __slots__ = ("exchange", "host")
 
     def __init__(
-        self, vhost: str, exchange: DelayedExchange, host: StoreHost, line: Line, strategy: Strategy
+        self,
+        vhost: str,
+        exchange: DelayedExchange,
+        host: "DelayStores",
+        line: Line,
+        strategy: Strategy,
     ) -> None:
         super().__init__(
             vhost,
@@ -86,11 +80,11 @@ class DelayStore(ClassicActor):
         return "belongs to an exchange"
 
     def overdue_for(self) -> str:
-        letters = None if self.ruling is None else self.ruling.dead_letters
-        if isinstance(letters, DelayedLetters) and letters.is_stalled():
+        letters = dead_letters_of(self)
+        if letters is not None and letters.is_stalled():
             for lane in letters.lanes.values():
                 if lane.waits():
-                    return lane.receiving.identity
+                    return lane.target.identity
         return ""
 
     def finish(self, is_crash: bool) -> None:
@@ -98,9 +92,9 @@ class DelayStore(ClassicActor):
         for lane in self.lanes:
             count += len(lane.items) - int(lane.head)
         super().finish(is_crash)
-        self.host.store_dropped(self, count, is_crash)
+        self.host.dropped(self, count, is_crash)
         if is_crash:
-            self.host.store_failed(self)
+            self.host.failed(self)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -155,7 +149,7 @@ class DelayedLetters(DeadLetters):
 
     __slots__ = ("ruling",)
 
-    def __init__(self, store: DelayStore, desk: LetterDesk, ruling: DelayRuling) -> None:
+    def __init__(self, store: DelayStore, desk: DeadLetterManager, ruling: DelayRuling) -> None:
         super().__init__(store, desk)
         self.ruling = ruling
         self.exchange = store.exchange.name
@@ -168,19 +162,19 @@ class DelayedLetters(DeadLetters):
         if message.stored is None:
             super().dropped(message, reason)
             return
-        letter = Letter(message, reason)
+        letter = DeadLetter(message, reason)
         self._hold(letter, 1)
         self._begin(letter, False)
 
-    def answered(self, letter: Letter) -> None:
+    def answered(self, letter: DeadLetter) -> None:
         super().answered(letter)
         if letter.is_held and letter.open_count == 0:
             self._hold(letter, -1)
 
-    def write(self, letter: Letter, exchange: str) -> Obituary:
+    def write(self, letter: DeadLetter, exchange: str) -> Obituary:
         return release(letter.message)
 
-    def _hand_over(self, letter: Letter, written: Obituary, targets: list[QueueTarget]) -> i64:
+    def _hand_over(self, letter: DeadLetter, written: Obituary, targets: list[QueueTarget]) -> i64:
         # Unlike a dead letter it keeps the lifetime its publisher gave it, which begins now.
         if (written.message.raw[19] & FLAG_EXPIRATION) != 0:
             for target in targets:
@@ -208,3 +202,92 @@ class DelayedLetters(DeadLetters):
             if count > 0:
                 found[name] = float(count)
         return found
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DelayStores:
+    """Gives exchanges what they need: a store to those that delay, taken away with the exchange; a
+    clock to those that know duplicates by time.
+
+    vhosts: of the broker, live; messages_max, bytes_max: of one store; dropped_count: messages
+    that went with their exchange. Owner: the broker."""
+
+    __slots__ = (
+        "bytes_max",
+        "context",
+        "dropped_count",
+        "dues",
+        "letters",
+        "log",
+        "messages_max",
+        "scheduler",
+        "vhosts",
+    )
+
+    def __init__(
+        self,
+        context: Context,
+        letters: DeadLetterManager,
+    ) -> None:
+        self.context = context
+        self.vhosts = context.vhosts
+        self.scheduler = context.scheduler
+        self.dues = context.dues
+        self.letters = letters
+        self.log = context.log
+        self.messages_max = context.config.delayed_messages_max
+        self.bytes_max = context.config.delayed_bytes_max
+        self.dropped_count = 0
+        for vhost in self.vhosts.values():
+            vhost.exchange_added = self.exchange_made
+
+    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        if isinstance(exchange, DelayedExchange):
+            self.give(vhost, exchange)
+            exchange = exchange.inner
+        if isinstance(exchange, DeduplicationExchange):
+            exchange.clock = self.scheduler.clock
+
+    def give(self, vhost: VirtualHost, exchange: DelayedExchange, queue_id: int = 0) -> None:
+        """A new store for `exchange`, which has none. queue_id: under which one that has failed was
+        kept; what that had on the disk comes back with the next start, into this one's place.
+
+        Raises: ChannelFault 406 while it cannot be kept, and then nothing has changed."""
+        store = DelayStore(vhost.name, exchange, self, self.scheduler, self.context.strategy)
+        store.queue_id = queue_id or vhost.catalogue.queue_added(store)
+        store.fair_bytes = self.context.profile.fair_bytes
+        ruling = self.make_ruling(store)
+        ruling.begin(self.messages_max, self.bytes_max)
+        ruling.dead_letters = DelayedLetters(store, self.letters, ruling)
+        store.ruling = ruling
+        vhost.add_store(store)
+        exchange.store = store.target
+        exchange.gone = partial(vhost.remove_queue, store)
+        self.scheduler.recorder.record(ACTOR_UP, store.identity, "", "", 0)
+
+    def make_ruling(self, store: DelayStore) -> DelayRuling:
+        """What a new store goes by."""
+        return DelayRuling(store, self.dues)
+
+    def failed(self, store: DelayStore) -> None:
+        """A turn of the store has failed: its exchange needs another one."""
+        self.give(self.vhosts[store.vhost], store.exchange, store.queue_id)
+
+    def dropped(self, store: DelayStore, count: int, is_crash: bool) -> None:
+        """The store goes with its exchange or, after a crash, alone, and `count` messages with
+        it."""
+        if count == 0:
+            return
+        self.dropped_count += count
+        end = "were dropped with it"
+        if is_crash and store.queue_id > 0:
+            end += "; those on the disk come back with the next start"
+        self.log.warning(f"{store.consumers_id()}: {count} delayed messages {end}")
+
+    def keep_all(self) -> None:
+        """The broker has a catalogue now: stores of durable exchanges that are not in it, because a
+        crash came in between or Penstock was older, are put there. Raises: ChannelFault 406."""
+        for vhost in self.vhosts.values():
+            for store in vhost.queues.values():
+                if store.delays and store.queue_id == 0:
+                    store.queue_id = vhost.catalogue.queue_added(store)

@@ -14,7 +14,7 @@ from penstock.broker.settings.ledger import Ledger
 from penstock.broker.store.group_commit import StoreOwner
 from penstock.broker.stream.internal_stream import EVENT_STREAM, InternalStream
 from penstock.broker.stream.stream_actor import StreamActor, stream_of
-from penstock.broker.stream.stream_group_desk import StreamGroupDesk
+from penstock.broker.stream.stream_groups import StreamGroupRegistry
 from penstock.broker.stream.stream_store import StreamStore, identity_of
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import QueueKeepers, VirtualHost
@@ -71,7 +71,7 @@ class StreamDesk(StoreOwner):
         self.stores: dict[str, StreamStore] = {}
         self.chance = context.chance
         self.keepers = KeepersByKind(self, message_stores.keepers)
-        self.groups = StreamGroupDesk(context)
+        self.groups = StreamGroupRegistry(context)
         self.opener: Callable[[str], None] | None = None
         self._context = context
         self._alarms = alarms
@@ -97,7 +97,7 @@ class StreamDesk(StoreOwner):
             self._ledger.page_of_vhost(vhost),
             self._log,
         )
-        actor.group_keeper = self.groups
+        actor.group_registry = self.groups
         return actor
 
     # -- opening ---------------------------------------------------------------------------------

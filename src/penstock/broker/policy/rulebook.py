@@ -3,8 +3,8 @@
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.broker.dead_letter.letter_address import address_letters
-from penstock.broker.dead_letter.letter_desk import LetterDesk
+from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
+from penstock.broker.dead_letter.dead_letters import address_dead_letters
 from penstock.broker.policy.policies import Policies
 from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
 from penstock.broker.queue.queue_actor import QueueActor
@@ -43,7 +43,7 @@ class RuleBook(RuleSource):
             if value < 0:
                 raise OperatorError(f"{key} = {value}: must be 0 (no limit) or more")
         self.unused_count = 0
-        self.letters = LetterDesk(context)
+        self.letters = DeadLetterManager(context)
 
     # -- giving ----------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class RuleBook(RuleSource):
         actor.go_by(rules)
         ruling = actor.ruling
         if ruling is not None and self.letters is not None:
-            address_letters(self.letters, actor, ruling, rules)
+            address_dead_letters(self.letters, actor, ruling, rules)
 
     def new_ruling(self, actor: ClassicActor) -> Ruling:
         return Ruling(actor, self.dues, self)

@@ -5,8 +5,7 @@ from typing import Final
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.tickets import Ask, refused
 from penstock.broker.stream.stream_actor import StreamActor, stream_of
-from penstock.broker.stream.stream_group_desk import StreamGroupDesk
-from penstock.broker.stream.stream_groups import StreamGroups
+from penstock.broker.stream.stream_groups import StreamGroupRegistry, StreamGroups
 from penstock.protocol.values import Table, Value
 from penstock.streams.reader_groups import LagBound, ReaderGroup
 
@@ -45,13 +44,13 @@ def group_register(ask: Ask) -> None:
 
     Raises: ChannelFault 404, 405, 406."""
     actor = as_stream(ask.queue("queue"))
-    groups, desk = _parts(actor)
+    groups, registry = _parts(actor)
     own = LagBound(
         ask.number_of("max_lag_messages", 0, NUMBER_MAX, 0),
         ask.number_of("max_lag_bytes", 0, NUMBER_MAX, 0),
     )
     group = groups.register(_name(ask), own, ask.number_of("offset", -1, NUMBER_MAX, -1))
-    desk.keep(actor, group, lambda: ask.ticket.settle(_told(groups, group)))
+    registry.keep(actor, group, lambda: ask.ticket.settle(_told(groups, group)))
 
 
 def group_advance(ask: Ask) -> None:
@@ -60,10 +59,10 @@ def group_advance(ask: Ask) -> None:
 
     Raises: ChannelFault 404 for no such group too."""
     actor = as_stream(ask.queue("queue"))
-    groups, desk = _parts(actor)
+    groups, registry = _parts(actor)
     group = _known(groups, _name(ask), actor)
     groups.advance(group, ask.number_of("offset", 0, NUMBER_MAX))
-    desk.note_moved(actor, group)
+    registry.note_moved(actor, groups, group)
     ask.ticket.settle(_told(groups, group))
 
 
@@ -75,10 +74,10 @@ def group_remove(ask: Ask) -> None:
 
 def end_group(actor: StreamActor, name: str) -> int:
     """Nobody waits for the group `name` any more; where it was. Raises: ChannelFault 404."""
-    groups, desk = _parts(actor)
+    groups, registry = _parts(actor)
     group = _known(groups, name, actor)
     groups.remove(group.name)
-    desk.remove(actor, group.name)
+    registry.remove(actor, group.name)
     return int(group.position)
 
 
@@ -94,11 +93,11 @@ def group_list(ask: Ask) -> None:
     ask.ticket.settle({"groups": rows})
 
 
-def _parts(actor: StreamActor) -> tuple[StreamGroups, StreamGroupDesk]:
-    groups, desk = actor.groups, actor.group_keeper
+def _parts(actor: StreamActor) -> tuple[StreamGroups, StreamGroupRegistry]:
+    groups, registry = actor.groups, actor.group_registry
     assert groups is not None, "a stream has its log before anybody hears of it"
-    assert isinstance(desk, StreamGroupDesk), "the broker gives streams this one"
-    return groups, desk
+    assert registry is not None, "the broker gives one to every stream"
+    return groups, registry
 
 
 def _name(ask: Ask) -> str:

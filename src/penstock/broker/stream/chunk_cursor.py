@@ -5,15 +5,18 @@ prefetch. Sending is the work of the sockets alone: a hundred messages or a mill
 the broker the same.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.base.cause import Cause
 from penstock.base.limits import STREAM_CHUNK_READ_BYTES
+from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.deliver import ChannelSink
 from penstock.broker.actors.disk import Disk
-from penstock.broker.stream.stream_cursor import CursorOwner, StreamCursor
+from penstock.broker.actors.log import Log
+from penstock.broker.stream.stream_cursor import StreamCursor
 from penstock.protocol.content import Address
 from penstock.queues.consumers import Consumer
 from penstock.streams.chunk import Chunk
@@ -39,11 +42,13 @@ class ChunkCursor(StreamCursor):
         disk: Disk,
         handles: StreamHandles,
         origin: Cause,
-        owner: CursorOwner,
+        queue: Actor,
+        notes: Log,
+        failed: Callable[[StreamCursor, OSError], None],
         name: str,
         until: i64,
     ) -> None:
-        super().__init__(consumer, log, disk, handles, origin, owner)
+        super().__init__(consumer, log, disk, handles, origin, queue, notes, failed)
         self.read_bytes = READ_BYTES
         self.address = Address("", name)
         self.until: i64 = until

@@ -16,8 +16,8 @@ from penstock.broker.actors.log import Log
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.write_request import WriteRequest
 from penstock.broker.stream.chunk_cursor import ChunkCursor
-from penstock.broker.stream.stream_cursor import CursorOwner, StreamCursor
-from penstock.broker.stream.stream_groups import StreamGroups
+from penstock.broker.stream.stream_cursor import StreamCursor
+from penstock.broker.stream.stream_groups import StreamGroupRegistry, StreamGroups
 from penstock.broker.stream.stream_lane import StreamLane, stream_request
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.broker.vhost.stream_arguments import (
@@ -66,44 +66,10 @@ class StreamCounts(ClassicQueue):
         return 0
 
 
-class StreamCursorOwner(CursorOwner):
-    """The queue as its cursors see it; apart from the actor, which has another base."""
-
-    __slots__ = ("actor",)
-
-    def __init__(self, actor: "StreamActor") -> None:
-        self.actor = actor
-
-    def read_ended(self, cursor: StreamCursor) -> None:
-        self.actor.wake()
-
-    def read_failed(self, cursor: StreamCursor, error: OSError) -> None:
-        self.actor.read_failed(cursor, error)
-
-    def lost(self, cursor: StreamCursor, first: int, count: int) -> None:
-        self.actor.notes.warning(
-            f"{self.actor.identity}: damaged, {count} messages from offset {first} on cannot be "
-            "read; they were passed over"
-        )
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class StreamGroupKeeper:
-    """Who keeps reader groups beyond the life of the broker. Nominal base; this one does not."""
-
-    __slots__ = ()
-
-    def bring_back(self, actor: "StreamActor", groups: StreamGroups) -> None:
-        """`actor` has its log: the groups that were kept for it are there again."""
-
-    def ended(self, actor: "StreamActor", groups: StreamGroups) -> None:
-        """`actor` is deleted."""
-
-
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StreamOutbox:
-    """What commits have for a stream, until it has it. Nominal base; see
-    broker/transaction/commit_streams."""
+    """What commits have for a stream, until it has it; broker/transaction/commit_streams, a later
+    room, has it."""
 
     __slots__ = ()
 
@@ -116,15 +82,14 @@ class StreamActor(QueueActor):
     """cursors: of its consumers; store, lane: its way to the disk, None until it has one;
     is_in_memory: there is no disk; origin: who pays for what is delivered, until the sockets have
     taken it and its record until it is acknowledged; groups: its reader groups, None until it has
-    its log, which group_keeper keeps; holder: the commit before which nothing is taken, if
+    its log, which group_registry keeps; holder: the commit before which nothing is taken, if
     there is one; behind: what was forced upon it meanwhile; outbox: of its commits, if any."""
 
     __slots__ = (
         "behind",
         "counts",
-        "cursor_owner",
         "cursors",
-        "group_keeper",
+        "group_registry",
         "groups",
         "holder",
         "is_in_memory",
@@ -150,12 +115,11 @@ class StreamActor(QueueActor):
         self.has_own_log = True
         self.counts = counts
         self.cursors: dict[Consumer, StreamCursor] = {}
-        self.cursor_owner = StreamCursorOwner(self)
         self.store: StreamStore | None = None
         self.lane: StreamLane | None = None
         self.is_in_memory = False
         self.groups: StreamGroups | None = None
-        self.group_keeper = StreamGroupKeeper()
+        self.group_registry: StreamGroupRegistry | None = None
         self.origin = origin
         self.notes = notes
         self.holder: Answerable | None = None
@@ -171,7 +135,8 @@ class StreamActor(QueueActor):
         self.counts.log = log
         groups = StreamGroups(self, log, self._lag_bound(), is_in_memory, self.origin)
         self.groups = groups
-        self.group_keeper.bring_back(self, groups)
+        if self.group_registry is not None:
+            self.group_registry.bring_back(self, groups)
 
     def retention(self, is_in_memory: bool) -> Retention:
         """What its arguments and the policies that apply ask it to keep."""
@@ -392,12 +357,21 @@ class StreamActor(QueueActor):
                 store.disk,
                 store.handles,
                 self.origin,
-                self.cursor_owner,
+                self,
+                self.notes,
+                self.read_failed,
                 self.name,
                 until,
             )
         cursor = StreamCursor(
-            consumer, log, store.disk, store.handles, self.origin, self.cursor_owner
+            consumer,
+            log,
+            store.disk,
+            store.handles,
+            self.origin,
+            self,
+            self.notes,
+            self.read_failed,
         )
         cursor.wanted = filter_of(self.name, self.vhost, consumer.arguments)
         return cursor
@@ -421,8 +395,8 @@ class StreamActor(QueueActor):
             self._end_cursor(consumer)
         if self.store is not None and self.lane is not None and not is_crash:
             self.store.drop(self.lane)
-        if self.groups is not None and not is_crash:
-            self.group_keeper.ended(self, self.groups)
+        if self.groups is not None and self.group_registry is not None and not is_crash:
+            self.group_registry.ended(self, self.groups)
         if self.outbox is not None and not is_crash:
             self.outbox.stream_ended()
 

@@ -5,11 +5,15 @@ the stream, from the disk before it, one read at a time, and the next is asked f
 delivered. A message that is delivered keeps nothing here: acknowledging only gives room back.
 """
 
-from mypy_extensions import i64, mypyc_attr
+from collections.abc import Callable
+
+from mypy_extensions import i64
 
 from penstock.base.cause import Cause
+from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.deliver import ChannelSink
 from penstock.broker.actors.disk import Disk, JobClient
+from penstock.broker.actors.log import Log
 from penstock.queues.consumers import Consumer
 from penstock.storage.log.job import Job
 from penstock.streams.chunk import Chunk
@@ -19,31 +23,13 @@ from penstock.streams.log import StreamLog
 from penstock.streams.reading import READ_BYTES, StreamRead
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class CursorOwner:
-    """Who hears what a cursor's reads bring. Nominal base; see StreamActor."""
-
-    __slots__ = ()
-
-    def read_ended(self, cursor: "StreamCursor") -> None:
-        """There is more to deliver, or to look for."""
-        raise NotImplementedError
-
-    def read_failed(self, cursor: "StreamCursor", error: OSError) -> None:
-        """Its consumer cannot go on."""
-        raise NotImplementedError
-
-    def lost(self, cursor: "StreamCursor", first: int, count: int) -> None:
-        """Messages cannot be read and were passed over."""
-        raise NotImplementedError
-
-
 class StreamCursor(JobClient):
-    """next: the offset of the next message; since_us: those that came before are passed over, -1
-    when it has come so far; chunk, index: what is being delivered; chunks: read ahead; after: the
-    read that has brought them, which knows where the next begins; is_reading: a read is under way;
-    read_bytes: how much that takes at most; wanted: what its consumer wants, None for everything;
-    is_ended: the consumer is gone."""
+    """queue: the stream, woken when there is more to deliver or to look for; failed: called when
+    its consumer cannot go on; next: the offset of the next message; since_us: those that came
+    before are passed over, -1 when it has come so far; chunk, index: what is being delivered;
+    chunks: read ahead; after: the read that has brought them, which knows where the next begins;
+    is_reading: a read is under way; read_bytes: how much that takes at most; wanted: what its
+    consumer wants, None for everything; is_ended: the consumer is gone."""
 
     __slots__ = (
         "after",
@@ -51,14 +37,16 @@ class StreamCursor(JobClient):
         "chunks",
         "consumer",
         "disk",
+        "failed",
         "handles",
         "index",
         "is_ended",
         "is_reading",
         "log",
         "next",
+        "notes",
         "origin",
-        "owner",
+        "queue",
         "read_bytes",
         "since_us",
         "wanted",
@@ -71,14 +59,18 @@ class StreamCursor(JobClient):
         disk: Disk,
         handles: StreamHandles,
         origin: Cause,
-        owner: CursorOwner,
+        queue: Actor,
+        notes: Log,
+        failed: "Callable[[StreamCursor, OSError], None]",
     ) -> None:
         self.consumer = consumer
         self.log = log
         self.disk = disk
         self.handles = handles
         self.origin = origin
-        self.owner = owner
+        self.queue = queue
+        self.notes = notes
+        self.failed = failed
         self.read_bytes: i64 = READ_BYTES
         self.next: i64 = log.committed
         self.since_us: i64 = -1
@@ -178,17 +170,20 @@ class StreamCursor(JobClient):
             return
         if isinstance(error, FileNotFoundError) and job.segment.is_gone:
             # Retention was faster; the next look finds the segment that is the first now.
-            self.owner.read_ended(self)
+            self.queue.wake()
             return
         if error is not None:
-            self.owner.read_failed(self, error)
+            self.failed(self, error)
             return
         self.chunks = job.found
         job.found = []
         self.after = job
         if job.lost > 0:
             self.log.damaged_count += job.lost
-            self.owner.lost(self, int(self.next), int(job.lost))
+            self.notes.warning(
+                f"{self.queue.identity}: damaged, {job.lost} messages from offset {self.next} on "
+                "cannot be read; they were passed over"
+            )
         if not self.chunks:
             self.next = job.next
-        self.owner.read_ended(self)
+        self.queue.wake()

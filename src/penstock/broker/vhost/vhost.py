@@ -1,5 +1,6 @@
 """One virtual host: its exchanges and queues by name, and what deleting one drags along."""
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -48,23 +49,13 @@ class QueueKeepers:
         raise NotImplementedError
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class ExchangeDesk:
-    """What exchanges need beside bindings; see broker/dead_letter/delay_desk. Nominal base."""
-
-    __slots__ = ()
-
-    def exchange_made(self, vhost: "VirtualHost", exchange: Exchange) -> None:
-        raise NotImplementedError
-
-
 class VirtualHost:
     """name: as clients open it; queues: by name, reply queues of direct reply-to and stores of
     delayed message exchanges among them; owned: the exclusive ones of each connection, by its
     identity; allows_immediate: whether its publishers may ask for `immediate`; queue_limit: how
     many queues clients may declare, NEVER for any number; hidden_count: those of `queues` that do
     not count as theirs; has_alarm_actions: a policy has said of one of them what an alarm does to
-    publishes for it; exchange_desk: told of every new exchange; catalogue: told of every
+    publishes for it; exchange_added: called for every new exchange; catalogue: told of every
     change, keeps what is durable."""
 
     __slots__ = (
@@ -72,7 +63,7 @@ class VirtualHost:
         "bindings_max",
         "catalogue",
         "directory",
-        "exchange_desk",
+        "exchange_added",
         "has_alarm_actions",
         "hidden_count",
         "keepers",
@@ -100,7 +91,7 @@ class VirtualHost:
         self.directory = QueueDirectory()
         self.router = Router(self.directory)
         self.listeners: dict[QueueListener, None] = {}
-        self.exchange_desk: ExchangeDesk | None = None
+        self.exchange_added: Callable[[VirtualHost, Exchange], None] | None = None
         self.keepers: QueueKeepers | None = None
         self.catalogue: Catalogue = NOTHING_KEPT
         for exchange_name, kind in PREDECLARED:
@@ -112,9 +103,9 @@ class VirtualHost:
 
         Raises: ChannelFault 406 while it cannot be kept."""
         self.catalogue.exchange_added(self.name, exchange)
-        if self.exchange_desk is not None:
+        if self.exchange_added is not None:
             try:
-                self.exchange_desk.exchange_made(self, exchange)
+                self.exchange_added(self, exchange)
             except ChannelFault as fault:
                 self.catalogue.exchange_removed(self.name, exchange)
                 raise ChannelFault(fault.code, fault.text, 40, 10) from fault

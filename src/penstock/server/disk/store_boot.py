@@ -11,7 +11,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.actors.disk import Disk
 from penstock.broker.actors.syncing import ALWAYS, NONE
 from penstock.broker.broker import Broker
-from penstock.broker.dead_letter.last_letters import settle_letters
+from penstock.broker.dead_letter.clean_stop import settle_dead_letters
 from penstock.broker.lease.lease_restore import restore_leases
 from penstock.broker.node.damage import close_damaged
 from penstock.broker.node.store_desk import bring_back
@@ -325,7 +325,7 @@ class StoreBoot:
             keeper = actor.keeper
             if isinstance(keeper, Keeper) and keeper.is_lasting:
                 keeper.note_delivered(actor.messages.returned_messages())
-        settle_letters(store, list(self.broker.vhosts[name].queues.values()))
+        settle_dead_letters(store, list(self.broker.vhosts[name].queues.values()))
         store.last_batch().run()
         leave_clean(self.paths[name])
 

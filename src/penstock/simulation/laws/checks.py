@@ -28,7 +28,7 @@ from penstock.broker.alarm.alarm_manager import MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import PHASE_OPEN, Connection
-from penstock.broker.dead_letter.dead_lane import DeadLane
+from penstock.broker.dead_letter.dead_letters import DeadLane
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate
 from penstock.queues.consumers import REASON_STANDBY, Consumer

@@ -19,8 +19,14 @@ from penstock.base.cause import Cause
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import Connection
-from penstock.broker.dead_letter.dead_lane import Carrier, DeadLane, LaneAnswers, Letter
-from penstock.broker.dead_letter.dead_letters import DeadLetters
+from penstock.broker.dead_letter.dead_letters import (
+    Carrier,
+    DeadLane,
+    DeadLetter,
+    DeadLetters,
+    LaneAnswers,
+    dead_letters_of,
+)
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.write_request import WriteRequest
 from penstock.broker.stream.stream_actor import StreamActor
@@ -48,7 +54,7 @@ def letters_unsafe(request: WriteRequest) -> Iterator[tuple[Cause, int]]:
                 yield message.origin, len(message.raw)
 
 
-def held_by(letters: DeadLetters) -> list[Letter]:
+def held_by(letters: DeadLetters) -> list[DeadLetter]:
     """Everything that rests in the queue where it died."""
     found = [*letters.late, *letters.stuck]
     for lane in letters.lanes.values():
@@ -66,8 +72,8 @@ def letters_stored(queue: QueueActor) -> Iterator[tuple[Cause, int]]:
             # What the queue has taken is among its messages, although it may wait for the disk.
             for message in lane.items[int(lane.head) :]:
                 yield message.origin, len(message.raw) + MESSAGE_OVERHEAD_BYTES
-    letters = None if queue.ruling is None else queue.ruling.dead_letters
-    if isinstance(letters, DeadLetters):
+    letters = dead_letters_of(queue)
+    if letters is not None:
         held = held_by(letters)
         held_bytes = sum(int(letter.size) for letter in held)
         if held_bytes != letters.held_bytes:
@@ -83,8 +89,8 @@ def letters_stored(queue: QueueActor) -> Iterator[tuple[Cause, int]]:
 def is_waiting_for_letters(queue: QueueActor) -> bool:
     """Whether its first message is dead and there is no room for its letter, so that consumers are
     given nothing until there is."""
-    letters = None if queue.ruling is None else queue.ruling.dead_letters
-    return isinstance(letters, DeadLetters) and letters.is_asked and letters.is_stalled()
+    letters = dead_letters_of(queue)
+    return letters is not None and letters.is_asked and letters.is_stalled()
 
 
 def check_streams(store: StreamStore) -> None:

@@ -32,7 +32,7 @@ def is_clean(bed: LeaseBed) -> bool:
 
 
 def test_a_batch_that_the_disk_was_given_too_late(tmp_path: Path) -> None:
-    """The run after the end of one batch sends the next, also when the disk's thread has ended by then."""
+    """The run after one batch ends sends the next, even if the disk thread has ended by then."""
     bed, peer = begun(tmp_path)
     sent(bed, peer, b"first")
     sent(bed, peer, b"second")

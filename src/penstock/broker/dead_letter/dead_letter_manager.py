@@ -11,7 +11,6 @@ from penstock.base.limits import (
     DEAD_LETTER_WINDOW,
     DEAD_LETTER_WINDOW_BYTES,
 )
-from penstock.broker.dead_letter.dead_lane import LetterBox
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
 from penstock.broker.vhost.context import Context
@@ -27,7 +26,7 @@ NS_PER_MS: Final = 1_000_000
 NS_PER_S: Final = 1_000_000_000
 
 
-class LetterDesk:
+class DeadLetterManager:
     """vhosts: of the broker, live; dues: where timers stand; window, window_bytes: letters of one
     queue under way, window 0 for any number (RabbitMQ's at-most-once); backlog, backlog_bytes: of
     one queue; retry_ns: until an unconfirmed letter is published again; believes_all: see
@@ -92,24 +91,3 @@ class LetterDesk:
         if vhost.router.property_exchanges > 0:
             headers = with_properties(header, headers)
         return headers
-
-    def is_ring(self, start: QueueActor) -> bool:
-        """Whether the letters of `start` wait for targets that wait, over others, for `start`."""
-        pending = [start]
-        seen = {start}
-        while pending:
-            actor = pending.pop()
-            ruling = actor.ruling
-            box = None if ruling is None else ruling.dead_letters
-            if not isinstance(box, LetterBox) or not box.is_stalled():
-                continue
-            for lane in box.lanes.values():
-                target = lane.receiving
-                if not lane.waits() or not isinstance(target, QueueActor):
-                    continue
-                if target is start:
-                    return True
-                if target not in seen:
-                    seen.add(target)
-                    pending.append(target)
-        return False

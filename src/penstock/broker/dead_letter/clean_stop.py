@@ -6,16 +6,15 @@ comes back instead. A letter that some of its targets have is taken by the other
 they are, and so is one that has left its queue already (at-most-once); at most a window of them.
 """
 
-from penstock.broker.dead_letter.dead_lane import DeadLane
-from penstock.broker.dead_letter.dead_letters import DeadLetters
+from penstock.broker.dead_letter.dead_letters import DeadLane, DeadLetters, dead_letters_of
 from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueActor
 from penstock.broker.store.store_actor import StoreActor
 
 
-def settle_letters(store: StoreActor, queues: list[QueueActor]) -> None:
+def settle_dead_letters(store: StoreActor, queues: list[QueueActor]) -> None:
     """Settle what `queues` hold for letters that have arrived, when `store` has no batch under way
     and is about to write its last. Raises: OSError."""
-    boxes = [box for box in map(_box_of, queues) if box is not None]
+    boxes = [box for box in map(dead_letters_of, queues) if box is not None]
     _settle(store, boxes)
     if any(letter.confirmed for box in boxes for letter in box.stuck):
         # Another target had refused what one has taken only now.
@@ -29,10 +28,9 @@ def _settle(store: StoreActor, boxes: list[DeadLetters]) -> None:
     if not lanes:
         return
     for lane in lanes:
-        receiving = lane.receiving
         budget = _budget(lane)
-        if isinstance(receiving, QueueActor) and receiving.is_alive and budget > 0:
-            receiving.take_lane(lane, budget)
+        if lane.target.is_alive and budget > 0:
+            lane.target.take_lane(lane, budget)
     store.take_all()
     batch = store.log.take_batch(True)
     if batch is not None:
@@ -40,11 +38,6 @@ def _settle(store: StoreActor, boxes: list[DeadLetters]) -> None:
         store.log.done(batch)
     for lane in lanes:
         lane.taken_is_safe()
-
-
-def _box_of(queue: QueueActor) -> DeadLetters | None:
-    box = None if queue.ruling is None else queue.ruling.dead_letters
-    return box if isinstance(box, DeadLetters) else None
 
 
 def _budget(lane: DeadLane) -> int:
