@@ -1,4 +1,4 @@
-"""Whoever first caused a piece of work; the nominal base of flow's accounts.
+"""The first cause of a piece of work; the nominal base of flow's accounts.
 
 It stands on the ground floor so that a message can carry its cause through rooms that know nothing
 of accounts (seed S4: all work is charged to its first cause).
@@ -10,7 +10,7 @@ from mypy_extensions import i64
 class Cause:
     """A named first cause. `name`: unique while it lives, for example `conn:127.0.0.1:50412`.
 
-    The base pays for nothing; it is the cause of messages that nobody published."""
+    The base pays for nothing; it is the cause of messages without a publisher."""
 
     __slots__ = ("name",)
 

@@ -119,7 +119,7 @@ DEDUPLICATION_ENTRIES: Final = Limit(10_000_000, 1, 1_000_000_000,
     argument("x-cache-size of the exchange"), "routing/deduplication",
     "406 PRECONDITION_FAILED refuses a larger x-cache-size; a full cache drops its oldest entry")
 CATALOGUE_CHANGES: Final = Limit(100_000, 1, 10_000_000,
-    "changes to what is durable that wait for the disk", GUARD, "broker/vhost/kept_catalogue",
+    "changes to what is durable that wait for the disk", GUARD, "broker/vhost/metadata_store",
     "406 PRECONDITION_FAILED refuses what is to be kept and closes the channel; what is deleted "
     "is still taken")
 POLICIES_PER_VHOST: Final = Limit(1000, 0, 100_000, "policies, and as many operator policies",

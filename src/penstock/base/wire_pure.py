@@ -16,7 +16,7 @@ _F64: Final = struct.Struct(">d")
 
 
 class BytesWriter:
-    """A growing byte buffer. Owner: whoever made it; not safe to share between threads."""
+    """A growing byte buffer. Owner: its maker; not safe to share between threads."""
 
     __slots__ = ("_data",)
 

@@ -51,7 +51,7 @@ from penstock.broker.settings.table import (
 )
 from penstock.broker.vhost.catalogue import Catalogue
 from penstock.broker.vhost.context import Context
-from penstock.broker.vhost.queue_kinds import KindNotes, is_stream
+from penstock.broker.vhost.queue_arguments import KindNotes, is_stream
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.explain.naming import client_name
 from penstock.flow.overrides import configured

@@ -106,7 +106,7 @@ def report(tables: Path, output: Path, export: str | None) -> None:
     if export == "csv":
         write_csv(output / "tables", stored_tables(tables, about))
     elif export == "parquet":
-        # Optional: whoever exports CSV does not need it.
+        # Optional: an export as CSV does not need it.
         from penstock.spark.tables.store import write_parquet
 
         write_parquet(output / "tables", stored_tables(tables, about))

@@ -186,7 +186,7 @@ class ChannelState:
         return self._closed is not None
 
     def is_gone(self) -> bool:
-        """Whether it ended in order, so that nobody needs to be told why."""
+        """Whether it ended in order, so that no user of it needs to be told why."""
         return self._is_gone
 
     # --- what the broker says -------------------------------------------------------------

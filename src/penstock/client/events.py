@@ -30,7 +30,7 @@ class Delivery:
 
     @property
     def redelivered(self) -> bool:
-        """Whether somebody may have had it before."""
+        """Whether another consumer may have had it before."""
         return self.method[self.tag_at + 8] & 1 == 1
 
     @property

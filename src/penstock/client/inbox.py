@@ -22,7 +22,7 @@ from penstock.client.events import (
 from penstock.protocol.methods import Method
 
 DELIVERIES_HELD_MAX: Final = 100_000
-"""Deliveries of one channel nobody has taken; one more ends the channel's use with an error."""
+"""Deliveries of one channel, not taken yet; one more ends the channel's use with an error."""
 RETURNS_HELD_MAX: Final = 1024
 """Returned publishes and refused sequences kept a channel; the oldest is dropped and counted."""
 

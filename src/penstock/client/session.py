@@ -79,7 +79,7 @@ class Session:
 
     url: where and as whom; name: shown by the broker; now_ns: monotonic nanoseconds.
     `agreed` is None until the limits are tuned; `blocked_reason` is None while the broker reads.
-    Owner: whoever owns the socket; not to be shared between threads.
+    Owner: the owner of the socket; not to be shared between threads.
     """
 
     def __init__(self, url: BrokerUrl, name: str, now_ns: int) -> None:

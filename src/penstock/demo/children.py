@@ -31,7 +31,7 @@ Status = dict[str, int]
 def choose_port(port: int) -> int:
     """`port` if it is free, any free one for 0.
 
-    The port is free when asked; somebody may still take it before the broker does, which the broker
+    The port is free when asked; another program may take it first, which the broker
     then reports itself. Raises: OperatorError naming the owner and the fix.
     """
     if not 0 <= port <= PORT_MAX:

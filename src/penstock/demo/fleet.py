@@ -152,7 +152,7 @@ def drain_deadline_ns(start_ns: int, plan: DemoPlan) -> int:
 
 async def declare_queues(url: str) -> None:
     """Make the queues of the run, empty. Raises: OperatorError if the broker cannot be used."""
-    # aio-pika is optional for whoever only wants a broker.
+    # aio-pika is optional: a broker alone does not need it.
     import aio_pika
 
     try:

@@ -128,7 +128,7 @@ class _Run:
             self._options = replace(self._options, with_spark=False)
 
     def _interrupt(self, task: asyncio.Task[int]) -> None:
-        # Only once: whoever presses Ctrl-C again must not interrupt the ending of the children.
+        # Only once: a second Ctrl-C must not interrupt the ending of the children.
         if not self._is_interrupted:
             self._is_interrupted = True
             task.cancel()

@@ -4,7 +4,7 @@
     burst           publishers offer several times as much
     slow consumer   the consumers of `orders` take longer for each message; its publishers must be
                     slowed down to their pace, and `mail` must not notice
-    drain           nobody publishes; everything confirmed must arrive
+    drain           no client publishes; everything confirmed must arrive
 
 Rates are offered, not guaranteed, and low enough for two cores that broker and clients share.
 """
@@ -79,7 +79,7 @@ class DemoPlan:
         return DemoPlan(**fields)
 
     def seconds(self) -> float:
-        """Length of all phases in which somebody publishes."""
+        """Length of all phases in which clients publish."""
         return sum(phase.seconds for phase in self.phases)
 
 

@@ -117,7 +117,7 @@ def sparkline(shares: list[float]) -> str:
 @dataclass(frozen=True, slots=True)
 class HoldsSeen:
     """One look. `share`: 0..1 of the time since the last look in which at least one publisher was
-    held; `cause`: the greatest root cause, "" if nobody was held; `waiting`: messages in all queues
+    held; `cause`: the greatest root cause, "" if none was held; `waiting`: messages in all queues
     at their last samples."""
 
     share: float

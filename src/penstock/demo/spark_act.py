@@ -212,7 +212,7 @@ def rows(folder: Path) -> tuple[int, int]:
 
 async def declare(url: str) -> None:
     """Exchange, queue, stream and bindings of the act. Raises: OperatorError."""
-    # aio-pika is optional for whoever only wants a broker.
+    # aio-pika is optional: a broker alone does not need it.
     import aio_pika
 
     try:

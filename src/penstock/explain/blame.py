@@ -1,11 +1,11 @@
-"""Follows blocked time downstream until it reaches actors that nobody holds: the roots.
+"""Follows blocked time downstream until it reaches actors that are not held: the roots.
 
 The wait-for graph of a window has an edge for each (actor, peer) with the nanoseconds attributed
 to it. From the subject, its blocked time flows along its edges. Of the nanoseconds that reach an
 actor, as many flow on as that actor was blocked itself, split as its own blocked time is
 attributed; the rest stays, and the actor is their root. So blame is conserved:
     sum of all stays = blocked time of the subject, to the nanosecond.
-That an actor was blocked in the very moments it held somebody else is taken for granted, since
+That an actor was blocked in the very moments it held another one is taken for granted, since
 deferring grants is what an actor does while it is held. A circle ends where it closes; an actor
 that holds itself (its own backlog is over the mark, say) is a root.
 """
@@ -40,7 +40,7 @@ class Step:
 class Stay:
     """`ns` of the subject's blocked time ended at `root`, having come along `path`.
 
-    is_circle: `root` is on the path already, so nobody in the circle can go on by itself.
+    is_circle: `root` is on the path already, so no actor in the circle can go on by itself.
     """
 
     root: str

@@ -77,13 +77,13 @@ def about_lag(window: ActorWindow | None, root: str) -> tuple[str, ...]:
 
 
 def lease_detail(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> str:
-    """Who leases messages of the queue that `window` is about, most first; "" for nobody. window:
+    """Who leases messages of the queue that `window` is about, most first; "" for none. window:
     of a queue, of its consumers together, or of one of them."""
     return "; ".join(_one(each) for each in _leases(window, windows))
 
 
 def about_leases(window: ActorWindow | None, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
-    """What would let the one who leases most of a queue's messages take more; () for nobody."""
+    """What would let the one who leases most of a queue's messages take more; () for none."""
     found = [] if window is None else _leases(window, windows)
     if not found:
         return ()
@@ -223,7 +223,7 @@ def _slowest(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> str:
 
 
 def consumer_label(window: ActorWindow) -> str:
-    """A socket nobody reads and a pause are the client's doing, but not slow work."""
+    """An unread socket and a pause are the client's doing, but not slow work."""
     trouble = consumer_trouble(window)
     return trouble if trouble in ("socket", "flow") else "consumer"
 

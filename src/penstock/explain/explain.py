@@ -82,7 +82,7 @@ def explain(
     looked for in `/`); or
     `publish`, the worst publisher; or `not`, the same question from its other end: both say so
     when nothing is blocked. now_ns: monotonic, of the newest snapshot. Never raises on a name
-    nobody bears: the answer's state is then UNKNOWN, and it lists close names.
+    no actor bears: the answer's state is then UNKNOWN, and it lists close names.
     """
     if kind in ("publish", "not"):
         return _explain_publishers(windows, now_ns, window_s)
@@ -185,7 +185,7 @@ def _with_surroundings(
     root = first.root
     queue = windows[root].labels.get("queue") if root in windows else None
     if queue is not None:
-        # Whoever waits for one consumer waits for all of its queue's.
+        # An actor that waits for one consumer waits for all of its queue's.
         root = f"consumers:{name_of(queue)}"
     victims = _victims(plain.subject, root, windows)
     hit = {part.name for part in victims}
@@ -233,7 +233,7 @@ def _merge(stays: list[Stay], windows: Mapping[str, ActorWindow]) -> list[RootCa
 def _consumer_cause(
     window: ActorWindow, windows: Mapping[str, ActorWindow]
 ) -> tuple[float, list[RootCause]]:
-    """A consumer is held by nobody's gate, but by its own window, its socket or its client."""
+    """A consumer is not held by a gate, but by its own window, its socket or its client."""
     trouble = consumer_trouble(window)
     share = held_share(window)
     if trouble in ("", "none") or share == 0.0:
@@ -303,7 +303,7 @@ def _verdict(subject: str, share: float, window_s: float, causes: list[RootCause
 
 
 def _unthrottled(window: ActorWindow, windows: Mapping[str, ActorWindow], window_s: float) -> str:
-    """That nobody throttles an actor, or where its publishes wait although nobody does."""
+    """That an actor is not throttled, or where its publishes wait although it is not."""
     waits = waits_of(window)
     if _leads(window, waits, windows):
         return about_answers(window, waits, window_s)
@@ -317,7 +317,7 @@ def _unthrottled(window: ActorWindow, windows: Mapping[str, ActorWindow], window
 def _leads(
     window: ActorWindow, waits: tuple[Wait, ...], windows: Mapping[str, ActorWindow]
 ) -> bool:
-    """Whether its waits say more than that nobody holds it: what waits where something is stopped
+    """Whether its waits say more than that it is not held: what waits where something is stopped
     has a cause beyond them."""
     if window.kind not in ("conn", "chan") or not waits_long(waits):
         return False
@@ -331,7 +331,7 @@ def _stop_of(place: ActorWindow, windows: Mapping[str, ActorWindow], window_s: f
 
 
 def _at_ease(window: ActorWindow) -> str:
-    """A sentence on an actor that nobody throttles."""
+    """A sentence on an actor that is not throttled."""
     who = called(window.actor)
     if window.blocked_ns > 0:
         held = f"{who} was blocked {percent(window.blocked_share())}, below {percent(0.05)}"

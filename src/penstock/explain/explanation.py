@@ -38,7 +38,7 @@ class ChainStep:
 class RootCause:
     """One root of the subject's blocked time.
 
-    root: actor that nobody holds; reason: `cpu`, `consumer`, `disk`, `socket`, `credit`, `debt`,
+    root: actor that is not held; reason: `cpu`, `consumer`, `disk`, `socket`, `credit`, `debt`,
     `stuck` (takes nothing of its mailboxes), `slow` (takes less than it is offered), `rate`,
     `flow`, `alarm:memory`, `alarm:disk`, `waiting`, `circle`, or the gate's own word where nothing
     is known of the root; detail: the root's numbers in words; ns, share: of the subject's
@@ -100,7 +100,7 @@ class Explanation:
     FREE or UNKNOWN (no such actor: see close_names); window_s: seconds looked at; blocked_share:
     0..1 of it; blocked_ns, stops, longest_ns; held_ns: how long it is being held right now
     without a break, None when it is not.
-    shared: channels of the same connection that publish and were held by nobody else, with the
+    shared: channels of the same connection that publish and were held by nothing else, with the
     share of the window they lost because the socket was not read (U11);
     chain: links from the subject to the first cause's root; causes: largest first, they sum to
     blocked_ns; victims: other connections held by the first cause's root, with the share of

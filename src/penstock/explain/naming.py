@@ -54,7 +54,7 @@ def find(kind: str, name: str, windows: Mapping[str, ActorWindow]) -> str | None
         found = [a for a, w in windows.items() if w.kind == "conn" and wanted in _other_names(w)]
     else:
         found = []
-    # Several bear the name: the one that is worse off is the one somebody asks about.
+    # Several bear the name: the question is about the one that is worse off.
     return max(found, key=lambda a: (windows[a].blocked_ns, a)) if found else None
 
 
@@ -136,7 +136,7 @@ def named(windows: Mapping[str, ActorWindow]) -> dict[str, ActorWindow]:
 
 
 class Names:
-    """What each address is called. by_address: without a kind; empty if nobody gave a name."""
+    """What each address is called. by_address: without a kind; empty if no client gave a name."""
 
     def __init__(self, windows: Mapping[str, ActorWindow]) -> None:
         given = {

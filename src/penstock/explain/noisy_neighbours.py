@@ -24,7 +24,7 @@ def loads(
     cause: RootCause, windows: Mapping[str, ActorWindow]
 ) -> tuple[str, tuple[ActorShare, ...], str]:
     """Whose messages load the actor nearest to the root that keeps such books: (that actor, the
-    largest parts, what they are parts of); ("", (), "") if nobody does.
+    largest parts, what they are parts of); ("", (), "") if no actor does.
 
     Looked for in this order: what rests there now, where that is the load (a queue over its depth
     mark); work outstanding there; what came in during the window; what came in ever. An account

@@ -37,7 +37,7 @@ _GIVEN_UP: Final = {
     "refused": "refused to publishers",
 }
 STOPPED_SHARE: Final = 0.5
-"""A queue that was stopped for less of the window lets nobody wait for long."""
+"""A queue that was stopped for less of the window lets no publisher wait for long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Names the cause at a root: what an actor that nobody holds was doing instead of its work.
+"""Names the cause at a root: what an actor that is not held was doing instead of its work.
 
 The label follows the state the root spent most of its own time in: busy is `cpu`, waiting is the
 outside world it waits for, and idle means that the hop in front of it is too narrow.
@@ -176,7 +176,7 @@ def _waits_for_consumers(window: ActorWindow) -> bool:
     state = dominant_state(window)
     if state == "waiting":
         return True
-    # An idle queue with a backlog has nobody to give it to, or it would be busy.
+    # An idle queue with a backlog has no consumer to give it to, or it would be busy.
     return state == "idle" and window.numbers.get("ready", 0) > 0 and consumer_trouble(window) != ""
 
 

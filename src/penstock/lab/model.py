@@ -90,7 +90,7 @@ class WorkClock(VirtualClock):
         self.now_ns += self.costs.turn_ns
 
     def end(self) -> None:
-        """Nobody has a turn."""
+        """No actor has a turn."""
         if self._actor is not None:
             self._charge_actor()
             self._actor = None

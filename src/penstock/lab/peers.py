@@ -58,7 +58,7 @@ class PeerFailed(Exception):
 
 class Peer:
     """One connection with one channel. `is_ready`: it is set up; `is_running`: it works;
-    `has_room`: everything it has said has left it, set by whoever moves its bytes."""
+    `has_room`: everything it has said has left it, set by the loop that moves its bytes."""
 
     def __init__(self, name: str, url: BrokerUrl, tally: PeerTally, now_ns: int) -> None:
         self.name = name

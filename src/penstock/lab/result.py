@@ -65,7 +65,7 @@ def is_growing(bins: Sequence[int], first: int) -> bool:
 
 
 def fair_shares(demands: Sequence[float], total: float) -> list[float]:
-    """Max-min fair parts of `total`: nobody gets more than asked for, and what they leave is shared
+    """Max-min fair parts of `total`: no one gets more than asked for, and what they leave is shared
     equally by the others."""
     shares = [0.0] * len(demands)
     left = total

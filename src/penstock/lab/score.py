@@ -63,7 +63,7 @@ def _memory(result: Result) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Of one workload. winner: "" when nobody has a score; best_static: "" when none was run;
+    """Of one workload. winner: "" when none has a score; best_static: "" when none was run;
     ours: per strategy of OURS that was run, its score relative to the best static setting;
     live_scores: by profile, of the live broker, for the simulator's verdict;
     innocent_shares: by profile, the innocent traffic's rate relative to running alone;

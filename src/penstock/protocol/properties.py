@@ -55,7 +55,7 @@ class Properties:
     """What a publisher says about a message; None means absent, which differs from empty.
 
     Short strings: 0..255 bytes of UTF-8. delivery_mode, priority: 0..255. expiration: meant to be
-    milliseconds. timestamp: seconds since 1970, 0..2**64-1. Owner: whoever decoded it; `headers`
+    milliseconds. timestamp: seconds since 1970, 0..2**64-1. Owner: its decoder; `headers`
     is not copied.
     """
 

@@ -1,4 +1,4 @@
-"""Look-ups in the raw payload of a content header, without decoding what nobody asks for. COMPILED.
+"""Look-ups in the raw payload of a content header, without decoding the rest of it. COMPILED.
 
     class:2 weight:2 body-size:8 flags:2 [flags:2 ...] value*       values in the order of the flags
 

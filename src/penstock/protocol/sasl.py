@@ -22,7 +22,7 @@ MECHANISMS: Final = (PLAIN, AMQPLAIN)
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who somebody says to be, and the proof. `password` is kept out of repr."""
+    """The user a client claims to be, and the proof. `password` is kept out of repr."""
 
     user: str
     password: str = field(repr=False)
@@ -65,7 +65,7 @@ def _parse_amqplain(response: bytes) -> Credentials:
     try:
         table = decode_fields(response, 0, len(response))
     except ConnectionFault as fault:
-        # The cause is dropped, because a traceback would show the response to whoever logs it.
+        # The cause is dropped, because a traceback would show the response in a log.
         raise ConnectionFault(SYNTAX_ERROR, f"AMQPLAIN auth info: {fault.text}") from None
     if "LOGIN" not in table or "PASSWORD" not in table:
         raise ConnectionFault(SYNTAX_ERROR, "AMQPLAIN auth info is missing LOGIN or PASSWORD field")

@@ -739,7 +739,8 @@ class RuledQueue(ClassicQueue):
             if excess > 0:
                 keep = keep - excess if keep > excess else 0
             if self.residence == ENTRIES:
-                self._lend(level, keep)
+                # Pieces stay, and levels above would have to make room for them.
+                self._lend(level, keep - line.behind.delta.ram_bytes)
             for message in line.page_bytes(keep, room, pass_count - len(saves)):
                 room -= len(message.raw)
                 saves.append(message)

@@ -25,7 +25,7 @@ from penstock.sweep.point import COLUMNS, REAL, SCHEMA, TEXT, TRUTH, WHOLE, Poin
 from penstock.sweep.run import run_point
 
 TASKS_PER_CORE: Final = 4
-"""In a round: points differ tenfold in what they cost, so whoever is done early takes another."""
+"""In a round: points differ tenfold in what they cost, so a task done early takes another."""
 POINTS_PER_TASK: Final = 4
 _TYPES: Final[dict[str, DataType]] = {
     TEXT: StringType(),

@@ -221,7 +221,7 @@ class Fluid:
         self.ration = np.where(begins, 0.0, self.ration)
         if not (may.any() or is_empty.any()):
             return
-        # Without fair shares whoever may go on at all goes on altogether.
+        # Without fair shares a publisher that may go on at all goes on altogether.
         ration = mark - held if self.rules.fair_bytes < UNLIMITED else np.full_like(mark, UNLIMITED)
         room = np.where(may, ration, 0.0)
         room = np.where(is_empty, UNLIMITED, room)

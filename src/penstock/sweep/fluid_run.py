@@ -223,7 +223,7 @@ def _queues(workload: Workload, many: int) -> list[tuple[QueueSpec, ConsumerSpec
             else sum(one.rate_per_s * one.count for one in mine)
         )
         is_innocent = any(one.is_innocent for one in mine)
-        # Nobody who consumes is somebody who is very slow.
+        # No consumer counts as a very slow one.
         rate = rate if mine else 1e-9
         count = sum(one.count for one in mine)
         pairs.append((spec, ConsumerSpec(spec.name, rate, count, is_innocent=is_innocent)))

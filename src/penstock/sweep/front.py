@@ -2,7 +2,7 @@
 
     better    more throughput, a shorter p99 of confirms, less memory
     a beats b when it is at least as good in all three and better in one by more than NOISE
-    front     the settings that nobody beats
+    front     the settings that no other beats
 A setting whose memory was still rising in any of its runs is on no front: what it needs is only a
 matter of how long one waits. Figures are means over the seeds; `spread` is half the distance of the
 highest from the lowest, relative to the mean, of the measure that moves most.
@@ -21,7 +21,7 @@ NOISE: Final = 0.01
 @dataclass(frozen=True, slots=True)
 class SettingSummary:
     """situation, setting: see Point; runs: seeds that were run; failed: of them without figures;
-    spread: 0 with one seed; is_front: nobody in the same situation beats it. innocent_share: None
+    spread: 0 with one seed; is_front: none in the same situation beats it. innocent_share: None
     where there is no innocent traffic."""
 
     situation: Key

@@ -73,7 +73,7 @@ class TimeAccount:
         self._since_ns = now_ns
 
     def rests_since(self) -> int:
-        """Since when it is IDLE and nobody has looked at the books, -1 if it is not idle."""
+        """Since when it is IDLE and its accounts were not read, -1 if it is not idle."""
         return self._since_ns if self.state == IDLE else -1
 
     def totals(self, now_ns: int) -> tuple[int, int, int, int]:

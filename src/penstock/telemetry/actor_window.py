@@ -105,7 +105,7 @@ class ActorWindow:
     labels: dict[str, str] = field(default_factory=dict)
 
     def blocked_share(self) -> float:
-        """Share of the window in which somebody held this actor, 0..1."""
+        """Share of the window in which this actor was held, 0..1."""
         if self.window_ns <= 0:
             return 0.0
         return min(1.0, self.blocked_ns / self.window_ns)
@@ -174,7 +174,7 @@ def _most(rounds: list[ActorSnapshot]) -> dict[str, float]:
 def _block_differences(
     old: BlockedTotals, new: BlockedTotals, longest: Mapping[tuple[str, str], int]
 ) -> list[BlockWindow]:
-    """The blocks of a window, largest first; those that held nobody in it are left out.
+    """The blocks of a window, largest first; those that held no actor in it are left out.
 
     A pair of `old` that is gone, or has a later first hold, was folded into OTHERS meanwhile: what
     it had brought along from before the window is taken off again there.

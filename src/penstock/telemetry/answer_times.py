@@ -360,5 +360,5 @@ class AnswerTimes:
         if read_ns < 0 or read_ns > running_ns:
             read_ns = 0
         one.stages[READ] += int(read_ns)
-        # Where it is on its way further down nobody says before it is answered.
+        # Where it is on its way further down is not known before it is answered.
         one.stages[CHANNEL if self.is_asked else QUEUE] += int(running_ns - read_ns)

@@ -180,7 +180,7 @@ class FlightRecord:
 
 
 class Encoder:
-    """The lines of one record, piece by piece. history: nobody else's from now on; events: oldest
+    """The lines of one record, piece by piece. history: owned by this from now on; events: oldest
     first. `is_full` is set by the writer when no more fits: what is left is then counted."""
 
     def __init__(self, header: RecordHeader, history: FlightHistory, events: list[Event]) -> None:

@@ -46,7 +46,7 @@ class BlockTotals:
     ns: nanoseconds attributed to it: where several held the actor at once, each has an equal
     part; closed_ns: nanoseconds it held the actor, alone or not; stops: how often it began;
     longest_ns: longest single hold that ended, or still runs, in the present period;
-    since_ns: monotonic start of the hold that runs now, None when it holds nobody;
+    since_ns: monotonic start of the hold that runs now, None when it holds no actor;
     first_ns: monotonic start of its first hold, which tells a pair that was folded and came back.
     """
 

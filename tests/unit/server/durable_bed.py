@@ -7,7 +7,7 @@ from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.admin.restore import Restored, restore
 from penstock.broker.broker import Broker
 from penstock.broker.vhost.catalogue import is_kept
-from penstock.broker.vhost.kept_catalogue import KeptCatalogue
+from penstock.broker.vhost.metadata_store import MetadataStore
 from penstock.broker.vhost.vhost import PREDECLARED
 from penstock.routing.canonical import canonical
 from penstock.routing.exchange import Exchange
@@ -52,7 +52,7 @@ class DurableBed(Bed):
         kept = self.database.read()
         self.restored: Restored = restore(self.broker, kept)
         self.disk = HandDisk()
-        self.catalogue = KeptCatalogue(self.disk, self.database, self.log, kept.queue_id_max)
+        self.catalogue = MetadataStore(self.disk, self.database, self.log, kept.queue_id_max)
         self.broker.keep(self.catalogue)
 
     def close(self) -> None:

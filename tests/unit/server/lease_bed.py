@@ -4,7 +4,7 @@ its disk: what it has not done by then is not there."""
 from pathlib import Path
 
 from penstock.broker.admin.restore import restore
-from penstock.broker.vhost.kept_catalogue import KeptCatalogue
+from penstock.broker.vhost.metadata_store import MetadataStore
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.server.disk.data_directory import DataDirectory
@@ -27,7 +27,7 @@ class LeaseBed(Bed):
         kept = self.database.read()
         restore(self.broker, kept)
         self.disk = HandDisk()
-        self.catalogue = KeptCatalogue(self.disk, self.database, self.log, kept.queue_id_max)
+        self.catalogue = MetadataStore(self.disk, self.database, self.log, kept.queue_id_max)
         self.broker.keep(self.catalogue)
         self.broker.delays.keep_all()
         self.freeing = FileReclaimer()

@@ -3,11 +3,11 @@
     memory   once a second, and at once when its mark is changed (scenario 63)
     disk     as often as the room that is left asks for (scenario 75), and when the stores have
              written half of it (F18)
-Memory that only waits to be given back is no reason to stop anybody: before an alarm is set, and
-while it lasts, the machine is asked to reclaim, but not for a mark of 0, which no reclaiming meets
-(flow-semantics 11.2). The tighter of two gauges counts: this process against the mark, or its whole
-control group against the group's own limit, at which the kernel kills. A disk that cannot be read
-sets no alarm and ends none; it is tried again and said once (F19).
+Memory that only waits to be given back is no reason to stop a publisher: before an alarm is set,
+and while it lasts, the machine is asked to reclaim, but not for a mark of 0, which no reclaiming
+meets (flow-semantics 11.2). The tighter of two gauges counts: this process against the mark, or its
+whole control group against the group's own limit, at which the kernel kills. A disk that cannot be
+read sets no alarm and ends none; it is tried again and said once (F19).
 """
 
 from typing import Final
@@ -269,7 +269,7 @@ class AlarmWatch:
         # A reserve that was given up is still wanted: without this it would end its own alarm.
         free = max(0, free - around.reserve_missing_bytes())
         floor = self.floor
-        # What stores only keep to write over goes before anybody is stopped for it.
+        # What stores only keep to write over goes before a publisher is stopped for it.
         stores.keep_spares(free >= floor.clear_bytes)
         free += spare_bytes
         self.manager.levels[DISK] = Level(free, floor.limit_bytes, floor.clear_bytes)

@@ -24,7 +24,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.entry_limits import USER
 from penstock.broker.session.passwords import SALT_BYTES, SHA256, hash_password
-from penstock.broker.vhost.queue_kinds import type_of
+from penstock.broker.vhost.queue_arguments import type_of
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.integers import Timestamp
 from penstock.routing.destination import Destination

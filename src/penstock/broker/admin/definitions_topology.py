@@ -20,8 +20,13 @@ from penstock.broker.admin.definitions_rows import (
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.entry_limits import QUEUES
-from penstock.broker.vhost.queue_arguments import check_exchange, check_queue
-from penstock.broker.vhost.queue_kinds import TYPE_KEY, check_properties, check_type
+from penstock.broker.vhost.queue_arguments import (
+    TYPE_KEY,
+    check_exchange,
+    check_properties,
+    check_queue,
+    check_type,
+)
 from penstock.broker.vhost.stream_arguments import STREAM
 from penstock.broker.vhost.vhost import PREDECLARED
 from penstock.protocol.values import Table

@@ -1,4 +1,4 @@
-"""Puts the broker's flow events into its own stream, and never holds anybody up for it.
+"""Puts the broker's flow events into its own stream, and never holds an actor up for it.
 
     recorder's ring  --EVENTS_PER_MESSAGE at a time-->  one message  -->  the stream's store
 
@@ -18,7 +18,7 @@ from penstock.broker.alarm.alarm_manager import DISK
 from penstock.broker.broker import Broker
 from penstock.broker.stream.internal_stream import EVENT_STREAM, ID_KEY, InternalStream, bounds
 from penstock.broker.stream.stream_lane import stream_request
-from penstock.broker.vhost.queue_kinds import TYPE_KEY
+from penstock.broker.vhost.queue_arguments import TYPE_KEY
 from penstock.broker.vhost.stream_arguments import STREAM
 from penstock.protocol.content import Address, Message, make_content
 from penstock.protocol.properties import Properties, encode_header_payload

@@ -26,7 +26,7 @@ Kept = dict[Cause, tuple[int, int]]
 
 
 def kept_by(groups: StreamGroups, group: ReaderGroup) -> Kept:
-    """What `group` has not passed. Of what nobody knows the publisher, the virtual host is it:
+    """What `group` has not passed. Where the publisher is not known, the virtual host is it:
     from before the last start, or before there were groups."""
     return _kept_from(groups, int(group.position), int(group.lag_bytes(groups.log)))
 

@@ -37,7 +37,7 @@ from penstock.routing.destination import Destination
 from penstock.routing.factory import make_exchange
 
 LOOPBACK_ONLY: Final = "guest"
-"""As in RabbitMQ, whoever is called so comes in from this machine only."""
+"""As in RabbitMQ, the user of this name comes in from this machine only."""
 
 R = TypeVar("R", bound=Row)
 
@@ -53,7 +53,7 @@ class Restored:
 
 
 def restore(broker: Broker, kept: Kept) -> Restored:
-    """Bring back `kept` into a broker that nobody has connected to and that keeps nothing yet.
+    """Bring back `kept` into a broker that has no connections and keeps nothing yet.
 
     Raises: OperatorError for a row that cannot be, which names it."""
     done = Restored()

@@ -3,7 +3,8 @@
 Most of thousands of connections do nothing from one second to the next. A snapshot holds as long as
 its actors have had no turn since (their books of time were not touched) and what others may change
 without giving them a turn stands as it did: their account, credit, deliveries, confirms, mailboxes.
-The snapshot that holds says so by its own date: whoever has one idle since then takes it as such.
+The snapshot that holds says so by its own date: a reader that has one idle since then takes it as
+such.
 """
 
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ class ViewMemory:
         self._before, self._now = self._now, {}
 
     def forgetting(self) -> Iterator[None]:
-        """The same at the end of a round, a step for each of many: whoever has gone."""
+        """The same at the end of a round, a step for each of many: actors that have gone."""
         while self._before:
             self._before.popitem()
             if len(self._before) % STEP_ACTORS == 0:

@@ -113,7 +113,7 @@ def blocked(actor: Actor, now_ns: int) -> BlockedTotals:
 
 
 def queue_and_consumers(broker: Broker, queue: QueueActor) -> Iterator[ActorSnapshot]:
-    """A queue, its consumers together where somebody may wait for them, and each of them."""
+    """A queue, its consumers together where publishers may wait for them, and each of them."""
     consumers = list(queue.consumers)
     now_ns = broker.clock.monotonic_ns()
     snapshot = _queue(queue, now_ns)

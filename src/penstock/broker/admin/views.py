@@ -112,8 +112,9 @@ def snapshot_steps(
     """The same in steps that are short however many there are; None for one without a snapshot.
 
     The broker may work between two of them. Guaranteed: each snapshot is of one moment, which it
-    carries; whoever was there when the walk began and still is comes exactly once; who comes up
-    meanwhile may be missing until the next walk. A connection comes with its channels.
+    carries; an actor that is there from the walk's beginning to its end comes exactly once; one
+    that comes up meanwhile may be missing until the next walk. A connection comes with its
+    channels.
     memory: of the walk before; actors that have rested since come as they were then, dated so.
     """
     if memory is not None:
@@ -227,7 +228,7 @@ def _alarm(broker: Broker, source: str) -> ActorSnapshot:
 
 
 def _rate(broker: Broker, meter: Meter) -> ActorSnapshot:
-    """A rate limit that somebody waits at."""
+    """A rate limit that publishes wait at."""
     messages, bytes_ = meter.messages, meter.bytes
     return ActorSnapshot(
         meter.name,

@@ -291,7 +291,7 @@ class AlarmManager:
         return NODE in self.alarms.where(resource)
 
     def named(self, resource: str) -> frozenset[str]:
-        """The connections that are stopped by name; none while all are stopped, or nobody is."""
+        """The connections that are stopped by name; none while all are stopped, or none is."""
         return self._named.get(resource, frozenset())
 
     def reason(self) -> str:

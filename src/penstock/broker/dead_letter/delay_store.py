@@ -209,8 +209,8 @@ class DelayStores:
     """Gives exchanges what they need: a store to those that delay, taken away with the exchange; a
     clock to those that know duplicates by time.
 
-    vhosts: of the broker, live; messages_max, bytes_max: of one store; dropped_count: messages
-    that went with their exchange. Owner: the broker."""
+    vhosts: of the broker, live; messages_max, bytes_max: of one store;
+    dropped_count: messages that went with their exchange. Owner: the broker."""
 
     __slots__ = (
         "bytes_max",
@@ -224,11 +224,7 @@ class DelayStores:
         "vhosts",
     )
 
-    def __init__(
-        self,
-        context: Context,
-        letters: DeadLetterManager,
-    ) -> None:
+    def __init__(self, context: Context, letters: DeadLetterManager) -> None:
         self.context = context
         self.vhosts = context.vhosts
         self.scheduler = context.scheduler

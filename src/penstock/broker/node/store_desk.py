@@ -17,7 +17,7 @@ from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.store.write_meter import WriteMeter
 from penstock.broker.transaction.transaction_desk import TransactionDesk
 from penstock.broker.vhost.context import Context
-from penstock.broker.vhost.queue_kinds import is_quorum
+from penstock.broker.vhost.queue_arguments import is_quorum
 from penstock.broker.vhost.vhost import QueueKeepers
 from penstock.flow.account import Account
 from penstock.protocol.content import Message

@@ -10,7 +10,7 @@ from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.context import Context
-from penstock.broker.vhost.queue_kinds import is_quorum, is_stream
+from penstock.broker.vhost.queue_arguments import is_quorum, is_stream
 from penstock.broker.vhost.vhost import REPLY_PREFIX
 from penstock.queues.applied import Applied, merge_arguments
 from penstock.queues.choice import Choice

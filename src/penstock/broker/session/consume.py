@@ -18,7 +18,7 @@ from penstock.broker.queue.queue_actor import QueueActor, ReadWaiter
 from penstock.broker.session.declare import Declarations
 from penstock.broker.session.lease_requests import read_lease
 from penstock.broker.session.session import Session
-from penstock.broker.vhost.queue_kinds import check_consumer
+from penstock.broker.vhost.queue_arguments import check_consumer
 from penstock.broker.vhost.vhost import REPLY_TO_NAME
 from penstock.protocol import methods as m
 from penstock.protocol.content import write_content

@@ -7,8 +7,12 @@ from penstock.base.errors import ChannelFault
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.session import Session
 from penstock.broker.vhost.equivalence import check_arguments, check_field
-from penstock.broker.vhost.queue_arguments import check_exchange, check_queue
-from penstock.broker.vhost.queue_kinds import check_properties, check_type
+from penstock.broker.vhost.queue_arguments import (
+    check_exchange,
+    check_properties,
+    check_queue,
+    check_type,
+)
 from penstock.broker.vhost.vhost import REPLY_PREFIX, REPLY_TO_NAME
 from penstock.protocol import methods as m
 from penstock.routing.exchange import Exchange

@@ -24,7 +24,7 @@ from penstock.broker.session.stream_requests import (
 )
 from penstock.broker.session.tickets import Ask, Ticket, refused
 from penstock.broker.session.transaction_requests import TRANSACTION_HANDLERS
-from penstock.broker.vhost.queue_kinds import is_stream
+from penstock.broker.vhost.queue_arguments import is_stream
 from penstock.broker.vhost.vhost import REPLY_PREFIX
 from penstock.protocol import methods as m
 from penstock.protocol.values import Value

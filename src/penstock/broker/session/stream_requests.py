@@ -95,7 +95,7 @@ def group_list(ask: Ask) -> None:
 
 def _parts(actor: StreamActor) -> tuple[StreamGroups, StreamGroupRegistry]:
     groups, registry = actor.groups, actor.group_registry
-    assert groups is not None, "a stream has its log before anybody hears of it"
+    assert groups is not None, "a stream has its log before a client hears of it"
     assert registry is not None, "the broker gives one to every stream"
     return groups, registry
 

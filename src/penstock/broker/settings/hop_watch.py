@@ -99,7 +99,7 @@ class HopWatch:
 
 
 def _is_asleep(hop: Lane) -> bool:
-    """The receiver has nothing from this sender, nothing to do, and nobody holds it."""
+    """The receiver has nothing from this sender, nothing to do, and no gate holds it."""
     receiver = hop.receiving
     is_empty = hop.head >= len(hop.items)
     return is_empty and not receiver.is_ready and receiver.gate.is_open

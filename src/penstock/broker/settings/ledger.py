@@ -119,7 +119,7 @@ class Ledger:
     # -- connections -----------------------------------------------------------------------------
 
     def admit(self, account: Account) -> None:
-        """A connection begins; nobody knows yet whose it is."""
+        """A connection begins; its user is not known yet."""
         self.strategy.join(account)
         self._apply(account, CONNECTION)
 
@@ -198,7 +198,7 @@ class Ledger:
         return page
 
     def page_of_vhost(self, vhost: str) -> Account:
-        """Who pays for what was found in `vhost` at start, and whoever published it is gone."""
+        """Pays for what was found in `vhost` at start, whose publishers are gone."""
         return self._vhost_page(vhost)
 
     def _vhost_page(self, vhost: str) -> Account:

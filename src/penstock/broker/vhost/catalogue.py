@@ -1,6 +1,6 @@
 """Who is told of every change to the topology that has to outlive the broker.
 
-The base keeps nothing (`--memory`); broker/vhost/kept_catalogue hands changes to the disk. What is
+The base keeps nothing (`--memory`); broker/vhost/metadata_store hands changes to the disk. What is
 kept:
 durable exchanges, durable queues unless they are exclusive, bindings between these, and whatever
 is set while the broker runs: virtual hosts, users, policies, limits. Bindings from or to something

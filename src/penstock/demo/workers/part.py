@@ -67,7 +67,7 @@ class PhaseRates:
     """How many messages are due, by the rates of the phases.
 
     What could not be published in time is not made up for: at most 100 ms worth is due at once, so
-    a held publisher does not come back with a burst that nobody planned.
+    a held publisher does not come back with a burst that was not planned.
     """
 
     _due: float = 0.0

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 async def in_slices(steps: Steps[T]) -> T:
-    """Run `steps` to their end. Whoever awaits it may give up; the steps done stay done."""
+    """Run `steps` to their end. The caller may give up; the steps done stay done."""
     try:
         while True:
             rest_s = _slice(steps)

@@ -87,7 +87,7 @@ def _read(given: object) -> Steps[dict[str, object]]:
         try:
             rows = msgspec.json.decode(value, type=list[msgspec.Raw])
         except msgspec.ValidationError:
-            # No list: whoever reads it says whether it should have been one.
+            # No list: its reader says whether it should have been one.
             found[key] = msgspec.json.decode(value)
             continue
         found[key] = yield from _rows(key, rows)

@@ -24,7 +24,7 @@ from penstock.broker.paging.paged_view import paged_of
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.stream_requests import end_group
 from penstock.broker.stream.stream_actor import stream_of
-from penstock.broker.vhost.queue_kinds import type_in_words
+from penstock.broker.vhost.queue_arguments import type_in_words
 from penstock.queues.applied import names_of
 from penstock.queues.rules import DROP_NAMES, QueueRules, rules_in_words
 from penstock.routing.deduplication import DeduplicationExchange

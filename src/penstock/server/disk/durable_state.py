@@ -12,7 +12,7 @@ from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.admin.restore import Restored, restore
 from penstock.broker.broker import Broker
 from penstock.broker.vhost.catalogue_rows import Kept
-from penstock.broker.vhost.kept_catalogue import KeptCatalogue
+from penstock.broker.vhost.metadata_store import MetadataStore
 from penstock.server.disk.data_directory import DataDirectory
 from penstock.server.disk.disk_files import FileReclaimer
 from penstock.server.disk.disk_thread import DiskThread
@@ -89,7 +89,7 @@ class DurableState:
             raise
         self.disk = DiskThread(poller)
         self.scarce = ScarceFiles(broker, self.disk)
-        self.catalogue = KeptCatalogue(self.disk, self.database, broker.log, kept.queue_id_max)
+        self.catalogue = MetadataStore(self.disk, self.database, broker.log, kept.queue_id_max)
         broker.keep(self.catalogue)
         broker.delays.keep_all()
         self.freeing = FileReclaimer()

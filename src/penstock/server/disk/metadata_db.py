@@ -31,7 +31,7 @@ from penstock.broker.vhost.catalogue_rows import (
     UserRow,
     VhostRow,
 )
-from penstock.broker.vhost.kept_catalogue import CatalogueDisk, CatalogueJob
+from penstock.broker.vhost.metadata_store import CatalogueDisk, CatalogueJob
 from penstock.server.disk.whole_file import sync_directory
 
 APPLICATION_ID: Final = 0x504E5354

@@ -6,8 +6,8 @@
     bounds         messages in flight within the window, plus what upstream admits (laws 3, 4);
                    looser on a channel that was ever forced; bytes are not bounded here
     levels         a hop is closed exactly while its balance is spent; a gate is open exactly
-                   while nobody gave a reason; grants are kept only in closed gates
-    deliveries     unacknowledged counts agree everywhere; nobody is above a prefetch
+                   while no reason is given; grants are kept only in closed gates
+    deliveries     unacknowledged counts agree everywhere; no consumer is above a prefetch
     time           idle + busy + blocked + waiting = time since the actor came up; whoever is held
                    has it on record                                         (law 10)
 Which is which of the nine invariants of flow control in the design's reliability page:
@@ -80,7 +80,7 @@ class Laws:
         self._check_alarms()
 
     def check_rest(self) -> None:
-        """Nobody is connected and nothing is under way: nothing may be left behind (law 8)."""
+        """No client is connected and nothing is under way: nothing may be left behind (law 8)."""
         broker = self.broker
         check(not broker.connections and not broker.negotiators, "connections are left behind")
         check(not broker.scheduler.ready, "actors are left in the line")
@@ -98,7 +98,7 @@ class Laws:
                 check(not queue.gate.deferred, f"{name}: grants of the dead are kept")
 
     def check_wakeups(self) -> None:
-        """Nothing is ready to run: nobody may have been forgotten. Raises: LawBroken."""
+        """Nothing is ready to run: no actor may have been forgotten. Raises: LawBroken."""
         for vhost in self.broker.vhosts.values():
             for queue in vhost.queues.values():
                 ruling = queue.ruling
@@ -265,7 +265,7 @@ def check_lane(lane: Lane, bound: int) -> None:
 
 
 def check_gate(gate: Gate) -> None:
-    """Open exactly while nobody gave a reason; nothing is kept in an open gate."""
+    """Open exactly while no reason is given; nothing is kept in an open gate."""
     if gate.is_open == bool(gate.reasons):
         raise LawBroken(f"{gate.name}: open {gate.is_open}")
     if gate.is_open and gate.deferred:

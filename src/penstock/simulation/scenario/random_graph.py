@@ -3,7 +3,7 @@
 Deaths come at any time and of every kind: clients vanish, reset, close, hang up; channels and
 queues fail inside the broker; queues are deleted and purged, consumers cancelled. Sockets are left
 alone for a while, alarms overlap, windows change under way. Everything that stops goes on within a
-second, so that whoever is still held after a minute was forgotten.
+second, so that a connection that is still held after a minute was forgotten.
 """
 
 from collections.abc import Callable
@@ -155,7 +155,7 @@ def end_role(graph: PlayedPlan, client: Client, event: EventPlan) -> None:
 
 
 def kill_channel(graph: PlayedPlan, client: Client, event: EventPlan) -> None:
-    """A channel fails inside the broker: what it was doing is lost, and nobody else is harmed."""
+    """A channel fails inside the broker: what it was doing is lost, no other client is harmed."""
     role = client.roles[event.amount % len(client.roles)]
     connection = graph.world.broker.connections.get(client.link.name)
     channel = None if connection is None else connection.channels.get(role.channel)
@@ -236,7 +236,7 @@ def setting(graph: PlayedPlan, event: EventPlan) -> None:
 
 
 def change_back(graph: PlayedPlan, key: str, before: str) -> None:
-    """Unless the simulated profile began with what nobody could have set."""
+    """Unless the simulated profile began with what no user could have set."""
     with suppress(OperatorError):
         graph.world.broker.settings.write(key, before)
 

@@ -67,7 +67,7 @@ class ConsumingRole(Role):
 
     def happened(self, event: ClientEvent) -> None:
         if isinstance(event, Delivery):
-            # What was on its way when the channel failed has gone back, perhaps to somebody else.
+            # What was on its way when the channel failed has gone back, perhaps to another one.
             if not self.is_killed:
                 self._delivered(event)
         elif isinstance(event, Replied) and isinstance(event.reply, m.BasicConsumeOk):

@@ -58,7 +58,7 @@ _CAUSE_OF_KIND: Final = {
 }
 
 CAUSE_OF_REASON: Final = {"debt": "debt account", "rate": "rate limit"}
-"""Whoever is held for one of these is held by a limit of his own, and nobody stands behind it."""
+"""An actor held for one of these is held by a limit of its own, which leads to no other actor."""
 
 CAUSE_OF_CONSUMER: Final = {"prefetch": "slow consumers", "client_flow": "paused consumers"}
 """Where a chain ends at the consumer, because what it waits for is its own application: it has not

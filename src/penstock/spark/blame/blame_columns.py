@@ -32,7 +32,7 @@ class _Pieces(NamedTuple):
 class States:
     """All states of the levels so far, what they are made of, and when each node is in which.
 
-    State 0 is that of whoever is not held. `entry_*` from first_entry[state] on: its links in
+    State 0 is that of an actor that is not held. `entry_*` from first_entry[state] on: its links in
     order, and the state behind each. `span_*`: by node and time, without state 0.
     """
 

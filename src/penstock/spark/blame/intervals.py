@@ -1,4 +1,4 @@
-"""Flow events to intervals, in plain Python: who was held when, and which queue nobody consumed.
+"""Flow events to intervals, in plain Python: who was held when, and which queue had no consumer.
 
 This is the naive twin of `holds.py`: the same rules, one event at a time. An interval starts at
 `gate_closed` and ends at the first of `gate_opened` of the same (actor, peer, reason), `actor_down`
@@ -91,10 +91,10 @@ def group_of(actor: str) -> str:
 
 
 def unattended_edges(events: Iterable[FlowEvent]) -> list[Edge]:
-    """Times in which a queue had no consumer, as edges from its group to nobody.
+    """Times in which a queue had no consumer, as edges from its group to NOBODY.
 
     A queue counts as unattended from a sample with 0 consumers until its next sample; when it was
-    made anew between the two nobody knows.
+    made anew between the two is not known.
     """
     edges: list[Edge] = []
     before: dict[tuple[str, str], FlowEvent] = {}

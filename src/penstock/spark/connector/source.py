@@ -189,7 +189,7 @@ class AmqpDataSource(DataSource):
         return StreamWriter(*make_sink(dict(self.options), schema, overwrite))
 
     def _refuse(self, names: tuple[str, ...], fitting: str, this: str) -> None:
-        """Raises: OperatorError for an option that would be ignored, and somebody relied on it."""
+        """Raises: OperatorError for an option that would be ignored, and the user relied on it."""
         given = {name.lower() for name in self.options}
         for name in names:
             if name.lower() in given:
@@ -226,7 +226,7 @@ def shape_of(options: SourceOptions) -> Shape:
 
 
 def check_schema(given: StructType, shape: Shape) -> None:
-    """Raises: OperatorError when somebody gave `.schema(...)` that is not this source's own."""
+    """Raises: OperatorError when the user gave a `.schema(...)` that is not this source's own."""
     expected = shape.arrow().names
     if given.fieldNames() != expected:
         raise OperatorError(

@@ -44,7 +44,7 @@ class Range(NamedTuple):
 class Intake(NamedTuple):
     """marks: how far each file will have been read, by its name; of a stream, by its id.
     has_more: something that was there has no room in this round. What came meanwhile is none of
-    that, or whoever reads a live broker would never be done."""
+    that, or a reader of a live broker would never be done."""
 
     ranges: tuple[Range, ...]
     marks: dict[str, int]
@@ -118,7 +118,7 @@ def fresh(directory: Path, pattern: str, taken: Callable[[str], int]) -> Intake:
 
 
 def whole_file(path: Path) -> list[Range]:
-    """All of an event file that nobody writes to any more."""
+    """All of an event file that is not written to any more."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         return list(_ranges(file, path, 0, end, end))

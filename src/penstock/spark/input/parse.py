@@ -118,7 +118,7 @@ def _parsed(data: bytes, schema: pa.Schema) -> pa.Table | None:
     options = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     blocks = arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
     try:
-        # Arrow takes any bytes for text, and whoever reads the text fails.
+        # Arrow takes any bytes for text, and reading the text fails.
         if not data.isascii():
             data.decode()
         return arrow_json.read_json(io.BytesIO(data), read_options=blocks, parse_options=options)

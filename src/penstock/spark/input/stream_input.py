@@ -40,7 +40,7 @@ OPTIONS: Final = ("passwordFile", "passwordEnv", "tls.caFile", "tls.certFile", "
 """Parameters of the address that the connector has as options of the same names."""
 
 FETCHED: Final = "fetched"
-"""Below the tables; what is there may be removed at any time nobody works on them."""
+"""Below the tables; what is there may be removed at any time while no update runs."""
 
 NAME: Final = "penstock pipeline"
 CAPABILITY: Final = "penstock.requests"

@@ -129,7 +129,7 @@ class Answers:
             if not np.any(left):
                 return
             edges = edges.of(left)
-            # Where nobody is held there may be years.
+            # Between two holds there may be years.
             at_ns = max(at_ns, int(edges.start_ns.min()) // self.width_ns * self.width_ns)
             if at_ns >= self.to_ns:
                 return
@@ -180,7 +180,7 @@ def _edges(holds: pa.Table, steps: Coded) -> _Edges:
 
 
 def _unattended(steps: Coded) -> pa.Table:
-    """Times in which a queue had no consumer, as edges from its group to nobody."""
+    """Times in which a queue had no consumer, as edges from its group to NOBODY."""
     start_ns, end_ns = steps.numbers["start_ns"], steps.numbers["end_ns"]
     rows = np.flatnonzero(
         (steps.codes["kind"] == steps.place("queue_sample"))

@@ -109,7 +109,7 @@ def stored_tables(tables_dir: Path, about: About) -> Tables:
         return read_csv(tables_dir / "gold")
     if importlib.util.find_spec("pyarrow") is None:
         raise OperatorError(f"pyarrow cannot be found, which reads these tables: {INSTALL}")
-    # Optional: whoever has only plain tables does not need it.
+    # Optional: an installation with plain tables alone does not need it.
     from penstock.spark.tables.store import existing_store, load_tables
 
     return load_tables(existing_store(tables_dir))
@@ -221,7 +221,7 @@ def open_updater(
     if engine.java is None:
         yield PlainUpdater(place, tables_dir, bucket_ns, engine.note)
         return
-    # Spark is an optional, heavy dependency: whoever runs without it must not import it.
+    # Spark is an optional, heavy dependency: a run without it must not import it.
     from penstock.spark.job.job import SparkJob
     from penstock.spark.session.session import open_session
 

@@ -49,7 +49,7 @@ class _Charge(NamedTuple):
 
 
 def recommend(tables: Tables, bucket_ns: int) -> tuple[Recommendation, ...]:
-    """The best first; none where nobody was held."""
+    """The best first; none where no publisher was held."""
     charges = _charges(tables)
     whole_ns = sum(charge.held_ns for charge in charges)
     if whole_ns == 0:

@@ -45,7 +45,7 @@ TIDY_EVERY: Final = 64
 """Versions of a table after which its small files become large ones."""
 
 KEPT_HOURS: Final = 1
-"""How long files that no version needs any more are left to whoever may still read them."""
+"""How long files that no version needs any more are kept for readers that may still read them."""
 EVENTS: Final = "bronze/events"
 Row = TypeVar("Row", bound=tuple[object, ...])
 _TYPES: Final = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
@@ -149,7 +149,7 @@ class DeltaStore(TableStore):
                 f"{directory} has a % in its path, which Delta tables are not found behind; choose "
                 "another --tables directory"
             )
-        # Optional: whoever has plain Parquet does not have it.
+        # Optional: an installation with plain Parquet does not have it.
         import deltalake
         import deltalake.exceptions
 
@@ -296,7 +296,7 @@ class ParquetStore(TableStore):
 
 
 class FoundParquet(TableStore):
-    """Directories of Parquet files that somebody else has written; for reading."""
+    """Directories of Parquet files that another program has written; for reading."""
 
     def files(self, name: str) -> list[str]:
         return sorted(str(path) for path in self.place(name).glob("part-*.parquet"))

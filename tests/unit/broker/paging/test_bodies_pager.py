@@ -218,31 +218,6 @@ def test_small_values_stay_and_are_not_held_against_the_others() -> None:
     assert depot.is_empty()
 
 
-@pytest.mark.parametrize("is_deleted", [True, False])
-def test_a_purge_or_deletion_while_it_is_read_leaves_nothing(is_deleted: bool) -> None:
-    depot = BodyDepot(last_value_key=KEY)
-    depot.put(range(MANY))
-    hand = depot.holding(5)
-    depot.settle()
-    reader = depot.connect()[0]
-    reader.say(m.BasicConsume(queue="r", no_ack=True))
-    depot.settle()
-    assert depot.disk.jobs
-    depot.hand.say(m.QueueDelete("r") if is_deleted else m.QueuePurge("r"))
-    depot.rest()
-    hand.client.session.ack(hand.channel, 0, True)
-    hand.client.flush()
-    depot.rest()
-    assert depot.is_empty()
-    if not is_deleted:
-        before, also = len(reader.bodies()), len(hand.bodies())
-        values = depot.put(range(MANY))
-        hand.client.session.ack(hand.channel, 0, True)
-        hand.client.flush()
-        depot.rest()
-        assert sorted(reader.bodies()[before:] + hand.bodies()[also:]) == values
-
-
 def test_nothing_keeps_the_bodies_of_what_has_left() -> None:
     """Neither of what was read nor of what was never paged."""
     depot = BodyDepot(last_value_key=KEY)
@@ -258,20 +233,6 @@ def test_nothing_keeps_the_bodies_of_what_has_left() -> None:
             assert all(one.is_ready for one in listed), number
             assert len(listed) == bodies.count
     assert hand.got() == values
-
-
-def test_a_get_waits_for_the_body() -> None:
-    depot = BodyDepot(last_value_key=KEY)
-    values = depot.put(range(MANY))
-    depot.page_all()
-    hand = depot.asking()
-    for _ in values:
-        hand.say(m.BasicGet(queue="r", no_ack=True))
-    depot.settle()
-    assert 0 < len(hand.got()) < MANY, "the disk has not worked yet"
-    depot.rest()
-    assert hand.got() == values
-    assert depot.is_empty()
 
 
 def test_a_damaged_body_stops_the_queue_and_then_only_itself() -> None:

@@ -1,7 +1,5 @@
 """Queues with priorities, partly on the disk: order, what is read first, purges, limits, death."""
 
-import pytest
-
 from penstock.broker.paging.paged_view import paged_of
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
@@ -38,19 +36,6 @@ class PriorityDepot(RuledDepot):
         found = self.queue("r").messages
         assert isinstance(found, RuledQueue) and found.is_paging, "the queue does not page"
         return found
-
-
-@pytest.mark.parametrize("is_durable", [True, False])
-@pytest.mark.parametrize("mode", [1, 2])
-def test_highest_first_and_each_level_in_order(is_durable: bool, mode: int) -> None:
-    depot = PriorityDepot(is_durable)
-    bodies = depot.mixed(80, mode)
-    assert depot.levels.bytes_ready <= ROOM_BYTES and depot.paged() > 40
-    assert depot.ready("r") == 80
-    depot.check_books()
-    assert depot.drain("r", 7).bodies() == bodies
-    assert depot.is_empty()
-    assert not depot.queue("r").messages.is_paging
 
 
 def test_what_leaves_first_is_of_the_lowest_level() -> None:
@@ -90,19 +75,6 @@ def test_a_high_level_on_the_disk_holds_back_lower_ones() -> None:
     hand.say(m.BasicConsume(queue="r"))
     depot.rest()
     assert hand.bodies() == high + low
-
-
-def test_get_waits_for_the_highest() -> None:
-    depot = PriorityDepot()
-    high = depot.put(2, 40)
-    depot.put(1, 2)
-    hand = depot.asking()
-    for _ in high:
-        hand.say(m.BasicGet(queue="r", no_ack=True))
-    depot.settle()
-    assert 0 < len(hand.got()) < 40, "the disk has not worked yet"
-    depot.rest()
-    assert hand.got() == high
 
 
 def test_what_came_back_is_at_its_place_again() -> None:

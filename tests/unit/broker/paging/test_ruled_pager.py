@@ -10,7 +10,6 @@ from penstock.protocol.values import Value
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED, rules_from
-from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT
 from tests.unit.broker.paging.test_pager import BODY_BYTES, TARGET_BYTES, PagingDepot
 
 MS = 1_000_000
@@ -85,39 +84,6 @@ class RuledDepot(PagingDepot):
         return self.broker.node_account.total_stored_bytes() == 0 and not any(
             store.log.live_count(lane.index) for store in stores for lane in store.lanes
         )
-
-
-RULES: dict[str, dict[str, Value]] = {
-    "ttl": {"message_ttl": 3_600_000},
-    "quorum": {"queue_type": "quorum"},
-    "bytes": {"max_length_bytes": 1 << 30},
-    "limit": {"delivery_limit": 3},
-}
-
-
-@pytest.mark.parametrize("rules", RULES.values(), ids=RULES.keys())
-def test_what_is_above_the_target_leaves_memory_and_comes_back_in_order(
-    rules: dict[str, Value],
-) -> None:
-    depot = RuledDepot(True, **rules)
-    bodies = depot.fill("r", MANY)
-    assert depot.ruled.bytes_ready <= TARGET_BYTES and depot.paged() > MANY // 2
-    depot.check_books()
-    bodies += depot.fill("r", MANY)
-    assert depot.ruled.bytes_ready <= TARGET_BYTES and depot.ready("r") == 2 * MANY
-    assert depot.drain("r", 7).bodies() == bodies
-    assert depot.is_empty()
-    assert not depot.queue("r").messages.is_paging
-    assert depot.queue("r").page_above == TARGET_BYTES
-
-
-@pytest.mark.parametrize("is_durable", [True, False])
-def test_transient_messages_page_too(is_durable: bool) -> None:
-    depot = RuledDepot(is_durable, message_ttl=3_600_000)
-    bodies = depot.fill("r", MANY, TRANSIENT) + depot.fill("r", 10, PERSISTENT)
-    assert depot.ruled.bytes_ready <= TARGET_BYTES
-    assert depot.drain("r").bodies() == bodies
-    assert depot.is_empty()
 
 
 def test_a_message_dies_on_the_disk_when_its_time_is_up_and_its_letter_has_its_body() -> None:
@@ -197,36 +163,6 @@ def test_a_target_that_falls_takes_the_front_along() -> None:
     depot.pass_ms(40)
     assert depot.ready("r") == 3 and bodies
     assert depot.drain("r").bodies() == later
-
-
-def test_a_get_waits_for_its_message() -> None:
-    depot = RuledDepot(message_ttl=3_600_000)
-    bodies = depot.fill("r", MANY)
-    hand = depot.asking()
-    for _ in range(MANY + 1):
-        hand.say(m.BasicGet(queue="r", no_ack=True))
-    depot.settle()
-    assert len(hand.got()) < MANY
-    depot.rest()
-    assert hand.got() == bodies
-    assert isinstance(hand.answers[-1].reply, m.BasicGetEmpty)
-
-
-@pytest.mark.parametrize("is_deleted", [False, True])
-def test_a_purge_or_deletion_leaves_nothing_behind(is_deleted: bool) -> None:
-    depot = RuledDepot(message_ttl=3_600_000)
-    depot.fill("r", MANY)
-    reader = depot.connect(acks=True)[0]
-    reader.say(m.BasicConsume(queue="r"))
-    depot.settle()
-    assert depot.disk.jobs, "a read is under way"
-    depot.hand.say(m.QueueDelete("r") if is_deleted else m.QueuePurge("r"))
-    depot.rest()
-    assert depot.is_empty()
-    if not is_deleted:
-        bodies = depot.fill("r", MANY)
-        depot.rest()
-        assert reader.bodies()[-MANY:] == bodies
 
 
 def test_a_first_lifetime_begins_at_once_for_all_that_is_on_the_disk() -> None:
@@ -348,21 +284,6 @@ def test_a_rejected_message_is_read_for_its_letter(rules: dict[str, Value]) -> N
     depot.rest()
     assert sorted(depot.drain("g").bodies()) == bodies[: MANY // 2]
     assert depot.drain("r").bodies() == bodies[MANY // 2 :]
-    assert depot.is_empty()
-
-
-def test_a_damaged_message_stops_the_queue_and_then_only_itself() -> None:
-    depot = RuledDepot(message_ttl=3_600_000)
-    bodies = depot.fill("r", MANY)
-    name = next(one for one in depot.files.names() if one.endswith(".log"))
-    at = bytes(depot.files.files[name].data).index(bodies[40])
-    depot.files.flip(name, (at + 100) * 8)
-    hand = depot.drain("r")
-    assert depot.queue("r").is_paused
-    assert hand.bodies() == bodies[: len(hand.bodies())]
-    depot.queue("r").pause(False)
-    depot.rest()
-    assert hand.bodies() == bodies[:40] + bodies[41:]
     assert depot.is_empty()
 
 

@@ -4,8 +4,12 @@ import pytest
 
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import STREAM_MEMORY_BYTES, STREAM_SEGMENT_BYTES
-from penstock.broker.vhost.queue_arguments import check_queue
-from penstock.broker.vhost.queue_kinds import check_properties, check_type, type_in_words
+from penstock.broker.vhost.queue_arguments import (
+    check_properties,
+    check_queue,
+    check_type,
+    type_in_words,
+)
 from penstock.broker.vhost.stream_arguments import (
     AGO,
     AT_OFFSET,

@@ -3,7 +3,7 @@
 from errno import ENOSPC
 from pathlib import Path
 
-from penstock.broker.vhost.kept_catalogue import CatalogueJob
+from penstock.broker.vhost.metadata_store import CatalogueJob
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from tests.unit.broker.peer import Peer, publish

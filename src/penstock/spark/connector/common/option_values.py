@@ -45,7 +45,7 @@ class Option:
 
 
 class Values:
-    """The options somebody gave, by name in lower case; every reader names the option at fault."""
+    """The options of a query, by name in lower case; every reader names the option at fault."""
 
     def __init__(self, given: Mapping[str, str], known: tuple[Option, ...], what: str) -> None:
         """Raises: OperatorError for a name that is none of `known`, or one given twice."""

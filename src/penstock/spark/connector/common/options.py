@@ -144,7 +144,7 @@ class SourceOptions:
     target_ms: 0.., how long a batch is to take. queues: in order, 1 or more; queue: the first;
     pattern: what they were found by, "" for none.
     columns: those kept, with `body` for the body whatever its name; none for all.
-    partitions: 0 where nobody said it; cores: what Spark has for the tasks of the query, 1...
+    partitions: 0 where it was not given; cores: what Spark has for the tasks of the query, 1...
     starts, ends: a place (see `places`) for each of `queues`; starting, ending: that of `queue`.
     """
 
@@ -309,7 +309,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
 
 
 def _check_fits_mode(values: Values, mode: str) -> None:
-    """An option of another mode would be ignored, and somebody relied on it."""
+    """An option of another mode would be ignored, and the user relied on it."""
     ranges = ("failOnDataLoss", "readTimeout")
     places = (
         "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "endingOffsets",
@@ -341,7 +341,7 @@ def _group(values: Values, mode: str) -> str:
         )
     for name in ("maxLagMessages", "maxLagBytes"):
         if values.has(name) and not group:
-            # None is made up here: a group that nobody knows would hold the stream for ever.
+            # None is made up here: a group without a known name would hold the stream for ever.
             raise OperatorError(
                 f"option {name} is a bound of a group: give option group too, a name for this "
                 f"query that stays the same, such as {_suggested(values)!r}"

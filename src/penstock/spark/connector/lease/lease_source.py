@@ -170,7 +170,7 @@ class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
         return super().latestOffset(start, limit)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """None as long as nobody knows which group this is."""
+        """None as long as it is not known which group this is."""
         return super().reportLatestOffset() if self._group else None
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -182,7 +182,7 @@ class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The parts of a batch of the group that stands in `end`: a `start` that Spark has not
-        written down, because the first batch did not end, has a name that nobody will use."""
+        written down, because the first batch did not end, has a name that is never used."""
         self._go_as(group_of(self._options.group, end))
         return super().partitions(start, end)
 

@@ -103,7 +103,7 @@ class ConfirmingPublisher:
         self._wire.close()
 
     def drop(self) -> None:
-        """End it without a word; what is unconfirmed is nobody's promise."""
+        """End it without a word; what is unconfirmed was never promised."""
         self._wire.drop()
 
     def _pump(self, below: int) -> None:

@@ -1,6 +1,6 @@
 """Exactly once into a broker: a task stages its rows, the driver commits a whole batch. IO.
 
-What is staged is seen by nobody and gone after a while, so tasks may be repeated, killed or run
+What is staged is invisible and gone after a while, so tasks may be repeated, killed or run
 twice. The commit names the transactions of the tasks that Spark counts, and the batch: the broker
 makes all of it visible with one write that a crash leaves whole or undone, and remembers the batch,
 so that the same commit said again, by this driver or the next one, changes nothing.

@@ -62,7 +62,7 @@ class StreamPlanner:
         return self._first
 
     def made_as(self) -> str:
-        """Which stream of that name it is, "" while that is not known, or nobody says it."""
+        """Which stream of that name it is, "" while that is not known."""
         return self._made_as
 
     def expect(self, made_as: str) -> None:
@@ -197,7 +197,7 @@ class StreamPlanner:
 
     def _look_for_another(self, start: int) -> int:
         """The offset behind the last row, of the stream that the checkpoint is at `start` of; -1
-        where nobody can be asked. Raises: OperatorError when it is another stream by now."""
+        where no broker can be asked. Raises: OperatorError when it is another stream by now."""
         ends = self._opened()
         if not ends.can_ask:
             return -1

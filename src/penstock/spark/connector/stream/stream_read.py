@@ -1,6 +1,6 @@
 """Reads a range of offsets from a stream over AMQP: attach at the first, stop at the last. IO.
 
-Exactly the rows of the range, whoever reads it and however often: every delivery carries its
+Exactly the rows of the range, in every task and however often: every delivery carries its
 offset, and each is compared with the one that has to come next. Offsets that are missing are loss
 (retention has taken them, or it is another stream by that name), never a shorter batch. A
 connection that breaks is opened again where reading stopped.

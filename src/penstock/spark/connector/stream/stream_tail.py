@@ -259,7 +259,7 @@ class GroupMember:
             except ChannelClosedError as error:
                 if error.code != NOT_FOUND or "no group" not in error.text:
                     raise
-                # Somebody has removed it, or the stream was made anew.
+                # It was removed, or the stream was made anew.
                 self._is_registered = False
                 return False
         self._is_registered = True

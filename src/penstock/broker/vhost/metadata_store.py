@@ -55,7 +55,7 @@ class CatalogueDisk:
         raise NotImplementedError
 
 
-class KeptCatalogue(Catalogue):
+class MetadataStore(Catalogue):
     """queue_id_max: the highest id that was ever given to a queue. written: changes that the disk
     has; waiting: those it has not, oldest first. Owner: the node."""
 
@@ -253,7 +253,7 @@ class _Ends(JobClient):
 
     __slots__ = ("catalogue",)
 
-    def __init__(self, catalogue: KeptCatalogue) -> None:
+    def __init__(self, catalogue: MetadataStore) -> None:
         self.catalogue = catalogue
 
     def job_done(self, job: Job, error: OSError | None) -> None:

@@ -4,8 +4,13 @@ import pytest
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.actors.log import Log
-from penstock.broker.vhost.queue_arguments import check_queue
-from penstock.broker.vhost.queue_kinds import KindNotes, check_properties, check_type, type_in_words
+from penstock.broker.vhost.queue_arguments import (
+    KindNotes,
+    check_properties,
+    check_queue,
+    check_type,
+    type_in_words,
+)
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.queues.applied import merge_arguments
