@@ -30,7 +30,7 @@ from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.content import make_content
 from penstock.protocol.methods.codec import encode_method, method_frame
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk, give_store
+from penstock.simulation.machine.durable_disks import HandDisk, give_store
 
 PACKAGE = str(Path(penstock.__file__).parent) + os.sep
 SLICE_NS = 1_000_000_000

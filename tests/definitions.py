@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TypeVar, cast
 
 from penstock.base.policy import Policy, policy_from
-from penstock.broker.actors.steps import Steps
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.definitions import Imported, exporting, importing
 from penstock.broker.admin.definitions_rows import Row
 from penstock.broker.broker import Broker

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from penstock.simulation.machine.disk import SimDisk
-from penstock.storage.log.spares import GiveBack
+from penstock.storage.log.recycled import GiveBack
 from tests.crash.rig import Rig
 
 History = Callable[[], Rig]

@@ -26,9 +26,10 @@ from penstock.storage.log import batch
 from penstock.storage.log.batch import Batch
 from penstock.storage.log.compaction import Compactor, Copying
 from penstock.storage.log.log import MessageLog
-from penstock.storage.recovery import recovery, wreck
+from penstock.storage.recovery import old_segment as wreck
+from penstock.storage.recovery import recovery
+from penstock.storage.recovery.old_segment import OldSegment
 from penstock.storage.recovery.recovery import Recovered, recover
-from penstock.storage.recovery.wreck import Wreck
 from tests.crash import rig
 from tests.crash.planted_reuse import REUSED, Plant
 from tests.crash.rig import Rig
@@ -173,7 +174,7 @@ def appends_behind_a_tear(patch: pytest.MonkeyPatch) -> None:
             found.holes = []
         return found
 
-    def no_seal(self: Wreck) -> int:
+    def no_seal(self: OldSegment) -> int:
         self.segment.end = max(self.size, DATA_AT)
         return 0
 
@@ -191,7 +192,7 @@ def appends_behind_a_tear(patch: pytest.MonkeyPatch) -> None:
         return recovered
 
     patch.setattr(wreck, "scan", until_the_tear)
-    patch.setattr(Wreck, "seal", no_seal)
+    patch.setattr(OldSegment, "seal", no_seal)
     patch.setattr(recovery, "recover", go_on)
 
 
@@ -230,16 +231,16 @@ def takes_a_short_write_for_all(patch: pytest.MonkeyPatch) -> None:
 
 def acknowledges_everywhere(patch: pytest.MonkeyPatch) -> None:
     """Acknowledgements speak of positions, in whatever segment, and positions are used again."""
-    apply = Wreck._apply
+    apply = OldSegment._apply
 
-    def forget_tops(self: Wreck, acks: bytes, live: set[int]) -> None:
+    def forget_tops(self: OldSegment, acks: bytes, live: set[int]) -> None:
         tops = dict(self.tops)
         apply(self, acks, live)
         self.tops = tops
 
     give = recovery._give_runs
 
-    def give_settled(log: object, wrecks: list[Wreck], directory: Directory) -> None:
+    def give_settled(log: object, wrecks: list[OldSegment], directory: Directory) -> None:
         for one in wrecks:
             for other in wrecks:
                 for run in list(other.segment.runs):
@@ -249,7 +250,7 @@ def acknowledges_everywhere(patch: pytest.MonkeyPatch) -> None:
                             other.segment.live -= wreck._clear_range(run, first, last)
         give(log, wrecks, directory)  # type: ignore[arg-type]  # it is the log
 
-    patch.setattr(Wreck, "_apply", forget_tops)
+    patch.setattr(OldSegment, "_apply", forget_tops)
     patch.setattr(recovery, "_give_runs", give_settled)
 
 

@@ -12,22 +12,22 @@ from penstock.storage.layout.segment import Segment
 from penstock.storage.log import batch
 from penstock.storage.log.batch import Batch
 from penstock.storage.log.handles import Handles
-from penstock.storage.log.spares import Spares
-from penstock.storage.recovery import wreck
+from penstock.storage.log.recycled import RecycledSegments
+from penstock.storage.recovery import old_segment as wreck
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def uses_a_name_that_is_not_safe(patch: pytest.MonkeyPatch) -> None:
     """A file is written over before a loss of power can no longer bring its old name back."""
-    keep = Spares.keep
+    keep = RecycledSegments.keep
 
-    def keep_and_be_ready(self: Spares, segment: Segment) -> bool:
+    def keep_and_be_ready(self: RecycledSegments, segment: Segment) -> bool:
         is_kept = keep(self, segment)
         self.names_are_safe()
         return is_kept
 
-    patch.setattr(Spares, "keep", keep_and_be_ready)
+    patch.setattr(RecycledSegments, "keep", keep_and_be_ready)
 
 
 def syncs_names_before_the_new_one(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from penstock.protocol.values import Table, encode_table
 from penstock.simulation.machine.crash import Image, Replay
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk, check_store, give_store
+from penstock.simulation.machine.durable_disks import HandDisk, check_store, give_store
 from penstock.storage.recovery.recovery import recover
 from tests.unit.broker.letter_bed import LetterBed
 from tests.unit.broker.peer import publish

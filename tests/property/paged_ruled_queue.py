@@ -13,8 +13,8 @@ from hypothesis.stateful import precondition, rule
 
 from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.group_commit import StoreOwner
-from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
 from penstock.flow.profile import profile_named
 from penstock.protocol.content import Message
@@ -30,7 +30,7 @@ from penstock.queues.ruled import RuledQueue as Ruled
 from penstock.queues.rules import BACKPRESSURE, DROP_HEAD, DROP_NAMES
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk
+from penstock.simulation.machine.durable_disks import HandDisk
 from penstock.storage.log.log import MessageLog
 from tests.property.ruled_queue import RuledQueue, number_of
 
@@ -83,7 +83,7 @@ class PagedRuledQueue(RuledQueue):
         strategy = profile_named("penstock").strategy()
         store = StoreActor("/", log, self.disk, self.dues, strategy, Quiet(), self.line)
         index = log.open_queue(1)
-        self.keeper = Keeper(store, store.join(self.actor, index), index, 0)
+        self.keeper = StoreDurability(store, store.join(self.actor, index), index, 0)
         self.actor.keeper = self.keeper
         self.pager = Pager(self.actor, self.keeper, TARGETS[1], self._damaged)
         self.actor.paging = self.pager

@@ -8,7 +8,7 @@ from penstock.simulation.machine.crash import Replay
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
 from penstock.storage.log.batch import Batch
-from penstock.storage.log.spares import GiveBack
+from penstock.storage.log.recycled import GiveBack
 from tests.crash.rig import Entry, Expectation, Rig, check, contents, legible
 
 QUEUES = (1, 2, 3)

@@ -8,24 +8,24 @@ the queue   =  the rows of the same batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.broker.node.store_desk import bring_back
+from penstock.broker.node.store_registry import bring_back
 from penstock.broker.store.store_actor import FLUSH_NS
 from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.transaction.outbox_restore import restore_outbox
-from penstock.broker.transaction.transaction_desk import RETRY_NS
+from penstock.broker.transaction.transaction_manager import RETRY_NS
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.simulation.machine.crash import Image, Replay
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk, Numbers
+from penstock.simulation.machine.durable_disks import HandDisk, Numbers
 from penstock.storage.layout.format import MARKS_QUEUE_ID, OUTBOX_QUEUE_ID
 from penstock.storage.recovery.recovery import recover
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import Retention
 from penstock.streams.recovery import recover_streams
 from tests.unit.broker.peer import Bed, Peer, SeededChance, publish
-from tests.unit.broker.transaction.test_transaction_desk import PERSISTENT, ask
+from tests.unit.broker.transaction.test_transaction_manager import PERSISTENT, ask
 
 SEGMENT_BYTES = 1500
 APP = "app"

@@ -7,18 +7,18 @@ the app's last batch  >=  the highest that was answered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.broker.node.store_desk import bring_back
+from penstock.broker.node.store_registry import bring_back
 from penstock.broker.store.app_marks import AppMarks
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.simulation.machine.crash import Image, Replay
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk, Numbers
+from penstock.simulation.machine.durable_disks import HandDisk, Numbers
 from penstock.storage.layout.format import MARKS_QUEUE_ID
 from penstock.storage.recovery.recovery import recover
 from tests.unit.broker.peer import Bed, SeededChance, publish
-from tests.unit.broker.transaction.test_transaction_desk import PERSISTENT, ask
+from tests.unit.broker.transaction.test_transaction_manager import PERSISTENT, ask
 
 QUEUES = ("a", "b")
 SEGMENT_BYTES = 1500

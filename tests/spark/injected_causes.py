@@ -43,7 +43,7 @@ from penstock.protocol.properties import Properties
 from penstock.server.recorder.event_writers import EventWriters
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import give_store
+from penstock.simulation.machine.durable_disks import give_store
 from penstock.storage.log.job import Job
 
 SLOW_CONSUMER: Final = "slow consumer"

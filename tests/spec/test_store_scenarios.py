@@ -10,7 +10,7 @@ from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk, give_store
+from penstock.simulation.machine.durable_disks import HandDisk, give_store
 from penstock.storage.layout.stored import Stored
 from tests.spec.stage import Hand, Stage
 

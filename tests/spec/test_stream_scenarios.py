@@ -14,7 +14,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table, Value
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk, Numbers
+from penstock.simulation.machine.durable_disks import HandDisk, Numbers
 from penstock.storage.layout.files import SyncFailed
 from penstock.streams.handles import StreamHandles
 from penstock.streams.reading import StreamRead

@@ -199,7 +199,7 @@ DELAYED_BYTES_MAX: Final = Limit(268_435_456, 1, 1_099_511_627_776,
 STORE_SEGMENT_BYTES: Final = Limit(16_777_216, 1024, 1_073_741_824, "bytes of one segment", KEY,
     "storage/log/log", "the next message begins a new segment; a larger message has one to itself")
 STORE_SPARE_SEGMENTS: Final = Limit(4, 0, 64,
-    "files of removed segments that one store keeps to write over", KEY, "storage/log/spares",
+    "files of removed segments that one store keeps to write over", KEY, "storage/log/recycled",
     "further ones are removed; all are when nothing was written for 3 s, or when room runs out")
 STORE_SYNC_INTERVAL_MS: Final = Limit(200, 1, 60_000,
     "milliseconds from a write to its sync, in the mode interval", KEY, "broker/actors/syncing",
@@ -234,7 +234,7 @@ STREAM_SEGMENT_BYTES: Final = Limit(500_000_000, 1024, 3_000_000_000,
     "the next chunk begins a new segment, and retention looks at the oldest ones")
 STREAM_MEMORY_BYTES: Final = Limit(67_108_864, 65_536, 1_073_741_824,
     "bytes of one stream of a broker that keeps everything in memory",
-    GUARD, "broker/node/stream_desk",
+    GUARD, "broker/node/stream_registry",
     "the oldest segments go; a segment is an eighth of it at most")
 STREAM_READ_BYTES: Final = Limit(262_144, 4096, 16_777_216,
     "bytes read ahead for one consumer of a stream; a larger chunk is read alone", PACE,
@@ -263,43 +263,43 @@ EVENT_STREAM_BYTES: Final = Limit(256_000_000, 1_000_000, 1_000_000_000_000,
 
 # Leases and staged transactions.
 LEASE_GROUPS: Final = Limit(16, 1, 1024, "groups that lease messages of one queue", GUARD,
-    "broker/lease/lease_desk",
+    "broker/lease/lease_manager",
     "another group is refused (406) until one of them is released with forget")
 LEASE_MESSAGES: Final = Limit(100_000, 1, 1_000_000, "messages that one group leases of one queue",
-    argument("max_messages of the request"), "broker/lease/lease_desk",
+    argument("max_messages of the request"), "broker/lease/lease_manager",
     "what was leased is answered; the next ones come with the next lease")
 LEASE_BYTES: Final = Limit(134_217_728, 65_536, 4_294_967_296,
     "bytes of messages that one group leases of one queue; one message may have more",
-    argument("max_bytes of the request"), "broker/lease/lease_desk",
+    argument("max_bytes of the request"), "broker/lease/lease_manager",
     "what was leased is answered; the next ones come with the next lease")
 LEASE_RUNS: Final = Limit(4096, 1, 65_536,
     "gaps in what one group leases of one queue, where others hold messages in between", PACE,
     "broker/lease/lease_actor",
     "what was leased is answered; the next ones come with the next lease")
 LEASE_WAITING: Final = Limit(4, 1, 64, "requests that wait for another one of the same group",
-    GUARD, "broker/lease/lease_desk", "a further request is refused (406)")
+    GUARD, "broker/lease/lease_manager", "a further request is refused (406)")
 LEASE_TIMEOUT_MS: Final = Limit(900_000, 100, 86_400_000,
     "milliseconds a group keeps its messages without a sign of life, unless it says otherwise",
-    argument("timeout_ms of the request"), "broker/lease/lease_desk",
+    argument("timeout_ms of the request"), "broker/lease/lease_manager",
     "its messages go back to the queue, where they were")
 TRANSACTION_BYTES: Final = Limit(67_108_864, 1024, 536_870_912,
     "bytes that one staged transaction may reserve", argument("max_bytes of the request"),
-    "broker/transaction/transaction_desk",
+    "broker/transaction/transaction_manager",
     "406 PRECONDITION_FAILED refuses the beginning, or the publish that does not fit")
 TRANSACTIONS_BYTES: Final = Limit(268_435_456, 1024, 1_073_741_824,
     "bytes that all staged transactions of a broker may reserve together", GUARD,
-    "broker/transaction/transaction_desk",
+    "broker/transaction/transaction_manager",
     "406 PRECONDITION_FAILED refuses the beginning of one more; nobody is kept waiting")
 TRANSACTIONS_STAGED: Final = Limit(4096, 1, 1_000_000, "staged transactions of a broker", GUARD,
-    "broker/transaction/transaction_desk",
+    "broker/transaction/transaction_manager",
     "406 PRECONDITION_FAILED refuses the beginning of one more")
 TRANSACTION_TTL_MS: Final = Limit(600_000, 1000, 86_400_000,
     "milliseconds a transaction may live before it is committed", argument("ttl_ms of the request"),
-    "broker/transaction/transaction_desk",
+    "broker/transaction/transaction_manager",
     "it is rolled back, and a commit of it is refused as a whole with 404")
 TRANSACTION_APPS: Final = Limit(1000, 1, 100_000,
     "apps of a virtual host whose last batch is remembered", GUARD,
-    "broker/transaction/transaction_desk",
+    "broker/transaction/transaction_manager",
     "406 PRECONDITION_FAILED refuses the first batch of one more, until one is forgotten")
 TRANSACTION_WAITING: Final = Limit(16, 1, 1024,
     "commits of one app that wait for another one of it", GUARD,

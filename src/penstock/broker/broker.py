@@ -22,12 +22,12 @@ from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
 from penstock.broker.dead_letter.delay_store import DelayStores
-from penstock.broker.lease.lease_desk import LeaseDesk
+from penstock.broker.lease.lease_manager import LeaseManager
 from penstock.broker.node.damage import close_damaged
-from penstock.broker.node.queue_mender import QueueMender
-from penstock.broker.node.rabbit_desk import ProfileDesk
-from penstock.broker.node.store_desk import StoreDesk
-from penstock.broker.node.stream_desk import StreamDesk
+from penstock.broker.node.failure_handler import QueueFailureHandler
+from penstock.broker.node.rabbit_paging_manager import ProfilePaging
+from penstock.broker.node.store_registry import StoreRegistry
+from penstock.broker.node.stream_registry import StreamRegistry
 from penstock.broker.policy.policies import Policies
 from penstock.broker.policy.policy_manager import PolicyManager
 from penstock.broker.policy.rulebook import RuleBook
@@ -93,7 +93,7 @@ class Broker(SessionHost):
         self.depth_bytes = 0
         if profile.is_depth_aware:
             self.depth_bytes = config.queue_depth_bytes or memory_high_bytes // 5
-        self.scheduler.mender = QueueMender(log, vhosts)
+        self.scheduler.mender = QueueFailureHandler(log, vhosts)
         limits = (*config.vhost_limits, *config.user_limits)
         self.limits = Limits(vhosts, self.access.users, limits)
         self.ledger = Ledger(config, self.access, vhosts)
@@ -119,14 +119,14 @@ class Broker(SessionHost):
         self.policy_manager = PolicyManager(context, self.policies, self.rulebook, self.cleanup)
         self.delays = DelayStores(context, self.rulebook.letters)
         self.kind_notes = KindNotes(log)
-        self.leases = LeaseDesk(context, self.node_account)
-        self.stores = StoreDesk(context, self.alarm_manager)
+        self.leases = LeaseManager(context, self.node_account)
+        self.stores = StoreRegistry(context, self.alarm_manager)
         self.stores.sync_rule = SyncRule(config.store_sync, config.store_sync_interval_ms)
-        self.stores.paging = ProfileDesk(
+        self.stores.paging = ProfilePaging(
             context, self.stores.scratch_of, self._damaged, self.alarm_manager
         )
         self.transactions = self.stores.transactions
-        self.streams = StreamDesk(context, self.alarm_manager, self.ledger, self.stores)
+        self.streams = StreamRegistry(context, self.alarm_manager, self.ledger, self.stores)
         self.streams.keep_all(vhosts)
         self.hop_watch.stores = self.stores.by_name
         self.hop_watch.streams = self.streams.stores

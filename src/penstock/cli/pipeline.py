@@ -96,7 +96,9 @@ def run(
 @click.option("--tables", required=True, type=_PATH, help="Directory of the tables.")
 @click.option("--output", required=True, type=_PATH, help="Directory for index.html.")
 @click.option(
-    "--export", type=click.Choice(("csv", "parquet")), help="Write the gold tables there as well."
+    "--export",
+    type=click.Choice(("csv", "parquet")),
+    help="Write the gold tables there as well.",
 )
 def report(tables: Path, output: Path, export: str | None) -> None:
     """One page with charts and advice; its summary here. Exit status: 1 for a broken promise."""

@@ -30,7 +30,11 @@ def located(command: click.decorators.FC) -> click.decorators.FC:
         "--json", "form", flag_value="json", hidden=True, help="The same as --format json."
     )(command)
     command = click.option(
-        "--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True
+        "--format",
+        "form",
+        type=click.Choice(("text", "json")),
+        default="text",
+        show_default=True,
     )(command)
     command = click.option("--config", "config_path", default="", help="The broker's TOML file.")(
         command

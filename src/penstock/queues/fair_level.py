@@ -2,7 +2,7 @@
 
     target = min(the queue's own bound, level)       with   sum of min(held, level) <= budget
 Water filled into vessels: those who hold little keep it, and what they leave is shared by the
-others. Pure; see broker/node/paging_desk.
+others. Pure; see broker/node/paging_manager.
 """
 
 from typing import Final

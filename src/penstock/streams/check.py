@@ -11,7 +11,6 @@ from penstock.storage.check.check import ORPHAN_TEXT
 from penstock.storage.check.findings import Finding, Findings
 from penstock.storage.layout.files import Directory, File, read_fully
 from penstock.storage.layout.format import ORPHANED, OUTBOX_QUEUE_ID
-from penstock.streams.beheaded import claims_of, from_footer
 from penstock.streams.format import (
     DAMAGED,
     DATA_AT,
@@ -20,6 +19,7 @@ from penstock.streams.format import (
     parse_name,
     read_header,
 )
+from penstock.streams.headerless import claims_of, from_footer
 from penstock.streams.reading import next_whole
 from penstock.streams.recovery import chunk_at, read_footer, was_safe
 from penstock.streams.segment import StreamSegment

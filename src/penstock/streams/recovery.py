@@ -21,7 +21,6 @@ from mypy_extensions import i64
 from penstock.base.chance import Chance
 from penstock.storage.layout.files import Directory, File, read_fully, write_fully
 from penstock.storage.layout.format import ORPHANED, OUTBOX_QUEUE_ID
-from penstock.streams.beheaded import StreamClaims, claims_of, from_footer
 from penstock.streams.chunk import Chunk, is_whole, size_at
 from penstock.streams.format import (
     CHUNK_HEAD_BYTES,
@@ -31,6 +30,7 @@ from penstock.streams.format import (
     parse_name,
     read_header,
 )
+from penstock.streams.headerless import StreamClaims, claims_of, from_footer
 from penstock.streams.log import Retention, StreamLog
 from penstock.streams.reading import next_whole
 from penstock.streams.segment import StreamSegment, read_foot, take_footer

@@ -5,9 +5,9 @@ import pytest
 
 from penstock.simulation.machine.dice import Dice
 from penstock.storage.check.findings import Findings
-from penstock.streams.beheaded import claims_of
 from penstock.streams.check import check_streams
 from penstock.streams.format import DATA_AT, MARK
+from penstock.streams.headerless import claims_of
 from penstock.streams.log import StreamLog
 from penstock.streams.memory_files import MemoryFile
 from penstock.streams.recovery import StreamReport, recover_streams

@@ -23,7 +23,17 @@ from penstock.telemetry.accounting import BLOCKED, BUSY, IDLE, WAITING, BlockLed
 from penstock.telemetry.events import GATE_CLOSED, GATE_OPENED, GRANT_DEFERRED
 from penstock.telemetry.recorder import Recorder
 
-__all__ = ["BLOCKED", "BUSY", "IDLE", "WAITING", "Actor", "Line", "Mender", "Picker", "Scheduler"]
+__all__ = [
+    "BLOCKED",
+    "BUSY",
+    "IDLE",
+    "WAITING",
+    "Actor",
+    "FailureHandler",
+    "Line",
+    "Picker",
+    "Scheduler",
+]
 
 NO_STOP: Final = 1 << 62
 
@@ -141,7 +151,7 @@ class Picker:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Mender:
+class FailureHandler:
     """Who is told of an actor that failed in its turn. Nominal base; the broker's stops it."""
 
     __slots__ = ()
@@ -172,7 +182,7 @@ class Scheduler(Line):
         self.turns: i64 = 0
         self.stop_at_bytes: i64 = NO_STOP
         self.picker = Picker()
-        self.mender = Mender()
+        self.mender = FailureHandler()
         self.is_exploring = False
 
     def charge_outputs(self) -> None:

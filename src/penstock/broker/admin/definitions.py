@@ -16,7 +16,7 @@ from typing import Final
 from penstock.base.config import UserConfig
 from penstock.base.errors import ChannelFault, OperatorError, PeerError
 from penstock.base.limits import CATALOGUE_CHANGES
-from penstock.broker.actors.steps import Steps
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.definitions_plan import Plan, plan_import
 from penstock.broker.admin.definitions_rows import Row
 from penstock.broker.admin.definitions_topology import RESERVED, BindingPlan, QueuePlan

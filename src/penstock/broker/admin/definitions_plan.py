@@ -13,7 +13,7 @@ from penstock.base.config import UserConfig
 from penstock.base.errors import OperatorError
 from penstock.base.limits import USERS_MAX, VHOSTS_MAX
 from penstock.base.policy import Policy, policy_from
-from penstock.broker.actors.steps import Steps
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.definitions_rows import (
     Row,
     fault,

@@ -27,7 +27,7 @@ from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LeaseOwner:
-    """Who hears what became of a queue's leases; see broker/lease/lease_desk. Nominal base."""
+    """Who hears what became of a queue's leases; see broker/lease/lease_manager. Nominal base."""
 
     __slots__ = ()
 

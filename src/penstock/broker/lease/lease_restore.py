@@ -6,9 +6,9 @@ back, because it was not persistent or is damaged, is lost to the group: whoever
 
 from penstock.base.limits import LEASE_TIMEOUT_MS
 from penstock.broker.lease.lease_book import LeaseBook
-from penstock.broker.lease.lease_desk import LeaseDesk
+from penstock.broker.lease.lease_manager import LeaseManager
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
@@ -22,7 +22,7 @@ BEFORE_ALL = 1 << 40
 
 
 def restore_leases(
-    desk: LeaseDesk, store: StoreActor, actor: QueueActor, index: QueueIndex, origin: Account
+    desk: LeaseManager, store: StoreActor, actor: QueueActor, index: QueueIndex, origin: Account
 ) -> list[int]:
     """Bring the leases of `actor` back; positions in the log that they hold, ascending, which the
     queue is not given. origin: pays for the messages from now on."""
@@ -100,7 +100,7 @@ def _read(
         job = store.log.plan_reads(index, position, _in_a_row(wanted, position), READ_BYTES)
         job.run()
         damaged = [one for one in job.damaged if one in wanted]
-        if damaged and isinstance(queue.keeper, Keeper):
+        if damaged and isinstance(queue.keeper, StoreDurability):
             queue.keeper.cannot_read(damaged)
         for one in job.found:
             if int(one.position) in wanted:

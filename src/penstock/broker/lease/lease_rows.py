@@ -8,7 +8,7 @@ top       the highest position it ever held, which no other message may get
 
 from typing import Final
 
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.durability import StoreDurability
 from penstock.protocol.content import Message
 from penstock.queues.leases import LeaseGroup, as_runs
 from penstock.storage.layout.stored import Stored
@@ -22,13 +22,13 @@ def row_name(queue_id: int, group: str) -> str:
     return f"{queue_id}/{group}"
 
 
-def position_of(message: Message, keeper: Keeper) -> int:
+def position_of(message: Message, keeper: StoreDurability) -> int:
     """The message's position in its queue's log, 0 if it has none."""
     stored = message.stored
     return int(stored.position_in(keeper.index.queue_id)) if isinstance(stored, Stored) else 0
 
 
-def waits_for_place(group: LeaseGroup, keeper: Keeper) -> bool:
+def waits_for_place(group: LeaseGroup, keeper: StoreDurability) -> bool:
     """Whether a message of `group` is on its way to the log and has no position yet."""
     queue_id = keeper.index.queue_id
     for entry in group.entries:
@@ -39,7 +39,7 @@ def waits_for_place(group: LeaseGroup, keeper: Keeper) -> bool:
     return False
 
 
-def row_value(group: LeaseGroup, keeper: Keeper) -> dict[str, object]:
+def row_value(group: LeaseGroup, keeper: StoreDurability) -> dict[str, object]:
     """The row, as JSON can hold it."""
     positions = [
         0 if entry is None else position_of(entry.message, keeper) for entry in group.entries

@@ -1,7 +1,7 @@
 """What is shown of groups that lease messages: as consumers of their queue, and in words."""
 
 from penstock.broker.lease.lease_actor import LeaseSink
-from penstock.broker.lease.lease_desk import LeaseDesk
+from penstock.broker.lease.lease_manager import LeaseManager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.explain.consumer_causes import LEASE, LEASE_BYTES, LEASE_NS
 from penstock.queues.consumers import Consumer
@@ -10,7 +10,7 @@ from penstock.telemetry.words import duration
 
 
 def note_lease(
-    desk: LeaseDesk, queue: QueueActor, consumer: Consumer, snapshot: ActorSnapshot
+    desk: LeaseManager, queue: QueueActor, consumer: Consumer, snapshot: ActorSnapshot
 ) -> None:
     """Add to `snapshot` who holds how much and for how long, if `consumer` is a lease's."""
     if not isinstance(consumer.sink, LeaseSink):
@@ -24,7 +24,7 @@ def note_lease(
     snapshot.numbers[LEASE_NS] = float(max(0, snapshot.taken_ns - int(group.held_since_ns())))
 
 
-def leases_in_words(desk: LeaseDesk, queue: QueueActor) -> dict[str, str]:
+def leases_in_words(desk: LeaseManager, queue: QueueActor) -> dict[str, str]:
     """Each group of `queue`, the number it is done up to, and what it holds since when; nothing
     for queues without."""
     book = desk.book_of(queue)

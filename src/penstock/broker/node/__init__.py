@@ -4,5 +4,5 @@ In it: the registries of stores and streams, the share of memory each queue gets
     handling.
 Enters: queues that begin and end, and the memory that is in use.
 Leaves: stores for queues, and targets for the pagers.
-Begin with: store_desk.
+Begin with: store_registry.
 """

@@ -17,14 +17,14 @@ from mypy_extensions import i64
 from penstock.broker.actors.disk import JobClient
 from penstock.broker.paging.read_again import ReadAgain
 from penstock.broker.queue.queue_actor import ALWAYS, QueueActor, QueuePaging, ReadWaiter
-from penstock.broker.store.keeper import UNCHARGED_BYTES, Keeper
+from penstock.broker.store.durability import UNCHARGED_BYTES, StoreDurability
 from penstock.flow.account import Account
 from penstock.queues.backlog import UNBOUNDED
 from penstock.queues.entry import FLAG_EXPIRATION, flags_of, stub_of
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ReadRequest
 from penstock.queues.rabbit_paging import PendingAcks
 from penstock.queues.rules import QueueRules
-from penstock.storage.layout.spans import spans_without
+from penstock.storage.layout.ranges import spans_without
 from penstock.storage.log.job import Job
 from penstock.storage.log.log import MessageLog
 from penstock.storage.log.reading import Found, ReadJob, Stretch, plan_run
@@ -82,7 +82,7 @@ class Pager(QueuePaging):
     def __init__(
         self,
         actor: QueueActor,
-        keeper: Keeper,
+        keeper: StoreDurability,
         target_bytes: i64,
         damaged: Callable[[QueueActor, int], None],
     ) -> None:

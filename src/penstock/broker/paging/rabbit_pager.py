@@ -16,7 +16,7 @@ from mypy_extensions import i64
 from penstock.broker.actors.deliver import ChannelSink
 from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import ALWAYS, NO_PAGING, QueueActor
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.durability import StoreDurability
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Delivery
 from penstock.queues.entry import is_stub
@@ -85,7 +85,7 @@ class RabbitPager(Pager):
     def __init__(
         self,
         actor: QueueActor,
-        keeper: Keeper,
+        keeper: StoreDurability,
         damaged: Callable[[QueueActor, int], None],
         rules: RabbitPaging,
     ) -> None:

@@ -13,7 +13,7 @@ from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import is_quorum, is_stream
 from penstock.broker.vhost.vhost import REPLY_PREFIX
 from penstock.queues.applied import Applied, merge_arguments
-from penstock.queues.choice import Choice
+from penstock.queues.consumer_selection import ConsumerSelection
 from penstock.queues.policy_keys import ALARM_ACTION
 from penstock.queues.rules import NEVER, OVERFLOW_NAMES, QueueRules, rules_from
 
@@ -56,7 +56,7 @@ class RuleBook(RuleSource):
             return
         rules = self.rules_of(actor)
         if rules.is_single_active:
-            actor.choice = Choice(True)
+            actor.choice = ConsumerSelection(True)
         self.apply(actor, rules)
 
     def rules_of(self, actor: QueueActor) -> QueueRules:

@@ -16,7 +16,7 @@ from penstock.broker.actors.lane import Lane, LaneReceiver
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.applied import Applied
-from penstock.queues.choice import Choice
+from penstock.queues.consumer_selection import ConsumerSelection
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery
 from penstock.queues.queue import ClassicQueue, DropSink
 from penstock.queues.rules import DROP_NAMES, REASON_REJECTED, QueueRules
@@ -36,8 +36,8 @@ COMMITTED: Final = FORCED + 1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class QueueKeeping:
-    """One durable queue's way to the disk; broker/store/keeper, a later room, has it."""
+class QueueDurability:
+    """One durable queue's way to the disk; broker/store/durability, a later room, has it."""
 
     __slots__ = ()
 
@@ -367,7 +367,7 @@ class QueueActor(LaneReceiver):
         self.fair_bytes: i64 = 0
         self.consumers: list[Consumer] = []
         self.ready: list[Consumer] = []
-        self.choice: Choice | None = None
+        self.choice: ConsumerSelection | None = None
         self.exclusive_consumer: Consumer | None = None
         self.had_consumers = False
         self.has_rules = False
@@ -381,7 +381,7 @@ class QueueActor(LaneReceiver):
         self.damaged_count = 0
         self.page_above: i64 = NO_PAGING
         self.paging: QueuePaging | None = None
-        self.keeper: QueueKeeping | None = None
+        self.keeper: QueueDurability | None = None
         self.ruling: QueueRuling | None = None
         self.target = QueueTarget(name, self)
         self.client = QueueClient(self)
@@ -526,7 +526,7 @@ class QueueActor(LaneReceiver):
         if self.choice is not None and not self.ready:
             self._promote(self.choice)
 
-    def _promote(self, choice: Choice) -> None:
+    def _promote(self, choice: ConsumerSelection) -> None:
         """The ring is empty: those that stand by are asked, the highest priority first."""
         while not self.ready:
             chosen = choice.next_up()
@@ -543,7 +543,7 @@ class QueueActor(LaneReceiver):
         if consumer.is_exclusive:
             self.exclusive_consumer = consumer
         if self.choice is None and consumer.priority != 0:
-            self.choice = Choice(False)
+            self.choice = ConsumerSelection(False)
         if self.choice is not None:
             self.choice.joined(consumer)
         self.offer(consumer)

@@ -13,7 +13,7 @@ from penstock.broker.channel.channel import Channel, unknown_tag
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.transactions import ACK, DROP, REQUEUE, Settle, Transaction
 from penstock.broker.lease.lease_actor import LeaseReads
-from penstock.broker.lease.lease_desk import GROUP_ARGUMENT
+from penstock.broker.lease.lease_manager import GROUP_ARGUMENT
 from penstock.broker.queue.queue_actor import QueueActor, ReadWaiter
 from penstock.broker.session.declare import Declarations
 from penstock.broker.session.lease_requests import read_lease

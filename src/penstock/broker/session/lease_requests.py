@@ -6,7 +6,7 @@ from penstock.base.errors import ChannelFault
 from penstock.base.limits import LEASE_BYTES, LEASE_MESSAGES, LEASE_TIMEOUT_MS
 from penstock.broker.lease.lease_actor import LeaseReader
 from penstock.broker.lease.lease_book import Answer, Order
-from penstock.broker.lease.lease_desk import GROUP_ARGUMENT, LeaseDesk
+from penstock.broker.lease.lease_manager import GROUP_ARGUMENT, LeaseManager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.tickets import Ask, Ticket, refused
 from penstock.protocol.values import Table
@@ -38,7 +38,7 @@ def lease_acquire(ask: Ask) -> None:
     forgettable} -> {acked_to, end, count, bytes, ready, lost}: done with all below `start`, and
     holding start..end-1. Answered when the disk has it.
 
-    Raises: ChannelFault 404, 405, 406; 406 with STALE or LEASE_LOST, see LeaseDesk."""
+    Raises: ChannelFault 404, 405, 406; 406 with STALE or LEASE_LOST, see LeaseManager."""
     queue = _ordinary(ask.queue("queue"))
     order = Order(
         TicketAnswer(ask.ticket),
@@ -99,7 +99,7 @@ def lease_release(ask: Ask) -> None:
     ask.ticket.settle({"count": count})
 
 
-def read_lease(desk: LeaseDesk, queue: QueueActor, consumer: Consumer) -> None:
+def read_lease(desk: LeaseManager, queue: QueueActor, consumer: Consumer) -> None:
     """Give what `consumer` asks for by its arguments: numbers from x-lease-from to x-lease-to, not
     with it, of the group x-lease-group. A sign of life of the group.
 
@@ -165,5 +165,5 @@ def _number(value: object, name: str) -> int:
     return value
 
 
-def _desk(ask: Ask) -> LeaseDesk:
+def _desk(ask: Ask) -> LeaseManager:
     return ask.session.maker.leases

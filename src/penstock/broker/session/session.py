@@ -3,11 +3,11 @@
 from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
-from penstock.broker.lease.lease_desk import LeaseDesk
+from penstock.broker.lease.lease_manager import LeaseManager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
-from penstock.broker.transaction.transaction_desk import TransactionDesk
+from penstock.broker.transaction.transaction_manager import TransactionManager
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.values import Table
@@ -24,8 +24,8 @@ class SessionHost:
     cleanup: Cleanup
     notifier_rules: NotifierRules
     limits: Limits
-    transactions: TransactionDesk
-    leases: LeaseDesk
+    transactions: TransactionManager
+    leases: LeaseManager
 
     def make_queue(
         self,

@@ -18,7 +18,7 @@ from penstock.broker.channel.publish import Publisher
 from penstock.broker.session.tickets import Ask, refused
 from penstock.broker.transaction.commit_routes import Asked
 from penstock.broker.transaction.stages import OPEN, Stage
-from penstock.broker.transaction.transaction_desk import TransactionDesk
+from penstock.broker.transaction.transaction_manager import TransactionManager
 
 BATCH_MOST: Final = (1 << 63) - 1
 NS_PER_MS: Final = 1_000_000
@@ -108,7 +108,7 @@ def forget(ask: Ask) -> None:
     ask.ticket.settle({"forgotten": desk.marks_of(vhost).forget(app)})
 
 
-def _desk(ask: Ask) -> TransactionDesk:
+def _desk(ask: Ask) -> TransactionManager:
     return ask.session.maker.transactions
 
 

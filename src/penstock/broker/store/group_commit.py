@@ -36,7 +36,7 @@ RETRY_NS: Final = 250_000_000
 class StoreOwner:
     """Is told what the disk of a store does. Nominal base of the broker's managers of stores.
 
-    name: of the virtual host; for a transient log, see StoreDesk.open_scratch."""
+    name: of the virtual host; for a transient log, see StoreRegistry.open_scratch."""
 
     __slots__ = ()
 

@@ -5,7 +5,7 @@ the queues had on its way to the store before goes first, so that the order on t
 """
 
 from penstock.broker.actors.lane import Answerable
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.store.write_request import StoreLane, StoreRequest
 from penstock.flow.account import Account
@@ -27,7 +27,7 @@ class GroupRequest(StoreRequest):
         answerable: Answerable,
         mark: Message,
         entries: list[GroupEntry],
-        keepers: list[Keeper],
+        keepers: list[StoreDurability],
         store: StoreActor,
     ) -> None:
         super().__init__(lane, origin, answerable, [mark])

@@ -12,7 +12,7 @@ from penstock.broker.actors.actor import Actor, Line
 from penstock.broker.actors.disk import Disk
 from penstock.broker.actors.syncing import NONE, Syncing, SyncRule
 from penstock.broker.store.group_commit import GroupCommit, StoreOwner
-from penstock.broker.store.spare_watch import SpareWatch
+from penstock.broker.store.recycling import RecyclingWatch
 from penstock.broker.store.write_request import StoreLane, StoreRequest, WriteLane, WriteRequest
 from penstock.flow.due import DueLine, Timer
 from penstock.flow.strategy import Strategy
@@ -58,7 +58,7 @@ class StoreActor(GroupCommit):
         super().__init__("store:" + name, name, disk, dues, strategy, owner, line)
         self.log = log
         self.compactor = Compactor(log)
-        self.spare_watch = SpareWatch(log.spares, disk, dues)
+        self.spare_watch = RecyclingWatch(log.spares, disk, dues)
         self.flush = Timer(self.make_flush_due)
         self.syncing = Syncing(self._sync_due, dues)
         self.lanes: list[StoreLane] = []

@@ -3,7 +3,7 @@
 from mypy_extensions import i64
 
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.transaction.commit_line import CommitLine
 from penstock.broker.transaction.commit_routes import Asked
 from penstock.broker.transaction.commit_streams import StreamCommit
@@ -11,8 +11,8 @@ from penstock.broker.transaction.stages import Stage
 from penstock.protocol.content import Message
 
 
-class CommitDesk:
-    """Who carries commits out. Nominal base; see broker/transaction/transaction_desk."""
+class CommitManager:
+    """Who carries commits out. Nominal base; see broker/transaction/transaction_manager."""
 
     __slots__ = ()
 
@@ -44,7 +44,7 @@ class Commit(StreamCommit):
     )
 
     def __init__(
-        self, desk: CommitDesk, asked: Asked, app: str, batch: int, stages: list[Stage]
+        self, desk: CommitManager, asked: Asked, app: str, batch: int, stages: list[Stage]
     ) -> None:
         super().__init__()
         self.desk = desk
@@ -54,7 +54,7 @@ class Commit(StreamCommit):
         self.batch = batch
         self.stages = stages
         self.shared: dict[QueueActor, list[Message]] = {}
-        self.keepers: list[Keeper] = []
+        self.keepers: list[StoreDurability] = []
         self.line = CommitLine()
         self.kept = -1
         self.mark: Message | None = None

@@ -9,7 +9,7 @@ overlap would keep publishers out: so none goes to a queue that another holds wh
 from mypy_extensions import i64
 
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.durability import StoreDurability
 from penstock.flow.gate import Deferred
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
@@ -52,7 +52,7 @@ class CommitLine:
             if not actor.is_alive:
                 continue
             keeper = actor.keeper
-            if actor.pending and isinstance(keeper, Keeper) and keeper.commits > 0:
+            if actor.pending and isinstance(keeper, StoreDurability) and keeper.commits > 0:
                 is_held = True
             if actor.stop_reason() == "":
                 continue

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.queue.queue_actor import COMMITTED, QueueActor
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.durability import StoreDurability
 from penstock.flow.account import Account
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.protocol.content import Message
@@ -23,16 +23,16 @@ def put_in(actor: QueueActor, messages: list[Message]) -> None:
     if not actor.is_alive:
         return
     keeper = actor.keeper
-    is_kept = isinstance(keeper, Keeper) and keeper.is_lasting
+    is_kept = isinstance(keeper, StoreDurability) and keeper.is_lasting
     if any(message.raw[19] & FLAG_EXPIRATION for message in messages):
         actor.expects_lifetimes()
-    if isinstance(keeper, Keeper):
+    if isinstance(keeper, StoreDurability):
         keeper.is_arriving = is_kept
     try:
         for _, run in groupby(messages, _payer):
             _take(actor, list(run))
     finally:
-        if isinstance(keeper, Keeper):
+        if isinstance(keeper, StoreDurability):
             keeper.is_arriving = False
     actor.wake()
 

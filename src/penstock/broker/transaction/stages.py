@@ -6,7 +6,7 @@
 
 What is staged has no credit to wait for: nobody can drain it before its commit, so a wait could
 last for ever. Its room is reserved at the beginning instead, and what does not fit is refused.
-Bound: TRANSACTION_BYTES each, TRANSACTIONS_BYTES together (broker/transaction/transaction_desk).
+Bound: TRANSACTION_BYTES each, TRANSACTIONS_BYTES together (broker/transaction/transaction_manager).
 """
 
 from typing import Final

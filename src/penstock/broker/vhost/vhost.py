@@ -40,8 +40,8 @@ class QueueListener:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class QueueKeepers:
-    """Who gives durable queues their way to the disk; see broker/node/store_desk. Nominal base."""
+class DurabilityProvider:
+    """Gives durable queues their way to the disk; see broker/node/store_registry."""
 
     __slots__ = ()
 
@@ -92,7 +92,7 @@ class VirtualHost:
         self.router = Router(self.directory)
         self.listeners: dict[QueueListener, None] = {}
         self.exchange_added: Callable[[VirtualHost, Exchange], None] | None = None
-        self.keepers: QueueKeepers | None = None
+        self.keepers: DurabilityProvider | None = None
         self.catalogue: Catalogue = NOTHING_KEPT
         for exchange_name, kind in PREDECLARED:
             internal = exchange_name == "amq.rabbitmq.trace"

@@ -16,7 +16,7 @@ import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONTROL_CLIENTS, CONTROL_REQUEST_BYTES
-from penstock.broker.actors.steps import Steps
+from penstock.broker.actors.cooperative import Steps
 
 SLICE_NS: Final = 2_000_000
 ROWS: Final = 256

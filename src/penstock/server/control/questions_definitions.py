@@ -12,7 +12,7 @@ import msgspec
 
 import penstock
 from penstock.base.errors import OperatorError
-from penstock.broker.actors.steps import Steps
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.definitions import exporting, importing
 from penstock.broker.broker import Broker
 

@@ -18,7 +18,7 @@ from penstock.broker.admin.answers import (
 )
 from penstock.broker.admin.view_store import stream_in_words
 from penstock.broker.broker import Broker
-from penstock.broker.lease.lease_desk import LeaseDesk
+from penstock.broker.lease.lease_manager import LeaseManager
 from penstock.broker.lease.lease_view import leases_in_words
 from penstock.broker.paging.paged_view import paged_of
 from penstock.broker.queue.queue_actor import QueueActor
@@ -153,7 +153,7 @@ def _name(actor: QueueActor) -> str:
 
 
 def row_of(
-    actor: QueueActor, window: ActorWindow | None, leases: LeaseDesk | None = None
+    actor: QueueActor, window: ActorWindow | None, leases: LeaseManager | None = None
 ) -> QueueRow:
     """One queue. window: its last WINDOW_S."""
     ruling = actor.ruling

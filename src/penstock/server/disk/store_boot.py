@@ -14,10 +14,10 @@ from penstock.broker.broker import Broker
 from penstock.broker.dead_letter.clean_stop import settle_dead_letters
 from penstock.broker.lease.lease_restore import restore_leases
 from penstock.broker.node.damage import close_damaged
-from penstock.broker.node.store_desk import bring_back
+from penstock.broker.node.store_registry import bring_back
 from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import StreamActor, streams_of
 from penstock.broker.transaction.outbox_restore import restore_outbox
@@ -257,7 +257,7 @@ class StoreBoot:
         while True:
             job = store.log.plan_reads(index, position, READ_COUNT, READ_BYTES)
             job.run()
-            if job.damaged and isinstance(actor.keeper, Keeper):
+            if job.damaged and isinstance(actor.keeper, StoreDurability):
                 actor.keeper.cannot_read(job.damaged)
             lost += len(job.damaged)
             for found in job.found:
@@ -323,7 +323,7 @@ class StoreBoot:
             store.batch_done(batch)
         for actor in self.broker.vhosts[name].queues.values():
             keeper = actor.keeper
-            if isinstance(keeper, Keeper) and keeper.is_lasting:
+            if isinstance(keeper, StoreDurability) and keeper.is_lasting:
                 keeper.note_delivered(actor.messages.returned_messages())
         settle_dead_letters(store, list(self.broker.vhosts[name].queues.values()))
         store.last_batch().run()

@@ -35,8 +35,8 @@ from penstock.queues.consumers import REASON_STANDBY, Consumer
 from penstock.simulation.laws.ledger_checks import LedgerLaws, check_streams, is_waiting_for_letters
 from penstock.simulation.laws.watch import Watch
 from penstock.simulation.machine.clock import VirtualClock
+from penstock.simulation.machine.durable_disks import check_store
 from penstock.simulation.machine.faults import LawBroken
-from penstock.simulation.machine.kept_disks import check_store
 
 
 def check(condition: bool, text: str) -> None:

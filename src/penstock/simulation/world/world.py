@@ -20,8 +20,8 @@ from penstock.simulation.laws.checks import Laws
 from penstock.simulation.laws.oracle import Books, Identity
 from penstock.simulation.machine.clock import Timers, VirtualClock, WorldWaker
 from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
+from penstock.simulation.machine.durable_disks import Depot
 from penstock.simulation.machine.faults import LawBroken
-from penstock.simulation.machine.kept_disks import Depot
 from penstock.simulation.machine.network import SimulatedConnection, SimulatedOutput, SimulatedShell
 from penstock.simulation.world.clients import Client, Role
 from penstock.simulation.world.consuming import ConsumingRole, Habit

@@ -29,8 +29,8 @@ from penstock.storage.layout.record import Record
 from penstock.storage.layout.scan import Hole, Scan, bodies_of, scan
 from penstock.storage.layout.segment import NO_SEGMENT, Segment
 from penstock.storage.layout.tables import tables_from
-from penstock.storage.recovery.beheaded import claims_of
-from penstock.storage.recovery.wreck import has_earlier, identity_of, is_beheaded
+from penstock.storage.recovery.headerless import claims_of
+from penstock.storage.recovery.old_segment import has_earlier, identity_of, is_beheaded
 
 
 class StoreFacts:

@@ -9,7 +9,7 @@ from penstock.base.limits import STORE_OPEN_FILES
 from penstock.storage.layout.files import Directory, File, SyncFailed, is_scarce
 from penstock.storage.layout.format import acks_name, log_name
 from penstock.storage.layout.segment import Segment
-from penstock.storage.log.spares import Spares
+from penstock.storage.log.recycled import RecycledSegments
 
 OPEN_FILES: Final = STORE_OPEN_FILES.default
 ACK_FILES: Final = 8
@@ -45,7 +45,7 @@ class Handles:
         "spares",
     )
 
-    def __init__(self, directory: Directory, is_scratch: bool, spares: Spares) -> None:
+    def __init__(self, directory: Directory, is_scratch: bool, spares: RecycledSegments) -> None:
         self.directory = directory
         self.spares = spares
         self.is_scratch = is_scratch

@@ -40,7 +40,7 @@ from penstock.storage.layout.stored import Stored
 from penstock.storage.log.batch import AckDeed, Batch, Chunk
 from penstock.storage.log.handles import Handles
 from penstock.storage.log.reading import Found, ReadJob, TableCache, plan_run
-from penstock.storage.log.spares import Spares
+from penstock.storage.log.recycled import RecycledSegments
 
 __all__ = ["Batch", "MessageLog", "QueueIndex", "ReadJob"]
 
@@ -50,7 +50,7 @@ SEGMENT_BYTES: Final = STORE_SEGMENT_BYTES.default
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageLog:
     """segment_bytes: where a segment is full, 1024..2**30; is_scratch: nothing in it has to
-    survive, so nothing is synced; spares_max: see storage/log/spares. `storage.recovery.recover`
+    survive, so nothing is synced; spares_max: see storage/log/recycled. `storage.recovery.recover`
     makes one from what is on the disk.
 
     Owner: one actor; every method is called on the loop. Jobs must be run in the order in which
@@ -97,7 +97,7 @@ class MessageLog:
         self.acking: dict[Segment, None] = {}
         self.dead: list[Segment] = []
         self.wants_ack_sync = False
-        self.spares = Spares(directory, segment_bytes, spares_max)
+        self.spares = RecycledSegments(directory, segment_bytes, spares_max)
         self.handles = Handles(directory, is_scratch, self.spares)
         self.cache = TableCache()
         self.chance = chance

@@ -35,7 +35,7 @@ from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.segment import Run, Segment
 from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery.merging import merge
-from penstock.storage.recovery.wreck import Wreck
+from penstock.storage.recovery.old_segment import OldSegment
 
 
 class Report:
@@ -107,11 +107,11 @@ def recover(
     report = Report()
     names = directory.names()
     numbers = sorted({number for number in map(number_of, names) if number >= 0})
-    wrecks: list[Wreck] = []
-    beheaded: list[Wreck] = []
+    wrecks: list[OldSegment] = []
+    beheaded: list[OldSegment] = []
     others: list[Segment] = []
     for number in numbers:
-        wreck = Wreck(number, directory, names, trusts_footers)
+        wreck = OldSegment(number, directory, names, trusts_footers)
         if wreck.read(live_queue_ids, number == numbers[-1], others):
             wrecks.append(wreck)
             others.append(wreck.segment)
@@ -147,7 +147,7 @@ def recover(
     return Recovered(log, {key: log.queues[key] for key in sorted(live_queue_ids)}, report)
 
 
-def _give_runs(log: MessageLog, wrecks: list[Wreck], directory: Directory) -> None:
+def _give_runs(log: MessageLog, wrecks: list[OldSegment], directory: Directory) -> None:
     runs: dict[int, list[Run]] = {}
     for wreck in wrecks:
         for run in wreck.segment.runs:
@@ -156,7 +156,7 @@ def _give_runs(log: MessageLog, wrecks: list[Wreck], directory: Directory) -> No
         merge(log.queues[queue_id], found, directory)
 
 
-def _count_claims(log: MessageLog, wreck: Wreck, lost: dict[int, int]) -> None:
+def _count_claims(log: MessageLog, wreck: OldSegment, lost: dict[int, int]) -> None:
     """Add what a segment had that cannot be read, and no other has a copy of, to `lost`, if it had
     been safe as far as can be told: of those that were begun one after the other when the power
     went an older one may be torn as well."""
@@ -171,7 +171,7 @@ def _count_claims(log: MessageLog, wreck: Wreck, lost: dict[int, int]) -> None:
             lost[queue_id] = lost.get(queue_id, 0) + 1
 
 
-def _mend(log: MessageLog, wrecks: list[Wreck], report: Report, directory: Directory) -> None:
+def _mend(log: MessageLog, wrecks: list[OldSegment], report: Report, directory: Directory) -> None:
     """Make safe what stays, and forget what does not."""
     for wreck in wrecks:
         segment = wreck.segment
@@ -192,13 +192,13 @@ def _mend(log: MessageLog, wrecks: list[Wreck], report: Report, directory: Direc
         directory.sync()
 
 
-def _is_orphan(wreck: Wreck, queue_id_known: int) -> bool:
+def _is_orphan(wreck: OldSegment, queue_id_known: int) -> bool:
     """Whether `wreck` has messages of a queue that was declared after all that is known."""
     tables = wreck.segment.tables
     return any(queue_id_known < table.queue_id < OUTBOX_QUEUE_ID for table in tables)
 
 
-def _set_aside(wreck: Wreck, directory: Directory, names: list[str]) -> None:
+def _set_aside(wreck: OldSegment, directory: Directory, names: list[str]) -> None:
     for name in (log_name(wreck.number), acks_name(wreck.number)):
         if name in names:
             directory.rename(name, name + ORPHANED)

@@ -9,7 +9,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.admin.event_feed import EVENTS_PER_MESSAGE, PATIENCE_NS, EventFeed, open_feed
 from penstock.broker.admin.view_store import stream_in_words
-from penstock.broker.node.stream_desk import MemoryDisk
+from penstock.broker.node.stream_registry import MemoryDisk
 from penstock.broker.stream.internal_stream import EVENT_STREAM
 from penstock.protocol import methods as m
 from penstock.storage.log.job import Job

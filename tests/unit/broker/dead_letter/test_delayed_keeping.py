@@ -4,13 +4,13 @@ from pathlib import Path
 
 from penstock.base.limits import CATALOGUE_CHANGES
 from penstock.broker.dead_letter.delay_store import DelayStore
-from penstock.broker.node.store_desk import bring_back
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.node.store_registry import bring_back
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.vhost.catalogue_rows import Change, VhostRow
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, encode_table
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk, give_store
+from penstock.simulation.machine.durable_disks import HandDisk, give_store
 from penstock.storage.recovery.recovery import recover
 from tests.definitions import export_definitions
 from tests.unit.broker.letter_bed import LetterBed
@@ -126,9 +126,9 @@ class StoredBed(LetterBed):
         properties = 0x3000, encode_table({"x-delay": delay_ms}) + b"\x02"
         self.peer.send(publish(1, "x", "k", body, properties))
 
-    def keeper(self, name: str) -> Keeper:
+    def keeper(self, name: str) -> StoreDurability:
         found = self.actor(name).keeper
-        assert isinstance(found, Keeper)
+        assert isinstance(found, StoreDurability)
         return found
 
     def kept(self, name: str) -> int:

@@ -11,7 +11,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.queues.line import MessageLine
 from penstock.queues.rules import DROP_HEAD, QueueRules
-from penstock.simulation.machine.kept_disks import give_scratch
+from penstock.simulation.machine.durable_disks import give_scratch
 from tests.spec.stage import Hand
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT, Depot
 

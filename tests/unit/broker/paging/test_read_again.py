@@ -8,7 +8,7 @@ from penstock.base.limits import STORE_READ_PATIENCE_MS
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.protocol import methods as m
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk, give_store
+from penstock.simulation.machine.durable_disks import HandDisk, give_store
 from tests.unit.broker.peer import MS, Bed, publish
 
 PERSISTENT = (0x1000, b"\x02")

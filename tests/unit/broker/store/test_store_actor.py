@@ -4,8 +4,8 @@ from errno import EIO, EMFILE
 
 import pytest
 
+from penstock.broker.store.durability import UNCHARGED_BYTES
 from penstock.broker.store.group_commit import BATCH_BYTES
-from penstock.broker.store.keeper import UNCHARGED_BYTES
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4
 from penstock.protocol import methods as m
 from penstock.storage.layout.files import SyncFailed

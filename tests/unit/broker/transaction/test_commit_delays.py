@@ -3,18 +3,18 @@
 import pytest
 
 from penstock.broker.dead_letter.delay_store import DelayStore
-from penstock.broker.node.store_desk import bring_back
-from penstock.broker.transaction.transaction_desk import RETRY_NS
+from penstock.broker.node.store_registry import bring_back
+from penstock.broker.transaction.transaction_manager import RETRY_NS
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, encode_table
 from penstock.simulation.machine.crash import Image, Replay
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk, give_store
+from penstock.simulation.machine.durable_disks import HandDisk, give_store
 from penstock.storage.layout.format import MARKS_QUEUE_ID
 from penstock.storage.recovery.recovery import recover
 from tests.unit.broker.peer import Bed, Peer, SeededChance, publish
-from tests.unit.broker.transaction.test_transaction_desk import ask, closed
+from tests.unit.broker.transaction.test_transaction_manager import ask, closed
 
 MS = 1_000_000
 STORE = "amq.delayed.x"

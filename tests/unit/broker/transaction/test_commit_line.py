@@ -3,11 +3,11 @@
 import pytest
 
 from penstock.broker.transaction.commit_line import CommitLine, Place
-from penstock.broker.transaction.transaction_desk import RETRY_NS
+from penstock.broker.transaction.transaction_manager import RETRY_NS
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from tests.unit.broker.peer import Bed, Peer, publish
-from tests.unit.broker.transaction.test_transaction_desk import PERSISTENT, Yard, stage
+from tests.unit.broker.transaction.test_transaction_manager import PERSISTENT, Yard, stage
 
 BODY = b"x" * 1000
 DEPTH_BYTES = 100_000

@@ -3,7 +3,7 @@
 from penstock.broker.actors.lane import Answerable
 from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.transaction.commit_streams import REQUEST_MESSAGES, in_requests, offset_note
-from penstock.broker.transaction.transaction_desk import RETRY_NS
+from penstock.broker.transaction.transaction_manager import RETRY_NS
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.server.disk.offline_store import names_of_own
@@ -14,7 +14,7 @@ from penstock.storage.recovery.recovery import recover
 from penstock.streams.handles import StreamHandles
 from tests.unit.broker.peer import Bed, Peer, SeededChance, publish
 from tests.unit.broker.stream.test_streams import given
-from tests.unit.broker.transaction.test_transaction_desk import (
+from tests.unit.broker.transaction.test_transaction_manager import (
     PERSISTENT,
     SEGMENT_BYTES,
     Yard,

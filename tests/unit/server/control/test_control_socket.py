@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONTROL_REQUEST_BYTES
-from penstock.broker.actors.steps import Steps
+from penstock.broker.actors.cooperative import Steps
 from penstock.server.control.control_client import ask, control_path
 from penstock.server.control.control_socket import ROWS, ControlSocket, in_slices, json_steps
 from tests.definitions import run_through

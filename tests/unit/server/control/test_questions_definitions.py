@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.broker.actors.steps import Steps
+from penstock.broker.actors.cooperative import Steps
 from penstock.broker.broker import Broker
 from penstock.protocol import methods as m
 from penstock.server.control.questions_definitions import DISK_LOOKS, REST_S, DefinitionQuestions

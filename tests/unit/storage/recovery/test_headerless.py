@@ -7,7 +7,7 @@ from penstock.storage.check.check_segment import StoreFacts
 from penstock.storage.check.findings import Findings
 from penstock.storage.layout.files import write_fully
 from penstock.storage.layout.format import MARK
-from penstock.storage.recovery.beheaded import claims_of
+from penstock.storage.recovery.headerless import claims_of
 from penstock.storage.recovery.recovery import Recovered, recover
 from tests.unit.storage.making import fill, flush, fresh, positions, read
 

@@ -8,7 +8,7 @@ from typing import Final
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.vhost.catalogue import Catalogue, is_kept_queue
 from penstock.simulation.machine.dice import Dice
@@ -127,7 +127,7 @@ class Depot:
         queues = [one for one in broker.vhosts["/"].queues.values() if one.queue_id > 0]
         for queue in queues:
             keeper = queue.keeper
-            assert isinstance(keeper, Keeper), "a queue with an id has a keeper"
+            assert isinstance(keeper, StoreDurability), "a queue with an id has a keeper"
             kept = store.log.live_count(keeper.index)
             if kept != queue.messages.ready_count():
                 raise LawBroken(

@@ -10,7 +10,7 @@ from penstock.storage.layout.checksum import VERSION
 from penstock.storage.layout.files import File
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.log import MessageLog
-from penstock.storage.log.spares import GiveBack
+from penstock.storage.log.recycled import GiveBack
 from penstock.storage.recovery.recovery import empty, recover
 from tests.unit.storage.making import fill, flush, positions, read
 

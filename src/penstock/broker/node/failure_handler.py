@@ -1,13 +1,13 @@
 """Ends a queue whose turn failed: its senders and consumers are told, the broker lives."""
 
-from penstock.broker.actors.actor import Actor, Mender
+from penstock.broker.actors.actor import Actor, FailureHandler
 from penstock.broker.actors.log import Log
 from penstock.broker.lease.lease_actor import LeaseActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.vhost import VirtualHost
 
 
-class QueueMender(Mender):
+class QueueFailureHandler(FailureHandler):
     """vhosts: of the broker, live."""
 
     __slots__ = ("log", "vhosts")

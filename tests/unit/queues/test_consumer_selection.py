@@ -1,6 +1,6 @@
 """Which consumers of a queue are served."""
 
-from penstock.queues.choice import Choice
+from penstock.queues.consumer_selection import ConsumerSelection
 from penstock.queues.consumers import Consumer, ConsumerQueue, DeliverySink, Unsent
 
 
@@ -11,7 +11,7 @@ def consumer(tag: str, priority: int = 0) -> Consumer:
 
 
 def test_the_single_active_consumer_is_the_first_and_then_the_next() -> None:
-    choice = Choice(True)
+    choice = ConsumerSelection(True)
     first, second, third = consumer("1"), consumer("2"), consumer("3", 5)
     for one in (first, second, third):
         choice.joined(one)
@@ -23,7 +23,7 @@ def test_the_single_active_consumer_is_the_first_and_then_the_next() -> None:
 
 
 def test_a_higher_priority_takes_over_as_the_single_active_consumer() -> None:
-    choice = Choice(True)
+    choice = ConsumerSelection(True)
     one, low, high = consumer("1"), consumer("2"), consumer("3", 5)
     for each in (one, low, high):
         choice.joined(each)
@@ -31,7 +31,7 @@ def test_a_higher_priority_takes_over_as_the_single_active_consumer() -> None:
 
 
 def test_lower_priorities_stand_by_while_a_higher_one_has_room() -> None:
-    choice = Choice(False)
+    choice = ConsumerSelection(False)
     low, other, high = consumer("l"), consumer("o"), consumer("h", 5)
     ring: list[Consumer] = []
     for one in (low, other, high):
@@ -45,7 +45,7 @@ def test_lower_priorities_stand_by_while_a_higher_one_has_room() -> None:
 
 
 def test_the_next_ones_are_those_of_the_highest_priority() -> None:
-    choice = Choice(False)
+    choice = ConsumerSelection(False)
     ring = [consumer("9", 9)]
     others = [consumer("1", 1), consumer("5", 5), consumer("-1", -1), consumer("5b", 5)]
     assert not any(choice.admits(one, ring) for one in others)

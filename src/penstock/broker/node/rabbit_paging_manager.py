@@ -12,7 +12,7 @@ from math import inf
 from typing import Final
 
 from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
-from penstock.broker.node.paging_desk import PagingDesk
+from penstock.broker.node.paging_manager import PagingManager
 from penstock.broker.paging.pager import Pager
 from penstock.broker.paging.rabbit_pager import QueueAcks, RabbitPager, traffic_of
 from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
@@ -30,7 +30,7 @@ UNCAPPED_BATCH: Final = 2048
 """msg_store_io_batch_size before 3.6.7, when passes had no cap."""
 
 
-class ProfileDesk(PagingDesk):
+class ProfilePaging(PagingManager):
     """rules: of each queue, while RabbitMQ's apply; durations: what queues have reported, `inf`
     left out; desired_s: what the node wants."""
 

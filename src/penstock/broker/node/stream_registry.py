@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
-from penstock.broker.node.store_desk import SCARCE, StoreDesk
+from penstock.broker.node.store_registry import SCARCE, StoreRegistry
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.settings.ledger import Ledger
 from penstock.broker.store.group_commit import StoreOwner
@@ -17,7 +17,7 @@ from penstock.broker.stream.stream_actor import StreamActor, stream_of
 from penstock.broker.stream.stream_groups import StreamGroupRegistry
 from penstock.broker.stream.stream_store import StreamStore, identity_of
 from penstock.broker.vhost.context import Context
-from penstock.broker.vhost.vhost import QueueKeepers, VirtualHost
+from penstock.broker.vhost.vhost import DurabilityProvider, VirtualHost
 from penstock.storage.layout.files import is_scarce
 from penstock.storage.log.job import Job
 from penstock.streams.handles import StreamHandles
@@ -40,12 +40,12 @@ class MemoryDisk(Disk):
         client.job_done(job, error)
 
 
-class KeepersByKind(QueueKeepers):
+class DurabilityByKind(DurabilityProvider):
     """Streams are kept by their desk, all other queues by theirs."""
 
     __slots__ = ("others", "streams")
 
-    def __init__(self, streams: "StreamDesk", others: QueueKeepers) -> None:
+    def __init__(self, streams: "StreamRegistry", others: DurabilityProvider) -> None:
         self.streams = streams
         self.others = others
 
@@ -57,7 +57,7 @@ class KeepersByKind(QueueKeepers):
             self.others.queue_made(actor)
 
 
-class StreamDesk(StoreOwner):
+class StreamRegistry(StoreOwner):
     """stores: by virtual host; groups: keeps their reader groups; opener: opens those of a new
     virtual host, None in memory; message_stores: whose bad news are shared."""
 
@@ -66,11 +66,11 @@ class StreamDesk(StoreOwner):
         context: Context,
         alarms: AlarmManager,
         ledger: Ledger,
-        message_stores: StoreDesk,
+        message_stores: StoreRegistry,
     ) -> None:
         self.stores: dict[str, StreamStore] = {}
         self.chance = context.chance
-        self.keepers = KeepersByKind(self, message_stores.keepers)
+        self.keepers = DurabilityByKind(self, message_stores.keepers)
         self.groups = StreamGroupRegistry(context)
         self.opener: Callable[[str], None] | None = None
         self._context = context

@@ -11,7 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.broker.actors.lane import Lane
-from penstock.broker.queue.queue_actor import QueueKeeping
+from penstock.broker.queue.queue_actor import QueueDurability
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.store.write_request import (
     FLAGS_AT,
@@ -36,7 +36,7 @@ UNCHARGED_BYTES: Final = 1_048_576
 RabbitMQ's does while it writes its index (flow-semantics 6.8)."""
 
 
-class Keeper(QueueKeeping):
+class StoreDurability(QueueDurability):
     """lane: the queue's hop to `store`; embed_below: messages smaller than this, in bytes of body
     and properties, cost no credit on it (S1, queue_index_embed_msgs_below), 0 for none; held: those
     that stay in the log until their dead letters have arrived, bounded by the letters' window;

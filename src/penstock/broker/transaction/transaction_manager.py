@@ -27,10 +27,10 @@ from penstock.broker.actors.log import Log
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.app_marks import AppMarks, Mark, mark_message
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.group_request import GroupRequest
-from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.transaction.commit import Commit, CommitDesk
+from penstock.broker.transaction.commit import Commit, CommitManager
 from penstock.broker.transaction.commit_routes import (
     Asked,
     Routed,
@@ -51,7 +51,7 @@ LOOK_NS: Final = 1_000_000_000
 HEAD_ROOM_BYTES: Final = 4096
 
 
-class TransactionDesk(CommitDesk):
+class TransactionManager(CommitManager):
     """stages: by their identity; reserved_bytes: of all of them; marks: by virtual host;
     under_way: by virtual host and app; behind: what waits for one of them. committed_count,
     expired_count: ever."""
@@ -284,7 +284,7 @@ class TransactionDesk(CommitDesk):
         entries: list[GroupEntry] = []
         for actor, messages in commit.shared.items():
             keeper = actor.keeper
-            if isinstance(keeper, Keeper) and keeper.is_lasting:
+            if isinstance(keeper, StoreDurability) and keeper.is_lasting:
                 commit.keepers.append(keeper)
                 for message in messages:
                     entries.append(GroupEntry(keeper.index, message, keeper.lane.keeps(message)))

@@ -14,7 +14,7 @@ from penstock.broker.actors.disk import Disk, JobClient
 from penstock.flow.due import NEVER, DueLine, Timer
 from penstock.storage.log.batch import Batch
 from penstock.storage.log.job import Job
-from penstock.storage.log.spares import GiveBack, Spares
+from penstock.storage.log.recycled import GiveBack, RecycledSegments
 
 IDLE_NS: Final = 3_000_000_000
 
@@ -29,14 +29,14 @@ class Nobody(JobClient):
         """There is nothing to do."""
 
 
-class SpareWatch:
+class RecyclingWatch:
     """Owner: one store's actor. seen_count: of files that had been used again at the last look;
     is_written: something was written since. timer: runs only while there is something to give
     back."""
 
     __slots__ = ("client", "disk", "dues", "is_written", "seen_count", "spares", "timer")
 
-    def __init__(self, spares: Spares, disk: Disk, dues: DueLine) -> None:
+    def __init__(self, spares: RecycledSegments, disk: Disk, dues: DueLine) -> None:
         self.spares = spares
         self.disk = disk
         self.dues = dues

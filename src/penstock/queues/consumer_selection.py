@@ -9,7 +9,7 @@ of this. Source: RabbitMQ's rabbit_queue_consumers; features.md 1.3.
 from penstock.queues.consumers import REASON_STANDBY, Consumer
 
 
-class Choice:
+class ConsumerSelection:
     """is_single: one consumer at a time; active: that one; standby: those with room that are not
     served for now. Owner: the queue's actor."""
 

@@ -25,7 +25,7 @@ from penstock.storage.layout.segment import Segment
 from penstock.storage.log.job import Job
 
 
-class Spares:
+class RecycledSegments:
     """ready: names and sizes of files that may be written over; fresh: of those whose new name is
     not safe yet; count_max: of both, 0 for none; segment_bytes: of a full segment; taken_count:
     files that were used again; kept_bytes: what `ready` and `fresh` have taken.
@@ -149,7 +149,7 @@ class GiveBack(Job):
 
     __slots__ = ("left_count", "spares")
 
-    def __init__(self, spares: Spares, left_count: i64 = 0) -> None:
+    def __init__(self, spares: RecycledSegments, left_count: i64 = 0) -> None:
         self.spares = spares
         self.left_count: i64 = left_count
 

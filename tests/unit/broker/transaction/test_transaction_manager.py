@@ -6,11 +6,11 @@ from penstock.base.limits import (
     TRANSACTION_WAITING,
     TRANSACTIONS_BYTES,
 )
-from penstock.broker.transaction.transaction_desk import LOOK_NS, RETRY_NS
+from penstock.broker.transaction.transaction_manager import LOOK_NS, RETRY_NS
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk, give_store
+from penstock.simulation.machine.durable_disks import HandDisk, give_store
 from penstock.storage.layout.format import MARKS_QUEUE_ID
 from penstock.storage.recovery.recovery import recover
 from tests.unit.broker.peer import Bed, Peer, SeededChance, publish

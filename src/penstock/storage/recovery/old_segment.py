@@ -27,10 +27,10 @@ from penstock.storage.layout.format import (
 from penstock.storage.layout.scan import scan
 from penstock.storage.layout.segment import NO_SEGMENT, Run, Segment
 from penstock.storage.layout.tables import lost_of, runs_from, tables_from
-from penstock.storage.recovery.beheaded import Claims, claims_of
+from penstock.storage.recovery.headerless import Claims, claims_of
 
 
-class Wreck:
+class OldSegment:
     """segment: what it became; lost: (queue, position) of entries that were safe once; tops: for
     each live queue the highest position that the files speak of; delivered: the highest mark of
     each; fleeting: what was only paged, and does not come back; set_aside: what is said of a file

@@ -26,7 +26,7 @@ from penstock.broker.lease.lease_rows import (
     waits_for_place,
 )
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.write_request import StoreRequest
 from penstock.broker.vhost.context import Context
 from penstock.flow.account import Account
@@ -47,7 +47,7 @@ class _Kept(Answerable):
 
     __slots__ = ("book", "desk", "order")
 
-    def __init__(self, desk: "LeaseDesk", book: LeaseBook, order: Order) -> None:
+    def __init__(self, desk: "LeaseManager", book: LeaseBook, order: Order) -> None:
         self.desk = desk
         self.book = book
         self.order = order
@@ -56,7 +56,7 @@ class _Kept(Answerable):
         self.desk.is_on_disk(self.book, self.order)
 
 
-class LeaseDesk(LeaseOwner):
+class LeaseManager(LeaseOwner):
     """books: by queue identity; found: rows of the catalogue that no queue has claimed yet, by
     their names; payer: of what costs nothing."""
 
@@ -356,9 +356,9 @@ def refused(text: str, code: int = 406) -> ChannelFault:
     return ChannelFault(code, text, RequestAsk.CLASS_ID, RequestAsk.METHOD_ID)
 
 
-def _lasting(queue: QueueActor) -> Keeper | None:
+def _lasting(queue: QueueActor) -> StoreDurability | None:
     """The way to the disk of a queue that comes back after a restart."""
     keeper = queue.keeper
-    if isinstance(keeper, Keeper) and keeper.is_lasting and queue.queue_id > 0:
+    if isinstance(keeper, StoreDurability) and keeper.is_lasting and queue.queue_id > 0:
         return keeper
     return None

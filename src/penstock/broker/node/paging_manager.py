@@ -19,7 +19,7 @@ from penstock.broker.paging.paged_view import paged_of
 from penstock.broker.paging.pager import Pager
 from penstock.broker.paging.rabbit_pager import QueueAcks
 from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor, QueuePaging
-from penstock.broker.store.keeper import Keeper
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.queues.fair_level import fair_level
@@ -34,7 +34,7 @@ UNANSWERED_LOOKED_AT: Final = 16_384
 """Deliveries of a queue that are looked at in one go. Beyond, all of them stay in memory."""
 
 
-class PagingDesk(QueuePaging):
+class PagingManager(QueuePaging):
     """vhosts: of the broker, live; paging_ratio: of the memory mark, 0..1, 0 for no paging;
     scratch: gives the transient store of a vhost, None where there is none; damaged: told of a
     queue and how many of its messages cannot be read. Raises: OperatorError for another ratio."""
@@ -142,20 +142,20 @@ class PagingDesk(QueuePaging):
         actor.paging = pager
         return pager
 
-    def keeper_of(self, actor: QueueActor) -> Keeper | None:
+    def keeper_of(self, actor: QueueActor) -> StoreDurability | None:
         """The way of `actor` to a log, made if it has none; None where there is no store."""
         keeper = actor.keeper
         if keeper is None:
             store = self.scratch(actor.vhost)
             return None if store is None else self._fleeting_keeper(store, actor)
-        assert isinstance(keeper, Keeper), "the broker makes these"
+        assert isinstance(keeper, StoreDurability), "the broker makes these"
         return keeper
 
-    def _fleeting_keeper(self, store: StoreActor, actor: QueueActor) -> Keeper:
+    def _fleeting_keeper(self, store: StoreActor, actor: QueueActor) -> StoreDurability:
         """The way of a queue that is gone after a restart to the transient log."""
         self.last_id += 1
         index = store.log.open_queue(self.last_id)
-        keeper = Keeper(store, store.join(actor, index), index, 0)
+        keeper = StoreDurability(store, store.join(actor, index), index, 0)
         keeper.is_lasting = False
         actor.keeper = keeper
         return keeper

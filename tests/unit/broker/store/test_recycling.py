@@ -4,13 +4,13 @@ import pytest
 
 from penstock.base.clock import ManualClock
 from penstock.broker.actors.disk import Disk, JobClient
-from penstock.broker.store.spare_watch import IDLE_NS, SpareWatch
+from penstock.broker.store.recycling import IDLE_NS, RecyclingWatch
 from penstock.flow.due import DueLine
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.kept_disks import HandDisk, give_store
+from penstock.simulation.machine.durable_disks import HandDisk, give_store
 from penstock.storage.log.job import Job
 from tests.unit.broker.alarm_bed import MB, AlarmBed
-from tests.unit.storage.log.test_spares import emptied, life, spares_of
+from tests.unit.storage.log.test_recycled import emptied, life, spares_of
 from tests.unit.storage.making import fill
 
 
@@ -27,7 +27,7 @@ def test_an_idle_store_keeps_none() -> None:
     clock = ManualClock()
     start_ns = clock.monotonic_ns()
     dues = DueLine()
-    watch = SpareWatch(log.spares, Straight(), dues)
+    watch = RecyclingWatch(log.spares, Straight(), dues)
     fill(log, index, 1)
     batch = log.take_batch(True)
     assert batch is not None

@@ -9,16 +9,16 @@ from typing import Final
 from penstock.broker.actors.disk import Disk
 from penstock.broker.actors.syncing import SYNC_ALWAYS
 from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
-from penstock.broker.node.paging_desk import PagingDesk
+from penstock.broker.node.paging_manager import PagingManager
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.group_commit import StoreOwner
-from penstock.broker.store.keeper import Keeper
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.store.write_meter import WriteMeter
-from penstock.broker.transaction.transaction_desk import TransactionDesk
+from penstock.broker.transaction.transaction_manager import TransactionManager
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import is_quorum
-from penstock.broker.vhost.vhost import QueueKeepers
+from penstock.broker.vhost.vhost import DurabilityProvider
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
@@ -31,19 +31,19 @@ MORE_HANDLES: Final = "close connections, or raise the limit of open files (ulim
 SCARCE: Final = f"a batch waits until there are handles again: {MORE_HANDLES}"
 
 
-class Keepers(QueueKeepers):
+class StoreDurabilityProvider(DurabilityProvider):
     """The desk as virtual hosts know it; apart from it, because it has another base."""
 
     __slots__ = ("desk",)
 
-    def __init__(self, desk: "StoreDesk") -> None:
+    def __init__(self, desk: "StoreRegistry") -> None:
         self.desk = desk
 
     def queue_made(self, actor: QueueActor) -> None:
         self.desk.queue_made(actor)
 
 
-class StoreDesk(StoreOwner):
+class StoreRegistry(StoreOwner):
     """stores: by virtual host, none for a broker in memory; opener: opens the store of a new
     virtual host, None in memory; failure: why nothing is confirmed any more, "" while it is; meter:
     what is written between two looks at the disk; sync_rule, wait_ns: of every store; scratch:
@@ -55,9 +55,9 @@ class StoreDesk(StoreOwner):
         self.stores: dict[str, StoreActor] = {}
         self.scratch: dict[str, StoreActor] = {}
         self.by_name: dict[str, StoreActor] = {}
-        self.paging: PagingDesk | None = None
+        self.paging: PagingManager | None = None
         self.scratch_opener: Callable[[str], None] | None = None
-        self.keepers = Keepers(self)
+        self.keepers = StoreDurabilityProvider(self)
         self.failure = ""
         self.opener: Callable[[str], None] | None = None
         self.sync_rule = SYNC_ALWAYS
@@ -66,7 +66,7 @@ class StoreDesk(StoreOwner):
         self._alarms = alarms
         self._log = context.log
         self.meter = WriteMeter(context.dues, context.clock)
-        self.transactions = TransactionDesk(
+        self.transactions = TransactionManager(
             context.scheduler, context.dues, context.log, self.stores
         )
 
@@ -118,7 +118,7 @@ class StoreDesk(StoreOwner):
         """The persistent messages of `actor` go to `store`, under `index`."""
         lane = store.join(actor, index)
         lane.keeps_all = is_quorum(actor.arguments)
-        actor.keeper = Keeper(store, lane, index, self._context.profile.embed_below)
+        actor.keeper = StoreDurability(store, lane, index, self._context.profile.embed_below)
         if self.paging is not None:
             self.paging.adopt(actor)
 
