@@ -11,11 +11,11 @@ from pathlib import Path
 
 from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
-    Change,
+    CatalogueChange,
     ExchangeRow,
     ParameterRow,
-    QueueRow,
     Row,
+    StoredQueue,
     UserRow,
     VhostRow,
     arguments_bytes,
@@ -43,8 +43,8 @@ def rows() -> list[Row]:
         UserRow("app", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", "sha256", "a,b"),
         ExchangeRow("/", "e", "topic", True, False, data),
         ExchangeRow("tenant", "e", "headers", False, True),
-        QueueRow(3, "/", "q", False, data),
-        QueueRow(7, "tenant", "ü\x00'\"", True),
+        StoredQueue(3, "/", "q", False, data),
+        StoredQueue(7, "tenant", "ü\x00'\"", True),
         BindingRow("/", "e", False, "q", "a.#", identity, data),
         BindingRow("/", "e", False, "q", "a.#", b""),
         BindingRow("tenant", "amq.topic", True, "e", "", b""),
@@ -59,7 +59,7 @@ def main() -> int:
         print(f"{path} is there already; a released format does not change", file=sys.stderr)
         return 1
     db = MetadataDb(path)
-    db.job(0, tuple(Change(True, row) for row in rows())).run()
+    db.job(0, tuple(CatalogueChange(True, row) for row in rows())).run()
     db.close()
     path.chmod(0o644)
     print(path)

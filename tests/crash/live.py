@@ -19,7 +19,7 @@ from pathlib import Path
 
 from penstock.client.events import ChannelClosed, ClientEvent, Confirmed, Opened, Replied
 from penstock.client.io_blocking import connect
-from penstock.client.session import Session
+from penstock.client.session import ClientSession
 from penstock.client.url import parse_url
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
@@ -106,7 +106,7 @@ class Publisher:
             self._socket = socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE_S)
         except OSError as error:
             raise Lost from error
-        self._session = Session(parse_url(broker.url), "crash", time.monotonic_ns())
+        self._session = ClientSession(parse_url(broker.url), "crash", time.monotonic_ns())
         self._wait(lambda: self._is_open)
         self._channel = self._session.open_channel()[0]
         self._wait_reply()

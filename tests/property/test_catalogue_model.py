@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
-    Change,
+    CatalogueChange,
     ExchangeRow,
-    QueueRow,
+    StoredQueue,
     arguments_table,
 )
 from penstock.protocol import methods as m
@@ -61,7 +61,7 @@ class CatalogueModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.changes: list[Change] = []
+        self.changes: list[CatalogueChange] = []
         self.mark = 0
 
     @initialize()
@@ -214,14 +214,14 @@ class CatalogueModel(RuleBasedStateMachine):
         self.changes.extend(catalogue.waiting[known:])
 
 
-def replayed(changes: list[Change]) -> Topology:
+def replayed(changes: list[CatalogueChange]) -> Topology:
     """What `changes` come to, told as the rows say it."""
     exchanges: dict[tuple[str, str], ExchangeRow] = {}
-    queues: dict[int, QueueRow] = {}
+    queues: dict[int, StoredQueue] = {}
     bindings: dict[tuple[object, ...], BindingRow] = {}
     for change in changes:
         row = change.row
-        if isinstance(row, QueueRow):
+        if isinstance(row, StoredQueue):
             queues[row.queue_id] = row
             if not change.is_kept:
                 del queues[row.queue_id]

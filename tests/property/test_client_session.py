@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from penstock.client.channel_state import Unconfirmed
 from penstock.client.events import ClientEvent, Confirmed, Delivery, Replied
-from penstock.client.session import Session
+from penstock.client.session import ClientSession
 from penstock.client.url import BrokerUrl
 from penstock.protocol import methods as m
 from tests.unit.client.scripted import START_NS, ScriptedBroker, Wire, open_wire
@@ -53,7 +53,7 @@ def test_byte_by_byte_gives_the_same_conversation() -> None:
 
 @given(st.binary(max_size=200))
 def test_no_input_makes_the_session_raise(data: bytes) -> None:
-    session = Session(BrokerUrl(), "", START_NS)
+    session = ClientSession(BrokerUrl(), "", START_NS)
     session.feed(data, START_NS)
     wire = open_wire()
     wire.session.feed(data, START_NS)

@@ -13,7 +13,7 @@ from penstock.base.config import Config, UserConfig
 from penstock.broker.actors.cleanup import BATCH
 from penstock.broker.admin.flow_ledger import ledger_rows
 from penstock.broker.session.access import Access
-from penstock.broker.settings.ledger import USER, Ledger, Mark, Marks
+from penstock.broker.settings.ledger import USER, DebtMark, Ledger, Marks
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
@@ -246,7 +246,9 @@ def test_scenario_98_actor_crash(profile: Profile) -> None:
     stage.settle()
     stage.unpark(stage.channel(p).identity)
     stage.settle()
-    stage.broker.ledger.set_marks("connection", "", Marks(Mark(5, stage.broker.strategy.low_of(5))))
+    stage.broker.ledger.set_marks(
+        "connection", "", Marks(DebtMark(5, stage.broker.strategy.low_of(5)))
+    )
     assert debt(stage, p) == 7 and not reads(stage, p)
     stage.broker.scheduler.mender.failed(queue, RuntimeError("a bug of ours"))
     stage.world.log.errors.clear()
@@ -452,7 +454,7 @@ def test_scenario_107_many_waiters(profile: Profile) -> None:
     a.publish("q1", 100)
     b.publish("q1", 50)
     stage.settle()
-    stage.broker.ledger.set_marks(USER, "", Marks(Mark(100, 50)))
+    stage.broker.ledger.set_marks(USER, "", Marks(DebtMark(100, 50)))
     assert held_for(stage, a) == held_for(stage, b) == ["user:guest@/"]
     assert not reads(stage, a) and not reads(stage, b)
     stage.step(stage.queue("q1").identity, 100)
@@ -464,7 +466,7 @@ def test_scenario_107_many_waiters(profile: Profile) -> None:
 
 def test_scenario_108_hierarchy_n() -> None:
     stage = Stage(limited(wide(PENSTOCK), 8))
-    stage.broker.ledger.set_marks(USER, "guest@/", Marks(Mark(10, 5)))
+    stage.broker.ledger.set_marks(USER, "guest@/", Marks(DebtMark(10, 5)))
     a, b = stage.connect()[0], stage.connect()[0]
     stage.park(stage.queue("q1").identity)
     for hand in (a, b, a, b):

@@ -7,7 +7,7 @@ sixteenth of a mebibyte.
 
 import pytest
 
-from penstock.broker.settings.ledger import USER, Mark, Marks
+from penstock.broker.settings.ledger import USER, DebtMark, Marks
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
 from tests.spec.stage import Hand, Stage
 
@@ -23,7 +23,7 @@ def crowd(profile: Profile, publishers: int, body_bytes: int, each: int, budget:
     stage = Stage(profile)
     stage.park(stage.queue("q1").identity)
     if budget:
-        stage.broker.ledger.set_marks(USER, "guest@/", Marks(bytes_=Mark(budget, budget // 2)))
+        stage.broker.ledger.set_marks(USER, "guest@/", Marks(bytes_=DebtMark(budget, budget // 2)))
     hands: list[Hand] = [stage.connect()[0] for _ in range(publishers)]
     for hand in hands:
         hand.publish_bodies("q1", [b"z" * body_bytes] * each)

@@ -10,7 +10,7 @@ from penstock.broker.admin.answers import (
     AccountRow,
     Accounts,
     AlarmRow,
-    Alarms,
+    AlarmsAnswer,
     Changes,
     QueueCauses,
     SettingRows,
@@ -93,7 +93,7 @@ def alarms(broker: RunningBroker) -> None:
 
     Exit status: 0 no alarm is set, 3 one is.
     """
-    answer = broker.show(FLOW | {"do": "alarms"}, Alarms, show_alarms)
+    answer = broker.show(FLOW | {"do": "alarms"}, AlarmsAnswer, show_alarms)
     sys.exit(HELD if any(row.is_set for row in answer.alarms) else 0)
 
 
@@ -306,7 +306,7 @@ def show_causes(answer: QueueCauses) -> None:
         say(screen, cut, FAINT)
 
 
-def show_alarms(answer: Alarms) -> None:
+def show_alarms(answer: AlarmsAnswer) -> None:
     screen = console()
     columns = (
         Column("ALARM"),

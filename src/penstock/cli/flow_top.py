@@ -20,7 +20,7 @@ from rich.live import Live
 from rich.text import Text
 
 from penstock.base.errors import OperatorError
-from penstock.broker.admin.flow_top import SORTS, ConsumerRow, Frame, PublisherRow, QueueRow
+from penstock.broker.admin.flow_top import SORTS, ConsumerRow, Frame, PublisherRow, TopQueue
 from penstock.cli.tables import Cell, Column, console, show, table
 from penstock.server.control.control_client import ask
 from penstock.telemetry.words import amount, duration, percent, rate, size
@@ -204,7 +204,7 @@ def _queues(frame: Frame) -> RenderableType:
     return table(columns, [_queue(row) for row in frame.queues])
 
 
-def _queue(row: QueueRow) -> list[Cell | str]:
+def _queue(row: TopQueue) -> list[Cell | str]:
     return [
         row.name,
         amount(row.ready),

@@ -17,7 +17,7 @@ from penstock.client.events import (
     Delivery,
     FlowChanged,
     Replied,
-    Returned,
+    ReturnedPublish,
 )
 from penstock.protocol import methods as m
 from penstock.protocol.constants import (
@@ -208,7 +208,7 @@ class ChannelState:
         decoded = decode_method(method)
         if isinstance(decoded, m.BasicReturn):
             events.append(
-                Returned(
+                ReturnedPublish(
                     self.number, decoded.reply_code, decoded.reply_text, decoded.exchange,
                     decoded.routing_key, message,
                 )

@@ -77,7 +77,7 @@ class Replied:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ReturnedPublish:
     """A mandatory publish reached no queue and came back."""
 
     channel: int
@@ -148,7 +148,7 @@ ClientEvent: TypeAlias = (
     Opened
     | Replied
     | Delivery
-    | Returned
+    | ReturnedPublish
     | Confirmed
     | Cancelled
     | FlowChanged

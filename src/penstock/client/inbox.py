@@ -16,7 +16,7 @@ from penstock.client.events import (
     FlowChanged,
     Opened,
     Replied,
-    Returned,
+    ReturnedPublish,
     Unblocked,
 )
 from penstock.protocol.methods import Method
@@ -33,7 +33,7 @@ class ChannelInbox:
     def __init__(self, number: int) -> None:
         self.number = number
         self.deliveries: deque[Delivery] = deque()
-        self.returns: deque[Returned] = deque(maxlen=RETURNS_HELD_MAX)
+        self.returns: deque[ReturnedPublish] = deque(maxlen=RETURNS_HELD_MAX)
         self.returned_count = 0
         self.nacked: deque[int] = deque(maxlen=RETURNS_HELD_MAX)
         self.confirmed_count = 0
@@ -56,7 +56,7 @@ class ChannelInbox:
             self.confirmed_count += len(event.sequences)
             if not event.is_accepted:
                 self.nacked.extend(event.sequences)
-        elif isinstance(event, Returned):
+        elif isinstance(event, ReturnedPublish):
             self.returns.append(event)
             self.returned_count += 1
         elif isinstance(event, Cancelled):
@@ -84,7 +84,7 @@ class ChannelInbox:
             )
 
 
-class Inbox:
+class ClientInbox:
     """The whole connection's part."""
 
     def __init__(self) -> None:

@@ -21,10 +21,10 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from penstock.client.errors import ConnectError, ConnectionClosedError, NackedError, NoReplyError
-from penstock.client.events import Delivery, Replied, Returned
-from penstock.client.inbox import ChannelInbox, Inbox
+from penstock.client.events import Delivery, Replied, ReturnedPublish
+from penstock.client.inbox import ChannelInbox, ClientInbox
 from penstock.client.io_socket import open_socket
-from penstock.client.session import Session
+from penstock.client.session import ClientSession
 from penstock.client.url import BrokerUrl, parse_url
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
@@ -46,7 +46,9 @@ def connect(
     authorities. Raises: OperatorError for a malformed address, ConnectError for everything else.
     """
     where = parse_url(url) if isinstance(url, str) else url
-    connection = Connection(open_socket(where, context), Session(where, name, time.monotonic_ns()))
+    connection = Connection(
+        open_socket(where, context), ClientSession(where, name, time.monotonic_ns())
+    )
     try:
         connection.wait(lambda: connection.inbox.is_open, where.connection_timeout_ms, "open-ok")
     except BaseException as error:
@@ -62,9 +64,9 @@ def connect(
 class Connection:
     """An open connection; made by `connect`. For one thread."""
 
-    def __init__(self, sock: socket.socket, session: Session) -> None:
+    def __init__(self, sock: socket.socket, session: ClientSession) -> None:
         self.session = session
-        self.inbox = Inbox()
+        self.inbox = ClientInbox()
         self._socket = sock
         self._socket.setblocking(False)
 
@@ -100,7 +102,7 @@ class Connection:
         """Close the socket without a word to the broker. Idempotent."""
         self._socket.close()
 
-    def detach(self) -> tuple[socket.socket, Session]:
+    def detach(self) -> tuple[socket.socket, ClientSession]:
         """Give away socket and session, for a caller with its own loop; this object is done.
 
         The socket is non-blocking; deliveries already taken in stay in `inbox`.
@@ -315,7 +317,7 @@ class Channel:
             self.inbox.nacked.clear()
             raise NackedError(refused)
 
-    def take_returns(self) -> tuple[Returned, ...]:
+    def take_returns(self) -> tuple[ReturnedPublish, ...]:
         """The mandatory publishes that came back so far, once."""
         taken = tuple(self.inbox.returns)
         self.inbox.returns.clear()

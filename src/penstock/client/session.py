@@ -74,7 +74,7 @@ class State(Enum):
     CLOSED = auto()
 
 
-class Session:
+class ClientSession:
     """One connection, client side.
 
     url: where and as whom; name: shown by the broker; now_ns: monotonic nanoseconds.
@@ -362,18 +362,18 @@ class Session:
             )
 
 
-_Action: TypeAlias = Callable[[Session, Method, list[ClientEvent]], None]
+_Action: TypeAlias = Callable[[ClientSession, Method, list[ClientEvent]], None]
 _TRANSITIONS: Final[Mapping[tuple[State, type[Method]], tuple[State, _Action]]] = MappingProxyType(
     {
-        (State.AWAIT_START, ConnectionStart): (State.AWAIT_TUNE, Session._on_start),
-        (State.AWAIT_TUNE, ConnectionTune): (State.AWAIT_OPEN_OK, Session._on_tune),
-        (State.AWAIT_TUNE, ConnectionClose): (State.CLOSED, Session._on_close),
-        (State.AWAIT_OPEN_OK, ConnectionOpenOk): (State.OPEN, Session._on_open_ok),
-        (State.AWAIT_OPEN_OK, ConnectionClose): (State.CLOSED, Session._on_close),
-        (State.OPEN, ConnectionBlocked): (State.OPEN, Session._on_blocked),
-        (State.OPEN, ConnectionUnblocked): (State.OPEN, Session._on_unblocked),
-        (State.OPEN, ConnectionClose): (State.CLOSED, Session._on_close),
-        (State.CLOSING, ConnectionClose): (State.CLOSED, Session._on_close),
-        (State.CLOSING, ConnectionCloseOk): (State.CLOSED, Session._on_close_ok),
+        (State.AWAIT_START, ConnectionStart): (State.AWAIT_TUNE, ClientSession._on_start),
+        (State.AWAIT_TUNE, ConnectionTune): (State.AWAIT_OPEN_OK, ClientSession._on_tune),
+        (State.AWAIT_TUNE, ConnectionClose): (State.CLOSED, ClientSession._on_close),
+        (State.AWAIT_OPEN_OK, ConnectionOpenOk): (State.OPEN, ClientSession._on_open_ok),
+        (State.AWAIT_OPEN_OK, ConnectionClose): (State.CLOSED, ClientSession._on_close),
+        (State.OPEN, ConnectionBlocked): (State.OPEN, ClientSession._on_blocked),
+        (State.OPEN, ConnectionUnblocked): (State.OPEN, ClientSession._on_unblocked),
+        (State.OPEN, ConnectionClose): (State.CLOSED, ClientSession._on_close),
+        (State.CLOSING, ConnectionClose): (State.CLOSED, ClientSession._on_close),
+        (State.CLOSING, ConnectionCloseOk): (State.CLOSED, ClientSession._on_close_ok),
     }
 )

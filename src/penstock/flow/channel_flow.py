@@ -69,7 +69,7 @@ class Told(Enum):
     RESUME_REVOKED = "resuming, to stop again"
 
 
-class Input(Enum):
+class FlowInput(Enum):
     """What moves it: our wish, the client's answer, or its silence."""
 
     STOP = "publishes shall stop"
@@ -79,7 +79,7 @@ class Input(Enum):
     PUBLISH = "a publish arrives that has to be held"
 
 
-class Action(Enum):
+class FlowAction(Enum):
     """What the caller does next."""
 
     NOTHING = "nothing"
@@ -92,43 +92,46 @@ class Action(Enum):
     NOTE_SILENCE_SEND_STOP = "put the missing reply on record, and send channel.flow active=false"
 
 
-_NOTHING: Final = Action.NOTHING
+_NOTHING: Final = FlowAction.NOTHING
 
-TRANSITIONS: Final[Mapping[tuple[Told, Input], tuple[Told, Action]]] = MappingProxyType(
+TRANSITIONS: Final[Mapping[tuple[Told, FlowInput], tuple[Told, FlowAction]]] = MappingProxyType(
     {
-        (Told.FREE, Input.STOP): (Told.STOPPING, Action.SEND_STOP),
-        (Told.FREE, Input.SEND): (Told.FREE, _NOTHING),
-        (Told.FREE, Input.REPLY): (Told.FREE, Action.COUNT_UNASKED),
-        (Told.FREE, Input.PUBLISH): (Told.FREE, _NOTHING),
-        (Told.STOPPING, Input.STOP): (Told.STOPPING, _NOTHING),
-        (Told.STOPPING, Input.SEND): (Told.STOP_REVOKED, _NOTHING),
-        (Told.STOPPING, Input.REPLY): (Told.STOPPED, _NOTHING),
-        (Told.STOPPING, Input.OVERDUE): (Told.IGNORED, Action.NOTE_SILENCE),
-        (Told.STOPPING, Input.PUBLISH): (Told.STOPPING, _NOTHING),
-        (Told.STOP_REVOKED, Input.STOP): (Told.STOPPING, _NOTHING),
-        (Told.STOP_REVOKED, Input.SEND): (Told.STOP_REVOKED, _NOTHING),
-        (Told.STOP_REVOKED, Input.REPLY): (Told.RESUMING, Action.SEND_GO),
-        (Told.STOP_REVOKED, Input.OVERDUE): (Told.RESUMING, Action.NOTE_SILENCE_SEND_GO),
-        (Told.STOP_REVOKED, Input.PUBLISH): (Told.STOP_REVOKED, _NOTHING),
-        (Told.STOPPED, Input.STOP): (Told.STOPPED, _NOTHING),
-        (Told.STOPPED, Input.SEND): (Told.RESUMING, Action.SEND_GO),
-        (Told.STOPPED, Input.REPLY): (Told.STOPPED, Action.COUNT_UNASKED),
-        (Told.STOPPED, Input.PUBLISH): (Told.STOPPED, Action.COUNT_VIOLATION),
+        (Told.FREE, FlowInput.STOP): (Told.STOPPING, FlowAction.SEND_STOP),
+        (Told.FREE, FlowInput.SEND): (Told.FREE, _NOTHING),
+        (Told.FREE, FlowInput.REPLY): (Told.FREE, FlowAction.COUNT_UNASKED),
+        (Told.FREE, FlowInput.PUBLISH): (Told.FREE, _NOTHING),
+        (Told.STOPPING, FlowInput.STOP): (Told.STOPPING, _NOTHING),
+        (Told.STOPPING, FlowInput.SEND): (Told.STOP_REVOKED, _NOTHING),
+        (Told.STOPPING, FlowInput.REPLY): (Told.STOPPED, _NOTHING),
+        (Told.STOPPING, FlowInput.OVERDUE): (Told.IGNORED, FlowAction.NOTE_SILENCE),
+        (Told.STOPPING, FlowInput.PUBLISH): (Told.STOPPING, _NOTHING),
+        (Told.STOP_REVOKED, FlowInput.STOP): (Told.STOPPING, _NOTHING),
+        (Told.STOP_REVOKED, FlowInput.SEND): (Told.STOP_REVOKED, _NOTHING),
+        (Told.STOP_REVOKED, FlowInput.REPLY): (Told.RESUMING, FlowAction.SEND_GO),
+        (Told.STOP_REVOKED, FlowInput.OVERDUE): (Told.RESUMING, FlowAction.NOTE_SILENCE_SEND_GO),
+        (Told.STOP_REVOKED, FlowInput.PUBLISH): (Told.STOP_REVOKED, _NOTHING),
+        (Told.STOPPED, FlowInput.STOP): (Told.STOPPED, _NOTHING),
+        (Told.STOPPED, FlowInput.SEND): (Told.RESUMING, FlowAction.SEND_GO),
+        (Told.STOPPED, FlowInput.REPLY): (Told.STOPPED, FlowAction.COUNT_UNASKED),
+        (Told.STOPPED, FlowInput.PUBLISH): (Told.STOPPED, FlowAction.COUNT_VIOLATION),
         # A late flow-ok is still one: from then on the client is taken at its word.
-        (Told.IGNORED, Input.STOP): (Told.IGNORED, _NOTHING),
-        (Told.IGNORED, Input.SEND): (Told.RESUMING, Action.SEND_GO),
-        (Told.IGNORED, Input.REPLY): (Told.STOPPED, _NOTHING),
-        (Told.IGNORED, Input.PUBLISH): (Told.IGNORED, _NOTHING),
-        (Told.RESUMING, Input.STOP): (Told.RESUME_REVOKED, _NOTHING),
-        (Told.RESUMING, Input.SEND): (Told.RESUMING, _NOTHING),
-        (Told.RESUMING, Input.REPLY): (Told.FREE, _NOTHING),
-        (Told.RESUMING, Input.OVERDUE): (Told.FREE, Action.NOTE_SILENCE),
-        (Told.RESUMING, Input.PUBLISH): (Told.RESUMING, _NOTHING),
-        (Told.RESUME_REVOKED, Input.STOP): (Told.RESUME_REVOKED, _NOTHING),
-        (Told.RESUME_REVOKED, Input.SEND): (Told.RESUMING, _NOTHING),
-        (Told.RESUME_REVOKED, Input.REPLY): (Told.STOPPING, Action.SEND_STOP),
-        (Told.RESUME_REVOKED, Input.OVERDUE): (Told.STOPPING, Action.NOTE_SILENCE_SEND_STOP),
-        (Told.RESUME_REVOKED, Input.PUBLISH): (Told.RESUME_REVOKED, _NOTHING),
+        (Told.IGNORED, FlowInput.STOP): (Told.IGNORED, _NOTHING),
+        (Told.IGNORED, FlowInput.SEND): (Told.RESUMING, FlowAction.SEND_GO),
+        (Told.IGNORED, FlowInput.REPLY): (Told.STOPPED, _NOTHING),
+        (Told.IGNORED, FlowInput.PUBLISH): (Told.IGNORED, _NOTHING),
+        (Told.RESUMING, FlowInput.STOP): (Told.RESUME_REVOKED, _NOTHING),
+        (Told.RESUMING, FlowInput.SEND): (Told.RESUMING, _NOTHING),
+        (Told.RESUMING, FlowInput.REPLY): (Told.FREE, _NOTHING),
+        (Told.RESUMING, FlowInput.OVERDUE): (Told.FREE, FlowAction.NOTE_SILENCE),
+        (Told.RESUMING, FlowInput.PUBLISH): (Told.RESUMING, _NOTHING),
+        (Told.RESUME_REVOKED, FlowInput.STOP): (Told.RESUME_REVOKED, _NOTHING),
+        (Told.RESUME_REVOKED, FlowInput.SEND): (Told.RESUMING, _NOTHING),
+        (Told.RESUME_REVOKED, FlowInput.REPLY): (Told.STOPPING, FlowAction.SEND_STOP),
+        (Told.RESUME_REVOKED, FlowInput.OVERDUE): (
+            Told.STOPPING,
+            FlowAction.NOTE_SILENCE_SEND_STOP,
+        ),
+        (Told.RESUME_REVOKED, FlowInput.PUBLISH): (Told.RESUME_REVOKED, _NOTHING),
     }
 )
 
@@ -142,14 +145,14 @@ OUTSTANDING: Final[Mapping[Told, bool]] = MappingProxyType(
 )
 """States in which a frame waits for its reply, and the `active` bit of that frame."""
 
-SENDS_STOP: Final = frozenset((Action.SEND_STOP, Action.NOTE_SILENCE_SEND_STOP))
-SENDS_GO: Final = frozenset((Action.SEND_GO, Action.NOTE_SILENCE_SEND_GO))
+SENDS_STOP: Final = frozenset((FlowAction.SEND_STOP, FlowAction.NOTE_SILENCE_SEND_STOP))
+SENDS_GO: Final = frozenset((FlowAction.SEND_GO, FlowAction.NOTE_SILENCE_SEND_GO))
 NOTES_SILENCE: Final = frozenset(
-    (Action.NOTE_SILENCE, Action.NOTE_SILENCE_SEND_GO, Action.NOTE_SILENCE_SEND_STOP)
+    (FlowAction.NOTE_SILENCE, FlowAction.NOTE_SILENCE_SEND_GO, FlowAction.NOTE_SILENCE_SEND_STOP)
 )
 
 
-class ChannelFlow:
+class ClientFlow:
     """One channel's machine. `since_ns`: when the last frame went out, monotonic nanoseconds.
     Owner: the connection's notices."""
 
@@ -159,7 +162,7 @@ class ChannelFlow:
         self.told = Told.FREE
         self.since_ns = 0
 
-    def take(self, given: Input, now_ns: int) -> Action:
+    def take(self, given: FlowInput, now_ns: int) -> FlowAction:
         """Move on and say what to do. Raises: AssertionError for silence nobody waits in."""
         found = TRANSITIONS.get((self.told, given))
         assert found is not None, f"{given} in {self.told}: nothing was outstanding"

@@ -34,7 +34,7 @@ Holds = Callable[[str], tuple[tuple[str, str], ...]]
 """Who holds an actor, as (peer, reason), oldest first; empty for one that nobody holds."""
 
 
-class _Watch:
+class _HopWatch:
     """One closed hop: what it had finished when, and whether that was said."""
 
     __slots__ = ("epoch", "is_said", "repaid", "since_ns")
@@ -59,8 +59,8 @@ class Watchdog:
         self.patience_ns = patience_ns
         self.stuck_count = 0
         self.lost_count = 0
-        self._before: dict[Hop, _Watch] = {}
-        self._now: dict[Hop, _Watch] = {}
+        self._before: dict[Hop, _HopWatch] = {}
+        self._now: dict[Hop, _HopWatch] = {}
 
     def look(self, hop: Hop, is_asleep: bool, now_ns: int) -> int:
         """OPEN, WAITING, STUCK or LOST. is_asleep: the blocker has nothing to do for this hop and
@@ -69,7 +69,7 @@ class Watchdog:
             return OPEN
         watch = self._before.get(hop)
         if watch is None or watch.has_moved(hop):
-            watch = _Watch(hop, now_ns)
+            watch = _HopWatch(hop, now_ns)
         self._now[hop] = watch
         if now_ns - watch.since_ns < self.patience_ns:
             return WAITING

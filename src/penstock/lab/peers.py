@@ -29,7 +29,7 @@ from penstock.client.events import (
     Unblocked,
 )
 from penstock.client.publish_template import PublishTemplate
-from penstock.client.session import Session
+from penstock.client.session import ClientSession
 from penstock.client.url import BrokerUrl
 from penstock.lab.result import PeerTally
 from penstock.lab.workload import ConsumerSpec, PublisherSpec, Workload
@@ -63,7 +63,7 @@ class Peer:
     def __init__(self, name: str, url: BrokerUrl, tally: PeerTally, now_ns: int) -> None:
         self.name = name
         self.tally = tally
-        self.session = Session(url, name, now_ns)
+        self.session = ClientSession(url, name, now_ns)
         self.channel = 0
         self.is_ready = False
         self.is_running = False

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.client.events import ClientEvent
-from penstock.client.session import Session
+from penstock.client.session import ClientSession
 
 READ_BYTES: Final = 262_144
 GOODBYE_S: Final = 1.0
@@ -26,7 +26,7 @@ class LoadConnection:
 
     __slots__ = ("is_ended", "session", "sock", "unsent")
 
-    def __init__(self, sock: socket.socket, session: Session) -> None:
+    def __init__(self, sock: socket.socket, session: ClientSession) -> None:
         self.sock = sock
         self.session = session
         self.unsent: memoryview[int] = memoryview(b"")

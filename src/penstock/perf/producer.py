@@ -24,7 +24,7 @@ from penstock.client.events import (
     Confirmed,
     ConnectionClosed,
     FlowChanged,
-    Returned,
+    ReturnedPublish,
 )
 from penstock.client.publish_template import PublishTemplate
 from penstock.perf.link import LoadConnection, LoadMember
@@ -203,7 +203,7 @@ class LoadProducer(LoadMember):
                 # Publishes of one batch share their mark, so there are few different ones.
                 for mark, times in Counter(event.marks).items():
                     tally.confirm_latency.record(max(0, now_ns - mark), times)
-            elif isinstance(event, Returned):
+            elif isinstance(event, ReturnedPublish):
                 tally.returned += 1
                 self.refused += 1
             elif isinstance(event, FlowChanged):

@@ -38,7 +38,7 @@ from penstock.protocol.methods import (
 from penstock.protocol.values import Table, Value
 
 
-class Stage(Enum):
+class HandshakeStage(Enum):
     """How far the negotiation is. Values appear in reply texts and are RabbitMQ's words, except
     that RabbitMQ calls SECURE_SENT securing as well."""
 
@@ -51,7 +51,7 @@ class Stage(Enum):
     OPEN = "running"
 
 
-class Input(Enum):
+class HandshakeInput(Enum):
     """What moves the negotiation: from the peer, or the verdict of our own authentication."""
 
     HEADER = "protocol header"
@@ -64,7 +64,7 @@ class Input(Enum):
     ACCEPTED = "the credentials are right"
 
 
-class Action(Enum):
+class HandshakeAction(Enum):
     """What the caller must do next; when it fails, it answers with a fault and the end."""
 
     SEND_START = "send connection.start"
@@ -75,26 +75,49 @@ class Action(Enum):
     ENTER_VHOST = "check the virtual host, then send connection.open-ok"
 
 
-OWN_INPUTS: Final = frozenset({Input.CHALLENGED, Input.ACCEPTED})
+OWN_INPUTS: Final = frozenset({HandshakeInput.CHALLENGED, HandshakeInput.ACCEPTED})
 
-TRANSITIONS: Final[Mapping[tuple[Stage, Input], tuple[Stage, Action]]] = MappingProxyType(
+TRANSITIONS: Final[
+    Mapping[tuple[HandshakeStage, HandshakeInput], tuple[HandshakeStage, HandshakeAction]]
+] = MappingProxyType(
     {
-        (Stage.EXPECT_HEADER, Input.HEADER): (Stage.START_SENT, Action.SEND_START),
-        (Stage.START_SENT, Input.START_OK): (Stage.AUTHENTICATING, Action.AUTHENTICATE),
-        (Stage.AUTHENTICATING, Input.CHALLENGED): (Stage.SECURE_SENT, Action.SEND_SECURE),
-        (Stage.SECURE_SENT, Input.SECURE_OK): (Stage.AUTHENTICATING, Action.AUTHENTICATE),
-        (Stage.AUTHENTICATING, Input.ACCEPTED): (Stage.TUNE_SENT, Action.SEND_TUNE),
-        (Stage.TUNE_SENT, Input.TUNE_OK): (Stage.TUNED, Action.NEGOTIATE),
-        (Stage.TUNED, Input.OPEN): (Stage.OPEN, Action.ENTER_VHOST),
+        (HandshakeStage.EXPECT_HEADER, HandshakeInput.HEADER): (
+            HandshakeStage.START_SENT,
+            HandshakeAction.SEND_START,
+        ),
+        (HandshakeStage.START_SENT, HandshakeInput.START_OK): (
+            HandshakeStage.AUTHENTICATING,
+            HandshakeAction.AUTHENTICATE,
+        ),
+        (HandshakeStage.AUTHENTICATING, HandshakeInput.CHALLENGED): (
+            HandshakeStage.SECURE_SENT,
+            HandshakeAction.SEND_SECURE,
+        ),
+        (HandshakeStage.SECURE_SENT, HandshakeInput.SECURE_OK): (
+            HandshakeStage.AUTHENTICATING,
+            HandshakeAction.AUTHENTICATE,
+        ),
+        (HandshakeStage.AUTHENTICATING, HandshakeInput.ACCEPTED): (
+            HandshakeStage.TUNE_SENT,
+            HandshakeAction.SEND_TUNE,
+        ),
+        (HandshakeStage.TUNE_SENT, HandshakeInput.TUNE_OK): (
+            HandshakeStage.TUNED,
+            HandshakeAction.NEGOTIATE,
+        ),
+        (HandshakeStage.TUNED, HandshakeInput.OPEN): (
+            HandshakeStage.OPEN,
+            HandshakeAction.ENTER_VHOST,
+        ),
     }
 )
 
-_INPUT_OF: Final[Mapping[type[Method], Input]] = MappingProxyType(
+_INPUT_OF: Final[Mapping[type[Method], HandshakeInput]] = MappingProxyType(
     {
-        ConnectionStartOk: Input.START_OK,
-        ConnectionSecureOk: Input.SECURE_OK,
-        ConnectionTuneOk: Input.TUNE_OK,
-        ConnectionOpen: Input.OPEN,
+        ConnectionStartOk: HandshakeInput.START_OK,
+        ConnectionSecureOk: HandshakeInput.SECURE_OK,
+        ConnectionTuneOk: HandshakeInput.TUNE_OK,
+        ConnectionOpen: HandshakeInput.OPEN,
     }
 )
 
@@ -105,9 +128,9 @@ class Handshake:
     __slots__ = ("stage",)
 
     def __init__(self) -> None:
-        self.stage = Stage.EXPECT_HEADER
+        self.stage = HandshakeStage.EXPECT_HEADER
 
-    def take(self, given: Input, class_id: int = 0, method_id: int = 0) -> Action:
+    def take(self, given: HandshakeInput, class_id: int = 0, method_id: int = 0) -> HandshakeAction:
         """Move on and say what to do; on a fault the stage stays.
 
         class_id, method_id: of the method that was read, for the reply.
@@ -126,9 +149,9 @@ class Handshake:
         self.stage, action = found
         return action
 
-    def take_method(self, method: Method) -> Action:
+    def take_method(self, method: Method) -> HandshakeAction:
         """`take` for a method on channel 0. Raises: ConnectionFault 504."""
-        given = _INPUT_OF.get(type(method), Input.OTHER)
+        given = _INPUT_OF.get(type(method), HandshakeInput.OTHER)
         return self.take(given, method.CLASS_ID, method.METHOD_ID)
 
 

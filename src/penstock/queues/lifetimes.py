@@ -25,7 +25,7 @@ from penstock.queues.rules import LIFETIME_MS_MAX, NEVER, NS_PER_MS
 MARKS_MAX: Final = PAGED_MARKS.default
 
 
-class Mark:
+class ArrivalMark:
     """first_ns, came_ns: when the first and the last of them came, monotonic, may lie before the
     machine's start; is_known: if not, only the disk knows that; ttl_ns: what the queue gives them,
     NEVER for no end; since_ns: that does not begin before this; is_given_later: it is for those
@@ -56,7 +56,7 @@ class Mark:
         """Whether it may stand for others with this lifetime as well."""
         return self.is_known and self.ttl_ns == ttl_ns and self.is_given_later == is_given_later
 
-    def take_in(self, later: "Mark") -> None:
+    def take_in(self, later: "ArrivalMark") -> None:
         """It stands for `later`, which is known as well, from now on; where they differ nobody dies
         early by the queue's lifetime, but everybody who had one dies."""
         self.came_ns = later.came_ns
@@ -75,7 +75,7 @@ class Arrivals:
 
     def __init__(self, most: i64) -> None:
         self.most: i64 = most
-        self.marks: deque[Mark] = deque()
+        self.marks: deque[ArrivalMark] = deque()
         self.grain_ns: i64 = 0
 
     def note(self, position: i64, came_ns: i64, ttl_ns: i64) -> None:
@@ -87,7 +87,7 @@ class Arrivals:
                 last.came_ns = came_ns
                 last.since_ns = came_ns
                 return
-        marks.append(Mark(position, came_ns, True, ttl_ns, came_ns))
+        marks.append(ArrivalMark(position, came_ns, True, ttl_ns, came_ns))
         self._bound()
 
     def note_first(self, position: i64, came_ns: i64, ttl_ns: i64) -> None:
@@ -99,14 +99,14 @@ class Arrivals:
                 first.position = position
                 first.first_ns = came_ns
                 return
-        marks.appendleft(Mark(position, came_ns, True, ttl_ns, came_ns))
+        marks.appendleft(ArrivalMark(position, came_ns, True, ttl_ns, came_ns))
         self._bound()
 
     def note_unknown(self, position: i64, ttl_ns: i64, since_ns: i64) -> None:
         """What lies from `position` on came before anybody noted when."""
-        self.marks.append(Mark(position, 0, False, ttl_ns, since_ns))
+        self.marks.append(ArrivalMark(position, 0, False, ttl_ns, since_ns))
 
-    def at(self, position: i64) -> Mark:
+    def at(self, position: i64) -> ArrivalMark:
         """The mark of the message at `position`; what lies before is not asked for any more."""
         marks = self.marks
         while len(marks) > 1 and marks[1].position <= position:
@@ -138,8 +138,8 @@ class Arrivals:
             self._merge(True)
 
     def _merge(self, is_forced: bool) -> None:
-        kept: deque[Mark] = deque()
-        last: Mark | None = None
+        kept: deque[ArrivalMark] = deque()
+        last: ArrivalMark | None = None
         for mark in self.marks:
             if (
                 last is not None
@@ -217,7 +217,7 @@ class Lifetimes:
                 return NEVER
         return lifetime_ns
 
-    def recall(self, entry: Entry, mark: Mark, came_ns: i64) -> None:
+    def recall(self, entry: Entry, mark: ArrivalMark, came_ns: i64) -> None:
         """`entry`, whose message came at `came_ns` and was read, gets the lifetime that it would
         have had all along."""
         entry.came_ns = came_ns

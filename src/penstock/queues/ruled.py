@@ -55,7 +55,7 @@ HEAD_READ_BYTES: Final = 16_384
 """Of a read for the first message of a level that does not come next."""
 
 
-class Level:
+class PriorityLevel:
     """The messages of one priority. line: where they stand; arrivals: of those without an entry;
     mixed_below: what lies before may die in another order than it stands in; sized_from: bodies
     without an entry count from this position on, those before when they are read; ready, bytes: of
@@ -107,8 +107,8 @@ class RuledQueue(ClassicQueue):
         self.rules = rules
         self.sink = sink
         self.now_ns: i64 = 0
-        self.by_level: list[Level | None] = [None] * (int(rules.max_priority) + 1)
-        self.levels: list[Level] = []
+        self.by_level: list[PriorityLevel | None] = [None] * (int(rules.max_priority) + 1)
+        self.levels: list[PriorityLevel] = []
         self.top: i64 = 0
         self.out: dict[int, Entry] = {}
         self.count: i64 = 0
@@ -208,7 +208,7 @@ class RuledQueue(ClassicQueue):
 
     # -- levels and hooks ------------------------------------------------------------------------
 
-    def _level(self, number: i64) -> Level:
+    def _level(self, number: i64) -> PriorityLevel:
         level = self.by_level[number]
         if level is None:
             line = MessageLine()
@@ -219,15 +219,15 @@ class RuledQueue(ClassicQueue):
             if self.is_paging:
                 self._page_line(line)
             # All levels together have as many marks as a queue without priorities.
-            level = Level(line, MARKS_MAX // len(self.by_level))
+            level = PriorityLevel(line, MARKS_MAX // len(self.by_level))
             self.by_level[number] = level
             self.levels = [one for one in self.by_level if one is not None]
         return level
 
-    def _level_of(self, entry: Entry) -> Level:
+    def _level_of(self, entry: Entry) -> PriorityLevel:
         return self._level(entry.level)
 
-    def _first_level(self) -> Level | None:
+    def _first_level(self) -> PriorityLevel | None:
         """The highest level that has a message, wherever it is."""
         while True:
             level = self.by_level[self.top]
@@ -237,7 +237,7 @@ class RuledQueue(ClassicQueue):
                 return None
             self.top -= 1
 
-    def _sum(self, level: Level) -> None:
+    def _sum(self, level: PriorityLevel) -> None:
         """The line of `level` has changed."""
         line = level.line
         ready = line.ready_count()
@@ -373,7 +373,7 @@ class RuledQueue(ClassicQueue):
         self.deliver_count += 1
         return entry.message
 
-    def _given_up(self, level: Level) -> Message:
+    def _given_up(self, level: PriorityLevel) -> Message:
         """The first message of `level` leaves the queue without a delivery."""
         entry = level.line.take_entry()
         self._left(entry)
@@ -424,7 +424,7 @@ class RuledQueue(ClassicQueue):
         else:
             self._come_back_over(known, entry)
 
-    def _come_back(self, level: Level, entry: Entry) -> None:
+    def _come_back(self, level: PriorityLevel, entry: Entry) -> None:
         entry.is_ready = True
         level.line.come_back(entry)
         self._entered(entry)
@@ -447,7 +447,7 @@ class RuledQueue(ClassicQueue):
         )
         return True
 
-    def _leave(self, level: Level, position: i64, stub: Message, reason: i64) -> None:
+    def _leave(self, level: PriorityLevel, position: i64, stub: Message, reason: i64) -> None:
         """`stub`, which was out, is read, and dropped then."""
         level.line.leave(position, stub, reason)
         self.body_bytes_ready += stub.body_bytes
@@ -748,7 +748,7 @@ class RuledQueue(ClassicQueue):
             total += line.leaving_bytes()
         return saves
 
-    def _lend(self, level: Level, target_bytes: i64) -> None:
+    def _lend(self, level: PriorityLevel, target_bytes: i64) -> None:
         """Entries at the end of the front leave memory, until it has no more than `target_bytes`,
         but its first message stays."""
         for entry in level.line.lend(target_bytes):
@@ -758,7 +758,7 @@ class RuledQueue(ClassicQueue):
             if entry.position >= level.sized_from:
                 self.body_bytes_ready += entry.message.body_bytes
 
-    def _refill(self, level: Level, found: list[Found], wall_ahead_ns: i64) -> None:
+    def _refill(self, level: PriorityLevel, found: list[Found], wall_ahead_ns: i64) -> None:
         """What was read gets its entries, with the lifetimes it would have had all along. found:
         what was read last, in order."""
         line = level.line

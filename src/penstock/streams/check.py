@@ -48,7 +48,7 @@ def check_streams(
         elif has_catalogue and parsed[0] not in names:
             strangers[parsed[0]] = strangers.get(parsed[0], 0) + 1
         else:
-            found = SegmentCheck(directory, name, parsed[0], parsed[1], findings).run()
+            found = StreamSegmentCheck(directory, name, parsed[0], parsed[1], findings).run()
             segments.setdefault(parsed[0], []).append((*found, name))
     for queue_id, parts in sorted(segments.items()):
         _check_row(queue_id, sorted(parts), findings)
@@ -84,7 +84,7 @@ def _missing(findings: Findings, name: str, at: int, queue_id: int, first: int, 
     findings.lost_count += stop - first
 
 
-class SegmentCheck:
+class StreamSegmentCheck:
     """One file."""
 
     def __init__(

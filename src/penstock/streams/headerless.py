@@ -36,7 +36,7 @@ def claims_of(file: File, first: int) -> StreamClaims:
     and sizes that lead from one to the next. Raises: OSError."""
     claims = StreamClaims(first)
     end = file.size()
-    window = Window(file)
+    window = ReadWindow(file)
     at = window.mark_from(DATA_AT, end)
     while at >= 0:
         size = _take(window.head_at(at), at, end, claims)
@@ -44,7 +44,7 @@ def claims_of(file: File, first: int) -> StreamClaims:
     return claims
 
 
-class Window:
+class ReadWindow:
     """A piece of a file, which is read once however many marks are in it: what was published may
     consist of them. at: where it begins."""
 

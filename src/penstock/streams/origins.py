@@ -26,7 +26,7 @@ class Share:
         self.bytes: i64 = 0
 
 
-class Span:
+class OriginSpan:
     """Offsets begin..next-1. shares: by cause."""
 
     __slots__ = ("begin", "next", "shares")
@@ -45,7 +45,7 @@ class Origins:
 
     def __init__(self, rest: Cause) -> None:
         self.rest = rest
-        self.spans: list[Span] = []
+        self.spans: list[OriginSpan] = []
         self.span_messages: i64 = SPAN_MESSAGES
 
     def came(self, origin: Cause, messages: i64, bytes_: i64, next_offset: i64) -> None:
@@ -53,7 +53,7 @@ class Origins:
         `next_offset`."""
         span = self.spans[-1] if self.spans else None
         if span is None or span.next - span.begin >= self.span_messages:
-            span = Span(next_offset - messages)
+            span = OriginSpan(next_offset - messages)
             self.spans.append(span)
             if len(self.spans) > STREAM_ORIGIN_SPANS.default:
                 self._coarsen()
@@ -61,7 +61,7 @@ class Origins:
         span.next = next_offset
         self._add(span, origin, messages, bytes_)
 
-    def _add(self, span: Span, origin: Cause, messages: i64, bytes_: i64) -> None:
+    def _add(self, span: OriginSpan, origin: Cause, messages: i64, bytes_: i64) -> None:
         share = span.shares.get(origin)
         if share is None:
             if len(span.shares) >= STREAM_ORIGINS.default:
@@ -79,8 +79,8 @@ class Origins:
             self.span_messages *= 2
             self.spans = self._joined()
 
-    def _joined(self) -> list[Span]:
-        spans: list[Span] = []
+    def _joined(self) -> list[OriginSpan]:
+        spans: list[OriginSpan] = []
         for span in self.spans:
             last = spans[-1] if spans else None
             if last is None or span.next - last.begin > self.span_messages:

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from penstock.base.errors import OperatorError
-from penstock.broker.vhost.catalogue_rows import Change, QueueRow
+from penstock.broker.vhost.catalogue_rows import CatalogueChange, StoredQueue
 from penstock.cli.store import store
 from penstock.server.disk.data_directory import (
     DataDirectory,
@@ -36,9 +36,13 @@ class Left:
         self.path = folder / "data"
         directory = DataDirectory(self.path, "test")
         database = MetadataDb(directory.metadata)
-        rows = (QueueRow(1, "/", "orders"), QueueRow(2, "/", "bills"), QueueRow(3, "/", "gone"))
-        database.apply(0, tuple(Change(True, row) for row in rows))
-        database.apply(3, (Change(False, rows[2]),))
+        rows = (
+            StoredQueue(1, "/", "orders"),
+            StoredQueue(2, "/", "bills"),
+            StoredQueue(3, "/", "gone"),
+        )
+        database.apply(0, tuple(CatalogueChange(True, row) for row in rows))
+        database.apply(3, (CatalogueChange(False, rows[2]),))
         database.close()
         self.store = directory.vhost("/")
         log = MessageLog(DiskDirectory(str(self.store / "persistent")), Dice(1), 4096)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from penstock.client.events import ClientEvent
-from penstock.client.session import Session
+from penstock.client.session import ClientSession
 from penstock.client.url import BrokerUrl
 from penstock.protocol import methods as m
 from penstock.protocol.constants import HEARTBEAT_FRAME, PROTOCOL_HEADER
@@ -99,7 +99,7 @@ class Wire:
         self, step: int = 0, url: BrokerUrl | None = None, broker: ScriptedBroker | None = None
     ) -> None:
         self.now_ns = START_NS
-        self.session = Session(url or BrokerUrl(), "test", self.now_ns)
+        self.session = ClientSession(url or BrokerUrl(), "test", self.now_ns)
         self.broker = broker or ScriptedBroker()
         self.events: list[ClientEvent] = []
         self._step = step

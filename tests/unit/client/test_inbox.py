@@ -11,7 +11,7 @@ from penstock.client.events import (
     Delivery,
     Replied,
 )
-from penstock.client.inbox import DELIVERIES_HELD_MAX, Inbox
+from penstock.client.inbox import DELIVERIES_HELD_MAX, ClientInbox
 from penstock.protocol import methods as m
 from penstock.protocol.content import Message
 from penstock.protocol.methods.codec import encode_method
@@ -23,7 +23,7 @@ def delivery(channel: int) -> Delivery:
 
 
 def test_a_reply_is_taken_once_by_the_request_itself() -> None:
-    inbox = Inbox()
+    inbox = ClientInbox()
     channel = inbox.add_channel(1)
     first, second = m.BasicGet("q"), m.BasicGet("q")
     inbox.put([Replied(1, second, m.BasicGetEmpty())])
@@ -33,7 +33,7 @@ def test_a_reply_is_taken_once_by_the_request_itself() -> None:
 
 
 def test_more_deliveries_than_are_held_is_said_aloud() -> None:
-    inbox = Inbox()
+    inbox = ClientInbox()
     channel = inbox.add_channel(1)
     one: list[ClientEvent] = [delivery(1)]
     inbox.put(one * DELIVERIES_HELD_MAX)
@@ -45,7 +45,7 @@ def test_more_deliveries_than_are_held_is_said_aloud() -> None:
 
 
 def test_closes_keep_their_reason() -> None:
-    inbox = Inbox()
+    inbox = ClientInbox()
     channel = inbox.add_channel(1)
     inbox.put([ChannelClosed(1, 404, "NOT_FOUND"), ConnectionClosed(320, "FORCED", True)])
     with pytest.raises(ChannelClosedError, match="404 NOT_FOUND"):
@@ -56,14 +56,14 @@ def test_closes_keep_their_reason() -> None:
 
 
 def test_refused_publishes_are_told_from_accepted_ones() -> None:
-    inbox = Inbox()
+    inbox = ClientInbox()
     channel = inbox.add_channel(1)
     inbox.put([Confirmed(1, [1, 2], [0, 0], True), Confirmed(1, [3], [0], False)])
     assert channel.confirmed_count == 3 and list(channel.nacked) == [3]
 
 
 def test_events_of_an_unknown_channel_are_dropped() -> None:
-    inbox = Inbox()
+    inbox = ClientInbox()
     inbox.add_channel(1)
     inbox.remove_channel(1)
     inbox.put([delivery(1)])

@@ -14,7 +14,7 @@ from penstock.client.events import (
     FlowChanged,
     Opened,
     Replied,
-    Returned,
+    ReturnedPublish,
     Unblocked,
 )
 from penstock.client.session import State
@@ -171,7 +171,7 @@ def test_deliveries_returns_and_get_carry_their_message() -> None:
     assert (got.delivery.consumer_tag, got.delivery.delivery_tag) == ("", 8)
     assert (got.delivery.routing_key, got.delivery.body) == ("q", b"two" * 3000)
     assert isinstance(got.reply, m.BasicGetOk) and got.reply.message_count == 5
-    assert isinstance(returned, Returned) and returned.message.body() == b"back"
+    assert isinstance(returned, ReturnedPublish) and returned.message.body() == b"back"
     assert (returned.code, returned.text, returned.routing_key) == (312, "NO_ROUTE", "nowhere")
 
 

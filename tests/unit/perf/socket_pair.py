@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from penstock.base.clock import ManualClock
 from penstock.client.events import ClientEvent
-from penstock.client.session import Session
+from penstock.client.session import ClientSession
 from penstock.client.url import BrokerUrl
 from penstock.perf.link import LoadConnection
 from penstock.protocol import methods as m
@@ -19,7 +19,7 @@ class Pair:
 
     def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
         self.clock = ManualClock(START_NS)
-        self.link = LoadConnection(ours, Session(BrokerUrl(), "test", START_NS))
+        self.link = LoadConnection(ours, ClientSession(BrokerUrl(), "test", START_NS))
         self.broker = ScriptedBroker()
         self._theirs = theirs
 

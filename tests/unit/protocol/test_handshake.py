@@ -9,12 +9,12 @@ from penstock.protocol.handshake import (
     CAPABILITIES,
     OWN_INPUTS,
     TRANSITIONS,
-    Action,
     Handshake,
+    HandshakeAction,
+    HandshakeInput,
+    HandshakeStage,
     HeaderVerdict,
-    Input,
     ServerIdentity,
-    Stage,
     Tuning,
     client_capabilities,
     judge_header,
@@ -40,26 +40,26 @@ SERVER = Tuning(channel_max=2047, frame_bytes_max=131_072, heartbeat_s=60)
 
 def test_the_usual_conversation() -> None:
     handshake = Handshake()
-    assert handshake.take(Input.HEADER) is Action.SEND_START
-    assert handshake.take_method(ConnectionStartOk()) is Action.AUTHENTICATE
-    assert handshake.take(Input.ACCEPTED) is Action.SEND_TUNE
-    assert handshake.take_method(ConnectionTuneOk()) is Action.NEGOTIATE
-    assert handshake.take_method(ConnectionOpen()) is Action.ENTER_VHOST
-    assert handshake.stage is Stage.OPEN
+    assert handshake.take(HandshakeInput.HEADER) is HandshakeAction.SEND_START
+    assert handshake.take_method(ConnectionStartOk()) is HandshakeAction.AUTHENTICATE
+    assert handshake.take(HandshakeInput.ACCEPTED) is HandshakeAction.SEND_TUNE
+    assert handshake.take_method(ConnectionTuneOk()) is HandshakeAction.NEGOTIATE
+    assert handshake.take_method(ConnectionOpen()) is HandshakeAction.ENTER_VHOST
+    assert handshake.stage is HandshakeStage.OPEN
 
 
 def test_a_conversation_with_challenges() -> None:
     handshake = Handshake()
-    handshake.take(Input.HEADER)
+    handshake.take(HandshakeInput.HEADER)
     handshake.take_method(ConnectionStartOk())
     for _ in range(3):
-        assert handshake.take(Input.CHALLENGED) is Action.SEND_SECURE
-        assert handshake.take_method(ConnectionSecureOk()) is Action.AUTHENTICATE
-    assert handshake.take(Input.ACCEPTED) is Action.SEND_TUNE
+        assert handshake.take(HandshakeInput.CHALLENGED) is HandshakeAction.SEND_SECURE
+        assert handshake.take_method(ConnectionSecureOk()) is HandshakeAction.AUTHENTICATE
+    assert handshake.take(HandshakeInput.ACCEPTED) is HandshakeAction.SEND_TUNE
 
 
-@pytest.mark.parametrize(("stage", "given"), list(product(Stage, Input)))
-def test_every_stage_with_every_input(stage: Stage, given: Input) -> None:
+@pytest.mark.parametrize(("stage", "given"), list(product(HandshakeStage, HandshakeInput)))
+def test_every_stage_with_every_input(stage: HandshakeStage, given: HandshakeInput) -> None:
     handshake = Handshake()
     handshake.stage = stage
     expected = TRANSITIONS.get((stage, given))
@@ -80,7 +80,7 @@ def test_every_stage_with_every_input(stage: Stage, given: Input) -> None:
 
 def test_a_foreign_method_is_named_in_the_fault() -> None:
     handshake = Handshake()
-    handshake.take(Input.HEADER)
+    handshake.take(HandshakeInput.HEADER)
     with pytest.raises(ConnectionFault) as caught:
         handshake.take_method(QueueDeclare())
     assert (caught.value.class_id, caught.value.method_id) == (50, 10)

@@ -27,7 +27,7 @@ FULL_FACTOR: Final = 4
 """Times the high mark: what a peer that takes nothing may pile up in answers with content."""
 
 
-class Run:
+class DebtRun:
     """Deliveries in a row that one cause was charged for."""
 
     __slots__ = ("bytes_", "messages", "origin")
@@ -50,7 +50,7 @@ class OutputDebt:
         self.origin = NO_CAUSE
         self.messages: i64 = 0
         self.bytes_: i64 = 0
-        self.runs: list[Run] = []
+        self.runs: list[DebtRun] = []
         self.charged_bytes: i64 = 0
 
     def begin(self, origin: Cause) -> None:
@@ -71,7 +71,7 @@ class OutputDebt:
         self.messages = 0
         self.bytes_ = 0
         self.charged_bytes += bytes_
-        self.runs.append(Run(origin, messages, bytes_))
+        self.runs.append(DebtRun(origin, messages, bytes_))
         origin.charge(messages, bytes_)
 
     def repay_down_to(self, waiting_bytes: i64) -> None:

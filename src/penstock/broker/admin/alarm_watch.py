@@ -19,7 +19,7 @@ from penstock.broker.alarm.alarm_manager import (
     MEMORY,
     MODE_ALL,
     MODE_TARGETED,
-    Level,
+    ResourceLevel,
     one,
     pair,
 )
@@ -188,7 +188,7 @@ class AlarmWatch:
         ceiling = Ceiling(limit, self.has_band)
         self.broker.context.memory_used_bytes = used
         self.broker.memory_high_bytes = limit
-        self.manager.levels[MEMORY] = Level(used, limit, ceiling.clear_bytes)
+        self.manager.levels[MEMORY] = ResourceLevel(used, limit, ceiling.clear_bytes)
         return ceiling
 
     def _named(self, ceiling: Ceiling, used: int, now_ns: int) -> frozenset[str] | None:
@@ -272,7 +272,7 @@ class AlarmWatch:
         # What stores only keep to write over goes before a publisher is stopped for it.
         stores.keep_spares(free >= floor.clear_bytes)
         free += spare_bytes
-        self.manager.levels[DISK] = Level(free, floor.limit_bytes, floor.clear_bytes)
+        self.manager.levels[DISK] = ResourceLevel(free, floor.limit_bytes, floor.clear_bytes)
         is_set = floor.is_set(was_set, free)
         if is_set:
             share = pair(free, floor.limit_bytes)

@@ -196,7 +196,7 @@ class AlarmRow(Struct, frozen=True):
     action: str
 
 
-class Alarms(Struct, frozen=True):
+class AlarmsAnswer(Struct, frozen=True):
     """Every alarm there can be."""
 
     alarms: list[AlarmRow]

@@ -30,7 +30,7 @@ class PublisherRow(Struct, frozen=True):
     cause: str
 
 
-class QueueRow(Struct, frozen=True):
+class TopQueue(Struct, frozen=True):
     """in_rate, out_rate: messages a second; busy_share, blocked_share, waiting_share: of the
     window, 0..1; cause: what keeps its messages, "" if nothing does."""
 
@@ -76,7 +76,7 @@ class Frame(Struct, frozen=True):
     alarms: list[str]
     publishers: list[PublisherRow]
     publishers_more: int
-    queues: list[QueueRow]
+    queues: list[TopQueue]
     queues_more: int
     consumers: list[ConsumerRow]
     consumers_more: int
@@ -183,13 +183,13 @@ def _publisher(window: ActorWindow, cause: Callable[[str, ActorWindow], str]) ->
     )
 
 
-def _queue(window: ActorWindow, cause: Callable[[str, ActorWindow], str]) -> QueueRow:
+def _queue(window: ActorWindow, cause: Callable[[str, ActorWindow], str]) -> TopQueue:
     numbers = window.numbers
     ready = int(numbers.get("ready", 0))
     why = cause("queue", window)
     if why == "" and ready > 0:
         why = queue_detail(window).partition(";")[0]
-    return QueueRow(
+    return TopQueue(
         name_of(window.actor),
         ready,
         int(numbers.get("unacked", 0)),

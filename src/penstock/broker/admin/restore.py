@@ -24,10 +24,10 @@ from penstock.broker.stream.stream_groups import COMPONENT as STREAM_GROUP
 from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
     ExchangeRow,
-    Kept,
     ParameterRow,
-    QueueRow,
     Row,
+    StoredCatalogue,
+    StoredQueue,
     UserRow,
     VhostRow,
     arguments_table,
@@ -52,7 +52,7 @@ class Restored:
     notes: list[str] = field(default_factory=list)
 
 
-def restore(broker: Broker, kept: Kept) -> Restored:
+def restore(broker: Broker, kept: StoredCatalogue) -> Restored:
     """Bring back `kept` into a broker that has no connections and keeps nothing yet.
 
     Raises: OperatorError for a row that cannot be, which names it."""
@@ -143,7 +143,7 @@ def _exchange(broker: Broker, row: ExchangeRow, done: Restored) -> None:
     done.exchanges += 1
 
 
-def _queue(broker: Broker, row: QueueRow, done: Restored) -> None:
+def _queue(broker: Broker, row: StoredQueue, done: Restored) -> None:
     vhost = _home(broker, row.vhost, done)
     store = vhost.queues.get(row.name)
     if store is not None and store.delays:

@@ -65,7 +65,7 @@ _UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ResourceLevel:
     """How much of a resource is used (memory) or free (disk), its limit, and where an alarm ends;
     bytes."""
 
@@ -90,7 +90,7 @@ def one(bytes_: int) -> str:
     return f"{bytes_} bytes"
 
 
-def reason(levels: dict[str, Level | None], queues: dict[str, int]) -> str:
+def reason(levels: dict[str, ResourceLevel | None], queues: dict[str, int]) -> str:
     """The text of connection.blocked, at most TEXT_BYTES_MAX bytes. levels: of every resource that
     an alarm is set for, None where the numbers are not known; queues: bytes held, by id."""
     text = f"low on {' & '.join(sorted(levels))}"
@@ -132,7 +132,7 @@ MODE_ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class AlarmRow:
+class AlarmState:
     """One line of the list of alarms. since_ns: monotonic, 0 while it is not set; level: of this
     node, None if never measured; stopped: connections it stops now; mode, action: in force."""
 
@@ -140,7 +140,7 @@ class AlarmRow:
     node: str
     is_set: bool
     since_ns: int
-    level: Level | None
+    level: ResourceLevel | None
     stopped: tuple[str, ...]
     mode: str
     action: str
@@ -167,7 +167,7 @@ class AlarmManager:
         self.mode = MODE_ALL
         self.alarms = Alarms(NODE)
         self.texts: dict[str, str] = {}
-        self.levels: dict[str, Level] = {}
+        self.levels: dict[str, ResourceLevel] = {}
         self._since_ns: dict[str, int] = {}
         self._named: dict[str, frozenset[str]] = {}
 
@@ -310,7 +310,7 @@ class AlarmManager:
             for actor in vhost.queues.values()
         }
 
-    def rows(self) -> list[AlarmRow]:
+    def rows(self) -> list[AlarmState]:
         """Both resources of this node, set or not, and whatever other nodes have set."""
         rows = []
         for resource in RESOURCES:
@@ -327,7 +327,7 @@ class AlarmManager:
                 since_ns = self._since_ns[resource] if is_set else 0
                 level = self.levels.get(resource) if node == NODE else None
                 rows.append(
-                    AlarmRow(
+                    AlarmState(
                         resource,
                         node,
                         is_set,

@@ -30,10 +30,10 @@ from penstock.flow.channel_flow import (
     NOTES_SILENCE,
     SENDS_GO,
     SENDS_STOP,
-    Action,
     BlockedNotice,
-    ChannelFlow,
-    Input,
+    ClientFlow,
+    FlowAction,
+    FlowInput,
 )
 from penstock.flow.channel_flow import Told as FlowTold
 from penstock.flow.gate import Gate
@@ -206,7 +206,7 @@ class ClientNotifier(Notifier):
         self.has_flow = not is_emulating and wants_channel_flow(
             rules.mode, capabilities, properties
         )
-        self.flows: dict[int, tuple[Channel, ChannelFlow]] = {}
+        self.flows: dict[int, tuple[Channel, ClientFlow]] = {}
         self.notice = BlockedNotice()
         self.violation: tuple[str, str, int] | None = None
         self.violator = 0
@@ -259,36 +259,36 @@ class ClientNotifier(Notifier):
 
     def alarms_changed(self) -> None:
         now_ns = self._now_ns()
-        wish = Input.STOP if self.connection.alarms else Input.SEND
+        wish = FlowInput.STOP if self.connection.alarms else FlowInput.SEND
         for number, (channel, flow) in list(self.flows.items()):
             # What stands for its own hold is looked at when that is.
-            if wish is Input.STOP or not self._is_stalled(channel, flow, now_ns):
+            if wish is FlowInput.STOP or not self._is_stalled(channel, flow, now_ns):
                 self._take(number, flow, wish, now_ns)
-        if wish is Input.SEND:
+        if wish is FlowInput.SEND:
             self._read_on()
 
     def channel_opened(self, channel: Channel) -> None:
         if not self.has_flow:
             return
-        flow = ChannelFlow()
+        flow = ClientFlow()
         number = int(channel.number)
         self.flows[number] = (channel, flow)
         if self.connection.alarms:
-            self._take(number, flow, Input.STOP, self._now_ns())
+            self._take(number, flow, FlowInput.STOP, self._now_ns())
 
     def flow_answered(self, channel: Channel) -> None:
         found = self._flow_of(channel)
         if found is None:
             self.rules.unasked_replies += 1
         else:
-            self._take(int(channel.number), found, Input.REPLY, self._now_ns())
+            self._take(int(channel.number), found, FlowInput.REPLY, self._now_ns())
 
     def takes_as_reply(self, channel: Channel, is_active: bool) -> bool:
         flow = self._flow_of(channel)
         if flow is None or not flow.is_reply(is_active):
             return False
         self.rules.wrong_replies += 1
-        self._take(int(channel.number), flow, Input.REPLY, self._now_ns())
+        self._take(int(channel.number), flow, FlowInput.REPLY, self._now_ns())
         return True
 
     def publish_held(self, channel: Channel) -> None:
@@ -296,8 +296,8 @@ class ClientNotifier(Notifier):
         if flow is None:
             return
         now_ns = self._now_ns()
-        action = flow.take(Input.PUBLISH, now_ns)
-        if action is not Action.COUNT_VIOLATION:
+        action = flow.take(FlowInput.PUBLISH, now_ns)
+        if action is not FlowAction.COUNT_VIOLATION:
             return
         self.rules.violations += 1
         if self.violation is None:
@@ -312,11 +312,11 @@ class ClientNotifier(Notifier):
         hold = channel_hold(channel)
         return channel.identity if hold is None else hold.peer
 
-    def _flow_of(self, channel: Channel) -> ChannelFlow | None:
+    def _flow_of(self, channel: Channel) -> ClientFlow | None:
         found = self.flows.get(int(channel.number))
         return found[1] if found is not None and found[0] is channel else None
 
-    def _is_stalled(self, channel: Channel, flow: ChannelFlow, now_ns: int) -> bool:
+    def _is_stalled(self, channel: Channel, flow: ClientFlow, now_ns: int) -> bool:
         """Whether the channel's own hold is worth a channel.flow, or is not over since one."""
         hold = channel_hold(channel)
         if hold is None:
@@ -333,9 +333,9 @@ class ClientNotifier(Notifier):
                 continue
             if not self.connection.alarms:
                 is_stalled = self._is_stalled(channel, flow, now_ns)
-                self._take(number, flow, Input.STOP if is_stalled else Input.SEND, now_ns)
+                self._take(number, flow, FlowInput.STOP if is_stalled else FlowInput.SEND, now_ns)
             if flow.is_outstanding() and now_ns - flow.since_ns >= reply_ns:
-                self._take(number, flow, Input.OVERDUE, now_ns)
+                self._take(number, flow, FlowInput.OVERDUE, now_ns)
                 if not self.is_logged:
                     self.is_logged = True
                     lines.append(
@@ -369,7 +369,7 @@ class ClientNotifier(Notifier):
             self.violation = None
             self.connection.gate.open(violation[0], violation[1])
 
-    def _take(self, number: int, flow: ChannelFlow, given: Input, now_ns: int) -> None:
+    def _take(self, number: int, flow: ClientFlow, given: FlowInput, now_ns: int) -> None:
         action = flow.take(given, now_ns)
         if action in SENDS_STOP:
             self.rules.stops_sent += 1
@@ -379,7 +379,7 @@ class ClientNotifier(Notifier):
             self._send(number, m.ChannelFlow(True))
             if number == self.violator:
                 self._read_on()
-        elif action is Action.COUNT_UNASKED:
+        elif action is FlowAction.COUNT_UNASKED:
             self.rules.unasked_replies += 1
         if action in NOTES_SILENCE:
             self.rules.missing_replies += 1

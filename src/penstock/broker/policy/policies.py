@@ -21,7 +21,7 @@ COMPONENT: Final = "operator_policy"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PolicyEntry:
     """A policy in force, with its pattern."""
 
     policy: Policy
@@ -32,13 +32,13 @@ class Book:
     """The policies, or the operator policies, of one virtual host."""
 
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
-        self._for_queues: tuple[Entry, ...] = ()
-        self._for_quorum_queues: tuple[Entry, ...] = ()
-        self._for_streams: tuple[Entry, ...] = ()
-        self._for_exchanges: tuple[Entry, ...] = ()
+        self.entries: dict[str, PolicyEntry] = {}
+        self._for_queues: tuple[PolicyEntry, ...] = ()
+        self._for_quorum_queues: tuple[PolicyEntry, ...] = ()
+        self._for_streams: tuple[PolicyEntry, ...] = ()
+        self._for_exchanges: tuple[PolicyEntry, ...] = ()
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: PolicyEntry) -> None:
         self.entries[entry.policy.name] = entry
         self._sort()
 
@@ -48,7 +48,7 @@ class Book:
         self._sort()
         return None if entry is None else entry.policy
 
-    def sorted(self) -> list[Entry]:
+    def sorted(self) -> list[PolicyEntry]:
         """The one that counts first, first."""
         return sorted(
             self.entries.values(), key=lambda one: (-one.policy.priority, one.policy.name)
@@ -111,7 +111,7 @@ class Policies:
                 f"vhost '{policy.vhost}' has {len(book.entries)} {kind}, and may have "
                 f"{POLICIES_PER_VHOST.default}; clear one, or widen a pattern"
             )
-        book.put(Entry(policy, pattern))
+        book.put(PolicyEntry(policy, pattern))
         return None if before is None else before.policy
 
     def drop(self, vhost: str, name: str, is_operator: bool) -> Policy:
@@ -198,7 +198,7 @@ def _applied(policy: Policy | None, operator: Policy | None) -> Applied | None:
     return Applied(policy, operator)
 
 
-def _first(entries: tuple[Entry, ...], name: str) -> Policy | None:
+def _first(entries: tuple[PolicyEntry, ...], name: str) -> Policy | None:
     for entry in entries:
         if entry.pattern.search(name) is not None:
             return entry.policy

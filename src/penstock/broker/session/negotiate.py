@@ -33,10 +33,10 @@ from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.content import EVENT_ACK, Event
 from penstock.protocol.handshake import (
-    Action,
     Handshake,
+    HandshakeAction,
+    HandshakeInput,
     HeaderVerdict,
-    Input,
     Tuning,
     client_capabilities,
     judge_header,
@@ -130,7 +130,7 @@ class Negotiator(ConnectionVerbs):
             connection.shell.close_after_output()
             return
         connection.phase = PHASE_NEGOTIATING
-        self.handshake.take(Input.HEADER)
+        self.handshake.take(HandshakeInput.HEADER)
         self._send(connection, start_method(self.host.properties(), MECHANISMS))
 
     def control(self, connection: Connection, event: Event) -> None:
@@ -151,12 +151,12 @@ class Negotiator(ConnectionVerbs):
             self._send(connection, m.ConnectionUpdateSecretOk())
             return
         action = self.handshake.take_method(method)
-        if action is Action.AUTHENTICATE:
+        if action is HandshakeAction.AUTHENTICATE:
             self._authenticate(connection, method)
-        elif action is Action.NEGOTIATE:
+        elif action is HandshakeAction.NEGOTIATE:
             assert isinstance(method, m.ConnectionTuneOk), "the table says so"
             self._tuned(connection, method)
-        elif action is Action.ENTER_VHOST:
+        elif action is HandshakeAction.ENTER_VHOST:
             assert isinstance(method, m.ConnectionOpen), "the table says so"
             self._enter(connection, method)
 
@@ -182,7 +182,7 @@ class Negotiator(ConnectionVerbs):
             connection.shell.close_after_output()
             return
         self.credentials = credentials
-        self.handshake.take(Input.ACCEPTED)
+        self.handshake.take(HandshakeInput.ACCEPTED)
         config = self.host.context.config
         self._send(
             connection,

@@ -17,7 +17,7 @@ from penstock.broker.channel.channel import Channel
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.session.tickets import Ask, refused
 from penstock.broker.transaction.commit_routes import Asked
-from penstock.broker.transaction.stages import OPEN, Stage
+from penstock.broker.transaction.stages import OPEN, StagedTransaction
 from penstock.broker.transaction.transaction_manager import TransactionManager
 
 BATCH_MOST: Final = (1 << 63) - 1
@@ -30,7 +30,7 @@ def begin(ask: Ask) -> None:
     channel, publisher = _channel(ask)
     if channel.transaction is not None or publisher.confirms is not None:
         raise refused("the channel confirms, or has a transaction already; take another channel")
-    stage = Stage(
+    stage = StagedTransaction(
         ask.session.maker.fresh_name("txn-"),
         _app(ask),
         _batch(ask),
@@ -60,7 +60,7 @@ def stage(ask: Ask) -> None:
     channel, publisher = _channel(ask)
     identity = ask.text("id")
     found = channel.transaction
-    if not isinstance(found, Stage) or found.identity != identity:
+    if not isinstance(found, StagedTransaction) or found.identity != identity:
         raise refused(f"the channel does not stage transaction '{identity}'", 404)
     desk = _desk(ask)
     if identity not in desk.stages or found.state != OPEN:

@@ -27,7 +27,7 @@ OFF: Final = "off"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class DebtMark:
     """One limit: held above `high` until debt is at `low`; 0 and 0 for none."""
 
     high: int = 0
@@ -44,20 +44,20 @@ class Mark:
 class Marks:
     """The limits of a page, in messages and in bytes."""
 
-    messages: Mark = Mark()
-    bytes_: Mark = Mark()
+    messages: DebtMark = DebtMark()
+    bytes_: DebtMark = DebtMark()
 
-    def with_mark(self, is_bytes: bool, mark: Mark) -> "Marks":
+    def with_mark(self, is_bytes: bool, mark: DebtMark) -> "Marks":
         return replace(self, bytes_=mark) if is_bytes else replace(self, messages=mark)
 
-    def mark(self, is_bytes: bool) -> Mark:
+    def mark(self, is_bytes: bool) -> DebtMark:
         return self.bytes_ if is_bytes else self.messages
 
 
-def parse_mark(text: str, strategy: Strategy) -> Mark:
+def parse_mark(text: str, strategy: Strategy) -> DebtMark:
     """`HIGH`, `HIGH/LOW` or `off`; without LOW the strategy says it. Raises: OperatorError."""
     if text.strip().lower() == OFF:
-        return Mark()
+        return DebtMark()
     first, slash, second = text.partition("/")
     high = parse_bytes(first)
     low = parse_bytes(second) if slash else strategy.low_of(high)
@@ -65,7 +65,7 @@ def parse_mark(text: str, strategy: Strategy) -> Mark:
         raise OperatorError(
             f"'{text}' is not a limit; write HIGH, or HIGH/LOW with LOW at most HIGH, or off"
         )
-    return Mark(high, low)
+    return DebtMark(high, low)
 
 
 def level_of(page: Account) -> str:
@@ -113,8 +113,8 @@ class Ledger:
             self._marks[level] = marks
         self._apply(self.node, NODE)
 
-    def _default(self, high: int) -> Mark:
-        return Mark(high, self.strategy.low_of(high))
+    def _default(self, high: int) -> DebtMark:
+        return DebtMark(high, self.strategy.low_of(high))
 
     # -- connections -----------------------------------------------------------------------------
 

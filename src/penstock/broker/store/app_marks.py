@@ -33,7 +33,7 @@ class MarksActor(Actor):
         return False
 
 
-class Mark:
+class AppMark:
     """batch: 0.. ; message: as it lies in the log, None in a broker that keeps nothing."""
 
     __slots__ = ("batch", "message")
@@ -50,7 +50,7 @@ class AppMarks:
     __slots__ = ("index", "lane", "last", "store")
 
     def __init__(self) -> None:
-        self.last: dict[str, Mark] = {}
+        self.last: dict[str, AppMark] = {}
         self.store: StoreActor | None = None
         self.lane: StoreLane | None = None
         self.index: QueueIndex | None = None
@@ -73,12 +73,12 @@ class AppMarks:
             damaged.extend(job.damaged)
             for found in job.found:
                 message = found.message
-                self.set(message.address.routing_key, Mark(int(message.body()), message))
+                self.set(message.address.routing_key, AppMark(int(message.body()), message))
             if not job.found and not job.damaged:
                 return damaged
             position = int(job.next_position)
 
-    def set(self, app: str, mark: Mark) -> None:
+    def set(self, app: str, mark: AppMark) -> None:
         """`mark` is the last of `app`, unless a higher one is known."""
         before = self.last.get(app)
         if before is not None and before.batch > mark.batch:
@@ -94,7 +94,7 @@ class AppMarks:
             self._settle(mark)
         return mark is not None
 
-    def _settle(self, mark: Mark) -> None:
+    def _settle(self, mark: AppMark) -> None:
         message = mark.message
         if message is None or self.store is None or self.index is None:
             return

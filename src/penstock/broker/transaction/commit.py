@@ -7,7 +7,7 @@ from penstock.broker.store.durability import StoreDurability
 from penstock.broker.transaction.commit_line import CommitLine
 from penstock.broker.transaction.commit_routes import Asked
 from penstock.broker.transaction.commit_streams import StreamCommit
-from penstock.broker.transaction.stages import Stage
+from penstock.broker.transaction.stages import StagedTransaction
 from penstock.protocol.content import Message
 
 
@@ -44,7 +44,12 @@ class Commit(StreamCommit):
     )
 
     def __init__(
-        self, desk: CommitManager, asked: Asked, app: str, batch: int, stages: list[Stage]
+        self,
+        desk: CommitManager,
+        asked: Asked,
+        app: str,
+        batch: int,
+        stages: list[StagedTransaction],
     ) -> None:
         super().__init__()
         self.desk = desk

@@ -24,7 +24,7 @@ COMMITTING: Final = 2
 GONE: Final = 3
 
 
-class Stage(Transaction):
+class StagedTransaction(Transaction):
     """identity: under which it is committed; app, batch, attempt: whose it is, as it said; staged:
     bytes, with MESSAGE_OVERHEAD_BYTES for each message, at most bytes_max; expires_ns:
     monotonic."""

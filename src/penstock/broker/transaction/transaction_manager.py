@@ -26,7 +26,7 @@ from penstock.broker.actors.actor import Line
 from penstock.broker.actors.log import Log
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.store.app_marks import AppMarks, Mark, mark_message
+from penstock.broker.store.app_marks import AppMark, AppMarks, mark_message
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.group_request import GroupRequest
 from penstock.broker.store.store_actor import StoreActor
@@ -41,7 +41,7 @@ from penstock.broker.transaction.commit_routes import (
 )
 from penstock.broker.transaction.commits_behind import CommitsBehind
 from penstock.broker.transaction.committed import put_in
-from penstock.broker.transaction.stages import COMMITTING, GONE, OPEN, STAGED, Stage
+from penstock.broker.transaction.stages import COMMITTING, GONE, OPEN, STAGED, StagedTransaction
 from penstock.flow.due import NEVER, DueLine, Timer
 from penstock.protocol.content import Message
 from penstock.storage.log.groups import SEGMENT_BYTES_MOST, GroupEntry, group_bytes
@@ -78,7 +78,7 @@ class TransactionManager(CommitManager):
         self._log = log
         self._stores = stores
         self._look = Timer(self.look)
-        self.stages: dict[str, tuple[str, Stage]] = {}
+        self.stages: dict[str, tuple[str, StagedTransaction]] = {}
         self.channels: dict[str, Callable[[], bool]] = {}
         self.reserved_bytes = 0
         self.marks: dict[str, AppMarks] = {}
@@ -89,7 +89,7 @@ class TransactionManager(CommitManager):
 
     # -- staging ---------------------------------------------------------------------------------
 
-    def begin(self, vhost: str, stage: Stage, is_gone: Callable[[], bool]) -> None:
+    def begin(self, vhost: str, stage: StagedTransaction, is_gone: Callable[[], bool]) -> None:
         """Reserve room for `stage`. is_gone: whether its channel has ended.
 
         Raises: ChannelFault 406 without room, or for one app too many."""
@@ -113,7 +113,7 @@ class TransactionManager(CommitManager):
         if self._look.due_ns == NEVER:
             self._dues.put(self._look, self._line.clock.monotonic_ns() + LOOK_NS)
 
-    def staged(self, stage: Stage, publisher: Publisher) -> None:
+    def staged(self, stage: StagedTransaction, publisher: Publisher) -> None:
         """`stage` is complete: give back what it has not used. Raises: ChannelFault as a commit
         would for what it does not take."""
         stage.messages = [publisher.rules.checked(message) for message in stage.messages]
@@ -123,7 +123,7 @@ class TransactionManager(CommitManager):
         self.reserved_bytes -= int(stage.bytes_max - stage.staged_bytes)
         stage.bytes_max = stage.staged_bytes
 
-    def drop(self, stage: Stage) -> None:
+    def drop(self, stage: StagedTransaction) -> None:
         """`stage` is over: rolled back, expired or committed."""
         if self.stages.pop(stage.identity, None) is not None:
             self.channels.pop(stage.identity, None)
@@ -213,7 +213,7 @@ class TransactionManager(CommitManager):
         commit = self.under_way[key] = Commit(self, asked, app, batch, stages)
         self.attempt(commit)
 
-    def _stage(self, vhost: str, app: str, batch: int, identity: str) -> Stage:
+    def _stage(self, vhost: str, app: str, batch: int, identity: str) -> StagedTransaction:
         home, stage = self.stages.get(identity, ("", None))
         if stage is None or home != vhost or stage.app != app or stage.batch != batch:
             raise refused(
@@ -312,7 +312,7 @@ class TransactionManager(CommitManager):
         for stage in commit.stages:
             self.drop(stage)
         marks = self.marks_of(commit.vhost)
-        marks.set(commit.app, Mark(commit.batch, commit.mark))
+        marks.set(commit.app, AppMark(commit.batch, commit.mark))
         self.committed_count += 1
         self._sweep(commit.vhost, commit.app, commit.batch)
         commit.append(commit.shared, commit.asked.account)

@@ -43,7 +43,7 @@ class ExchangeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueRow:
+class StoredQueue:
     """A durable queue that is not exclusive. Key: queue_id, 1.. , never given twice; all bindings
     to it go with it."""
 
@@ -79,11 +79,11 @@ class ParameterRow:
     value: str = ""
 
 
-Row: TypeAlias = VhostRow | UserRow | ExchangeRow | QueueRow | BindingRow | ParameterRow
+Row: TypeAlias = VhostRow | UserRow | ExchangeRow | StoredQueue | BindingRow | ParameterRow
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CatalogueChange:
     """`row` is kept from now on, in place of one with its key, or no longer."""
 
     is_kept: bool
@@ -91,14 +91,14 @@ class Change:
 
 
 @dataclass(slots=True)
-class Kept:
+class StoredCatalogue:
     """Everything that is kept, each kind in the order in which it came. queue_id_max: the highest
     ever given, 0 for none."""
 
     vhosts: list[VhostRow] = field(default_factory=list)
     users: list[UserRow] = field(default_factory=list)
     exchanges: list[ExchangeRow] = field(default_factory=list)
-    queues: list[QueueRow] = field(default_factory=list)
+    queues: list[StoredQueue] = field(default_factory=list)
     bindings: list[BindingRow] = field(default_factory=list)
     parameters: list[ParameterRow] = field(default_factory=list)
     queue_id_max: int = 0

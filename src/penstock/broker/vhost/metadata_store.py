@@ -27,11 +27,11 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.catalogue import Catalogue, is_kept, is_kept_queue
 from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
-    Change,
+    CatalogueChange,
     ExchangeRow,
     ParameterRow,
-    QueueRow,
     Row,
+    StoredQueue,
     UserRow,
     VhostRow,
     arguments_bytes,
@@ -48,7 +48,7 @@ FULL: Final = (ENOSPC, EDQUOT)
 class CatalogueDisk:
     """Makes jobs of changes; the server's writes them to a database. Nominal base."""
 
-    def job(self, first: int, changes: tuple[Change, ...]) -> Job:
+    def job(self, first: int, changes: tuple[CatalogueChange, ...]) -> Job:
         """A job that keeps all of `changes` or none. first: the number of the first of them,
         counted from 0 at the start; a job whose `first` is not the next one fails with ENOSPC,
         because one before it has."""
@@ -84,7 +84,7 @@ class MetadataStore(Catalogue):
         self._running = 0
         self.queue_id_max = queue_id_max
         self.written = 0
-        self.waiting: list[Change] = []
+        self.waiting: list[CatalogueChange] = []
         self.is_full = False
         self.failure: OSError | None = None
 
@@ -112,11 +112,11 @@ class MetadataStore(Catalogue):
         self._check_room(f"queue '{actor.name}' in vhost '{actor.vhost}'", 50, 10)
         crashed = self._crashed.pop((actor.vhost, actor.name), 0)
         if crashed > 0:
-            self._add(False, QueueRow(crashed, actor.vhost, actor.name))
+            self._add(False, StoredQueue(crashed, actor.vhost, actor.name))
         self.queue_id_max += 1
         self._add(
             True,
-            QueueRow(
+            StoredQueue(
                 self.queue_id_max,
                 actor.vhost,
                 actor.name,
@@ -132,7 +132,7 @@ class MetadataStore(Catalogue):
         if is_crash:
             self._crashed[(actor.vhost, actor.name)] = actor.queue_id
         else:
-            self._add(False, QueueRow(actor.queue_id, actor.vhost, actor.name))
+            self._add(False, StoredQueue(actor.queue_id, actor.vhost, actor.name))
 
     def exchange_added(self, vhost: str, exchange: Exchange) -> None:
         if not exchange.durable:
@@ -195,7 +195,7 @@ class MetadataStore(Catalogue):
     # -- to the disk -----------------------------------------------------------------------------
 
     def _add(self, is_kept_now: bool, row: Row) -> None:
-        self.waiting.append(Change(is_kept_now, row))
+        self.waiting.append(CatalogueChange(is_kept_now, row))
         if self._running == 0 and not self.is_full:
             self.hand_over()
 

@@ -15,7 +15,7 @@ from penstock.broker.admin import flow_edges, flow_top
 from penstock.broker.admin.answers import (
     Accounts,
     AlarmRow,
-    Alarms,
+    AlarmsAnswer,
     ChangeRow,
     Changes,
     QueueCauses,
@@ -79,10 +79,10 @@ class FlowQuestions:
             return queue_causes(self.broker, queue, _limit(request), names)
         return accounts(self.broker, self._vhost(request), _limit(request), names)
 
-    def _alarms(self, request: dict[str, object]) -> Alarms:
+    def _alarms(self, request: dict[str, object]) -> AlarmsAnswer:
         now_ns = self.broker.clock.monotonic_ns()
         names = self._names()
-        return Alarms(
+        return AlarmsAnswer(
             [
                 AlarmRow(
                     one.resource,

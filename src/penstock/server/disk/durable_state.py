@@ -11,7 +11,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.admin.restore import Restored, restore
 from penstock.broker.broker import Broker
-from penstock.broker.vhost.catalogue_rows import Kept
+from penstock.broker.vhost.catalogue_rows import StoredCatalogue
 from penstock.broker.vhost.metadata_store import MetadataStore
 from penstock.server.disk.data_directory import DataDirectory
 from penstock.server.disk.disk_files import FileReclaimer
@@ -109,7 +109,7 @@ class DurableState:
             self.close()
             raise
 
-    def _bring_back(self, broker: Broker, kept: Kept) -> Restored:
+    def _bring_back(self, broker: Broker, kept: StoredCatalogue) -> Restored:
         try:
             restored = restore(broker, kept)
         except OperatorError as error:

@@ -22,12 +22,12 @@ from penstock.base.errors import OperatorError
 from penstock.broker.lease.lease_rows import COMPONENT as LEASE
 from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
-    Change,
+    CatalogueChange,
     ExchangeRow,
-    Kept,
     ParameterRow,
-    QueueRow,
     Row,
+    StoredCatalogue,
+    StoredQueue,
     UserRow,
     VhostRow,
 )
@@ -151,16 +151,16 @@ class MetadataDb(CatalogueDisk):
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def read(self) -> Kept:
+    def read(self) -> StoredCatalogue:
         """Everything that is kept. Raises: OperatorError."""
         try:
             return self._read()
         except (sqlite3.Error, TypeError, ValueError) as error:
             raise OperatorError(f"{self.path} is damaged ({error}); {MEND}") from error
 
-    def _read(self) -> Kept:
+    def _read(self) -> StoredCatalogue:
         every = self.db.execute
-        kept = Kept()
+        kept = StoredCatalogue()
         for row in every("SELECT name FROM vhosts ORDER BY id"):
             kept.vhosts.append(VhostRow(*row))
         for row in every("SELECT name, password_hash, hashing, tags FROM users ORDER BY id"):
@@ -175,7 +175,7 @@ class MetadataDb(CatalogueDisk):
         for queue_id, vhost, name, is_auto_delete, arguments in every(
             "SELECT id, vhost, name, is_auto_delete, arguments FROM queues ORDER BY id"
         ):
-            kept.queues.append(QueueRow(queue_id, vhost, name, is_auto_delete == 1, arguments))
+            kept.queues.append(StoredQueue(queue_id, vhost, name, is_auto_delete == 1, arguments))
         for vhost, source, is_to_exchange, *rest in every(
             "SELECT vhost, source, is_to_exchange, destination, routing_key, identity, arguments "
             "FROM bindings ORDER BY id"
@@ -189,10 +189,10 @@ class MetadataDb(CatalogueDisk):
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def job(self, first: int, changes: tuple[Change, ...]) -> "CatalogueWrite":
+    def job(self, first: int, changes: tuple[CatalogueChange, ...]) -> "CatalogueWrite":
         return CatalogueWrite(self, first, changes)
 
-    def apply(self, first: int, changes: tuple[Change, ...]) -> None:
+    def apply(self, first: int, changes: tuple[CatalogueChange, ...]) -> None:
         """Commit `changes`, the first of which has the number `first`. Raises: OSError."""
         if first != self.applied:
             raise OSError(ENOSPC, "a change before this one was not kept yet")
@@ -212,7 +212,7 @@ class MetadataDb(CatalogueDisk):
         if self.db.in_transaction:
             self.db.execute("ROLLBACK")
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: CatalogueChange) -> None:
         for statement, values in _statements(change):
             self.db.execute(statement, values)
 
@@ -224,7 +224,7 @@ class MetadataDb(CatalogueDisk):
 class CatalogueWrite(CatalogueJob):
     """One transaction."""
 
-    def __init__(self, db: MetadataDb, first: int, changes: tuple[Change, ...]) -> None:
+    def __init__(self, db: MetadataDb, first: int, changes: tuple[CatalogueChange, ...]) -> None:
         super().__init__(len(changes))
         self.db = db
         self.first = first
@@ -237,12 +237,12 @@ class CatalogueWrite(CatalogueJob):
 Statement = tuple[str, tuple[object, ...]]
 
 
-def _statements(change: Change) -> Iterable[Statement]:
+def _statements(change: CatalogueChange) -> Iterable[Statement]:
     return _puts(change.row) if change.is_kept else _drops(change.row)
 
 
 def _puts(row: Row) -> Iterable[Statement]:
-    if isinstance(row, QueueRow):
+    if isinstance(row, StoredQueue):
         yield (
             "INSERT INTO queues (id, vhost, name, is_auto_delete, arguments) VALUES (?,?,?,?,?)",
             (row.queue_id, row.vhost, row.name, row.is_auto_delete, row.arguments),
@@ -277,7 +277,7 @@ def _puts(row: Row) -> Iterable[Statement]:
 
 
 def _drops(row: Row) -> Iterable[Statement]:
-    if isinstance(row, QueueRow):
+    if isinstance(row, StoredQueue):
         yield (
             "DELETE FROM bindings WHERE vhost = ? AND is_to_exchange = 0 AND destination = ?",
             (row.vhost, row.name),

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from penstock.base.errors import OperatorError
-from penstock.broker.vhost.catalogue_rows import Kept
+from penstock.broker.vhost.catalogue_rows import StoredCatalogue
 from penstock.server.disk.data_directory import (
     CLEAN,
     PERSISTENT,
@@ -76,7 +76,7 @@ class OfflineStores:
         self.path = path
         self.segment_bytes = segment_bytes
         self.catalogue_fault = ""
-        self._kept: Kept | None = None
+        self._kept: StoredCatalogue | None = None
         try:
             check_layout(path)
         except (FileNotFoundError, NotADirectoryError) as error:
@@ -130,13 +130,13 @@ class OfflineStores:
             found.append(store)
         return found
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredCatalogue:
         """The catalogue, from a copy: to open it would already change its files."""
         if self._kept is None:
             self._kept = self._read_catalogue()
         return self._kept
 
-    def _read_catalogue(self) -> Kept:
+    def _read_catalogue(self) -> StoredCatalogue:
         original = self.path / "metadata.sqlite"
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
             copy = Path(folder) / original.name
@@ -153,7 +153,7 @@ class OfflineStores:
                 self.catalogue_fault = f"it cannot be read: {error.strerror or error}"
             except OperatorError as error:
                 self.catalogue_fault = str(error).replace(str(copy), str(original))
-        return Kept(queue_id_max=ID_MAX)
+        return StoredCatalogue(queue_id_max=ID_MAX)
 
     def _look(self, store: OneStore) -> tuple[ReadOnlyDirectory, Recovered]:
         """What a start would find, found without changing anything."""

@@ -90,7 +90,7 @@ Taker = Callable[[ActorSnapshot], None]
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptRecord:
     """A record that is there or being written. number: 1.., unique in one run; why: for what;
     wall_ns: when."""
 
@@ -120,8 +120,8 @@ class RecorderService:
         self.history = FlightHistory()
         self.freezer = Freezer()
         self.writer = RecordWriter()
-        self.incidents: list[Kept] = []
-        self.asked: Kept | None = None
+        self.incidents: list[KeptRecord] = []
+        self.asked: KeptRecord | None = None
         self.rounds = 0
         self.skipped = 0
         self.longest_slice_ns = 0
@@ -195,12 +195,12 @@ class RecorderService:
 
     # -- records ---------------------------------------------------------------------------------
 
-    def save(self, last_s: float, why: str) -> Kept:
+    def save(self, last_s: float, why: str) -> KeptRecord:
         """Begin a record of the last `last_s` seconds; one that was asked for before is dropped."""
         self.asked = self._keep(why, last_s)
         return self.asked
 
-    def kept(self, number: int) -> Kept:
+    def kept(self, number: int) -> KeptRecord:
         """The record with this number. Raises: OperatorError naming those that there are."""
         records = self.incidents + ([] if self.asked is None else [self.asked])
         for record in records:
@@ -211,7 +211,7 @@ class RecorderService:
             f"{', '.join(str(one.number) for one in self.incidents) or 'none'}"
         )
 
-    def _keep(self, why: str, last_s: float) -> Kept:
+    def _keep(self, why: str, last_s: float) -> KeptRecord:
         self._kept_count += 1
         broker = self.broker
         recorder = broker.recorder
@@ -230,7 +230,7 @@ class RecorderService:
             {one.key: one.read() for one in broker.settings.all()},
         )
         encoder = Encoder(header, self.history.copy(), recorder.since(recorder.dropped))
-        return Kept(self._kept_count, why, header.wall_ns, self.writer.write(encoder))
+        return KeptRecord(self._kept_count, why, header.wall_ns, self.writer.write(encoder))
 
     def close(self) -> None:
         """Take no more, write no more."""

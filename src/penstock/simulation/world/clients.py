@@ -15,7 +15,7 @@ from penstock.client.events import (
     Opened,
     Unblocked,
 )
-from penstock.client.session import Session, State
+from penstock.client.session import ClientSession, State
 from penstock.client.url import BrokerUrl
 from penstock.protocol import methods as m
 from penstock.protocol.content import EVENT_ACK
@@ -31,7 +31,7 @@ OUTBOX_BYTES = 16_384
 URL = BrokerUrl(heartbeat_s=0)
 
 
-class WatchedSession(Session):
+class WatchedSession(ClientSession):
     """A client session that counts confirms which confirm nothing: each is a broker's mistake."""
 
     def __init__(self, name: str, now_ns: int) -> None:

@@ -7,7 +7,7 @@ books knows it again.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.client.events import ChannelClosed, ClientEvent, Confirmed, Returned
+from penstock.client.events import ChannelClosed, ClientEvent, Confirmed, ReturnedPublish
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.simulation.laws.oracle import Identity, Publishes
@@ -144,7 +144,7 @@ class PublishingRole(Role):
                     raise LawBroken(f"publish {sequence} is confirmed before it comes back")
             self.unanswered -= len(event.sequences)
             self._see_to_end()
-        elif isinstance(event, Returned):
+        elif isinstance(event, ReturnedPublish):
             self._returned(identity_of(event.message.body()))
         elif isinstance(event, ChannelClosed) and event.code != 404 and not self.is_killed:
             raise LawBroken(f"{self.client.link.name}: {event.code} {event.text}")

@@ -5,7 +5,7 @@ from mypy_extensions import i64
 from penstock.storage.layout.index import QueueIndex
 
 
-class Span:
+class PositionRange:
     """Entries that count at first..last, all of which belong to it. count: 1.. ."""
 
     __slots__ = ("count", "first", "last")
@@ -23,9 +23,9 @@ class Span:
         return index.live_below(end) - index.live_below(self.first)
 
 
-def spans_without(index: QueueIndex, positions: list[int]) -> list[Span]:
+def spans_without(index: QueueIndex, positions: list[int]) -> list[PositionRange]:
     """Everything that counts in `index` without `positions`, which are ascending."""
-    spans: list[Span] = []
+    spans: list[PositionRange] = []
     if not index.runs:
         return spans
     first: i64 = index.first_position()
@@ -37,10 +37,10 @@ def spans_without(index: QueueIndex, positions: list[int]) -> list[Span]:
     return spans
 
 
-def _add(spans: list[Span], index: QueueIndex, first: i64, end: i64) -> None:
+def _add(spans: list[PositionRange], index: QueueIndex, first: i64, end: i64) -> None:
     """The span first..end-1, unless nothing counts there."""
     if first >= end:
         return
     count: i64 = index.live_below(end) - index.live_below(first)
     if count > 0:
-        spans.append(Span(first, end - 1, count))
+        spans.append(PositionRange(first, end - 1, count))

@@ -19,7 +19,7 @@ from penstock.storage.log.handles import Handles
 from penstock.storage.log.job import Job
 
 
-class Chunk:
+class SegmentWrite:
     """Bytes for the end of one segment. at, end: offsets in it, at 0 for its first, which begins
     with the headers; pieces: the bytes behind those; writer: see there."""
 
@@ -72,7 +72,7 @@ class Batch(Job):
         self.is_sync = is_sync
         self.is_last = False
         self.syncs_acks = False
-        self.chunks: list[Chunk] = []
+        self.chunks: list[SegmentWrite] = []
         self.acks: list[AckDeed] = []
         self.full: list[Segment] = []
         self.removals: list[Segment] = []

@@ -37,7 +37,7 @@ from penstock.storage.layout.format import (
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.segment import GAP_MAX, Run, Segment, Table
 from penstock.storage.layout.stored import Stored
-from penstock.storage.log.batch import AckDeed, Batch, Chunk
+from penstock.storage.log.batch import AckDeed, Batch, SegmentWrite
 from penstock.storage.log.handles import Handles
 from penstock.storage.log.reading import Found, ReadJob, TableCache, plan_run
 from penstock.storage.log.recycled import RecycledSegments
@@ -106,8 +106,8 @@ class MessageLog:
         self.version: i64 = LOG_VERSION
         self.next_number: i64 = 1
         self.active: Segment | None = None
-        self.chunk: Chunk | None = None
-        self.chunks: list[Chunk] = []
+        self.chunk: SegmentWrite | None = None
+        self.chunks: list[SegmentWrite] = []
         self.open_size: i64 = 0
         self.encoder = RecordEncoder()
         self.full: list[Segment] = []
@@ -302,7 +302,7 @@ class MessageLog:
             size = body_size
         chunk = self.chunk
         if chunk is None:
-            chunk = Chunk(segment, segment.end, self.encoder.writer)
+            chunk = SegmentWrite(segment, segment.end, self.encoder.writer)
             self.chunk = chunk
             self.chunks.append(chunk)
         pieces = chunk.pieces
@@ -366,7 +366,7 @@ class MessageLog:
         segment = Segment(number, self.chance.token(8), self.version)
         self.segments[int(number)] = segment
         self.active = segment
-        chunk = Chunk(segment, 0, self.encoder.writer)
+        chunk = SegmentWrite(segment, 0, self.encoder.writer)
         segment.end = DATA_AT
         chunk.end = DATA_AT
         self.chunk = chunk

@@ -12,7 +12,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.limits import CATALOGUE_CHANGES
 from penstock.base.policy import Policy
 from penstock.broker.session.passwords import SHA256, hash_password
-from penstock.broker.vhost.catalogue_rows import Change, VhostRow
+from penstock.broker.vhost.catalogue_rows import CatalogueChange, VhostRow
 from penstock.protocol import methods as m
 from penstock.protocol.integers import Timestamp
 from penstock.protocol.sasl import Credentials
@@ -276,7 +276,9 @@ def test_a_fault_is_named_by_its_place_and_nothing_changes(
 def test_more_than_the_disk_has_room_for_is_refused_as_a_whole(tmp_path: Path) -> None:
     bed = DurableBed(tmp_path / "m")
     before = exported(bed)
-    bed.catalogue.waiting.extend([Change(True, VhostRow("x"))] * (CATALOGUE_CHANGES.default - 3))
+    bed.catalogue.waiting.extend(
+        [CatalogueChange(True, VhostRow("x"))] * (CATALOGUE_CHANGES.default - 3)
+    )
     with pytest.raises(OperatorError, match=r"changes at once, and the disk has room for 3"):
         import_definitions(bed.broker, fixture("definitions-rabbitmq-3.10.json"))
     assert exported(bed) == before

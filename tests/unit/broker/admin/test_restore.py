@@ -10,9 +10,9 @@ from penstock.broker.session.passwords import SHA256, hash_password
 from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
     ExchangeRow,
-    Kept,
     ParameterRow,
-    QueueRow,
+    StoredCatalogue,
+    StoredQueue,
     UserRow,
     VhostRow,
     arguments_bytes,
@@ -30,9 +30,9 @@ def test_a_queue_comes_back_whole() -> None:
     arguments = arguments_bytes({"x-max-length": 5, "x-dead-letter-exchange": "e"})
     done = restore(
         bed.broker,
-        Kept(
+        StoredCatalogue(
             exchanges=[ExchangeRow("/", "e", "fanout", True, True)],
-            queues=[QueueRow(41, "/", "q", False, arguments)],
+            queues=[StoredQueue(41, "/", "q", False, arguments)],
             bindings=[BindingRow("/", "e", False, "q", "k", b"")],
         ),
     )
@@ -55,8 +55,8 @@ def test_a_queue_comes_back_whole() -> None:
 
 def test_more_queues_than_a_limit_allows_come_back() -> None:
     bed = Bed(vhost_limits=(EntryLimits("vhost", "/", {"max-queues": 1}),))
-    queues = [QueueRow(number, "/", f"q{number}") for number in (1, 2, 3)]
-    assert restore(bed.broker, Kept(queues=queues)).queues == 3
+    queues = [StoredQueue(number, "/", f"q{number}") for number in (1, 2, 3)]
+    assert restore(bed.broker, StoredCatalogue(queues=queues)).queues == 3
 
 
 def test_the_configuration_goes_first() -> None:
@@ -67,7 +67,7 @@ def test_the_configuration_goes_first() -> None:
     )
     done = restore(
         bed.broker,
-        Kept(
+        StoredCatalogue(
             users=[UserRow("app", hash_password("wrong", b"salt"), SHA256)],
             parameters=[
                 ParameterRow("/", "policy", "p", POLICY),
@@ -89,7 +89,7 @@ def test_users_and_virtual_hosts_made_while_it_ran() -> None:
     ]
     done = restore(
         bed.broker,
-        Kept(
+        StoredCatalogue(
             vhosts=[VhostRow("made"), VhostRow("/")],
             users=users,
             parameters=[ParameterRow("made", "vhost-limits", "limits", '{"max-queues":2}')],
@@ -106,7 +106,7 @@ def test_users_and_virtual_hosts_made_while_it_ran() -> None:
 
 def test_a_virtual_host_that_was_taken_out_of_the_configuration() -> None:
     bed = Bed()
-    done = restore(bed.broker, Kept(queues=[QueueRow(1, "old", "q")]))
+    done = restore(bed.broker, StoredCatalogue(queues=[StoredQueue(1, "old", "q")]))
     assert "q" in bed.broker.vhosts["old"].queues
     assert len(done.notes) == 1 and "vhost 'old' is not in the configuration" in done.notes[0]
 
@@ -117,7 +117,7 @@ def test_what_has_no_effect_is_said() -> None:
         ParameterRow("", "user-limits", "gone", '{"max-channels":7}'),
         ParameterRow("/", "other", "x", "1"),
     ]
-    assert restore(bed.broker, Kept(parameters=rows)).notes == [
+    assert restore(bed.broker, StoredCatalogue(parameters=rows)).notes == [
         "user-limits 'gone' is kept, and has no effect",
         "other 'x' is kept, and has no effect",
     ]
@@ -126,13 +126,25 @@ def test_what_has_no_effect_is_said() -> None:
 @pytest.mark.parametrize(
     ("kept", "said"),
     [
-        (Kept(exchanges=[ExchangeRow("/", "e", "odd")]), "ExchangeRow.*unknown exchange type"),
-        (Kept(queues=[QueueRow(1, "/", "q", False, b"\x00")]), "QueueRow.*past the end"),
-        (Kept(bindings=[BindingRow("/", "e", False, "q", "", b"")]), "BindingRow.*missing"),
-        (Kept(parameters=[ParameterRow("/", "policy", "p", "{")]), "ParameterRow"),
-        (Kept(parameters=[ParameterRow("/", "policy", "p", "{}")]), "ParameterRow.*name"),
+        (
+            StoredCatalogue(exchanges=[ExchangeRow("/", "e", "odd")]),
+            "ExchangeRow.*unknown exchange type",
+        ),
+        (
+            StoredCatalogue(queues=[StoredQueue(1, "/", "q", False, b"\x00")]),
+            "StoredQueue.*past the end",
+        ),
+        (
+            StoredCatalogue(bindings=[BindingRow("/", "e", False, "q", "", b"")]),
+            "BindingRow.*missing",
+        ),
+        (StoredCatalogue(parameters=[ParameterRow("/", "policy", "p", "{")]), "ParameterRow"),
+        (
+            StoredCatalogue(parameters=[ParameterRow("/", "policy", "p", "{}")]),
+            "ParameterRow.*name",
+        ),
     ],
 )
-def test_a_row_that_cannot_be_is_named(kept: Kept, said: str) -> None:
+def test_a_row_that_cannot_be_is_named(kept: StoredCatalogue, said: str) -> None:
     with pytest.raises(OperatorError, match=f"cannot bring back {said}"):
         restore(Bed().broker, kept)

@@ -1,20 +1,20 @@
 """Clients are told usage, limit and the biggest queue, in a short string after RabbitMQ's words."""
 
-from penstock.broker.alarm.alarm_manager import Level, biggest, one, pair, reason
+from penstock.broker.alarm.alarm_manager import ResourceLevel, biggest, one, pair, reason
 
 GB = 1_000_000_000
 
 
 def test_usage_limit_and_the_biggest_queue() -> None:
-    levels: dict[str, Level | None] = {"memory": Level(19 * GB // 10, 2 * GB, GB)}
+    levels: dict[str, ResourceLevel | None] = {"memory": ResourceLevel(19 * GB // 10, 2 * GB, GB)}
     queues = {"queue:/events": 71, "queue:/mail": 29}
     assert reason(levels, queues) == "low on memory (1.90/2.00 GB); biggest: queue /events 71 %"
 
 
 def test_both_resources_in_rabbitmqs_order() -> None:
-    levels: dict[str, Level | None] = {
-        "memory": Level(300_000_000, 200_000_000, 0),
-        "disk": Level(5_000_000, 50_000_000, 0),
+    levels: dict[str, ResourceLevel | None] = {
+        "memory": ResourceLevel(300_000_000, 200_000_000, 0),
+        "disk": ResourceLevel(5_000_000, 50_000_000, 0),
     }
     assert reason(levels, {}) == "low on disk & memory (free 5.00/50.00 MB; 300.00/200.00 MB)"
 
@@ -24,7 +24,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_a_long_name_gives_way_to_the_numbers() -> None:
-    levels: dict[str, Level | None] = {"memory": Level(19 * GB // 10, 2 * GB, GB)}
+    levels: dict[str, ResourceLevel | None] = {"memory": ResourceLevel(19 * GB // 10, 2 * GB, GB)}
     text = reason(levels, {"queue:/" + "ü" * 127: 1})
     assert len(text.encode()) <= 255
     assert text.endswith("... 100 %") and "1.90/2.00 GB" in text

@@ -6,7 +6,7 @@ from penstock.base.limits import CATALOGUE_CHANGES
 from penstock.broker.dead_letter.delay_store import DelayStore
 from penstock.broker.node.store_registry import bring_back
 from penstock.broker.store.durability import StoreDurability
-from penstock.broker.vhost.catalogue_rows import Change, VhostRow
+from penstock.broker.vhost.catalogue_rows import CatalogueChange, VhostRow
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, encode_table
 from penstock.simulation.machine.disk import SimDisk
@@ -89,7 +89,7 @@ def test_a_store_without_its_exchange_is_no_queue(tmp_path: Path) -> None:
 def test_without_room_for_both_neither_is_there(tmp_path: Path) -> None:
     bed = DurableBed(tmp_path / "metadata.sqlite")
     peer = bed.connect()
-    fill = [Change(True, VhostRow("x"))] * (CATALOGUE_CHANGES.default - 1)
+    fill = [CatalogueChange(True, VhostRow("x"))] * (CATALOGUE_CHANGES.default - 1)
     bed.catalogue.waiting.extend(fill)
     peer.say(1, m.ExchangeDeclare("x", "x-delayed-message", durable=True, arguments=INNER))
     closed = peer.one(m.ChannelClose)

@@ -10,8 +10,8 @@ from penstock.broker.settings.ledger import (
     NODE,
     USER,
     VHOST,
+    DebtMark,
     Ledger,
-    Mark,
     level_of,
     parse_mark,
 )
@@ -44,9 +44,14 @@ def test_a_connection_is_under_the_node_until_it_opens() -> None:
 
 @pytest.mark.parametrize(
     ("text", "mark"),
-    [("64KiB", Mark(65_536, 32_768)), ("10/3", Mark(10, 3)), ("off", Mark()), ("7/7", Mark(7, 7))],
+    [
+        ("64KiB", DebtMark(65_536, 32_768)),
+        ("10/3", DebtMark(10, 3)),
+        ("off", DebtMark()),
+        ("7/7", DebtMark(7, 7)),
+    ],
 )
-def test_limits_are_read_and_shown(text: str, mark: Mark) -> None:
+def test_limits_are_read_and_shown(text: str, mark: DebtMark) -> None:
     strategy = Strategy("none")
     assert parse_mark(text, strategy) == mark
     assert parse_mark(mark.show(), strategy) == mark
@@ -59,7 +64,7 @@ def test_other_texts_are_no_limits(text: str) -> None:
 
 
 def test_the_strategy_says_the_low_mark() -> None:
-    assert parse_mark("100", Debt("debt")) == Mark(100, 100)
+    assert parse_mark("100", Debt("debt")) == DebtMark(100, 100)
 
 
 def test_the_configuration_limits_every_level() -> None:

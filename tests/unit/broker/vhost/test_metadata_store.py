@@ -8,7 +8,7 @@ import pytest
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import CATALOGUE_CHANGES
 from penstock.base.policy import Policy
-from penstock.broker.vhost.catalogue_rows import Change, VhostRow
+from penstock.broker.vhost.catalogue_rows import CatalogueChange, VhostRow
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from tests.unit.broker.peer import Peer
@@ -178,7 +178,7 @@ def test_too_many_changes_are_refused_and_deletions_are_not(tmp_path: Path) -> N
     vhost = bed.broker.vhosts["/"]
     exchange = vhost.find_exchange("amq.direct")
     assert exchange is not None
-    full = [Change(True, VhostRow("x"))] * CATALOGUE_CHANGES.default
+    full = [CatalogueChange(True, VhostRow("x"))] * CATALOGUE_CHANGES.default
     bed.catalogue.waiting.extend(full)
     with pytest.raises(ChannelFault, match="changes wait for the disk") as caught:
         vhost.bind(exchange, vhost.queues["a"].target, "k", {}, 50)

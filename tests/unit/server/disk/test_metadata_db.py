@@ -10,11 +10,11 @@ import pytest
 from penstock.base.errors import OperatorError
 from penstock.broker.vhost.catalogue_rows import (
     BindingRow,
-    Change,
+    CatalogueChange,
     ExchangeRow,
-    Kept,
     ParameterRow,
-    QueueRow,
+    StoredCatalogue,
+    StoredQueue,
     UserRow,
     VhostRow,
     arguments_bytes,
@@ -26,11 +26,11 @@ from scripts.metadata_fixture import rows
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 
-def write(db: MetadataDb, *changes: Change) -> None:
+def write(db: MetadataDb, *changes: CatalogueChange) -> None:
     db.job(db.applied, changes).run()
 
 
-def kept_rows(kept: Kept) -> list[object]:
+def kept_rows(kept: StoredCatalogue) -> list[object]:
     return [
         *kept.vhosts,
         *kept.users,
@@ -43,14 +43,14 @@ def kept_rows(kept: Kept) -> list[object]:
 
 def test_every_kind_of_row_comes_back_as_it_was(tmp_path: Path) -> None:
     db = MetadataDb(tmp_path / "m")
-    write(db, *(Change(True, row) for row in rows()))
+    write(db, *(CatalogueChange(True, row) for row in rows()))
     before = kept_rows(db.read())
     assert set(before) == set(rows()) and len(before) == len(rows())
     db.close()
     again = MetadataDb(tmp_path / "m")
     assert kept_rows(again.read()) == before
     for row in rows():
-        write(again, Change(False, row))
+        write(again, CatalogueChange(False, row))
     kept = again.read()
     assert kept_rows(kept) == [] and kept.queue_id_max == 7
     again.close()
@@ -61,9 +61,9 @@ def test_a_second_value_takes_the_place_of_the_first(tmp_path: Path) -> None:
     for text in ("1", "2"):
         write(
             db,
-            Change(True, ParameterRow("/", "policy", "p", text)),
-            Change(True, UserRow("u", text, "h", text)),
-            Change(True, VhostRow("v")),
+            CatalogueChange(True, ParameterRow("/", "policy", "p", text)),
+            CatalogueChange(True, UserRow("u", text, "h", text)),
+            CatalogueChange(True, VhostRow("v")),
         )
     kept = db.read()
     assert [one.value for one in kept.parameters] == ["2"]
@@ -85,20 +85,24 @@ def test_what_goes_takes_its_bindings_along(tmp_path: Path) -> None:
             binding("n", False, "q", vhost),
             binding("e", False, "q", vhost),
         ):
-            write(db, Change(True, one))
-    write(db, Change(False, QueueRow(1, "/", "n")))
+            write(db, CatalogueChange(True, one))
+    write(db, CatalogueChange(False, StoredQueue(1, "/", "n")))
     assert len(db.read().bindings) == 7
-    write(db, Change(False, ExchangeRow("/", "n")))
+    write(db, CatalogueChange(False, ExchangeRow("/", "n")))
     assert [one.vhost for one in db.read().bindings] == ["/"] + ["other"] * 4
     db.close()
 
 
 def test_a_transaction_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
     db = MetadataDb(tmp_path / "m")
-    queue = QueueRow(1, "/", "q")
-    write(db, Change(True, queue))
+    queue = StoredQueue(1, "/", "q")
+    write(db, CatalogueChange(True, queue))
     with pytest.raises(OSError, match="UNIQUE") as caught:
-        write(db, Change(True, VhostRow("v")), Change(True, QueueRow(2, "/", "q")))
+        write(
+            db,
+            CatalogueChange(True, VhostRow("v")),
+            CatalogueChange(True, StoredQueue(2, "/", "q")),
+        )
     assert caught.value.errno == EIO
     assert kept_rows(db.read()) == [queue] and db.applied == 1
     db.close()
@@ -108,7 +112,7 @@ def test_a_full_disk_is_told_from_a_broken_one(tmp_path: Path) -> None:
     db = MetadataDb(tmp_path / "m")
     pages = db.db.execute("PRAGMA page_count").fetchone()[0]
     db.db.execute(f"PRAGMA max_page_count = {pages}")
-    big = Change(True, ParameterRow("/", "c", "n", "x" * 100_000))
+    big = CatalogueChange(True, ParameterRow("/", "c", "n", "x" * 100_000))
     with pytest.raises(OSError, match="full") as caught:
         write(db, big)
     assert caught.value.errno == ENOSPC and db.applied == 0
@@ -121,7 +125,7 @@ def test_a_full_disk_is_told_from_a_broken_one(tmp_path: Path) -> None:
 def test_a_job_out_of_order_changes_nothing(tmp_path: Path) -> None:
     db = MetadataDb(tmp_path / "m")
     with pytest.raises(OSError, match="before this one") as caught:
-        db.job(1, (Change(True, VhostRow("v")),)).run()
+        db.job(1, (CatalogueChange(True, VhostRow("v")),)).run()
     assert caught.value.errno == ENOSPC and kept_rows(db.read()) == []
     db.close()
 
@@ -136,8 +140,8 @@ def test_after_a_cut_at_any_byte_whole_transactions_are_there(tmp_path: Path) ->
     for number in range(5):
         write(
             db,
-            Change(True, QueueRow(2 * number + 1, "/", f"q{number}")),
-            Change(True, BindingRow("/", "amq.direct", False, f"q{number}", "k", b"")),
+            CatalogueChange(True, StoredQueue(2 * number + 1, "/", f"q{number}")),
+            CatalogueChange(True, BindingRow("/", "amq.direct", False, f"q{number}", "k", b"")),
         )
         ends.append((live / "m-wal").stat().st_size)
     whole = (live / "m-wal").read_bytes()
@@ -167,7 +171,7 @@ def test_every_format_ever_written_is_read(tmp_path: Path, version: int) -> None
     kept = db.read()
     assert set(kept_rows(kept)) == set(rows()) and kept.queue_id_max == 7
     assert db.db.execute("PRAGMA user_version").fetchone() == (FORMAT,)
-    write(db, Change(True, QueueRow(8, "/", "new")))
+    write(db, CatalogueChange(True, StoredQueue(8, "/", "new")))
     db.close()
 
 
@@ -216,7 +220,9 @@ def test_damage_is_said_with_what_to_do(tmp_path: Path, where: str) -> None:
     path = tmp_path / "m"
     db = MetadataDb(path)
     for number in range(200):
-        write(db, Change(True, QueueRow(number + 1, "/", f"q{number}", False, b"x" * 200)))
+        write(
+            db, CatalogueChange(True, StoredQueue(number + 1, "/", f"q{number}", False, b"x" * 200))
+        )
     db.close()
     data = bytearray(path.read_bytes())
     if where == "head":
@@ -236,7 +242,7 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
     db = MetadataDb(tmp_path / "m")
-    write(db, Change(True, VhostRow("v")))
+    write(db, CatalogueChange(True, VhostRow("v")))
     modes = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
     assert modes.pop("m") == 0o600 and all(mode == 0o600 for mode in modes.values())
     db.close()

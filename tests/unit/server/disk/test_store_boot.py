@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.vhost.catalogue_rows import Change, QueueRow
+from penstock.broker.vhost.catalogue_rows import CatalogueChange, StoredQueue
 from penstock.protocol import methods as m
 from penstock.server.disk.data_directory import is_unsynced, mark_unsynced
 from penstock.server.disk.metadata_db import MetadataDb
@@ -53,7 +53,7 @@ def test_messages_of_a_queue_that_the_catalogue_never_got_find_no_other(tmp_path
     left = Left(tmp_path, is_clean=False)
     (left.path / "metadata.sqlite").unlink()
     database = MetadataDb(left.path / "metadata.sqlite")
-    database.apply(0, (Change(True, QueueRow(1, "/", "orders")),))
+    database.apply(0, (CatalogueChange(True, StoredQueue(1, "/", "orders")),))
     database.close()
 
     async def scenario() -> None:

@@ -18,7 +18,7 @@ from penstock.client.events import (
     ChannelClosed,
     ClientEvent,
     Confirmed,
-    Returned,
+    ReturnedPublish,
     Unblocked,
 )
 from penstock.client.io_blocking import Channel, Connection
@@ -129,7 +129,7 @@ class ConfirmingPublisher:
                         "full and rejects publishes (x-overflow), or could not keep them. Spark "
                         "runs the task again if it may (spark.task.maxFailures)"
                     )
-            elif isinstance(event, Returned):
+            elif isinstance(event, ReturnedPublish):
                 raise OperatorError(
                     f"a row came back, {event.code} {event.text}: no queue is bound to exchange "
                     f"{event.exchange!r} for routing key {event.routing_key!r}. Bind one, or set "
