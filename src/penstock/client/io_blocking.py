@@ -46,9 +46,8 @@ def connect(
     authorities. Raises: OperatorError for a malformed address, ConnectError for everything else.
     """
     where = parse_url(url) if isinstance(url, str) else url
-    connection = Connection(
-        open_socket(where, context), ClientSession(where, name, time.monotonic_ns())
-    )
+    session = ClientSession(where, name, time.monotonic_ns())
+    connection = Connection(open_socket(where, context), session)
     try:
         connection.wait(lambda: connection.inbox.is_open, where.connection_timeout_ms, "open-ok")
     except BaseException as error:

@@ -43,7 +43,7 @@ def test_a_start_that_fails_lets_go_of_the_directory(tmp_path: Path) -> None:
         with sqlite3.connect(path) as db:
             db.execute("UPDATE queues SET arguments = x'00'")
         db.close()
-        with pytest.raises(OperatorError, match=r"metadata\.sqlite: cannot bring back QueueRow"):
+        with pytest.raises(OperatorError, match=r"metadata\.sqlite: cannot bring back StoredQueue"):
             async with running(tmp_path, data_dir=str(tmp_path / "data")):
                 pass
         DataDirectory(tmp_path / "data", "after").close()
