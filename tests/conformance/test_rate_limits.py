@@ -157,4 +157,4 @@ def test_acks_on_a_limited_connection_are_handled_promptly(limited: Broker, name
 def unacked(broker: Broker, queue: str) -> int:
     queues = asked(broker, {"op": "status"})["queues"]
     assert isinstance(queues, dict)
-    return int(queues[f"queue:/{queue}"]["unacked"])
+    return int(queues[f"queue:/{queue}"]["messages_unacknowledged"])
