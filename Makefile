@@ -174,6 +174,7 @@ crash-live: $(TEST)/.stamp
 
 docs: $(TEST)/.stamp
 	$(TEST)/bin/python scripts/limits_page.py > docs/limits.md
+	$(TEST)/bin/python scripts/state_machines_page.py > docs/state-machines.md
 
 # Resolved in an empty environment, so that nothing left over from earlier ends up in the lists.
 lock:

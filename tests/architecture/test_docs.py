@@ -1,9 +1,10 @@
-"""The files that CONTRIBUTING names are there."""
+"""The files that CONTRIBUTING names are there, and state machines are drawn as they are."""
 
 import re
 
 import pytest
 
+from scripts.state_machines_page import page as state_machines
 from tests.architecture.house import PACKAGE, REPOSITORY
 
 NAMED = re.compile(r"`((?:[a-z_]+/)+[a-z_]+)(\.py)?`")
@@ -23,3 +24,8 @@ def test_a_page_names_files_that_are_there(page: str) -> None:
         )
     ]
     assert not missing, missing
+
+
+def test_the_page_about_state_machines_is_up_to_date() -> None:
+    written = (REPOSITORY / "docs" / "state-machines.md").read_text(encoding="utf-8")
+    assert written == state_machines(), "run: make docs"

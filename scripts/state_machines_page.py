@@ -1,0 +1,56 @@
+"""Prints docs/state-machines.md from the tables of transitions that the code goes by."""
+
+import sys
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
+
+from penstock.flow import channel_flow
+from penstock.protocol import handshake
+
+State = TypeVar("State", bound=Enum)
+Cause = TypeVar("Cause", bound=Enum)
+Action = TypeVar("Action", bound=Enum)
+
+HEADER = """\
+# State machines
+
+This page is printed by `make docs` from tables in the source; edit those. What is not drawn in a
+state leaves it as it is, or is a fault.
+"""
+
+
+def drawn(table: Mapping[tuple[State, Cause], tuple[State, Action]], first: State) -> str:
+    """A table as a Mermaid diagram; what neither moves nor does anything is left out."""
+    states = {state: None for (before, _), (after, _) in table.items() for state in (before, after)}
+    lines = ["```mermaid", "stateDiagram-v2"]
+    lines += [f'    state "{state.value}" as {state.name}' for state in states]
+    lines.append(f"    [*] --> {first.name}")
+    for (before, cause), (after, action) in table.items():
+        is_silent = action.value == "nothing"
+        if before is after and is_silent:
+            continue
+        what = cause.value if is_silent else f"{cause.value} / {action.value}"
+        lines.append(f"    {before.name} --> {after.name}: {what}")
+    return "\n".join([*lines, "```", ""])
+
+
+def page() -> str:
+    """The whole page; the same tables give the same text."""
+    return "\n".join(
+        [
+            HEADER,
+            "## Opening a connection\n",
+            "`protocol/handshake`: from the protocol header to connection.open-ok. The names of "
+            "states are\nthose that RabbitMQ puts into its reply texts.\n",
+            drawn(handshake.TRANSITIONS, handshake.HandshakeStage.EXPECT_HEADER),
+            "## channel.flow\n",
+            "`flow/channel_flow`: what a client has been told about its publishes on one channel, "
+            "and what it\nhas answered.\n",
+            drawn(channel_flow.TRANSITIONS, channel_flow.Told.FREE),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
