@@ -3,6 +3,7 @@
 python bench/call_walk.py               one message: publish, confirm, delivery, acknowledgement
 python bench/call_walk.py --batch 100   the same for a batch of so many, and what one of it costs
 python bench/call_walk.py --calls       with every call in its order
+python bench/call_walk.py --pairs       between which files it jumps, and what is called most
 
 A broker in memory with two connections and a store whose disk does its jobs when it is told. What
 is counted are calls of functions of the package between the bytes of the publish and the last turn
@@ -13,6 +14,7 @@ It needs the interpreted build: compiled functions tell no profiler of their cal
 import os
 import sys
 from argparse import ArgumentParser
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -70,9 +72,16 @@ class Walk:
         return {file for file, _ in self.calls}
 
     @property
-    def jumps(self) -> int:
+    def pairs(self) -> Counter[tuple[str, str]]:
+        """How often two files follow each other, in either direction."""
         pairs = zip(self.calls, self.calls[1:], strict=False)
-        return sum(before[0] != after[0] for before, after in pairs)
+        return Counter(
+            (min(one, other), max(one, other)) for (one, _), (other, _) in pairs if one != other
+        )
+
+    @property
+    def jumps(self) -> int:
+        return self.pairs.total()
 
 
 class Bed:
@@ -170,11 +179,17 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--calls", action="store_true")
+    parser.add_argument("--pairs", action="store_true")
     options = parser.parse_args()
     found = walk(options.batch)
     if options.calls:
         for file, function in found.calls:
             print(f"{file:44} {function}")
+    if options.pairs:
+        for (one, other), count in found.pairs.most_common():
+            print(f"{count:5} {one} - {other}")
+        for (file, function), count in Counter(found.calls).most_common(40):
+            print(f"{count:5} {file} {function}")
     functions = len(set(found.calls))
     print(
         f"{len(found.calls)} calls of {functions} functions in {len(found.files)} files, ", end=""

@@ -29,6 +29,7 @@ class Account(Cause):
     """One page. `high_messages`, `high_bytes`: 0 for no limit; `gate`: of the connection, None for
     pages that are nobody's own and for those whose connection has ended.
 
+    is_plain: open and below no limited page, so a charge up to the marks changes its sum alone;
     is_lenient: a charge never closes the gate, only `ask` does (a read is admitted as a whole);
     below_*: debt of all pages below, kept while this page has a limit; held_since_ns: while held;
     attached_count: pages that were ever put below this one."""
@@ -49,6 +50,7 @@ class Account(Cause):
         "is_lenient",
         "is_limited",
         "is_listed",
+        "is_plain",
         "key",
         "limited",
         "low_bytes",
@@ -76,6 +78,7 @@ class Account(Cause):
         self.low_bytes: i64 = 0
         self.mark_messages: i64 = NO_MARK
         self.mark_bytes: i64 = NO_MARK
+        self.is_plain = True
         self.is_limited = False
         self.is_lenient = False
         self.is_held = False
@@ -250,6 +253,7 @@ class Account(Cause):
         self.limited = None
         if parent is not None:
             self.limited = parent if parent.is_limited else parent.limited
+        self.is_plain = self.limited is None and not self.is_closed
         for child in self.children.values():
             child._relink()
 
@@ -347,6 +351,7 @@ class Account(Cause):
         """Nobody adds to this page on his own account any more: nobody waits on it either, and it
         leaves the ledger when its debt, its stored messages and the pages below it are gone."""
         self.is_closed = True
+        self.is_plain = False
         self.gate = None
         self._vanish_if_done()
 

@@ -79,7 +79,15 @@ class Credit(Strategy):
             or (hop.balance_bytes <= 0 and hop.window_bytes > 0)
         ):
             hop.settle()
-        origin.charge(messages, bytes_)
+        if (
+            origin.is_plain
+            and origin.debt_messages + origin.below_messages + messages <= origin.mark_messages
+            and origin.debt_bytes + origin.below_bytes + bytes_ <= origin.mark_bytes
+        ):
+            origin.debt_messages += messages
+            origin.debt_bytes += bytes_
+        else:
+            origin.charge(messages, bytes_)
 
     def repay(self, hop: Hop, origin: Account, messages: i64, bytes_: i64) -> None:
         hop.in_flight -= messages

@@ -14,7 +14,7 @@ outputs    what was written for clients and has not been taken by their sockets
 
 from typing import Final
 
-from penstock.broker.actors.actor import BUSY, Scheduler
+from penstock.broker.actors.actor import Scheduler
 from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
@@ -132,9 +132,9 @@ class SlowQueue:
         actor = self.actor
         # By the broker's own clock, which may be ahead of when this was due.
         clock = self.scheduler.clock
-        actor.time.enter(BUSY, clock.monotonic_ns())
+        began_ns = clock.monotonic_ns()
         actor.turn(budget)
-        actor.time.enter(actor.rest_state(), clock.monotonic_ns())
+        actor.time.worked(began_ns, clock.monotonic_ns(), actor.rest_state())
         # A turn may have woken it; it still is where it was, outside the line.
         actor.is_ready = True
 

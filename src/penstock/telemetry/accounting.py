@@ -33,11 +33,8 @@ class TimeAccount:
     """
 
     __slots__ = (
-        "_blocked_ns",
-        "_busy_ns",
-        "_idle_ns",
         "_since_ns",
-        "_waiting_ns",
+        "_spent_ns",
         "start_ns",
         "state",
     )
@@ -46,10 +43,7 @@ class TimeAccount:
         self.state = IDLE
         self.start_ns = now_ns
         self._since_ns = now_ns
-        self._idle_ns = 0
-        self._busy_ns = 0
-        self._blocked_ns = 0
-        self._waiting_ns = 0
+        self._spent_ns = [0, 0, 0, 0]
 
     def enter(self, state: int, now_ns: int) -> None:
         """From `now_ns` on the actor is in `state`: IDLE, BUSY, BLOCKED or WAITING.
@@ -60,15 +54,19 @@ class TimeAccount:
         assert IDLE <= state <= WAITING, "no such state"
         elapsed_ns = now_ns - self._since_ns
         assert elapsed_ns >= 0, "time never goes back"
-        held = self.state
-        if held == IDLE:
-            self._idle_ns += elapsed_ns
-        elif held == BUSY:
-            self._busy_ns += elapsed_ns
-        elif held == BLOCKED:
-            self._blocked_ns += elapsed_ns
-        else:
-            self._waiting_ns += elapsed_ns
+        self._spent_ns[self.state] += elapsed_ns
+        self.state = state
+        self._since_ns = now_ns
+
+    def worked(self, began_ns: int, now_ns: int, state: int) -> None:
+        """It was BUSY from `began_ns`, or since it was entered last, to `now_ns`, and from now on
+        is in `state`."""
+        since_ns = self._since_ns
+        if since_ns < began_ns:
+            self._spent_ns[self.state] += began_ns - since_ns
+            since_ns = began_ns
+        assert since_ns <= now_ns, "time never goes back"
+        self._spent_ns[BUSY] += now_ns - since_ns
         self.state = state
         self._since_ns = now_ns
 
@@ -79,7 +77,8 @@ class TimeAccount:
     def totals(self, now_ns: int) -> tuple[int, int, int, int]:
         """Nanoseconds idle, busy, blocked, waiting; they sum to `now_ns` minus the start."""
         self.enter(self.state, now_ns)
-        return self._idle_ns, self._busy_ns, self._blocked_ns, self._waiting_ns
+        idle_ns, busy_ns, blocked_ns, waiting_ns = self._spent_ns
+        return idle_ns, busy_ns, blocked_ns, waiting_ns
 
 
 class BlockEntry:

@@ -193,11 +193,12 @@ class Scheduler(Line):
         been delivered in all; True if work is left."""
         if self.is_exploring:
             return self._explore()
-        began_ns = self.clock.monotonic_ns()
-        end_ns = began_ns + slice_ns
-        self._begin(began_ns)
+        now_ns = self.clock.monotonic_ns()
+        end_ns = now_ns + slice_ns
+        if self.heard_ns <= self.turn_ns:
+            self._begin(now_ns)
         while True:
-            now_ns = self.run_actors(end_ns)
+            now_ns = self._serve_line(now_ns, end_ns)
             self.turn_ns = now_ns
             self._end_run()
             self.outputs.flush_all()
@@ -205,13 +206,12 @@ class Scheduler(Line):
                 return False
             if now_ns >= end_ns or self.outputs.delivered_bytes >= self.stop_at_bytes:
                 return True
+            now_ns = self.clock.monotonic_ns()
 
     def _begin(self, now_ns: int) -> None:
-        """A run begins: what has come in since the last one is heard now, unless somebody has said
-        when it was."""
-        if self.heard_ns <= self.turn_ns:
-            self.heard_ns = now_ns
-            self.flushed_ns = self.turn_ns
+        """A run begins, and nobody has said when its input was heard: now."""
+        self.heard_ns = now_ns
+        self.flushed_ns = self.turn_ns
 
     def _end_run(self) -> None:
         """Before output goes to the sockets, so that the disk works while it is sent."""
@@ -227,8 +227,10 @@ class Scheduler(Line):
     def run_actors(self, end_ns: int) -> int:
         """Serve the line until it is empty or `end_ns` has passed, and send nothing; the time."""
         now_ns = self.clock.monotonic_ns()
-        if self.is_exploring:
-            return now_ns
+        return now_ns if self.is_exploring else self._serve_line(now_ns, end_ns)
+
+    def _serve_line(self, now_ns: int, end_ns: int) -> int:
+        """As `run_actors`; it is `now_ns`."""
         while self.ready and now_ns < end_ns:
             round_ = self.ready
             self.ready = []
@@ -248,15 +250,15 @@ class Scheduler(Line):
         is_accounting = self.is_accounting
         if is_accounting:
             self.turn_ns = now_ns
-            actor.time.enter(BUSY, now_ns)
         has_more = False
         try:
             has_more = actor.turn(budget)
         except Exception as error:
             self.mender.failed(actor, error)
         if is_accounting:
+            began_ns = now_ns
             now_ns = self.clock.monotonic_ns()
-            actor.time.enter(actor.rest_state(), now_ns)
+            actor.time.worked(began_ns, now_ns, actor.rest_state())
         if has_more:
             actor.wake()
         return now_ns
@@ -272,9 +274,9 @@ class Scheduler(Line):
             chosen = self.ready.pop(index)
             budget = self.picker.budget(self.turn_messages)
             now_ns = self.clock.monotonic_ns()
-            if is_first:
+            if is_first and self.heard_ns <= self.turn_ns:
                 self._begin(now_ns)
-                is_first = False
+            is_first = False
             # No clock is read for what follows, because reading it moves the simulator's.
             ended_ns = self._serve(chosen, budget, now_ns)
         self.turn_ns = ended_ns

@@ -85,18 +85,6 @@ class Lane(Hop):
         self.toll: QueueRate | None = None
         self.answerable = answerable
 
-    def trim(self) -> None:
-        """Drop the places of messages that were taken from the head."""
-        head: i64 = self.head
-        if head >= len(self.items):
-            # Here too, because a budget that ends with the last message leaves the loop early.
-            self.is_listed = False
-            self.items = []
-            self.head = 0
-        elif head >= 256:
-            del self.items[:head]
-            self.head = 0
-
     def take_rest(self) -> list[Message]:
         """Take everything that is left."""
         rest = self.items[self.head :]

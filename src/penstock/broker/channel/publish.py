@@ -239,7 +239,8 @@ class Publisher(Answerable):
             # As RabbitMQ's plugin does: nobody can say yet whether it will have a queue to go to.
             self._give_back(message, route)
         if message.sequence > 0 and confirms is not None:
-            confirms.expect(message.sequence, count)
+            if count != 1:
+                confirms.expect(message.sequence, count)
             if count == 0:
                 self.must_answer()
         size: i64 = len(message.raw)
