@@ -12,8 +12,8 @@ from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
 from penstock.queues.bodies import ENTRY_BYTES
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import REASON_DUPLICATE, REASON_EXPIRED, REASON_SUPERSEDED
 from tests.spec.stage import Hand
 from tests.unit.broker.paging.test_pager import TARGET_BYTES
@@ -42,9 +42,9 @@ class BodyDepot(RuledDepot):
         return bodies
 
     @property
-    def whole(self) -> RuledQueue:
+    def whole(self) -> PriorityQueue:
         found = self.queue("r").messages
-        assert isinstance(found, RuledQueue) and found.is_paging, "the queue does not page"
+        assert isinstance(found, PriorityQueue) and found.is_paging, "the queue does not page"
         return found
 
     def large_bytes(self) -> int:

@@ -4,8 +4,8 @@ from penstock.broker.paging.paged_view import paged_of
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
-from penstock.queues.keys import KEY_BYTES
-from penstock.queues.ruled import RuledQueue
+from penstock.queues.deduplication import KEY_BYTES
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.rules import REASON_DUPLICATE, REASON_EXPIRED
 from tests.unit.broker.paging.test_pager import BODY_BYTES, TARGET_BYTES
 from tests.unit.broker.paging.test_ruled_pager import RuledDepot
@@ -30,9 +30,9 @@ class WindowDepot(RuledDepot):
         return bodies
 
     @property
-    def window(self) -> RuledQueue:
+    def window(self) -> PriorityQueue:
         found = self.queue("r").messages
-        assert isinstance(found, RuledQueue) and found.is_paging, "the queue does not page"
+        assert isinstance(found, PriorityQueue) and found.is_paging, "the queue does not page"
         return found
 
 

@@ -4,7 +4,7 @@ from penstock.broker.paging.paged_view import paged_of
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
-from penstock.queues.ruled import RuledQueue
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.rules import REASON_EXPIRED, REASON_MAXLEN
 from tests.unit.broker.paging.test_pager import TARGET_BYTES
 from tests.unit.broker.paging.test_ruled_pager import RuledDepot
@@ -32,9 +32,9 @@ class PriorityDepot(RuledDepot):
         return [body for level in reversed(bodies) for body in level]
 
     @property
-    def levels(self) -> RuledQueue:
+    def levels(self) -> PriorityQueue:
         found = self.queue("r").messages
-        assert isinstance(found, RuledQueue) and found.is_paging, "the queue does not page"
+        assert isinstance(found, PriorityQueue) and found.is_paging, "the queue does not page"
         return found
 
 

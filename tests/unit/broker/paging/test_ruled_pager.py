@@ -7,8 +7,8 @@ from penstock.broker.paging.pager import Pager
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import REASON_EXPIRED, REASON_REJECTED, rules_from
 from tests.unit.broker.paging.test_pager import BODY_BYTES, TARGET_BYTES, PagingDepot
 
@@ -34,9 +34,9 @@ class RuledDepot(PagingDepot):
             queue.page_above = TARGET_BYTES
 
     @property
-    def ruled(self) -> RuledQueue:
+    def ruled(self) -> PriorityQueue:
         found = self.queue("r").messages
-        assert isinstance(found, RuledQueue) and found.is_paging, "the queue does not page"
+        assert isinstance(found, PriorityQueue) and found.is_paging, "the queue does not page"
         return found
 
     def rest(self) -> None:
