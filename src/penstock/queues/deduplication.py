@@ -1,7 +1,7 @@
 """Which x-deduplication-header values are here: a hook of a queue that takes no duplicates.
 
-
 It looks at messages that are ready or out.
+
 Keys stay in memory whatever part of the queue is on the disk, about KEY_BYTES each, and count
 towards the queue's depth mark (PriorityQueue.kept_bytes). What makes a message leave, an ack or
 anything else, makes its key free again; an x-cache-ttl header frees it after so many milliseconds

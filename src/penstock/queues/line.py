@@ -3,10 +3,10 @@ queue with rules. In the order of delivery:
 
     returned | ring or entries | backlog: what stands behind, most of it on the disk
 A queue without rules has its front in the ring and no entries: the message at the ring's head is at
-position `taken`. One with rules (priorities.py) has an entry for each message of the front, and what
-is read from the disk goes through the ring into the entries. Messages that come back keep their
-position, so they are served first and in their first order (RabbitMQ's classic queue). How much a
-line may forget is its residence:
+position `taken`. One with rules (priorities.py) has an entry for each message of the front, and
+what is read from the disk goes through the ring into the entries. Messages that come back keep
+their position, so they are served first and in their first order (RabbitMQ's classic queue). How
+much a line may forget is its residence:
 
     WHOLE      nothing: it does not page
     BODIES     bodies of entries: these stay in the order they have in memory, because rules need to
