@@ -24,15 +24,15 @@ from penstock.queues.bodies import is_large
 from penstock.queues.consumers import Delivery
 from penstock.queues.entry import is_stub
 from penstock.queues.line import BODIES, MessageLine
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rabbit_paging import PendingAcks
-from penstock.queues.ruled import RuledQueue as Ruled
 from penstock.queues.rules import BACKPRESSURE, DROP_HEAD, DROP_NAMES
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
 from penstock.simulation.machine.durable_disks import HandDisk
 from penstock.storage.log.log import MessageLog
-from tests.property.ruled_queue import RuledQueue, number_of
+from tests.property.ruled_queue import QueueMachine, number_of
 
 EITHER = {"expired", "maxlen"}
 TARGETS = (0, 200, 400, 700)
@@ -70,7 +70,7 @@ class Open(PendingAcks):
         delivery.message = stub
 
 
-class PagedRuledQueue(RuledQueue):
+class PagedQueueMachine(QueueMachine):
     """acks: what is unanswered, of which bodies may be on the disk only; is_ordered: whether deaths
     of one instant are in order."""
 
@@ -151,7 +151,7 @@ class PagedRuledQueue(RuledQueue):
         lines: list[MessageLine] = []
         if isinstance(messages, MessageLine):
             lines = [messages]
-        elif isinstance(messages, Ruled):
+        elif isinstance(messages, PriorityQueue):
             lines = [level.line for level in messages.levels]
         pieces_bytes = sum(int(line.behind.delta.ram_bytes) for line in lines)
         in_pieces = sum(int(line.behind.delta.count) for line in lines)
@@ -163,7 +163,7 @@ class PagedRuledQueue(RuledQueue):
         assert not there or messages.ready_count() == 0 or messages.at_hand() > 0
         for line in lines:
             self._check_line(line)
-        if isinstance(messages, Ruled):
+        if isinstance(messages, PriorityQueue):
             self._check_entries(messages)
         out = sum(len(one.message.raw) + MESSAGE_OVERHEAD_BYTES for one in self.sink.open)
         assert self.account.stored_messages == len(there) + len(self.sink.open)
@@ -193,7 +193,7 @@ class PagedRuledQueue(RuledQueue):
             assert all(id(one) in listed for one in large)
             assert not line.behind.is_split
 
-    def _check_entries(self, messages: Ruled) -> None:
+    def _check_entries(self, messages: PriorityQueue) -> None:
         """Each level has its first message in memory, and its part in the sums."""
         entries = [one for level in messages.levels for one in level.line.present()]
         assert messages.count == len(entries)
@@ -217,7 +217,7 @@ class PagedRuledQueue(RuledQueue):
                 assert entry.is_ready and entry.key == key
 
 
-class PagedPriorityQueue(PagedRuledQueue):
+class PagedPriorityQueue(PagedQueueMachine):
     """The same with priorities, and without limits: what is dropped at one is another if lower
     levels died while the highest was read."""
 
@@ -241,7 +241,7 @@ class PagedPriorityQueue(PagedRuledQueue):
         return replace(properties, priority=priority or None)
 
 
-class PagedPriorityLimits(PagedRuledQueue):
+class PagedPriorityLimits(PagedQueueMachine):
     """The same with priorities and limits, without lifetimes."""
 
     fixed: Mapping[str, object] = MappingProxyType({"priorities": 3, "last_value": ""})
@@ -254,7 +254,7 @@ class PagedPriorityLimits(PagedRuledQueue):
         return replace(properties, priority=priority or None)
 
 
-class PagedLastValues(PagedRuledQueue):
+class PagedLastValues(PagedQueueMachine):
     """One message a key; some are so small that they stay in memory."""
 
     fixed: Mapping[str, object] = MappingProxyType({"priorities": 0, "last_value": "routing-key"})
@@ -292,7 +292,7 @@ class PagedLastPriorities(PagedLastValues, PagedPriorityQueue):
     fixed: Mapping[str, object] = MappingProxyType({"priorities": 3, "last_value": "routing-key"})
 
 
-class PagedDeduplicated(PagedRuledQueue):
+class PagedDeduplicated(PagedQueueMachine):
     """No two of the same key."""
 
     is_deduplicated = True

@@ -1,14 +1,14 @@
 """Bugs that were made on purpose in the queue with rules, each where it could really be made.
 
-Every one is a RuledQueue or a Ruling with one thing wrong; the machine has to notice.
+Every one is a PriorityQueue or a Ruling with one thing wrong; the machine has to notice.
 """
 
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.ruling import Ruling
 from penstock.protocol.content import Message
 from penstock.queues.entry import FLAGS_AT, Entry
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import (
     BACKPRESSURE,
     REASON_EXPIRED,
@@ -20,16 +20,16 @@ from penstock.queues.rules import (
 class BuggyRuling(Ruling):
     """Takes its messages from `messages`. Nominal base."""
 
-    messages: type[RuledQueue] = RuledQueue
+    messages: type[PriorityQueue] = PriorityQueue
 
-    def make_records(self) -> RuledQueue:
+    def make_records(self) -> PriorityQueue:
         return self.messages(self.rules, self)
 
 
 # -- messages --------------------------------------------------------------------------------------
 
 
-class RequeuesToTheBack(RuledQueue):
+class RequeuesToTheBack(PriorityQueue):
     def put_back(self, position: int, message: Message) -> None:
         super().put_back(position, message)
         for level in self.levels:
@@ -40,14 +40,14 @@ class RequeuesToTheBack(RuledQueue):
                     line.entries.append(entry)
 
 
-class ForgetsRedelivered(RuledQueue):
+class ForgetsRedelivered(PriorityQueue):
     def take(self) -> Message:
         message = super().take()
         self.redelivered = False
         return message
 
 
-class RenewsTheLifetimeOfWhatComesBack(RuledQueue):
+class RenewsTheLifetimeOfWhatComesBack(PriorityQueue):
     def put_back(self, position: int, message: Message) -> None:
         record = self.out.get(position)
         if record is not None and record.expires_ns >= 0:
@@ -55,17 +55,17 @@ class RenewsTheLifetimeOfWhatComesBack(RuledQueue):
         super().put_back(position, message)
 
 
-class ExpiresOneInstantLate(RuledQueue):
+class ExpiresOneInstantLate(PriorityQueue):
     def expire(self, now_ns: int, budget: int) -> int:
         return super().expire(now_ns - 1, budget)
 
 
-class DeliversTheDead(RuledQueue):
+class DeliversTheDead(PriorityQueue):
     def find_live(self, now_ns: int, budget: int) -> bool:
         return super().find_live(0, budget)
 
 
-class LooksAtTheTopLevelOnly(RuledQueue):
+class LooksAtTheTopLevelOnly(PriorityQueue):
     def expire(self, now_ns: int, budget: int) -> int:
         levels = self.levels
         kept = levels[:-1]
@@ -77,7 +77,7 @@ class LooksAtTheTopLevelOnly(RuledQueue):
         return dropped
 
 
-class IgnoresPriorityOfWhatComesBack(RuledQueue):
+class IgnoresPriorityOfWhatComesBack(PriorityQueue):
     def put_back(self, position: int, message: Message) -> None:
         record = self.out.get(position)
         if record is not None:
@@ -85,7 +85,7 @@ class IgnoresPriorityOfWhatComesBack(RuledQueue):
         super().put_back(position, message)
 
 
-class CountsOneRedeliveryTooMany(RuledQueue):
+class CountsOneRedeliveryTooMany(PriorityQueue):
     def put_back(self, position: int, message: Message) -> None:
         record = self.out.get(position)
         if record is not None and record.deliveries == 0:
@@ -93,7 +93,7 @@ class CountsOneRedeliveryTooMany(RuledQueue):
         super().put_back(position, message)
 
 
-class SupersedesAtTheBack(RuledQueue):
+class SupersedesAtTheBack(PriorityQueue):
     def _supersede(self, entry: Entry, message: Message, is_redelivered: bool) -> None:
         for level in self.levels:
             entries = level.line.entries
@@ -103,7 +103,7 @@ class SupersedesAtTheBack(RuledQueue):
         super()._supersede(entry, message, is_redelivered)
 
 
-class SupersedesWithoutACount(RuledQueue):
+class SupersedesWithoutACount(PriorityQueue):
     def _supersede(self, entry: Entry, message: Message, is_redelivered: bool) -> None:
         overtaken = entry.message
         super()._supersede(entry, message, is_redelivered)
@@ -113,7 +113,7 @@ class SupersedesWithoutACount(RuledQueue):
         assert overtaken is not message
 
 
-class KeepsTheOlderLastValue(RuledQueue):
+class KeepsTheOlderLastValue(PriorityQueue):
     def put_back(self, position: int, message: Message) -> None:
         record = self.out.get(position)
         if record is not None:
@@ -121,7 +121,7 @@ class KeepsTheOlderLastValue(RuledQueue):
         super().put_back(position, message)
 
 
-class PurgesWithoutRepaying(RuledQueue):
+class PurgesWithoutRepaying(PriorityQueue):
     def purge(self) -> int:
         for message in self.ready_messages():
             message.origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
@@ -218,7 +218,7 @@ FIRST: dict[str, object] = {**PLAIN, "priorities": 2, "last_value": ""}
 LAST: dict[str, object] = {**PLAIN, "last_value": "routing-key"}
 SHORT: dict[str, object] = {**PLAIN, "length": 2, "last_value": ""}
 
-MESSAGES: dict[type[RuledQueue], dict[str, object]] = {
+MESSAGES: dict[type[PriorityQueue], dict[str, object]] = {
     RequeuesToTheBack: FIRST,
     ForgetsRedelivered: FIRST,
     RenewsTheLifetimeOfWhatComesBack: AGED,

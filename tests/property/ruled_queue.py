@@ -127,7 +127,7 @@ class Patience(Picker):
         return 0 if self.turns <= REST_TURNS else -1
 
 
-class RuledQueue(RuleBasedStateMachine):
+class QueueMachine(RuleBasedStateMachine):
     """The machine. kind: which Ruling is tried, planted bugs bring their own; fixed: rules that are
     not drawn, by the names of `begin`; prefetch: of a consumer that is there from the beginning, 0
     for none; is_deduplicated: of messages with the same key and size only one is taken."""
@@ -231,9 +231,9 @@ class RuledQueue(RuleBasedStateMachine):
         rules.last_value_key = last_value
         rules.is_deduplicated = self.is_deduplicated
         self.goal = rules
-        was_ruled = self.actor.messages.is_ruled
+        was_ruled = self.actor.messages.has_entries
         self.ruling.change(rules)
-        self.era += self.actor.messages.is_ruled and not was_ruled
+        self.era += self.actor.messages.has_entries and not was_ruled
         self._turn()
 
     # -- what happens ----------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class RuledQueue(RuleBasedStateMachine):
             message = make_content(1, b"", header, body, 131_072)
             message.address = Address("", key)
             message.origin = self.account
-            if lifetime is not None and not self.actor.messages.is_ruled:
+            if lifetime is not None and not self.actor.messages.has_entries:
                 self.ruling.keep_records()
                 self.era += 1
             self.lane.items.append(message)
@@ -313,7 +313,7 @@ class RuledQueue(RuleBasedStateMachine):
         for delivery in back:
             entry = self.out.pop(self._number(delivery))
             entry.returns += 1
-            if self.actor.messages.is_ruled and entry.era != self.era and self.goal.ttl_ms >= 0:
+            if self.actor.messages.has_entries and entry.era != self.era and self.goal.ttl_ms >= 0:
                 entry.expires = self.clock.monotonic_ns() + int(self.goal.ttl_ms) * MS
                 entry.fleeting = self.goal.ttl_ms == 0
             limit = int(self.goal.delivery_limit)
@@ -534,7 +534,7 @@ class RuledQueue(RuleBasedStateMachine):
 
     def _era(self) -> int:
         """A queue that becomes plain forgets what is out."""
-        return self.era if self.actor.messages.is_ruled else -1
+        return self.era if self.actor.messages.has_entries else -1
 
     def _expire(self) -> None:
         """The heads of each level."""

@@ -6,7 +6,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from penstock.broker.queue.ruling import Ruling
 from tests.property.planted_queue_bugs import planted
-from tests.property.ruled_queue import RuledQueue
+from tests.property.ruled_queue import QueueMachine
 
 # A search ends with what it finds. So many, because the bug that is hardest to find takes hundreds
 # of examples, sometimes more than a thousand, and what is drawn changes with the machine's rules,
@@ -29,6 +29,6 @@ def test_the_list_is_long_enough() -> None:
 
 @pytest.mark.parametrize(("kind", "rules"), planted(), ids=[kind.__name__ for kind, _ in planted()])
 def test_it_is_found(kind: type[Ruling], rules: dict[str, object]) -> None:
-    machine = type("Planted", (RuledQueue,), {"kind": kind, "fixed": rules, "prefetch": 2})
+    machine = type("Planted", (QueueMachine,), {"kind": kind, "fixed": rules, "prefetch": 2})
     with pytest.raises(AssertionError):
         run_state_machine_as_test(machine, settings=SEARCH)

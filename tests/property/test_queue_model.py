@@ -1,5 +1,6 @@
 """The queue against naive twins: order, positions, redelivered, counts (F47)."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -56,6 +57,12 @@ class QueueTwin(RuleBasedStateMachine):
     @rule(data=st.data())
     def settle(self, data: st.DataObject) -> None:
         self.out.pop(data.draw(st.integers(0, len(self.out) - 1)))
+
+    @precondition(lambda self: not self.ready)
+    @rule()
+    def take_of_nothing(self) -> None:
+        with pytest.raises(IndexError):
+            self.queue.take()
 
     @rule()
     def purge(self) -> None:

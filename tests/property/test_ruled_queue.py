@@ -13,9 +13,9 @@ from tests.property.paged_ruled_queue import (
     PagedLastValues,
     PagedPriorityLimits,
     PagedPriorityQueue,
-    PagedRuledQueue,
+    PagedQueueMachine,
 )
-from tests.property.ruled_queue import RuledQueue
+from tests.property.ruled_queue import QueueMachine
 
 EXAMPLES = int(os.environ.get("PENSTOCK_QUEUE_EXAMPLES", "60"))
 STEPS = int(os.environ.get("PENSTOCK_QUEUE_STEPS", "30"))
@@ -27,15 +27,15 @@ SEARCH = settings(
 )
 
 
-class DeduplicatedQueue(RuledQueue):
+class DeduplicatedQueue(QueueMachine):
     """No two of the same key, in memory."""
 
     is_deduplicated = True
 
 
-TestRuledQueue = RuledQueue.TestCase
+TestRuledQueue = QueueMachine.TestCase
 TestDeduplicatedQueue = DeduplicatedQueue.TestCase
-TestPagedRuledQueue = PagedRuledQueue.TestCase
+TestPagedQueueMachine = PagedQueueMachine.TestCase
 TestPagedLastValues = PagedLastValues.TestCase
 TestPagedLastPriorities = PagedLastPriorities.TestCase
 TestPagedPriorityQueue = PagedPriorityQueue.TestCase
@@ -47,7 +47,7 @@ TestPagedDeduplicatedValues = PagedDeduplicatedValues.TestCase
 for case in (
     TestRuledQueue,
     TestDeduplicatedQueue,
-    TestPagedRuledQueue,
+    TestPagedQueueMachine,
     TestPagedLastValues,
     TestPagedLastPriorities,
     TestPagedPriorityQueue,

@@ -6,7 +6,7 @@ from penstock.broker.actors.log import Log
 from penstock.broker.dead_letter.delay_store import DelayRuling, DelayStore, DelayStores
 from penstock.protocol.content import Message
 from penstock.queues.delayed import DelayedMessages
-from penstock.queues.ruled import RuledQueue
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.rules import NEVER
 from penstock.simulation.machine.clock import VirtualClock
 from penstock.simulation.machine.dice import Dice
@@ -103,7 +103,7 @@ class OtherRecords(DelayRuling):
 
     kind: type[DelayedMessages] = DelayedMessages
 
-    def make_records(self) -> RuledQueue:
+    def make_records(self) -> PriorityQueue:
         return self.kind(self.rules, self)
 
 

@@ -170,7 +170,8 @@ QUEUE_DEPTH_BYTES: Final = Limit(0, 0, 1_099_511_627_776,
     "publishers of the queue are held until it has shrunk")
 PAGED_MARKS: Final = Limit(4096, 2, 65_536,
     "times of arrival remembered for the paged messages of one queue, 100 bytes each", BOOKS,
-    "queues/lifetimes", "they become coarser: messages die late by a 2000th of the time they span")
+    "queues/message_ttl",
+    "they become coarser: messages die late by a 2000th of the time they span")
 PAGED_PAYERS: Final = Limit(256, 1, 65_536, "causes remembered for one stretch of paged messages",
     BOOKS, "queues/delta", "the first of the stretch pays for the messages of the second")
 DEAD_LETTER_WINDOW: Final = Limit(32, 1, 100_000, "dead letters of one queue under way", PACE,

@@ -19,8 +19,8 @@ from penstock.protocol.property_lookup import (
 from penstock.protocol.values import Table, encode_table, find_field, read_field
 from penstock.protocol.values import remove_field as without
 from penstock.queues.dead_letter import NO_HEADERS, Obituary, reframed
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, DropSink
-from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER, NS_PER_MS, REASON_EXPIRED, QueueRules
 from penstock.routing.delayed import DELAY_HEADER, delay_ms, delay_number
 
@@ -32,7 +32,7 @@ COPIES = ("CC", "BCC")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class DelayedMessages(RuledQueue):
+class DelayedMessages(PriorityQueue):
     """waiting: (due time, position, message), a heap; next_position: of the next that comes."""
 
     __slots__ = ("next_position", "waiting")

@@ -3,10 +3,10 @@ queue with rules. In the order of delivery:
 
     returned | ring or entries | backlog: what stands behind, most of it on the disk
 A queue without rules has its front in the ring and no entries: the message at the ring's head is at
-position `taken`. One with rules (ruled.py) has an entry for each message of the front, and what is
-read from the disk goes through the ring into the entries. Messages that come back keep their
-position, so they are served first and in their first order (RabbitMQ's classic queue). How much a
-line may forget is its residence:
+position `taken`. One with rules (priorities.py) has an entry for each message of the front, and
+what is read from the disk goes through the ring into the entries. Messages that come back keep
+their position, so they are served first and in their first order (RabbitMQ's classic queue). How
+much a line may forget is its residence:
 
     WHOLE      nothing: it does not page
     BODIES     bodies of entries: these stay in the order they have in memory, because rules need to
@@ -59,7 +59,7 @@ class MessageLine(ClassicQueue):
     """taken: the position of the first message behind the entries, or of the ring's head;
     redelivered_below: what lies before this position was found on the disk, where it may have been
     delivered from;
-    is_simple: it has no entries and does not page; has_entries: it is a level of a RuledQueue;
+    is_simple: it has no entries and does not page;
     entries, at: entries of the front, and the index of the first one;
     returned: what came back, a heap, stubs among it;
     residence: see above; behind: what stands behind the front; bodies: of residence BODIES;
@@ -74,7 +74,6 @@ class MessageLine(ClassicQueue):
         "entries",
         "entry_bytes",
         "hand",
-        "has_entries",
         "is_simple",
         "level",
         "redelivered_below",
@@ -94,7 +93,6 @@ class MessageLine(ClassicQueue):
         self.taken: i64 = 0
         self.redelivered_below: i64 = 0
         self.is_simple = True
-        self.has_entries = False
         self.level: i64 = 0
         self.entries: list[Entry] = NO_ENTRIES
         self.at: i64 = 0

@@ -1,7 +1,7 @@
 """What the actor and the pager of a queue ask of its messages. Nominal base, and a read request.
 
     MessageLine   one FIFO, in memory or partly on the disk   queues without rules (line.py)
-    RuledQueue    1..256 lines, one entry a message, hooks    queues with rules (ruled.py)
+    PriorityQueue 1..256 lines, one entry a message, hooks    queues with rules (priorities.py)
 A message on the disk is named by its position in a log; what stands for it in memory is a stub
 (entry.py), or nothing but its place in a piece (delta.py). Neither queue reads or writes: it says
 what has to be saved or read, and is given what was read.
@@ -81,15 +81,16 @@ class ClassicQueue:
     """Messages at rest, in order. Nominal base.
 
     position, redelivered: of the message just taken; deliveries: how often it had come back, where
-    entries count that; is_ruled: each message has an entry; is_paging: some may be on the disk."""
+    entries count that; has_entries: each message has an entry, for rules; is_paging: some may be on
+    the disk."""
 
     __slots__ = (
         "ack_count",
         "bytes_ready",
         "deliver_count",
         "deliveries",
+        "has_entries",
         "is_paging",
-        "is_ruled",
         "position",
         "publish_count",
         "redelivered",
@@ -99,7 +100,7 @@ class ClassicQueue:
     def __init__(self) -> None:
         self.bytes_ready: i64 = 0
         self.position: i64 = 0
-        self.is_ruled = False
+        self.has_entries = False
         self.is_paging = False
         self.redelivered = False
         self.deliveries: i64 = 0

@@ -92,7 +92,7 @@ class QueueRules:
         self.is_deduplicated = False
 
     def keeps_records(self) -> bool:
-        """Whether messages need an entry of their own (RuledQueue), not the plain ring."""
+        """Whether messages need an entry of their own (PriorityQueue), not the plain ring."""
         return (
             self.ttl_ms != NEVER
             or self.max_bytes != NEVER

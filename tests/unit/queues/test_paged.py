@@ -9,7 +9,7 @@ from penstock.queues.entry import is_stub, stub_of
 from penstock.queues.line import MessageLine
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.storage.layout.index import QueueIndex
-from tests.property.paged_queue import PagedRig, message
+from tests.property.paged_queue import PagedRig
 
 ALL = 1 << 40
 SIZE = 8 + 14 + 8 + 26 + MESSAGE_OVERHEAD_BYTES
@@ -283,8 +283,3 @@ class TestDelta:
         assert len(piece.payers) == PAYERS_MAX
         assert sum(int(one.count) for one in piece.payers) == count
         assert piece.payers[0].count == 11
-
-
-def test_the_rig_makes_what_it_says() -> None:
-    made = message(b"x" * 26, Account("a", None, None, 0))
-    assert len(made.raw) + MESSAGE_OVERHEAD_BYTES == SIZE

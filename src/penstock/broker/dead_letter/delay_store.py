@@ -30,8 +30,8 @@ from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import FLAG_EXPIRATION
 from penstock.queues.dead_letter import LOST_NAMES, Obituary
 from penstock.queues.delayed import DelayedMessages, release
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import BACKPRESSURE, QueueRules
 from penstock.routing.deduplication import DeduplicationExchange
 from penstock.routing.delayed import DelayedExchange
@@ -120,7 +120,7 @@ class DelayRuling(Ruling):
     def change(self, rules: QueueRules) -> None:
         """A store has bounds of its own; policies are about queues."""
 
-    def make_records(self) -> RuledQueue:
+    def make_records(self) -> PriorityQueue:
         return DelayedMessages(self.rules, self)
 
     def _expire(self) -> bool:

@@ -93,7 +93,7 @@ class ProfilePaging(PagingManager):
                     self._tell(actor)
 
     def goes_by_bytes(self, actor: QueueActor) -> bool:
-        return self.context.profile.io_batch == 0 or actor.messages.is_ruled
+        return self.context.profile.io_batch == 0 or actor.messages.has_entries
 
     def _collect(self, now_ns: int) -> None:
         """Every queue reports, and is told what the node wants."""
@@ -101,7 +101,7 @@ class ProfilePaging(PagingManager):
         self.durations = []
         for vhost in self.vhosts.values():
             for actor in vhost.queues.values():
-                if actor.paging is None or actor.messages.is_ruled:
+                if actor.paging is None or actor.messages.has_entries:
                     continue
                 mine = self.rules_of(actor)
                 rules[actor] = mine

@@ -284,7 +284,7 @@ class Pager(QueuePaging):
             damaged = self.again.failed(job, error)
         else:
             self.again.succeeded()
-        if not self.actor.messages.is_ruled and has_expiration(found):
+        if not self.actor.messages.has_entries and has_expiration(found):
             # A queue that came back from the disk without entries needs them after all.
             self.actor.expects_lifetimes()
         was_empty = self.actor.messages.at_hand() == 0

@@ -98,7 +98,7 @@ class RabbitPager(Pager):
 
     def turn_ended(self, actor: QueueActor) -> None:
         queue = self.actor
-        if queue.messages.is_ruled:
+        if queue.messages.has_entries:
             self.target_bytes = self.ruled_bytes
             super().turn_ended(actor)
             return
@@ -125,7 +125,7 @@ class RabbitPager(Pager):
     def aim(self, target_bytes: i64) -> None:
         """For a queue whose messages have records; for plain ones see `aim_at`."""
         self.ruled_bytes = target_bytes
-        if self.actor.messages.is_ruled:
+        if self.actor.messages.has_entries:
             super().aim(target_bytes)
 
     def aim_at(self, desired_s: float) -> None:
@@ -136,7 +136,7 @@ class RabbitPager(Pager):
         self._look_when_needed()
 
     def _look_when_needed(self) -> None:
-        if self.actor.messages.is_ruled:
+        if self.actor.messages.has_entries:
             return
         is_idle = not self.actor.messages.is_paging and self.rules.target == UNBOUNDED
         self.actor.page_above = NO_PAGING if is_idle else ALWAYS
@@ -150,7 +150,7 @@ class RabbitPager(Pager):
     def _read(self) -> None:
         """Ahead only below the target, or the next pass would page what was read; otherwise for
         those who wait."""
-        if self.actor.messages.is_ruled:
+        if self.actor.messages.has_entries:
             super()._read()
             return
         messages = self._plain()

@@ -33,8 +33,8 @@ from penstock.protocol.content import Message
 from penstock.queues.consumers import Consumer, Delivery
 from penstock.queues.delivery_count import with_delivery_count
 from penstock.queues.line import MessageLine
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import QueueRules
 
 DEPTH_BAND_BYTES: Final = 1_048_576
@@ -127,7 +127,7 @@ class ClassicActor(QueueActor):
         return self.keeper is None or self.keeper.has_room()
 
     def expects_lifetimes(self) -> None:
-        if self.rule_source is not None and not self.messages.is_ruled:
+        if self.rule_source is not None and not self.messages.has_entries:
             if self.ruling is None:
                 self.ruling = self.rule_source.new_ruling(self)
             self.ruling.keep_records()
@@ -149,7 +149,7 @@ class ClassicActor(QueueActor):
         messages = self.messages
         index: i64 = 0
         try:
-            if not messages.is_ruled:
+            if not messages.has_entries:
                 bytes_ = messages.add_all(items)
                 index = count
             while index < count:
@@ -279,7 +279,7 @@ class ClassicActor(QueueActor):
 
     def shown(self, message: Message) -> Message:
         messages = self.messages
-        if isinstance(messages, RuledQueue) and messages.rules.is_counted:
+        if isinstance(messages, PriorityQueue) and messages.rules.is_counted:
             return with_delivery_count(message, messages.deliveries)
         return message
 

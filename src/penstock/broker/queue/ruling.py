@@ -28,8 +28,8 @@ from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import DueLine, Timer
 from penstock.protocol.content import Message
 from penstock.queues.line import MessageLine
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import (
     BACKPRESSURE,
     DROP_HEAD,
@@ -77,7 +77,7 @@ class Ruling(QueueRuling):
         self.actor = actor
         self.source = source
         self.dues = dues
-        self.records: RuledQueue | None = None
+        self.records: PriorityQueue | None = None
         self.is_stopped = False
         self.stopped: Message | None = None
         self.now_ns: i64 = 0
@@ -128,9 +128,9 @@ class Ruling(QueueRuling):
         self.actor.messages = records
         self.records = records
 
-    def make_records(self) -> RuledQueue:
+    def make_records(self) -> PriorityQueue:
         """The messages of a queue that begins to need records."""
-        return RuledQueue(self.rules, self)
+        return PriorityQueue(self.rules, self)
 
     def keep_records(self) -> None:
         """A message with a lifetime of its own comes."""

@@ -21,7 +21,7 @@ from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import StreamActor, streams_of
 from penstock.broker.transaction.outbox_restore import restore_outbox
-from penstock.queues.ruled import RuledQueue
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.rules import NEVER
 from penstock.server.disk.data_directory import (
     PERSISTENT,
@@ -248,7 +248,7 @@ class StoreBoot:
             self.count += int(pager.restore(origin, is_clean, body_bytes, leased))
             return 0
         now_ms = self.broker.clock.wall_ns() // NS_PER_MS
-        if isinstance(actor.messages, RuledQueue):
+        if isinstance(actor.messages, PriorityQueue):
             actor.messages.now_ns = self.broker.clock.monotonic_ns()
         origin = self.broker.ledger.page_of_vhost(actor.vhost)
         held = set(leased)

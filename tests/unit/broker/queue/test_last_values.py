@@ -5,12 +5,14 @@ import pytest
 from penstock.broker.paging.rabbit_pager import QueueAcks
 from penstock.protocol import methods as m
 from penstock.queues.rules import REASON_SUPERSEDED
-from tests.unit.broker.paging.test_bodies_pager import KEY, MANY, BodyDepot
+from tests.unit.broker.paging.depot import KEY, PagingDepot
+
+MANY = 40
 
 
 @pytest.mark.parametrize("is_paged", [True, False])
 def test_of_several_values_that_come_back_the_newest_stays(is_paged: bool) -> None:
-    depot = BodyDepot(last_value_key=KEY)
+    depot = PagingDepot(last_value_key=KEY)
     hand = depot.connect()[0]
     hand.say(m.BasicQos(0, 6))
     hand.say(m.BasicConsume(queue="r"))
@@ -20,8 +22,8 @@ def test_of_several_values_that_come_back_the_newest_stays(is_paged: bool) -> No
     came = hand.bodies()
     assert len(came) == 6 and came[5:] == newest
     if is_paged:
-        depot.pager.page_unanswered(QueueAcks(depot.queue("r"), 0), 0)
-        assert depot.queue("r").unacked_bytes == 0
+        depot.pager.page_unanswered(QueueAcks(depot.queue(), 0), 0)
+        assert depot.queue().unacked_bytes == 0
     hand.client.vanish(True)
     depot.rest()
     depot.check_books()
@@ -32,7 +34,7 @@ def test_of_several_values_that_come_back_the_newest_stays(is_paged: bool) -> No
 
 
 def test_a_newer_value_in_an_old_place_stays_when_another_comes_back() -> None:
-    depot = BodyDepot(last_value_key=KEY)
+    depot = PagingDepot(last_value_key=KEY)
     first = depot.holding(0)
     first.say(m.BasicQos(0, 1))
     depot.put(range(1))
@@ -50,7 +52,7 @@ def test_a_newer_value_in_an_old_place_stays_when_another_comes_back() -> None:
 
 
 def test_keys_end_for_what_is_out_too() -> None:
-    depot = BodyDepot(last_value_key=KEY, message_ttl=3_600_000)
+    depot = PagingDepot(last_value_key=KEY, message_ttl=3_600_000)
     hands = []
     for _ in range(2):
         values = depot.put(range(2))
@@ -65,12 +67,12 @@ def test_keys_end_for_what_is_out_too() -> None:
 
 def test_last_values_wait_for_unanswered_bodies_on_the_disk() -> None:
     """The queue has records and a tail until then, and nothing is overtaken."""
-    depot = BodyDepot(message_ttl=3_600_000)
+    depot = PagingDepot(message_ttl=3_600_000)
     values = depot.put(range(MANY))
     hand = depot.holding(10)
-    depot.pager.page_unanswered(QueueAcks(depot.queue("r"), 0), 0)
+    depot.pager.page_unanswered(QueueAcks(depot.queue(), 0), 0)
     first = depot.drain("r")
-    assert depot.ready("r") == 0 and depot.queue("r").unacked_bytes == 0
+    assert depot.ready("r") == 0 and depot.queue().unacked_bytes == 0
     first.client.vanish(True)
     depot.apply(message_ttl=3_600_000, last_value_key=KEY)
     values = depot.put(range(MANY)) + depot.put(range(MANY))
@@ -85,6 +87,6 @@ def test_last_values_wait_for_unanswered_bodies_on_the_disk() -> None:
     for one in (hand, reader):
         one.client.vanish(True)
     depot.put(range(1))
-    assert not depot.queue("r").messages.is_paging
+    assert not depot.queue().messages.is_paging
     newest = depot.put(range(1))
     assert depot.drain("r").bodies() == newest

@@ -7,7 +7,7 @@ from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table
 from tests.spec.stage import Hand
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT
-from tests.unit.broker.paging.test_pager import PagingDepot
+from tests.unit.broker.paging.depot import PagingDepot
 
 
 def asked(depot: PagingDepot, hand: Hand, verb: str, arguments: Table) -> Table:
@@ -45,12 +45,12 @@ def test_what_is_committed_keeps_its_place_behind_what_is_paged(properties: Prop
     expected: dict[str, list[bytes]] = {"d1": [], "q1": []}
     for batch in range(3):
         for name, bodies in expected.items():
-            bodies += depot.fill(name, 30)
+            bodies += depot.fill(30, name=name)
         more = committed(depot, batch, ["d1", "q1"], 25, properties)
         for bodies in expected.values():
             bodies += more
     depot.rest()
-    assert depot.messages("d1").paged_count() > 100
+    assert depot.queue("d1").messages.paged_count() > 100
     for name, bodies in expected.items():
         assert depot.ready(name) == len(bodies)
         assert depot.drain(name).bodies() == bodies
@@ -60,7 +60,7 @@ def test_what_is_committed_keeps_its_place_behind_what_is_paged(properties: Prop
 
 def test_a_purge_while_a_commit_is_on_its_way_takes_what_was_there_before() -> None:
     depot = PagingDepot()
-    depot.fill("d1", 60)
+    depot.fill(60, name="d1")
     hand, driver = depot.connect()[0], depot.connect()[0]
     identity = asked(depot, hand, "begin", {"app": "job", "batch": 0})["id"]
     hand.client.session.publish(hand.channel, "", "d1", b"new", PERSISTENT)

@@ -13,7 +13,7 @@ from penstock.protocol.content import make_content
 from penstock.protocol.methods.codec import method_frame
 from penstock.protocol.properties import Properties, encode_header_payload
 from penstock.protocol.values import Table
-from penstock.queues.ruled import RuledQueue
+from penstock.queues.priorities import PriorityQueue
 from penstock.server.boot.node import Node
 from tests.patience import PATIENCE_S, undisturbed
 from tests.unit.server.disk.test_paged_start import (
@@ -82,7 +82,7 @@ def test_positions_come_back_and_order_and_counts(
             forget_clean(tmp_path)
         async with running(tmp_path, **where) as node:
             messages = queue_of(node, "d").messages
-            assert isinstance(messages, RuledQueue) and messages.is_paging
+            assert isinstance(messages, PriorityQueue) and messages.is_paging
             assert messages.ready_count() == paged_of(queue_of(node, "d"))[0] == COUNT - 2
             assert messages.bytes_ready < 1000
             wire = await opened(node, "d", arguments)
@@ -162,7 +162,7 @@ def test_priorities_come_back_in_order(tmp_path: Path, is_crash: bool) -> None:
             forget_clean(tmp_path)
         async with running(tmp_path, **where) as node:
             messages = queue_of(node, "d").messages
-            assert isinstance(messages, RuledQueue) and messages.is_paging
+            assert isinstance(messages, PriorityQueue) and messages.is_paging
             assert messages.ready_count() == 2 * COUNT - 2
             assert messages.bytes_ready < DEPTH_BYTES
             wire = await opened(node, "d", arguments)

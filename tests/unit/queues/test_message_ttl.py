@@ -1,6 +1,6 @@
 """Marks of when paged messages came."""
 
-from penstock.queues.lifetimes import MARKS_MAX, Arrivals
+from penstock.queues.message_ttl import MARKS_MAX, Arrivals
 from penstock.queues.rules import NEVER
 
 TTL_NS = 1_000_000

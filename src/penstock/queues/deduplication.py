@@ -1,13 +1,13 @@
-"""Hooks of a queue with rules that look at keys of messages: last values, and duplicates.
+"""Which x-deduplication-header values are here: a hook of a queue that takes no duplicates.
 
-    LastValues   where the last value of each key stands, of ready messages
-    Keys         which x-deduplication-header values are here, of messages that are ready or out
-Those of duplicates stay in memory whatever part of the queue is on the disk, about KEY_BYTES each,
-and count towards the queue's depth mark (RuledQueue.kept_bytes). What makes a message leave, an ack
-or anything else, makes its key free again; an x-cache-ttl header frees it after so many
-milliseconds already. A message keeps its position wherever it is, so its key is found by that. Only
-what could not be read from a piece moves those behind it: then all keys are forgotten, and what
-comes until the queue has been through once may be a duplicate.
+It looks at messages that are ready or out.
+
+Keys stay in memory whatever part of the queue is on the disk, about KEY_BYTES each, and count
+towards the queue's depth mark (PriorityQueue.kept_bytes). What makes a message leave, an ack or
+anything else, makes its key free again; an x-cache-ttl header frees it after so many milliseconds
+already. A message keeps its position wherever it is, so its key is found by that. Only what could
+not be read from a piece moves those behind it: then all keys are forgotten, and what comes until
+the queue has been through once may be a duplicate.
 Source: noxdafox's rabbitmq-message-deduplication.
 """
 
@@ -16,13 +16,12 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.protocol.content import Message
-from penstock.protocol.property_lookup import headers_table_span
+from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import read_field
-from penstock.queues.entry import Entry, header_key, is_stub
-from penstock.queues.rules import BY_ROUTING_KEY, LIFETIME_MS_MAX, NEVER, NS_PER_MS
+from penstock.queues.entry import Entry, header_key
+from penstock.queues.rules import LIFETIME_MS_MAX, NEVER, NS_PER_MS
 from penstock.routing.deduplication import CACHE_TTL, DEDUPLICATION_HEADER, lifetime_ms
 
-PROPERTIES_AT: Final = 12
 KEY_BYTES: Final = 250
 """What a key costs: text, mark, places in both tables."""
 
@@ -92,43 +91,9 @@ class Keys:
 
 def _until_ns(message: Message, now_ns: i64) -> i64:
     header = message.header()
-    span = headers_table_span(header, PROPERTIES_AT)
+    span = headers_table_span(header, PROPERTIES_OFFSET)
     assert span is not None, "because it has a header"
     lifetime: i64 = lifetime_ms(read_field(header, span[0], span[1], CACHE_TTL))
     if lifetime == 0 or lifetime >= LIFETIME_MS_MAX:
         return NEVER
     return now_ns + lifetime * NS_PER_MS
-
-
-class LastValues:
-    """name: what keys are made of, a header's name or BY_ROUTING_KEY; by_key: ready entries."""
-
-    __slots__ = ("by_key", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.by_key: dict[str, Entry] = {}
-
-    def known(self, message: Message) -> Entry | None:
-        """The entry that `message` would take over, because it is ready and has its key."""
-        key = header_key(message, self.name)
-        return self.by_key.get(key) if key != "" else None
-
-    def name_entry(self, entry: Entry) -> None:
-        """`entry` gets its key. That of a body on the disk is only known where it is the routing
-        key."""
-        is_known = self.name == BY_ROUTING_KEY or not is_stub(entry.message)
-        entry.key = header_key(entry.message, self.name) if is_known else ""
-
-    def entered(self, entry: Entry) -> None:
-        """`entry` is ready and counts as the last value of its key, unless a newer one does."""
-        if entry.key == "":
-            return
-        known = self.by_key.get(entry.key)
-        if known is None or entry.is_newer(known):
-            self.by_key[entry.key] = entry
-
-    def left(self, entry: Entry) -> None:
-        """`entry` is not ready any more."""
-        if entry.key != "" and self.by_key.get(entry.key) is entry:
-            del self.by_key[entry.key]

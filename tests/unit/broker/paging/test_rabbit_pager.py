@@ -9,7 +9,7 @@ from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Value
 from penstock.queues.line import MessageLine
-from penstock.queues.ruled import RuledQueue
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.rules import NEVER, QueueRules
 from tests.spec.stage import Hand
 from tests.spec.test_store_scenarios import Depot
@@ -88,7 +88,7 @@ def test_memory_is_bounded_and_everything_comes_in_order(arguments: dict[str, Va
         bodies += depot.fill(MANY)
         assert actor.messages.bytes_ready <= MARK // 2 + BODY_BYTES
         assert actor.messages.ready_count() == len(bodies)
-    assert actor.messages.is_ruled and actor.messages.is_paging
+    assert actor.messages.has_entries and actor.messages.is_paging
     reader = depot.drain()
     assert reader.bodies() == bodies
     reader.client.vanish(True)
@@ -98,7 +98,7 @@ def test_memory_is_bounded_and_everything_comes_in_order(arguments: dict[str, Va
     # It pages a second time as it did the first time.
     again = depot.fill(2 * MANY)
     depot.later()
-    assert actor.messages.is_ruled and actor.messages.is_paging
+    assert actor.messages.has_entries and actor.messages.is_paging
     assert actor.messages.bytes_ready <= MARK // 2 + BODY_BYTES
     assert actor.messages.ready_count() == len(again)
 
@@ -123,8 +123,8 @@ def test_a_plain_queue_that_pages_by_counts_gets_its_first_lifetime() -> None:
     depot.broker.rulebook.apply(actor, rules)
     depot.rest()
     depot.later()
-    assert actor.messages.is_ruled and actor.messages.is_paging
-    assert isinstance(actor.messages, RuledQueue) and actor.messages.next_expiry_ns() != NEVER
+    assert actor.messages.has_entries and actor.messages.is_paging
+    assert isinstance(actor.messages, PriorityQueue) and actor.messages.next_expiry_ns() != NEVER
     # The rest is pieces: what was saved when it was paged lies between what was at once.
     assert sum(len(one.raw) for one in actor.messages.ready_messages()) <= MARK // 2
     bodies += depot.fill(50)
@@ -134,7 +134,7 @@ def test_a_plain_queue_that_pages_by_counts_gets_its_first_lifetime() -> None:
     # Without rules it counts again.
     depot.broker.rulebook.apply(actor, QueueRules())
     depot.rest()
-    assert not actor.messages.is_ruled and isinstance(actor.paging, RabbitPager)
+    assert not actor.messages.has_entries and isinstance(actor.paging, RabbitPager)
     bodies = depot.fill(300)
     for _ in range(4):
         depot.later(5)

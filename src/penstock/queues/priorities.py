@@ -1,12 +1,13 @@
-"""A queue with rules: an entry for each message, in 1..256 lines, one for each level of priority.
+"""A queue with priorities, lifetimes or another rule: an entry for each message, in 1..256 lines,
+one for each level of priority.
 
     level 9   returned | entries | what is on the disk (queues/line)      <- next: the first of the
     level 0   returned | entries | what is on the disk                       highest that has any
 An entry keeps its lifetime and its deliveries while the message is out with a consumer, so what
 comes back expires when it would have, and counts on. Rules are hooks, told when an entry has
-entered or left: lifetimes (lifetimes.py), last values (last_values.py), keys of a queue that takes
-no duplicates (keys.py). Expiry looks at the first message of each level only, as RabbitMQ does:
-what stands behind it goes when it gets there, before it would be delivered.
+entered or left: lifetimes (message_ttl.py), last values (last_values.py), keys of a queue that
+takes no duplicates (deduplication.py). Expiry looks at the first message of each level only, as
+RabbitMQ does: what stands behind it goes when it gets there, before it would be delivered.
 
 What a queue forgets when it pages is its residence. One with last values needs each entry, and
 forgets bodies only. Of any other, entries leave memory with their messages, and are made anew when
@@ -26,10 +27,11 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.base.cause import Cause
 from penstock.protocol.content import Message
 from penstock.queues.bodies import ENTRY_BYTES
+from penstock.queues.deduplication import Keys
 from penstock.queues.entry import UNBORN, Entry, Leaving, Returned, is_stub, level_of
-from penstock.queues.keys import Keys, LastValues
-from penstock.queues.lifetimes import MARKS_MAX, Arrivals, Lifetimes
+from penstock.queues.last_values import LastValues
 from penstock.queues.line import BODIES, ENTRIES, MessageLine
+from penstock.queues.message_ttl import MARKS_MAX, Arrivals, Lifetimes
 from penstock.queues.queue import (
     ClassicQueue,
     Dropped,
@@ -73,7 +75,7 @@ class PriorityLevel:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class RuledQueue(ClassicQueue):
+class PriorityQueue(ClassicQueue):
     """rules: see QueueRules; sink: gets what is dropped; now_ns: the time of this turn, set by the
     queue's actor; levels: those that ever had a message, from the lowest on; by_level: the same, at
     their priorities; top: no level above has a message; out: entries of what is out with consumers,
@@ -103,7 +105,7 @@ class RuledQueue(ClassicQueue):
 
     def __init__(self, rules: QueueRules, sink: DropSink) -> None:
         super().__init__()
-        self.is_ruled = True
+        self.has_entries = True
         self.rules = rules
         self.sink = sink
         self.now_ns: i64 = 0

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from penstock.protocol.content import Message, make_content
 from penstock.protocol.values import Table, encode_table
+from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import DropSink
-from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import REASON_DUPLICATE, QueueRules
 
 MS = 1_000_000
@@ -63,7 +63,7 @@ def test_as_the_naive_one(steps: list[tuple[str, int, bool]]) -> None:
     sink = Sink()
     rules = QueueRules()
     rules.is_deduplicated = True
-    queue = RuledQueue(rules, sink)
+    queue = PriorityQueue(rules, sink)
     naive = Naive()
     out: list[tuple[int, Message]] = []
     for number, (step, twin, flag) in enumerate(steps):
