@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from tests.conformance.peer import GONE, Outcome, Step
+from tests.conformance.steps import q
 
 CODE_NAMES: Final = {
     311: "CONTENT_TOO_LARGE",
@@ -30,6 +31,7 @@ ANY_TEXT: Final = "*"
 # counts is that the connection ends and the broker lives.
 ENDED: Final = (0, "the connection ends")
 FINE: Final = (200, "")
+DEFAULT: Final = "operation not permitted on the default exchange"
 
 Expected = tuple[int, str]
 
@@ -77,6 +79,40 @@ class Case(NamedTuple):
     expected: Expected = FINE
     owner: Callable[[str], Sequence[Step]] | None = None
     method: tuple[int, int] | None = None
+
+
+def differs(
+    declare: Callable[..., Step],
+    case: str,
+    first: Mapping[str, Any],
+    second: Mapping[str, Any],
+    kind: str = "",
+) -> Case:
+    """Declared with the one flag or argument of `first`, then with that of `second`.
+
+    kind: the type on the wire of an argument that only one of them has.
+    """
+    (key,) = {*first, *second}
+    is_argument = "-" in key
+
+    def declared(name: str, given: Mapping[str, Any]) -> Step:
+        return (
+            declare(name, arguments=dict(given))
+            if is_argument and given
+            else declare(name, **given)
+        )
+
+    def said(given: Mapping[str, Any]) -> str:
+        if key in given:
+            value = str(given[key]) if is_argument else str(given[key]).lower()
+            return f"the value '{value}' of type '{kind}'" if kind else f"'{value}'"
+        return "none" if is_argument else "'false'"
+
+    where = "{q}" if declare is q else "{x}"
+    text = f"inequivalent arg '{key}' for {where}: received {said(second)} but current is "
+    return Case(
+        case, lambda n: [declared(n, first), declared(n, second)], (406, text + said(first))
+    )
 
 
 def check(got: Outcome, expected: Expected, name: str) -> None:

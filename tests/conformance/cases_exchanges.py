@@ -7,60 +7,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from pamqp.commands import Exchange, Queue
+from pamqp.commands import Exchange
 
-from tests.conformance.cases import Case
-from tests.conformance.steps import q, x
+from tests.conformance.cases import DEFAULT, Case, differs
+from tests.conformance.steps import bind, bind_exchange, q, unbind_exchange, x
 
-DEFAULT: Final = "operation not permitted on the default exchange"
+ALTERNATE: Final = "alternate-exchange"
 
 CASES: Final = (
     Case("exchange-passive-missing", lambda n: [x(n, passive=True)], (404, "no {x}")),
     Case("exchange-passive-default", lambda n: [x("", passive=True)], (403, DEFAULT)),
+    differs(x, "exchange-durable-differs", {}, {"durable": True}),
+    differs(x, "exchange-auto-delete-differs", {}, {"auto_delete": True}),
+    differs(x, "exchange-internal-differs", {}, {"internal": True}),
+    differs(x, "exchange-alternate-differs", {}, {ALTERNATE: "amq.direct"}, "longstr"),
+    differs(x, "exchange-alternate-changed", {ALTERNATE: "amq.fanout"}, {ALTERNATE: "amq.direct"}),
     Case(
         "exchange-type-differs",
         lambda n: [x(n), x(n, "fanout")],
         (406, "inequivalent arg 'type' for {x}: received 'fanout' but current is 'direct'"),
-    ),
-    Case(
-        "exchange-durable-differs",
-        lambda n: [x(n), x(n, durable=True)],
-        (406, "inequivalent arg 'durable' for {x}: received 'true' but current is 'false'"),
-    ),
-    Case(
-        "exchange-auto-delete-differs",
-        lambda n: [x(n), x(n, auto_delete=True)],
-        (406, ("inequivalent arg 'auto_delete' for {x}: received 'true' but current is 'false'")),
-    ),
-    Case(
-        "exchange-internal-differs",
-        lambda n: [x(n), x(n, internal=True)],
-        (406, "inequivalent arg 'internal' for {x}: received 'true' but current is 'false'"),
-    ),
-    Case(
-        "exchange-alternate-differs",
-        lambda n: [x(n), x(n, arguments={"alternate-exchange": "amq.direct"})],
-        (
-            406,
-            (
-                "inequivalent arg 'alternate-exchange' for {x}: received the "
-                "value 'amq.direct' of type 'longstr' but current is none"
-            ),
-        ),
-    ),
-    Case(
-        "exchange-alternate-changed",
-        lambda n: [
-            x(n, arguments={"alternate-exchange": "amq.fanout"}),
-            x(n, arguments={"alternate-exchange": "amq.direct"}),
-        ],
-        (
-            406,
-            (
-                "inequivalent arg 'alternate-exchange' for {x}: received "
-                "'amq.direct' but current is 'amq.fanout'"
-            ),
-        ),
     ),
     Case("exchange-other-argument-differs", lambda n: [x(n), x(n, arguments={"other": 1})]),
     Case(
@@ -88,10 +53,8 @@ CASES: Final = (
         lambda n: [x("amq.direct", "fanout", durable=True)],
         (
             406,
-            (
-                "inequivalent arg 'type' for exchange 'amq.direct' in vhost "
-                "'/': received 'fanout' but current is 'direct'"
-            ),
+            "inequivalent arg 'type' for exchange 'amq.direct' in vhost '/': received 'fanout' but "
+            "current is 'direct'",
         ),
     ),
     Case("exchange-default-declare", lambda n: [x("")], (403, DEFAULT)),
@@ -107,7 +70,7 @@ CASES: Final = (
         lambda n: [
             x(n),
             q(n),
-            Queue.Bind(queue=n, exchange=n, routing_key=""),
+            bind(n, n),
             Exchange.Delete(exchange=n, if_unused=True),
         ],
         (406, "{x} in use"),
@@ -118,40 +81,24 @@ CASES: Final = (
     ),
     Case(
         "exchange-bind-missing-source",
-        lambda n: [x(n), Exchange.Bind(destination=n, source="x" + n, routing_key="k")],
+        lambda n: [x(n), bind_exchange(n, "x" + n)],
         (404, "no exchange 'x{n}' in vhost '/'"),
     ),
     Case(
         "exchange-bind-missing-destination",
-        lambda n: [x(n), Exchange.Bind(destination="x" + n, source=n, routing_key="k")],
+        lambda n: [x(n), bind_exchange("x" + n, n)],
         (404, "no exchange 'x{n}' in vhost '/'"),
     ),
     Case(
         "exchange-bind-missing-both",
-        lambda n: [Exchange.Bind(destination="d" + n, source="s" + n, routing_key="k")],
+        lambda n: [bind_exchange("d" + n, "s" + n)],
         (404, "no exchange 's{n}' in vhost '/'"),
     ),
+    Case("exchange-bind-default-source", lambda n: [x(n), bind_exchange(n, "")], (403, DEFAULT)),
     Case(
-        "exchange-bind-default-source",
-        lambda n: [x(n), Exchange.Bind(destination=n, source="", routing_key="k")],
-        (403, DEFAULT),
+        "exchange-bind-default-destination", lambda n: [x(n), bind_exchange("", n)], (403, DEFAULT)
     ),
-    Case(
-        "exchange-bind-default-destination",
-        lambda n: [x(n), Exchange.Bind(destination="", source=n, routing_key="k")],
-        (403, DEFAULT),
-    ),
-    Case(
-        "exchange-unbind-missing-binding",
-        lambda n: [x(n), Exchange.Unbind(destination=n, source="amq.direct", routing_key="k")],
-    ),
-    Case(
-        "exchange-unbind-missing-source",
-        lambda n: [x(n), Exchange.Unbind(destination=n, source="x" + n, routing_key="k")],
-    ),
-    Case(
-        "exchange-unbind-default",
-        lambda n: [x(n), Exchange.Unbind(destination=n, source="", routing_key="k")],
-        (403, DEFAULT),
-    ),
+    Case("exchange-unbind-missing-binding", lambda n: [x(n), unbind_exchange(n, "amq.direct")]),
+    Case("exchange-unbind-missing-source", lambda n: [x(n), unbind_exchange(n, "x" + n)]),
+    Case("exchange-unbind-default", lambda n: [x(n), unbind_exchange(n, "")], (403, DEFAULT)),
 )

@@ -12,6 +12,7 @@ from pamqp.commands import Basic, Confirm, Queue, Tx
 from tests.conformance.cases import Case
 from tests.conformance.steps import consume, put, q, raw, x
 
+REPLY_TO: Final = "amq.rabbitmq.reply-to"
 NO_LAST: Final = "no previously declared queue"
 
 CASES: Final = (
@@ -202,25 +203,25 @@ CASES: Final = (
     Case("body-at-limit", lambda n: [put("", n, b"x" * 2**24)]),
     Case(
         "direct-reply-publish-without-consumer",
-        lambda n: [put("", "amq.rabbitmq.reply-to", reply_to="amq.rabbitmq.reply-to")],
+        lambda n: [put("", REPLY_TO, reply_to=REPLY_TO)],
         (406, "fast reply consumer does not exist"),
     ),
     Case(
         "direct-reply-consume-with-ack",
-        lambda n: [consume("amq.rabbitmq.reply-to")],
+        lambda n: [consume(REPLY_TO)],
         (406, "reply consumer cannot acknowledge"),
     ),
-    Case("direct-reply-consume", lambda n: [consume("amq.rabbitmq.reply-to", no_ack=True)]),
+    Case("direct-reply-consume", lambda n: [consume(REPLY_TO, no_ack=True)]),
     Case(
         "direct-reply-consume-twice",
         lambda n: [
-            consume("amq.rabbitmq.reply-to", "a", no_ack=True),
-            consume("amq.rabbitmq.reply-to", "b", no_ack=True),
+            consume(REPLY_TO, "a", no_ack=True),
+            consume(REPLY_TO, "b", no_ack=True),
         ],
         (406, "reply consumer already set"),
     ),
-    Case("direct-reply-declare", lambda n: [q("amq.rabbitmq.reply-to", passive=True)]),
-    Case("direct-reply-declare-active", lambda n: [q("amq.rabbitmq.reply-to")]),
+    Case("direct-reply-declare", lambda n: [q(REPLY_TO, passive=True)]),
+    Case("direct-reply-declare-active", lambda n: [q(REPLY_TO)]),
     Case(
         "direct-reply-bad-name",
         lambda n: [q("amq.rabbitmq.reply-to.nobody", passive=True)],
@@ -228,26 +229,26 @@ CASES: Final = (
     ),
     Case(
         "direct-reply-get",
-        lambda n: [Basic.Get(queue="amq.rabbitmq.reply-to")],
+        lambda n: [Basic.Get(queue=REPLY_TO)],
         (404, "no queue 'amq.rabbitmq.reply-to' in vhost '/'"),
     ),
     Case(
         "direct-reply-publish",
         lambda n: [
-            consume("amq.rabbitmq.reply-to", no_ack=True),
+            consume(REPLY_TO, no_ack=True),
             q(n),
-            put("", n, reply_to="amq.rabbitmq.reply-to"),
+            put("", n, reply_to=REPLY_TO),
         ],
     ),
     Case(
         "direct-reply-publish-nobody",
-        lambda n: [put("", n, reply_to="amq.rabbitmq.reply-to")],
+        lambda n: [put("", n, reply_to=REPLY_TO)],
         (406, "fast reply consumer does not exist"),
     ),
     Case(
         "direct-reply-purge",
-        lambda n: [Queue.Purge(queue="amq.rabbitmq.reply-to")],
+        lambda n: [Queue.Purge(queue=REPLY_TO)],
         (404, "no queue 'amq.rabbitmq.reply-to' in vhost '/'"),
     ),
-    Case("direct-reply-delete", lambda n: [Queue.Delete(queue="amq.rabbitmq.reply-to")]),
+    Case("direct-reply-delete", lambda n: [Queue.Delete(queue=REPLY_TO)]),
 )

@@ -13,6 +13,14 @@ from tests.conformance.cases import ANY_TEXT, ENDED, Case
 from tests.conformance.peer import FRAME_BYTES_MAX, On
 from tests.conformance.steps import CLOSE_CHANNEL, HEADER_OF_3, q, raw
 
+RUNNING: Final = (504, "unexpected method in connection state running")
+NO_METHOD: Final = (505, "expected method frame, got non method frame instead")
+NO_HEADER: Final = (
+    505,
+    "expected content header for class 60, got non content header frame instead",
+)
+NO_BODY: Final = (505, "expected content body, got non content body frame instead")
+
 CASES: Final = (
     Case("flow-off", lambda n: [Channel.Flow(active=False)], (540, "active=false")),
     Case("flow-on", lambda n: [Channel.Flow(active=True)]),
@@ -30,53 +38,29 @@ CASES: Final = (
         "channel-close-and-open",
         lambda n: [On(2, Channel.Open()), On(2, CLOSE_CHANNEL), On(2, Channel.Open())],
     ),
-    Case(
-        "channel-zero-method",
-        lambda n: [On(0, q(n))],
-        (504, "unexpected method in connection state running"),
-    ),
+    Case("channel-zero-method", lambda n: [On(0, q(n))], RUNNING),
     Case(
         "channel-connection-method", lambda n: [Connection.Open("/")], (503, "unimplemented method")
     ),
-    Case(
-        "connection-open-twice",
-        lambda n: [On(0, Connection.Open("/"))],
-        (504, "unexpected method in connection state running"),
-    ),
+    Case("connection-open-twice", lambda n: [On(0, Connection.Open("/"))], RUNNING),
     Case(
         "connection-start-ok-late",
         lambda n: [On(0, Connection.StartOk({}, "PLAIN", "", "en_US"))],
-        (504, "unexpected method in connection state running"),
+        RUNNING,
     ),
-    Case(
-        "connection-tune-ok-late",
-        lambda n: [On(0, Connection.TuneOk(0, 4096, 0))],
-        (504, "unexpected method in connection state running"),
-    ),
+    Case("connection-tune-ok-late", lambda n: [On(0, Connection.TuneOk(0, 4096, 0))], RUNNING),
     Case(
         "server-method-declare-ok",
         lambda n: [Queue.DeclareOk("a", 0, 0)],
         (503, "unimplemented method"),
     ),
-    Case(
-        "server-method-deliver",
-        lambda n: [Basic.Deliver("c", 1, False, "", "")],
-        (505, "expected content header for class 60, got non content header frame instead"),
-    ),
-    Case(
-        "server-method-connection-start",
-        lambda n: [On(0, Connection.Start())],
-        (504, "unexpected method in connection state running"),
-    ),
+    Case("server-method-deliver", lambda n: [Basic.Deliver("c", 1, False, "", "")], NO_HEADER),
+    Case("server-method-connection-start", lambda n: [On(0, Connection.Start())], RUNNING),
     Case(
         "frame-end-wrong", lambda n: [raw(1, 1, b"\x00\x14\x00\x28\x01", b"\xcf")], (501, ANY_TEXT)
     ),
     Case("frame-type-unknown", lambda n: [raw(9, 1, b"abc")], (501, ANY_TEXT)),
-    Case(
-        "frame-a-little-too-large",
-        lambda n: [raw(3, 1, b"x" * FRAME_BYTES_MAX)],
-        (505, "expected method frame, got non method frame instead"),
-    ),
+    Case("frame-a-little-too-large", lambda n: [raw(3, 1, b"x" * FRAME_BYTES_MAX)], NO_METHOD),
     Case("frame-too-large", lambda n: [raw(3, 1, b"x" * (FRAME_BYTES_MAX + 1))], (501, ANY_TEXT)),
     Case("method-unknown", lambda n: [raw(1, 1, b"\x00\x32\x03\xe7")], ENDED),
     Case("class-unknown", lambda n: [raw(1, 1, b"\x03\xe7\x00\x0a")], ENDED),
@@ -91,26 +75,10 @@ CASES: Final = (
     Case("method-on-unopened-heartbeat", lambda n: [raw(8, 1, b"")], (505, ANY_TEXT)),
     Case("heartbeat-channel-zero", lambda n: [raw(8, 0, b"")]),
     Case("heartbeat-with-payload", lambda n: [raw(8, 0, b"abc")], (501, ANY_TEXT)),
-    Case(
-        "header-without-method",
-        lambda n: [raw(2, 1, HEADER_OF_3)],
-        (505, "expected method frame, got non method frame instead"),
-    ),
-    Case(
-        "body-without-method",
-        lambda n: [raw(3, 1, b"abc")],
-        (505, "expected method frame, got non method frame instead"),
-    ),
-    Case(
-        "publish-then-method",
-        lambda n: [Basic.Publish(), Basic.Qos()],
-        (505, "expected content header for class 60, got non content header frame instead"),
-    ),
-    Case(
-        "publish-then-body",
-        lambda n: [Basic.Publish(), raw(3, 1, b"abc")],
-        (505, "expected content header for class 60, got non content header frame instead"),
-    ),
+    Case("header-without-method", lambda n: [raw(2, 1, HEADER_OF_3)], NO_METHOD),
+    Case("body-without-method", lambda n: [raw(3, 1, b"abc")], NO_METHOD),
+    Case("publish-then-method", lambda n: [Basic.Publish(), Basic.Qos()], NO_HEADER),
+    Case("publish-then-body", lambda n: [Basic.Publish(), raw(3, 1, b"abc")], NO_HEADER),
     Case(
         "publish-then-wrong-class",
         lambda n: [Basic.Publish(), raw(2, 1, b"\x00\x0a" + HEADER_OF_3[2:])],
@@ -123,22 +91,22 @@ CASES: Final = (
             raw(2, 1, b"\x00\x3c\x00\x01" + HEADER_OF_3[4:]),
             raw(3, 1, b"abc"),
         ],
-        (505, "expected content header for class 60, got non content header frame instead"),
+        NO_HEADER,
     ),
     Case(
         "publish-header-twice",
         lambda n: [Basic.Publish(), raw(2, 1, HEADER_OF_3), raw(2, 1, HEADER_OF_3)],
-        (505, "expected content body, got non content body frame instead"),
+        NO_BODY,
     ),
     Case(
         "publish-body-too-long",
         lambda n: [Basic.Publish(), raw(2, 1, HEADER_OF_3), raw(3, 1, b"abcdef")],
-        (505, "expected content body, got non content body frame instead"),
+        NO_BODY,
     ),
     Case(
         "publish-body-then-method",
         lambda n: [Basic.Publish(), raw(2, 1, HEADER_OF_3), raw(3, 1, b"ab"), Basic.Qos()],
-        (505, "expected content body, got non content body frame instead"),
+        NO_BODY,
     ),
     Case(
         "publish-body-in-pieces",

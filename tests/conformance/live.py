@@ -18,7 +18,7 @@ from pathlib import Path
 from random import SystemRandom
 from urllib.parse import unquote, urlsplit
 
-from penstock.server.control.control_client import control_path
+from penstock.server.control.control_client import ask, control_path
 from tests.patience import PATIENCE_S
 
 POLL_S = 0.02
@@ -51,6 +51,14 @@ class Broker:
     def url(self) -> str:
         """The AMQP URL of the default virtual host."""
         return f"amqp://{self.user}:{self.password}@{self.host}:{self.port}/%2F"
+
+    def asked(self, op: str, **request: object) -> dict[str, object]:
+        """What the broker answers at its control socket."""
+        return ask(control_path(self.port), {"op": op, **request}, PATIENCE_S)
+
+    def change(self, key: str, value: str) -> None:
+        """What `penstock flow set KEY=VALUE` does."""
+        self.asked("flow", do="set", changes={key: value})
 
     @property
     def patient_url(self) -> str:
@@ -101,16 +109,27 @@ def free_port() -> int:
 
 @contextmanager
 def penstock_process(
-    folder: Path, *options: str, environment: Mapping[str, str] | None = None
+    folder: Path,
+    *options: str,
+    config: str = "",
+    data: Path | None = None,
+    end: signal.Signals = signal.SIGTERM,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Broker]:
-    """Run `penstock serve --memory` with its output in `folder`; stop it and check how it ended.
+    """Run `penstock serve` with its output in `folder`; end it by `end` and check how it ended.
 
-    Raises: AssertionError if it does not start, does not exit with 0 on SIGTERM within
-    `PATIENCE_S`, or wrote a traceback to stderr.
+    config: the text of its configuration file, "" for none; data: where it keeps things, None for
+    `--memory`.
+
+    Raises: AssertionError if it does not start, does not exit as it should within `PATIENCE_S`, or
+    wrote a traceback to stderr.
     """
     port = free_port()
-    command = [sys.executable, "-m", "penstock.cli.main", "serve", "--memory"]
-    command += ["--port", str(port), *options]
+    command = [sys.executable, "-m", "penstock.cli.main", "serve", "--port", str(port), *options]
+    command += ["--memory"] if data is None else ["--data", str(data)]
+    if config:
+        (folder / "penstock.toml").write_text(config, encoding="utf-8")
+        command += ["--config", str(folder / "penstock.toml")]
     errors_path = folder / "stderr.txt"
     with (folder / "stdout.txt").open("wb") as out, errors_path.open("wb") as err:
         process = subprocess.Popen(
@@ -124,7 +143,7 @@ def penstock_process(
             wait_ready(process, port, errors_path)
             yield Broker("127.0.0.1", port, pid=process.pid)
             assert process.poll() is None, f"broker died: {_tail(errors_path)}"
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(end)
             code = process.wait(PATIENCE_S)
         finally:
             if process.poll() is None:
@@ -132,7 +151,7 @@ def penstock_process(
                 process.wait()
     errors = errors_path.read_text(errors="replace")
     assert "Traceback" not in errors, _tail(errors_path)
-    assert code == 0, f"exit status {code}: {_tail(errors_path)}"
+    assert code == (0 if end is signal.SIGTERM else -end), f"status {code}: {_tail(errors_path)}"
 
 
 def wait_ready(

@@ -37,6 +37,21 @@ def unbind(queue: str, exchange: str, key: str = "k", **arguments: Any) -> Queue
     return Queue.Unbind(queue=queue, exchange=exchange, routing_key=key, arguments=arguments)
 
 
+def delete(queue: str, **flags: bool) -> Queue.Delete:
+    """queue.delete."""
+    return Queue.Delete(queue=queue, **flags)
+
+
+def bind_exchange(destination: str, source: str) -> Exchange.Bind:
+    """exchange.bind with a key."""
+    return Exchange.Bind(destination=destination, source=source, routing_key="k")
+
+
+def unbind_exchange(destination: str, source: str) -> Exchange.Unbind:
+    """exchange.unbind of the same."""
+    return Exchange.Unbind(destination=destination, source=source, routing_key="k")
+
+
 def put(
     exchange: str,
     key: str,

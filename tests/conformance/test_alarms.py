@@ -21,7 +21,6 @@ from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ConnectionClosedByBroker, NackError
 
-from penstock.server.control.control_client import ask, control_path
 from tests.conformance.live import Broker, penstock_process
 from tests.conformance.through_pika import connect, counts, wait
 from tests.patience import PATIENCE_S, undisturbed, until
@@ -39,14 +38,12 @@ CONSUMED = 20
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker whose alarm is within reach; no queue is throttled on the way there."""
-    folder = tmp_path_factory.mktemp("alarm")
-    config = folder / "penstock.toml"
-    config.write_text(
+    # Everybody at once, because one of the two publishers here holds next to nothing.
+    config = (
         f"memory_high_bytes = {MEMORY_HIGH_BYTES}\nqueue_depth_bytes = {4 * FILL_BYTES}\n"
-        # Everybody at once, because one of the two publishers here holds next to nothing.
         'alarm_mode = "all"\n'
     )
-    with penstock_process(folder, "--config", str(config)) as running:
+    with penstock_process(tmp_path_factory.mktemp("alarm"), config=config) as running:
         yield running
 
 
@@ -179,18 +176,9 @@ def plain(tmp_path: Path) -> Iterator[Broker]:
         yield running
 
 
-def asked(broker: Broker, request: dict[str, object]) -> dict[str, object]:
-    return ask(control_path(broker.port), request, PATIENCE_S)
-
-
-def change(broker: Broker, key: str, value: str) -> None:
-    """What `penstock flow set KEY=VALUE` does."""
-    asked(broker, {"op": "flow", "do": "set", "changes": {key: value}})
-
-
 def used_bytes(broker: Broker) -> int:
     """Memory, as the broker measured it last."""
-    used = asked(broker, {"op": "status"})["memory_bytes"]
+    used = broker.asked("status")["memory_bytes"]
     assert isinstance(used, int)
     return used
 
@@ -219,7 +207,7 @@ def test_a_mark_changed_at_run_time_stops_publishers_and_lets_them_on_within_a_s
         told = Told(connection)
         for _ in range(4 * CONSUMED):
             channel.basic_publish("", name, bytes(1000))
-        change(plain, "memory.high", "0")
+        plain.change("memory.high", "0")
         channel.basic_publish("", name, b"held")
         wait(channel, lambda: told.reasons)
         assert told.reasons[0].startswith("low on memory (")
@@ -229,11 +217,11 @@ def test_a_mark_changed_at_run_time_stops_publishers_and_lets_them_on_within_a_s
 
         def ended_after_s() -> float:
             if told.ended_s:
-                change(plain, "memory.high", "0")
+                plain.change("memory.high", "0")
                 channel.basic_publish("", name, b"held again")
                 wait(channel, lambda: len(told.reasons) > len(told.ended_s))
             changed_s = time.monotonic()
-            change(plain, "memory.high", "95%")
+            plain.change("memory.high", "95%")
             wait(channel, lambda: len(told.ended_s) == len(told.reasons))
             return told.ended_s[-1] - changed_s
 
@@ -256,18 +244,18 @@ def test_a_targeted_alarm_stops_the_one_that_fills_the_memory(plain: Broker, nam
         # uses the alarm is on, and the second mark, which stops everybody, is a twentieth above:
         # what it uses must not grow any more.
         wait(filling, lambda: counts(filling, name)[0] == 1 + 100 * MIB // len(BODY))
-        change(plain, "memory.high", "95%")
+        plain.change("memory.high", "95%")
         assert used_bytes(plain) > 100 * MIB
 
         def lower() -> None:
-            change(plain, "memory.high", str(used_bytes(plain) * 99 // 100))
+            plain.change("memory.high", str(used_bytes(plain) * 99 // 100))
             filling.basic_publish("", name, b"is it on?")
             big.process_data_events(time_limit=0.2)
 
         until(lambda: told.reasons, "an alarm below what is used", lower)
         confirming.basic_publish("", name, b"goes on, and is confirmed")
         assert not told.ended_s
-        change(plain, "memory.high", "95%")
+        plain.change("memory.high", "95%")
         wait(filling, lambda: told.ended_s)
 
 
@@ -276,12 +264,12 @@ def test_an_alarm_may_nack_or_close_instead(plain: Broker, name: str) -> None:
         channel = connection.channel()
         channel.queue_declare(name)
         channel.confirm_delivery()
-        change(plain, "alarm.action", "nack")
-        change(plain, "disk.free_min", "1000000GB")
+        plain.change("alarm.action", "nack")
+        plain.change("disk.free_min", "1000000GB")
         with pytest.raises(NackError):
             channel.basic_publish("", name, b"refused")
         assert counts(channel, name) == (0, 0)
-        change(plain, "alarm.action", "close")
+        plain.change("alarm.action", "close")
         with pytest.raises(ConnectionClosedByBroker, match="low on disk") as closed:
             channel.basic_publish("", name, b"refused")
         assert closed.value.reply_code == 320

@@ -73,11 +73,10 @@ def setup(
         pytest.skip("the broker from outside cannot be told what to call itself")
     identity: Identity = request.param
     folder = tmp_path_factory.mktemp("identity")
-    config = folder / "penstock.toml"
-    config.write_text(f'product = "{identity.product}"\nproduct_version = "{identity.version}"\n')
+    config = f'product = "{identity.product}"\nproduct_version = "{identity.version}"\n'
     plan = Plan("rpc://", 1, identity.queue_kind)
     with (
-        penstock_process(folder, "--config", str(config)) as own,
+        penstock_process(folder, config=config) as own,
         celery_worker(own, folder, plan, by_remote_control) as module,
     ):
         yield Setup(identity, module, own)

@@ -4,11 +4,12 @@ channel.flow where they have asked for it, with the replies each of them gives o
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 
 import amqp  # type: ignore[import-untyped]  # it has neither stubs nor py.typed
 import pytest
 from pika import BlockingConnection
+from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import Channel as PikaChannel
 
 from tests.conformance.live import Broker, penstock_process
@@ -27,10 +28,8 @@ fill a second window: that could stop the socket, and pika would then wait in a 
 @pytest.fixture(scope="module")
 def shallow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker whose queues are soon full, and which tells its clients."""
-    folder = tmp_path_factory.mktemp("notices")
-    config = folder / "penstock.toml"
-    config.write_text(f"queue_depth_bytes = {DEPTH_BYTES}\nnotify_blocked_ms = 300\n")
-    with penstock_process(folder, "--config", str(config)) as running:
+    config = f"queue_depth_bytes = {DEPTH_BYTES}\nnotify_blocked_ms = 300\n"
+    with penstock_process(tmp_path_factory.mktemp("notices"), config=config) as running:
         yield running
 
 
@@ -44,6 +43,26 @@ def purge(broker: Broker, queue: str) -> None:
         other.channel().queue_purge(queue)
 
 
+def fill(connection: BlockingConnection, channel: BlockingChannel, queue: str, told: Sized) -> None:
+    """Publish to `queue` until the client is told something."""
+    channel.queue_declare(queue)
+    for _ in range(ENOUGH):
+        if not told:
+            channel.basic_publish("", queue, BODY)
+            connection.process_data_events(time_limit=0)
+    until(lambda: told, "a stop", lambda: connection.process_data_events(time_limit=0.05))
+
+
+def relieve(broker: Broker, connection: BlockingConnection, queue: str, told: Sized) -> None:
+    """Purge `queue` until the client is told something else."""
+
+    def look() -> None:
+        purge(broker, queue)
+        connection.process_data_events(time_limit=0.1)
+
+    until(lambda: len(told) > 1, "the end of it", look)
+
+
 def test_pika_is_told_which_queue_holds_it(shallow: Broker, name: str) -> None:
     with pika_connection(shallow) as connection:
         told: list[str] = []
@@ -52,20 +71,10 @@ def test_pika_is_told_which_queue_holds_it(shallow: Broker, name: str) -> None:
         )
         connection.add_on_connection_unblocked_callback(lambda *_: told.append("unblocked"))
         channel = connection.channel()
-        channel.queue_declare(name)
-        for _ in range(ENOUGH):
-            if not told:
-                channel.basic_publish("", name, BODY)
-                connection.process_data_events(time_limit=0)
-        until(lambda: told, "blocked", lambda: connection.process_data_events(time_limit=0.05))
+        fill(connection, channel, name, told)
         assert told[0].startswith(f"held for room in queue /{name} since ")
         assert "penstock why connection" in told[0]
-
-        def relieve() -> None:
-            purge(shallow, name)
-            connection.process_data_events(time_limit=0.1)
-
-        until(lambda: len(told) > 1, "unblocked", relieve)
+        relieve(shallow, connection, name, told)
         assert told[1] == "unblocked"
         channel.queue_delete(name)
 
@@ -78,20 +87,10 @@ def test_pika_never_answers_channel_flow_and_stays(shallow: Broker, name: str) -
         channel._impl.add_callback(
             lambda frame: flows.append(frame.method.active), [PikaChannel.Flow], one_shot=False
         )
-        channel.queue_declare(name)
-        for _ in range(ENOUGH):
-            if not flows:
-                channel.basic_publish("", name, BODY)
-                connection.process_data_events(time_limit=0)
-        until(lambda: flows, "a stop", lambda: connection.process_data_events(time_limit=0.05))
+        fill(connection, channel, name, flows)
         assert flows == [False]
-
-        def relieve() -> None:
-            purge(shallow, name)
-            connection.process_data_events(time_limit=0.1)
-
         # The broker waits 10 s for the reply that never comes, and then goes on without it.
-        until(lambda: len(flows) > 1, "the end of it", relieve)
+        relieve(shallow, connection, name, flows)
         # The queue may be full again by now: what is held behind it fills it.
         assert flows[:2] == [False, True]
         channel.basic_publish("", name, b"it is still open")
@@ -122,9 +121,9 @@ def test_py_amqp_answers_and_is_let_on(shallow: Broker, name: str) -> None:
                     listen()
         until(lambda: not channel.active, "a stop", listen)
 
-        def relieve() -> None:
+        def look() -> None:
             purge(shallow, name)
             listen()
 
-        until(lambda: channel.active, "the end of it", relieve)
+        until(lambda: channel.active, "the end of it", look)
         channel.queue_delete(name)

@@ -142,37 +142,17 @@ def test_a_bounded_queue_keeps_what_its_rule_says(
     assert take(channel, name) == left
 
 
-def test_dead_letters_say_where_they_come_from(channel: BlockingChannel, name: str) -> None:
-    dead = name + ".dead"
-    channel.queue_declare(dead)
-    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
-    channel.queue_declare(name, arguments={**arguments, "x-max-length": 1})
-    publish(channel, name, "first", "second")
-    got, _, body = channel.basic_get(name)
-    assert body == b"second"
-    channel.basic_reject(got.delivery_tag, requeue=False)
-    publish(channel, name, "third", expiration="0")
-    reasons = []
-    for expected in (b"first", b"second", b"third"):
-        found: list[tuple[object, bytes]] = []
-
-        def look(found: list[tuple[object, bytes]] = found) -> bool:
-            method, properties, body = channel.basic_get(dead, auto_ack=True)
-            if method is not None:
-                found.append((properties, body))
-            return bool(found)
-
-        wait(channel, look)
-        properties, body = found[0]
-        assert body == expected
-        headers = properties.headers  # type: ignore[attr-defined]  # pika has no types
-        death = headers["x-death"][0]
-        assert (death["queue"], death["count"], death["exchange"]) == (name, 1, "")
-        assert death["routing-keys"] == [name]
-        assert headers["x-first-death-queue"] == name
-        assert headers["x-first-death-reason"] == death["reason"]
-        reasons.append(death["reason"])
-    assert reasons == ["maxlen", "rejected", "expired"]
+def test_messages_expire_with_the_queues_lifetime_or_their_own(
+    channel: BlockingChannel, name: str
+) -> None:
+    channel.confirm_delivery()
+    channel.queue_declare(name, arguments={"x-message-ttl": 60_000})
+    publish(channel, name, "1", expiration="1")
+    publish(channel, name, "2")
+    wait(channel, lambda: counts(channel, name)[0] == 1)
+    assert take(channel, name) == ["2"]
+    publish(channel, name, "needs a consumer that waits", expiration="0")
+    assert take(channel, name) == []
 
 
 def test_priorities_are_served_highest_first(channel: BlockingChannel, name: str) -> None:

@@ -98,11 +98,18 @@ IN_TRANSACTION: list[tuple[str, list[Settle], str, str]] = [
     ("acks, recover", [_ack(1), _ack(2), _recover], "cd", "ab"),
     ("acks, recover, rollback", [_ack(1), _ack(2), _recover, _rollback], "cd", "ab"),
     ("up to, recover, rollback, recover", [_up_to(2), _recover, _rollback, _recover], "abcd", ""),
+    ("up to, recover, rollback, ack, commit",
+     [_up_to(2), _recover, _rollback, _ack(1), _commit], "cd", "b"),
     ("ack all, recover, commit", [_up_to(0), _recover, _commit], "d", ""),
+    ("ack, recover, ack all, commit", [_ack(1), _recover, _up_to(0), _commit], "bcd", ""),
     ("nack, recover, commit", [lambda c: c.basic_nack(2, multiple=True), _recover, _commit],
      "abcd", ""),
     ("reject, recover, commit", [lambda c: c.basic_reject(2, requeue=False), _recover, _commit],
      "acd", ""),
+    ("reject, recover, rollback", [lambda c: c.basic_reject(2, requeue=False), _recover, _rollback],
+     "acd", "b"),
+    ("ack, drop, recover, commit",
+     [_ack(1), lambda c: c.basic_nack(3, True, False), _recover, _commit], "d", ""),
     ("no commit", [_ack(1), _ack(2)], "d", "abc"),
 ]  # fmt: skip
 

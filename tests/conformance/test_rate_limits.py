@@ -5,13 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.server.control.control_client import ask, control_path
 from tests.conformance.live import Broker, penstock_process
 from tests.conformance.through_pika import connect, counts
 from tests.patience import PATIENCE_S, undisturbed, until
@@ -31,13 +29,8 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker in which one queue takes 500 messages a second.
 
     The burst is a second's, so that nothing is lost to a machine that is busy with other tests."""
-    folder: Path = tmp_path_factory.mktemp("rates")
-    config = folder / "penstock.toml"
-    config.write_text(
-        f'rate_burst_ms = {BURST_S * 1000}\n[[rates]]\nqueue = "/limited"\nmessages = {RATE}\n',
-        encoding="utf-8",
-    )
-    with penstock_process(folder, "--config", str(config)) as running:
+    config = f'rate_burst_ms = {BURST_S * 1000}\n[[rates]]\nqueue = "/limited"\nmessages = {RATE}\n'
+    with penstock_process(tmp_path_factory.mktemp("rates"), config=config) as running:
         yield running
 
 
@@ -56,14 +49,6 @@ class Publishing(threading.Thread):
         while not self.is_over.is_set():
             channel.basic_publish("", self.queue, b"x" * 64)
         connection.close()
-
-
-def asked(broker: Broker, request: dict[str, object]) -> dict[str, object]:
-    return ask(control_path(broker.port), request, PATIENCE_S)
-
-
-def change(broker: Broker, key: str, value: str) -> None:
-    asked(broker, {"op": "flow", "do": "set", "changes": {key: value}})
 
 
 class Look(NamedTuple):
@@ -106,11 +91,11 @@ def test_a_limited_publisher_gets_its_rate_and_another_is_not_affected(limited: 
         time.sleep(1.5)  # The burst is over then.
         until(lambda: has_its_rate(channel), f"{RATE} messages a second, and many more beside them")
         last = look(channel)
-        blocked = asked(limited, {"op": "flow", "do": "edges", "blocked": True})
+        blocked = limited.asked("flow", do="edges", blocked=True)
         for publisher in publishers:
             publisher.is_over.set()
         # What the limited one has written would otherwise take as long as it takes.
-        change(limited, "rate.queue.messages:/limited", "off")
+        limited.change("rate.queue.messages:/limited", "off")
         for publisher in publishers:
             publisher.join(PATIENCE_S)
     # Whoever was slow meanwhile, no more than the burst and the rate have come.
@@ -131,7 +116,7 @@ def test_acks_on_a_limited_connection_are_handled_promptly(limited: Broker, name
             for _ in range(3):
                 channel.basic_publish("", name, b"x")
             got = [channel.basic_get(name)[0] for _ in range(3)]
-            change(limited, "rate.connection.bytes", SLOW)
+            limited.change("rate.connection.bytes", SLOW)
             try:
                 channel.basic_publish("", name, LARGE)
                 channel.basic_publish("", name, b"is held")
@@ -146,7 +131,7 @@ def test_acks_on_a_limited_connection_are_handled_promptly(limited: Broker, name
                     waited_s.append(time.monotonic() - start_s)
                 ready, _ = counts(other, name)
             finally:
-                change(limited, "rate.connection.bytes", "off")
+                limited.change("rate.connection.bytes", "off")
                 other.queue_delete(name)
         assert ready == 1, "the second publish is still held"
         return min(waited_s)
@@ -155,6 +140,6 @@ def test_acks_on_a_limited_connection_are_handled_promptly(limited: Broker, name
 
 
 def unacked(broker: Broker, queue: str) -> int:
-    queues = asked(broker, {"op": "status"})["queues"]
+    queues = broker.asked("status")["queues"]
     assert isinstance(queues, dict)
     return int(queues[f"queue:/{queue}"]["messages_unacknowledged"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -18,7 +17,7 @@ from pika import BasicProperties, BlockingConnection
 from pika.exceptions import AMQPError, ChannelClosedByBroker
 
 from tests.conformance import through_pika
-from tests.conformance.live import Broker, free_port, wait_ready
+from tests.conformance.live import Broker, penstock_process
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
@@ -29,24 +28,9 @@ FIXTURE = Path(__file__).parents[1] / "fixtures" / "definitions-rabbitmq-3.10.js
 
 @contextmanager
 def serving(folder: Path, end: signal.Signals, *options: str) -> Iterator[int]:
-    """A broker that keeps its data in `folder`, on a free port; `end` is how it ends."""
-    port = free_port()
-    errors = folder / "stderr.txt"
-    with errors.open("ab") as log:
-        process = subprocess.Popen(
-            [*CLI, "serve", "--port", str(port), "--data", str(folder / "data"), *options],
-            stdout=log,
-            stderr=log,
-            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-        )
-        try:
-            wait_ready(process, port, errors)
-            yield port
-        finally:
-            process.send_signal(end)
-            code = process.wait(PATIENCE_S)
-    assert code == (0 if end is signal.SIGTERM else -end)
-    assert "Traceback" not in errors.read_text(encoding="utf-8")
+    """The port of a broker that keeps its data in `folder`; `end` is how it ends."""
+    with penstock_process(folder, *options, data=folder / "data", end=end) as broker:
+        yield broker.port
 
 
 def connect(

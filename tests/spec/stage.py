@@ -4,6 +4,8 @@ Nothing is drawn here: actors run in turn with their whole budget, pipes are wid
 that is parked is given no turn. `step` lets one actor take so many messages and no more.
 """
 
+from typing import Self
+
 from penstock.base.config import Config
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
@@ -66,6 +68,7 @@ class Hand(Role):
     def __init__(self, acks: bool = False) -> None:
         super().__init__()
         self.is_done = True
+        self.stage: Stage | None = None
         self.acks = acks
         self.deliveries: list[Delivery] = []
         self.replies: list[m.Method] = []
@@ -78,19 +81,25 @@ class Hand(Role):
         elif isinstance(event, Replied):
             self.replies.append(event.reply)
 
-    def say(self, method: m.Method) -> None:
-        self.client.session.request(self.channel, method)
-        self.client.flush()
+    def say(self, *methods: m.Method) -> Self:
+        for method in methods:
+            self.client.session.request(self.channel, method)
+            self.client.flush()
+        return self
 
-    def publish(self, key: str, count: int, exchange: str = "") -> None:
-        for _ in range(count):
-            self.client.session.publish(self.channel, exchange, key, BODY)
-        self.client.flush()
+    def publish(self, key: str, count: int, exchange: str = "") -> Self:
+        return self.publish_bodies(key, [BODY] * count, exchange)
 
-    def publish_bodies(self, key: str, bodies: list[bytes]) -> None:
+    def publish_bodies(self, key: str, bodies: list[bytes], exchange: str = "") -> Self:
         for body in bodies:
-            self.client.session.publish(self.channel, "", key, body)
+            self.client.session.publish(self.channel, exchange, key, body)
         self.client.flush()
+        return self
+
+    def settle(self) -> None:
+        """Everything happens that what was said leads to."""
+        assert self.stage is not None, "made by Stage.connect"
+        self.stage.settle()
 
     def bodies(self) -> list[bytes]:
         return [one.body for one in self.deliveries]
@@ -114,6 +123,8 @@ class Stage:
     def connect(self, channels: int = 1, acks: bool = False) -> list[Hand]:
         """A client with so many channels, open."""
         hands = [Hand(acks) for _ in range(channels)]
+        for hand in hands:
+            hand.stage = self
         self.world.connect(*hands)
         self.settle()
         return hands

@@ -52,8 +52,7 @@ def reads(stage: Stage, hand: Hand, key: str = "q3") -> bool:
     """Whether the connection takes one more message now."""
     connection = stage.connection(hand.client)
     before = int(connection.receive_count)
-    hand.publish(key, 1)
-    stage.settle()
+    hand.publish(key, 1).settle()
     return int(connection.receive_count) > before
 
 
@@ -80,8 +79,7 @@ def test_scenario_92_seed_example(profile: Profile) -> None:
     stage = Stage(limited(wide(profile), 5))
     names = nine_queues(stage)
     a = stage.connect()[0]
-    a.publish("", 1, "amq.fanout")
-    stage.settle()
+    a.publish("", 1, "amq.fanout").settle()
     assert debt(stage, a) == 9
     assert not reads(stage, a)
     resumes_at = 5 if profile is SYNDICATE else 2
@@ -102,8 +100,7 @@ def test_scenario_93_equality(profile: Profile) -> None:
     stage = Stage(limited(wide(profile), 3))
     a = stage.connect()[0]
     stage.park(stage.channel(a).identity)
-    a.publish("q1", 3)
-    stage.settle()
+    a.publish("q1", 3).settle()
     assert debt(stage, a) == 3
     assert reads(stage, a, "q1"), "at the limit is not above it"
     assert debt(stage, a) == 4
@@ -198,8 +195,7 @@ def test_scenario_96_batching(profile: Profile) -> None:
     for identity in (channel, stage.queue("q1").identity, stage.queue("q2").identity):
         stage.park(identity)
     p.publish("q1", 3)
-    p.publish("q2", 1)
-    stage.settle()
+    p.publish("q2", 1).settle()
     stage.step(channel, 4)
     owed = {row.place.split(" -> ")[1]: row.messages for row in owed_rows(stage.broker)}
     assert owed == {"queue:/q1": 3, "queue:/q2": 1}
@@ -212,11 +208,9 @@ def test_scenario_97_rollback(profile: Profile) -> None:
     stage = Stage(wide(profile))
     p = stage.connect()[0]
     p.say(m.TxSelect())
-    p.publish("q1", 5)
-    stage.settle()
+    p.publish("q1", 5).settle()
     assert debt(stage, p) == 0, "what triggered the turn is repaid, what it emits waits for commit"
-    p.say(m.TxRollback())
-    stage.settle()
+    p.say(m.TxRollback()).settle()
     assert debt(stage, p) == 0 and stage.ready("q1") == 0
 
 
@@ -227,8 +221,7 @@ def test_scenario_97_a_turn_that_fails_emits_nothing(profile: Profile) -> None:
     page = account(stage, p)
     p.say(m.TxSelect())
     p.publish("q1", 5)
-    p.publish("", 1, "there is no such exchange")
-    stage.settle()
+    p.publish("", 1, "there is no such exchange").settle()
     assert page.debt_messages == 0 and stage.ready("q1") == 0
     assert not stage.connection(p.client).channels, "the channel is gone, and its work with it"
 
@@ -242,8 +235,7 @@ def test_scenario_98_actor_crash(profile: Profile) -> None:
     stage.park(stage.channel(p).identity)
     # All in one read, and past the mark by what is in the channel's mailbox already.
     stage.broker.ledger.set_marks("connection", "", Marks())
-    p.publish("q1", 7)
-    stage.settle()
+    p.publish("q1", 7).settle()
     stage.unpark(stage.channel(p).identity)
     stage.settle()
     stage.broker.ledger.set_marks(
@@ -263,14 +255,11 @@ def test_scenario_99_dead_target(profile: Profile) -> None:
     stage.park(stage.queue("q1").identity)
     p = stage.connect()[0]
     admin = stage.connect()[0]
-    p.publish("q1", 3)
-    stage.settle()
+    p.publish("q1", 3).settle()
     assert debt(stage, p) == 3
-    admin.say(m.QueueDelete("q1"))
-    stage.settle()
+    admin.say(m.QueueDelete("q1")).settle()
     assert debt(stage, p) == 0
-    p.publish("q1", 3)
-    stage.settle()
+    p.publish("q1", 3).settle()
     assert debt(stage, p) == 0 and stage.connection(p.client).receive_count == 6
 
 
@@ -289,8 +278,7 @@ def test_scenario_100_fan_out_1000(profile: Profile) -> None:
     queues = [vhost.queues[f"w{number}"] for number in range(1000)]
     for queue in queues:
         stage.park(queue.identity)
-    p.publish("", 1, "all")
-    stage.settle()
+    p.publish("", 1, "all").settle()
     assert debt(stage, p) == 1000
     assert not reads(stage, p) and reads(stage, other), "this connection stops, others do not"
     low = 100 if profile is SYNDICATE else 50
@@ -309,13 +297,11 @@ def test_scenario_101_slow_consumer_charged_to_producer(profile: Profile) -> Non
     stage.world.setting.pipe_bytes = 1 << 20
     d, p, q = stage.connect()[0], stage.connect()[0], stage.connect()[0]
     c.say(m.BasicConsume("q1", "slow", no_ack=True))
-    d.say(m.BasicConsume("q2", "good", no_ack=True))
-    stage.settle()
+    d.say(m.BasicConsume("q2", "good", no_ack=True)).settle()
     c.client.is_reading = False
     for _ in range(40):
         p.publish("q1", 5)
-        q.publish("q2", 5)
-        stage.settle()
+        q.publish("q2", 5).settle()
     owed = [row for row in owed_rows(stage.broker) if row.kind == "socket"]
     assert [(row.place, row.origin) for row in owed] == [
         (f"socket:{c.client.link.name}", f"conn:{p.client.link.name}")
@@ -336,8 +322,7 @@ def test_scenario_102_ultimate_cause(profile: Profile) -> None:
     stage.world.setting.pipe_bytes = 1500
     c = stage.connect()[0]
     stage.world.setting.pipe_bytes = 1 << 20
-    c.say(m.BasicConsume("q2", "t", no_ack=True))
-    stage.settle()
+    c.say(m.BasicConsume("q2", "t", no_ack=True)).settle()
     c.client.is_reading = False
     p, q = stage.connect()[0], stage.connect()[0]
     for hand, count in ((p, 30), (q, 20)):
@@ -345,8 +330,7 @@ def test_scenario_102_ultimate_cause(profile: Profile) -> None:
         hand.publish("q1", 2 * count)
     stage.settle()
     stage.park(stage.queue("q3").identity)
-    p.publish("q3", 4)
-    stage.settle()
+    p.publish("q3", 4).settle()
     rows = owed_rows(stage.broker)
     pages = {row.name: row for row in ledger_rows(stage.broker)}
     for hand, count in ((p, 30), (q, 20)):
@@ -440,8 +424,7 @@ def test_scenario_106_bytes(profile: Profile) -> None:
     p = stage.connect()[0]
     stage.park(stage.channel(p).identity)
     for _ in range(10):
-        p.publish_bodies("q1", [b"z" * MIB])
-        stage.settle()
+        p.publish_bodies("q1", [b"z" * MIB]).settle()
     assert 4 <= stage.connection(p.client).receive_count <= 5
     assert held_for(stage, p) == [f"conn:{p.client.link.name}"]
 
@@ -452,8 +435,7 @@ def test_scenario_107_many_waiters(profile: Profile) -> None:
     a, b = stage.connect()[0], stage.connect()[0]
     stage.park(stage.queue("q1").identity)
     a.publish("q1", 100)
-    b.publish("q1", 50)
-    stage.settle()
+    b.publish("q1", 50).settle()
     stage.broker.ledger.set_marks(USER, "", Marks(DebtMark(100, 50)))
     assert held_for(stage, a) == held_for(stage, b) == ["user:guest@/"]
     assert not reads(stage, a) and not reads(stage, b)
@@ -470,8 +452,7 @@ def test_scenario_108_hierarchy_n() -> None:
     a, b = stage.connect()[0], stage.connect()[0]
     stage.park(stage.queue("q1").identity)
     for hand in (a, b, a, b):
-        hand.publish("q1", 20)
-        stage.settle()
+        hand.publish("q1", 20).settle()
         assert debt(stage, a) + debt(stage, b) <= 12
     assert debt(stage, a) == 9 and debt(stage, b) >= 1
     assert held_for(stage, a) == [f"conn:{a.client.link.name}", "user:guest@/"]
@@ -486,8 +467,7 @@ def test_scenario_109_stored_messages(profile: Profile) -> None:
     stage.world.setting.check_every = 1000
     p = stage.connect()[0]
     for _ in range(20):
-        p.publish("q1", 500)
-        stage.settle()
+        p.publish("q1", 500).settle()
     page = account(stage, p)
     assert page.debt_messages == 0 and stage.ready("q1") == 10_000
     size = len(stage.queue("q1").messages.ready_messages()[0].raw)
@@ -496,8 +476,7 @@ def test_scenario_109_stored_messages(profile: Profile) -> None:
     assert page.stored_bytes == 10_000 * (size + MESSAGE_OVERHEAD_BYTES)
     assert stage.broker.node_account.memory_bytes() == page.stored_bytes
     admin = stage.connect()[0]
-    admin.say(m.QueuePurge("q1"))
-    stage.settle()
+    admin.say(m.QueuePurge("q1")).settle()
     assert page.stored_messages == 0 and page.stored_bytes == 0
 
 
@@ -505,16 +484,14 @@ def test_scenario_109_stored_messages(profile: Profile) -> None:
 def test_scenario_109_every_way_out_repays(way: str) -> None:
     stage = Stage(PENSTOCK)
     p, c = stage.connect()[0], stage.connect()[0]
-    p.publish("q1", 10)
-    stage.settle()
+    p.publish("q1", 10).settle()
     page = account(stage, p)
     assert page.stored_messages == 10
     p.client.end()
     stage.settle()
     assert page.is_closed and page.is_listed, "its messages outlive it, and are still its own"
     if way in ("ack", "auto-ack", "reject", "requeue"):
-        c.say(m.BasicConsume("q1", "t", no_ack=way == "auto-ack"))
-        stage.settle()
+        c.say(m.BasicConsume("q1", "t", no_ack=way == "auto-ack")).settle()
         assert len(c.deliveries) == 10
         assert page.stored_messages == (0 if way == "auto-ack" else 10)
     if way == "ack":
@@ -524,8 +501,7 @@ def test_scenario_109_every_way_out_repays(way: str) -> None:
             c.say(m.BasicReject(tag, False))
     elif way == "requeue":
         c.say(m.BasicCancel("t"))
-        c.say(m.BasicNack(0, True, True))
-        stage.settle()
+        c.say(m.BasicNack(0, True, True)).settle()
         assert page.stored_messages == 10 and stage.ready("q1") == 10
         c.say(m.QueueDelete("q1"))
     elif way == "get":
@@ -560,8 +536,7 @@ def test_scenario_110_account_lifetime(profile: Profile) -> None:
     stage = Stage(profile)
     for _ in range(40):
         p = stage.connect()[0]
-        p.publish("q1", 1)
-        stage.settle()
+        p.publish("q1", 1).settle()
         p.client.end()
         stage.settle()
     closed = [row for row in ledger_rows(stage.broker) if row.is_closed]
@@ -590,14 +565,12 @@ def test_scenario_111_a_turn_of_a_queue_charges_each_cause_for_its_own(profile: 
     stage.world.setting.pipe_bytes = 200
     c = stage.connect()[0]
     stage.world.setting.pipe_bytes = 1 << 20
-    c.say(m.BasicConsume("q1", "t", no_ack=True))
-    stage.settle()
+    c.say(m.BasicConsume("q1", "t", no_ack=True)).settle()
     c.client.is_reading = False
     p, q = stage.connect()[0], stage.connect()[0]
     stage.park(stage.queue("q1").identity)
     p.publish("q1", 6)
-    q.publish("q1", 4)
-    stage.settle()
+    q.publish("q1", 4).settle()
     stage.unpark(stage.queue("q1").identity)
     stage.settle()
     owed: dict[str, int] = {}

@@ -32,14 +32,11 @@ def saturate(stage: Stage, hand: Hand, queue: str) -> None:
     """Publish to a parked `queue` until one more would stop the socket [N]."""
     channel = stage.channel(hand)
     lane = stage.reader_lane(hand)
-    hand.publish(queue, stage.profile.credit_initial + 1)
-    stage.settle()
-    hand.publish(queue, int(lane.balance))
-    stage.settle()
+    hand.publish(queue, stage.profile.credit_initial + 1).settle()
+    hand.publish(queue, int(lane.balance)).settle()
     assert lane.is_closed
     assert not channel.parking.entrance
-    hand.publish(queue, 1)
-    stage.settle()
+    hand.publish(queue, 1).settle()
     assert channel.parking.entrance
     assert stage.connection(hand.client).gate.is_open
 
@@ -49,8 +46,7 @@ def test_scenario_05_overshoot_is_parked() -> None:
     stage = Stage(PENSTOCK)
     hand = publisher(stage)
     stage.park("queue:/q1")
-    hand.publish("q1", PENSTOCK.credit_initial + 1)
-    stage.settle()
+    hand.publish("q1", PENSTOCK.credit_initial + 1).settle()
     assert stage.queue_lane(hand, "q1").balance == 0
     assert stage.is_parking_one(hand)
 
@@ -59,8 +55,7 @@ def in_one_turn(stage: Stage, hand: Hand, key: str, count: int, exchange: str = 
     """The reader forwards `count` publishes before the channel takes the first of them."""
     identity = stage.channel(hand).identity
     stage.park(identity)
-    hand.publish(key, count, exchange)
-    stage.settle()
+    hand.publish(key, count, exchange).settle()
     stage.unpark(identity)
     stage.settle()
 
@@ -99,8 +94,7 @@ def test_scenario_08_chain_parks() -> None:
     store = stage.store_hop(stage.queue("q1"), 4000, 800)
     STORE.charge(store, STORE_ORIGIN, 4000, 0)
     bodies = numbered(4 * initial)
-    hand.publish_bodies("q1", bodies)
-    stage.settle()
+    hand.publish_bodies("q1", bodies).settle()
     assert stage.ready("q1") == initial
     assert stage.is_parking_one(hand)
     to_channel = stage.reader_lane(hand)
@@ -111,8 +105,7 @@ def test_scenario_08_chain_parks() -> None:
         stage.settle()
     assert stage.ready("q1") == 4 * initial
     reader = stage.connect()[0]
-    reader.say(m.BasicConsume("q1", no_ack=True))
-    stage.settle()
+    reader.say(m.BasicConsume("q1", no_ack=True)).settle()
     assert reader.bodies() == bodies
 
 
@@ -150,8 +143,7 @@ def test_scenario_09_partial_release_parks() -> None:
     store = stage.store_hop(stage.queue("q1"), 4000, 800)
     STORE.charge(store, STORE_ORIGIN, 4000, 0)
     stage.park("queue:/q2")
-    hand.publish("both", initial + 1, "amq.direct")
-    stage.settle()
+    hand.publish("both", initial + 1, "amq.direct").settle()
     STORE.repay(store, STORE_ORIGIN, 800, 0)
     stage.settle()
     assert stage.queue_lane(hand, "q1").balance == initial
@@ -188,13 +180,11 @@ def test_scenario_17_fan_out(profile: Profile) -> None:
     stage.settle()
     for name in ("q1", "q2", "q3"):
         stage.park(f"queue:/{name}")
-    hand.publish("", 1, "amq.fanout")
-    stage.settle()
+    hand.publish("", 1, "amq.fanout").settle()
     assert [stage.queue_lane(hand, name).balance for name in ("q1", "q2", "q3")] == [
         initial - 1
     ] * 3
-    hand.publish("a.b", 1, "amq.topic")
-    stage.settle()
+    hand.publish("a.b", 1, "amq.topic").settle()
     assert stage.queue_lane(hand, "q1").balance == initial - 2, "once, though two bindings match"
 
 
@@ -205,8 +195,7 @@ def test_scenario_21_unobedient_middle(profile: Profile) -> None:
     hand = publisher(stage)
     stage.park("queue:/q1")
     for _ in range(3 * initial // profile.credit_more_after):
-        hand.publish("q1", profile.credit_more_after)
-        stage.settle()
+        hand.publish("q1", profile.credit_more_after).settle()
     to_queue, to_channel = stage.queue_lane(hand, "q1"), stage.reader_lane(hand)
     assert not stage.channel(hand).gate.is_open
     assert not stage.connection(hand.client).gate.is_open
@@ -221,8 +210,7 @@ def test_scenario_21_obedient_middle() -> None:
     initial = PENSTOCK.credit_initial
     hand = publisher(stage)
     stage.park("queue:/q1")
-    hand.publish("q1", 3 * initial)
-    stage.settle()
+    hand.publish("q1", 3 * initial).settle()
     assert stage.queue_lane(hand, "q1").in_flight == initial
     assert stage.is_parking_one(hand)
     to_channel = stage.reader_lane(hand)
@@ -263,11 +251,9 @@ def test_scenario_26_one_slow_of_two_queues_parks() -> None:
     initial = PENSTOCK.credit_initial
     hand = publisher(stage)
     stage.park("queue:/q1")
-    hand.publish("q1", initial + 1)
-    stage.settle()
+    hand.publish("q1", initial + 1).settle()
     assert stage.is_parking_one(hand)
-    hand.publish("q2", 10 * initial)
-    stage.settle()
+    hand.publish("q2", 10 * initial).settle()
     assert stage.ready("q2") == 10 * initial
     assert stage.connection(hand.client).gate.is_open
     alternate(hand, 4 * initial)
@@ -279,8 +265,7 @@ def test_scenario_26_one_slow_of_two_queues_parks() -> None:
     assert stage.ready("q1") == initial + 1 + 2 * initial
     assert stage.ready("q2") == 12 * initial
     reader = stage.connect()[0]
-    reader.say(m.BasicConsume("q2", no_ack=True))
-    stage.settle()
+    reader.say(m.BasicConsume("q2", no_ack=True)).settle()
     assert reader.bodies()[10 * initial :] == numbered(4 * initial)[1::2]
 
 
@@ -290,10 +275,8 @@ def test_scenario_27_two_channels_one_connection(profile: Profile) -> None:
     initial = profile.credit_initial
     first, second = stage.connect(channels=2)
     stage.park("queue:/q1")
-    first.publish("q1", 3 * initial)
-    stage.settle()
-    second.publish("q2", 10)
-    stage.settle()
+    first.publish("q1", 3 * initial).settle()
+    second.publish("q2", 10).settle()
     assert stage.ready("q2") == 0, "the second channel stalls as well"
 
 
@@ -304,11 +287,9 @@ def test_scenario_27_second_channel_unaffected() -> None:
     first, second = stage.connect(channels=2)
     stage.park("queue:/q1")
     saturate(stage, first, "q1")
-    second.publish("q2", 10 * initial)
-    stage.settle()
+    second.publish("q2", 10 * initial).settle()
     assert stage.ready("q2") == 10 * initial
-    first.publish("q1", 1)
-    stage.settle()
+    first.publish("q1", 1).settle()
     assert not stage.connection(first.client).gate.is_open
 
 
@@ -316,16 +297,12 @@ def test_scenario_27_second_channel_unaffected() -> None:
 def test_scenario_28_separate_consumer_connection(profile: Profile) -> None:
     stage = Stage(profile)
     hand = publisher(stage)
-    hand.publish_bodies("q1", numbered(500))
-    stage.settle()
+    hand.publish_bodies("q1", numbered(500)).settle()
     stage.park("queue:/q2")
-    hand.publish("q2", 3 * profile.credit_initial)
-    stage.settle()
+    hand.publish("q2", 3 * profile.credit_initial).settle()
     assert not stage.connection(hand.client).gate.is_open
     consumer = stage.connect(acks=True)[0]
-    consumer.say(m.BasicQos(0, 10))
-    consumer.say(m.BasicConsume("q1"))
-    stage.settle()
+    consumer.say(m.BasicQos(0, 10), m.BasicConsume("q1")).settle()
     assert consumer.bodies() == numbered(500)
     assert stage.ready("q1") == stage.queue("q1").unacked_count == 0
     assert not stage.connection(hand.client).gate.is_open, "and the publisher still waits"
@@ -337,13 +314,11 @@ def test_scenario_29_shared_connection(profile: Profile) -> None:
     stage = Stage(profile)
     publishing, consuming = stage.connect(channels=2, acks=True)
     publishing.publish("q1", 500)
-    consuming.say(m.BasicQos(0, 10))
-    stage.settle()
+    consuming.say(m.BasicQos(0, 10)).settle()
     stage.park("queue:/q2")
     stage.park("queue:/q1")
     consuming.say(m.BasicConsume("q1"))
-    publishing.publish("q2", 3 * profile.credit_initial)
-    stage.settle()
+    publishing.publish("q2", 3 * profile.credit_initial).settle()
     assert not stage.connection(publishing.client).gate.is_open
     stage.unpark("queue:/q1")
     stage.settle()
@@ -356,12 +331,10 @@ def test_scenario_29_shared_connection_goes_on() -> None:
     stage = Stage(PENSTOCK)
     publishing, consuming = stage.connect(channels=2, acks=True)
     publishing.publish("q1", 500)
-    consuming.say(m.BasicQos(0, 10))
-    stage.settle()
+    consuming.say(m.BasicQos(0, 10)).settle()
     stage.park("queue:/q2")
     saturate(stage, publishing, "q2")
-    consuming.say(m.BasicConsume("q1"))
-    stage.settle()
+    consuming.say(m.BasicConsume("q1")).settle()
     assert len(consuming.deliveries) == 500
     assert stage.queue("q1").unacked_count == 0
 
@@ -372,14 +345,12 @@ def test_scenario_29_stopped_socket_is_let_on() -> None:
     stage = Stage(PENSTOCK)
     publishing, consuming = stage.connect(channels=2, acks=True)
     publishing.publish("q1", 500)
-    consuming.say(m.BasicQos(0, 10))
-    stage.settle()
+    consuming.say(m.BasicQos(0, 10)).settle()
     stage.park("queue:/q1")
     stage.park("queue:/q2")
     consuming.say(m.BasicConsume("q1"))
     saturate(stage, publishing, "q2")
-    publishing.publish("q2", 1)
-    stage.settle()
+    publishing.publish("q2", 1).settle()
     assert not stage.connection(publishing.client).gate.is_open
     stage.unpark("queue:/q1")
     stage.settle()

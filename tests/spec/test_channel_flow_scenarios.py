@@ -36,6 +36,12 @@ def opted_in(bed: Bed, channels: int = 1) -> Peer:
     return bed.connect(channels=channels, capabilities=OPTED_IN)
 
 
+@pytest.fixture
+def peer(bed: Bed) -> Peer:
+    """One that has asked for channel.flow."""
+    return opted_in(bed)
+
+
 def told(peer: Peer, channel: int = 1) -> Told:
     notices = peer.connection.notifier
     assert isinstance(notices, ClientNotifier)
@@ -63,8 +69,7 @@ def clear(bed: Bed, resource: str = "memory") -> None:
     bed.run()
 
 
-def test_scenario_51_broadcast() -> None:
-    bed = Bed()
+def test_scenario_51_broadcast(bed: Bed) -> None:
     peer, other = opted_in(bed, 3), bed.connect("other", channels=3)
     alarm(bed)
     assert flows(peer) == [(1, False), (2, False), (3, False)]
@@ -87,9 +92,7 @@ def test_scenario_51_broadcast_is_gone_since_2_0(profile: str) -> None:
     assert peer.heard() == []
 
 
-def test_scenario_52_no_double_signal() -> None:
-    bed = Bed()
-    peer = opted_in(bed)
+def test_scenario_52_no_double_signal(bed: Bed, peer: Peer) -> None:
     alarm(bed, "memory")
     alarm(bed, "disk")
     assert flows(peer) == [(1, False)]
@@ -100,9 +103,7 @@ def test_scenario_52_no_double_signal() -> None:
     assert flows(peer) == [(1, True)]
 
 
-def test_scenario_53_coalescing() -> None:
-    bed = Bed()
-    peer = opted_in(bed)
+def test_scenario_53_coalescing(bed: Bed, peer: Peer) -> None:
     alarm(bed)
     clear(bed)
     alarm(bed)
@@ -112,9 +113,7 @@ def test_scenario_53_coalescing() -> None:
     assert told(peer) is Told.STOPPED
 
 
-def test_scenario_54_coalescing_the_other_way() -> None:
-    bed = Bed()
-    peer = opted_in(bed)
+def test_scenario_54_coalescing_the_other_way(bed: Bed, peer: Peer) -> None:
     alarm(bed)
     clear(bed)
     assert flows(peer) == [(1, False)]
@@ -125,9 +124,7 @@ def test_scenario_54_coalescing_the_other_way() -> None:
     assert told(peer) is Told.FREE
 
 
-def test_scenario_55_new_channel_in_alarm() -> None:
-    bed = Bed()
-    peer = opted_in(bed)
+def test_scenario_55_new_channel_in_alarm(bed: Bed, peer: Peer) -> None:
     alarm(bed)
     flows(peer)
     peer.say(2, m.ChannelOpen())
@@ -139,9 +136,7 @@ def test_scenario_55_new_channel_in_alarm() -> None:
     assert late.heard() == []
 
 
-def test_scenario_56_finish_current_content() -> None:
-    bed = Bed()
-    peer = opted_in(bed)
+def test_scenario_56_finish_current_content(bed: Bed, peer: Peer) -> None:
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     peer.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
     whole = publish(1, "", "q", b"x" * 100)
@@ -162,10 +157,8 @@ def book(bed: Bed) -> NotifierRules:
     return bed.broker.notifier_rules
 
 
-def test_scenario_57_violation() -> None:
+def test_scenario_57_violation(bed: Bed, peer: Peer) -> None:
     """[N]: counted, and the connection is not read until the alarm is over."""
-    bed = Bed()
-    peer = opted_in(bed)
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     alarm(bed)
     peer.say(1, m.ChannelFlowOk(False))
@@ -185,13 +178,10 @@ def test_scenario_57_violation() -> None:
         m.ChannelFlow(False),
         m.ChannelFlow(True),
     ]
-    bed.settle()
 
 
-def test_scenario_57_violation_that_lasts_closes() -> None:
+def test_scenario_57_violation_that_lasts_closes(bed: Bed, peer: Peer) -> None:
     """[N]: only after its grace, 60 s."""
-    bed = Bed()
-    peer = opted_in(bed)
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     alarm(bed)
     peer.say(1, m.ChannelFlowOk(False))
@@ -204,9 +194,8 @@ def test_scenario_57_violation_that_lasts_closes() -> None:
     assert "published on channel 1 after channel.flow-ok" in close.reply_text
 
 
-def test_scenario_58_missing_flow_ok() -> None:
+def test_scenario_58_missing_flow_ok(bed: Bed) -> None:
     """[N]: logged once after 10 s, never closed; what is published is held all the same."""
-    bed = Bed()
     peer = opted_in(bed, 2)
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     alarm(bed)
@@ -228,10 +217,8 @@ def test_scenario_58_missing_flow_ok() -> None:
     assert [one.method for one in peer.heard() if one.channel > 0] == [m.ChannelFlow(True)] * 2
 
 
-def test_scenario_59_wrong_method_for_a_reply() -> None:
+def test_scenario_59_wrong_method_for_a_reply(bed: Bed, peer: Peer) -> None:
     """php-amqplib sends channel.flow back."""
-    bed = Bed()
-    peer = opted_in(bed)
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     peer.publish("q", b"1", b"2")
     alarm(bed)
@@ -251,9 +238,7 @@ def test_scenario_59_wrong_method_for_a_reply() -> None:
     )
 
 
-def test_scenario_60_consumers_untouched() -> None:
-    bed = Bed()
-    peer = opted_in(bed)
+def test_scenario_60_consumers_untouched(bed: Bed, peer: Peer) -> None:
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     peer.publish("q", *(b"%d" % number for number in range(20)))
     alarm(bed)
@@ -270,9 +255,8 @@ def test_scenario_60_consumers_untouched() -> None:
     assert peer.call(1, m.QueueDeclare("q", True), m.QueueDeclareOk).message_count == 4
 
 
-def test_scenario_61_client_side_pause() -> None:
+def test_scenario_61_client_side_pause(bed: Bed) -> None:
     """[N]: as the specification says."""
-    bed = Bed()
     peer, other = bed.connect(channels=2), bed.connect("other")
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     peer.say(1, m.BasicConsume("q", "t", no_ack=True))
@@ -292,7 +276,6 @@ def test_scenario_61_client_side_pause() -> None:
     heard = peer.heard()
     assert heard[0] == Heard(1, m.ChannelFlowOk(True))
     assert [one.body for one in heard if one.header] == [b"%d" % n for n in range(5, 600)]
-    bed.settle()
 
 
 @EMULATED
@@ -308,8 +291,7 @@ def test_scenario_61_client_side_pause_is_not_implemented(profile: str) -> None:
 
 
 @pytest.mark.parametrize("capabilities", [ALL_CAPABILITIES, OPTED_IN], ids=["plain", "opted in"])
-def test_scenario_62_unsolicited_flow_ok(capabilities: tuple[str, ...]) -> None:
-    bed = Bed()
+def test_scenario_62_unsolicited_flow_ok(capabilities: tuple[str, ...], bed: Bed) -> None:
     peer = bed.connect(capabilities=capabilities)
     for is_active in (True, False):
         peer.say(1, m.ChannelFlowOk(is_active))

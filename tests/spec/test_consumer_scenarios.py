@@ -124,8 +124,7 @@ def test_scenario_83_confirm_window() -> None:
     than 20 of its messages are under way, and nobody is ever held."""
     stage = Stage(PENSTOCK)
     hand = stage.connect()[0]
-    hand.say(m.ConfirmSelect())
-    stage.settle()
+    hand.say(m.ConfirmSelect()).settle()
     stage.park("queue:/q1")
     session = hand.client.session
     sent = 0
@@ -166,9 +165,8 @@ def test_scenario_86_auto_ack_with_a_stalled_socket(profile: str) -> None:
     assert len(given(consumer.heard())) == 4000
 
 
-def test_scenario_86_bound_in_bytes() -> None:
+def test_scenario_86_bound_in_bytes(bed: Bed) -> None:
     """[N]: large messages stop at the output's high mark, long before there are 200."""
-    bed = Bed()
     peer, consumer = bed.connect(), bed.connect("consumer")
     declare(peer, "q")
     peer.publish("q", *([b"x" * 50_000] * 50))
@@ -220,10 +218,8 @@ def test_scenario_89_byte_prefetch_is_not_implemented(profile: str) -> None:
 
 
 @pytest.mark.parametrize("is_global", [False, True])
-def test_scenario_89_byte_prefetch(is_global: bool) -> None:
+def test_scenario_89_byte_prefetch(is_global: bool, bed: Bed, peer: Peer) -> None:
     """[N]: what fits, and one always when nothing is unanswered."""
-    bed = Bed()
-    peer = bed.connect()
     declare(peer, "q")
     sizes = [400, 400, 300, 5000, 10, 990, 1]
     peer.publish("q", *(b"x" * size for size in sizes))
@@ -318,9 +314,8 @@ def test_scenario_90_whoever_answers_in_time_stays() -> None:
     assert not [one for one in peer.heard() if isinstance(one.method, m.ChannelClose)]
 
 
-def test_scenario_90_a_queues_own_timeout_and_none() -> None:
+def test_scenario_90_a_queues_own_timeout_and_none(bed: Bed) -> None:
     """[N], as RabbitMQ since 3.12: x-consumer-timeout; 0 and the setting `off` never time out."""
-    bed = Bed()
     peer = bed.connect(channels=3)
     assert bed.broker.settings.write("consumer.timeout", "1m") == ("30m", "1m")
     for number, timeout_ms in ((1, 600_000), (2, 0)):
@@ -340,9 +335,7 @@ def test_scenario_90_a_queues_own_timeout_and_none() -> None:
     bed.broker.settings.write("consumer.timeout", "off")
 
 
-def test_scenario_90_an_argument_that_is_no_time() -> None:
-    bed = Bed()
-    peer = bed.connect()
+def test_scenario_90_an_argument_that_is_no_time(peer: Peer) -> None:
     peer.say(1, m.QueueDeclare("q", arguments={"x-consumer-timeout": -1}))
     assert "x-consumer-timeout" in peer.one(m.ChannelClose).reply_text
 

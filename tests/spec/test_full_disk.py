@@ -48,8 +48,7 @@ def test_why_names_the_room_that_is_missing(kind: str) -> None:
     bed: Depot | Bank = Depot(PENSTOCK) if kind == "queue" else Bank()
     name, store = ("d1", "/") if kind == "queue" else ("s", "/:streams")
     hand = bed.connect()[0]
-    hand.say(m.ConfirmSelect())
-    bed.settle()
+    hand.say(m.ConfirmSelect()).settle()
     watch = Watch(bed)
     bed.files.room = 0
     for _ in range(16):

@@ -488,8 +488,7 @@ def test_scenario_36_r_paged_deliveries_come_back() -> None:
     depot.settle()
     assert depot.ready("d1") == 2_000
     other = depot.connect(acks=True)[0]
-    other.say(m.BasicConsume("d1"))
-    depot.settle()
+    other.say(m.BasicConsume("d1")).settle()
     depot.write()
     assert [int(body[:6]) for body in other.bodies()] == list(range(2_000))
     assert [one.redelivered for one in other.deliveries] == [True] * 500 + [False] * 1_500
@@ -504,8 +503,7 @@ class Pressed(Depot):
         window = HopWindow(WINDOW, MORE)
         super().__init__(PENSTOCK.with_window(KIND_QUEUE_STORE, window), 1 << 22)
         reader = self.connect()[0]
-        reader.say(m.BasicQos(0, 5_000))
-        reader.say(m.BasicConsume("d1"))
+        reader.say(m.BasicQos(0, 5_000), m.BasicConsume("d1"))
         self.settle()
         self.send(self.connect()[0], "d1", 50, 11_000, properties=TRANSIENT)
         assert (self.ready("d1"), self.queue("d1").unacked_count) == (6_000, 5_000)

@@ -178,8 +178,7 @@ def test_scenario_48_one_sync_answers_for_all_that_came() -> None:
     and its confirms are one with `multiple`."""
     depot = Depot(PENSTOCK)
     hand = depot.connect()[0]
-    hand.say(m.ConfirmSelect())
-    depot.settle()
+    hand.say(m.ConfirmSelect()).settle()
     depot.send(hand, "d1", 100)
     assert len(depot.disk.jobs) == 1
     depot.send(hand, "d1", 100, 50)

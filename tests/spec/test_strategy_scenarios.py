@@ -239,8 +239,7 @@ def test_scenario_87_diagnosis(profile: Profile, parked: str) -> None:
     else:
         stage.park(channel)
     for _ in range(6):
-        hand.publish("q1", profile.credit_initial)
-        stage.settle()
+        hand.publish("q1", profile.credit_initial).settle()
     clock = stage.world.clock
     clock.jump(clock.now_ns + 5000 * MS_NS)
     flows = {"store": 3, "queue": 2, "channel": 1}[parked]
@@ -381,8 +380,7 @@ def test_scenario_116_fair_share_at_the_depth_mark(profile: Profile) -> None:
     consumer = Draining()
     stage.world.connect(consumer)
     stage.settle()
-    consumer.say(m.BasicQos(prefetch_count=2000))
-    consumer.say(m.BasicConsume("q1"))
+    consumer.say(m.BasicQos(prefetch_count=2000), m.BasicConsume("q1"))
     clock = stage.world.clock
     before = [0] * len(publishers)
     left = 0
@@ -410,8 +408,7 @@ def test_scenario_120_grow() -> None:
     stage = Stage(PENSTOCK.with_messages(200, 100))
     hand = stage.connect()[0]
     stage.park("queue:/q1")
-    hand.publish("q1", 300)
-    stage.settle()
+    hand.publish("q1", 300).settle()
     lane = stage.queue_lane(hand, "q1")
     assert (lane.in_flight, lane.balance) == (200, 0)
     stage.broker.settings.write("credit.channel_queue", "400/200")
@@ -430,13 +427,11 @@ def test_scenario_120_shrink() -> None:
     stage = Stage(PENSTOCK)
     hand = stage.connect()[0]
     stage.park("queue:/q1")
-    hand.publish("q1", 300)
-    stage.settle()
+    hand.publish("q1", 300).settle()
     lane = stage.queue_lane(hand, "q1")
     stage.broker.settings.write("credit.channel_queue", "200/50")
     assert (lane.window, lane.in_flight, lane.balance) == (200, 300, -100)
-    hand.publish("q1", 10)
-    stage.settle()
+    hand.publish("q1", 10).settle()
     assert stage.is_parking_one(hand)
     for taken in (50, 100):
         stage.step("queue:/q1", 50)
@@ -457,13 +452,11 @@ def test_scenario_120_off_and_on() -> None:
     stage = Stage(PENSTOCK)
     stage.world.setting.check_every = 100_000
     hand = stage.connect()[0]
-    hand.publish("q1", 1)
-    stage.settle()
+    hand.publish("q1", 1).settle()
     stage.park("queue:/q1")
     for key in ("credit.channel_queue", "credit.channel_queue_bytes"):
         stage.broker.settings.write(key, "off")
-    hand.publish("q1", 300)
-    stage.settle()
+    hand.publish("q1", 300).settle()
     lane = stage.queue_lane(hand, "q1")
     assert lane.in_flight == 300
     stage.broker.settings.write("credit.channel_queue", "200/100")

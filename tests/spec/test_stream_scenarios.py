@@ -111,8 +111,7 @@ def test_every_profile_gets_everything_through(profile: Profile) -> None:
 def test_a_confirm_means_that_it_is_safe() -> None:
     bank = Bank()
     hand = bank.connect()[0]
-    hand.say(m.ConfirmSelect())
-    bank.settle()
+    hand.say(m.ConfirmSelect()).settle()
     reader = bank.read(10, acks=True)
     bank.send(hand, 3)
     assert hand.client.session.unconfirmed(hand.channel) == 3
@@ -165,8 +164,7 @@ def test_readers_at_the_end_read_no_disk() -> None:
 def test_a_full_disk_is_waited_for() -> None:
     bank = Bank()
     hand = bank.connect()[0]
-    hand.say(m.ConfirmSelect())
-    bank.settle()
+    hand.say(m.ConfirmSelect()).settle()
     bank.files.room = 0
     bank.send(hand, 2)
     bank.write()
@@ -186,8 +184,7 @@ def test_f04_a_sync_that_fails_is_the_end() -> None:
     """F4: nothing is confirmed any more, and nothing is written a second time."""
     bank = Bank()
     hand = bank.connect()[0]
-    hand.say(m.ConfirmSelect())
-    bank.settle()
+    hand.say(m.ConfirmSelect()).settle()
     bank.files.failing_sync = bank.files.sync_count + 1
     bank.send(hand, 1)
     bank.disk.work()
@@ -205,8 +202,7 @@ def test_a_confirm_waits_for_the_catalogue() -> None:
     """A stream that is not kept yet could not give its messages back."""
     bank = Bank()
     hand = bank.connect()[0]
-    hand.say(m.ConfirmSelect())
-    bank.settle()
+    hand.say(m.ConfirmSelect()).settle()
     bank.broker.context.catalogue = late = Late()
     bank.send(hand, 1)
     bank.write()
@@ -235,12 +231,10 @@ class Late(Numbers):
 def test_a_deleted_stream_answers_what_it_had_taken() -> None:
     bank = Bank()
     hand = bank.connect()[0]
-    hand.say(m.ConfirmSelect())
-    bank.settle()
+    hand.say(m.ConfirmSelect()).settle()
     bank.send(hand, 100)
     other = bank.connect()[0]
-    other.say(m.QueueDelete("s"))
-    bank.settle()
+    other.say(m.QueueDelete("s")).settle()
     bank.write()
     assert hand.client.session.unconfirmed(hand.channel) == 0
     assert not bank.files.names() and not bank.store.lanes
@@ -284,8 +278,7 @@ def test_a_read_that_fails_cancels_its_consumer() -> None:
         bank.write()
     reader = bank.connect()[0]
     reader.say(m.BasicQos(0, 10, False))
-    reader.say(m.BasicConsume("s", arguments={"x-stream-offset": "first"}))
-    bank.settle()
+    reader.say(m.BasicConsume("s", arguments={"x-stream-offset": "first"})).settle()
     ((job, client),) = bank.disk.jobs
     bank.disk.jobs.clear()
     client.job_done(job, OSError(EIO, "input or output error"))
@@ -332,9 +325,7 @@ def test_a_filter_leaves_out_chunks_of_others() -> None:
         made = bank.connect(acks=True)[0]
         table: Table = {"x-stream-offset": "first"}
         table.update({name.replace("_", "-"): value for name, value in arguments.items()})
-        made.say(m.BasicQos(0, 10, False))
-        made.say(m.BasicConsume("s", arguments=table))
-        bank.settle()
+        made.say(m.BasicQos(0, 10, False), m.BasicConsume("s", arguments=table)).settle()
         bank.write()
         return made
 
@@ -359,8 +350,7 @@ def test_in_other_modes_a_confirm_waits_for_the_write_only(mode: str) -> None:
     bank = Bank()
     bank.store.syncing.follow(SyncRule(mode, 1000))
     hand = bank.connect()[0]
-    hand.say(m.ConfirmSelect())
-    bank.settle()
+    hand.say(m.ConfirmSelect()).settle()
     bank.send(hand, 1)
     bank.write()
     begun = bank.files.sync_count
@@ -402,8 +392,7 @@ def test_a_file_that_somebody_has_taken_away_cancels_its_reader() -> None:
     bank.files.remove(name)
     reader = bank.connect()[0]
     reader.say(m.BasicQos(0, 10, False))
-    reader.say(m.BasicConsume("s", arguments={"x-stream-offset": "first"}))
-    bank.settle()
+    reader.say(m.BasicConsume("s", arguments={"x-stream-offset": "first"})).settle()
     bank.disk.work()
     bank.forgive()
     bank.write()

@@ -77,16 +77,14 @@ def test_a_long_name_fits_a_short_string() -> None:
     assert reason.startswith("held for room in queue /ööö")
 
 
-def test_a_connection_that_ends_is_no_listener_any_more() -> None:
-    bed = Bed()
+def test_a_connection_that_ends_is_no_listener_any_more(bed: Bed) -> None:
     peer = bed.connect(capabilities=("channel.flow",))
     assert bed.broker.notifier_rules.is_watching()
     peer.hang_up()
     assert not bed.broker.notifier_rules.is_watching()
 
 
-def test_a_channel_that_closes_or_is_opened_again_starts_afresh() -> None:
-    bed = Bed()
+def test_a_channel_that_closes_or_is_opened_again_starts_afresh(bed: Bed) -> None:
     peer = bed.connect(channels=2, capabilities=("channel.flow",))
     bed.broker.set_alarm("memory", "full")
     bed.run()

@@ -14,13 +14,10 @@ def code_of(peer: Peer) -> int:
     return peer.one(m.ConnectionClose).reply_code
 
 
-def test_connection_close_is_answered_when_a_publish_before_it_was_at_fault() -> None:
-    bed = Bed()
-    peer = bed.connect()
+def test_connection_close_is_answered_when_a_publish_before_it_was_at_fault(peer: Peer) -> None:
     peer.send(publish(1, "nowhere", "q", b"x"), method_frame(0, m.ConnectionClose(200, "", 0, 0)))
     assert [type(one.method) for one in peer.heard()][-1] is m.ConnectionCloseOk
     assert peer.shell.is_closed
-    bed.settle()
 
 
 def test_what_came_before_connection_close_is_done_first() -> None:
@@ -58,10 +55,8 @@ def test_an_oversized_body_closes_its_channel_alone() -> None:
     bed.settle()
 
 
-def test_an_ack_on_a_closed_channel_is_nothing_else_whatever_its_tag() -> None:
+def test_an_ack_on_a_closed_channel_is_nothing_else_whatever_its_tag(peer: Peer) -> None:
     """A delivery tag may have the same value as the identity of channel.open or close-ok."""
-    bed = Bed()
-    peer = bed.connect()
     peer.say(1, m.BasicAck(7, False))
     assert peer.one(m.ChannelClose).reply_code == 406
     for tag in (0x14000A, 0x140028, 0x140029):
@@ -73,9 +68,7 @@ def test_an_ack_on_a_closed_channel_is_nothing_else_whatever_its_tag() -> None:
     assert code_of(peer) == 504
 
 
-def test_a_peer_that_sends_on_after_a_frame_error_costs_no_memory() -> None:
-    bed = Bed()
-    peer = bed.connect()
+def test_a_peer_that_sends_on_after_a_frame_error_costs_no_memory(peer: Peer) -> None:
     peer.send(b"\x01\x00\x01\xff\xff\xff\xff")
     peer.send(b"x")
     assert code_of(peer) == 501
@@ -85,16 +78,13 @@ def test_a_peer_that_sends_on_after_a_frame_error_costs_no_memory() -> None:
     assert len(peer.connection.parser.buffer) <= 65_536
 
 
-def test_content_for_a_channel_that_is_not_open_is_refused_before_its_body() -> None:
-    bed = Bed()
-    peer = bed.connect()
+def test_content_for_a_channel_that_is_not_open_is_refused_before_its_body(peer: Peer) -> None:
     method = frame(1, 77, encode_method(m.BasicPublish("", "q", False, False)))
     peer.send(method, frame(2, 77, header(10_000_000)), frame(3, 77, b"x" * 1000))
     assert code_of(peer) == 504
 
 
-def test_content_before_connection_open_is_refused_before_its_body() -> None:
-    bed = Bed()
+def test_content_before_connection_open_is_refused_before_its_body(bed: Bed) -> None:
     peer = Peer(bed, "peer")
     peer.send(PROTOCOL_HEADER)
     peer.one(m.ConnectionStart)
@@ -121,9 +111,8 @@ def held_by_alarm(bed: Bed) -> Peer:
     return peer
 
 
-def test_an_ack_behind_a_held_publish_is_taken_while_the_alarm_lasts() -> None:
+def test_an_ack_behind_a_held_publish_is_taken_while_the_alarm_lasts(bed: Bed) -> None:
     """Otherwise no consumer that publishes could ever drain its queue, and the alarm stays."""
-    bed = Bed()
     peer = held_by_alarm(bed)
     actor = bed.broker.vhosts["/"].queues["q"]
     peer.say(1, m.BasicAck(1, False))
@@ -132,12 +121,10 @@ def test_an_ack_behind_a_held_publish_is_taken_while_the_alarm_lasts() -> None:
     bed.broker.clear_alarm("memory")
     bed.run()
     assert [type(one.method) for one in peer.heard()] == [m.ConnectionUnblocked, m.BasicDeliver]
-    bed.settle()
 
 
-def test_a_barrier_method_behind_a_held_publish_waits_and_nothing_grows() -> None:
+def test_a_barrier_method_behind_a_held_publish_waits_and_nothing_grows(bed: Bed) -> None:
     """tx.commit and the like must not carry publishes past an alarm."""
-    bed = Bed()
     peer = held_by_alarm(bed)
     peer.say(1, m.QueueBind("q", "amq.direct", "k"))
     peer.send(*(method_frame(1, m.BasicQos(0, 10, False)) for _ in range(20_000)))
@@ -148,23 +135,19 @@ def test_a_barrier_method_behind_a_held_publish_waits_and_nothing_grows() -> Non
     peer.read_on()
     heard = [type(one.method) for one in peer.heard()]
     assert m.QueueBindOk in heard and heard.count(m.BasicQosOk) == 20_000
-    bed.settle()
 
 
 @pytest.mark.parametrize("close", ["channel", "connection"])
-def test_a_close_behind_a_held_publish_goes_through(close: str) -> None:
-    bed = Bed()
+def test_a_close_behind_a_held_publish_goes_through(close: str, bed: Bed) -> None:
     peer = held_by_alarm(bed)
     if close == "channel":
         peer.call(1, m.ChannelClose(200, "", 0, 0), m.ChannelCloseOk)
     else:
         peer.call(0, m.ConnectionClose(200, "", 0, 0), m.ConnectionCloseOk)
     assert bed.broker.vhosts["/"].queues["q"].messages.publish_count == 2
-    bed.settle()
 
 
-def test_two_alarms_hold_until_the_last_is_over_and_the_books_name_the_right_one() -> None:
-    bed = Bed()
+def test_two_alarms_hold_until_the_last_is_over_and_the_books_name_the_right_one(bed: Bed) -> None:
     peer = held_by_alarm(bed)
     bed.broker.set_alarm("disk", "full")
     peer.publish("q", b"3")
@@ -178,7 +161,6 @@ def test_two_alarms_hold_until_the_last_is_over_and_the_books_name_the_right_one
     assert isinstance(peer.heard()[0].method, m.ConnectionUnblocked)
     assert not peer.connection.ledger.is_blocked()
     assert peer.connection.gate.is_open
-    bed.settle()
 
 
 # -- limits --------------------------------------------------------------------------------------
@@ -231,8 +213,7 @@ def test_a_flood_of_returns_to_a_peer_that_takes_nothing_is_bounded() -> None:
 # -- ends ----------------------------------------------------------------------------------------
 
 
-def test_a_connection_that_is_lost_leaves_nothing_behind() -> None:
-    bed = Bed()
+def test_a_connection_that_is_lost_leaves_nothing_behind(bed: Bed) -> None:
     peer = bed.connect(channels=2)
     other = bed.connect("other")
     other.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
@@ -249,4 +230,3 @@ def test_a_connection_that_is_lost_leaves_nothing_behind() -> None:
     assert [one.body for one in heard] == [b"1", b"2", b"3"]
     for one in heard:
         assert isinstance(one.method, m.BasicDeliver) and one.method.redelivered
-    bed.settle()

@@ -60,20 +60,15 @@ def test_what_is_behind_a_stopped_publish_is_read_when_there_is_a_place_for_it()
     takes its place, and an ack behind both is handled."""
     stage = Stage(PENSTOCK.with_messages(2, 1))
     hand, taker = stage.connect(channels=2)
-    hand.publish("q2", 1)
-    stage.settle()
-    taker.say(m.BasicConsume("q2"))
-    stage.settle()
+    hand.publish("q2", 1).settle()
+    taker.say(m.BasicConsume("q2")).settle()
     (delivery,) = taker.deliveries
     connection = stage.connection(hand.client)
     stage.park("queue:/q1")
-    hand.publish("q1", 1)
-    stage.settle()
+    hand.publish("q1", 1).settle()
     while connection.gate.is_open:
-        hand.publish("q1", 1)
-        stage.settle()
-    taker.say(m.BasicAck(delivery.delivery_tag, False))
-    stage.settle()
+        hand.publish("q1", 1).settle()
+    taker.say(m.BasicAck(delivery.delivery_tag, False)).settle()
     assert stage.queue("q2").unacked_count == 1, "nothing is read"
     stage.step("queue:/q1", 1)
     stage.settle()
@@ -82,8 +77,9 @@ def test_what_is_behind_a_stopped_publish_is_read_when_there_is_a_place_for_it()
     assert stage.queue("q2").unacked_count == 0
 
 
-def test_an_alarm_goes_on_to_hold_when_the_channel_that_stopped_the_reading_is_gone() -> None:
-    bed = Bed()
+def test_an_alarm_goes_on_to_hold_when_the_channel_that_stopped_the_reading_is_gone(
+    bed: Bed,
+) -> None:
     peer = bed.connect("p", channels=2)
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     bed.broker.set_alarm("memory", "full")

@@ -148,8 +148,7 @@ def test_others_are_not_affected() -> None:
     bed.settle()
 
 
-def test_a_limit_that_comes_while_publishing_holds_from_the_next_publish_on() -> None:
-    bed = Bed()
+def test_a_limit_that_comes_while_publishing_holds_from_the_next_publish_on(bed: Bed) -> None:
     peer = with_queue(bed, "q")
     peer.publish("q", b"1", b"2")
     bed.broker.settings.write("rate.vhost.messages:/", "10/s")
@@ -158,7 +157,6 @@ def test_a_limit_that_comes_while_publishing_holds_from_the_next_publish_on() ->
     bed.broker.settings.write("rate.vhost.messages:/", "1000/s")
     later(bed, 25, peer)
     assert ready(bed, "q") == 5
-    bed.settle()
 
 
 def test_an_alarm_keeps_what_a_rate_held_and_gives_it_back() -> None:
@@ -242,8 +240,7 @@ def test_a_limited_queue_that_is_deleted_lets_its_senders_go(profile: str) -> No
     bed.settle()
 
 
-def test_a_queue_limit_is_set_and_removed_live() -> None:
-    bed = Bed()
+def test_a_queue_limit_is_set_and_removed_live(bed: Bed) -> None:
     peer = with_queue(bed, "q")
     peer.publish("q", b"1")
     bed.broker.settings.write("rate.queue.messages:/q", "20/s")
@@ -253,7 +250,6 @@ def test_a_queue_limit_is_set_and_removed_live() -> None:
     bed.run()
     assert ready(bed, "q") == 4
     assert bed.broker.vhosts["/"].queues["q"].toll is None
-    bed.settle()
 
 
 def test_publishers_of_one_limited_queue_take_turns() -> None:
@@ -274,8 +270,7 @@ def test_publishers_of_one_limited_queue_take_turns() -> None:
     assert min(counts) >= 80, counts
 
 
-def test_limits_by_name_are_bounded_and_what_is_off_is_not_kept() -> None:
-    bed = Bed()
+def test_limits_by_name_are_bounded_and_what_is_off_is_not_kept(bed: Bed) -> None:
     rates = bed.broker.rates
     for number in range(RATE_LIMITS.default):
         rates.set_limit("user", str(number), "messages", 5)
@@ -288,8 +283,7 @@ def test_limits_by_name_are_bounded_and_what_is_off_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("text", ["0.5/s", "-1/s", "fast", "2000000000000/s"])
-def test_a_rate_that_is_none_is_refused_with_what_is_one(text: str) -> None:
-    bed = Bed()
+def test_a_rate_that_is_none_is_refused_with_what_is_one(text: str, bed: Bed) -> None:
     with pytest.raises(OperatorError, match=r"write a rate of 1/s\.\.1000000000000/s"):
         bed.broker.settings.write("rate.connection.messages", text)
     assert bed.broker.settings.get("rate.connection.messages").read() == "off"

@@ -44,20 +44,7 @@ def qos(peer: Peer, count: int, is_global: bool = False) -> None:
 # -- prefetch ------------------------------------------------------------------------------------
 
 
-def test_prefetch_bounds_each_consumer() -> None:
-    """F38."""
-    bed = Bed()
-    peer = with_messages(bed, 10)
-    qos(peer, 3)
-    assert len(consume(peer)) == 3
-    assert len(consume(peer, tag="u")) == 3
-    peer.say(1, m.BasicAck(2, True))
-    assert [one.body for one in peer.heard()] == [b"6", b"7"]
-    bed.settle()
-
-
-def test_global_prefetch_bounds_the_channel_and_does_not_count_basic_get() -> None:
-    bed = Bed()
+def test_global_prefetch_bounds_the_channel_and_does_not_count_basic_get(bed: Bed) -> None:
     peer = with_messages(bed, 10)
     qos(peer, 2, is_global=True)
     peer.say(1, m.BasicGet("q"))
@@ -71,20 +58,16 @@ def test_global_prefetch_bounds_the_channel_and_does_not_count_basic_get() -> No
     peer.say(1, m.BasicQos(0, 3, True))
     heard = peer.heard()
     assert [one.body for one in heard if one.body] == [b"5"]
-    bed.settle()
 
 
-def test_zero_is_no_bound() -> None:
-    bed = Bed()
+def test_zero_is_no_bound(bed: Bed) -> None:
     peer = with_messages(bed, 500)
     qos(peer, 0)
     qos(peer, 0, is_global=True)
     assert len(consume(peer)) == 500
-    bed.settle()
 
 
-def test_deliveries_of_a_cancelled_consumer_still_fill_the_channels_prefetch() -> None:
-    bed = Bed()
+def test_deliveries_of_a_cancelled_consumer_still_fill_the_channels_prefetch(bed: Bed) -> None:
     peer = with_messages(bed, 4)
     qos(peer, 2, is_global=True)
     assert len(consume(peer)) == 2
@@ -92,63 +75,9 @@ def test_deliveries_of_a_cancelled_consumer_still_fill_the_channels_prefetch() -
     assert consume(peer, tag="u") == []
     peer.say(1, m.BasicAck(1, False))
     assert [one.body for one in peer.heard()] == [b"2"]
-    bed.settle()
 
 
 # -- order and redelivery ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "settle",
-    [
-        (m.BasicNack(3, True, True),),
-        (m.BasicReject(2, True), m.BasicReject(1, True), m.BasicReject(3, True)),
-        (m.ChannelClose(200, "", 0, 0),),
-        (m.BasicRecover(True),),
-    ],
-    ids=["nack", "reject", "close", "recover"],
-)
-def test_what_comes_back_is_where_it_was(settle: tuple[m.Method, ...]) -> None:
-    """F47: the original position, marked as redelivered."""
-    bed = Bed()
-    peer = with_messages(bed, 5)
-    for _ in range(3):
-        peer.say(1, m.BasicGet("q"))
-    peer.heard()
-    peer.say(1, *settle)
-    other = bed.connect("other")
-    assert given(consume(other)) == [
-        (b"0", True),
-        (b"1", True),
-        (b"2", True),
-        (b"3", False),
-        (b"4", False),
-    ]
-    bed.settle()
-
-
-def test_a_lost_consumer_gives_back_what_it_held() -> None:
-    bed = Bed()
-    with_messages(bed, 4)
-    holder = bed.connect("holder")
-    qos(holder, 2)
-    assert len(consume(holder)) == 2
-    holder.hang_up()
-    other = bed.connect("other")
-    assert given(consume(other)) == [(b"0", True), (b"1", True), (b"2", False), (b"3", False)]
-    assert queue_of(bed).unacked_count == 4
-    bed.settle()
-
-
-def test_consumers_take_turns() -> None:
-    bed = Bed()
-    peer = with_messages(bed, 0)
-    consume(peer, tag="a")
-    consume(peer, tag="b")
-    peer.publish("q", *(b"%d" % index for index in range(6)))
-    tags = [one.method.consumer_tag for one in peer.heard()]  # type: ignore[attr-defined]
-    assert tags.count("a") == 3 and tags.count("b") == 3
-    bed.settle()
 
 
 # -- settles -------------------------------------------------------------------------------------
@@ -166,9 +95,10 @@ def test_consumers_take_turns() -> None:
     ],
     ids=str,
 )
-def test_a_tag_nobody_waits_for_closes_the_channel(settle: m.Method, method_id: int) -> None:
+def test_a_tag_nobody_waits_for_closes_the_channel(
+    settle: m.Method, method_id: int, bed: Bed
+) -> None:
     """F48: 406, and the counts stay as they were."""
-    bed = Bed()
     peer = with_messages(bed, 2)
     peer.say(1, m.BasicGet("q"), m.BasicAck(1, False))
     peer.heard()
@@ -178,17 +108,6 @@ def test_a_tag_nobody_waits_for_closes_the_channel(settle: m.Method, method_id: 
     assert close.reply_text.startswith("PRECONDITION_FAILED - unknown delivery tag")
     assert queue_of(bed).messages.ack_count == 1
     assert queue_of(bed).messages.ready_count() == 1
-    bed.settle()
-
-
-def test_ack_zero_multiple_is_all_and_may_be_none() -> None:
-    bed = Bed()
-    peer = with_messages(bed, 3)
-    assert len(consume(peer)) == 3
-    peer.say(1, m.BasicAck(0, True), m.BasicAck(0, True))
-    assert peer.heard() == []
-    assert queue_of(bed).unacked_count == 0
-    bed.settle()
 
 
 @pytest.mark.parametrize(
@@ -196,9 +115,8 @@ def test_ack_zero_multiple_is_all_and_may_be_none() -> None:
     [m.BasicAck(2, True), m.BasicNack(2, True, True), m.BasicRecover(True)],
     ids=lambda method: method.NAME,
 )
-def test_deliveries_of_a_deleted_queue_are_settled_in_peace(settle: m.Method) -> None:
+def test_deliveries_of_a_deleted_queue_are_settled_in_peace(settle: m.Method, bed: Bed) -> None:
     """F49: no fault, and the queue does not come back."""
-    bed = Bed()
     peer = with_messages(bed, 3)
     qos(peer, 2)
     assert len(consume(peer)) == 2
@@ -211,21 +129,24 @@ def test_deliveries_of_a_deleted_queue_are_settled_in_peace(settle: m.Method) ->
     assert actor.messages.ready_count() == 0 and actor.unacked_count == 0
     assert queue_of(bed).messages.ready_count() == 0
     assert peer.connection.channels[1].sink.unacked_count == 0
-    bed.settle()
-
-
-def test_recover_without_requeue_is_not_implemented() -> None:
-    bed = Bed()
-    peer = with_messages(bed, 0)
-    peer.say(1, m.BasicRecover(False))
-    assert peer.one(m.ConnectionClose).reply_code == 540
 
 
 # -- exclusive, auto-delete, cancel --------------------------------------------------------------
 
 
-def test_an_exclusive_consumer_is_alone() -> None:
-    bed = Bed()
+def test_an_exclusive_queue_keeps_what_only_its_connection_may_undo(bed: Bed) -> None:
+    owner = bed.connect("owner")
+    other = bed.connect("other")
+    owner.call(1, m.QueueDeclare("q", exclusive=True), m.QueueDeclareOk)
+    owner.call(1, m.QueueBind("q", "amq.direct", "k"), m.QueueBindOk)
+    other.say(1, m.QueueUnbind("q", "amq.direct", "k"))
+    assert other.one(m.ChannelClose).reply_code == 405
+    owner.publish("k", b"still bound", exchange="amq.direct")
+    assert owner.call(1, m.QueuePurge("q"), m.QueuePurgeOk).message_count == 1
+    owner.call(1, m.QueueUnbind("q", "amq.direct", "k"), m.QueueUnbindOk)
+
+
+def test_an_exclusive_consumer_is_alone(bed: Bed) -> None:
     peer = with_messages(bed, 1)
     other = bed.connect("other", channels=2)
     peer.say(1, m.BasicConsume("q", "t", exclusive=True))
@@ -239,13 +160,10 @@ def test_an_exclusive_consumer_is_alone() -> None:
     assert [type(one.method) for one in other.heard()] == [m.ChannelOpenOk, m.BasicConsumeOk]
     peer.say(1, m.BasicConsume("q", "t", exclusive=True))
     assert peer.one(m.ChannelClose).reply_code == 403
-    bed.settle()
 
 
 @pytest.mark.parametrize("end", ["cancel", "channel", "connection", "lost"])
-def test_an_auto_delete_queue_goes_with_its_last_consumer(end: str) -> None:
-    bed = Bed()
-    peer = bed.connect()
+def test_an_auto_delete_queue_goes_with_its_last_consumer(end: str, bed: Bed, peer: Peer) -> None:
     peer.call(1, m.QueueDeclare("q", auto_delete=True), m.QueueDeclareOk)
     consume(peer, tag="a")
     consume(peer, tag="b")
@@ -262,11 +180,9 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer(end: str) -> None:
     else:
         peer.hang_up()
     assert bed.broker.vhosts["/"].queues == {}
-    bed.settle()
 
 
-def test_a_client_that_does_not_know_cancels_is_not_told() -> None:
-    bed = Bed()
+def test_a_client_that_does_not_know_cancels_is_not_told(bed: Bed) -> None:
     peer = Peer(bed, "old")
     peer.open(capabilities=())
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
@@ -276,22 +192,10 @@ def test_a_client_that_does_not_know_cancels_is_not_told() -> None:
     assert peer.heard() == []
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     assert consume(peer) == [], "the tag is free again"
-    bed.settle()
 
 
-def test_a_tag_in_use_is_refused() -> None:
-    bed = Bed()
-    peer = with_messages(bed, 0)
-    consume(peer)
-    peer.say(1, m.BasicConsume("q", "t"))
-    assert peer.one(m.ConnectionClose).reply_code == 530
-    bed.settle()
-
-
-def test_consumers_that_come_and_go_leave_nothing_on_their_channel() -> None:
+def test_consumers_that_come_and_go_leave_nothing_on_their_channel(bed: Bed, peer: Peer) -> None:
     """F54: queues with fresh names, as RPC clients make them."""
-    bed = Bed()
-    peer = bed.connect()
     for index in range(200):
         name = f"reply-{index}"
         peer.call(1, m.QueueDeclare(name, auto_delete=True), m.QueueDeclareOk)
@@ -307,30 +211,12 @@ def test_consumers_that_come_and_go_leave_nothing_on_their_channel() -> None:
     assert channel.consumers == {} and channel.queues_of == {}
     assert channel.publisher is not None and channel.publisher.lanes == {}
     assert bed.broker.vhosts["/"].queues == {}
-    bed.settle()
-
-
-# -- client-side flow ----------------------------------------------------------------------------
-
-
-def test_a_client_may_pause_its_deliveries() -> None:
-    bed = Bed()
-    peer = with_messages(bed, 0)
-    consume(peer)
-    peer.call(1, m.ChannelFlow(False), m.ChannelFlowOk)
-    peer.publish("q", b"x")
-    assert peer.heard() == []
-    peer.say(1, m.ChannelFlow(True))
-    heard = peer.heard()
-    assert heard[0].method == m.ChannelFlowOk(True) and heard[1].body == b"x"
-    bed.settle()
 
 
 # -- direct reply-to -----------------------------------------------------------------------------
 
 
-def test_direct_reply_to() -> None:
-    bed = Bed()
+def test_direct_reply_to(bed: Bed) -> None:
     server = bed.connect("server")
     server.call(1, m.QueueDeclare("rpc"), m.QueueDeclareOk)
     consume(server, "rpc", no_ack=True)
@@ -349,18 +235,6 @@ def test_direct_reply_to() -> None:
     server.one(m.BasicReturn)
     server.say(1, m.QueueDeclare(address, passive=True))
     assert server.one(m.ChannelClose).reply_code == 404
-    bed.settle()
-
-
-def test_direct_reply_to_takes_no_acknowledgements_and_one_consumer() -> None:
-    bed = Bed()
-    peer = bed.connect(channels=2)
-    peer.say(1, m.BasicConsume("amq.rabbitmq.reply-to", "t"))
-    assert peer.one(m.ChannelClose).reply_code == 406
-    consume_twice = m.BasicConsume("amq.rabbitmq.reply-to", "", no_ack=True)
-    peer.say(2, consume_twice, consume_twice)
-    assert [type(one.method) for one in peer.heard()] == [m.BasicConsumeOk, m.ChannelClose]
-    assert bed.broker.vhosts["/"].queues == {}
 
 
 # -- transactions --------------------------------------------------------------------------------
@@ -375,8 +249,7 @@ def in_transaction(bed: Bed) -> Peer:
     return peer
 
 
-def test_commit_publishes_and_settles_and_rollback_forgets() -> None:
-    bed = Bed()
+def test_commit_publishes_and_settles_and_rollback_forgets(bed: Bed) -> None:
     peer = in_transaction(bed)
     peer.send(publish(1, "", "q", b"lost"), method_frame(1, m.BasicAck(1, False)))
     peer.call(1, m.TxRollback(), m.TxRollbackOk)
@@ -389,18 +262,15 @@ def test_commit_publishes_and_settles_and_rollback_forgets() -> None:
     assert heard[0].method == m.TxCommitOk() or heard[-1].method == m.TxCommitOk()
     assert queue_of(bed).messages.publish_count == 6
     assert queue_of(bed).messages.ack_count == 1
-    bed.settle()
 
 
-def test_a_fault_in_a_transaction_shows_at_once_and_nothing_is_done() -> None:
+def test_a_fault_in_a_transaction_shows_at_once_and_nothing_is_done(bed: Bed) -> None:
     """RabbitMQ routes within the transaction; a missing exchange closes the channel there."""
-    bed = Bed()
     peer = in_transaction(bed)
     peer.send(publish(1, "", "q", b"x"), publish(1, "nowhere", "q", b"x"))
     assert peer.one(m.ChannelClose).reply_code == 404
     assert queue_of(bed).messages.publish_count == 5
     assert queue_of(bed).unacked_count == 0
-    bed.settle()
 
 
 @pytest.mark.parametrize(
@@ -414,17 +284,14 @@ def test_a_fault_in_a_transaction_shows_at_once_and_nothing_is_done() -> None:
     ],
     ids=str,
 )
-def test_a_tag_is_settled_once_in_a_transaction(settles: tuple[m.Method, ...]) -> None:
-    bed = Bed()
+def test_a_tag_is_settled_once_in_a_transaction(settles: tuple[m.Method, ...], bed: Bed) -> None:
     peer = in_transaction(bed)
     peer.say(1, *settles)
     assert peer.one(m.ChannelClose).reply_code == 406
     assert queue_of(bed).messages.ack_count == 0
-    bed.settle()
 
 
-def test_ack_zero_in_a_transaction_means_what_was_delivered_when_it_came() -> None:
-    bed = Bed()
+def test_ack_zero_in_a_transaction_means_what_was_delivered_when_it_came(bed: Bed) -> None:
     peer = in_transaction(bed)
     peer.say(1, m.BasicAck(0, True), m.BasicGet("q"))
     assert len(peer.heard()) == 1
@@ -433,49 +300,12 @@ def test_ack_zero_in_a_transaction_means_what_was_delivered_when_it_came() -> No
     assert m.TxCommitOk() in [one.method for one in heard]
     assert queue_of(bed).messages.ack_count == 3
     assert peer.connection.channels[1].table.is_known(4)
-    bed.settle()
-
-
-RECOVER = m.BasicRecover(True)
-COMMIT, ROLLBACK = m.TxCommit(), m.TxRollback()
-
-
-@pytest.mark.parametrize(
-    ("said", "ready", "at_last"),
-    [
-        ((m.BasicAck(1, False), m.BasicAck(2, False), RECOVER, COMMIT), 2, b"23"),
-        ((m.BasicAck(1, False), m.BasicAck(2, False), RECOVER), 2, b"0123"),
-        ((m.BasicAck(1, False), m.BasicAck(2, False), RECOVER, ROLLBACK), 2, b"0123"),
-        ((m.BasicAck(2, True), RECOVER, ROLLBACK, m.BasicAck(1, False), COMMIT), 2, b"123"),
-        ((m.BasicAck(2, True), RECOVER, ROLLBACK, RECOVER, COMMIT), 4, b"0123"),
-        ((m.BasicAck(0, True), RECOVER, COMMIT), 1, b"3"),
-        ((m.BasicAck(1, False), RECOVER, m.BasicAck(0, True), COMMIT), 3, b"123"),
-        ((m.BasicNack(2, True, True), RECOVER, COMMIT), 4, b"0123"),
-        ((m.BasicAck(1, False), m.BasicNack(3, True, False), RECOVER, COMMIT), 1, b"3"),
-        ((m.BasicReject(2, False), RECOVER, ROLLBACK), 3, b"0123"),
-        ((m.BasicReject(2, False), RECOVER, COMMIT), 3, b"023"),
-        ((m.BasicAck(1, False), m.BasicAck(2, False)), 1, b"0123"),
-    ],
-    ids=str,
-)
-def test_recover_leaves_what_was_answered_within_a_transaction(
-    said: tuple[m.Method, ...], ready: int, at_last: bytes
-) -> None:
-    """What is ready after it, and after the end of the channel: recorded from RabbitMQ 3.10.8."""
-    bed = Bed()
-    peer = with_messages(bed, 4)
-    peer.say(1, *(m.BasicGet("q") for _ in range(3)), m.TxSelect(), *said)
-    assert queue_of(bed).messages.ready_count() == ready
-    peer.say(1, m.ChannelClose(200, "", 0, 0))
-    peer.heard()
-    other = bed.connect("other")
-    assert b"".join(body for body, _ in given(consume(other))) == at_last
-    bed.settle()
 
 
 def test_a_tag_that_recover_took_back_is_unknown_to_its_transaction() -> None:
     peer = with_messages(Bed(), 2)
-    peer.say(1, m.BasicGet("q"), m.BasicGet("q"), m.TxSelect(), m.BasicAck(1, False), RECOVER)
+    peer.say(1, m.BasicGet("q"), m.BasicGet("q"), m.TxSelect())
+    peer.say(1, m.BasicAck(1, False), m.BasicRecover(True))
     peer.heard()
     peer.say(1, m.BasicAck(2, False))
     assert peer.one(m.ChannelClose).reply_text == "PRECONDITION_FAILED - unknown delivery tag 2"
@@ -493,27 +323,8 @@ def test_a_transaction_is_not_published_by_the_end_of_its_channel() -> None:
     bed.settle()
 
 
-def test_a_transaction_is_bounded() -> None:
-    bed = Bed()
+def test_a_transaction_is_bounded(bed: Bed) -> None:
     peer = in_transaction(bed)
     whole = publish(1, "", "q", b"x")
     peer.send(whole * 100_001)
-    assert peer.one(m.ChannelClose).reply_code == 406
-    bed.settle()
-
-
-def test_confirms_and_transactions_exclude_each_other() -> None:
-    bed = Bed()
-    peer = bed.connect(channels=2)
-    peer.say(1, m.TxSelect(), m.ConfirmSelect())
-    assert [one.method for one in peer.heard()][1].reply_code == 406  # type: ignore[attr-defined]
-    peer.say(2, m.ConfirmSelect(), m.TxSelect())
-    assert [one.method for one in peer.heard()][1].reply_code == 406  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("method", [m.TxCommit(), m.TxRollback()], ids=lambda method: method.NAME)
-def test_a_channel_that_is_not_transactional(method: m.Method) -> None:
-    bed = Bed()
-    peer = bed.connect()
-    peer.say(1, method)
     assert peer.one(m.ChannelClose).reply_code == 406

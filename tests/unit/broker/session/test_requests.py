@@ -11,8 +11,7 @@ from tests.unit.broker.peer import Bed, Peer
 STREAM: Table = {"x-queue-type": "stream"}
 
 
-def test_stream_offsets_tells_what_can_be_read() -> None:
-    bed = Bed()
+def test_stream_offsets_tells_what_can_be_read(bed: Bed) -> None:
     peer = bed.connect("asker")
     peer.call(1, m.QueueDeclare("s", durable=True, arguments=dict(STREAM)), m.QueueDeclareOk)
     peer.publish("s", b"a", b"b")
@@ -21,8 +20,7 @@ def test_stream_offsets_tells_what_can_be_read() -> None:
     assert (answer.answer["first"], answer.answer["next"]) == (0, 2)
 
 
-def test_a_stream_made_anew_has_another_id() -> None:
-    bed = Bed()
+def test_a_stream_made_anew_has_another_id(bed: Bed) -> None:
     peer = bed.connect("asker")
     declare = m.QueueDeclare("s", durable=True, arguments=dict(STREAM))
     found: list[object] = []
@@ -103,8 +101,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, bed: Bed) -> tuple[Peer, Later]:
     return peer, later
 
 
-def test_what_waits_keeps_the_order_of_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    bed = Bed()
+def test_what_waits_keeps_the_order_of_answers(monkeypatch: pytest.MonkeyPatch, bed: Bed) -> None:
     peer, later = waiting(monkeypatch, bed)
     later.tickets[0].settle({"n": 1})
     bed.run()
@@ -113,8 +110,7 @@ def test_what_waits_keeps_the_order_of_answers(monkeypatch: pytest.MonkeyPatch) 
     assert len(later.tickets) == 1
 
 
-def test_a_refusal_later_closes_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
-    bed = Bed()
+def test_a_refusal_later_closes_the_channel(monkeypatch: pytest.MonkeyPatch, bed: Bed) -> None:
     peer, later = waiting(monkeypatch, bed)
     later.tickets[0].refuse("no room")
     bed.run()
@@ -122,8 +118,7 @@ def test_a_refusal_later_closes_the_channel(monkeypatch: pytest.MonkeyPatch) -> 
     assert (close.reply_code, "no room" in close.reply_text) == (406, True)
 
 
-def test_a_close_waits_for_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    bed = Bed()
+def test_a_close_waits_for_the_answer(monkeypatch: pytest.MonkeyPatch, bed: Bed) -> None:
     peer, later = waiting(monkeypatch, bed)
     peer.say(1, m.ChannelClose(200, "", 0, 0))
     bed.run()
@@ -135,11 +130,50 @@ def test_a_close_waits_for_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_answer_for_a_connection_that_is_gone_is_dropped(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, bed: Bed
 ) -> None:
-    bed = Bed()
     peer, later = waiting(monkeypatch, bed)
     peer.shell.hang_up()
     bed.run()
     later.tickets[0].settle({})
-    bed.settle()
+
+
+# -- queue.list: which queues there are, page by page, and none that others cannot use -----------
+
+
+def listed(peer: Peer, kind: str, after: str = "") -> Table:
+    answer = peer.call(1, m.RequestAsk("queue.list", {"type": kind, "after": after}),
+                       m.RequestAskOk)  # fmt: skip
+    assert isinstance(answer, m.RequestAskOk)
+    return answer.answer
+
+
+def test_queues_and_streams_apart_and_nothing_exclusive() -> None:
+    peer = Bed().connect("asker")
+    for name in ("b", "a", "c"):
+        peer.call(1, m.QueueDeclare(name), m.QueueDeclareOk)
+    peer.call(1, m.QueueDeclare("s", durable=True, arguments=dict(STREAM)), m.QueueDeclareOk)
+    peer.call(1, m.QueueDeclare("mine", exclusive=True), m.QueueDeclareOk)
+    peer.call(1, m.BasicConsume("amq.rabbitmq.reply-to", no_ack=True), m.BasicConsumeOk)
+    assert listed(peer, "queue") == {"names": ["a", "b", "c"], "is_last": True}
+    assert listed(peer, "queue", "a")["names"] == ["b", "c"]
+    assert listed(peer, "stream") == {"names": ["s"], "is_last": True}
+    assert fault(peer, "queue.list", {"type": "topic"})[0] == 406
+
+
+def test_many_come_in_pages() -> None:
+    peer = Bed().connect("asker")
+    names = [f"q{number:04}" for number in range(900)]
+    for name in names:
+        peer.call(1, m.QueueDeclare(name), m.QueueDeclareOk)
+    found: list[object] = []
+    pages = 0
+    while True:
+        answer = listed(peer, "queue", str(found[-1]) if found else "")
+        page = answer["names"]
+        assert isinstance(page, list)
+        found += page
+        pages += 1
+        if answer["is_last"]:
+            break
+    assert found == names and pages > 2

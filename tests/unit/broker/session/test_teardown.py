@@ -22,8 +22,7 @@ class Counting(Errand):
         return self.left > 0
 
 
-def test_errands_are_begun_at_once_and_served_in_turn() -> None:
-    bed = Bed()
+def test_errands_are_begun_at_once_and_served_in_turn(bed: Bed) -> None:
     log: list[str] = []
     cleanup = Cleanup(bed.broker.scheduler)
     cleanup.begin(Counting(1, "a", log))
@@ -51,8 +50,7 @@ def lose(peer: Peer) -> None:
     peer.bed.broker.lost(peer.connection)
 
 
-def test_others_have_turns_between_the_batches() -> None:
-    bed = Bed()
+def test_others_have_turns_between_the_batches(bed: Bed) -> None:
     peer = crowd(bed, 4 * BATCH, 60)
     other = bed.connect("other")
     vhost = bed.broker.vhosts["/"]
@@ -77,11 +75,9 @@ def test_others_have_turns_between_the_batches() -> None:
     assert queue.consumers == [] and list(vhost.queues) == ["q"] and vhost.owned == {}
     assert list(bed.broker.connections) == ["other"]
     assert queue.messages.ready_count() == 1
-    bed.settle()
 
 
-def test_nothing_is_delivered_to_whoever_is_leaving() -> None:
-    bed = Bed()
+def test_nothing_is_delivered_to_whoever_is_leaving(bed: Bed) -> None:
     peer = crowd(bed, 3 * BATCH, 0)
     other = bed.connect("other")
     lose(peer)
@@ -89,11 +85,9 @@ def test_nothing_is_delivered_to_whoever_is_leaving() -> None:
     bed.run()
     queue = bed.broker.vhosts["/"].queues["q"]
     assert queue.messages.ready_count() == 50 and queue.unacked_count == 0
-    bed.settle()
 
 
-def test_many_unanswered_deliveries_go_back_to_their_places() -> None:
-    bed = Bed()
+def test_many_unanswered_deliveries_go_back_to_their_places(bed: Bed) -> None:
     peer = bed.connect("peer")
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     bodies = [b"%05d" % number for number in range(5 * BATCH + 7)]
@@ -116,8 +110,7 @@ def test_many_unanswered_deliveries_go_back_to_their_places() -> None:
     assert order == bodies
 
 
-def test_connection_close_is_answered_when_all_is_put_away() -> None:
-    bed = Bed()
+def test_connection_close_is_answered_when_all_is_put_away(bed: Bed) -> None:
     peer = crowd(bed, 3 * BATCH, 0)
     queue = bed.broker.vhosts["/"].queues["q"]
     peer.say(0, m.ConnectionClose(200, "bye", 0, 0))
