@@ -10,11 +10,12 @@ import select
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import Final
 
 from penstock.base.errors import ConnectionFault
-from penstock.client.errors import ConnectionClosedError
-from penstock.client.events import ClientEvent, ConnectionClosed
+from penstock.client.errors import ChannelClosedError, ConnectionClosedError
+from penstock.client.events import ChannelClosed, ClientEvent, ConnectionClosed, Replied
 from penstock.client.io_blocking import Connection
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
@@ -27,13 +28,23 @@ _NS_PER_MS: Final = 1_000_000
 _NOTHING: Final = Scanned(b"", [], [])
 
 
-class OpenChannel:
+REPLY_MS: Final = 30_000
+"""How long an answer may take: it waits for the broker's disk."""
+
+
+def check_channel(events: list[ClientEvent]) -> None:
+    """Raises: ChannelClosedError when the broker has closed the channel."""
+    for event in events:
+        if isinstance(event, ChannelClosed):
+            raise ChannelClosedError(event.channel, event.code, event.text)
+
+
+class Wire:
     """An open connection with one channel, taken over from the blocking client."""
 
     def __init__(self, connection: Connection, number: int) -> None:
         self.number = number
         self._socket, self.session = connection.detach()
-        self._scanner = DeliveryScanner(number)
         self._unsent = memoryview(b"")
 
     def fileno(self) -> int:
@@ -55,6 +66,24 @@ class OpenChannel:
             return
         except OSError:
             self._unsent = memoryview(b"")
+
+    def drop(self) -> None:
+        """Close the socket without a word. Idempotent."""
+        self._socket.close()
+
+    def _wait(self, timeout_ms: float) -> bool:
+        """Wait for input, or for room for what is unsent; whether there is any."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+        return bool(poll.poll(max(0.0, timeout_ms)))
+
+
+class OpenChannel(Wire):
+    """A channel whose deliveries come out as bytes, back to back (see `scan`)."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        super().__init__(connection, number)
+        self._scanner = DeliveryScanner(number)
 
     def read(self) -> tuple[Scanned, list[ClientEvent]]:
         """Take in what the socket holds, at most READ_BYTES: deliveries and everything else."""
@@ -97,6 +126,32 @@ class OpenChannel:
                 raise ConnectionClosedError(event.code, event.text, event.is_by_broker)
         return scanned, events
 
+    def ask(self, request: m.Method) -> m.Method:
+        """Say `request` on the channel; it comes back in a Replied event."""
+        self.session.request(self.number, request)
+        return request
+
+    def answer(
+        self,
+        request: m.Method,
+        check: Callable[[list[ClientEvent]], None] = check_channel,
+        timeout_ms: float = REPLY_MS,
+    ) -> m.Method:
+        """Say `request` and wait for its reply; deliveries meanwhile are dropped. check: called
+        with events at least once a second, raises for one after which no reply comes.
+
+        Raises: TimeoutError after `timeout_ms`; ConnectionClosedError; what `check` raises."""
+        self.ask(request)
+        end_ns = time.monotonic_ns() + timeout_ms * _NS_PER_MS
+        while True:
+            _, events = self.exchange(1000)
+            check(events)
+            for event in events:
+                if isinstance(event, Replied) and event.request is request:
+                    return event.reply
+            if time.monotonic_ns() > end_ns:
+                raise TimeoutError(f"for {timeout_ms / 1000:g} s")
+
     def close(self, timeout_ms: int = 1000) -> None:
         """Close in order, so that the broker has read every acknowledgement; at most `timeout_ms`
         are spent on it. Idempotent."""
@@ -115,15 +170,6 @@ class OpenChannel:
             return
         finally:
             self.drop()
-
-    def drop(self) -> None:
-        """Close the socket without a word. Idempotent."""
-        self._socket.close()
-
-    def _wait(self, timeout_ms: float) -> bool:
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
-        return bool(poll.poll(max(0.0, timeout_ms)))
 
 
 class QueueLink(OpenChannel):
@@ -155,11 +201,6 @@ class QueueLink(OpenChannel):
     def consume(self, tag: str, arguments: Table | None = None) -> m.Method:
         """Start the consumer; the request, which a Replied event will name."""
         request = m.BasicConsume(self.queue, tag, False, False, False, False, arguments or {})
-        self.session.request(self.number, request)
-        return request
-
-    def ask(self, request: m.Method) -> m.Method:
-        """Say `request` on the channel; it comes back in a Replied event."""
         self.session.request(self.number, request)
         return request
 

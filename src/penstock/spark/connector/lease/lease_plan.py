@@ -12,29 +12,25 @@ Owner: one thread at a time. IO.
 
 import logging
 import threading
-import time
 from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
-from penstock.client.events import ChannelClosed, Replied
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.lease_group import is_made_up
 from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, SourceOptions
+from penstock.spark.connector.common.ranges import RangePlanner
 
 CAPABILITY: Final = "penstock.leases"
-REPLY_MS: Final = 30_000
-"""How long an answer may take: it waits for the broker's disk."""
 LOST: Final = "LEASE_LOST: "
 STALE: Final = "STALE: "
 _log = logging.getLogger("penstock.spark")
 ALIVE_MS_MAX: Final = 10_000
 """While a batch runs the broker hears of the query this often, or four times within leaseTimeout;
 heartbeats are answered then, too."""
-_NS_PER_MS: Final = 1_000_000
 
 
 def has_leases(endpoint: Endpoint, name: str) -> bool:
@@ -112,23 +108,17 @@ class LeaseAsker:
 
     def _ask(self, link: QueueLink, verb: str, arguments: Table) -> Table:
         named: Table = {"queue": self._options.queue, "group": self._options.group, **arguments}
-        request = link.ask(m.RequestAsk(verb, named))
-        end_ns = time.monotonic_ns() + REPLY_MS * _NS_PER_MS
-        while True:
-            _, events = link.exchange(1000)
-            for event in events:
-                if isinstance(event, ChannelClosed):
-                    # The link has no other channel.
-                    self.close()
-                    raise ChannelClosedError(event.channel, event.code, event.text)
-                if isinstance(event, Replied) and event.request is request:
-                    assert isinstance(event.reply, m.RequestAskOk), "replies fit their requests"
-                    return event.reply.answer
-            if time.monotonic_ns() > end_ns:
-                self.close()
-                raise ConnectionClosedError(
-                    0, f"no answer to {verb} for {REPLY_MS // 1000} s", False
-                )
+        try:
+            reply = link.answer(m.RequestAsk(verb, named))
+        except ChannelClosedError:
+            # The link has no other channel.
+            self.close()
+            raise
+        except TimeoutError as error:
+            self.close()
+            raise ConnectionClosedError(0, f"no answer to {verb} {error}", False) from error
+        assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
+        return reply.answer
 
 
 def number(answer: Table, name: str) -> int:
@@ -150,24 +140,19 @@ def check_loss(options: SourceOptions, error: ChannelClosedError) -> None:
         ) from error
 
 
-class LeasePlanner:
-    """One query's planner, in one process. Numbers: of the next message to be read.
+class LeasePlanner(RangePlanner):
+    """One query's planner, in one process."""
 
-    Every verb raises OperatorError, or ClientError with the broker's own words.
-    """
+    KIND = "queue"
 
     def __init__(self, options: SourceOptions, name: str) -> None:
-        self._options = options
+        super().__init__(options)
         self._lock = threading.Condition()
         self._asker = LeaseAsker(options, name)
         self._thread: threading.Thread | None = None
         self._is_stopping = False
         self._acked = -1
         self._begun = -1
-        self._target = -1
-        self._tail = -1
-        self._seen_ns = 0
-        self._lost_ns = 0
 
     def initial(self) -> int:
         """Where the group is: 0 for a new one."""
@@ -192,34 +177,18 @@ class LeasePlanner:
         self._begun = start
 
     def available(self, start: int) -> int:
-        """Messages from `start` on; 0 while the broker is away for less than reconnectTimeout."""
-        try:
-            with self._lock:
-                state = self._asker.state()
-        except ChannelClosedError:
-            raise
-        except ClientError as error:
-            self._lose(error)
-            return 0
-        self._lost_ns = 0
-        self._stay_alive()
-        self._tail = max(start, number(state, "end")) + number(state, "ready")
-        rows = max(0, (self._tail if self._target < 0 else min(self._tail, self._target)) - start)
-        if rows == 0:
-            self._seen_ns = 0
-            if self._acked < start:
-                self._acquire(start, 0, 0)
-        else:
-            self._seen_ns = self._seen_ns or time.monotonic_ns()
+        """As every planner; without messages the broker hears what is committed."""
+        rows = super().available(start)
+        if rows == 0 and self._acked < start and not self._outage.is_on():
+            self._acquire(start, 0, 0)
         return rows
 
-    def waited_ms(self) -> float:
-        """How long it has been known that there are messages."""
-        return (time.monotonic_ns() - self._seen_ns) / _NS_PER_MS if self._seen_ns else 0.0
-
-    def is_pressing(self) -> bool:
-        """Whether the query ends with what is there."""
-        return self._target >= 0
+    def look(self, start: int) -> None:
+        """What the group holds, and what is ready behind it."""
+        with self._lock:
+            state = self._asker.state()
+        self._stay_alive()
+        self._tail = max(start, number(state, "end")) + number(state, "ready")
 
     def plan(self, start: int, rows: int, bytes_max: int) -> int:
         """The end of a batch of up to `rows` messages, of `bytes_max` bytes at most: they are the
@@ -230,10 +199,6 @@ class LeasePlanner:
         if end > start:
             self._seen_ns = 0
         return min(end, start + rows)
-
-    def tail(self) -> int | None:
-        """The number behind the last message there is, for showing the lag."""
-        return self._tail if self._tail >= 0 else None
 
     def stop(self) -> None:
         """Close the connection; what is leased stays leased for the next run. Idempotent."""
@@ -257,20 +222,6 @@ class LeasePlanner:
             return start
         self._acked = start
         return max(start, number(answer, "end"))
-
-    def _lose(self, error: ClientError) -> None:
-        """The connection broke, and could not be opened again. Raises: OperatorError when that has
-        been so for reconnectTimeout."""
-        now_ns = time.monotonic_ns()
-        limit_ms = self._options.endpoint.reconnect_timeout_ms
-        if self._lost_ns == 0:
-            self._lost_ns = now_ns
-            _log.warning("queue %s: connection lost (%s)", self._options.queue, error)
-        if now_ns - self._lost_ns >= limit_ms * _NS_PER_MS:
-            raise OperatorError(
-                f"queue {self._options.queue!r}: no connection for {limit_ms / 1000:g} s "
-                f"(reconnectTimeout): {error}"
-            ) from error
 
     def _stay_alive(self) -> None:
         """Begin to tell the broker that the query lives, whatever Spark is doing."""

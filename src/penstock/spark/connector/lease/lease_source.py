@@ -5,33 +5,25 @@ the k-th delivery is number first + k. A connection that breaks is opened again 
 """
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from penstock.base.errors import OperatorError
-from penstock.client.errors import ChannelClosedError, ClientError
-from penstock.client.events import Cancelled, ChannelClosed
+from penstock.client.errors import ChannelClosedError
 from penstock.protocol.values import Table
-from penstock.spark.connector.common.decode import Gathered, Shape
+from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.lease_group import group_of, make_up, with_group
 from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.options import SourceOptions, named
+from penstock.spark.connector.common.ranges import Run, arrivals, read_batches, split
 from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader, spare_worker
 from penstock.spark.connector.lease.lease_plan import LOST, LeaseAsker, LeasePlanner, check_loss
-from penstock.spark.connector.stream.stream_plan import split
 
 _log = logging.getLogger("penstock.spark")
-PREFETCH: Final = 4000
-"""Deliveries on their way at most; half of them are acknowledged at once, which gives room and
-nothing else."""
-CONSUMER_TAG: Final = "penstock-spark"
-RETRY_MS: Final = 500
-_NS_PER_MS: Final = 1_000_000
 
 
 def read_lease(options: SourceOptions, first: int, stop: int, shape: Shape) -> Iterator[Any]:
@@ -41,7 +33,7 @@ def read_lease(options: SourceOptions, first: int, stop: int, shape: Shape) -> I
     without a row; ClientError when the broker refuses.
     """
     for begin, end in _runs_there(options, first, stop):
-        yield from _read_run(options, begin, end, shape)
+        yield from read_batches(options, begin, end, shape, _runs)
 
 
 def _runs_there(options: SourceOptions, first: int, stop: int) -> list[tuple[int, int]]:
@@ -65,71 +57,31 @@ def _runs_there(options: SourceOptions, first: int, stop: int) -> list[tuple[int
     return runs
 
 
-def _read_run(options: SourceOptions, first: int, stop: int, shape: Shape) -> Iterator[Any]:
-    expected = first
-    gathered = Gathered(shape)
-    lost_ns = 0
-    while expected < stop:
-        try:
-            name = f"Spark task {first}..{stop}"
-            link = QueueLink(options.endpoint, options.queue, PREFETCH, name)
-        except ChannelClosedError:
-            raise
-        except ClientError:
-            now_ns = time.monotonic_ns()
-            lost_ns = lost_ns or now_ns
-            if now_ns - lost_ns > options.endpoint.reconnect_timeout_ms * _NS_PER_MS:
-                raise
-            time.sleep(RETRY_MS / 1000)
-            continue
-        try:
-            for raw, count in _deliveries(link, options, expected, stop):
-                lost_ns = 0
-                start, expected = expected, expected + count
-                yield from gathered.add(raw, start, count)
-        except ChannelClosedError as error:
-            check_loss(options, error)
-            raise OperatorError(f"{error.text}; that was while it was read") from error
-        except ClientError:
-            # The connection broke; what has come stays, the rest is read from `expected` on.
-            lost_ns = lost_ns or time.monotonic_ns()
-        finally:
-            link.close()
-    yield from gathered.rest()
-
-
-def _deliveries(
-    link: QueueLink, options: SourceOptions, first: int, stop: int
-) -> Iterator[tuple[bytes, int]]:
-    """The deliveries of first..stop-1: their bytes, and how many they are."""
+def _runs(link: QueueLink, options: SourceOptions, first: int, stop: int) -> Iterator[Run]:
     arguments: Table = {"x-lease-group": options.group, "x-lease-from": first, "x-lease-to": stop}
-    link.consume(CONSUMER_TAG, arguments)
-    taken, acknowledged = 0, 0
-    quiet_ns = time.monotonic_ns()
-    while taken < stop - first:
-        scanned, events = link.exchange(1000)
-        if scanned.ends:
-            quiet_ns = time.monotonic_ns()
-            taken += len(scanned.ends)
-            if taken - acknowledged >= PREFETCH // 2:
-                acknowledged = taken
-                link.acknowledge(taken)
-                link.write()
-            yield scanned.raw, len(scanned.ends)
-            continue
-        for event in events:
-            if isinstance(event, ChannelClosed):
-                raise ChannelClosedError(event.channel, event.code, event.text)
-            if isinstance(event, Cancelled):
-                raise ChannelClosedError(
-                    link.number, 406, f"{LOST}queue {options.queue!r}: what was read went back to "
-                    f"the queue, or with it, at {first + taken} of {first}..{stop - 1}"
-                )  # fmt: skip
-        if time.monotonic_ns() - quiet_ns > options.read_timeout_ms * _NS_PER_MS:
-            raise OperatorError(
-                f"queue {options.queue!r}: message {first + taken} of the range {first}.."
-                f"{stop - 1} did not come within {options.read_timeout_ms} ms (readTimeout)"
-            )
+    expected = first
+
+    def cancelled() -> ChannelClosedError:
+        return ChannelClosedError(
+            link.number, 406, f"{LOST}queue {options.queue!r}: what was read went back to the "
+            f"queue, or with it, at {expected} of {first}..{stop - 1}"
+        )  # fmt: skip
+
+    def late() -> OperatorError:
+        return OperatorError(
+            f"queue {options.queue!r}: message {expected} of the range {first}..{stop - 1} did not "
+            f"come within {options.read_timeout_ms} ms (readTimeout)"
+        )
+
+    try:
+        for scanned in arrivals(link, arguments, options.read_timeout_ms, cancelled, late):
+            start, expected = expected, expected + len(scanned.ends)
+            yield start, scanned.raw, expected
+            if expected >= stop:
+                return
+    except ChannelClosedError as error:
+        check_loss(options, error)
+        raise OperatorError(f"{error.text}; that was while it was read") from error
 
 
 class LeasePartition(InputPartition):

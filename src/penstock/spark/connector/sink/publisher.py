@@ -1,28 +1,37 @@
-"""Publishes a task's rows and waits until the broker has answered for every one of them. IO.
+"""Publishes the rows of a task, at least once or exactly once, and commits staged batches. IO.
 
 At least once: a task ends well only when everything is confirmed; a nack or a return fails it, and
 Spark runs it again. A broker that blocks the connection is waited for, and said so in the log with
 its reason; one that only takes its time (credit, a slow disk) just confirms later, and the window
 of `maxInFlight` publishes passes that on to Spark as a longer batch.
+
+Exactly once: a task stages its rows, the driver commits a whole batch. What is staged is invisible
+and gone after a while, so tasks may be repeated, killed or run twice. The commit names the
+transactions of the tasks that Spark counts, and the batch: the broker makes all of it visible with
+one write that a crash leaves whole or undone, and remembers the batch, so that the same commit said
+again, by this driver or the next one, changes nothing.
 """
 
 import logging
+import math
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.base.errors import OperatorError
-from penstock.client.errors import ChannelClosedError
+from penstock.client.errors import ClientError, ConnectError, ConnectionClosedError
 from penstock.client.events import (
     Blocked,
-    ChannelClosed,
     ClientEvent,
     Confirmed,
     ReturnedPublish,
     Unblocked,
 )
 from penstock.client.io_blocking import Channel, Connection
-from penstock.spark.connector.common.link import OpenChannel
+from penstock.protocol import methods as m
+from penstock.protocol.values import Table
+from penstock.spark.connector.common.link import OpenChannel, check_channel
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import SinkOptions
 from penstock.spark.connector.sink.messages import MessageMaker, Origin, RowPlan
@@ -33,6 +42,16 @@ WRITE_BYTES: Final = 65_536
 """Frames are collected up to here before they are written: fewer system calls."""
 TELL_EVERY_MS: Final = 30_000
 """How often the log says that a task still waits."""
+CAPABILITY: Final = "penstock.transactions"
+RETRY_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class StagedBatch:
+    """What a commit is remembered under. app: 1..255 bytes; number: 0.. ."""
+
+    app: str
+    number: int
 
 
 def publish_rows(
@@ -44,6 +63,32 @@ def publish_rows(
     confirmTimeout; ClientError with the broker's own words when channel or connection end.
     """
     publisher = ConfirmingPublisher(options, f"Spark sink {origin.partition}")
+    return _send(publisher, batches, plan, options, origin)
+
+
+def stage_rows(
+    batches: Iterable[Any], plan: RowPlan, options: SinkOptions, origin: Origin, batch: StagedBatch
+) -> tuple[str, int]:
+    """Stage every row of `batches` (Arrow): (the transaction, how many there were).
+
+    Raises: as `publish_rows`; OperatorError for a broker without transactions."""
+    attempt = f"{origin.partition}.{origin.attempt}"
+    publisher = StagingPublisher(options, f"Spark sink {origin.partition}", batch, attempt)
+    rows = _send(publisher, batches, plan, options, origin)
+    if publisher.staged != rows:
+        raise OperatorError(
+            f"the broker has staged {publisher.staged} of {rows} rows; nothing is committed"
+        )
+    return publisher.identity, rows
+
+
+def _send(
+    publisher: "ConfirmingPublisher",
+    batches: Iterable[Any],
+    plan: RowPlan,
+    options: SinkOptions,
+    origin: Origin,
+) -> int:
     try:
         maker = MessageMaker(plan, options, publisher.channel, publisher.frame_bytes_max, origin)
         for batch in batches:
@@ -51,6 +96,7 @@ def publish_rows(
                 publisher.publish(frames)
         publisher.finish()
     except BaseException:
+        # Without its connection a transaction is rolled back.
         publisher.drop()
         raise
     publisher.close()
@@ -141,8 +187,8 @@ class ConfirmingPublisher:
                 self._blocked = None
                 self._progress_ns = time.monotonic_ns()
                 _log.warning("sink: the broker reads publishes again")
-            elif isinstance(event, ChannelClosed):
-                raise ChannelClosedError(event.channel, event.code, event.text)
+            else:
+                check_channel([event])
 
     def _on_blocked(self, reason: str) -> None:
         if not self._options.can_wait_blocked:
@@ -166,3 +212,120 @@ class ConfirmingPublisher:
                 f"{waiting} rows unconfirmed; the broker holds its publishers, or is stuck. On "
                 "Penstock `penstock why` says which"
             )
+
+
+class StagingPublisher(ConfirmingPublisher):
+    """A publisher whose rows go into a transaction of `batch`. identity: the transaction's; staged:
+    rows that the broker has counted, after `finish`."""
+
+    def __init__(self, options: SinkOptions, name: str, batch: StagedBatch, attempt: str) -> None:
+        self.identity = ""
+        self.staged = 0
+        self._batch = batch
+        self._attempt = attempt
+        super().__init__(options, name)
+
+    def _begin(self, connection: Connection, channel: Channel) -> None:
+        check_capability(connection)
+        delivery = self._options.delivery
+        answer = channel.request(
+            "transaction.begin",
+            {
+                "app": self._batch.app,
+                "batch": self._batch.number,
+                "attempt": self._attempt,
+                "ttl_ms": delivery.staged_ms,
+                "max_bytes": delivery.staged_bytes,
+            },
+        )
+        self.identity = str(answer["id"])
+
+    def finish(self) -> None:
+        """Wait until the broker has counted everything. Raises: as `publish_rows`."""
+        super().finish()
+        self._progress_ns = time.monotonic_ns()
+        stage = m.RequestAsk("transaction.stage", {"id": self.identity})
+        reply = self._wire.answer(stage, self._watch, math.inf)
+        assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
+        count = reply.answer["messages"]
+        assert isinstance(count, int), "the broker counts"
+        self.staged = count
+
+    def _watch(self, events: list[ClientEvent]) -> None:
+        self._take(events)
+        self._check_time()
+
+
+def check_capability(connection: Connection) -> None:
+    """Raises: OperatorError for a broker without transactions."""
+    if CAPABILITY not in connection.session.server_capabilities():
+        raise OperatorError(
+            f"delivery=exactly-once needs a broker with the capability {CAPABILITY}, as Penstock "
+            "has it, and this one does not announce it. Use delivery=at-least-once, or dedup"
+        )
+
+
+def commit_batch(options: SinkOptions, batch: StagedBatch, identities: list[str]) -> bool:
+    """Commit the transactions `identities`, as one; False when the batch had been committed before.
+
+    A broker that goes away meanwhile is waited for as long as reconnectTimeout says, and asked
+    again, which is safe. Raises: ClientError, OperatorError: nothing of it is committed, unless the
+    connection was lost; then the next start of the query finds out."""
+    end_ns = time.monotonic_ns() + options.endpoint.reconnect_timeout_ms * _NS_PER_MS
+    arguments: Table = {"app": batch.app, "batch": batch.number, "ids": list(identities)}
+    while True:
+        try:
+            answer = _ask(options, "transaction.commit", arguments)
+        except (ConnectError, ConnectionClosedError) as error:
+            if time.monotonic_ns() >= end_ns:
+                raise
+            _log.warning("sink: commit of batch %d is tried again: %s", batch.number, error)
+            time.sleep(RETRY_S)
+            continue
+        return answer["already"] is False
+
+
+def roll_back(options: SinkOptions, batch: StagedBatch, identities: list[str]) -> None:
+    """Drop what was staged. A broker that cannot be asked drops it by itself, a little later."""
+    arguments: Table = {"app": batch.app, "batch": batch.number, "ids": list(identities)}
+    try:
+        _ask(options, "transaction.rollback", arguments)
+    except (ClientError, OSError) as error:
+        _log.warning("sink: batch %d could not be rolled back: %s", batch.number, error)
+
+
+def forget_app(options: SinkOptions, app: str) -> None:
+    """Nothing of `app` has to be remembered any more. It is, when the broker cannot be asked."""
+    try:
+        _ask(options, "transaction.forget", {"app": app})
+    except (ClientError, OSError) as error:
+        _log.warning("sink: app %s could not be forgotten: %s", app, error)
+
+
+def _ask(options: SinkOptions, verb: str, arguments: Table) -> Table:
+    """Ask, and wait for as long as the broker lives: a commit waits for queues that are full."""
+    connection = open_connection(options.endpoint, "Spark sink driver")
+    try:
+        check_capability(connection)
+        number = connection.channel().number
+    except BaseException:
+        connection.drop()
+        raise
+    wire = OpenChannel(connection, number)
+    began_ns = told_ns = time.monotonic_ns()
+
+    def check(events: list[ClientEvent]) -> None:
+        nonlocal told_ns
+        check_channel(events)
+        now_ns = time.monotonic_ns()
+        if now_ns - told_ns > TELL_EVERY_MS * _NS_PER_MS:
+            told_ns = now_ns
+            seconds = (now_ns - began_ns) // (1000 * _NS_PER_MS)
+            _log.warning("sink: %s has waited %d s: a queue or the disk is full", verb, seconds)
+
+    try:
+        reply = wire.answer(m.RequestAsk(verb, arguments), check, math.inf)
+    finally:
+        wire.close()
+    assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
+    return reply.answer

@@ -2,8 +2,8 @@
 
 Spark makes a writer anew for every batch and runs `write` in the workers; `commit` and `abort` run
 on the driver. With delivery=exactly-once a task stages its rows, and `commit` has the broker make
-all of them visible at once (see staged). Otherwise the broker has confirmed every row when `write`
-returns, so there is nothing left to commit, and nothing can be taken back: what a failed task has
+all of them visible at once (see publisher). Otherwise the broker has confirmed every row when
+`write` returns, so nothing is left to commit, and nothing can be taken back: what a failed task has
 published stays published, and comes again with the next attempt.
 """
 
@@ -23,11 +23,11 @@ from penstock.base.errors import OperatorError
 from penstock.spark.connector.common.delivery import EXACTLY_ONCE
 from penstock.spark.connector.common.options import SinkOptions, parse_sink
 from penstock.spark.connector.sink.messages import Origin, RowPlan, plan_rows
-from penstock.spark.connector.sink.publisher import publish_rows
-from penstock.spark.connector.sink.staged import (
+from penstock.spark.connector.sink.publisher import (
     StagedBatch,
     commit_batch,
     forget_app,
+    publish_rows,
     roll_back,
     stage_rows,
 )

@@ -5,7 +5,6 @@ that the columns will be views of. Everything else that arrives is handed to the
 Owner: one thread. While nothing comes, heartbeats are kept.
 """
 
-import select
 import ssl
 import time
 from typing import Any, Final
@@ -13,11 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 from penstock.base.errors import OperatorError
-from penstock.client.errors import ChannelClosedError, ConnectionClosedError
-from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, ConnectionClosed
+from penstock.client.errors import ConnectionClosedError
+from penstock.client.events import Cancelled, ClientEvent, ConnectionClosed
 from penstock.client.io_blocking import Connection
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, decode_table
+from penstock.spark.connector.common.link import Wire, check_channel
+from penstock.spark.connector.common.scan import FRAME_BYTES_HIGHEST
 
 CAPABILITY: Final = "penstock.chunks"
 PREFETCH: Final = 4
@@ -26,7 +27,6 @@ STAGE_BYTES: Final = 8192
 """What is read beside bodies: the heads of frames, and small frames. The beginning of a body may
 come with them and is copied once more."""
 DELIVERY_BYTES_MAX: Final = 1_073_741_824
-FRAME_BYTES_HIGHEST: Final = 16_777_216 + 8
 _CONTENT_TYPE: Final = b"application/x-penstock-chunk"
 _DELIVER: Final = b"\x00\x3c\x00\x3c"
 _END: Final = 0xCE
@@ -53,7 +53,7 @@ def has_chunks(connection: Connection) -> bool:
     return CAPABILITY in connection.session.server_capabilities()
 
 
-class ChunkLink:
+class ChunkLink(Wire):
     """A channel of `connection`, which belongs to this object from now on. Reads one range after
     the other."""
 
@@ -64,9 +64,7 @@ class ChunkLink:
         except BaseException:
             connection.drop()
             raise
-        self.number = channel.number
-        self._socket, self._session = connection.detach()
-        self._unsent = memoryview(b"")
+        super().__init__(connection, channel.number)
         self._stage = memoryview(bytearray(STAGE_BYTES))
         self._at = 0
         self._have = 0
@@ -88,12 +86,12 @@ class ChunkLink:
         tag = f"penstock-chunks-{self._consumers}"
         self._tag = tag.encode()
         consume = m.BasicConsume(stream, tag, False, False, False, False, arguments)
-        self._session.request(self.number, consume)
+        self.session.request(self.number, consume)
 
     def end(self) -> None:
         """Everything of the range has come; what is said here goes out with the next range."""
-        self._session.request(self.number, m.BasicCancel(self._tag.decode()))
-        self._write()
+        self.session.request(self.number, m.BasicCancel(self._tag.decode()))
+        self.write()
 
     def next(self, timeout_ms: int) -> ChunkDelivery | None:
         """The next delivery, acknowledged already; None when none came for `timeout_ms`.
@@ -106,17 +104,13 @@ class ChunkLink:
         try:
             while True:
                 delivery = self._receive()
-                self._session.ack(self.number, delivery.tag, True)
-                self._check(self._session.feed(b"", time.monotonic_ns()))
-                self._write()
+                self.session.ack(self.number, delivery.tag, True)
+                self._check(self.session.feed(b"", time.monotonic_ns()))
+                self.write()
                 if delivery.consumer == self._tag:
                     return delivery
         except TimeoutError:
             return None
-
-    def close(self) -> None:
-        """Close the socket. There is nothing to settle: a stream is not acknowledged."""
-        self._socket.close()
 
     # --- frames ---------------------------------------------------------------------------
 
@@ -131,7 +125,7 @@ class ChunkLink:
                 return self._delivery(frame[5:at], int.from_bytes(frame[at : at + 8], "big"))
             if kind != 0:
                 head = bytes((kind,)) + self.number.to_bytes(2, "big") + size.to_bytes(4, "big")
-                self._check(self._session.feed(head + frame, time.monotonic_ns()))
+                self._check(self.session.feed(head + frame, time.monotonic_ns()))
 
     def _delivery(self, consumer: bytes, tag: int) -> ChunkDelivery:
         """The content behind a basic.deliver."""
@@ -188,7 +182,7 @@ class ChunkLink:
         if number == self.number:
             return kind, size
         frame = head + self._take(size + 1)
-        self._check(self._session.feed(frame, time.monotonic_ns()))
+        self._check(self.session.feed(frame, time.monotonic_ns()))
         return 0, -1
 
     # --- bytes ----------------------------------------------------------------------------
@@ -222,47 +216,32 @@ class ChunkLink:
             try:
                 count = self._socket.recv_into(place)
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                self._wait()
+                self._await_input()
                 continue
             except OSError as error:
-                self._session.end_of_stream()
+                self.session.end_of_stream()
                 raise ConnectionClosedError(
                     0, f"the connection broke: {error.strerror or error}", False
                 ) from error
             if count == 0:
-                self._check(self._session.end_of_stream())
+                self._check(self.session.end_of_stream())
                 raise ConnectionClosedError(0, "the connection has ended", False)
             return count
 
-    def _wait(self) -> None:
+    def _await_input(self) -> None:
         """Until there is something to read. Raises: TimeoutError, ConnectionClosedError."""
-        self._check(self._session.tick(time.monotonic_ns()))
-        self._write()
+        self._check(self.session.tick(time.monotonic_ns()))
+        self.write()
         left_ms = (self._end_ns - time.monotonic_ns()) / _NS_PER_MS
         if left_ms <= 0:
             raise TimeoutError(f"nothing came for {self._timeout_ms} ms")
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
-        poll.poll(min(left_ms, _STEP_MS))
-
-    def _write(self) -> None:
-        """Write what the socket takes. A broken socket is noticed by the next read."""
-        if not self._unsent:
-            self._unsent = memoryview(self._session.output(time.monotonic_ns()))
-        try:
-            while self._unsent:
-                self._unsent = self._unsent[self._socket.send(self._unsent) :]
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return
-        except OSError:
-            self._unsent = memoryview(b"")
+        self._wait(min(left_ms, _STEP_MS))
 
     def _check(self, events: list[ClientEvent]) -> None:
         for event in events:
             if isinstance(event, ConnectionClosed):
                 raise ConnectionClosedError(event.code, event.text, event.is_by_broker)
-            if isinstance(event, ChannelClosed):
-                raise ChannelClosedError(event.channel, event.code, event.text)
+            check_channel([event])
             if isinstance(event, Cancelled):
                 raise OperatorError(f"stream {self._stream!r} was deleted while it was read")
 

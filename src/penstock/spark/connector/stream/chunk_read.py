@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
@@ -17,12 +17,12 @@ from penstock.client.io_blocking import Connection
 from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, SourceOptions
+from penstock.spark.connector.common.ranges import RETRY_MS, Outage
 from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
 from penstock.spark.connector.stream.chunk_layout import ChunkView, chunks_of
 from penstock.spark.connector.stream.chunk_link import ChunkLink, has_chunks
-from penstock.spark.connector.stream.stream_read import RETRY_MS, check_loss, read_range
+from penstock.spark.connector.stream.stream_read import check_loss, late, read_range
 
-_NS_PER_MS: Final = 1_000_000
 _kept: dict[tuple[int, Endpoint], ChunkLink] = {}
 
 
@@ -58,7 +58,7 @@ def _pieces(
 ) -> Generator[RowRange, None, None]:
     """The rows first..stop-1, as they lie in chunks, over as many connections as it takes."""
     expected = first
-    lost_ns = 0
+    outage = Outage()
     while expected < stop:
         if link is None:
             link = ChunkLink(_open(options, f"Spark task {first}..{stop}"))
@@ -66,28 +66,26 @@ def _pieces(
             link.begin(options.queue, expected, stop)
             while expected < stop:
                 chunks = _next(link, options, expected, first, stop)
-                lost_ns = 0
+                outage.end()
                 for piece, after in cut(chunks, options, expected, stop):
                     expected = after
                     if piece is not None:
                         yield piece
             link.end()
         except ChannelClosedError:
-            link.close()
+            link.drop()
             raise
         except ClientError:
             # The connection broke, or had ended since the last range. What was handed over stays.
-            link.close()
+            link.drop()
             link = None
-            now_ns = time.monotonic_ns()
-            if lost_ns == 0:
-                lost_ns = now_ns
-            elif now_ns - lost_ns > options.endpoint.reconnect_timeout_ms * _NS_PER_MS:
-                raise
-            else:
+            if outage.is_on():
+                if outage.ms() > options.endpoint.reconnect_timeout_ms:
+                    raise
                 time.sleep(RETRY_MS / 1000)
+            outage.ms()
         except BaseException:
-            link.close()
+            link.drop()
             raise
     if link is not None:
         _keep(options.endpoint, link)
@@ -99,10 +97,7 @@ def _next(
     """The chunks of the next delivery, each found whole."""
     delivery = link.next(options.read_timeout_ms)
     if delivery is None:
-        raise OperatorError(
-            f"stream {options.queue!r}: offset {expected} of the range {first}..{stop - 1} did not "
-            f"come within {options.read_timeout_ms} ms (readTimeout)"
-        )
+        raise late(options, expected, first, stop)
     return list(chunks_of(delivery.body, delivery.version, delivery.seed, options.queue))
 
 
@@ -138,17 +133,17 @@ def _open(options: SourceOptions, name: str) -> Connection:
     endpoint = options.endpoint
     if endpoint.url.heartbeat_s is None:
         endpoint = replace(endpoint, url=replace(endpoint.url, heartbeat_s=0))
-    end_ns = time.monotonic_ns() + endpoint.reconnect_timeout_ms * _NS_PER_MS
+    outage = Outage()
     while True:
         try:
             return open_connection(endpoint, name)
         except ClientError:
-            if time.monotonic_ns() >= end_ns:
+            if outage.ms() >= endpoint.reconnect_timeout_ms:
                 raise
         time.sleep(RETRY_MS / 1000)
 
 
 def _keep(endpoint: Endpoint, link: ChunkLink) -> None:
     for other in list(_kept):
-        _kept.pop(other).close()
+        _kept.pop(other).drop()
     _kept[os.getpid(), endpoint] = link

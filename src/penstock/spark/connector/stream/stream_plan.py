@@ -6,8 +6,6 @@ row is in its result once. Nothing is acknowledged: what a stream keeps is its r
 unless the query has a group, which the stream keeps its rows for (`stream_group`).
 """
 
-import itertools
-import logging
 import time
 from typing import Final
 
@@ -15,38 +13,31 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.places import time_ms
+from penstock.spark.connector.common.ranges import RETRY_MS, RangePlanner
 from penstock.spark.connector.stream.stream_read import check_loss
 from penstock.spark.connector.stream.stream_tail import GroupMember, StreamEnds
 
-_log = logging.getLogger("penstock.spark")
 TAIL_BUDGET_MS: Final = 30
 """What finding the end of a busy stream may add to a batch."""
-RETRY_MS: Final = 500
 TARGET_BUDGET_MS: Final = 2000
 """The same for availableNow and batch reads, once a query."""
-_NS_PER_MS: Final = 1_000_000
 
 
-class StreamPlanner:
-    """One query's planner, in one process. Offsets: of the next row to be read.
+class StreamPlanner(RangePlanner):
+    """One query's planner, in one process. Offsets: of the next row to be read."""
 
-    Every verb raises OperatorError, or ClientError with the broker's own words.
-    """
+    KIND = "stream"
 
     def __init__(self, options: SourceOptions, name: str) -> None:
-        self._options = options
+        super().__init__(options)
         self._name = name
         self._ends: StreamEnds | None = None
         self._initial = -1
         self._first = -1
-        self._tail = -1
-        self._target = -1
         self._is_known = False
         self._made_as = ""
         self._checked: StreamEnds | None = None
         self._group = GroupMember(options)
-        self._seen_ns = 0
-        self._lost_ns = 0
 
     def initial(self) -> int:
         """Where a new query begins (startingOffsets and its like)."""
@@ -81,7 +72,7 @@ class StreamPlanner:
             try:
                 if self._ends is None or self._ends is not self._checked:
                     self._look_for_another(start)
-                self._lost_ns = 0
+                self._outage.end()
                 return
             except ChannelClosedError:
                 raise
@@ -119,31 +110,6 @@ class StreamPlanner:
         """Nothing: a stream is not acknowledged. A group is told by `available`, which minds
         connections that break."""
 
-    def available(self, start: int) -> int:
-        """Rows from `start` on; 0 while the broker is away for less than reconnectTimeout."""
-        try:
-            self._look_twice(start)
-            self._lost_ns = 0
-        except ChannelClosedError:
-            raise
-        except ClientError as error:
-            self._lose(error)
-            return 0
-        rows = max(0, (self._tail if self._target < 0 else self._target) - start)
-        if rows == 0:
-            self._seen_ns = 0
-        else:
-            self._seen_ns = self._seen_ns or time.monotonic_ns()
-        return rows
-
-    def waited_ms(self) -> float:
-        """How long it has been known that there are rows."""
-        return (time.monotonic_ns() - self._seen_ns) / _NS_PER_MS if self._seen_ns else 0.0
-
-    def is_pressing(self) -> bool:
-        """Whether the query ends with what is there."""
-        return self._target >= 0
-
     def plan(self, start: int, rows: int, bytes_max: int) -> int:
         """The end of a batch of `rows` rows, of about `bytes_max` bytes at most."""
         ends = self._ends
@@ -153,17 +119,13 @@ class StreamPlanner:
             self._seen_ns = 0
         return start + rows
 
-    def tail(self) -> int | None:
-        """The offset behind the last row known, for showing the lag."""
-        return self._tail if self._tail >= 0 else None
-
     def stop(self) -> None:
         """Close the connection. Idempotent."""
         if self._ends is not None:
             self._ends.close()
             self._ends = None
 
-    def _look_twice(self, start: int) -> None:
+    def look(self, start: int) -> None:
         """`_look`, over a new connection if the old one has ended: nothing was said on it between
         two triggers, which a broker with heartbeats does not put up with for long."""
         try:
@@ -250,22 +212,5 @@ class StreamPlanner:
 
     def _lose(self, error: ClientError) -> None:
         """The connection is gone; the next call opens another one. Raises: OperatorError."""
-        now_ns = time.monotonic_ns()
-        if self._lost_ns == 0:
-            self._lost_ns = now_ns
-            _log.warning("stream %s: connection lost: %s", self._options.queue, error)
         self.stop()
-        timeout_ms = self._options.endpoint.reconnect_timeout_ms
-        if now_ns - self._lost_ns >= timeout_ms * _NS_PER_MS:
-            raise OperatorError(
-                f"stream {self._options.queue!r}: no connection for {timeout_ms / 1000:g} s "
-                f"(reconnectTimeout): {error}"
-            ) from error
-
-
-def split(start: int, stop: int, count: int) -> list[tuple[int, int]]:
-    """start..stop-1 in at most `count` ranges (first, stop) of nearly equal length, none empty."""
-    rows = max(0, stop - start)
-    parts = min(count, rows)
-    bounds = [start + rows * part // parts for part in range(parts + 1)] if parts else []
-    return list(itertools.pairwise(bounds))
+        super()._lose(error)

@@ -6,23 +6,16 @@ offset, and each is compared with the one that has to come next. Offsets that ar
 connection that breaks is opened again where reading stopped.
 """
 
-import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from penstock.base.errors import OperatorError
-from penstock.client.errors import ChannelClosedError, ClientError
-from penstock.client.events import Cancelled, ChannelClosed
 from penstock.client.io_blocking import Connection
-from penstock.spark.connector.common.decode import Gathered, Shape, stream_offset
+from penstock.protocol.values import Table
+from penstock.spark.connector.common.decode import Shape, stream_offset
 from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.options import SourceOptions
-
-PREFETCH: Final = 4000
-"""Deliveries on their way at most; half of them are acknowledged at once."""
-CONSUMER_TAG: Final = "penstock-spark"
-RETRY_MS: Final = 500
-_NS_PER_MS: Final = 1_000_000
+from penstock.spark.connector.common.ranges import Run, arrivals, read_batches
 
 
 def read_range(
@@ -37,75 +30,38 @@ def read_range(
     Raises: OperatorError for missing rows (failOnDataLoss), a queue that is no stream, and after
     readTimeout without a row; ClientError when the broker refuses.
     """
+    return read_batches(options, first, stop, shape, _runs, connection)
+
+
+def _runs(link: QueueLink, options: SourceOptions, first: int, stop: int) -> Iterator[Run]:
     expected = first
-    gathered = Gathered(shape)
-    lost_ns = 0
-    while expected < stop:
-        try:
-            name = f"Spark task {first}..{stop}"
-            link = QueueLink(options.endpoint, options.queue, PREFETCH, name, connection)
-            connection = None
-        except ChannelClosedError:
-            raise
-        except ClientError:
-            now_ns = time.monotonic_ns()
-            lost_ns = lost_ns or now_ns
-            if now_ns - lost_ns > options.endpoint.reconnect_timeout_ms * _NS_PER_MS:
-                raise
-            time.sleep(RETRY_MS / 1000)
-            continue
-        try:
-            for start, raw, after in _runs(link, options, expected, stop):
-                lost_ns = 0
-                expected = after
-                if raw:
-                    yield from gathered.add(raw, start, after - start)
-        except ChannelClosedError:
-            raise
-        except ClientError:
-            # The connection broke; what has come stays, the rest is read from `expected` on.
-            lost_ns = lost_ns or time.monotonic_ns()
-        finally:
-            link.close()
-    yield from gathered.rest()
 
+    def deleted() -> OperatorError:
+        return OperatorError(f"stream {options.queue!r} was deleted while it was read")
 
-def _runs(
-    link: QueueLink, options: SourceOptions, first: int, stop: int
-) -> Iterator[tuple[int, bytes, int]]:
-    """Deliveries without a hole between them: the first one's offset, their bytes, the next offset
-    to be read."""
-    link.consume(CONSUMER_TAG, {"x-stream-offset": first})
-    expected, taken, acknowledged = first, 0, 0
-    quiet_ns = time.monotonic_ns()
-    while expected < stop:
-        scanned, events = link.exchange(1000)
-        for event in events:
-            if isinstance(event, ChannelClosed):
-                raise ChannelClosedError(event.channel, event.code, event.text)
-            if isinstance(event, Cancelled):
-                raise OperatorError(f"stream {options.queue!r} was deleted while it was read")
-        if not scanned.ends:
-            if time.monotonic_ns() - quiet_ns > options.read_timeout_ms * _NS_PER_MS:
-                raise OperatorError(
-                    f"stream {options.queue!r}: offset {expected} of the range {first}..{stop - 1} "
-                    f"did not come within {options.read_timeout_ms} ms (readTimeout)"
-                )
-            continue
-        quiet_ns = time.monotonic_ns()
-        taken += len(scanned.ends)
-        if taken - acknowledged >= PREFETCH // 2:
-            acknowledged = taken
-            link.acknowledge(taken)
-            link.write()
+    def too_late() -> OperatorError:
+        return late(options, expected, first, stop)
+
+    arguments: Table = {"x-stream-offset": first}
+    for scanned in arrivals(link, arguments, options.read_timeout_ms, deleted, too_late):
         for start, raw, after in cut_runs(scanned.raw, scanned.ends, expected, stop, options):
             expected = after
             yield start, raw, after
+        if expected >= stop:
+            return
+
+
+def late(options: SourceOptions, expected: int, first: int, stop: int) -> OperatorError:
+    """The row at `expected`, of the range first..stop-1, did not come."""
+    return OperatorError(
+        f"stream {options.queue!r}: offset {expected} of the range {first}..{stop - 1} did not "
+        f"come within {options.read_timeout_ms} ms (readTimeout)"
+    )
 
 
 def cut_runs(
     raw: bytes, ends: list[int], expected: int, stop: int, options: SourceOptions
-) -> Iterator[tuple[int, bytes, int]]:
+) -> Iterator[Run]:
     """The deliveries in `raw` (see `scan`) that belong to expected..stop-1, as runs without a hole.
 
     A broker may begin before the offset asked for, at the start of its chunk; that is left out.

@@ -17,9 +17,10 @@ from penstock.spark.connector.common.offsets import (
 )
 from penstock.spark.connector.common.options import SourceOptions, named, of_queue
 from penstock.spark.connector.common.planner import tasks_of
+from penstock.spark.connector.common.ranges import split
 from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader, spare_worker
 from penstock.spark.connector.stream.chunk_read import read_rows
-from penstock.spark.connector.stream.stream_plan import StreamPlanner, split
+from penstock.spark.connector.stream.stream_plan import StreamPlanner
 
 
 class StreamPartition(InputPartition):

@@ -16,13 +16,13 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError
-from penstock.client.events import Cancelled, ChannelClosed, ClientEvent, Replied
+from penstock.client.events import Cancelled, ChannelClosed, ClientEvent
 from penstock.protocol import methods as m
 from penstock.protocol.constants import NOT_FOUND, PRECONDITION_FAILED
 from penstock.protocol.integers import Timestamp
 from penstock.protocol.values import Table, Value
 from penstock.spark.connector.common.decode import stream_offset
-from penstock.spark.connector.common.link import QueueLink
+from penstock.spark.connector.common.link import QueueLink, check_channel
 from penstock.spark.connector.common.options import SourceOptions
 from penstock.spark.connector.common.scan import Scanned
 
@@ -35,7 +35,6 @@ QUIET_MS: Final = 10
 """A chunk has ended when no row has come for so long, or for a tenth of the budget."""
 ATTACH_MS: Final = 100
 CAN_ASK: Final = "penstock.requests"
-REPLY_MS: Final = 30_000
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -185,20 +184,13 @@ class StreamEnds:
             self._ask(m.BasicCancel(f"{CONSUMER_TAG}-{self._consumers}"))
 
     def _ask(self, request: m.Method) -> m.Method:
-        """Say `request` and wait for its reply; deliveries meanwhile are dropped."""
-        self._link.ask(request)
-        end_ns = time.monotonic_ns() + REPLY_MS * _NS_PER_MS
-        while True:
-            _, events = self._link.exchange(1000)
-            self._check(events)
-            for event in events:
-                if isinstance(event, Replied) and event.request is request:
-                    return event.reply
-            if time.monotonic_ns() > end_ns:
-                raise OperatorError(
-                    f"stream {self._options.queue!r}: no answer to {request.NAME} for "
-                    f"{REPLY_MS // 1000} s"
-                )
+        """The reply to `request`; deliveries meanwhile are dropped."""
+        try:
+            return self._link.answer(request, self._check)
+        except TimeoutError as error:
+            raise OperatorError(
+                f"stream {self._options.queue!r}: no answer to {request.NAME} {error}"
+            ) from error
 
     def _check(self, events: list[ClientEvent]) -> None:
         for event in events:
@@ -206,7 +198,7 @@ class StreamEnds:
                 # RabbitMQ: invalid arg 'x-stream-offset' for queue ... of queue type ...
                 if event.code == PRECONDITION_FAILED and "of queue type" in event.text:
                     raise self._no_stream()
-                raise ChannelClosedError(event.channel, event.code, event.text)
+                check_channel([event])
             if isinstance(event, Cancelled):
                 raise OperatorError(f"stream {self._options.queue!r} was deleted")
 

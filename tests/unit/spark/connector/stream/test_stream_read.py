@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
 from penstock.spark.connector.common.options import parse_source
-from penstock.spark.connector.stream.stream_plan import split
+from penstock.spark.connector.common.ranges import split
 from penstock.spark.connector.stream.stream_read import cut_runs
 from tests.unit.spark.connector.wire import at_offset, delivery
 

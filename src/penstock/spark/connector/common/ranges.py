@@ -1,0 +1,197 @@
+"""Ranges of numbered messages, of a stream or a leased queue: planned here, read by tasks. IO.
+
+A range is the same rows as often as it is read, so a connection that breaks is opened again where
+reading stopped, for as long as reconnectTimeout says.
+"""
+
+import itertools
+import logging
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Final
+
+from penstock.base.errors import OperatorError
+from penstock.client.errors import ChannelClosedError, ClientError
+from penstock.client.events import Cancelled
+from penstock.client.io_blocking import Connection
+from penstock.protocol.values import Table
+from penstock.spark.connector.common.decode import Gathered, Shape
+from penstock.spark.connector.common.link import QueueLink, check_channel
+from penstock.spark.connector.common.options import SourceOptions
+from penstock.spark.connector.common.scan import Scanned
+
+PREFETCH: Final = 4000
+"""Deliveries on their way at most; half of them are acknowledged at once, which gives room and
+nothing else."""
+CONSUMER_TAG: Final = "penstock-spark"
+RETRY_MS: Final = 500
+_NS_PER_MS: Final = 1_000_000
+_log = logging.getLogger("penstock.spark")
+Run = tuple[int, bytes, int]
+"""Deliveries without a hole between them: number of the first, their bytes, the next number to be
+read."""
+
+
+class Outage:
+    """How long a broker has been away."""
+
+    def __init__(self) -> None:
+        self._since_ns = 0
+
+    def ms(self) -> float:
+        """It is away: for so long by now, 0.0 where this is new."""
+        now_ns = time.monotonic_ns()
+        self._since_ns = self._since_ns or now_ns
+        return (now_ns - self._since_ns) / _NS_PER_MS
+
+    def is_on(self) -> bool:
+        """Whether it was away when last looked at."""
+        return self._since_ns > 0
+
+    def end(self) -> None:
+        """It is there."""
+        self._since_ns = 0
+
+
+class RangePlanner:
+    """What the planners of streams and leased queues share: the end of what is there, how long it
+    has been known, and a broker that is away. Numbers: of the next message to be read.
+
+    Every verb raises OperatorError, or ClientError with the broker's own words.
+    """
+
+    KIND: ClassVar[str]
+    """What messages call that which is read."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._target = -1
+        self._tail = -1
+        self._seen_ns = 0
+        self._outage = Outage()
+
+    @abstractmethod
+    def look(self, start: int) -> None:
+        """Bring `_tail` up to date for a batch that begins at `start`."""
+
+    def available(self, start: int) -> int:
+        """Messages from `start` on; 0 while the broker is away for less than reconnectTimeout."""
+        try:
+            self.look(start)
+        except ChannelClosedError:
+            raise
+        except ClientError as error:
+            self._lose(error)
+            return 0
+        self._outage.end()
+        end = self._tail if self._target < 0 else min(self._tail, self._target)
+        self._seen_ns = (self._seen_ns or time.monotonic_ns()) if end > start else 0
+        return max(0, end - start)
+
+    def waited_ms(self) -> float:
+        """How long it has been known that there are messages."""
+        return (time.monotonic_ns() - self._seen_ns) / _NS_PER_MS if self._seen_ns else 0.0
+
+    def is_pressing(self) -> bool:
+        """Whether the query ends with what is there."""
+        return self._target >= 0
+
+    def tail(self) -> int | None:
+        """The number behind the last message known, for showing the lag."""
+        return self._tail if self._tail >= 0 else None
+
+    def _lose(self, error: ClientError) -> None:
+        """The connection broke, and could not be opened again. Raises: OperatorError when that has
+        been so for reconnectTimeout."""
+        name, limit_ms = self._options.queue, self._options.endpoint.reconnect_timeout_ms
+        if not self._outage.is_on():
+            _log.warning("%s %s: connection lost: %s", self.KIND, name, error)
+        if self._outage.ms() >= limit_ms:
+            raise OperatorError(
+                f"{self.KIND} {name!r}: no connection for {limit_ms / 1000:g} s "
+                f"(reconnectTimeout): {error}"
+            ) from error
+
+
+def split(start: int, stop: int, count: int) -> list[tuple[int, int]]:
+    """start..stop-1 in at most `count` ranges (first, stop) of nearly equal length, none empty."""
+    rows = max(0, stop - start)
+    parts = min(count, rows)
+    bounds = [start + rows * part // parts for part in range(parts + 1)] if parts else []
+    return list(itertools.pairwise(bounds))
+
+
+def read_batches(
+    options: SourceOptions,
+    first: int,
+    stop: int,
+    shape: Shape,
+    runs: Callable[[QueueLink, SourceOptions, int, int], Iterator[Run]],
+    connection: Connection | None = None,
+) -> Iterator[Any]:
+    """The messages first..stop-1 as Arrow batches, over as many connections as it takes.
+
+    runs: those of a range that one connection delivers; connection: one that is open, to begin
+    with. Raises: what `runs` raises; ClientError when the broker refuses, or is away for longer
+    than reconnectTimeout.
+    """
+    expected = first
+    gathered = Gathered(shape)
+    outage = Outage()
+    while expected < stop:
+        try:
+            name = f"Spark task {first}..{stop}"
+            link = QueueLink(options.endpoint, options.queue, PREFETCH, name, connection)
+            connection = None
+        except ChannelClosedError:
+            raise
+        except ClientError:
+            if outage.ms() > options.endpoint.reconnect_timeout_ms:
+                raise
+            time.sleep(RETRY_MS / 1000)
+            continue
+        try:
+            for start, raw, after in runs(link, options, expected, stop):
+                outage.end()
+                expected = after
+                if raw:
+                    yield from gathered.add(raw, start, after - start)
+        except ChannelClosedError:
+            raise
+        except ClientError:
+            # The connection broke; what has come stays, the rest is read from `expected` on.
+            outage.ms()
+        finally:
+            link.close()
+    yield from gathered.rest()
+
+
+def arrivals(
+    link: QueueLink,
+    arguments: Table,
+    timeout_ms: int,
+    cancelled: Callable[[], Exception],
+    late: Callable[[], Exception],
+) -> Iterator[Scanned]:
+    """Deliveries to a consumer with `arguments`, acknowledged as they come, until the caller has
+    enough. cancelled, late: what is raised when the broker ends the consumer, and after
+    `timeout_ms` without a delivery. Raises these; ChannelClosedError, ConnectionClosedError."""
+    link.consume(CONSUMER_TAG, arguments)
+    taken, acknowledged = 0, 0
+    quiet_ns = time.monotonic_ns()
+    while True:
+        scanned, events = link.exchange(1000)
+        if scanned.ends:
+            quiet_ns = time.monotonic_ns()
+            taken += len(scanned.ends)
+            if taken - acknowledged >= PREFETCH // 2:
+                acknowledged = taken
+                link.acknowledge(taken)
+                link.write()
+            yield scanned
+        check_channel(events)
+        if any(isinstance(event, Cancelled) for event in events):
+            raise cancelled()
+        if not scanned.ends and time.monotonic_ns() - quiet_ns > timeout_ms * _NS_PER_MS:
+            raise late()
