@@ -25,7 +25,7 @@ PURE_ROOMS = {
 # Files of pure rooms that run real processes, write files or draw: the live halves of commands.
 SHELLS = (
     "client/io_",
-    "lab/files",
+    "lab/table",
     "lab/live",
     "lab/peers_process",
     "lab/plots",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 import msgspec
@@ -15,8 +15,8 @@ T = TypeVar("T")
 class RunningBroker:
     """The broker that a command asks. form: how its answers are printed, text or json."""
 
-    def __init__(self, port: int, control: str, form: str) -> None:
-        self.path = control or control_path(port)
+    def __init__(self, path: str, form: str) -> None:
+        self.path = path
         self.form = form
 
     def show(self, request: dict[str, object], shape: type[T], text: Callable[[T], None]) -> T:
@@ -35,26 +35,46 @@ def print_json(answer: object) -> None:
     click.echo(msgspec.json.encode(answer).decode())
 
 
+FORM: Final = click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
+"""How answers are printed, as a parameter `form`."""
+
+
+def placed(
+    port: str = "Port of the broker to ask.",
+    control: str = "Its control socket, if not at the usual place.",
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command `--port` and `--control`, help as here, as `path`: the control socket's."""
+
+    def wrap(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def asked(*args: object, port: int, control: str, **given: object) -> None:
+            command(*args, path=control or control_path(port), **given)
+
+        asked = click.option("--control", default="", help=control_help)(asked)
+        return click.option("--port", default=5672, show_default=True, help=port_help)(asked)
+
+    port_help, control_help = port, control
+    return wrap
+
+
+THE_BROKER: Final = placed("Port of the broker.", "Its control socket, if elsewhere.")
+
+
 def asking(command: Callable[..., None]) -> Callable[..., None]:
     """Gives `command` the options every question has, as a RunningBroker called `broker`."""
 
     @wraps(command)
-    def asked(*args: object, port: int, control: str, form: str, **given: object) -> None:
-        command(*args, broker=RunningBroker(port, control, form), **given)
+    def asked(*args: object, path: str, form: str, **given: object) -> None:
+        command(*args, broker=RunningBroker(path, form), **given)
 
-    for option in (
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(("text", "json")),
-            default="text",
-            show_default=True,
-        ),
-        click.option("--control", default="", help="Its control socket, if elsewhere."),
-        click.option("--port", default=5672, show_default=True, help="Port of the broker."),
-    ):
-        asked = option(asked)
-    return asked
+    form = click.option(
+        "--format",
+        "form",
+        type=click.Choice(("text", "json")),
+        default="text",
+        show_default=True,
+    )
+    return THE_BROKER(form(asked))
 
 
 def limited(command: Callable[..., None]) -> Callable[..., None]:

@@ -8,21 +8,12 @@ import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONTROL_REQUEST_BYTES
-from penstock.server.control.control_client import ask, control_path
+from penstock.cli.asking import THE_BROKER
+from penstock.server.control.control_client import ask
 from penstock.server.disk.whole_file import write_whole
 
 PATIENCE_S = 120.0
 NOTES_SHOWN = 50
-
-
-def asked(command: click.decorators.FC) -> click.decorators.FC:
-    """Which broker is meant."""
-    command = click.option("--control", default="", help="Its control socket, if elsewhere.")(
-        command
-    )
-    return click.option("--port", default=5672, show_default=True, help="Port of the broker.")(
-        command
-    )
 
 
 @click.group()
@@ -33,13 +24,13 @@ def definitions() -> None:
 
 @definitions.command()
 @click.argument("file", default="-", type=click.Path(path_type=str))
-@asked
-def export(file: str, port: int, control: str) -> None:
+@THE_BROKER
+def export(file: str, path: str) -> None:
     """Write the definitions to FILE, or to standard output.
 
     FILE is replaced as a whole, readable by its owner alone: it holds password hashes.
     """
-    answer = _ask(port, control, {"do": "export"})
+    answer = _ask(path, {"do": "export"})
     text = msgspec.json.format(msgspec.json.encode(answer["definitions"]), indent=2) + b"\n"
     if file == "-":
         sys.stdout.buffer.write(text)
@@ -57,9 +48,9 @@ def export(file: str, port: int, control: str) -> None:
 
 @definitions.command("import")
 @click.argument("file", type=click.Path(path_type=str))
-@asked
+@THE_BROKER
 @click.option("--vhost", default="", help="Virtual host of rows that name none.")
-def import_(file: str, port: int, control: str, vhost: str) -> None:
+def import_(file: str, path: str, vhost: str) -> None:
     """Add what FILE says, - for standard input: of RabbitMQ 3.8 to 4.x, or of Penstock.
 
     Everything is checked first: with one fault in it nothing is changed. What is there already
@@ -67,7 +58,7 @@ def import_(file: str, port: int, control: str, vhost: str) -> None:
     values. What Penstock does not have is passed over and named.
     """
     found = _read(file)
-    answer = _ask(port, control, {"do": "import", "definitions": found, "vhost": vhost})
+    answer = _ask(path, {"do": "import", "definitions": found, "vhost": vhost})
     counts = answer["imported"]
     assert isinstance(counts, dict), "the broker answers so"
     said = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
@@ -94,8 +85,8 @@ def _read(file: str) -> dict[str, object]:
     return found
 
 
-def _ask(port: int, control: str, question: dict[str, object]) -> dict[str, object]:
-    return ask(control or control_path(port), {"op": "definitions", **question}, PATIENCE_S)
+def _ask(path: str, question: dict[str, object]) -> dict[str, object]:
+    return ask(path, {"op": "definitions", **question}, PATIENCE_S)
 
 
 def _say_notes(notes: object) -> None:

@@ -20,7 +20,7 @@ from penstock.broker.admin.flow_edges import EdgeRow, Edges
 from penstock.broker.admin.flow_top import SORTS as TOP_SORTS
 from penstock.cli.asking import RunningBroker, asking, limited, print_json
 from penstock.cli.flow_top import TopOptions, run_top
-from penstock.cli.tables import Cell, Column, console, more, say, show, table
+from penstock.cli.tables import FAINT, RED, Cell, columns, console, say, say_more, show, table
 from penstock.server.control.control_client import ask
 from penstock.telemetry.words import amount, duration, percent, size
 
@@ -160,8 +160,23 @@ def top(
     run_top(TopOptions(broker.path, request, interval, once))
 
 
-RED = "bold red"
-FAINT = "dim"
+EDGE_COLUMNS: Final = columns(
+    "SENDER:name RECEIVER:name STATE LEFT:number LEFT_BYTES:number IN_FLIGHT:number KEPT:number "
+    "STOPS:number HELD:number BECAUSE:name"
+)
+ACCOUNT_COLUMNS: Final = columns(
+    "ACCOUNT:name DEBT:number DEBT_BYTES:number LIMIT:number STORED:number STORED_BYTES:number "
+    "STATE"
+)
+KEPT_COLUMNS: Final = columns("KEPT:number KEPT_BYTES:number")
+CAUSE_COLUMNS: Final = columns(
+    "CAUSED_BY:name SHARE:number MESSAGES:number BYTES:number ON_THE_WAY:number READY:number "
+    "UNANSWERED:number KEPT:number"
+)
+ALARM_COLUMNS: Final = columns(
+    "ALARM NODE:name STATE LEVEL:number LIMIT:number CLEARS_AT:number STOPS:number MODE ACTION"
+)
+SETTING_COLUMNS: Final = columns("SETTING:name VALUE:name WRITTEN_AS:prose MEANING:prose")
 
 
 def show_edges(answer: Edges) -> None:
@@ -171,23 +186,9 @@ def show_edges(answer: Edges) -> None:
         nothing = f"{total} hops, none of them blocked" if total else "no hops: nobody publishes"
         say(screen, nothing)
         return
-    columns = (
-        Column("SENDER", is_name=True),
-        Column("RECEIVER", is_name=True),
-        Column("STATE"),
-        Column("LEFT", is_number=True),
-        Column("LEFT BYTES", is_number=True),
-        Column("IN FLIGHT", is_number=True),
-        Column("KEPT", is_number=True),
-        Column("STOPS", is_number=True),
-        Column("HELD", is_number=True),
-        Column("BECAUSE", is_name=True),
-    )
-    show(screen, table(columns, [_edge(row) for row in answer.edges]))
+    show(screen, table(EDGE_COLUMNS, [_edge(row) for row in answer.edges]))
     say(screen, f"{total} hops, {answer.blocked} blocked")
-    cut = more(answer.matching - len(answer.edges), "hops")
-    if cut:
-        say(screen, cut, FAINT)
+    say_more(screen, answer.matching - len(answer.edges), "hops")
 
 
 def _edge(row: EdgeRow) -> list[Cell | str]:
@@ -228,26 +229,15 @@ def _left_bytes(balance: int, window: int) -> str:
 def show_accounts(answer: Accounts) -> None:
     rows = answer.accounts
     screen = console()
-    columns = [
-        Column("ACCOUNT", is_name=True),
-        Column("DEBT", is_number=True),
-        Column("DEBT BYTES", is_number=True),
-        Column("LIMIT", is_number=True),
-        Column("STORED", is_number=True),
-        Column("STORED BYTES", is_number=True),
-        Column("STATE"),
-    ]
+    shown = list(ACCOUNT_COLUMNS)
     cells = [_account(row) for row in rows]
     if any(row.kept_messages for row in rows):
         # Few have reader groups, and the table is wide.
-        kept = [Column("KEPT", is_number=True), Column("KEPT BYTES", is_number=True)]
-        columns[-1:-1] = kept
+        shown[-1:-1] = KEPT_COLUMNS
         for row, line in zip(rows, cells, strict=True):
             line[-1:-1] = [amount(row.kept_messages), size(row.kept_bytes)]
-    show(screen, table(columns, cells))
-    cut = more(answer.connections_more, "connections")
-    if cut:
-        say(screen, cut, FAINT)
+    show(screen, table(shown, cells))
+    say_more(screen, answer.connections_more, "connections")
 
 
 def _account(row: AccountRow) -> list[Cell | str]:
@@ -279,16 +269,6 @@ def show_causes(answer: QueueCauses) -> None:
     if not answer.rows:
         say(screen, f"{answer.queue} holds nothing")
         return
-    columns = (
-        Column("CAUSED BY", is_name=True),
-        Column("SHARE", is_number=True),
-        Column("MESSAGES", is_number=True),
-        Column("BYTES", is_number=True),
-        Column("ON THE WAY", is_number=True),
-        Column("READY", is_number=True),
-        Column("UNANSWERED", is_number=True),
-        Column("KEPT", is_number=True),
-    )
     about = "about " if answer.is_estimate else ""
     cells: list[list[Cell | str]] = [
         [
@@ -300,26 +280,13 @@ def show_causes(answer: QueueCauses) -> None:
         ]
         for row in answer.rows
     ]
-    show(screen, table(columns, cells, answer.queue))
-    cut = more(answer.more, "accounts")
-    if cut:
-        say(screen, cut, FAINT)
+    show(screen, table(CAUSE_COLUMNS, cells, answer.queue))
+    say_more(screen, answer.more, "accounts")
 
 
 def show_alarms(answer: AlarmsAnswer) -> None:
     screen = console()
-    columns = (
-        Column("ALARM"),
-        Column("NODE", is_name=True),
-        Column("STATE"),
-        Column("LEVEL", is_number=True),
-        Column("LIMIT", is_number=True),
-        Column("CLEARS AT", is_number=True),
-        Column("STOPS", is_number=True),
-        Column("MODE"),
-        Column("ACTION"),
-    )
-    show(screen, table(columns, [_alarm(row) for row in answer.alarms]))
+    show(screen, table(ALARM_COLUMNS, [_alarm(row) for row in answer.alarms]))
     for row in answer.alarms:
         if row.stopped:
             rest = f" and {len(row.stopped) - 10} more" if len(row.stopped) > 10 else ""
@@ -350,12 +317,6 @@ def _level(bytes_: int | None) -> str:
 
 def show_settings(answer: SettingRows) -> None:
     screen = console()
-    columns = (
-        Column("SETTING", is_name=True),
-        Column("VALUE", is_name=True),
-        Column("WRITTEN AS", is_prose=True),
-        Column("MEANING", is_prose=True),
-    )
     cells: list[list[Cell | str]] = []
     for row in answer.settings:
         value = Cell(row.value)
@@ -363,7 +324,7 @@ def show_settings(answer: SettingRows) -> None:
         if left_ns > 0:
             value = Cell(f"{row.value} (for {duration(left_ns)} more)", "yellow")
         cells.append([row.key, value, row.unit, row.meaning])
-    show(screen, table(columns, cells))
+    show(screen, table(SETTING_COLUMNS, cells))
     say(screen, "change:  penstock flow set KEY=VALUE [KEY=VALUE ...] [--for 10m]", FAINT)
 
 

@@ -21,14 +21,22 @@ from rich.text import Text
 
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.flow_top import SORTS, ConsumerRow, Frame, PublisherRow, TopQueue
-from penstock.cli.tables import Cell, Column, console, show, table
+from penstock.cli.tables import FAINT, RED, Cell, columns, console, show, table
 from penstock.server.control.control_client import ask
 from penstock.telemetry.words import amount, duration, percent, rate, size
 
 BAR_CELLS = 8
-RED = "bold red"
-FAINT = "dim"
 NS_PER_MS = 1_000_000
+PUBLISHER_COLUMNS = columns(
+    "PUBLISHERS:name rate:number blocked:number ________ longest:number cause:name"
+)
+QUEUE_COLUMNS = columns(
+    "QUEUES:name ready:number unacked:number in:number out:number busy:number blocked:number "
+    "waiting:number cause:name"
+)
+CONSUMER_COLUMNS = columns(
+    "CONSUMERS:name tag:name queue:name out:number window:number ack:number held:number"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +122,13 @@ def draw(frame: Frame, sort: str, note: str, is_live: bool = False) -> Renderabl
     if frame.window_s == 0:
         parts.append(Text("nothing is measured yet; ask again in a second", FAINT))
     parts += [
-        _publishers(frame),
+        table(PUBLISHER_COLUMNS, [_publisher(row) for row in frame.publishers]),
         *_more(frame.publishers_more, "publishers"),
         Text(""),
-        _queues(frame),
+        table(QUEUE_COLUMNS, [_queue(row) for row in frame.queues]),
         *_more(frame.queues_more, "queues"),
         Text(""),
-        _consumers(frame),
+        table(CONSUMER_COLUMNS, [_consumer(row) for row in frame.consumers]),
         *_more(frame.consumers_more, "consumers"),
     ]
     if is_live:
@@ -164,18 +172,6 @@ def _more(count: int, what: str) -> list[Text]:
     return [Text(f"… {count} more {what}", FAINT)] if count > 0 else []
 
 
-def _publishers(frame: Frame) -> RenderableType:
-    columns = (
-        Column("PUBLISHERS", is_name=True),
-        Column("rate", is_number=True),
-        Column("blocked", is_number=True),
-        Column("        "),
-        Column("longest", is_number=True),
-        Column("cause", is_name=True),
-    )
-    return table(columns, [_publisher(row) for row in frame.publishers])
-
-
 def _publisher(row: PublisherRow) -> list[Cell | str]:
     style = RED if row.blocked_share >= 0.05 else ""
     longest = duration(round(row.longest_ms * NS_PER_MS)) if row.longest_ms else ""
@@ -187,21 +183,6 @@ def _publisher(row: PublisherRow) -> list[Cell | str]:
         longest,
         row.cause or "–",
     ]
-
-
-def _queues(frame: Frame) -> RenderableType:
-    columns = (
-        Column("QUEUES", is_name=True),
-        Column("ready", is_number=True),
-        Column("unacked", is_number=True),
-        Column("in", is_number=True),
-        Column("out", is_number=True),
-        Column("busy", is_number=True),
-        Column("blocked", is_number=True),
-        Column("waiting", is_number=True),
-        Column("cause", is_name=True),
-    )
-    return table(columns, [_queue(row) for row in frame.queues])
 
 
 def _queue(row: TopQueue) -> list[Cell | str]:
@@ -216,19 +197,6 @@ def _queue(row: TopQueue) -> list[Cell | str]:
         percent(row.waiting_share),
         row.cause or "–",
     ]
-
-
-def _consumers(frame: Frame) -> RenderableType:
-    columns = (
-        Column("CONSUMERS", is_name=True),
-        Column("tag", is_name=True),
-        Column("queue", is_name=True),
-        Column("out", is_number=True),
-        Column("window", is_number=True),
-        Column("ack", is_number=True),
-        Column("held", is_number=True),
-    )
-    return table(columns, [_consumer(row) for row in frame.consumers])
 
 
 def _consumer(row: ConsumerRow) -> list[Cell | str]:

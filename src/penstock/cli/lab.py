@@ -14,14 +14,13 @@ from rich.console import Console
 
 from penstock.base.errors import OperatorError
 from penstock.flow.profile import PROFILES, STATIC, profile_named
-from penstock.lab.files import about, document, write_files
 from penstock.lab.live import measure, measure_alone
 from penstock.lab.peers import PeerFailed
 from penstock.lab.plots import write_plots
 from penstock.lab.result import LIVE, SIMULATED, Result
 from penstock.lab.run import simulate, simulate_alone
 from penstock.lab.score import Verdict, overall, summary, verdicts
-from penstock.lab.table import LEGEND, show
+from penstock.lab.table import LEGEND, about, document, show, write_files
 from penstock.lab.workload import WORKLOADS, Workload
 from penstock.simulation.machine.faults import LawBroken
 

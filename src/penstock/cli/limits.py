@@ -8,11 +8,11 @@ import click
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.answers import LimitListing, LimitsOf
 from penstock.cli.asking import RunningBroker, asking
-from penstock.cli.tables import Cell, Column, console, say, show, table
+from penstock.cli.tables import RED, Cell, columns, console, say, show, table
 
 KINDS: Final = ("vhost", "user")
 LIMITS: Final[dict[str, object]] = {"op": "limits"}
-RED = "bold red"
+COLUMNS: Final = columns("OF NAME:name LIMIT USED:number ALLOWED:number")
 
 
 @click.group(invoke_without_command=True)
@@ -92,17 +92,10 @@ def _show(answer: LimitListing) -> None:
     if not answer.limits:
         say(screen, "no limits")
         return
-    columns = (
-        Column("OF"),
-        Column("NAME", is_name=True),
-        Column("LIMIT"),
-        Column("USED", is_number=True),
-        Column("ALLOWED", is_number=True),
-    )
     cells: list[list[Cell | str]] = []
     for row in answer.limits:
         for key, allowed in row.limits.items():
             used = row.used[key]
             style = RED if used >= allowed else ""
             cells.append([row.kind, row.name, key, Cell(str(used), style), str(allowed)])
-    show(screen, table(columns, cells))
+    show(screen, table(COLUMNS, cells))

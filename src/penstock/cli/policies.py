@@ -7,10 +7,8 @@ import click
 from penstock.base.errors import OperatorError
 from penstock.base.policy import APPLY_TO, shown
 from penstock.cli.asking import RunningBroker, asking, print_json
-from penstock.cli.tables import Column, console, say, show, table
+from penstock.cli.tables import FAINT, columns, console, say, show, table
 from penstock.server.control.control_client import ask
-
-FAINT = "dim"
 
 
 @click.group(invoke_without_command=True)
@@ -139,15 +137,10 @@ def _list(broker: RunningBroker, vhost: str, kinds: tuple[bool, ...]) -> None:
     screen = console()
     for key, rows in found.items():
         if rows:
-            columns = (
-                Column("VHOST", is_name=True),
-                Column(key.upper().replace("_", " "), is_name=True),
-                Column("PRIORITY", is_number=True),
-                Column("APPLY TO"),
-                Column("PATTERN", is_prose=True),
-                Column("DEFINITION", is_prose=True),
+            shown_as = f"VHOST:name {key.upper()}:name PRIORITY:number APPLY_TO PATTERN:prose"
+            show(
+                screen, table(columns(f"{shown_as} DEFINITION:prose"), [_row(row) for row in rows])
             )
-            show(screen, table(columns, [_row(row) for row in rows]))
     if not any(found.values()):
         say(screen, "no policies")
 

@@ -9,44 +9,21 @@ from rich.console import Console
 
 from penstock.broker.admin.answers import GroupEnded, Paused, QueueListing, QueueRow
 from penstock.cli.asking import RunningBroker, asking, limited
-from penstock.cli.tables import Cell, Column, console, more, say, show, table
+from penstock.cli.tables import RED, Cell, Column, columns, console, say, say_more, show, table
 from penstock.server.control.questions_queues import SORTS
 from penstock.telemetry.words import amount, size
 
-FAINT: Final = "dim"
-RED: Final = "bold red"
 YELLOW: Final = "yellow"
 STYLES: Final = {"full": RED, "deep": RED, "damaged": RED, "paused": YELLOW}
 """Of states, red where a queue takes nothing."""
 OPTIONAL: Final = frozenset({"ON DISK", "RULES", "POLICIES", "DROPPED", "DEAD LETTERS", "GROUPS"})
-QUEUE_COLUMNS: Final = (
-    Column("QUEUE", is_name=True),
-    Column("STATE"),
-    Column("READY", is_number=True),
-    Column("UNACKED", is_number=True),
-    Column("BYTES", is_number=True),
-    Column("ON DISK", is_number=True),
-    Column("CONSUMERS", is_number=True),
-    Column("IN/S", is_number=True),
-    Column("OUT/S", is_number=True),
-    Column("RULES", is_prose=True),
-    Column("POLICIES", is_prose=True),
-    Column("DROPPED", is_prose=True),
-    Column("DEAD LETTERS", is_prose=True),
+QUEUE_COLUMNS: Final = columns(
+    "QUEUE:name STATE READY:number UNACKED:number BYTES:number ON_DISK:number CONSUMERS:number "
+    "IN/S:number OUT/S:number RULES:prose POLICIES:prose DROPPED:prose DEAD_LETTERS:prose"
 )
-STREAM_COLUMNS: Final = (
-    Column("STREAM", is_name=True),
-    Column("STATE"),
-    Column("OFFSETS", is_number=True),
-    Column("SEGMENTS", is_number=True),
-    Column("SIZE", is_number=True),
-    Column("CONSUMERS", is_number=True),
-    Column("LAG", is_number=True),
-    Column("IN/S", is_number=True),
-    Column("OUT/S", is_number=True),
-    Column("RULES", is_prose=True),
-    Column("GROUPS", is_prose=True),
-    Column("POLICIES", is_prose=True),
+STREAM_COLUMNS: Final = columns(
+    "STREAM:name STATE OFFSETS:number SEGMENTS:number SIZE:number CONSUMERS:number LAG:number "
+    "IN/S:number OUT/S:number RULES:prose GROUPS:prose POLICIES:prose"
 )
 _COLUMNS_OF_THEIR_OWN: Final = frozenset({"queue-type", "offsets", "segments", "lag", "groups"})
 
@@ -130,9 +107,7 @@ def _show_queues(answer: QueueListing) -> None:
     streams = [row for row in rows if _is_stream(row)]
     if streams:
         show(screen, table(*columns_used(STREAM_COLUMNS, [stream_cells(row) for row in streams])))
-    cut = more(answer.total - len(rows), "queues")
-    if cut:
-        say(screen, cut, FAINT)
+    say_more(screen, answer.total - len(rows), "queues")
     _say_duplicates(screen, answer)
 
 
@@ -146,15 +121,15 @@ def _say_duplicates(screen: Console, answer: QueueListing) -> None:
 
 
 def columns_used(
-    columns: Sequence[Column], rows: list[list[Cell | str]]
+    every: Sequence[Column], rows: list[list[Cell | str]]
 ) -> tuple[list[Column], list[list[Cell | str]]]:
     """Without those of OPTIONAL that no row has anything in: a terminal has little room."""
     used = [
         at
-        for at, column in enumerate(columns)
+        for at, column in enumerate(every)
         if column.title not in OPTIONAL or any(row[at] != "" for row in rows)
     ]
-    return [columns[at] for at in used], [[row[at] for at in used] for row in rows]
+    return [every[at] for at in used], [[row[at] for at in used] for row in rows]
 
 
 def _is_stream(row: QueueRow) -> bool:

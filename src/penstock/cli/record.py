@@ -12,7 +12,8 @@ import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
-from penstock.server.control.control_client import ask, control_path
+from penstock.cli.asking import FORM, placed, print_json
+from penstock.server.control.control_client import ask
 from penstock.telemetry.words import amount, duration, size
 
 PATIENCE_S: Final = 120.0
@@ -26,14 +27,13 @@ def record() -> None:
 
 
 @record.command()
-@click.option("--port", default=5672, show_default=True, help="Port of the broker to ask.")
-@click.option("--control", default="", help="Its control socket, if not at the usual place.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
-def status(port: int, control: str, form: str) -> None:
+@placed()
+@FORM
+def status(path: str, form: str) -> None:
     """How much the recorder holds, and what it has lost."""
-    answer = ask(control or control_path(port), {"op": "record", "do": "status"})
+    answer = ask(path, {"op": "record", "do": "status"})
     if form == "json":
-        click.echo(msgspec.json.encode(answer).decode())
+        print_json(answer)
         return
     if answer["is_recording"]:
         click.echo(
@@ -56,14 +56,13 @@ def status(port: int, control: str, form: str) -> None:
 
 
 @record.command("list")
-@click.option("--port", default=5672, show_default=True, help="Port of the broker to ask.")
-@click.option("--control", default="", help="Its control socket, if not at the usual place.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
-def list_(port: int, control: str, form: str) -> None:
+@placed()
+@FORM
+def list_(path: str, form: str) -> None:
     """Records that were kept by themselves: when an alarm rang, or many were throttled for long."""
-    answer = ask(control or control_path(port), {"op": "record", "do": "list"})
+    answer = ask(path, {"op": "record", "do": "list"})
     if form == "json":
-        click.echo(msgspec.json.encode(answer["incidents"]).decode())
+        print_json(answer["incidents"])
         return
     _show_incidents(answer, "")
 
@@ -73,25 +72,21 @@ def list_(port: int, control: str, form: str) -> None:
 @click.option("--last", default="10m", show_default=True, help="How far back, up to 10m.")
 @click.option("--incident", default=None, type=int, help="A kept one, by its number in the list.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
-@click.option("--port", default=5672, show_default=True, help="Port of the broker to ask.")
-@click.option("--control", default="", help="Its control socket, if not at the usual place.")
-def save(
-    output: str, last: str, incident: int | None, force: bool, port: int, control: str
-) -> None:
+@placed()
+def save(output: str, last: str, incident: int | None, force: bool, path: str) -> None:
     """Write an incident file: events, history, configuration; never a message, never a password."""
-    place = control or control_path(port)
     now = datetime.now(UTC)
-    path = Path(output or f"penstock-{now:%Y%m%d-%H%M%S}.pflow")
-    if path.exists() and not force:
-        raise OperatorError(f"{path} is there already; choose another -o, or --force to replace it")
+    file = Path(output or f"penstock-{now:%Y%m%d-%H%M%S}.pflow")
+    if file.exists() and not force:
+        raise OperatorError(f"{file} is there already; choose another -o, or --force to replace it")
     wish: dict[str, object] = {"op": "record", "do": "save"}
     if incident is None:
         wish["last_s"] = parse_duration_ns(last) / NS_PER_S
     else:
         wish["incident"] = incident
-    data = fetch(place, int(_number(ask(place, wish), "number")))
-    write_private(path, data)
-    click.echo(f"{path}: {size(len(data))}; look at it with: penstock replay {path}")
+    data = fetch(path, int(_number(ask(path, wish), "number")))
+    write_private(file, data)
+    click.echo(f"{file}: {size(len(data))}; look at it with: penstock replay {file}")
 
 
 def fetch(place: str, number: int) -> bytes:
@@ -128,15 +123,13 @@ def write_private(path: Path, data: bytes) -> None:
 @click.command()
 @click.option("--last", default=20, show_default=True, help="How many of the past to show.")
 @click.option("--follow", is_flag=True, help="Go on with what happens, until Ctrl-C.")
-@click.option("--port", default=5672, show_default=True, help="Port of the broker to ask.")
-@click.option("--control", default="", help="Its control socket, if not at the usual place.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
-def events(last: int, follow: bool, port: int, control: str, form: str) -> None:
+@placed()
+@FORM
+def events(last: int, follow: bool, path: str, form: str) -> None:
     """What happened lately: gates, alarms, connections; one line each, times in UTC."""
-    place = control or control_path(port)
     wish: dict[str, object] = {"op": "events", "last": last}
     while True:
-        answer = ask(place, wish)
+        answer = ask(path, wish)
         rows = answer["events"] if form == "json" else answer["lines"]
         assert isinstance(rows, list), "the broker answers with a list"
         for row in rows:

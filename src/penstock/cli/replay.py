@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 import click
-import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import RECORD_BYTES
 from penstock.base.quantities import parse_duration_ns
+from penstock.cli.asking import FORM, print_json
 from penstock.explain.asking import WHY_KINDS, Question, ask_why
 from penstock.explain.naming import Names
 from penstock.explain.render import event_line
@@ -31,7 +31,7 @@ NS_PER_S: Final = 1_000_000_000
 @click.argument("name", default="")
 @click.option("--window", default=10.0, show_default=True, help="Look at this many seconds.")
 @click.option("--ago", default="0s", show_default=True, help="End so long before the record's end.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
+@FORM
 def replay(file: Path, what: str, kind: str, name: str, window: float, ago: str, form: str) -> None:
     """Look at a flight record offline: a summary, `why KIND NAME`, or its `events`.
 
@@ -41,14 +41,16 @@ def replay(file: Path, what: str, kind: str, name: str, window: float, ago: str,
     if what == "why":
         ago_s = parse_duration_ns(ago) / NS_PER_S
         answer = ask_why(record.history, Question(kind, name, window, ago_s))
-        shown = msgspec.json.encode(answer.explanation).decode() if form == "json" else answer.text
-        click.echo(shown)
+        if form == "json":
+            print_json(answer.explanation)
+        else:
+            click.echo(answer.text)
         sys.exit(answer.exit_status)
     if what == "events":
         names = Names(whole_windows(record))
         for event in record.events:
             if form == "json":
-                click.echo(msgspec.json.encode(event.plain()).decode())
+                print_json(event.plain())
             else:
                 click.echo(event_line(event, record.wall_at(event.t_ns), names))
         return
@@ -56,7 +58,7 @@ def replay(file: Path, what: str, kind: str, name: str, window: float, ago: str,
         head = record.header
         plain = {key: getattr(head, key) for key in head.__slots__}
         plain["events"] = len(record.events)
-        click.echo(msgspec.json.encode(plain).decode())
+        print_json(plain)
         return
     click.echo(f"{file}\n{summary(record, shutil.get_terminal_size((100, 24)).columns)}")
 

@@ -4,14 +4,13 @@ import sys
 from collections import Counter
 
 import click
-import msgspec
 
 from penstock.base.quantities import parse_duration_ns
 from penstock.broker.admin.answers import Status
-from penstock.cli.asking import RunningBroker
+from penstock.cli.asking import FORM, RunningBroker, placed, print_json
 from penstock.explain.asking import WHY_KINDS
 from penstock.server.boot.log_lines import printable
-from penstock.server.control.control_client import ask, control_path
+from penstock.server.control.control_client import ask
 from penstock.telemetry.words import size
 
 NS_PER_S = 1_000_000_000
@@ -20,12 +19,11 @@ NS_PER_S = 1_000_000_000
 @click.command()
 @click.argument("kind", type=click.Choice(WHY_KINDS), default="publish")
 @click.argument("name", default="")
-@click.option("--port", default=5672, show_default=True, help="Port of the broker to ask.")
-@click.option("--control", default="", help="Its control socket, if not at the usual place.")
+@placed()
 @click.option("--window", default=10.0, show_default=True, help="Look back this many seconds.")
 @click.option("--ago", default="0s", show_default=True, help="End so long ago, up to 10m.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
-def why(kind: str, name: str, port: int, control: str, window: float, ago: str, form: str) -> None:
+@FORM
+def why(kind: str, name: str, path: str, window: float, ago: str, form: str) -> None:
     """Why did this connection, channel, queue or consumer wait?
 
     NAME is what the client calls itself, or its address: web-7, web-7/1 for a channel, TAG or
@@ -34,7 +32,7 @@ def why(kind: str, name: str, port: int, control: str, window: float, ago: str, 
     Exit status: 0 not throttled, 2 nobody of that name, 3 throttled (blocked 5 % or more).
     """
     answer = ask(
-        control or control_path(port),
+        path,
         {
             "op": "why",
             "kind": kind,
@@ -44,19 +42,18 @@ def why(kind: str, name: str, port: int, control: str, window: float, ago: str, 
         },
     )
     if form == "json":
-        click.echo(msgspec.json.encode(answer["explanation"]).decode())
+        print_json(answer["explanation"])
     else:
         click.echo(str(answer["text"]))
     sys.exit(int(str(answer["exit_status"])))
 
 
 @click.command()
-@click.option("--port", default=5672, show_default=True, help="Port of the broker to ask.")
-@click.option("--control", default="", help="Its control socket, if not at the usual place.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
-def status(port: int, control: str, form: str) -> None:
+@placed()
+@FORM
+def status(path: str, form: str) -> None:
     """How the broker is: version, profile, memory, alarms, what it holds, and when it syncs."""
-    RunningBroker(port, control, form).show({"op": "status"}, Status, _show_status)
+    RunningBroker(path, form).show({"op": "status"}, Status, _show_status)
 
 
 def _show_status(answer: Status) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import click
-import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import STORE_SEGMENT_BYTES
-from penstock.cli.tables import Column, console, more, say, show, table
+from penstock.cli.asking import print_json
+from penstock.cli.tables import RED, columns, console, more, say, show, table
 from penstock.server.boot.config_file import read_config
 from penstock.server.control.control_client import ask, control_path
 from penstock.server.control.questions_store import stats_row
@@ -65,7 +65,7 @@ def check(data: str, config_path: str, form: str, limit: int) -> None:
     fault = found.catalogue_fault
     damage = sum(result.damage_count for _, result in results) + (fault != "")
     if form == "json":
-        click.echo(msgspec.json.encode(_check_json(results, fault)).decode())
+        print_json(_check_json(results, fault))
     else:
         _say_check(results, fault, limit, time.monotonic() - began)
     sys.exit(1 if damage else 0)
@@ -95,7 +95,7 @@ def stats(data: str, config_path: str, form: str, port: int, control: str) -> No
             ]
     assert isinstance(rows, list), "the broker answers so"
     if form == "json":
-        click.echo(msgspec.json.encode({"vhosts": rows}).decode())
+        print_json({"vhosts": rows})
     else:
         _say_stats(rows)
 
@@ -125,7 +125,7 @@ def compact(data: str, config_path: str, form: str) -> None:
             if form != "json":
                 _say_compacted(one, done.before_bytes, done.after_bytes, done.damaged)
     if form == "json":
-        click.echo(msgspec.json.encode({"vhosts": rows}).decode())
+        print_json({"vhosts": rows})
     sys.exit(1 if any(row["unreadable_segments"] for row in rows) else 0)
 
 
@@ -165,8 +165,8 @@ def _say_check(
 ) -> None:
     screen = console()
     if fault:
-        say(screen, f" ✘ catalogue: {fault}", "bold red")
-        say(screen, "   which queue a record is of cannot be told without it", "bold red")
+        say(screen, f" ✘ catalogue: {fault}", RED)
+        say(screen, "   which queue a record is of cannot be told without it", RED)
     # Damage first: the notes may be many.
     shown = [
         (one, finding)
@@ -176,7 +176,7 @@ def _say_check(
         if finding.is_damage == is_damage
     ]
     for one, finding in shown[:limit]:
-        mark, style = (" ✘ ", "bold red") if finding.is_damage else (" ! ", "")
+        mark, style = (" ✘ ", RED) if finding.is_damage else (" ! ", "")
         say(screen, mark + _finding_text(one, finding, fault), style)
     total = sum(result.damage_count + result.note_count for _, result in results)
     if total > limit:
@@ -242,15 +242,9 @@ def _check_json(results: list[tuple[OneStore, Findings]], fault: str) -> dict[st
     }
 
 
-COLUMNS: Final = (
-    Column("vhost", is_name=True),
-    Column("queue", is_name=True),
-    Column("messages", is_number=True),
-    Column("live", is_number=True),
-    Column("on disk", is_number=True),
-    Column("garbage", is_number=True),
-    Column("segments", is_number=True),
-    Column("oldest", is_number=True),
+COLUMNS: Final = columns(
+    "vhost:name queue:name messages:number live:number on_disk:number garbage:number "
+    "segments:number oldest:number"
 )
 
 
@@ -272,7 +266,9 @@ def _say_stats(rows: list[dict[str, object]]) -> None:
         streams = row.get("streams", [])
         assert isinstance(streams, list), "a row has its streams"
         for one in sorted(streams, key=lambda one: -int(one["disk_bytes"])):
-            lines.append(_stream(one, str(row["vhost"])))
+            # All of a stream counts as long as it is there.
+            whole = one | {"live_bytes": one["disk_bytes"]}
+            lines.append(_line(whole, str(row["vhost"]), f"{one['stream']} (stream)"))
     show(screen, table(COLUMNS, lines))
 
 
@@ -287,22 +283,6 @@ def _line(row: dict[str, object], vhost: str, queue: str) -> tuple[str, ...]:
         size(live),
         size(on_disk),
         f"{garbage:.0%}",
-        str(row["segments"]),
-        _age(oldest_ms) if oldest_ms else "-",
-    )
-
-
-def _stream(row: dict[str, object], vhost: str) -> tuple[str, ...]:
-    """A stream, of which all counts as long as it is there."""
-    on_disk = size(int(str(row["disk_bytes"])))
-    oldest_ms = int(str(row["oldest_ms"]))
-    return (
-        vhost,
-        f"{row['stream']} (stream)",
-        f"{row['messages']:,}",
-        on_disk,
-        on_disk,
-        "0%",
         str(row["segments"]),
         _age(oldest_ms) if oldest_ms else "-",
     )
@@ -331,5 +311,5 @@ def _say_compacted(one: OneStore, before: int, after: int, damaged: tuple[int, .
             screen,
             f" ✘ segment {number} could not be read whole and was left alone: "
             "penstock store check says what is wrong",
-            "bold red",
+            RED,
         )

@@ -17,6 +17,8 @@ from penstock.server.boot.log_lines import printable
 
 PIPED_COLUMNS: Final = 100_000
 """Wider than any row."""
+RED: Final = "bold red"
+FAINT: Final = "dim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,17 @@ class Column:
     is_number: bool = False
     is_name: bool = False
     is_prose: bool = False
+
+
+def columns(text: str) -> tuple[Column, ...]:
+    """`QUEUE:name READY:number IN_FLIGHT:number STATE RULES:prose`: a title and what it is, or
+    nothing; an underscore stands for a blank."""
+    made = []
+    for word in text.split():
+        title, _, kind = word.partition(":")
+        title = title.replace("_", " ")
+        made.append(Column(title, kind == "number", kind == "name", kind == "prose"))
+    return tuple(made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +118,9 @@ def say(screen: Console, line: str, style: str = "") -> None:
 def more(count: int, what: str) -> str:
     """What stands below a table that is cut: `… 312 more edges`."""
     return f"… {count} more {what}; --limit shows more" if count > 0 else ""
+
+
+def say_more(screen: Console, count: int, what: str) -> None:
+    """The same on a line of its own; nothing for a table that is whole."""
+    if count > 0:
+        say(screen, more(count, what), FAINT)

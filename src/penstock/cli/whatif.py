@@ -10,14 +10,15 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
+from penstock.cli.asking import FORM, placed
 from penstock.cli.record import fetch
 from penstock.cli.replay import decode_packed, read_record
 from penstock.lab.peers import PeerFailed
-from penstock.server.control.control_client import ask, control_path
+from penstock.lab.table import new_table
+from penstock.server.control.control_client import ask
 from penstock.simulation.machine.faults import LawBroken
 from penstock.telemetry.record_file import FlightRecord
 from penstock.whatif.change import Setup, changed, recorded, window_of
@@ -39,15 +40,12 @@ NS_PER_S = 1_000_000_000
 @click.argument("changes", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--last", default="1m", show_default=True, help="The load of how long, up to 10m.")
 @click.option(
-    "--file", "path", type=click.Path(path_type=Path, dir_okay=False),
+    "--file", "file", type=click.Path(path_type=Path, dir_okay=False),
     help="A saved flight record instead of a running broker.",
 )  # fmt: skip
-@click.option("--port", default=5672, show_default=True, help="Port of the broker to ask.")
-@click.option("--control", default="", help="Its control socket, if not at the usual place.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
-def whatif(
-    changes: tuple[str, ...], last: str, path: Path | None, port: int, control: str, form: str
-) -> None:
+@placed()
+@FORM
+def whatif(changes: tuple[str, ...], last: str, file: Path | None, path: str, form: str) -> None:
     """Replay the recent load in the simulator, as it was and with KEY=VALUE.
 
     Keys: profile, credit.channel_queue, credit.connection_channel (and their _bytes), queue_depth,
@@ -55,7 +53,7 @@ def whatif(
     observation are compared.
     """
     window_s = parse_duration_ns(last) / NS_PER_S
-    record = read_record(path) if path is not None else current(control or control_path(port), last)
+    record = read_record(file) if file is not None else current(path, last)
     seen = observe(record.history, window_s)
     if not seen.queues:
         raise OperatorError(
@@ -189,10 +187,3 @@ def shown(measure: str, value: float) -> str:
     if measure == "held time":
         return f"{value * 100:.0f} %"
     return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
-
-
-def new_table(names: tuple[str, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for index, name in enumerate(names):
-        table.add_column(name, justify="left" if index < 2 else "right", no_wrap=True)
-    return table

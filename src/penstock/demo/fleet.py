@@ -3,10 +3,12 @@
 import asyncio
 import os
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.base.errors import OperatorError
 from penstock.demo.children import HOST, Child, Children, connected_from
@@ -18,6 +20,9 @@ from penstock.demo.scenario import (
     QUEUES,
     DemoPlan,
 )
+
+if TYPE_CHECKING:
+    from aio_pika.abc import AbstractChannel
 
 READY_SECONDS_MAX: Final = 90.0
 STOP_CLIENT_SECONDS_MAX: Final = 30.0
@@ -40,18 +45,8 @@ class Fleet:
 
     async def start_broker(self, port: int) -> None:
         """Start a broker and wait until it accepts connections. Raises: OperatorError."""
-        arguments = (
-            "-m",
-            "penstock.cli.main",
-            "serve",
-            "--memory",
-            "--port",
-            str(port),
-            "--events",
-            str(self.directory),
-            "--queue-depth",
-            str(QUEUE_DEPTH_BYTES),
-        )
+        arguments = ["-m", "penstock.cli.main", "serve", "--memory", "--port", str(port)]
+        arguments += ["--events", str(self.directory), "--queue-depth", str(QUEUE_DEPTH_BYTES)]
         broker = await self.children.start("broker", arguments)
         self.broker = broker
         deadline = time.monotonic() + READY_SECONDS_MAX
@@ -75,12 +70,7 @@ class Fleet:
                 arguments = ("-m", f"{_WORKERS}.{module}", str(plan_file), name)
                 fleet.append(await self.children.start(name, arguments))
         for child in self.clients():
-            await self.children.until(
-                child,
-                child.is_ready.is_set,
-                READY_SECONDS_MAX,
-                "connected",
-            )
+            await self.children.until(child, child.is_ready.is_set, READY_SECONDS_MAX, "connected")
 
     def clients(self) -> list[Child]:
         return [*self.consumers, *self.publishers]
@@ -150,22 +140,27 @@ def drain_deadline_ns(start_ns: int, plan: DemoPlan) -> int:
     return start_ns + int((plan.seconds() + DRAIN_SECONDS_MAX) * 1e9)
 
 
-async def declare_queues(url: str) -> None:
-    """Make the queues of the run, empty. Raises: OperatorError if the broker cannot be used."""
+@asynccontextmanager
+async def setting_up(url: str, what: str, hint: str = "") -> AsyncIterator["AbstractChannel"]:
+    """A channel to declare on. Raises: OperatorError: `what`, the fault and a `hint`."""
     # aio-pika is optional: a broker alone does not need it.
     import aio_pika
 
     try:
         connection = await aio_pika.connect(url, client_properties={"connection_name": "setup"})
         async with connection:
-            channel = await connection.channel()
-            for name in QUEUES:
-                queue = await channel.declare_queue(name, durable=True)
-                await queue.purge()
+            yield await connection.channel()
     except (OSError, aio_pika.exceptions.AMQPError) as fault:
-        raise OperatorError(
-            f"no queue could be declared at {url}: {fault!r}; is the broker running?"
-        ) from fault
+        raise OperatorError(f"{what}: {fault!r}{hint}") from fault
+
+
+async def declare_queues(url: str) -> None:
+    """Make the queues of the run, empty. Raises: OperatorError if the broker cannot be used."""
+    what = f"no queue could be declared at {url}"
+    async with setting_up(url, what, "; is the broker running?") as channel:
+        for name in QUEUES:
+            queue = await channel.declare_queue(name, durable=True)
+            await queue.purge()
 
 
 async def _accepts(port: int) -> bool:

@@ -108,12 +108,8 @@ class _Run:
         shutil.rmtree(self._options.report_dir / TABLES, ignore_errors=True)
         try:
             url = await self._start_broker()
-            plan = DemoPlan(
-                url,
-                str(self._directory),
-                self._options.seed,
-                phases(self._options.duration_scale),
-            )
+            timing = phases(self._options.duration_scale)
+            plan = DemoPlan(url, str(self._directory), self._options.seed, timing)
             await self._start_clients(plan)
             await self._scenario(plan)
             return await self._analyse()
@@ -196,12 +192,8 @@ class _Run:
     async def _analyse(self) -> int:
         started = time.monotonic()
         self._screen.say("\n analysing …")
-        arguments = [
-            "-m",
-            "penstock.spark.main",
-            str(self._directory),
-            str(self._options.report_dir),
-        ]
+        report = str(self._options.report_dir)
+        arguments = ["-m", "penstock.spark.main", str(self._directory), report]
         if not self._options.with_spark:
             arguments.append("--no-spark")
         child = await self._children.start("analysis", arguments)

@@ -13,6 +13,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.demo.children import Child, Children, connected_from
+from penstock.demo.fleet import READY_SECONDS_MAX, setting_up
 from penstock.demo.scenario import (
     EXCHANGE_PAYMENTS,
     LEASED,
@@ -29,7 +30,6 @@ from penstock.server.control.control_client import ask, control_path
 from penstock.spark.report.promises import Promise
 from penstock.spark.schema.formats import Phase
 
-READY_SECONDS_MAX: Final = 90.0
 END_SECONDS_MAX: Final = 60.0
 FAST_SECONDS: Final = 4.0
 SLOW_BATCHES: Final = 30
@@ -71,6 +71,7 @@ class SparkActResult:
         """Pace, exactly once, and who is named."""
         ratio = self.publish_rate / self.spark_rate if self.spark_rate else 0.0
         named = f"spark query {LEASED} "
+        lines = [line.strip() for line in self.explanation.splitlines()] or [""]
         return (
             Promise(
                 "publishers run at the pace of Spark",
@@ -82,14 +83,7 @@ class SparkActResult:
             Promise(
                 "`why publish` names the Spark query",
                 _state(named in self.explanation.lower()),
-                next(
-                    (
-                        line.strip()
-                        for line in self.explanation.splitlines()
-                        if named in line.lower()
-                    ),
-                    self.explanation.partition("\n")[0],
-                ),
+                next((one for one in lines if named in one.lower()), lines[0]),
             ),
         )
 
@@ -212,24 +206,14 @@ def rows(folder: Path) -> tuple[int, int]:
 
 async def declare(url: str) -> None:
     """Exchange, queue, stream and bindings of the act. Raises: OperatorError."""
-    # aio-pika is optional: a broker alone does not need it.
-    import aio_pika
-
-    try:
-        connection = await aio_pika.connect(url, client_properties={"connection_name": "setup"})
-        async with connection:
-            channel = await connection.channel()
-            exchange = await channel.declare_exchange(
-                EXCHANGE_PAYMENTS, aio_pika.ExchangeType.FANOUT, durable=True
-            )
-            queue = await channel.declare_queue(QUEUE_PAYMENTS, durable=True)
-            stream = await channel.declare_queue(
-                STREAM_PAYMENTS, durable=True, arguments={"x-queue-type": "stream"}
-            )
-            for target in (queue, stream):
-                await target.bind(exchange)
-    except (OSError, aio_pika.exceptions.AMQPError) as fault:
-        raise OperatorError(f"the queues for Spark could not be declared: {fault!r}") from fault
+    async with setting_up(url, "the queues for Spark could not be declared") as channel:
+        exchange = await channel.declare_exchange(EXCHANGE_PAYMENTS, "fanout", durable=True)
+        queue = await channel.declare_queue(QUEUE_PAYMENTS, durable=True)
+        stream = await channel.declare_queue(
+            STREAM_PAYMENTS, durable=True, arguments={"x-queue-type": "stream"}
+        )
+        for target in (queue, stream):
+            await target.bind(exchange)
 
 
 def _once(name: str, confirmed: int, found: tuple[int, int]) -> Promise:

@@ -11,7 +11,7 @@ from penstock.explain.consumer_causes import (
     rate_without_waits,
 )
 from penstock.explain.explanation import ActorShare, RootCause
-from penstock.explain.noisy_neighbours import consumers_on
+from penstock.explain.remarks import consumers_on
 from penstock.explain.root_causes import debt_of, state_share
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import amount, called, duration, percent, rate, size

@@ -35,21 +35,27 @@ from penstock.explain.explanation import (
     RootCause,
     Wait,
 )
-from penstock.explain.full_disk import full_disk_note
 from penstock.explain.naming import KINDS, find, nobody_called
-from penstock.explain.noisy_neighbours import loads, sharing
 from penstock.explain.remarks import (
     about_mixture,
     about_waiting,
+    loads,
     longest_stopped,
     mixture_on,
     notes_on,
+    sharing,
     stopped_places,
     unmix,
     waiting,
 )
 from penstock.explain.render import render
-from penstock.explain.root_causes import connection_of, dominant_state, name_cause, state_share
+from penstock.explain.root_causes import (
+    connection_of,
+    dominant_state,
+    full_disk_note,
+    name_cause,
+    state_share,
+)
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 

@@ -13,6 +13,8 @@ Every body begins with a stamp: when it was meant to be sent (8 bytes), by which
 
 import struct
 from collections import deque
+from collections.abc import Iterator
+from itertools import repeat
 from math import exp, log
 from typing import Final
 
@@ -349,18 +351,25 @@ def publishers_of(
     workload: Workload, dice: Dice, tally: PeerTally, now_ns: int
 ) -> list[PublishingPeer]:
     """Every publisher of a workload, numbered from 0."""
-    found: list[PublishingPeer] = []
+    return [
+        PublishingPeer(spec, number, _phase(dice), URL, tally, dice, now_ns)
+        for number, spec in enumerate(_each_of(workload))
+    ]
+
+
+def _each_of(workload: Workload) -> Iterator[PublisherSpec]:
     for spec in workload.publishers:
-        for _ in range(spec.count):
-            phase = dice.below(1 << 20) / (1 << 20)
-            found.append(PublishingPeer(spec, len(found), phase, URL, tally, dice, now_ns))
-    return found
+        yield from repeat(spec, spec.count)
+
+
+def _phase(dice: Dice) -> float:
+    return dice.below(1 << 20) / (1 << 20)
 
 
 def phases_apart(count: int, seed: int) -> list[float]:
     """Where each of `count` publishers begins in its first interval, 0..1, by number."""
     dice = Dice(seed)
-    return [dice.below(1 << 20) / (1 << 20) for _ in range(count)]
+    return [_phase(dice) for _ in range(count)]
 
 
 def publishers_apart(
@@ -368,14 +377,13 @@ def publishers_apart(
 ) -> list[PublishingPeer]:
     """The same as `publishers_of`, each with a source of chance of its own: no draw depends on what
     the broker or another publisher did before it."""
-    phases = phases_apart(sum(spec.count for spec in workload.publishers), seed)
-    found: list[PublishingPeer] = []
-    for spec in workload.publishers:
-        for _ in range(spec.count):
-            number = len(found)
-            dice = Dice((seed << 32) + number + 1)
-            found.append(PublishingPeer(spec, number, phases[number], URL, tally, dice, now_ns))
-    return found
+    specs = list(_each_of(workload))
+    return [
+        PublishingPeer(spec, number, phase, URL, tally, Dice((seed << 32) + number + 1), now_ns)
+        for number, (spec, phase) in enumerate(
+            zip(specs, phases_apart(len(specs), seed), strict=True)
+        )
+    ]
 
 
 def consumers_of(workload: Workload, tally: PeerTally, now_ns: int) -> list[ConsumingPeer]:

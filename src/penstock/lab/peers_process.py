@@ -23,7 +23,7 @@ from penstock.lab.peers import (
 )
 from penstock.lab.result import PeerTally
 from penstock.lab.workload import Workload
-from penstock.perf.link import LoadConnection
+from penstock.perf.link import LoadConnection, watch
 from penstock.simulation.machine.dice import Dice
 
 NS_PER_S: Final = 1_000_000_000
@@ -192,15 +192,7 @@ class Troupe:
         wanted = selectors.EVENT_READ if place.peer.wants_input() else 0
         if place.link.unsent:
             wanted |= selectors.EVENT_WRITE
-        if wanted == place.mask:
-            return
-        sock = place.link.sock
-        if place.mask == 0:
-            self._selector.register(sock, wanted, place)
-        elif wanted == 0:
-            self._selector.unregister(sock)
-        else:
-            self._selector.modify(sock, wanted, place)
+        watch(self._selector, place.link.sock, place.mask, wanted, place)
         place.mask = wanted
 
     def close(self) -> None:

@@ -36,13 +36,8 @@ SMOOTH_BINS: Final = 5
 MIB: Final = 1024 * 1024
 
 
-def write_plots(
-    folder: Path,
-    workloads: Sequence[Workload],
-    results: Sequence[Result],
-    verdicts: Sequence[Verdict],
-) -> list[Path]:
-    """Draw everything there is; paths of the files. Raises: OperatorError without matplotlib."""
+def use_matplotlib() -> None:
+    """To draw into files. Raises: OperatorError where it is not installed."""
     try:
         import matplotlib
     except ImportError:
@@ -51,6 +46,16 @@ def write_plots(
         ) from None
     matplotlib.use("Agg")
     matplotlib.rcParams.update({"font.size": 9, "svg.fonttype": "none"})
+
+
+def write_plots(
+    folder: Path,
+    workloads: Sequence[Workload],
+    results: Sequence[Result],
+    verdicts: Sequence[Verdict],
+) -> list[Path]:
+    """Draw everything there is; paths of the files. Raises: OperatorError without matplotlib."""
+    use_matplotlib()
     written: list[Path] = []
     for where in dict.fromkeys(one.where for one in results):
         some = [one for one in results if one.where == where]
@@ -89,15 +94,9 @@ def new_figure(width: float, height: float) -> "Figure":
 
 def tradeoff(names: Sequence[str], results: Sequence[Result], where: str) -> "Figure":
     """Down and left is better, and large is better; hollow: memory was still rising."""
-    columns = min(4, len(names))
-    rows = -(-len(names) // columns)
-    figure = new_figure(3.6 * columns, 3.2 * rows + 0.6)
-    panels = figure.subplots(rows, columns, squeeze=False)
-    for index, panel in enumerate(panels.flat):
-        if index >= len(names):
-            panel.axis("off")
-            continue
-        some = [one for one in results if one.workload == names[index]]
+    figure, panels = tradeoff_panels(len(names), 4, (3.6, 3.2), 0.6)
+    for name, panel in zip(names, panels, strict=True):
+        some = [one for one in results if one.workload == name]
         highest = max(one.throughput_per_s for one in some) or 1.0
         for one in some:
             color = color_of(one.profile)
@@ -111,18 +110,37 @@ def tradeoff(names: Sequence[str], results: Sequence[Result], where: str) -> "Fi
                 zorder=3 if one.profile in PALETTE else 2,
             )
         name_points(panel, some)
-        panel.set(xscale="log", yscale="log", title=names[index])
-        panel.margins(x=0.35, y=0.2)
-        panel.grid(alpha=0.25)
-        for axis in (panel.xaxis, panel.yaxis):
-            plain_ticks(axis)
-    figure.supxlabel("confirm latency, p99 in ms")
-    figure.supylabel("peak memory in MiB")
+        panel.set_title(name)
+        log_axes(panel, 0.2)
     figure.suptitle(
         f"Trade-off ({where}): down and left is better, larger is more throughput, "
         "hollow: memory still rising"
     )
     return figure
+
+
+def tradeoff_panels(
+    count: int, columns_max: int, each: tuple[float, float], above: float
+) -> "tuple[Figure, list[Axes]]":
+    """Latency against memory, so many times. each: width and height of one; above: for titles."""
+    columns = min(columns_max, count)
+    rows = -(-count // columns)
+    figure = new_figure(each[0] * columns, each[1] * rows + above)
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for panel in panels[count:]:
+        panel.axis("off")
+    figure.supxlabel("confirm latency, p99 in ms")
+    figure.supylabel("peak memory in MiB")
+    return figure, panels[:count]
+
+
+def log_axes(panel: "Axes", margin: float) -> None:
+    """Both logarithmic, with a grid, after everything is drawn. margin: at top and bottom."""
+    panel.set(xscale="log", yscale="log")
+    panel.margins(x=0.35, y=margin)
+    panel.grid(alpha=0.25)
+    for axis in (panel.xaxis, panel.yaxis):
+        plain_ticks(axis)
 
 
 def plain_ticks(axis: "Axis") -> None:

@@ -21,7 +21,7 @@ of two strategies does not depend on who else was run, because scores are relati
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import exp, log
+from statistics import geometric_mean
 from typing import Final
 
 from penstock.lab.result import LIVE, SIMULATED, Result, rank_correlation
@@ -249,11 +249,6 @@ def overall(verdicts: Sequence[Verdict]) -> list[Overall]:
         if scores:
             found.append(_overall(where, scores))
     return found
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive numbers, at least one."""
-    return exp(sum(log(value) for value in values) / len(values))
 
 
 def _overall(where: str, scores: Sequence[dict[str, float]]) -> Overall:

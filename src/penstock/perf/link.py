@@ -74,6 +74,20 @@ class LoadConnection:
         self.sock.close()
 
 
+def watch(
+    selector: selectors.BaseSelector, sock: socket.socket, before: int, wanted: int, data: object
+) -> None:
+    """Listen for `wanted` on `sock` instead of `before`; 0 is nothing, which selectors refuse."""
+    if wanted == before:
+        return
+    if before == 0:
+        selector.register(sock, wanted, data)
+    elif wanted == 0:
+        selector.unregister(sock)
+    else:
+        selector.modify(sock, wanted, data)
+
+
 def say_goodbye(links: Sequence[LoadConnection]) -> None:
     """Write out what `links` have to say last, wait a moment for close-ok, close the sockets.
 

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -19,6 +19,7 @@ _SIZE: Final = re.compile(r"([0-9]{1,12})(|b|k|kb|m|mb)")
 _BODY_BYTES_MAX: Final = 536_870_912
 _MEMBERS: Final = click.IntRange(0, 10_000)
 _COUNT: Final = click.IntRange(0)
+_REAL: Final = click.FloatRange(0)
 HELP: Final = "help"
 """What -h without an address gives."""
 
@@ -87,149 +88,131 @@ def _uri_or_help(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
-@click.command("perf", context_settings={"show_default": True})
-@click.option(
-    "-h",
-    "--uri",
-    is_flag=False,
-    flag_value=HELP,
-    default="amqp://localhost",
-    callback=_uri_or_help,
-    help="The broker's address, as in PerfTest; -h alone is --help.",
-)
-@click.option("-x", "--producers", type=_MEMBERS, default=1, help="Publishers.")
-@click.option("-y", "--consumers", type=_MEMBERS, default=1, help="Consumers.")
-@click.option(
-    "-s",
-    "--size",
-    type=SizeRange(),
-    default=str(STAMP_BYTES),
-    help="Body size in bytes, or a range such as 100-4k to draw from.",
-)
-@click.option(
-    "-r",
-    "--rate",
-    type=click.FloatRange(0),
-    default=0.0,
-    help="Messages a second and publisher; 0: as fast as possible.",
-)
-@click.option(
-    "-z",
-    "--time",
-    "duration",
-    type=click.FloatRange(0),
-    default=0.0,
-    help="Seconds to run, after the warm-up; 0: no limit.",
-)
-@click.option(
-    "-C",
-    "--pmessages",
-    type=_COUNT,
-    default=0,
-    help="Messages of each publisher; then every one of them must arrive.",
-)
-@click.option("-D", "--cmessages", type=_COUNT, default=0, help="Messages of each consumer.")
-@click.option(
-    "--warm-up",
-    type=click.FloatRange(0),
-    default=0.0,
-    help="Seconds at the start left out of the summary.",
-)
-@click.option(
-    "--grace",
-    type=click.FloatRange(0),
-    default=10.0,
-    help="Seconds without progress at the end until what is missing counts as lost.",
-)
-@click.option(
-    "-c",
-    "--confirm",
-    "confirms_max",
-    type=_COUNT,
-    default=0,
-    help="Publishes that may be unconfirmed; 0: no confirms.",
-)
-@click.option(
-    "-q",
-    "--prefetch",
-    "--qos",
-    type=click.IntRange(0, 65_535),
-    default=0,
-    help="Unacknowledged deliveries a consumer may hold; 0: no bound.",
-)
-@click.option("-a", "--auto-ack", "--autoack", is_flag=True, help="Deliveries need no ack.")
-@click.option(
-    "-A",
-    "--multi-ack-every",
-    type=click.IntRange(1),
-    default=1,
-    help="Acknowledge this many deliveries at once.",
-)
-@click.option(
-    "-f",
-    "--flag",
-    "flags",
-    multiple=True,
-    type=click.Choice(["persistent", "mandatory"]),
-    help="How to publish; repeatable.",
-)
-@click.option("-u", "--queue", "queues", multiple=True, help="Queue to use; repeatable.")
-@click.option("-qp", "--queue-pattern", help="Names of queues, such as perf-%d.")
-@click.option("-qpf", "--queue-pattern-from", "first", type=_COUNT, default=1)
-@click.option("-qpt", "--queue-pattern-to", "last", type=_COUNT, default=None)
-@click.option(
-    "-qa",
-    "--queue-argument",
-    "pairs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Argument of the queues, such as x-max-length=1000; repeatable.",
-)
-@click.option("-e", "--exchange", help="Exchange; one that exists is used as it is.")
-@click.option("-t", "--type", "exchange_type", default="direct", help="Type of the exchange.")
-@click.option("-k", "--routing-key", help="Routing key; without it, the queues' names.")
-@click.option("-p", "--predeclared", is_flag=True, help="Declare nothing, use what is there.")
-@click.option(
-    "--durable/--no-durable",
-    default=None,
-    help="Durable queues; without it, if publishing is persistent.",
-)
-@click.option(
-    "-ad/-nad",
-    "--auto-delete/--no-auto-delete",
-    default=True,
-    help="Queues go away with their last consumer.",
-)
-@click.option(
-    "-R",
-    "--consumer-rate",
-    type=click.FloatRange(0),
-    default=0.0,
-    help="Messages a second each consumer can process; 0: no limit.",
-)
-@click.option(
-    "-L",
-    "--consumer-latency",
-    type=_COUNT,
-    default=0,
-    help="Microseconds of pretended work for each message.",
-)
-@click.option("--seed", type=int, default=1, help="Of the chance that draws sizes.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Lines for people, or one JSON object a line.",
-)
+def _option(names: str, text: str | None, default: object = None, **more: Any) -> click.Option:
+    """names: its letters, and last the field of LoadPlan that it fills."""
+    return click.Option(names.split(), help=text, default=default, **more)
+
+
+OPTIONS: Final[list[click.Parameter]] = [
+    click.Option(
+        ("-h", "--uri"),
+        is_flag=False,
+        flag_value=HELP,
+        default="amqp://localhost",
+        callback=_uri_or_help,
+        help="The broker's address, as in PerfTest; -h alone is --help.",
+    ),
+    _option("-x --producers", "Publishers.", 1, type=_MEMBERS),
+    _option("-y --consumers", "Consumers.", 1, type=_MEMBERS),
+    _option(
+        "-s --size",
+        "Body size in bytes, or a range such as 100-4k to draw from.",
+        str(STAMP_BYTES),
+        type=SizeRange(),
+    ),
+    _option(
+        "-r --rate rate_per_s",
+        "Messages a second and publisher; 0: as fast as possible.",
+        0.0,
+        type=_REAL,
+    ),
+    _option(
+        "-z --time duration_s", "Seconds to run, after the warm-up; 0: no limit.", 0.0, type=_REAL
+    ),
+    _option(
+        "-C --pmessages messages_per_producer",
+        "Messages of each publisher; then every one of them must arrive.",
+        0,
+        type=_COUNT,
+    ),
+    _option("-D --cmessages messages_per_consumer", "Messages of each consumer.", 0, type=_COUNT),
+    _option(
+        "--warm-up warm_up_s", "Seconds at the start left out of the summary.", 0.0, type=_REAL
+    ),
+    _option(
+        "--grace grace_s",
+        "Seconds without progress at the end until what is missing counts as lost.",
+        10.0,
+        type=_REAL,
+    ),
+    _option(
+        "-c --confirm confirms_max",
+        "Publishes that may be unconfirmed; 0: no confirms.",
+        0,
+        type=_COUNT,
+    ),
+    _option(
+        "-q --prefetch --qos prefetch",
+        "Unacknowledged deliveries a consumer may hold; 0: no bound.",
+        0,
+        type=click.IntRange(0, 65535),
+    ),
+    _option("-a --auto-ack --autoack auto_ack", "Deliveries need no ack.", False, is_flag=True),
+    _option(
+        "-A --multi-ack-every ack_every",
+        "Acknowledge this many deliveries at once.",
+        1,
+        type=click.IntRange(1),
+    ),
+    _option(
+        "-f --flag flags",
+        "How to publish; repeatable.",
+        multiple=True,
+        type=click.Choice(["persistent", "mandatory"]),
+    ),
+    _option("-u --queue queues", "Queue to use; repeatable.", multiple=True),
+    _option("-qp --queue-pattern", "Names of queues, such as perf-%d."),
+    _option("-qpf --queue-pattern-from first", None, 1, type=_COUNT),
+    _option("-qpt --queue-pattern-to last", None, type=_COUNT),
+    _option(
+        "-qa --queue-argument pairs",
+        "Argument of the queues, such as x-max-length=1000; repeatable.",
+        multiple=True,
+        metavar="NAME=VALUE",
+    ),
+    _option("-e --exchange", "Exchange; one that exists is used as it is."),
+    _option("-t --type exchange_type", "Type of the exchange.", "direct"),
+    _option("-k --routing-key", "Routing key; without it, the queues' names."),
+    _option("-p --predeclared", "Declare nothing, use what is there.", False, is_flag=True),
+    _option(
+        "--durable/--no-durable",
+        "Durable queues; without it, if publishing is persistent.",
+        is_flag=True,
+    ),
+    _option(
+        "-ad/-nad --auto-delete/--no-auto-delete",
+        "Queues go away with their last consumer.",
+        True,
+        is_flag=True,
+    ),
+    _option(
+        "-R --consumer-rate consumer_rate_per_s",
+        "Messages a second each consumer can process; 0: no limit.",
+        0.0,
+        type=_REAL,
+    ),
+    _option(
+        "-L --consumer-latency consumer_latency_us",
+        "Microseconds of pretended work for each message.",
+        0,
+        type=_COUNT,
+    ),
+    _option("--seed", "Of the chance that draws sizes.", 1, type=click.INT),
+    _option(
+        "--format form",
+        "Lines for people, or one JSON object a line.",
+        "text",
+        type=click.Choice(["text", "json"]),
+    ),
+]
+"""In the order of the help text."""
+
+
+@click.command("perf", context_settings={"show_default": True}, params=OPTIONS)
 def command(
-    uri: str, producers: int, consumers: int, size: tuple[int, int], rate: float,
-    duration: float, pmessages: int, cmessages: int, warm_up: float, grace: float,
-    confirms_max: int, prefetch: int, auto_ack: bool, multi_ack_every: int,
-    flags: tuple[str, ...], queues: tuple[str, ...], queue_pattern: str | None, first: int,
-    last: int | None, pairs: tuple[str, ...], exchange: str | None, exchange_type: str,
-    routing_key: str | None, predeclared: bool, durable: bool | None, auto_delete: bool,
-    consumer_rate: float, consumer_latency: int, seed: int, form: str,
+    uri: str, size: tuple[int, int], flags: tuple[str, ...], queues: tuple[str, ...],
+    queue_pattern: str | None, first: int, last: int | None, pairs: tuple[str, ...],
+    durable: bool | None, form: str, **plan_fields: Any,
 ) -> None:  # fmt: skip
     """Put a broker under load and measure it: rates, latencies, and how long publishers were held.
 
@@ -245,18 +228,15 @@ def command(
     """
     try:
         plan = LoadPlan(
-            producers=producers, consumers=consumers, size_bytes_min=size[0],
-            size_bytes_max=size[1], rate_per_s=rate, confirms_max=confirms_max,
-            prefetch=prefetch, persistent="persistent" in flags,
-            mandatory="mandatory" in flags, auto_ack=auto_ack, ack_every=multi_ack_every,
-            queues=_queues(queues, queue_pattern, first, last), exchange=exchange,
-            exchange_type=exchange_type, routing_key=routing_key,
+            size_bytes_min=size[0],
+            size_bytes_max=size[1],
+            persistent="persistent" in flags,
+            mandatory="mandatory" in flags,
+            queues=_queues(queues, queue_pattern, first, last),
             durable="persistent" in flags if durable is None else durable,
-            auto_delete=auto_delete, predeclared=predeclared, queue_arguments=_arguments(pairs),
-            duration_s=duration, messages_per_producer=pmessages,
-            messages_per_consumer=cmessages, warm_up_s=warm_up, grace_s=grace,
-            consumer_rate_per_s=consumer_rate, consumer_latency_us=consumer_latency, seed=seed,
-        )  # fmt: skip
+            queue_arguments=_arguments(pairs),
+            **plan_fields,
+        )
         report: LoadReport = JsonReport() if form == "json" else TextReport(plan)
         outcome = LoadRun(plan, parse_url(uri), report, click.echo).execute()
     except PenstockError as error:

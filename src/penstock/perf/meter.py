@@ -135,16 +135,19 @@ def upper_edge(index: int) -> int:
     return (((index & (SUB - 1)) + SUB + 1) << octave) - 1
 
 
+COUNTS: Final = (
+    "sent", "sent_bytes", "confirmed", "nacked", "returned", "received", "received_bytes",
+    "redelivered", "foreign",
+)  # fmt: skip
+
+
 class Tally:
     """Messages, bytes of bodies and latencies (nanoseconds) of some stretch of time.
 
     foreign: received, but stamped by another run or not at all; their latency is unknown.
     """
 
-    __slots__ = (
-        "confirm_latency", "confirmed", "foreign", "intended_latency", "nacked", "received",
-        "received_bytes", "redelivered", "returned", "sent", "sent_bytes", "sent_latency",
-    )  # fmt: skip
+    __slots__ = (*COUNTS, "confirm_latency", "intended_latency", "sent_latency")
 
     def __init__(self) -> None:
         self.sent = 0
@@ -162,23 +165,16 @@ class Tally:
 
     def add(self, other: "Tally") -> None:
         """Count everything `other` has counted."""
-        self.sent += other.sent
-        self.sent_bytes += other.sent_bytes
-        self.confirmed += other.confirmed
-        self.nacked += other.nacked
-        self.returned += other.returned
-        self.received += other.received
-        self.received_bytes += other.received_bytes
-        self.redelivered += other.redelivered
-        self.foreign += other.foreign
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         self.intended_latency.add(other.intended_latency)
         self.sent_latency.add(other.sent_latency)
         self.confirm_latency.add(other.confirm_latency)
 
     def clear(self) -> None:
         """Forget everything; histograms keep their buckets."""
-        self.sent = self.sent_bytes = self.confirmed = self.nacked = self.returned = 0
-        self.received = self.received_bytes = self.redelivered = self.foreign = 0
+        for name in COUNTS:
+            setattr(self, name, 0)
         self.intended_latency.clear()
         self.sent_latency.clear()
         self.confirm_latency.clear()

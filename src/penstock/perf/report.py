@@ -243,24 +243,15 @@ class JsonReport(LoadReport):
 
     def summary(self, outcome: LoadResult) -> str:
         """One object for the run."""
-        figures = None if outcome.figures is None else _figures(outcome.figures)
-        return json.dumps(
-            {
-                "kind": "summary",
-                "figures": figures,
-                "sent": outcome.sent,
-                "received": outcome.received,
-                "expected": outcome.expected,
-                "lost": outcome.lost,
-                "unconfirmed": outcome.unconfirmed,
-                "producers": [
-                    {"name": name, "blocked": shares.blocked, "shares": asdict(shares)}
-                    for name, shares in outcome.producers
-                ],
-                "failures": list(outcome.failures),
-                "exit_code": outcome.exit_code(),
-            }
-        )
+        said = {
+            **asdict(outcome),
+            "figures": None if outcome.figures is None else _figures(outcome.figures),
+            "producers": [
+                {"name": name, "blocked": shares.blocked, "shares": asdict(shares)}
+                for name, shares in outcome.producers
+            ],
+        }
+        return json.dumps({"kind": "summary", **said, "exit_code": outcome.exit_code()})
 
 
 def _figures(figures: Figures) -> dict[str, object]:

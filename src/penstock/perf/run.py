@@ -13,7 +13,7 @@ from penstock.client.events import ClientEvent
 from penstock.client.io_blocking import Channel, Connection, connect
 from penstock.client.url import BrokerUrl
 from penstock.perf.consumer import LoadConsumer
-from penstock.perf.link import LoadConnection, LoadMember, say_goodbye
+from penstock.perf.link import LoadConnection, LoadMember, say_goodbye, watch
 from penstock.perf.meter import Tally
 from penstock.perf.plan import LoadPlan, LoadTopology, declare
 from penstock.perf.producer import LoadProducer, Reason
@@ -178,15 +178,7 @@ class LoadRun:
             wanted = selectors.EVENT_READ if is_reading else 0
             if member.link.unsent:
                 wanted |= selectors.EVENT_WRITE
-        before = self._masks[id(member)]
-        if wanted == before:
-            return
-        if before == 0:
-            self._selector.register(member.link.sock, wanted, member)
-        elif wanted == 0:
-            self._selector.unregister(member.link.sock)
-        else:
-            self._selector.modify(member.link.sock, wanted, member)
+        watch(self._selector, member.link.sock, self._masks[id(member)], wanted, member)
         self._masks[id(member)] = wanted
 
     def _timeout_s(self, now_ns: int) -> float:

@@ -4,7 +4,7 @@ Figures are defined as in the lab: the same warm-up and measured stretch, the sa
 confirms count (every publish whose wait touched the stretch), the same drain after it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -150,16 +150,11 @@ def plan_of(point: Point) -> FluidInput:
     if point.workload not in CHAINS:
         workload = workload_of(point)
         return _plan(point, profile, workload, *_expanded(workload))
-    workload = workload_of(_few(point))
+    workload = workload_of(replace(point, connections=FAN_IN))
     rates = np.array(rates_of(point.connections, point.load, point.seed))
     spec_of = np.zeros(len(rates), dtype=np.int64)
     queue = np.arange(len(rates), dtype=np.int64) // FAN_IN
     return _plan(point, profile, workload, rates, spec_of, queue)
-
-
-def _few(point: Point) -> Point:
-    values = dict(zip(Point.__dataclass_fields__, point.key(), strict=True))
-    return Point(**{**values, "connections": FAN_IN})  # type: ignore[arg-type]  # its own values
 
 
 def _expanded(workload: Workload) -> tuple[Reals, Wholes, Wholes]:

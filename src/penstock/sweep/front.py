@@ -9,10 +9,11 @@ highest from the lowest, relative to the mean, of the measure that moves most.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean, geometric_mean
 from typing import Final
 
-from penstock.lab.score import LATENCY_FLOOR_MS, MEMORY_FLOOR_BYTES, geometric_mean
+from penstock.lab.score import LATENCY_FLOOR_MS, MEMORY_FLOOR_BYTES
 from penstock.sweep.point import Key, Row, point_of
 
 NOISE: Final = 0.01
@@ -117,10 +118,7 @@ def _marked(one: SettingSummary, rivals: Sequence[SettingSummary]) -> SettingSum
         return one
     mine = _figures(one)
     is_front = not any(beats(_figures(other), mine) for other in rivals if _has_place(other))
-    return SettingSummary(
-        one.situation, one.setting, one.runs, one.failed, one.throughput_per_s, one.p99_ms,
-        one.memory_bytes, one.innocent_share, one.is_growing, one.spread, is_front,
-    )  # fmt: skip
+    return replace(one, is_front=is_front)
 
 
 def _has_place(one: SettingSummary) -> bool:
@@ -164,7 +162,7 @@ def _numbers(rows: Sequence[Row], name: str) -> list[float]:
 
 
 def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
+    return fmean(values) if values else 0.0
 
 
 def _spread(values: Sequence[float]) -> float:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_window
 from penstock.flow.profile import STATIC, profile_named
-from penstock.lab.plots import MIB, new_figure, plain_ticks, save
+from penstock.lab.plots import MIB, log_axes, new_figure, save, tradeoff_panels, use_matplotlib
 from penstock.sweep.front import MEASURES, SettingSummary
 from penstock.sweep.show import setting_text, situation_text
 
@@ -56,14 +55,7 @@ AXES: Final = (
 
 def write_plots(folder: Path, found: Sequence[SettingSummary]) -> list[Path]:
     """Draw everything there is; paths of the files. Raises: OperatorError without matplotlib."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise OperatorError(
-            "no plots, because matplotlib is not installed: pip install matplotlib"
-        ) from None
-    matplotlib.use("Agg")
-    matplotlib.rcParams.update({"font.size": 9, "svg.fonttype": "none"})
+    use_matplotlib()
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     groups: dict[tuple[str, str], list[SettingSummary]] = {}
@@ -188,15 +180,9 @@ def _lines(
 def fronts(workload: str, engine: str, some: Sequence[SettingSummary]) -> "Figure":
     """One panel for each situation; down and left is better, bright is more throughput."""
     situations = list(dict.fromkeys(one.situation for one in some))[:12]
-    columns = min(3, len(situations))
-    rows = -(-len(situations) // columns)
-    figure = new_figure(4.4 * columns, 3.6 * rows + 0.5)
-    panels = figure.subplots(rows, columns, squeeze=False)
-    for index, panel in enumerate(panels.flat):
-        if index >= len(situations):
-            panel.axis("off")
-            continue
-        mine = [one for one in some if one.situation == situations[index]]
+    figure, panels = tradeoff_panels(len(situations), 3, (4.4, 3.6), 0.5)
+    for situation, panel in zip(situations, panels, strict=True):
+        mine = [one for one in some if one.situation == situation]
         fastest = max(one.throughput_per_s for one in mine) or 1.0
         for mark, is_rising in (("o", False), ("^", True)):
             some_of = [one for one in mine if one.is_growing == is_rising]
@@ -209,17 +195,11 @@ def fronts(workload: str, engine: str, some: Sequence[SettingSummary]) -> "Figur
             )  # fmt: skip
         for spot, names in front_names(mine).items():
             panel.annotate(names, spot, xytext=(5, 5), textcoords="offset points", fontsize=6.5)
-        panel.set(xscale="log", yscale="log")
-        panel.set_title(situation_text(situations[index]), fontsize=8)
-        panel.margins(x=0.35, y=0.25)
-        panel.grid(alpha=0.25)
-        for axis in (panel.xaxis, panel.yaxis):
-            plain_ticks(axis)
+        panel.set_title(situation_text(situation), fontsize=8)
+        log_axes(panel, 0.25)
         figure.colorbar(drawn, ax=panel, label="msg/s")
-    figure.supxlabel("confirm latency, p99 in ms")
-    figure.supylabel("peak memory in MiB")
     figure.suptitle(
-        f"{workload} ({engine}): down and left is better,\nringed: nobody beats it, ▲ rising",
+        f"{workload} ({engine}): down and left is better,\nringed: no setting beats it, ▲ rising",
         fontsize=10,
     )
     return figure

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 
 from penstock.base.quantities import show_bytes
 from penstock.lab.result import percentile
 from penstock.lab.score import LATENCY_FLOOR_MS, MEMORY_FLOOR_BYTES
-from penstock.lab.table import ms, size
+from penstock.lab.table import ms, new_table, size
 from penstock.sweep.front import Ratios, SettingSummary
 from penstock.sweep.point import EVENTS, FLUID, Key, Row, key_of
 
@@ -103,7 +102,7 @@ def show_all(
             f"[bold]over all {overall[0].situations} situations[/], relative to the best in each "
             "(geometric means)"
         )
-        table = _table(("", "setting", "msg/s", "confirm p99", "memory"))
+        table = new_table(("", "setting", "msg/s", "confirm p99", "memory"))
         for ratio in overall:
             table.add_row(
                 "●" if ratio.is_front else "",
@@ -130,7 +129,7 @@ def show_all(
 def show_situation(console: Console, found: Sequence[SettingSummary]) -> None:
     """One table, who is on the front first."""
     console.print(f"[bold]{situation_text(found[0].situation)}[/]")
-    table = _table(COLUMNS)
+    table = new_table(COLUMNS)
     for one in sorted(found, key=lambda one: (not one.is_front, one.is_growing, one.p99_ms)):
         cells = [
             "●" if one.is_front else "",
@@ -166,10 +165,3 @@ def situation_text(situation: Key) -> str:
     engine, workload, connections, load, seconds = situation
     many = f", {int(connections):,} connections" if connections else ""
     return f"{workload}{many}, load {float(load):g} ({engine}, {float(seconds):g} s)"
-
-
-def _table(names: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for index, name in enumerate(names):
-        table.add_column(name, justify="left" if index < 2 else "right", no_wrap=True)
-    return table

@@ -2,7 +2,7 @@
 
 from penstock.explain.explain import explain
 from penstock.explain.explanation import OUTSTANDING, SENT_EVER, SENT_NOW, ActorShare, RootCause
-from penstock.explain.noisy_neighbours import consumers_on, loads, sharing
+from penstock.explain.remarks import consumers_on, loads, sharing
 from tests.unit.explain.scene import actor, held, scene
 
 CAUSE = RootCause("consumers:/q", "consumer", "", 1, 1.0, ("conn:a", "queue:/q", "consumers:/q"))

@@ -10,7 +10,6 @@ from penstock.lab.score import (
     MEMORY_FLOOR_BYTES,
     Ratio,
     Verdict,
-    geometric_mean,
     overall,
     scores,
     summary,
@@ -144,7 +143,6 @@ def test_the_mean_is_geometric_and_the_best_comes_first() -> None:
     assert found.means["static-50"] == pytest.approx(0.5)
     assert found.means["adaptive"] == pytest.approx(0.9)
     assert found.ratios == [Ratio("adaptive", "static-50", 1.8, 2)]
-    assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
 
 
 def test_who_has_no_score_in_one_workload_has_no_mean() -> None:

@@ -24,7 +24,7 @@ from penstock.explain.consumer_causes import (
     POSITION,
     STILL_NS,
 )
-from penstock.explain.full_disk import FULL_STORE
+from penstock.explain.root_causes import FULL_STORE
 from penstock.queues.consumers import (
     REASON_CHANNEL_FLOW,
     REASON_CHANNEL_PREFETCH,

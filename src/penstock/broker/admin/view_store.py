@@ -8,8 +8,7 @@ from penstock.broker.store.group_commit import GroupCommit
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_store import StreamStore
-from penstock.explain.full_disk import FULL_NS, WANTED
-from penstock.explain.root_causes import DEBT
+from penstock.explain.root_causes import DEBT, FULL_NS, WANTED
 from penstock.streams.log import NO_BOUND
 from penstock.telemetry.snapshots import ActorSnapshot
 

@@ -1,14 +1,13 @@
 """Publishes to and consumes `mail` with aio-pika: the bystander that must not notice the others."""
 
 import asyncio
-import sys
 import time
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
 from penstock.demo.scenario import PREFETCH, QUEUE_MAIL, STATUS_SECONDS
-from penstock.demo.workers.part import Trace, Worker, part_from_arguments, seconds_until
+from penstock.demo.workers.part import InputEnd, Trace, Worker, play, seconds_until
 
 
 class Mail:
@@ -17,7 +16,7 @@ class Mail:
     def __init__(self, part: Worker, trace: Trace) -> None:
         self._part = part
         self._trace = trace
-        self._ended = asyncio.Event()
+        self._ended = InputEnd(part)
 
     async def run(self) -> None:
         """Publish through all phases, then take messages until the input ends."""
@@ -31,10 +30,10 @@ class Mail:
             tag = await queue.consume(self._take)
             self._part.report()
             if await loop.run_in_executor(None, self._part.wait_for_go):
-                loop.add_reader(sys.stdin.fileno(), self._read_input)
+                self._ended.listen()
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._publish(await outgoing.channel()))
-                    group.create_task(self._report())
+                    group.create_task(self._ended.report_until(STATUS_SECONDS, self._part.report))
             await queue.cancel(tag)
         self._part.report()
 
@@ -47,7 +46,7 @@ class Mail:
     async def _publish(self, channel: AbstractChannel) -> None:
         await asyncio.sleep(seconds_until(self._part.start_ns))
         number = 0
-        while not self._ended.is_set():
+        while not self._ended.is_over():
             phase = self._part.phase_at(time.monotonic_ns())
             if phase is None:
                 return
@@ -70,25 +69,6 @@ class Mail:
         self._trace.note(message_id, "acked", QUEUE_MAIL)
         self._part.count("delivered")
 
-    async def _report(self) -> None:
-        while not self._ended.is_set():
-            try:
-                async with asyncio.timeout(STATUS_SECONDS):
-                    await self._ended.wait()
-            except TimeoutError:
-                self._part.report()
-
-    def _read_input(self) -> None:
-        if not sys.stdin.readline():
-            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-            self._ended.set()
-
-
-def main(arguments: list[str]) -> None:
-    part = part_from_arguments(arguments)
-    with Trace(part.plan.directory, part.name) as trace:
-        asyncio.run(Mail(part, trace).run())
-
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    play(lambda part, trace: Mail(part, trace).run())

@@ -1,7 +1,6 @@
 """Publishes payments with aio-pika and confirms, as fast as the broker takes them."""
 
 import asyncio
-import sys
 import time
 from typing import Final
 
@@ -9,7 +8,7 @@ import aio_pika
 from aio_pika.abc import AbstractExchange
 
 from penstock.demo.scenario import BODY_BYTES, EXCHANGE_PAYMENTS, STATUS_SECONDS
-from penstock.demo.workers.part import Worker, part_from_arguments
+from penstock.demo.workers.part import InputEnd, Worker, part_from_arguments
 
 AT_A_TIME: Final = 600
 """More than fit on the way to a stopped queue, so that the broker has to hold the connection."""
@@ -22,7 +21,7 @@ class Payments:
     def __init__(self, part: Worker) -> None:
         self._part = part
         self._number = 0
-        self._ended = asyncio.Event()
+        self._ended = InputEnd(part)
         part.counts["confirmed"] = 0
 
     async def run(self) -> None:
@@ -36,16 +35,16 @@ class Payments:
             exchange = await channel.get_exchange(EXCHANGE_PAYMENTS, ensure=False)
             self._tell()
             if await loop.run_in_executor(None, self._part.wait_for_go):
-                loop.add_reader(sys.stdin.fileno(), self._read_input)
+                self._ended.listen()
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(self._report())
+                    group.create_task(self._ended.report_until(REPORT_SECONDS, self._tell))
                     for _ in range(AT_A_TIME):
                         group.create_task(self._publish(exchange))
             self._tell()
 
     async def _publish(self, exchange: AbstractExchange) -> None:
         body = bytes(BODY_BYTES)
-        while not self._ended.is_set():
+        while not self._ended.is_over():
             self._number += 1
             # aio-pika returns from here when the broker has confirmed.
             await exchange.publish(
@@ -53,25 +52,11 @@ class Payments:
             )
             self._part.count("confirmed")
 
-    async def _report(self) -> None:
-        while not self._ended.is_set():
-            self._tell()
-            await asyncio.sleep(REPORT_SECONDS)
-
     def _tell(self) -> None:
         """The number, and when it was true."""
         self._part.counts["at_ns"] = time.monotonic_ns()
         self._part.report()
 
-    def _read_input(self) -> None:
-        if not sys.stdin.readline():
-            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-            self._ended.set()
-
-
-def main(arguments: list[str]) -> None:
-    asyncio.run(Payments(part_from_arguments(arguments)).run())
-
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    asyncio.run(Payments(part_from_arguments()).run())

@@ -1,17 +1,16 @@
 """Sends Celery tasks at the rate of the phase, waiting for the confirm of each."""
 
-import sys
 import time
 import uuid
 from random import Random
 
 from penstock.demo.scenario import QUEUE_TASKS
-from penstock.demo.workers.celery_tasks import TASK_NAME, make_app
+from penstock.demo.workers.celery_worker import TASK_NAME, make_app
 from penstock.demo.workers.part import (
     Trace,
     Worker,
     input_ended,
-    part_from_arguments,
+    play,
     seconds_until,
 )
 
@@ -40,11 +39,5 @@ def send(part: Worker, trace: Trace) -> None:
             time.sleep(seconds_until(started_ns + int(1e9 / phase.task_rate)))
 
 
-def main(arguments: list[str]) -> None:
-    part = part_from_arguments(arguments)
-    with Trace(part.plan.directory, part.name) as trace:
-        send(part, trace)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    play(send)

@@ -1,4 +1,4 @@
-"""A Celery worker for `tasks`.
+"""The Celery application of the run, and a worker for `tasks`.
 
 It is ended as an operator ends one, by SIGTERM, which Celery answers in the thread that reads its
 connection. `Worker.stop` from another thread has both read the same socket: now and then both wait
@@ -7,13 +7,39 @@ for ever, and what was acknowledged last may not have been sent.
 
 import os
 import signal
-import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
+from celery import Celery
+
 from penstock.demo.scenario import QUEUE_TASKS, STATUS_SECONDS
-from penstock.demo.workers.celery_tasks import add_task, make_app
-from penstock.demo.workers.part import Trace, Worker, call_when_input_ends, part_from_arguments
+from penstock.demo.workers.part import Trace, Worker, call_when_input_ends, play
+
+TASK_NAME = "penstock.demo.greet"
+
+
+def make_app(url: str) -> Any:
+    """An application as a user would write it, with confirms for what it sends."""
+    app = Celery("penstock-demo", broker=url)
+    app.conf.update(
+        task_default_queue=QUEUE_TASKS,
+        task_ignore_result=True,
+        broker_transport_options={"confirm_publish": True},
+        broker_connection_retry_on_startup=True,
+        worker_redirect_stdouts=False,
+        worker_hijack_root_logger=False,
+    )
+    return app
+
+
+def add_task(app: Any, done: Callable[[str], None]) -> None:
+    """Register the task; `done` gets the id of each task that was carried out."""
+
+    def greet(self: Any, name: str) -> None:
+        done(self.request.id)
+
+    app.task(name=TASK_NAME, bind=True)(greet)
 
 
 def work(part: Worker, trace: Trace) -> None:
@@ -54,11 +80,5 @@ def _report(part: Worker, worker: Any, ended: threading.Event) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def main(arguments: list[str]) -> None:
-    part = part_from_arguments(arguments)
-    with Trace(part.plan.directory, part.name) as trace:
-        work(part, trace)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    play(work)

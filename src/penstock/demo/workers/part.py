@@ -8,15 +8,16 @@ and written in blocks, so that tracing costs the client little. Ids, names and p
 escaping, because this program chooses them.
 """
 
+import asyncio
 import json
 import os
 import select
 import sys
 import threading
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from penstock.demo.scenario import DemoPlan, PhasePlan
@@ -35,12 +36,7 @@ class Trace:
     def __enter__(self) -> "Trace":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.flush()
         self._file.close()
 
@@ -119,8 +115,7 @@ class Worker:
 
     def wait_for_go(self) -> bool:
         """Block until "go"; False if the input ended instead."""
-        line = sys.stdin.readline()
-        return self.take_line(line)
+        return self.take_line(sys.stdin.readline())
 
     def take_line(self, line: str) -> bool:
         """Take one line of input: "go T". False at the end of the input."""
@@ -131,10 +126,19 @@ class Worker:
         return True
 
 
-def part_from_arguments(arguments: list[str]) -> Worker:
+def part_from_arguments() -> Worker:
     """The part that the command line names: PLAN NAME."""
-    plan, name = arguments
+    plan, name = sys.argv[1:]
     return Worker(DemoPlan.read(Path(plan)), name)
+
+
+def play(work: Callable[[Worker, Trace], Coroutine[object, object, None] | None]) -> None:
+    """Do the part that the command line names, with a trace of it; a coroutine runs to its end."""
+    part = part_from_arguments()
+    with Trace(part.plan.directory, part.name) as trace:
+        doing = work(part, trace)
+        if doing is not None:
+            asyncio.run(doing)
 
 
 def input_ended() -> bool:
@@ -148,6 +152,36 @@ def call_when_input_ends(done: threading.Event) -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
     done.set()
+
+
+class InputEnd:
+    """Whether the run has closed this worker's input, for a program with an event loop, which this
+    reads it in. `part` takes the lines before that."""
+
+    def __init__(self, part: Worker) -> None:
+        self._part = part
+        self._is_over = asyncio.Event()
+
+    def listen(self) -> None:
+        """From now on."""
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
+
+    def is_over(self) -> bool:
+        return self._is_over.is_set()
+
+    async def report_until(self, seconds: float, report: Callable[[], None]) -> None:
+        """Call `report` every so many seconds until the input has ended."""
+        while not self.is_over():
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._is_over.wait()
+            except TimeoutError:
+                report()
+
+    def _read(self) -> None:
+        if not self._part.take_line(sys.stdin.readline()):
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            self._is_over.set()
 
 
 def seconds_until(start_ns: int) -> float:

@@ -1,7 +1,6 @@
 """Publishes to `orders` with pika, with confirms, at the rate of the phase."""
 
 import random
-import sys
 import time
 from typing import Any
 
@@ -9,7 +8,7 @@ import pika
 from pika.adapters.select_connection import SelectConnection
 
 from penstock.demo.scenario import BODY_BYTES, QUEUE_ORDERS, STATUS_SECONDS, UNCONFIRMED_MAX
-from penstock.demo.workers.part import PhaseRates, Trace, Worker, part_from_arguments
+from penstock.demo.workers.part import PhaseRates, Trace, Worker, play
 
 TICK_SECONDS = 0.01
 
@@ -114,11 +113,5 @@ class PikaPublisher:
         self._connection.ioloop.call_later(STATUS_SECONDS, self._report)
 
 
-def main(arguments: list[str]) -> None:
-    part = part_from_arguments(arguments)
-    with Trace(part.plan.directory, part.name) as trace:
-        PikaPublisher(part, trace).run()
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    play(lambda part, trace: PikaPublisher(part, trace).run())

@@ -44,8 +44,7 @@ class Sink:
 
     def leased(self, rows: Any, batch: int) -> None:
         began_ns = time.monotonic_ns()
-        path = str(self._folder / LEASED / f"batch={batch}")
-        rows.selectExpr(*COLUMNS).write.mode("overwrite").parquet(path)
+        self._write(rows, LEASED, batch)
         self.has_leased.set()
         self.has_streamed.wait(FIRST_SECONDS_MAX)
         time.sleep(self.delay_ms / 1000)
@@ -54,27 +53,24 @@ class Sink:
         self._part.report()
 
     def streamed(self, rows: Any, batch: int) -> None:
-        path = str(self._folder / STREAMED / f"batch={batch}")
-        rows.selectExpr(*COLUMNS).write.mode("overwrite").parquet(path)
+        self._write(rows, STREAMED, batch)
         self.has_streamed.set()
+
+    def _write(self, rows: Any, name: str, batch: int) -> None:
+        path = str(self._folder / name / f"batch={batch}")
+        rows.selectExpr(*COLUMNS).write.mode("overwrite").parquet(path)
 
 
 def start(spark: Any, part: Worker, folder: Path, sink: Sink) -> list[Any]:
     """Both queries, running; it takes until both have read something."""
-    leased = (
-        _reader(spark, part, QUEUE_PAYMENTS)
-        .options(mode="lease", group=LEASED, maxOffsetsPerTrigger=SPARK_BATCH_ROWS)
-        .load()
-    )
-    queries = [_query(leased, LEASED, sink.leased, folder)]
+    reader = _reader(spark, part, QUEUE_PAYMENTS)
+    reader.options(mode="lease", group=LEASED, maxOffsetsPerTrigger=SPARK_BATCH_ROWS)
+    queries = [_query(reader.load(), LEASED, sink.leased, folder)]
     part.report()
     if sink.has_leased.wait(FIRST_SECONDS_MAX):
-        streamed = (
-            _reader(spark, part, STREAM_PAYMENTS)
-            .options(mode="stream", startingOffsets="earliest")
-            .load()
-        )
-        queries.append(_query(streamed, STREAMED, sink.streamed, folder))
+        reader = _reader(spark, part, STREAM_PAYMENTS)
+        reader.options(mode="stream", startingOffsets="earliest")
+        queries.append(_query(reader.load(), STREAMED, sink.streamed, folder))
     return queries
 
 
@@ -100,8 +96,8 @@ def obey(sink: Sink) -> None:
             sink.delay_ms = int(number)
 
 
-def main(arguments: list[str]) -> None:
-    part = part_from_arguments(arguments)
+def main() -> None:
+    part = part_from_arguments()
     folder = Path(part.plan.directory) / "spark"
     with open_session(find_java()) as spark:
         register(spark)
@@ -114,4 +110,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
