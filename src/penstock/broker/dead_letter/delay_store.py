@@ -28,7 +28,7 @@ from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import FLAG_EXPIRATION
-from penstock.queues.dead_letter import LOST_NAMES, Obituary
+from penstock.queues.dead_letter import Obituary
 from penstock.queues.delayed import DelayedMessages, release
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.ruled import RuledQueue
@@ -191,16 +191,9 @@ class DelayedLetters(DeadLetters):
         found: dict[str, float] = {}
         if self.ruling.released_count > 0:
             found["released"] = float(int(self.ruling.released_count))
-        for index in range(len(LOST_NAMES)):
-            if self.counts.lost[index] > 0:
-                found["dead_letter_dropped:" + LOST_NAMES[index]] = float(self.counts.lost[index])
-        for name, count in (
-            ("dead_letter_escapes", int(self.counts.escapes)),
-            ("dead_letters_waiting", len(self.late)),
-            ("dead_letters_under_way", int(self.count)),
-        ):
-            if count > 0:
-                found[name] = float(count)
+        for name, number in super().numbers().items():
+            if not name.startswith("dead_lettered:"):
+                found[name] = number
         return found
 
 
@@ -234,8 +227,6 @@ class DelayStores:
         self.messages_max = context.config.delayed_messages_max
         self.bytes_max = context.config.delayed_bytes_max
         self.dropped_count = 0
-        for vhost in self.vhosts.values():
-            vhost.exchange_added = self.exchange_made
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
         if isinstance(exchange, DelayedExchange):

@@ -39,24 +39,15 @@ class QueueListener:
         raise NotImplementedError
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class DurabilityProvider:
-    """Gives durable queues their way to the disk; see broker/node/store_registry."""
-
-    __slots__ = ()
-
-    def queue_made(self, actor: QueueActor) -> None:
-        raise NotImplementedError
-
-
 class VirtualHost:
     """name: as clients open it; queues: by name, reply queues of direct reply-to and stores of
     delayed message exchanges among them; owned: the exclusive ones of each connection, by its
     identity; allows_immediate: whether its publishers may ask for `immediate`; queue_limit: how
     many queues clients may declare, NEVER for any number; hidden_count: those of `queues` that do
     not count as theirs; has_alarm_actions: a policy has said of one of them what an alarm does to
-    publishes for it; exchange_added: called for every new exchange; catalogue: told of every
-    change, keeps what is durable."""
+    publishes for it; exchange_added, queue_added: called for every new one, the latter to give
+    durable queues their way to the disk; catalogue: told of every change, keeps what is
+    durable."""
 
     __slots__ = (
         "allows_immediate",
@@ -66,10 +57,10 @@ class VirtualHost:
         "exchange_added",
         "has_alarm_actions",
         "hidden_count",
-        "keepers",
         "listeners",
         "name",
         "owned",
+        "queue_added",
         "queue_limit",
         "queues",
         "queues_max",
@@ -92,7 +83,7 @@ class VirtualHost:
         self.router = Router(self.directory)
         self.listeners: dict[QueueListener, None] = {}
         self.exchange_added: Callable[[VirtualHost, Exchange], None] | None = None
-        self.keepers: DurabilityProvider | None = None
+        self.queue_added: Callable[[QueueActor], None] | None = None
         self.catalogue: Catalogue = NOTHING_KEPT
         for exchange_name, kind in PREDECLARED:
             internal = exchange_name == "amq.rabbitmq.trace"
@@ -214,16 +205,16 @@ class VirtualHost:
             self.hidden_count += 1
         if actor.owner != "":
             self.owned.setdefault(actor.owner, {})[actor.name] = actor
-        if self.keepers is not None:
-            self.keepers.queue_made(actor)
+        if self.queue_added is not None:
+            self.queue_added(actor)
 
     def add_store(self, actor: QueueActor) -> None:
         """A queue that belongs to an exchange, or to the broker: nobody can publish to it by its
         name."""
         self.queues[actor.name] = actor
         self.hidden_count += 1
-        if self.keepers is not None:
-            self.keepers.queue_made(actor)
+        if self.queue_added is not None:
+            self.queue_added(actor)
 
     def remove_owned(self, owner: str) -> None:
         """A connection is gone, and its exclusive queues with it."""
