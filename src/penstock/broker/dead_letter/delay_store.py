@@ -202,13 +202,12 @@ class DelayStores:
     """Gives exchanges what they need: a store to those that delay, taken away with the exchange; a
     clock to those that know duplicates by time.
 
-    vhosts: of the broker, live; messages_max, bytes_max: of one store;
-    dropped_count: messages that went with their exchange. Owner: the broker."""
+    vhosts: of the broker, live; messages_max, bytes_max: of one store. Owner:
+    the broker."""
 
     __slots__ = (
         "bytes_max",
         "context",
-        "dropped_count",
         "dues",
         "letters",
         "log",
@@ -226,7 +225,6 @@ class DelayStores:
         self.log = context.log
         self.messages_max = context.config.delayed_messages_max
         self.bytes_max = context.config.delayed_bytes_max
-        self.dropped_count = 0
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
         if isinstance(exchange, DelayedExchange):
@@ -265,7 +263,6 @@ class DelayStores:
         it."""
         if count == 0:
             return
-        self.dropped_count += count
         end = "were dropped with it"
         if is_crash and store.queue_id > 0:
             end += "; those on the disk come back with the next start"
