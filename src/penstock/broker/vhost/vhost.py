@@ -11,6 +11,7 @@ from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
 from penstock.protocol.values import Table
 from penstock.queues.rules import NEVER
+from penstock.routing.bindings import Binding
 from penstock.routing.destination import Destination
 from penstock.routing.directory import QueueDirectory
 from penstock.routing.exchange import Exchange
@@ -133,12 +134,8 @@ class VirtualHost:
         exchange refuses. class_id: 40 or 50."""
         method_id = 20 if class_id == 50 else 30
         if isinstance(destination, QueueTarget) and self.is_internal(destination.name):
-            raise ChannelFault(
-                403,
-                f"cannot bind internal queue '{destination.name}' in vhost '{self.name}'",
-                class_id,
-                method_id,
-            )
+            text = f"cannot bind internal queue '{destination.name}' in vhost '{self.name}'"
+            raise ChannelFault(403, text, class_id, method_id)
         self.catalogue.check_binding(source, destination, class_id, method_id)
         is_new = source.bind(destination, routing_key, arguments)
         if is_new and self.router.binding_count > self.bindings_max:
@@ -151,14 +148,14 @@ class VirtualHost:
                 method_id,
             )
         if is_new:
-            self.catalogue.bound(self.name, source, destination, routing_key, arguments)
+            self.catalogue.bound(self.name, source, Binding(destination, routing_key, arguments))
 
     def unbind(
         self, source: Exchange, destination: Destination, routing_key: str, arguments: Table
     ) -> None:
         """Undo a binding, if there is one; an auto-delete exchange that loses its last one goes."""
         if source.unbind(destination, routing_key, arguments):
-            self.catalogue.unbound(self.name, source, destination, routing_key, arguments)
+            self.catalogue.unbound(self.name, source, Binding(destination, routing_key, arguments))
         if source.is_due:
             self.remove_exchange(source)
 
@@ -175,25 +172,17 @@ class VirtualHost:
         """Raise ChannelFault 406 if clients have declared as many queues as they may."""
         limit = self.queue_limit
         if limit != NEVER and self.counted_queues() >= limit:
-            raise ChannelFault(
-                406,
-                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is "
-                "reached",
-                50,
-                10,
-            )
+            raise self._full(name, int(limit))
+
+    def _full(self, name: str, limit: int) -> ChannelFault:
+        text = f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is "
+        return ChannelFault(406, text + "reached", 50, 10)
 
     def add_queue(self, actor: QueueActor) -> None:
         """Raises: ChannelFault 406 when there are `queues_max` queues already, or while it cannot
         be kept."""
         if len(self.queues) >= self.queues_max:
-            raise ChannelFault(
-                406,
-                f"cannot declare queue '{actor.name}': queue limit in vhost '{self.name}' "
-                f"({self.queues_max}) is reached",
-                50,
-                10,
-            )
+            raise self._full(actor.name, self.queues_max)
         actor.queue_id = self.catalogue.queue_added(actor)
         self.take_queue(actor)
 
