@@ -304,7 +304,7 @@ TRANSACTION_APPS: Final = Limit(1000, 1, 100_000,
     "406 PRECONDITION_FAILED refuses the first batch of one more, until one is forgotten")
 TRANSACTION_WAITING: Final = Limit(16, 1, 1024,
     "commits of one app that wait for another one of it", GUARD,
-    "broker/transaction/commits_behind", "a further one is refused (406)")
+    "broker/transaction/transaction_manager", "a further one is refused (406)")
 
 # The flight recorder, the control socket.
 RECORDER_EVENTS: Final = Limit(65_536, 0, 16_777_216, "events", KEY, "telemetry/recorder",

@@ -6,6 +6,7 @@ handed in. The server and the simulator own one of these each.
 
 import platform
 from base64 import urlsafe_b64encode
+from functools import partial
 
 import penstock
 from penstock.base.chance import Chance
@@ -23,9 +24,8 @@ from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
 from penstock.broker.dead_letter.delay_store import DelayStores
 from penstock.broker.lease.lease_manager import LeaseManager
-from penstock.broker.node.damage import close_damaged
-from penstock.broker.node.failure_handler import QueueFailureHandler
-from penstock.broker.node.rabbit_paging_manager import ProfilePaging
+from penstock.broker.node.failure_handler import QueueFailureHandler, close_damaged
+from penstock.broker.node.paging_manager import PagingManager
 from penstock.broker.node.store_registry import StoreRegistry
 from penstock.broker.node.stream_registry import StreamRegistry
 from penstock.broker.policy.policies import Policies
@@ -73,7 +73,7 @@ class Broker(SessionHost):
     def __init__(
         self, config: Config, clock: Clock, chance: Chance, log: Log, memory_high_bytes: int
     ) -> None:
-        vhosts = _make_vhosts(config)
+        vhosts = {name: _make_vhost(config, name) for name in config.vhosts}
         profile = configured(profile_named(config.profile), config)
         context = Context(config, clock, chance, log, profile, vhosts)
         self.context = context
@@ -122,12 +122,13 @@ class Broker(SessionHost):
         self.leases = LeaseManager(context, self.node_account)
         self.stores = StoreRegistry(context, self.alarm_manager)
         self.stores.sync_rule = SyncRule(config.store_sync, config.store_sync_interval_ms)
-        self.stores.paging = ProfilePaging(
-            context, self.stores.scratch_of, self._damaged, self.alarm_manager
+        self.stores.paging = PagingManager(
+            context, self.stores.scratch_of, partial(close_damaged, log), self.alarm_manager
         )
         self.transactions = self.stores.transactions
         self.streams = StreamRegistry(context, self.alarm_manager, self.ledger, self.stores)
-        self.streams.keep_all(vhosts)
+        for vhost in vhosts.values():
+            self._equip(vhost)
         self.hop_watch.stores = self.stores.by_name
         self.hop_watch.streams = self.streams.stores
         self._offer_settings()
@@ -142,9 +143,6 @@ class Broker(SessionHost):
         add_credit_settings(settings, self.connections, self.context)
         add_adaptive_settings(settings, self.context)
         add_rate_settings(settings, self.rates)
-
-    def _damaged(self, actor: QueueActor, count: int) -> None:
-        close_damaged(self.log, actor, count)
 
     @property
     def profile(self) -> Profile:
@@ -279,15 +277,18 @@ class Broker(SessionHost):
     def add_vhost(self, name: str) -> VirtualHost:
         """A new virtual host; `name` is free."""
         vhost = _make_vhost(self.config, name)
-        vhost.exchange_added = self.delays.exchange_made
-        vhost.catalogue = self.catalogue
-        vhost.keepers = self.streams.keepers
+        self._equip(vhost)
         self.vhosts[name] = vhost
         self.policies.add_vhost(name)
         self.catalogue.vhost_added(name)
         self.stores.vhost_made(name)
         self.streams.vhost_made(name)
         return vhost
+
+    def _equip(self, vhost: VirtualHost) -> None:
+        vhost.exchange_added = self.delays.exchange_made
+        vhost.queue_added = self.streams.queue_made
+        vhost.catalogue = self.catalogue
 
     def set_user(self, user: UserConfig) -> None:
         """A new user with a hashed password, or another password for one of these."""
@@ -350,10 +351,6 @@ def _identity(config: Config) -> ServerIdentity:
         "Licensed under the Apache License 2.0",
         "penstock@localhost",
     )
-
-
-def _make_vhosts(config: Config) -> dict[str, VirtualHost]:
-    return {name: _make_vhost(config, name) for name in config.vhosts}
 
 
 def _make_vhost(config: Config, name: str) -> VirtualHost:

@@ -41,12 +41,11 @@ FRAME_BYTES: Final = 131_072
 
 
 class EventFeed(Answerable):
-    """One life of the broker. actor: the stream; event_count: written; is_under_way: a message is
+    """One life of the broker. actor: the stream; is_under_way: a message is
     not on the disk yet."""
 
     def __init__(self, broker: Broker, actor: InternalStream, header: TraceHeader) -> None:
         self.actor = actor
-        self.event_count = 0
         self._broker = broker
         self._boot_id = header.boot_id
         self._head = encode_header(header)
@@ -91,7 +90,6 @@ class EventFeed(Answerable):
         for event in events:
             if event.kind == DROPPED:
                 self.actor.lost_count += event.amount
-        self.event_count += len(events)
         message = self._message(events)
         store, lane = self.actor.store, self.actor.lane
         assert store is not None and lane is not None, "a stream has its log before it is fed"

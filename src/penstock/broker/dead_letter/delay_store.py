@@ -28,7 +28,7 @@ from penstock.flow.due import DueLine
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import FLAG_EXPIRATION
-from penstock.queues.dead_letter import LOST_NAMES, Obituary
+from penstock.queues.dead_letter import Obituary
 from penstock.queues.delayed import DelayedMessages, release
 from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
@@ -191,16 +191,9 @@ class DelayedLetters(DeadLetters):
         found: dict[str, float] = {}
         if self.ruling.released_count > 0:
             found["released"] = float(int(self.ruling.released_count))
-        for index in range(len(LOST_NAMES)):
-            if self.counts.lost[index] > 0:
-                found["dead_letter_dropped:" + LOST_NAMES[index]] = float(self.counts.lost[index])
-        for name, count in (
-            ("dead_letter_escapes", int(self.counts.escapes)),
-            ("dead_letters_waiting", len(self.late)),
-            ("dead_letters_under_way", int(self.count)),
-        ):
-            if count > 0:
-                found[name] = float(count)
+        for name, number in super().numbers().items():
+            if not name.startswith("dead_lettered:"):
+                found[name] = number
         return found
 
 
@@ -209,13 +202,12 @@ class DelayStores:
     """Gives exchanges what they need: a store to those that delay, taken away with the exchange; a
     clock to those that know duplicates by time.
 
-    vhosts: of the broker, live; messages_max, bytes_max: of one store;
-    dropped_count: messages that went with their exchange. Owner: the broker."""
+    vhosts: of the broker, live; messages_max, bytes_max: of one store. Owner:
+    the broker."""
 
     __slots__ = (
         "bytes_max",
         "context",
-        "dropped_count",
         "dues",
         "letters",
         "log",
@@ -233,9 +225,6 @@ class DelayStores:
         self.log = context.log
         self.messages_max = context.config.delayed_messages_max
         self.bytes_max = context.config.delayed_bytes_max
-        self.dropped_count = 0
-        for vhost in self.vhosts.values():
-            vhost.exchange_added = self.exchange_made
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
         if isinstance(exchange, DelayedExchange):
@@ -274,7 +263,6 @@ class DelayStores:
         it."""
         if count == 0:
             return
-        self.dropped_count += count
         end = "were dropped with it"
         if is_crash and store.queue_id > 0:
             end += "; those on the disk come back with the next start"

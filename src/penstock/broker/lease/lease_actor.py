@@ -7,8 +7,9 @@ answers; answering only makes room for the next.
 """
 
 from collections import deque
+from collections.abc import Callable
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.base.limits import LEASE_RUNS
 from penstock.broker.actors.actor import Actor, Line
@@ -23,21 +24,6 @@ from penstock.queues.consumers import (
 )
 from penstock.queues.leases import LeaseGroup
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class LeaseOwner:
-    """Who hears what became of a queue's leases; see broker/lease/lease_manager. Nominal base."""
-
-    __slots__ = ()
-
-    def taken(self, actor: "LeaseActor", group: LeaseGroup) -> None:
-        """As many messages were leased as were asked for, or as there were."""
-        raise NotImplementedError
-
-    def queue_gone(self, actor: "LeaseActor") -> None:
-        """The queue is deleted, or has failed."""
-        raise NotImplementedError
 
 
 class LeaseSink(DeliverySink):
@@ -141,14 +127,33 @@ class LeaseWaiter(ReadWaiter):
 class LeaseActor(Actor):
     """queue: whose messages are leased; leaving: what groups are done with and the queue does not
     know of yet; takings: what is to be leased after that, in order; readers: those that have not
-    got everything yet; is_waiting: the next message is being read from the disk."""
+    got everything yet; is_waiting: the next message is being read from the disk; taken: called
+    when a group has as many messages as were asked for, or as there were; queue_gone: called when
+    the queue is deleted, or has failed."""
 
-    __slots__ = ("is_waiting", "leaving", "owner", "queue", "readers", "reads", "sink", "takings")
+    __slots__ = (
+        "is_waiting",
+        "leaving",
+        "queue",
+        "queue_gone",
+        "readers",
+        "reads",
+        "sink",
+        "taken",
+        "takings",
+    )
 
-    def __init__(self, queue: QueueActor, owner: LeaseOwner, line: Line) -> None:
+    def __init__(
+        self,
+        queue: QueueActor,
+        line: Line,
+        taken: Callable[["LeaseActor", LeaseGroup], None],
+        queue_gone: Callable[["LeaseActor"], None],
+    ) -> None:
         super().__init__("lease:" + queue.identity[6:], line)
         self.queue = queue
-        self.owner = owner
+        self.taken = taken
+        self.queue_gone = queue_gone
         self.sink = LeaseSink(self)
         self.reads = LeaseReads(self)
         self.leaving: deque[Delivery] = deque()
@@ -175,7 +180,7 @@ class LeaseActor(Actor):
     # -- leasing ---------------------------------------------------------------------------------
 
     def take(self, taking: Taking) -> None:
-        """Lease for a group; its owner is told when that is done."""
+        """Lease for a group; `taken` is called when that is done."""
         self.takings.append(taking)
         self.wake()
 
@@ -199,7 +204,7 @@ class LeaseActor(Actor):
             self.hold(group, message, queue.messages.position)
             left -= 1
         self.takings.remove(taking)
-        self.owner.taken(self, group)
+        self.taken(self, group)
         return len(self.takings) > 0
 
     def hold(self, group: LeaseGroup, message: Message, position: i64) -> None:
@@ -265,7 +270,7 @@ class LeaseActor(Actor):
             self.takings.clear()
             self._drop(list(self.leaving))
             self.leaving.clear()
-            self.owner.queue_gone(self)
+            self.queue_gone(self)
 
     # -- reading ---------------------------------------------------------------------------------
 

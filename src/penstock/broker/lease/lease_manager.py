@@ -8,21 +8,19 @@ handed over first, and an empty request on the queue's way to the store comes ba
 before it is there (adr/0019). Source: design/spark.md 5.3.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import LEASE_GROUPS, LEASE_WAITING
 from penstock.broker.actors.lane import Answerable
-from penstock.broker.lease.lease_actor import LeaseActor, LeaseOwner, Taking
-from penstock.broker.lease.lease_book import LeaseBook, Order
-from penstock.broker.lease.lease_room import may_go
+from penstock.broker.lease.lease_actor import LeaseActor, Taking
 from penstock.broker.lease.lease_rows import (
     COMPONENT,
     position_of,
     row_name,
-    row_value,
+    row_of,
     waits_for_place,
 )
 from penstock.broker.queue.queue_actor import QueueActor
@@ -33,6 +31,7 @@ from penstock.flow.account import Account
 from penstock.flow.due import Timer
 from penstock.protocol.content import Message
 from penstock.protocol.methods import RequestAsk
+from penstock.protocol.values import Table
 from penstock.queues.consumers import Consumer, Delivery, Unsent
 from penstock.queues.leases import LeaseGroup
 
@@ -42,29 +41,105 @@ NS_PER_MS: Final = 1_000_000
 GROUP_ARGUMENT: Final = "x-lease-group"
 
 
+class Order:
+    """One lease.acquire. settle, refuse: take the answer, one of them once; count, bytes: what the
+    group is to hold afterwards; lost: how many messages the answer has to own up to; mark: what
+    the catalogue has to have before it; is_forgettable: of its group, see `may_go`."""
+
+    __slots__ = (
+        "accepts_loss",
+        "bytes",
+        "count",
+        "group",
+        "holder",
+        "is_forgettable",
+        "lost",
+        "mark",
+        "query",
+        "refuse",
+        "settle",
+        "start",
+        "timeout_ms",
+    )
+
+    def __init__(
+        self,
+        settle: Callable[[Table], None],
+        refuse: Callable[[str, int], None],
+        group: str,
+        start: int,
+        count: int,
+        bytes_: int,
+    ) -> None:
+        self.settle = settle
+        self.refuse = refuse
+        self.group = group
+        self.start = start
+        self.count = count
+        self.bytes = bytes_
+        self.timeout_ms = 0
+        self.query = ""
+        self.holder = ""
+        self.accepts_loss = False
+        self.is_forgettable = False
+        self.lost = 0
+        self.mark = 0
+
+
+class LeaseBook:
+    """The leases of one queue. under_way, waiting: requests, by group."""
+
+    __slots__ = ("actor", "groups", "timers", "under_way", "waiting")
+
+    def __init__(self, actor: LeaseActor) -> None:
+        self.actor = actor
+        self.groups: dict[str, LeaseGroup] = {}
+        self.timers: dict[str, Timer] = {}
+        self.under_way: dict[str, Order] = {}
+        self.waiting: dict[str, list[Order]] = {}
+
+    def may_go(self, now_ns: int) -> str:
+        """The group that makes room for another one, "" when all have to stay. now_ns: monotonic.
+
+        Only a group that its client lets go for this, as one does whose name was made up for a
+        single checkpoint: nobody would ever release it. It has to hold nothing, and to have been
+        silent for its time; of several the one that has been for longest. If it asks again after
+        all, it is told LEASE_LOST, and nothing is lost without a word.
+        """
+        found = ""
+        since_ns = now_ns
+        for name, group in self.groups.items():
+            renewed_ns = int(group.renewed_ns)
+            if (
+                group.is_forgettable
+                and group.held_count == 0
+                and name not in self.under_way
+                and now_ns - renewed_ns >= int(group.timeout_ns)
+                and renewed_ns < since_ns
+            ):
+                found, since_ns = name, renewed_ns
+        return found
+
+
 class _Kept(Answerable):
     """An empty request's answer: everything before it on its way is on the disk."""
 
-    __slots__ = ("book", "desk", "order")
+    __slots__ = ("book", "leases", "order")
 
-    def __init__(self, desk: "LeaseManager", book: LeaseBook, order: Order) -> None:
-        self.desk = desk
+    def __init__(self, leases: "LeaseManager", book: LeaseBook, order: Order) -> None:
+        self.leases = leases
         self.book = book
         self.order = order
 
     def accepted(self, messages: list[Message], count: int) -> None:
-        self.desk.is_on_disk(self.book, self.order)
+        self.leases.is_on_disk(self.book, self.order)
 
 
-class LeaseManager(LeaseOwner):
+class LeaseManager:
     """books: by queue identity; found: rows of the catalogue that no queue has claimed yet, by
     their names; payer: of what costs nothing."""
 
-    def __init__(
-        self,
-        context: Context,
-        payer: Account,
-    ) -> None:
+    def __init__(self, context: Context, payer: Account) -> None:
         self.books: dict[str, LeaseBook] = {}
         self.found: dict[str, dict[str, object]] = {}
         self.line = context.scheduler
@@ -93,7 +168,7 @@ class LeaseManager(LeaseOwner):
             earlier = self.books.get(queue.identity)
             if earlier is not None:
                 earlier.actor.end()
-            book = LeaseBook(LeaseActor(queue, self, self.line))
+            book = LeaseBook(LeaseActor(queue, self.line, self.taken, self.queue_gone))
             self.books[queue.identity] = book
         return book
 
@@ -110,7 +185,7 @@ class LeaseManager(LeaseOwner):
             return group
         queue = book.actor.queue
         if len(book.groups) >= LEASE_GROUPS.default:
-            silent = may_go(book, self.line.clock.monotonic_ns())
+            silent = book.may_go(self.line.clock.monotonic_ns())
             if silent != "":
                 self.release(queue, silent, True)
         if len(book.groups) >= LEASE_GROUPS.default:
@@ -151,7 +226,7 @@ class LeaseManager(LeaseOwner):
         group = book.groups[order.group]
         fault = self._refusal(book, group, order)
         if fault is not None and not order.accepts_loss:
-            order.answer.refuse(fault)
+            order.refuse(fault, 406)
             self._next(book, order.group)
             if group.end() == 0 and order.group not in book.under_way:
                 # It holds nothing and never did: it must not count among the queue's groups.
@@ -237,7 +312,7 @@ class LeaseManager(LeaseOwner):
         keeper = _lasting(queue)
         if keeper is not None:
             name = row_name(int(queue.queue_id), group.name)
-            value = row_value(group, keeper)
+            value = row_of(group, keeper)
             self._context.catalogue.parameter_set(queue.vhost, COMPONENT, name, value)
 
     def is_on_disk(self, book: LeaseBook, order: Order) -> None:
@@ -251,14 +326,12 @@ class LeaseManager(LeaseOwner):
             self._answer(book, order)
         else:
             now_ns = self.line.clock.monotonic_ns()
-            self.dues.put(Timer(partial(self._look_again, book, order)), now_ns + KEPT_LOOK_NS)
-
-    def _look_again(self, book: LeaseBook, order: Order, now_ns: int) -> None:
-        self.is_on_disk(book, order)
+            look_again = Timer(lambda now_ns: self.is_on_disk(book, order))
+            self.dues.put(look_again, now_ns + KEPT_LOOK_NS)
 
     def _answer(self, book: LeaseBook, order: Order) -> None:
         group = book.groups[order.group]
-        order.answer.settle(
+        order.settle(
             {
                 "acked_to": int(group.acked_to),
                 "end": int(group.end()),
@@ -348,7 +421,7 @@ class LeaseManager(LeaseOwner):
         book.under_way = {}
         book.waiting = {}
         for order in orders:
-            order.answer.refuse(f"queue '{actor.queue.name}' is gone", 404)
+            order.refuse(f"queue '{actor.queue.name}' is gone", 404)
 
 
 def refused(text: str, code: int = 406) -> ChannelFault:

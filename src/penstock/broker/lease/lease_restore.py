@@ -4,9 +4,11 @@ What a group was done with and the log had not heard of leaves the queue now. Wh
 back, because it was not persistent or is damaged, is lost to the group: whoever reads it is told.
 """
 
+from msgspec import convert
+
 from penstock.base.limits import LEASE_TIMEOUT_MS
-from penstock.broker.lease.lease_book import LeaseBook
-from penstock.broker.lease.lease_manager import LeaseManager
+from penstock.broker.lease.lease_manager import LeaseBook, LeaseManager
+from penstock.broker.lease.lease_rows import LeaseRow
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
@@ -22,25 +24,25 @@ BEFORE_ALL = 1 << 40
 
 
 def restore_leases(
-    desk: LeaseManager, store: StoreActor, actor: QueueActor, index: QueueIndex, origin: Account
+    leases: LeaseManager, store: StoreActor, actor: QueueActor, index: QueueIndex, origin: Account
 ) -> list[int]:
     """Bring the leases of `actor` back; positions in the log that they hold, ascending, which the
     queue is not given. origin: pays for the messages from now on."""
     held: list[int] = []
-    for name, row in desk.claim(int(actor.queue_id)).items():
-        index.next_position = max(int(index.next_position), _number(row, "top") + 1)
-        book = desk.open_book(actor)
-        timeout_ms = _number(row, "timeout_ms") or LEASE_TIMEOUT_MS.default
-        group = desk.open_group(book, name, timeout_ms)
-        group.acked_to = _number(row, "acked_to")
-        group.top = _number(row, "top")
+    for name, found in leases.claim(int(actor.queue_id)).items():
+        row = convert(found, LeaseRow)
+        index.next_position = max(int(index.next_position), row.top + 1)
+        book = leases.open_book(actor)
+        timeout_ms = row.timeout_ms or LEASE_TIMEOUT_MS.default
+        group = leases.open_group(book, name, timeout_ms)
+        group.acked_to = row.acked_to
+        group.top = row.top
         # They stay in the row until a later one is safe, and what says so in the log with it.
-        group.settled = _settle(store, index, _positions(row.get("settled")))
-        query = row.get("query")
-        group.query = query if isinstance(query, str) else ""
-        group.is_forgettable = row.get("forgettable") is True
-        held += _fill(store, book, group, index, _positions(row.get("runs")), origin)
-        desk.renew(book, group)
+        group.settled = _settle(store, index, _positions(row.settled))
+        group.query = row.query
+        group.is_forgettable = row.forgettable
+        held += _fill(store, book, group, index, _positions(row.runs), origin)
+        leases.renew(book, group)
     held.sort()
     return held
 
@@ -116,15 +118,9 @@ def _in_a_row(wanted: set[int], position: int) -> int:
     return count
 
 
-def _positions(runs: object) -> list[int]:
+def _positions(runs: list[list[int]]) -> list[int]:
     """Positions of [first, count] as a row has them, see lease_rows."""
     positions: list[int] = []
-    if isinstance(runs, list):
-        for first, count in runs:
-            positions.extend(range(first, first + count) if first > 0 else [0] * count)
+    for first, count in runs:
+        positions.extend(range(first, first + count) if first > 0 else [0] * count)
     return positions
-
-
-def _number(row: dict[str, object], name: str) -> int:
-    value = row.get(name)
-    return value if isinstance(value, int) else 0

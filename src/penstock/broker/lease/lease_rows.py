@@ -1,12 +1,8 @@
-"""What is kept of a group's leases: one row of the catalogue, written anew with every request.
-
-runs      log positions of what it holds, [first, count] in the order of its numbers; 0: none,
-          because the message does not come back after a restart
-settled   positions it is done with that the log may have on the disk as unsettled
-top       the highest position it ever held, which no other message may get
-"""
+"""What is kept of a group's leases: one row of the catalogue, written anew with every request."""
 
 from typing import Final
+
+from msgspec import Struct
 
 from penstock.broker.store.durability import StoreDurability
 from penstock.protocol.content import Message
@@ -15,6 +11,24 @@ from penstock.storage.layout.stored import Stored
 
 COMPONENT: Final = "lease"
 NS_PER_MS: Final = 1_000_000
+
+
+class LeaseRow(Struct):
+    """As the catalogue has it, in JSON.
+
+    runs: log positions of what the group holds, [first, count] in the order of its numbers; 0:
+    none, because the message does not come back after a restart.
+    settled: positions it is done with that the log may have on the disk as unsettled, in runs too.
+    top: the highest position it ever held, which no other message may get.
+    """
+
+    acked_to: int = 0
+    runs: list[list[int]] = []
+    settled: list[list[int]] = []
+    top: int = 0
+    timeout_ms: int = 0
+    query: str = ""
+    forgettable: bool = False
 
 
 def row_name(queue_id: int, group: str) -> str:
@@ -39,18 +53,18 @@ def waits_for_place(group: LeaseGroup, keeper: StoreDurability) -> bool:
     return False
 
 
-def row_value(group: LeaseGroup, keeper: StoreDurability) -> dict[str, object]:
-    """The row, as JSON can hold it."""
+def row_of(group: LeaseGroup, keeper: StoreDurability) -> LeaseRow:
+    """What is kept of `group` now."""
     positions = [
         0 if entry is None else position_of(entry.message, keeper) for entry in group.entries
     ]
     group.top = max(int(group.top), max(positions, default=0))
-    return {
-        "acked_to": int(group.acked_to),
-        "runs": as_runs(positions),
-        "settled": as_runs(sorted(group.settled)),
-        "top": int(group.top),
-        "timeout_ms": int(group.timeout_ns // NS_PER_MS),
-        "query": group.query,
-        "forgettable": group.is_forgettable,
-    }
+    return LeaseRow(
+        acked_to=int(group.acked_to),
+        runs=as_runs(positions),
+        settled=as_runs(sorted(group.settled)),
+        top=int(group.top),
+        timeout_ms=int(group.timeout_ns // NS_PER_MS),
+        query=group.query,
+        forgettable=group.is_forgettable,
+    )

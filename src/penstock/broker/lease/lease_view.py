@@ -10,12 +10,12 @@ from penstock.telemetry.words import duration
 
 
 def note_lease(
-    desk: LeaseManager, queue: QueueActor, consumer: Consumer, snapshot: ActorSnapshot
+    leases: LeaseManager, queue: QueueActor, consumer: Consumer, snapshot: ActorSnapshot
 ) -> None:
     """Add to `snapshot` who holds how much and for how long, if `consumer` is a lease's."""
     if not isinstance(consumer.sink, LeaseSink):
         return
-    book = desk.book_of(queue)
+    book = leases.book_of(queue)
     group = None if book is None else book.groups.get(consumer.tag)
     if group is None:
         return
@@ -24,10 +24,10 @@ def note_lease(
     snapshot.numbers[LEASE_NS] = float(max(0, snapshot.taken_ns - int(group.held_since_ns())))
 
 
-def leases_in_words(desk: LeaseManager, queue: QueueActor) -> dict[str, str]:
+def leases_in_words(leases: LeaseManager, queue: QueueActor) -> dict[str, str]:
     """Each group of `queue`, the number it is done up to, and what it holds since when; nothing
     for queues without."""
-    book = desk.book_of(queue)
+    book = leases.book_of(queue)
     if book is None or not book.groups:
         return {}
     now_ns = queue.line.clock.monotonic_ns()

@@ -1,4 +1,8 @@
-"""Ends a queue whose turn failed: its senders and consumers are told, the broker lives."""
+"""What becomes of a queue that is broken, while the broker lives.
+
+its turn failed          it ends, and its senders and consumers are told
+messages are unreadable  it is paused and listed until a person has decided
+"""
 
 from penstock.broker.actors.actor import Actor, FailureHandler
 from penstock.broker.actors.log import Log
@@ -23,3 +27,15 @@ class QueueFailureHandler(FailureHandler):
             self.vhosts[actor.vhost].remove_queue(actor, True)
         elif isinstance(actor, LeaseActor):
             self.vhosts[actor.queue.vhost].remove_queue(actor.queue, True)
+
+
+def close_damaged(log: Log, actor: QueueActor, lost_count: int) -> None:
+    """`lost_count` more messages of `actor` do not fit their checksums, or are not where they have
+    to be: its consumers are given nothing, so that nobody takes the rest for all there was; every
+    other queue goes on (reliability F13, F14)."""
+    actor.pause(True)
+    actor.damaged_count += lost_count
+    log.warning(
+        f"{actor.identity}: damaged, {lost_count} of its messages cannot be read; the queue is "
+        f"paused: `penstock queues resume {actor.name}` lets consumers have the others"
+    )

@@ -7,22 +7,35 @@ Once a second the targets are set anew:
 A queue below its target pays one comparison a turn. One that is above gets a pager, and with it,
 if it is not durable, a place in its vhost's transient log, which is made when the first one needs
 it. What queues without paging hold leaves less of the budget to the others.
+
+Profiles that emulate RabbitMQ page by its rules (rabbit_pager), and by bytes only queues with
+records:
+
+    every 5 s      each queue reports for how long what it holds would last
+    every 2.5 s    the node reckons from all of them, and from the memory used, what it wants
+A smaller wish goes to all queues at once, a larger one to each with its next report. Source:
+flow-semantics 6.2 (rabbit_memory_monitor).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from math import inf
 from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.base.errors import OperatorError
+from penstock.broker.alarm.alarm_manager import DISK, AlarmManager
 from penstock.broker.paging.paged_view import paged_of
 from penstock.broker.paging.pager import Pager
-from penstock.broker.paging.rabbit_pager import QueueAcks
+from penstock.broker.paging.rabbit_pager import QueueAcks, RabbitPager, traffic_of
 from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor, QueuePaging
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.vhost.vhost import VirtualHost
+from penstock.broker.vhost.context import Context
 from penstock.queues.fair_level import fair_level
+from penstock.queues.line import MessageLine
+from penstock.queues.paging_rules import UNBOUNDED, desired_duration_s
+from penstock.queues.rabbit_paging import RabbitPaging
 
 SCRATCH_IDS: Final = 1 << 40
 """Queues that are not durable have numbers from here on, in the transient log of their vhost."""
@@ -33,44 +46,107 @@ for."""
 UNANSWERED_LOOKED_AT: Final = 16_384
 """Deliveries of a queue that are looked at in one go. Beyond, all of them stay in memory."""
 
+REPORT_NS: Final = 5_000_000_000
+RECKON_NS: Final = 2_500_000_000
+CAP_WINDOWS: Final = 2
+"""A pass from 3.8 on is at most so many windows of the store."""
+UNCAPPED_BATCH: Final = 2048
+"""msg_store_io_batch_size before 3.6.7, when passes had no cap."""
+
 
 class PagingManager(QueuePaging):
     """vhosts: of the broker, live; paging_ratio: of the memory mark, 0..1, 0 for no paging;
     scratch: gives the transient store of a vhost, None where there is none; damaged: told of a
-    queue and how many of its messages cannot be read. Raises: OperatorError for another ratio."""
+    queue and how many of its messages cannot be read; rules: of each queue, while RabbitMQ's
+    apply; durations: what queues have reported, `inf` left out; desired_s: what the node wants.
+    Raises: OperatorError for another ratio."""
 
-    __slots__ = ("damaged", "last_id", "paging_ratio", "scratch", "vhosts")
+    __slots__ = (
+        "alarms",
+        "clock",
+        "context",
+        "damaged",
+        "desired_s",
+        "durations",
+        "last_id",
+        "paging_ratio",
+        "reckoned_ns",
+        "reported_ns",
+        "rules",
+        "scratch",
+        "vhosts",
+    )
 
     def __init__(
         self,
-        vhosts: Mapping[str, VirtualHost],
-        paging_ratio: float,
+        context: Context,
         scratch: Callable[[str], StoreActor | None],
         damaged: Callable[[QueueActor, int], None],
+        alarms: AlarmManager,
     ) -> None:
+        paging_ratio = context.config.paging_ratio
         if not 0 <= paging_ratio <= 1:
             raise OperatorError(
                 f"paging_ratio = {paging_ratio}: must be 0 (no paging) to 1, a share of the memory "
                 "mark"
             )
-        self.vhosts = vhosts
+        self.context = context
+        self.vhosts = context.vhosts
+        self.clock = context.clock
         self.paging_ratio = paging_ratio
         self.scratch = scratch
         self.damaged = damaged
+        self.alarms = alarms
         self.last_id = SCRATCH_IDS
+        self.rules: dict[QueueActor, RabbitPaging] = {}
+        self.durations: list[float] = []
+        self.desired_s = inf
+        self.reported_ns = self.reckoned_ns = context.clock.monotonic_ns()
 
     def adopt(self, actor: QueueActor) -> None:
         """A queue is declared in a vhost with a store."""
-        if actor.depth_bytes > 0 and self.paging_ratio > 0:
+        if self.paging_ratio == 0:
+            return
+        if self.is_rabbits():
+            actor.paging = self
+            self.rules_of(actor)
+        elif actor.depth_bytes > 0:
             actor.paging = self
             actor.page_above = actor.depth_bytes // OWN_SHARE
+
+    def is_rabbits(self) -> bool:
+        """Whether the profile pages by RabbitMQ's rules."""
+        return self.context.profile.io_batch > 0
 
     # -- once a second ---------------------------------------------------------------------------
 
     def tick(self, memory_mark_bytes: int) -> None:
         """Set every queue's target. memory_mark_bytes: above which the memory alarm rings."""
-        if self.paging_ratio > 0:
+        # By RabbitMQ's rules those with records; plain ones count, and page by its rules.
+        if self.paging_ratio > 0 or self.is_rabbits():
             self._share_out(int(memory_mark_bytes * self.paging_ratio))
+        if self.is_rabbits():
+            self._reckon(memory_mark_bytes)
+
+    def _reckon(self, memory_mark_bytes: int) -> None:
+        """What RabbitMQ's memory monitor does, in its periods."""
+        now_ns = self.clock.monotonic_ns()
+        if now_ns - self.reported_ns >= REPORT_NS:
+            self.reported_ns = now_ns
+            self._collect(now_ns)
+        if now_ns - self.reckoned_ns >= RECKON_NS:
+            self.reckoned_ns = now_ns
+            before = self.desired_s
+            self.desired_s = desired_duration_s(
+                self.context.memory_used_bytes,
+                memory_mark_bytes,
+                self.paging_ratio,
+                self.durations,
+                DISK in self.alarms.alarms.resources(),
+            )
+            if self.desired_s < before:
+                for actor in self.rules:
+                    self._tell(actor)
 
     def _share_out(self, budget_bytes: int) -> None:
         """Every queue that goes by bytes gets its part of what all of them may hold."""
@@ -109,7 +185,7 @@ class PagingManager(QueuePaging):
 
     def goes_by_bytes(self, actor: QueueActor) -> bool:
         """Whether `actor` has a target in bytes of memory."""
-        return True
+        return not self.is_rabbits() or actor.messages.has_entries
 
     def _page_unanswered(self, actor: QueueActor, keep_bytes: int) -> None:
         """Unanswered deliveries take the larger part of the target: what is on the disk anyway
@@ -119,6 +195,56 @@ class PagingManager(QueuePaging):
         pager = self.pager_of(actor)
         if pager is not None:
             pager.page_unanswered(QueueAcks(actor, 0), keep_bytes)
+
+    # -- RabbitMQ's rules ------------------------------------------------------------------------
+
+    def _collect(self, now_ns: int) -> None:
+        """Every queue reports, and is told what the node wants."""
+        rules: dict[QueueActor, RabbitPaging] = {}
+        self.durations = []
+        for vhost in self.vhosts.values():
+            for actor in vhost.queues.values():
+                if actor.paging is None or actor.messages.has_entries:
+                    continue
+                mine = self.rules_of(actor)
+                rules[actor] = mine
+                acks = QueueAcks(actor, mine.embed_below)
+                messages = actor.messages
+                ram = messages.ready_count()
+                if isinstance(messages, MessageLine):
+                    ram = messages.ram_count()
+                duration = mine.report(now_ns, traffic_of(actor), int(ram), int(acks.whole_count()))
+                if duration != inf:
+                    self.durations.append(duration)
+        self.rules = rules
+        for actor in rules:
+            self._tell(actor)
+
+    def rules_of(self, actor: QueueActor) -> RabbitPaging:
+        """The rules of one queue, whose rates are reckoned from its declaration on."""
+        rules = self.rules.get(actor)
+        if rules is None and isinstance(actor.paging, RabbitPager):
+            # It had records meanwhile.
+            rules = actor.paging.rules
+            self.rules[actor] = rules
+        if rules is None:
+            profile = self.context.profile
+            most = UNBOUNDED
+            if profile.io_batch > UNCAPPED_BATCH:
+                most = CAP_WINDOWS * profile.queue_store.initial
+            now_ns = self.clock.monotonic_ns()
+            rules = RabbitPaging(profile.io_batch, profile.embed_below, most, now_ns)
+            self.rules[actor] = rules
+        return rules
+
+    def _tell(self, actor: QueueActor) -> None:
+        """The queue hears what the node wants; one that never had to page stays as it is while that
+        is no bound."""
+        if self.desired_s == inf and not isinstance(actor.paging, Pager):
+            return
+        pager = self.pager_of(actor)
+        if isinstance(pager, RabbitPager):
+            pager.aim_at(self.desired_s)
 
     # -- one queue -------------------------------------------------------------------------------
 
@@ -137,8 +263,19 @@ class PagingManager(QueuePaging):
         keeper = self.keeper_of(actor)
         if keeper is None:
             return None
+        if self.is_rabbits():
+            return self._rabbit_pager(actor, keeper)
         target_bytes: i64 = actor.page_above
         pager = Pager(actor, keeper, target_bytes, self.damaged)
+        actor.paging = pager
+        return pager
+
+    def _rabbit_pager(self, actor: QueueActor, keeper: StoreDurability) -> Pager:
+        if not keeper.is_lasting:
+            keeper.embed_below = self.context.profile.embed_below
+        pager = RabbitPager(actor, keeper, self.damaged, self.rules_of(actor))
+        if actor.page_above < NO_PAGING:
+            pager.ruled_bytes = actor.page_above
         actor.paging = pager
         return pager
 

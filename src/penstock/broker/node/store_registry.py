@@ -18,7 +18,6 @@ from penstock.broker.store.write_meter import WriteMeter
 from penstock.broker.transaction.transaction_manager import TransactionManager
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import is_quorum
-from penstock.broker.vhost.vhost import DurabilityProvider
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
@@ -29,18 +28,6 @@ from penstock.telemetry.events import ACTOR_UP
 
 MORE_HANDLES: Final = "close connections, or raise the limit of open files (ulimit -n)"
 SCARCE: Final = f"a batch waits until there are handles again: {MORE_HANDLES}"
-
-
-class StoreDurabilityProvider(DurabilityProvider):
-    """The desk as virtual hosts know it; apart from it, because it has another base."""
-
-    __slots__ = ("desk",)
-
-    def __init__(self, desk: "StoreRegistry") -> None:
-        self.desk = desk
-
-    def queue_made(self, actor: QueueActor) -> None:
-        self.desk.queue_made(actor)
 
 
 class StoreRegistry(StoreOwner):
@@ -57,7 +44,6 @@ class StoreRegistry(StoreOwner):
         self.by_name: dict[str, StoreActor] = {}
         self.paging: PagingManager | None = None
         self.scratch_opener: Callable[[str], None] | None = None
-        self.keepers = StoreDurabilityProvider(self)
         self.failure = ""
         self.opener: Callable[[str], None] | None = None
         self.sync_rule = SYNC_ALWAYS

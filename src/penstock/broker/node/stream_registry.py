@@ -17,7 +17,6 @@ from penstock.broker.stream.stream_actor import StreamActor, stream_of
 from penstock.broker.stream.stream_groups import StreamGroupRegistry
 from penstock.broker.stream.stream_store import StreamStore, identity_of
 from penstock.broker.vhost.context import Context
-from penstock.broker.vhost.vhost import DurabilityProvider, VirtualHost
 from penstock.storage.layout.files import is_scarce
 from penstock.storage.log.job import Job
 from penstock.streams.handles import StreamHandles
@@ -40,23 +39,6 @@ class MemoryDisk(Disk):
         client.job_done(job, error)
 
 
-class DurabilityByKind(DurabilityProvider):
-    """Streams are kept by their desk, all other queues by theirs."""
-
-    __slots__ = ("others", "streams")
-
-    def __init__(self, streams: "StreamRegistry", others: DurabilityProvider) -> None:
-        self.streams = streams
-        self.others = others
-
-    def queue_made(self, actor: QueueActor) -> None:
-        stream = stream_of(actor)
-        if stream is not None:
-            self.streams.queue_made(stream)
-        else:
-            self.others.queue_made(actor)
-
-
 class StreamRegistry(StoreOwner):
     """stores: by virtual host; groups: keeps their reader groups; opener: opens those of a new
     virtual host, None in memory; message_stores: whose bad news are shared."""
@@ -70,7 +52,6 @@ class StreamRegistry(StoreOwner):
     ) -> None:
         self.stores: dict[str, StreamStore] = {}
         self.chance = context.chance
-        self.keepers = DurabilityByKind(self, message_stores.keepers)
         self.groups = StreamGroupRegistry(context)
         self.opener: Callable[[str], None] | None = None
         self._context = context
@@ -79,11 +60,6 @@ class StreamRegistry(StoreOwner):
         self._message_stores = message_stores
         self._log = context.log
         self._last_id = 0
-
-    def keep_all(self, vhosts: Mapping[str, VirtualHost]) -> None:
-        """Streams of `vhosts` are kept from now on."""
-        for vhost in vhosts.values():
-            vhost.keepers = self.keepers
 
     def make(self, vhost: str, name: str, arguments: Mapping[str, object]) -> StreamActor:
         """A new stream, without its log."""
@@ -125,7 +101,15 @@ class StreamRegistry(StoreOwner):
         self._context.scheduler.recorder.record(ACTOR_UP, store.identity, "", "", 0)
         return store
 
-    def queue_made(self, actor: StreamActor) -> None:
+    def queue_made(self, actor: QueueActor) -> None:
+        """A queue is declared: its way to the disk, if it is a stream or is kept."""
+        stream = stream_of(actor)
+        if stream is None:
+            self._message_stores.queue_made(actor)
+        else:
+            self._stream_made(stream)
+
+    def _stream_made(self, actor: StreamActor) -> None:
         """A stream is declared, or was found in the catalogue: those get their logs later."""
         store = self.stores.get(actor.vhost)
         is_in_memory = actor.queue_id == 0

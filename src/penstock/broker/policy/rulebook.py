@@ -42,7 +42,6 @@ class RuleBook(RuleSource):
         ):
             if value < 0:
                 raise OperatorError(f"{key} = {value}: must be 0 (no limit) or more")
-        self.unused_count = 0
         self.letters = DeadLetterManager(context)
 
     # -- giving ----------------------------------------------------------------------------------
@@ -113,7 +112,6 @@ class RuleBook(RuleSource):
     # -- ending and pausing ----------------------------------------------------------------------
 
     def unused(self, actor: ClassicActor) -> None:
-        self.unused_count += 1
         self.vhosts[actor.vhost].remove_queue(actor)
 
 

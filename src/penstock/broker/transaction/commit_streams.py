@@ -12,22 +12,21 @@ messages of a commit or none, each once, and in the order of the commits. They a
 stream a little later than in queues: when they are in a chunk of its own.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.broker.actors.lane import Answerable
-from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.app_marks import FRAME_BYTES, HEADER, IS_PERSISTENT
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.stream.stream_actor import StreamActor, StreamOutbox, stream_of, streams_of
+from penstock.broker.stream.stream_actor import StreamActor, StreamOutbox
 from penstock.broker.stream.stream_lane import stream_request
 from penstock.flow.account import Account
 from penstock.protocol.content import Address, Message, make_content
 from penstock.storage.layout.format import OUTBOX_QUEUE_ID
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.stored import Stored
-from penstock.storage.log.groups import GroupEntry
 
 REQUEST_MESSAGES: Final = 4096
 REQUEST_BYTES: Final = 1_048_576
@@ -80,18 +79,18 @@ def offset_note(offset: int, count: int) -> Message:
 
 class StreamShare(Answerable):
     """What one stream gets of one commit. note: before it in the log, None in a broker that keeps
-    nothing."""
+    nothing; done: called when the stream has it on the disk, or is gone."""
 
-    __slots__ = ("actor", "commit", "messages", "note")
+    __slots__ = ("actor", "done", "messages", "note")
 
     def __init__(
         self,
-        commit: "StreamCommit",
+        done: Callable[[], None],
         actor: StreamActor,
         messages: list[Message],
         note: Message | None,
     ) -> None:
-        self.commit = commit
+        self.done = done
         self.actor = actor
         self.messages = messages
         self.note = note
@@ -123,81 +122,7 @@ class StreamShare(Answerable):
             for message in self.messages:
                 outbox.settle(message)
             outbox.settle(self.note)
-        self.commit.share_done()
-
-
-class StreamCommit(Answerable):
-    """The streams of a commit. held: those that take nothing until it is written; shares: what
-    each gets; left: how many of them are not on the disk yet. Nominal base: who commits."""
-
-    __slots__ = ("held", "left", "shares")
-
-    def __init__(self) -> None:
-        self.held: list[StreamActor] = []
-        self.shares: list[StreamShare] = []
-        self.left = 0
-
-    def streams_done(self) -> None:
-        """Every stream has its share."""
-        raise NotImplementedError
-
-    def hold(self, actors: list[QueueActor]) -> bool:
-        """Hold those of `actors` that are streams, all of them or none; True when nothing is on
-        its way to one any more."""
-        streams = [one for one in streams_of(actors) if one.is_alive]
-        if any(one.holder is not None and one.holder is not self for one in streams):
-            self.let_go()
-            return False
-        for one in self.held:
-            if one not in streams:
-                one.let_go(self)
-        self.held = streams
-        are_quiet = [one.hold(self) for one in streams]
-        return all(are_quiet)
-
-    def let_go(self) -> None:
-        """Publishers to its streams go on."""
-        for one in self.held:
-            one.let_go(self)
-        self.held = []
-
-    def entries(
-        self, shared: dict[QueueActor, list[Message]], store: StoreActor
-    ) -> list[GroupEntry]:
-        """What the group has for streams, which are held and quiet."""
-        found: list[GroupEntry] = []
-        for actor, messages in shared.items():
-            stream = stream_of(actor)
-            log = None if stream is None else stream.counts.log
-            if stream is None or log is None or not stream.is_alive:
-                continue
-            assert stream.queue_id > 0, "what a broker with a disk calls a stream is on the disk"
-            index = outbox_of(stream, store).index
-            note = offset_note(int(log.next), len(messages))
-            found.append(GroupEntry(index, note, True))
-            found.extend(GroupEntry(index, message, True) for message in messages)
-            self.shares.append(StreamShare(self, stream, messages, note))
-        return found
-
-    def append(self, shared: dict[QueueActor, list[Message]], payer: Account) -> None:
-        """It counts from now on: streams get their shares, and publishers go on."""
-        kept = {share.actor for share in self.shares}
-        for actor, messages in shared.items():
-            stream = stream_of(actor)
-            if stream is not None and stream not in kept:
-                self.shares.append(StreamShare(self, stream, messages, None))
-        # One more, so that it is not done before all are handed over.
-        self.left = len(self.shares) + 1
-        for share in self.shares:
-            share.append(payer)
-        self.let_go()
-        self.share_done()
-
-    def share_done(self) -> None:
-        """One of the streams has its share on the disk."""
-        self.left -= 1
-        if self.left == 0:
-            self.streams_done()
+        self.done()
 
 
 def in_requests(messages: list[Message]) -> list[tuple[list[Message], int]]:

@@ -12,13 +12,13 @@ Commits of one app follow each other; those of several apps go their way side by
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import (
     TRANSACTION_APPS,
     TRANSACTION_BYTES,
+    TRANSACTION_WAITING,
     TRANSACTIONS_BYTES,
     TRANSACTIONS_STAGED,
 )
@@ -30,7 +30,7 @@ from penstock.broker.store.app_marks import AppMark, AppMarks, mark_message
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.group_request import GroupRequest
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.transaction.commit import Commit, CommitManager
+from penstock.broker.transaction.commit import Commit, put_in
 from penstock.broker.transaction.commit_routes import (
     Asked,
     Routed,
@@ -39,8 +39,6 @@ from penstock.broker.transaction.commit_routes import (
     route_all,
     shares,
 )
-from penstock.broker.transaction.commits_behind import CommitsBehind
-from penstock.broker.transaction.committed import put_in
 from penstock.broker.transaction.stages import COMMITTING, GONE, OPEN, STAGED, StagedTransaction
 from penstock.flow.due import NEVER, DueLine, Timer
 from penstock.protocol.content import Message
@@ -51,10 +49,36 @@ LOOK_NS: Final = 1_000_000_000
 HEAD_ROOM_BYTES: Final = 4096
 
 
-class TransactionManager(CommitManager):
+class CommitsBehind:
+    """Commits that wait for another one of the same app, oldest first, by virtual host and app.
+
+    One that waits for a full queue may wait for long, and a client that loses patience closes its
+    channel and asks again; so what has no channel any more is forgotten, and the rest has a bound.
+    """
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, str], list[tuple[Asked, Callable[[], None]]]] = {}
+
+    def wait(self, key: tuple[str, str], asked: Asked, begin: Callable[[], None]) -> None:
+        """Call `begin` when its turn comes. Raises: ChannelFault 406 at TRANSACTION_WAITING."""
+        waiting = [one for one in self._waiting.get(key, []) if not one[0].is_gone()]
+        if len(waiting) >= TRANSACTION_WAITING.default:
+            raise refused(
+                f"{len(waiting)} commits of app '{key[1]}' wait for another one already, and "
+                f"{TRANSACTION_WAITING.default} may; is one query running twice?"
+            )
+        self._waiting[key] = [*waiting, (asked, begin)]
+
+    def take(self, key: tuple[str, str]) -> list[Callable[[], None]]:
+        """What to call now, in order."""
+        return [begin for asked, begin in self._waiting.pop(key, []) if not asked.is_gone()]
+
+
+class TransactionManager:
     """stages: by their identity; reserved_bytes: of all of them; marks: by virtual host;
-    under_way: by virtual host and app; behind: what waits for one of them. committed_count,
-    expired_count: ever."""
+    under_way: by virtual host and app; behind: what waits for one of them."""
 
     __slots__ = (
         "_dues",
@@ -64,8 +88,6 @@ class TransactionManager(CommitManager):
         "_stores",
         "behind",
         "channels",
-        "committed_count",
-        "expired_count",
         "marks",
         "reserved_bytes",
         "stages",
@@ -84,8 +106,6 @@ class TransactionManager(CommitManager):
         self.marks: dict[str, AppMarks] = {}
         self.under_way: dict[tuple[str, str], Commit] = {}
         self.behind = CommitsBehind()
-        self.committed_count = 0
-        self.expired_count = 0
 
     # -- staging ---------------------------------------------------------------------------------
 
@@ -153,7 +173,6 @@ class TransactionManager(CommitManager):
             if stage.state == OPEN and is_gone is not None and is_gone():
                 self.drop(stage)
             elif stage.state != COMMITTING and now_ns >= stage.expires_ns:
-                self.expired_count += 1
                 self._log.warning(
                     f"a transaction of app '{stage.app}', batch {stage.batch}, attempt "
                     f"'{stage.attempt}' was not committed in its time and is rolled back"
@@ -210,7 +229,7 @@ class TransactionManager(CommitManager):
         stages = [self._stage(vhost, app, batch, identity) for identity in dict.fromkeys(ids)]
         for stage in stages:
             stage.state = COMMITTING
-        commit = self.under_way[key] = Commit(self, asked, app, batch, stages)
+        commit = self.under_way[key] = Commit(self.complete, self.finish, asked, app, batch, stages)
         self.attempt(commit)
 
     def _stage(self, vhost: str, app: str, batch: int, identity: str) -> StagedTransaction:
@@ -256,7 +275,7 @@ class TransactionManager(CommitManager):
             commit.let_go()
             self._try_later(commit)
             return
-        if store is not None and not commit.hold(list(commit.shared)):
+        if store is not None and not commit.hold():
             self._try_later(commit)
             return
         commit.line.leave()
@@ -269,12 +288,9 @@ class TransactionManager(CommitManager):
             self._fail(commit, fault)
 
     def _try_later(self, commit: Commit) -> None:
+        """The queues of `commit` are full."""
         now_ns = self._line.clock.monotonic_ns()
-        self._dues.put(Timer(partial(self._try_again, commit)), now_ns + RETRY_NS)
-
-    def _try_again(self, commit: Commit, now_ns: int) -> None:
-        """The queues of `commit` were full."""
-        self.attempt(commit)
+        self._dues.put(Timer(lambda now_ns: self.attempt(commit)), now_ns + RETRY_NS)
 
     def _hand_over(self, commit: Commit, store: StoreActor) -> None:
         marks = self.marks_of(commit.vhost)
@@ -288,7 +304,7 @@ class TransactionManager(CommitManager):
                 commit.keepers.append(keeper)
                 for message in messages:
                     entries.append(GroupEntry(keeper.index, message, keeper.lane.keeps(message)))
-        entries.extend(commit.entries(commit.shared, store))
+        entries.extend(commit.entries(store))
         entries.append(GroupEntry(marks.index, mark, True))
         size = group_bytes(entries) + HEAD_ROOM_BYTES
         if size > SEGMENT_BYTES_MOST:
@@ -313,9 +329,8 @@ class TransactionManager(CommitManager):
             self.drop(stage)
         marks = self.marks_of(commit.vhost)
         marks.set(commit.app, AppMark(commit.batch, commit.mark))
-        self.committed_count += 1
         self._sweep(commit.vhost, commit.app, commit.batch)
-        commit.append(commit.shared, commit.asked.account)
+        commit.append()
 
     def finish(self, commit: Commit) -> None:
         """Its streams have their shares too: it is answered."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.base.config import UserConfig
 from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
-from penstock.protocol.values import Table
+from penstock.routing.bindings import Binding
 from penstock.routing.destination import Destination
 from penstock.routing.exchange import Exchange
 
@@ -46,24 +46,10 @@ class Catalogue:
     def exchange_removed(self, vhost: str, exchange: Exchange) -> None:
         """`exchange` is gone."""
 
-    def bound(
-        self,
-        vhost: str,
-        source: Exchange,
-        destination: Destination,
-        routing_key: str,
-        arguments: Table,
-    ) -> None:
+    def bound(self, vhost: str, source: Exchange, binding: Binding) -> None:
         """A new binding."""
 
-    def unbound(
-        self,
-        vhost: str,
-        source: Exchange,
-        destination: Destination,
-        routing_key: str,
-        arguments: Table,
-    ) -> None:
+    def unbound(self, vhost: str, source: Exchange, binding: Binding) -> None:
         """A binding was undone by itself."""
 
     def parameter_set(self, vhost: str, component: str, name: str, value: object) -> None:

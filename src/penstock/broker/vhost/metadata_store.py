@@ -37,7 +37,7 @@ from penstock.broker.vhost.catalogue_rows import (
     arguments_bytes,
     identity_bytes,
 )
-from penstock.protocol.values import Table
+from penstock.routing.bindings import Binding
 from penstock.routing.destination import Destination
 from penstock.routing.exchange import Exchange
 from penstock.storage.log.job import Job
@@ -114,16 +114,14 @@ class MetadataStore(Catalogue):
         if crashed > 0:
             self._add(False, StoredQueue(crashed, actor.vhost, actor.name))
         self.queue_id_max += 1
-        self._add(
-            True,
-            StoredQueue(
-                self.queue_id_max,
-                actor.vhost,
-                actor.name,
-                actor.auto_delete,
-                arguments_bytes(actor.arguments),
-            ),
+        row = StoredQueue(
+            self.queue_id_max,
+            actor.vhost,
+            actor.name,
+            actor.auto_delete,
+            arguments_bytes(actor.arguments),
         )
+        self._add(True, row)
         return self.queue_id_max
 
     def queue_removed(self, actor: QueueActor, is_crash: bool) -> None:
@@ -138,43 +136,40 @@ class MetadataStore(Catalogue):
         if not exchange.durable:
             return
         self._check_room(f"exchange '{exchange.name}' in vhost '{vhost}'", 40, 10)
-        self._add(
-            True,
-            ExchangeRow(
-                vhost,
-                exchange.name,
-                exchange.kind,
-                exchange.auto_delete,
-                exchange.internal,
-                arguments_bytes(exchange.arguments),
-            ),
+        row = ExchangeRow(
+            vhost,
+            exchange.name,
+            exchange.kind,
+            exchange.auto_delete,
+            exchange.internal,
+            arguments_bytes(exchange.arguments),
         )
+        self._add(True, row)
 
     def exchange_removed(self, vhost: str, exchange: Exchange) -> None:
         if exchange.durable:
             self._add(False, ExchangeRow(vhost, exchange.name))
 
-    def bound(
-        self,
-        vhost: str,
-        source: Exchange,
-        destination: Destination,
-        routing_key: str,
-        arguments: Table,
-    ) -> None:
-        if source.durable and is_kept(destination):
-            self._add(True, _binding(vhost, source, destination, routing_key, arguments))
+    def bound(self, vhost: str, source: Exchange, binding: Binding) -> None:
+        self._add_binding(True, vhost, source, binding)
 
-    def unbound(
-        self,
-        vhost: str,
-        source: Exchange,
-        destination: Destination,
-        routing_key: str,
-        arguments: Table,
-    ) -> None:
-        if source.durable and is_kept(destination):
-            self._add(False, _binding(vhost, source, destination, routing_key, arguments))
+    def unbound(self, vhost: str, source: Exchange, binding: Binding) -> None:
+        self._add_binding(False, vhost, source, binding)
+
+    def _add_binding(self, is_bound: bool, vhost: str, source: Exchange, one: Binding) -> None:
+        destination = one.destination
+        if not source.durable or not is_kept(destination):
+            return
+        row = BindingRow(
+            vhost,
+            source.name,
+            isinstance(destination, Exchange),
+            destination.name,
+            one.routing_key,
+            identity_bytes(one.arguments),
+            arguments_bytes(one.arguments),
+        )
+        self._add(is_bound, row)
 
     def parameter_set(self, vhost: str, component: str, name: str, value: object) -> None:
         text = msgspec.json.encode(value).decode()
@@ -265,17 +260,3 @@ class CatalogueJob(Job):
 
     def __init__(self, count: int) -> None:
         self.count = count
-
-
-def _binding(
-    vhost: str, source: Exchange, destination: Destination, routing_key: str, arguments: Table
-) -> BindingRow:
-    return BindingRow(
-        vhost,
-        source.name,
-        isinstance(destination, Exchange),
-        destination.name,
-        routing_key,
-        identity_bytes(arguments),
-        arguments_bytes(arguments),
-    )

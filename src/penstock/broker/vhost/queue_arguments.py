@@ -11,13 +11,21 @@ Source: RabbitMQ's rabbit_amqqueue (declare_args, consume_args) and rabbit_excha
 are not in the table are taken and kept, as RabbitMQ does.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.actors.log import Log
 from penstock.broker.vhost.equivalence import type_name
-from penstock.broker.vhost.stream_arguments import STREAM, check_stream, check_stream_consumer
+from penstock.broker.vhost.stream_arguments import (
+    BASIC_CONSUME,
+    QUEUE_DECLARE,
+    STREAM,
+    check_stream,
+    check_stream_consumer,
+    foreign,
+    invalid,
+)
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, Value
 from penstock.queues.rules import OVERFLOW_NAMES, QUORUM, QUORUM_DELIVERY_LIMIT
@@ -25,17 +33,11 @@ from penstock.queues.rules import OVERFLOW_NAMES, QUORUM, QUORUM_DELIVERY_LIMIT
 TYPE_KEY: Final = "x-queue-type"
 NOT_OF_QUORUM: Final = ("x-max-priority", "x-queue-mode", "x-queue-version")
 
+TYPES: Final = ("classic", QUORUM, STREAM)
 Check = Callable[[Value, Table], str]
 
 LIFETIME_MS_MAX = (1 << 64) - 1
 """Longer than RabbitMQ's 2**32 - 1, because native delayed delivery of Celery needs 2**27 s."""
-
-OVERFLOWS = OVERFLOW_NAMES
-STRATEGIES = ("at-most-once", "at-least-once")
-VERSIONS = (1, 2)
-MODES = ("default", "lazy")
-TYPES = ("classic", QUORUM, STREAM)
-LOCATORS = ("client-local", "balanced")
 
 
 def _integer(value: Value) -> str:
@@ -58,10 +60,12 @@ def _lifetime(value: Value, table: Table) -> str:
     return fault
 
 
+def _zero(value: Value) -> str:
+    return "{value_zero,0}" if value == 0 and not isinstance(value, bool) else ""
+
+
 def _positive_lifetime(value: Value, table: Table) -> str:
-    if value == 0 and not isinstance(value, bool):
-        return "{value_zero,0}"
-    return _lifetime(value, table)
+    return _zero(value) or _lifetime(value, table)
 
 
 def _priority_levels(value: Value, table: Table) -> str:
@@ -75,40 +79,17 @@ def _text(value: Value, table: Table) -> str:
     return "" if isinstance(value, str) else f"{{unacceptable_type,{type_name(value)}}}"
 
 
-def _overflow(value: Value, table: Table) -> str:
-    fault = _text(value, table)
-    return fault or ("" if value in OVERFLOWS else "invalid_overflow")
+def _one_of(check: Check, known: Sequence[object], words: str) -> Check:
+    """What passes `check` has to be among `known`; words: otherwise, {} for the value."""
 
+    def among(value: Value, table: Table) -> str:
+        return check(value, table) or ("" if value in known else words.replace("{}", f"{value!s}"))
 
-def _mode(value: Value, table: Table) -> str:
-    fault = _text(value, table)
-    return fault or ("" if value in MODES else f"\"unsupported queue mode '{value!s}'\"")
-
-
-def _type(value: Value, table: Table) -> str:
-    fault = _text(value, table)
-    return fault or ("" if value in TYPES else f"\"unsupported queue type '{value!s}'\"")
-
-
-def _locator(value: Value, table: Table) -> str:
-    fault = _text(value, table)
-    return fault or ("" if value in LOCATORS else "invalid_queue_locator_arg")
+    return among
 
 
 def _group_size(value: Value, table: Table) -> str:
-    if value == 0 and not isinstance(value, bool):
-        return "{value_zero,0}"
-    return _not_negative(value, table)
-
-
-def _version(value: Value, table: Table) -> str:
-    fault = _not_negative(value, table)
-    return fault or ("" if value in VERSIONS else f"\"unsupported queue version '{value!s}'\"")
-
-
-def _strategy(value: Value, table: Table) -> str:
-    fault = _text(value, table)
-    return fault or ("" if value in STRATEGIES else "invalid_dlx_strategy")
+    return _zero(value) or _not_negative(value, table)
 
 
 def _key(value: Value, table: Table) -> str:
@@ -136,7 +117,9 @@ QUEUE_CHECKS: dict[str, Check] = {
     "x-expires": _positive_lifetime,
     "x-message-ttl": _lifetime,
     "x-dead-letter-routing-key": _dead_letter_key,
-    "x-dead-letter-strategy": _strategy,
+    "x-dead-letter-strategy": _one_of(
+        _text, ("at-most-once", "at-least-once"), "invalid_dlx_strategy"
+    ),
     # Below 0 is no limit, which is how a quorum queue does without.
     "x-delivery-limit": _any_integer,
     "x-last-value-key": _key,
@@ -144,11 +127,13 @@ QUEUE_CHECKS: dict[str, Check] = {
     "x-max-length": _not_negative,
     "x-max-length-bytes": _not_negative,
     "x-max-priority": _priority_levels,
-    "x-overflow": _overflow,
-    "x-queue-leader-locator": _locator,
-    "x-queue-mode": _mode,
-    "x-queue-type": _type,
-    "x-queue-version": _version,
+    "x-overflow": _one_of(_text, OVERFLOW_NAMES, "invalid_overflow"),
+    "x-queue-leader-locator": _one_of(
+        _text, ("client-local", "balanced"), "invalid_queue_locator_arg"
+    ),
+    "x-queue-mode": _one_of(_text, ("default", "lazy"), "\"unsupported queue mode '{}'\""),
+    "x-queue-type": _one_of(_text, TYPES, "\"unsupported queue type '{}'\""),
+    "x-queue-version": _one_of(_not_negative, (1, 2), "\"unsupported queue version '{}'\""),
     "x-quorum-initial-group-size": _group_size,
     "x-single-active-consumer": _bool,
 }
@@ -195,10 +180,7 @@ def check_type(name: str, vhost: str, table: Mapping[str, object]) -> None:
         raise _fault("Cannot declare a server-named queue for type rabbit_quorum_queue")
     for key in NOT_OF_QUORUM:
         if key in table:
-            raise _fault(
-                f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}' of queue type "
-                "rabbit_quorum_queue"
-            )
+            raise foreign(key, name, vhost, QUORUM)
 
 
 def check_consumer(
@@ -247,9 +229,9 @@ def check_queue(name: str, vhost: str, table: Table) -> None:
             50,
             10,
         )
-    _check(QUEUE_CHECKS, name, vhost, table, 50, 10)
+    _check(QUEUE_CHECKS, name, vhost, table, QUEUE_DECLARE)
     if table.get("x-queue-type") != STREAM:
-        _refuse(OF_STREAMS, name, vhost, table, 50, 10)
+        _refuse(OF_STREAMS, name, vhost, table, QUEUE_DECLARE)
 
 
 def check_exchange(name: str, vhost: str, table: Table) -> None:
@@ -267,37 +249,26 @@ def check_exchange(name: str, vhost: str, table: Table) -> None:
 
 def check_classic_consumer(name: str, vhost: str, table: Table) -> None:
     """Raise ChannelFault 406 for the first argument that makes no sense."""
-    _check(CONSUMER_CHECKS, name, vhost, table, 60, 20)
-    _refuse(OF_STREAM_CONSUMERS, name, vhost, table, 60, 20)
+    _check(CONSUMER_CHECKS, name, vhost, table, BASIC_CONSUME)
+    _refuse(OF_STREAM_CONSUMERS, name, vhost, table, BASIC_CONSUME)
 
 
 def _check(
-    checks: dict[str, Check], name: str, vhost: str, table: Table, class_id: int, method_id: int
+    checks: dict[str, Check], name: str, vhost: str, table: Table, method: tuple[int, int]
 ) -> None:
     for key, check in checks.items():
         if key in table:
             fault = check(table[key], table)
             if fault != "":
-                raise ChannelFault(
-                    406,
-                    f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}': {fault}",
-                    class_id,
-                    method_id,
-                )
+                raise invalid(key, name, vhost, fault, method)
 
 
 def _refuse(
-    keys: tuple[str, ...], name: str, vhost: str, table: Table, class_id: int, method_id: int
+    keys: tuple[str, ...], name: str, vhost: str, table: Table, method: tuple[int, int]
 ) -> None:
     for key in table:
         if key in keys:
-            raise ChannelFault(
-                406,
-                f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}' of queue type "
-                "rabbit_classic_queue",
-                class_id,
-                method_id,
-            )
+            raise foreign(key, name, vhost, "classic", method)
 
 
 class KindNotes:

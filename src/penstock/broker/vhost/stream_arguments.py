@@ -16,6 +16,10 @@ from penstock.streams.filtering import FILTER_BYTES, StreamFilter
 from penstock.streams.log import NO_BOUND, Retention
 from penstock.streams.reader_groups import LagBound
 
+QUEUE_DECLARE: Final = (50, 10)
+BASIC_CONSUME: Final = (60, 20)
+"""Class and method of AMQP, for the faults of both."""
+
 STREAM: Final = "stream"
 OFFSET_KEY: Final = "x-stream-offset"
 LAG_MESSAGES_KEY: Final = "x-max-lag-messages"
@@ -96,36 +100,30 @@ def check_stream(name: str, vhost: str, table: Mapping[str, object]) -> None:
     if AGE_KEY in table:
         age = table[AGE_KEY]
         if not isinstance(age, str):
-            raise _argument(AGE_KEY, name, vhost, f"{{unacceptable_type,{type_name(age)}}}")
+            raise invalid(AGE_KEY, name, vhost, f"{{unacceptable_type,{type_name(age)}}}")
         if duration_us(age) == 0:
-            raise _argument(AGE_KEY, name, vhost, "invalid_max_age")
+            raise invalid(AGE_KEY, name, vhost, "invalid_max_age")
     if SEGMENT_KEY in table:
-        size = table[SEGMENT_KEY]
-        if isinstance(size, bool) or not isinstance(size, int):
-            fault = f'"expected integer, got {type_name(size)}"'
-            raise _argument(SEGMENT_KEY, name, vhost, fault)
+        size = _integer(SEGMENT_KEY, name, vhost, table[SEGMENT_KEY])
         if size < 0:
-            raise _argument(SEGMENT_KEY, name, vhost, f"{{value_negative,{size}}}")
+            raise invalid(SEGMENT_KEY, name, vhost, f"{{value_negative,{size}}}")
         if size > STREAM_SEGMENT_BYTES.highest:
             raise ChannelFault(406, f"Exceeded max value for {SEGMENT_KEY}", 50, 10)
-    size = table.get(FILTER_SIZE_KEY, FILTER_BYTES)
-    if isinstance(size, bool) or not isinstance(size, int):
-        fault = f'"expected integer, got {type_name(size)}"'
-        raise _argument(FILTER_SIZE_KEY, name, vhost, fault)
+    size = _integer(FILTER_SIZE_KEY, name, vhost, table.get(FILTER_SIZE_KEY, FILTER_BYTES))
     if not FILTER_BYTES <= size <= FILTER_BYTES_MAX:
         fault = f"expected a number from {FILTER_BYTES} to {FILTER_BYTES_MAX}"
-        raise _argument(FILTER_SIZE_KEY, name, vhost, fault)
+        raise invalid(FILTER_SIZE_KEY, name, vhost, fault)
     for key in (LAG_MESSAGES_KEY, LAG_BYTES_KEY):
         lag = table.get(key, 1)
         if isinstance(lag, bool) or not isinstance(lag, int) or not 0 < lag <= US_MAX:
-            raise _argument(key, name, vhost, "expected a number of 1 or more")
+            raise invalid(key, name, vhost, "expected a number of 1 or more")
     if name == "":
         raise ChannelFault(
             406, "Cannot declare a server-named queue for type rabbit_stream_queue", 50, 10
         )
     for key in NOT_OF_STREAMS:
         if key in table:
-            raise _foreign(key, name, vhost, 50, 10)
+            raise foreign(key, name, vhost, STREAM)
 
 
 def check_stream_consumer(name: str, vhost: str, q: m.BasicConsume, prefetch: int) -> None:
@@ -133,7 +131,7 @@ def check_stream_consumer(name: str, vhost: str, q: m.BasicConsume, prefetch: in
     prefetch: of the channel, for consumers."""
     for key in NOT_OF_CONSUMERS:
         if key in q.arguments:
-            raise _foreign(key, name, vhost, 60, 20)
+            raise foreign(key, name, vhost, STREAM, BASIC_CONSUME)
     if q.no_ack:
         raise not_supported("automatic acknowledgement", name, vhost, 60, 20)
     if prefetch == 0:
@@ -168,10 +166,7 @@ def start_of(name: str, vhost: str, table: Mapping[str, object]) -> Start:
     if ago > 0:
         return Start(AGO, ago)
     shown = f'{{{type_name(value)},<<"{value}">>}}'
-    fault = f"{{invalid_stream_offset_arg,{shown}}}"
-    raise ChannelFault(
-        406, f"invalid arg '{OFFSET_KEY}' for queue '{name}' in vhost '{vhost}': {fault}", 60, 20
-    )
+    raise _unreadable(OFFSET_KEY, name, vhost, f"{{invalid_stream_offset_arg,{shown}}}")
 
 
 def wants_chunks(table: Mapping[str, object]) -> bool:
@@ -221,9 +216,7 @@ def filter_bytes_of(arguments: Mapping[str, object]) -> int:
 
 
 def _unreadable(key: str, name: str, vhost: str, what: str) -> ChannelFault:
-    return ChannelFault(
-        406, f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}': {what}", 60, 20
-    )
+    return invalid(key, name, vhost, what, BASIC_CONSUME)
 
 
 def retention_of(
@@ -270,21 +263,27 @@ def not_supported(
     )
 
 
+def _integer(key: str, name: str, vhost: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise invalid(key, name, vhost, f'"expected integer, got {type_name(value)}"')
+    return value
+
+
 def _number(value: object, default: int) -> int:
     return value if isinstance(value, int) else default
 
 
-def _argument(key: str, name: str, vhost: str, fault: str) -> ChannelFault:
-    return ChannelFault(
-        406, f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}': {fault}", 50, 10
-    )
+def invalid(
+    key: str, name: str, vhost: str, fault: str, method: tuple[int, int] = QUEUE_DECLARE
+) -> ChannelFault:
+    """The argument `key` makes no sense. method: class and number of what has it."""
+    text = f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}': {fault}"
+    return ChannelFault(406, text, *method)
 
 
-def _foreign(key: str, name: str, vhost: str, class_id: int, method_id: int) -> ChannelFault:
-    return ChannelFault(
-        406,
-        f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}' of queue type "
-        "rabbit_stream_queue",
-        class_id,
-        method_id,
-    )
+def foreign(
+    key: str, name: str, vhost: str, kind: str, method: tuple[int, int] = QUEUE_DECLARE
+) -> ChannelFault:
+    """The argument `key` is none of queues of this kind: classic, quorum or stream."""
+    text = f"invalid arg '{key}' for queue '{name}' in vhost '{vhost}' of queue type "
+    return ChannelFault(406, f"{text}rabbit_{kind}_queue", *method)

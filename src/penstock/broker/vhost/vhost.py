@@ -11,6 +11,7 @@ from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
 from penstock.protocol.values import Table
 from penstock.queues.rules import NEVER
+from penstock.routing.bindings import Binding
 from penstock.routing.destination import Destination
 from penstock.routing.directory import QueueDirectory
 from penstock.routing.exchange import Exchange
@@ -39,24 +40,15 @@ class QueueListener:
         raise NotImplementedError
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class DurabilityProvider:
-    """Gives durable queues their way to the disk; see broker/node/store_registry."""
-
-    __slots__ = ()
-
-    def queue_made(self, actor: QueueActor) -> None:
-        raise NotImplementedError
-
-
 class VirtualHost:
     """name: as clients open it; queues: by name, reply queues of direct reply-to and stores of
     delayed message exchanges among them; owned: the exclusive ones of each connection, by its
     identity; allows_immediate: whether its publishers may ask for `immediate`; queue_limit: how
     many queues clients may declare, NEVER for any number; hidden_count: those of `queues` that do
     not count as theirs; has_alarm_actions: a policy has said of one of them what an alarm does to
-    publishes for it; exchange_added: called for every new exchange; catalogue: told of every
-    change, keeps what is durable."""
+    publishes for it; exchange_added, queue_added: called for every new one, the latter to give
+    durable queues their way to the disk; catalogue: told of every change, keeps what is
+    durable."""
 
     __slots__ = (
         "allows_immediate",
@@ -66,10 +58,10 @@ class VirtualHost:
         "exchange_added",
         "has_alarm_actions",
         "hidden_count",
-        "keepers",
         "listeners",
         "name",
         "owned",
+        "queue_added",
         "queue_limit",
         "queues",
         "queues_max",
@@ -92,7 +84,7 @@ class VirtualHost:
         self.router = Router(self.directory)
         self.listeners: dict[QueueListener, None] = {}
         self.exchange_added: Callable[[VirtualHost, Exchange], None] | None = None
-        self.keepers: DurabilityProvider | None = None
+        self.queue_added: Callable[[QueueActor], None] | None = None
         self.catalogue: Catalogue = NOTHING_KEPT
         for exchange_name, kind in PREDECLARED:
             internal = exchange_name == "amq.rabbitmq.trace"
@@ -142,12 +134,8 @@ class VirtualHost:
         exchange refuses. class_id: 40 or 50."""
         method_id = 20 if class_id == 50 else 30
         if isinstance(destination, QueueTarget) and self.is_internal(destination.name):
-            raise ChannelFault(
-                403,
-                f"cannot bind internal queue '{destination.name}' in vhost '{self.name}'",
-                class_id,
-                method_id,
-            )
+            text = f"cannot bind internal queue '{destination.name}' in vhost '{self.name}'"
+            raise ChannelFault(403, text, class_id, method_id)
         self.catalogue.check_binding(source, destination, class_id, method_id)
         is_new = source.bind(destination, routing_key, arguments)
         if is_new and self.router.binding_count > self.bindings_max:
@@ -160,14 +148,14 @@ class VirtualHost:
                 method_id,
             )
         if is_new:
-            self.catalogue.bound(self.name, source, destination, routing_key, arguments)
+            self.catalogue.bound(self.name, source, Binding(destination, routing_key, arguments))
 
     def unbind(
         self, source: Exchange, destination: Destination, routing_key: str, arguments: Table
     ) -> None:
         """Undo a binding, if there is one; an auto-delete exchange that loses its last one goes."""
         if source.unbind(destination, routing_key, arguments):
-            self.catalogue.unbound(self.name, source, destination, routing_key, arguments)
+            self.catalogue.unbound(self.name, source, Binding(destination, routing_key, arguments))
         if source.is_due:
             self.remove_exchange(source)
 
@@ -184,25 +172,17 @@ class VirtualHost:
         """Raise ChannelFault 406 if clients have declared as many queues as they may."""
         limit = self.queue_limit
         if limit != NEVER and self.counted_queues() >= limit:
-            raise ChannelFault(
-                406,
-                f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is "
-                "reached",
-                50,
-                10,
-            )
+            raise self._full(name, int(limit))
+
+    def _full(self, name: str, limit: int) -> ChannelFault:
+        text = f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is "
+        return ChannelFault(406, text + "reached", 50, 10)
 
     def add_queue(self, actor: QueueActor) -> None:
         """Raises: ChannelFault 406 when there are `queues_max` queues already, or while it cannot
         be kept."""
         if len(self.queues) >= self.queues_max:
-            raise ChannelFault(
-                406,
-                f"cannot declare queue '{actor.name}': queue limit in vhost '{self.name}' "
-                f"({self.queues_max}) is reached",
-                50,
-                10,
-            )
+            raise self._full(actor.name, self.queues_max)
         actor.queue_id = self.catalogue.queue_added(actor)
         self.take_queue(actor)
 
@@ -214,16 +194,16 @@ class VirtualHost:
             self.hidden_count += 1
         if actor.owner != "":
             self.owned.setdefault(actor.owner, {})[actor.name] = actor
-        if self.keepers is not None:
-            self.keepers.queue_made(actor)
+        if self.queue_added is not None:
+            self.queue_added(actor)
 
     def add_store(self, actor: QueueActor) -> None:
         """A queue that belongs to an exchange, or to the broker: nobody can publish to it by its
         name."""
         self.queues[actor.name] = actor
         self.hidden_count += 1
-        if self.keepers is not None:
-            self.keepers.queue_made(actor)
+        if self.queue_added is not None:
+            self.queue_added(actor)
 
     def remove_owned(self, owner: str) -> None:
         """A connection is gone, and its exclusive queues with it."""

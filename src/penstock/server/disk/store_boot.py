@@ -13,7 +13,7 @@ from penstock.broker.actors.syncing import ALWAYS, NONE
 from penstock.broker.broker import Broker
 from penstock.broker.dead_letter.clean_stop import settle_dead_letters
 from penstock.broker.lease.lease_restore import restore_leases
-from penstock.broker.node.damage import close_damaged
+from penstock.broker.node.failure_handler import close_damaged
 from penstock.broker.node.store_registry import bring_back
 from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.broker.node.rabbit_paging_manager import ProfilePaging
+from penstock.broker.node.paging_manager import PagingManager
 from penstock.broker.paging.rabbit_pager import RabbitPager
 from penstock.flow.profile import RABBITMQ_4, RABBITMQ_35, Profile
 from penstock.protocol import methods as m
@@ -37,7 +37,7 @@ class RuledRabbit(Depot):
         self.hand.say(m.QueueDeclare("r", durable=True, arguments=arguments))
         self.settle()
         desk = self.broker.stores.paging
-        assert isinstance(desk, ProfilePaging)
+        assert isinstance(desk, PagingManager)
         self.desk = desk
         self.number = 0
 

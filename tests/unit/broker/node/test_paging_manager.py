@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from penstock.broker.alarm.alarm_manager import DISK
-from penstock.broker.node.rabbit_paging_manager import ProfilePaging
+from penstock.broker.node.paging_manager import PagingManager
 from penstock.broker.paging.rabbit_pager import RabbitPager
 from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
@@ -27,7 +27,7 @@ class Monitored(Depot):
     def __init__(self, profile: Profile = RABBITMQ_35, is_persistent: bool = False) -> None:
         super().__init__(profile, 1 << 22)
         desk = self.broker.stores.paging
-        assert isinstance(desk, ProfilePaging)
+        assert isinstance(desk, PagingManager)
         self.desk = desk
         self.desk.tick(MARK)
         properties = PERSISTENT if is_persistent else TRANSIENT
