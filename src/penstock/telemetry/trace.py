@@ -132,8 +132,9 @@ def decode_event(line: bytes, line_number: int = 0) -> Event:
         return TimeSample(seq, t_ns, actor, *times)
     if kind in (QUEUE_SAMPLE, CONNECTION_SAMPLE) and "ready" in fields:
         counts = [_number(fields, one, line_number) for one in COUNT_FIELDS]
-        paged = _number(fields, "paged", line_number) if "paged" in fields else 0
-        return CountSample(seq, t_ns, kind, actor, *counts, paged)
+        if "paged" in fields:
+            counts.append(_number(fields, "paged", line_number))
+        return CountSample(seq, t_ns, kind, actor, *counts)
     return Event(
         seq,
         t_ns,
