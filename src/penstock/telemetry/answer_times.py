@@ -20,12 +20,6 @@ from typing import Final
 
 from mypy_extensions import i64
 
-READ: Final = 0
-CHANNEL: Final = 1
-QUEUE: Final = 2
-STORE: Final = 3
-SYNC: Final = 4
-ANSWER: Final = 5
 STAGE_NAMES: Final = ("read", "channel", "queue", "store", "sync", "answer")
 """read: until the channel's turn; channel: until the queue's; queue: until the store's; store:
 until its batch goes to the disk; sync: until that is safe; answer: until it is written."""
@@ -45,9 +39,10 @@ ON_DISK: Final = 2
 
 
 class AnswerEntry:
-    """Waits for one kind of answer. count; ns: of all of them; flying: unanswered when the answer
-    came, summed up; most: at once, since the first wait after the books were last read, which
-    is_read says; the others: nanoseconds in each stage."""
+    """Waits for one kind of answer. kind: identity of the answer, or of the method it is to; count;
+    ns: of all of them; flying: unanswered when the answer came, summed up; most: at once, since the
+    first wait after the books were last read, which is_read says; the others: nanoseconds in each
+    stage."""
 
     __slots__ = (
         "answer",
@@ -55,6 +50,7 @@ class AnswerEntry:
         "count",
         "flying",
         "is_read",
+        "kind",
         "most",
         "ns",
         "queue",
@@ -63,7 +59,8 @@ class AnswerEntry:
         "sync",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, kind: int) -> None:
+        self.kind = kind
         self.count: i64 = 0
         self.ns: i64 = 0
         self.flying: i64 = 0
@@ -75,6 +72,26 @@ class AnswerEntry:
         self.store: i64 = 0
         self.sync: i64 = 0
         self.answer: i64 = 0
+
+    @property
+    def stages(self) -> list[int]:
+        """Nanoseconds in each of STAGE_NAMES."""
+        return [
+            int(self.read),
+            int(self.channel),
+            int(self.queue),
+            int(self.store),
+            int(self.sync),
+            int(self.answer),
+        ]
+
+    def copy(self) -> "AnswerEntry":
+        """What it says at this moment."""
+        twin = AnswerEntry(self.kind)
+        twin.become(self)
+        twin.count = self.count
+        twin.most = self.most
+        return twin
 
     def add(self, wait: "AnswerEntry") -> None:
         """One more wait."""
@@ -135,27 +152,6 @@ def between(least: i64, wanted: i64, most: i64) -> i64:
     return most if wanted > most else wanted
 
 
-class AnswerTotals:
-    """What an entry says at one moment; kind: identity of the answer, or of the method it is to."""
-
-    __slots__ = ("count", "flying", "kind", "most", "ns", "stages")
-
-    def __init__(self, kind: int, entry: AnswerEntry) -> None:
-        self.kind = kind
-        self.count = int(entry.count)
-        self.ns = int(entry.ns)
-        self.flying = int(entry.flying)
-        self.most = int(entry.most)
-        self.stages = [
-            int(entry.read),
-            int(entry.channel),
-            int(entry.queue),
-            int(entry.store),
-            int(entry.sync),
-            int(entry.answer),
-        ]
-
-
 class AnswerTimes:
     """The books of one channel, or of a connection, which is `above` those of its channels.
 
@@ -204,7 +200,7 @@ class AnswerTimes:
         self.done_ns: i64 = 0
         self.reached: i64 = NOTHING
         # The last wait, which is entered when it is known whether more had been sent meanwhile.
-        self.last = AnswerEntry()
+        self.last = AnswerEntry(0)
         self.last_kind: i64 = 0
         self.last_reached: i64 = NOTHING
 
@@ -322,7 +318,7 @@ class AnswerTimes:
         self.last_kind = 0
         entry = self.entries.get(kind)
         if entry is None:
-            entry = self.entries[kind] = AnswerEntry()
+            entry = self.entries[kind] = AnswerEntry(kind)
         entry.add(self.last)
 
     # -- asking ----------------------------------------------------------------------------------
@@ -331,11 +327,11 @@ class AnswerTimes:
         """Whether anything is unanswered."""
         return self.is_asked or self.unanswered > 0
 
-    def totals(self, now_ns: i64) -> list[AnswerTotals]:
+    def totals(self, now_ns: i64) -> list[AnswerEntry]:
         """By kind, with a wait that runs for long; a period of `most` ends with the next wait."""
         if self.last_kind != 0:
             self._enter()
-        answer = [AnswerTotals(kind, entry) for kind, entry in self.entries.items()]
+        answer = [entry.copy() for entry in self.entries.values()]
         for entry in self.entries.values():
             entry.is_read = True
         running_ns: i64 = now_ns - self.mark_ns
@@ -343,22 +339,21 @@ class AnswerTimes:
             self._add_running(answer, running_ns)
         return answer
 
-    def _add_running(self, answer: list[AnswerTotals], running_ns: i64) -> None:
-        kind = int(self.awaited)
-        found = [one for one in answer if one.kind == kind]
-        if not found:
-            found = [AnswerTotals(kind, AnswerEntry())]
-            answer.extend(found)
-        one = found[0]
-        one.ns += int(running_ns)
-        flying = int(self.unanswered) if self.unanswered > 1 else 1
-        one.flying += flying
-        one.count += 1
-        if flying > one.most:
-            one.most = flying
+    def _add_running(self, answer: list[AnswerEntry], running_ns: i64) -> None:
+        running = AnswerEntry(int(self.awaited))
+        running.ns = running_ns
+        running.flying = self.unanswered if self.unanswered > 1 else 1
         read_ns: i64 = self.taken_ns - self.mark_ns
         if read_ns < 0 or read_ns > running_ns:
             read_ns = 0
-        one.stages[READ] += int(read_ns)
+        running.read = read_ns
         # Where it is on its way further down is not known before it is answered.
-        one.stages[CHANNEL if self.is_asked else QUEUE] += int(running_ns - read_ns)
+        if self.is_asked:
+            running.channel = running_ns - read_ns
+        else:
+            running.queue = running_ns - read_ns
+        found = [one for one in answer if one.kind == running.kind]
+        if not found:
+            found = [AnswerEntry(running.kind)]
+            answer.extend(found)
+        found[0].add(running)

@@ -52,6 +52,12 @@ KIND_NAMES: Final = (
 )
 """The name of each kind, indexed by kind; the names are what event files carry."""
 
+TIME_FIELDS: Final = ("idle_ns", "busy_ns", "blocked_ns", "waiting_ns")
+COUNT_FIELDS: Final = (
+    "ready", "unacked", "bytes", "published", "delivered", "acked", "consumers"
+)  # fmt: skip
+"""What a TimeSample and a CountSample have besides, in the order of event files."""
+
 
 @mypyc_attr(acyclic=True)
 class Event:
@@ -113,12 +119,7 @@ class TimeSample(Event):
         self.waiting_ns = waiting_ns
 
     def plain(self) -> dict[str, int | str]:
-        answer = super().plain()
-        answer["idle_ns"] = self.idle_ns
-        answer["busy_ns"] = self.busy_ns
-        answer["blocked_ns"] = self.blocked_ns
-        answer["waiting_ns"] = self.waiting_ns
-        return answer
+        return _with_numbers(super().plain(), self, TIME_FIELDS)
 
 
 @mypyc_attr(acyclic=True)
@@ -161,17 +162,18 @@ class CountSample(Event):
         self.paged = paged
 
     def plain(self) -> dict[str, int | str]:
-        answer = super().plain()
-        answer["ready"] = self.ready
-        answer["unacked"] = self.unacked
-        answer["bytes"] = self.bytes
-        answer["published"] = self.published
-        answer["delivered"] = self.delivered
-        answer["acked"] = self.acked
-        answer["consumers"] = self.consumers
+        answer = _with_numbers(super().plain(), self, COUNT_FIELDS)
         if self.paged:
             answer["paged"] = self.paged
         return answer
+
+
+def _with_numbers(
+    plain: dict[str, int | str], event: Event, names: tuple[str, ...]
+) -> dict[str, int | str]:
+    for name in names:
+        plain[name] = getattr(event, name)
+    return plain
 
 
 def kind_named(name: str) -> int:

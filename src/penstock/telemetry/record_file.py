@@ -15,7 +15,9 @@ Writers compress the lines. Unknown fields are ignored, other versions are refus
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.telemetry.events import Event
@@ -31,11 +33,12 @@ from penstock.telemetry.snapshots import (
     Times,
 )
 from penstock.telemetry.trace import decode_event, encode_events
-from penstock.telemetry.window import Trail, WindowHistory
+from penstock.telemetry.window import Trail
 from penstock.telemetry.words import kind_of
 
 FORMAT: Final = "penstock-record"
 VERSION: Final = 1
+DAMAGE: Final = (KeyError, TypeError, ValueError, msgspec.ValidationError)
 EVENTS_PER_PIECE: Final = 500
 """Events encoded in one go; between two pieces the writer may pause."""
 
@@ -55,88 +58,32 @@ def snapshot_plain(one: ActorSnapshot) -> dict[str, object]:
         if value != empty:
             plain[name] = value
     if one.times != NO_TIME:
-        times = one.times
-        plain["times"] = [times.idle_ns, times.busy_ns, times.blocked_ns, times.waiting_ns]
+        plain["times"] = _row(one.times)
     if one.blocked != NEVER_BLOCKED:
-        plain["blocked"] = _blocked_plain(one.blocked)
+        *union, _ = _row(one.blocked)
+        plain["blocked"] = [*union, [_row(block) for block in one.blocked.blocks]]
     return plain
 
 
-def _blocked_plain(all_: BlockedTotals) -> list[object]:
-    blocks = [
-        [b.peer, b.reason, b.ns, b.closed_ns, b.stops, b.longest_ns, b.since_ns, b.first_ns]
-        for b in all_.blocks
-    ]
-    return [all_.blocked_ns, all_.stops, all_.longest_ns, all_.since_ns, blocks]
+def _row(value: Times | BlockedTotals | BlockTotals) -> list[object]:
+    return [getattr(value, name) for name in value.__slots__]
 
 
 def snapshot_of(actor: str, plain: dict[str, object]) -> ActorSnapshot:
     """The snapshot that `plain` was made of.
 
-    Raises: KeyError, TypeError or ValueError when it was made of none.
+    Raises: TypeError, ValueError or msgspec.ValidationError when it was made of none.
     """
-    blocked = plain.get("blocked")
-    times = plain.get("times")
-    return ActorSnapshot(
-        actor,
-        str(plain.get("kind", kind_of(actor))),
-        str(plain.get("state", "")),
-        _whole(plain.get("started_ns", 0)),
-        NO_TIME if times is None else Times(*(_whole(ns) for ns in _list(times))),
-        NEVER_BLOCKED if blocked is None else _blocked_of(_list(blocked)),
-        {str(key): _number(value) for key, value in _dict(plain.get("numbers", {})).items()},
-        {str(key): str(value) for key, value in _dict(plain.get("labels", {})).items()},
-        _whole(plain.get("taken_ns", NOT_TAKEN)),
-    )
-
-
-def _blocked_of(fields: list[object]) -> BlockedTotals:
-    blocked_ns, stops, longest_ns, since_ns, blocks = fields
-    return BlockedTotals(
-        _whole(blocked_ns),
-        _whole(stops),
-        _whole(longest_ns),
-        None if since_ns is None else _whole(since_ns),
-        tuple(_block_of(_list(block)) for block in _list(blocks)),
-    )
-
-
-def _block_of(fields: list[object]) -> BlockTotals:
-    peer, reason, ns, closed_ns, stops, longest_ns, since_ns, first_ns = fields
-    return BlockTotals(
-        str(peer),
-        str(reason),
-        _whole(ns),
-        _whole(closed_ns),
-        _whole(stops),
-        _whole(longest_ns),
-        None if since_ns is None else _whole(since_ns),
-        _whole(first_ns),
-    )
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} is not a whole number")
-    return value
-
-
-def _number(value: object) -> float:
-    if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is not a number")
-    return float(value)
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is not a list")
-    return value
-
-
-def _dict(value: object) -> dict[object, object]:
-    if not isinstance(value, dict):
-        raise TypeError(f"{value!r} is not an object")
-    return value
+    fields: dict[str, Any] = {"kind": kind_of(actor), **plain, "actor": actor}
+    if "times" in fields:
+        fields["times"] = dict(zip(Times.__slots__, fields["times"], strict=False))
+    if "blocked" in fields:
+        blocked = dict(zip(BlockedTotals.__slots__, fields["blocked"], strict=True))
+        blocked["blocks"] = [
+            dict(zip(BlockTotals.__slots__, block, strict=True)) for block in blocked["blocks"]
+        ]
+        fields["blocked"] = blocked
+    return msgspec.convert(fields, ActorSnapshot)
 
 
 class RecordError(OperatorError):
@@ -255,8 +202,7 @@ class _Reader:
     def take(self, line: bytes) -> None:
         self.line_count += 1
         if self.header is not None and line.startswith(b'{"seq"'):
-            event = decode_event(line, self.line_count)
-            self.events.append(event)
+            self.events.append(decode_event(line, self.line_count))
             return
         try:
             fields = json.loads(line)
@@ -269,19 +215,20 @@ class _Reader:
             return
         try:
             self._part(fields)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (*DAMAGE, IndexError) as error:
             raise RecordError(f"line {self.line_count} is damaged: {error!r}") from error
 
     def _part(self, fields: dict[str, object]) -> None:
         if "history" in fields:
             self.trails = {}
-            self.histories[str(fields["history"])] = (_whole_numbers(fields["rounds"]), self.trails)
+            rounds = msgspec.convert(fields["rounds"], list[int])
+            self.histories[str(fields["history"])] = (rounds, self.trails)
         elif "actor" in fields:
             actor, gone, changes = str(fields["actor"]), fields["gone"], fields["changes"]
             if not isinstance(changes, list) or not changes:
                 raise ValueError(f"no changes of {actor}")
             pairs = [(int(at_ns), snapshot_of(actor, plain)) for at_ns, plain in changes]
-            self.trails[actor] = Trail(pairs, None if gone is None else int(str(gone)))
+            self.trails[actor] = Trail(pairs, msgspec.convert(gone, int | None))
         elif "end" in fields:
             self.end = fields
 
@@ -293,7 +240,7 @@ class _Reader:
         history = FlightHistory()
         for name, part in (("fine", history.fine), ("coarse", history.coarse)):
             rounds, trails = self.histories.get(name, ([], {}))
-            _restore(part, rounds, trails)
+            part.restore(rounds, trails)
         self.events.sort(key=lambda event: event.seq)
         return FlightRecord(
             self.header,
@@ -302,16 +249,6 @@ class _Reader:
             int(str(self.end.get("left_out_actors", 0))),
             int(str(self.end.get("left_out_events", 0))),
         )
-
-
-def _restore(history: WindowHistory, rounds: list[int], trails: dict[str, Trail]) -> None:
-    history.restore(rounds, trails)
-
-
-def _whole_numbers(value: object) -> list[int]:
-    if not isinstance(value, list):
-        raise TypeError("not a list of numbers")
-    return [int(one) for one in value]
 
 
 def _header(fields: dict[str, object]) -> RecordHeader:
@@ -325,8 +262,7 @@ def _header(fields: dict[str, object]) -> RecordHeader:
             f"a flight record of version {fields.get('version')!r}, and this penstock reads "
             f"version {VERSION}; read it with the penstock that wrote it, {fields.get('penstock')}"
         )
-    known = {name: fields[name] for name in RecordHeader.__slots__ if name in fields}
     try:
-        return RecordHeader(**known)  # type: ignore[arg-type]  # checked by what is missing only
-    except TypeError as error:
+        return msgspec.convert(fields, RecordHeader)
+    except msgspec.ValidationError as error:
         raise RecordError(f"the header is damaged: {error}") from error

@@ -6,7 +6,7 @@ not meant for several threads. This module is compiled.
 """
 
 from penstock.base.clock import Clock
-from penstock.telemetry.events import DROPPED, CountSample, Event, TimeSample
+from penstock.telemetry.events import DROPPED, Event
 
 
 class Recorder:
@@ -49,51 +49,10 @@ class Recorder:
         if self._capacity > 0:
             self._keep(Event(self.next_seq, t_ns, kind, actor, peer, reason, amount))
 
-    def record_times(
-        self, actor: str, idle_ns: int, busy_ns: int, blocked_ns: int, waiting_ns: int
-    ) -> None:
-        """Keep one TIME_SAMPLE of `actor`; cumulative nanoseconds, as TimeAccount.totals."""
-        if self._capacity == 0:
-            return
-        t_ns = self._clock.monotonic_ns()
-        self._keep(TimeSample(self.next_seq, t_ns, actor, idle_ns, busy_ns, blocked_ns, waiting_ns))
-
-    def record_counts(
-        self,
-        kind: int,
-        actor: str,
-        ready: int,
-        unacked: int,
-        bytes_held: int,
-        published: int,
-        delivered: int,
-        acked: int,
-        consumers: int,
-        paged: int = 0,
-    ) -> None:
-        """Keep one QUEUE_SAMPLE or CONNECTION_SAMPLE; the numbers are those of CountSample.
-
-        Raises: AssertionError if `kind` is neither.
-        """
-        if self._capacity == 0:
-            return
-        t_ns = self._clock.monotonic_ns()
-        self._keep(
-            CountSample(
-                self.next_seq,
-                t_ns,
-                kind,
-                actor,
-                ready,
-                unacked,
-                bytes_held,
-                published,
-                delivered,
-                acked,
-                consumers,
-                paged,
-            )
-        )
+    def keep(self, event: Event) -> None:
+        """Keep an event that was made with `next_seq` and the time now: a sample."""
+        if self._capacity > 0:
+            self._keep(event)
 
     @property
     def capacity(self) -> int:

@@ -14,15 +14,16 @@ out. Unknown fields are passed over; an unknown kind needs a new version. This m
 """
 
 import json
-from collections.abc import Iterator
 from json.encoder import encode_basestring_ascii
 from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.telemetry.events import (
     CONNECTION_SAMPLE,
+    COUNT_FIELDS,
     KIND_NAMES,
     QUEUE_SAMPLE,
+    TIME_FIELDS,
     TIME_SAMPLE,
     CountSample,
     Event,
@@ -113,29 +114,6 @@ def encode_events(events: list[Event]) -> bytes:
     return "".join(parts).encode("ascii")
 
 
-def decode_header(line: bytes) -> TraceHeader:
-    """The header on the first line. Raises: TraceError if it is another format or version."""
-    fields = _object(line, 1)
-    if fields.get("format") != FORMAT:
-        raise TraceError(
-            f'not an event file: its first line does not say "format":"{FORMAT}"; '
-            "event files are written by penstock record"
-        )
-    version = fields.get("version")
-    if version != VERSION:
-        raise TraceError(
-            f"event file version {version!r} cannot be read, this Penstock reads version "
-            f"{VERSION}; read it with the Penstock that wrote it ({fields.get('penstock')!r})"
-        )
-    return TraceHeader(
-        _text(fields, "node", 1),
-        _text(fields, "boot_id", 1),
-        _number(fields, "wall_ns", 1),
-        _number(fields, "mono_ns", 1),
-        _text(fields, "penstock", 1),
-    )
-
-
 def decode_event(line: bytes, line_number: int = 0) -> Event:
     """The event on one line; a sample comes as TimeSample or CountSample.
 
@@ -150,30 +128,13 @@ def decode_event(line: bytes, line_number: int = 0) -> Event:
     t_ns = _number(fields, "t", line_number)
     actor = _text(fields, "actor", line_number)
     if kind == TIME_SAMPLE and "idle_ns" in fields:
-        return TimeSample(
-            seq,
-            t_ns,
-            actor,
-            _number(fields, "idle_ns", line_number),
-            _number(fields, "busy_ns", line_number),
-            _number(fields, "blocked_ns", line_number),
-            _number(fields, "waiting_ns", line_number),
-        )
+        times = [_number(fields, one, line_number) for one in TIME_FIELDS]
+        return TimeSample(seq, t_ns, actor, *times)
     if kind in (QUEUE_SAMPLE, CONNECTION_SAMPLE) and "ready" in fields:
-        return CountSample(
-            seq,
-            t_ns,
-            kind,
-            actor,
-            _number(fields, "ready", line_number),
-            _number(fields, "unacked", line_number),
-            _number(fields, "bytes", line_number),
-            _number(fields, "published", line_number),
-            _number(fields, "delivered", line_number),
-            _number(fields, "acked", line_number),
-            _number(fields, "consumers", line_number),
-            _number(fields, "paged", line_number) if "paged" in fields else 0,
-        )
+        counts = [_number(fields, one, line_number) for one in COUNT_FIELDS]
+        if "paged" in fields:
+            counts.append(_number(fields, "paged", line_number))
+        return CountSample(seq, t_ns, kind, actor, *counts)
     return Event(
         seq,
         t_ns,
@@ -183,34 +144,6 @@ def decode_event(line: bytes, line_number: int = 0) -> Event:
         _text(fields, "reason", line_number),
         _number(fields, "amount", line_number),
     )
-
-
-def read_header(data: bytes) -> TraceHeader:
-    """The header of a whole file, or of its beginning. Raises: TraceError."""
-    end = data.find(b"\n")
-    return decode_header(data if end < 0 else data[:end])
-
-
-def read_lines(data: bytes) -> Iterator[Event]:
-    """The events of a whole file, in its order; a torn last line is left out.
-
-    Raises: TraceError on the header's faults at once, on a broken line when it is reached.
-    """
-    read_header(data)
-    return _events_after_header(data)
-
-
-def _events_after_header(data: bytes) -> Iterator[Event]:
-    start = data.find(b"\n") + 1
-    line_number = 2
-    while 0 < start < len(data):
-        end = data.find(b"\n", start)
-        if end < 0:
-            # Without its line end the line was never finished, even if it happens to parse.
-            return
-        yield decode_event(data[start:end], line_number)
-        start = end + 1
-        line_number += 1
 
 
 def _object(line: bytes, line_number: int) -> dict[str, object]:

@@ -6,8 +6,8 @@ from penstock.telemetry.answer_times import (
     RUNNING_NS,
     STAGE_NAMES,
     TX_COMMIT,
+    AnswerEntry,
     AnswerTimes,
-    AnswerTotals,
 )
 
 US = 1_000
@@ -15,11 +15,11 @@ MS = 1_000_000
 QUEUE_DECLARE = 0x32000A
 
 
-def of(times: AnswerTimes, kind: int = BASIC_ACK, now_ns: int = 0) -> AnswerTotals:
+def of(times: AnswerTimes, kind: int = BASIC_ACK, now_ns: int = 0) -> AnswerEntry:
     return next(one for one in times.totals(now_ns) if one.kind == kind)
 
 
-def stages(one: AnswerTotals) -> dict[str, int]:
+def stages(one: AnswerEntry) -> dict[str, int]:
     return {name: ns for name, ns in zip(STAGE_NAMES, one.stages, strict=True) if ns}
 
 

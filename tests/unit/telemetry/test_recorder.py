@@ -6,12 +6,11 @@ from hypothesis import strategies as st
 
 from penstock.base.clock import ManualClock
 from penstock.telemetry.events import (
-    CONNECTION_SAMPLE,
     DROPPED,
     GATE_CLOSED,
     GATE_OPENED,
-    QUEUE_SAMPLE,
     Event,
+    TimeSample,
 )
 from penstock.telemetry.recorder import Recorder, RecorderReader
 
@@ -91,11 +90,9 @@ def test_an_event_keeps_its_time_and_fields() -> None:
     recorder.record(GATE_CLOSED, "chan:web/1", "queue:/a", "credit", 0)
     clock.advance(10)
     recorder.record_at(55, GATE_OPENED, "chan:web/1", "queue:/a", "credit", 5)
-    recorder.record_times("queue:/a", 1, 2, 3, 4)
-    recorder.record_counts(QUEUE_SAMPLE, "queue:/a", 1, 2, 3, 4, 5, 6, 7)
-    recorder.record_counts(CONNECTION_SAMPLE, "conn:web", 0, 0, 0, 4, 5, 6, 0)
+    recorder.keep(TimeSample(recorder.next_seq, 60, "queue:/a", 1, 2, 3, 4))
     events = recorder.since(0)
-    assert [event.t_ns for event in events] == [50, 55, 60, 60, 60]
+    assert [event.t_ns for event in events] == [50, 55, 60]
     assert events[1].plain() == {
         "seq": 1,
         "t": 55,
@@ -106,16 +103,13 @@ def test_an_event_keeps_its_time_and_fields() -> None:
         "amount": 5,
     }
     assert events[2].plain()["waiting_ns"] == 4
-    assert events[3].plain()["consumers"] == 7
-    assert events[4].plain()["kind"] == "connection_sample"
 
 
 def test_a_recorder_that_is_switched_off_keeps_and_counts_nothing() -> None:
     recorder = Recorder(ManualClock(), 0)
     recorder.record(GATE_CLOSED, "conn:a", "queue:/q", "credit", 0)
     recorder.record_at(5, GATE_OPENED, "conn:a", "queue:/q", "credit", 5)
-    recorder.record_times("conn:a", 1, 2, 3, 4)
-    recorder.record_counts(QUEUE_SAMPLE, "queue:/q", 1, 2, 3, 4, 5, 6, 7)
+    recorder.keep(TimeSample(0, 0, "conn:a", 1, 2, 3, 4))
     assert (recorder.capacity, recorder.next_seq, recorder.dropped) == (0, 0, 0)
     assert recorder.since(0) == [] and RecorderReader(recorder).read() == []
     with pytest.raises(AssertionError, match="or none"):

@@ -1,70 +1,92 @@
 """What the control socket answers: why, status, flow, queues, policies, limits, flight records."""
 
 from collections.abc import Callable
+from types import MappingProxyType
+from typing import Final
 
 import penstock
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.answers import QueueCounts, Status
 from penstock.broker.broker import Broker
 from penstock.explain.asking import Question, ask_why
+from penstock.server.control import questions_flow as flow
+from penstock.server.control import questions_limits as limits
+from penstock.server.control import questions_policies as policies
+from penstock.server.control import questions_queues as queues
 from penstock.server.control.control_socket import Reply
 from penstock.server.control.questions_definitions import DefinitionQuestions
-from penstock.server.control.questions_flow import FlowQuestions
-from penstock.server.control.questions_limits import LimitQuestions
-from penstock.server.control.questions_policies import PolicyQuestions
-from penstock.server.control.questions_queues import QueueQuestions
 from penstock.server.control.questions_record import RecordQuestions
-from penstock.server.control.questions_store import StoreQuestions
+from penstock.server.control.questions_store import store_answer
+from penstock.server.control.request import Request
 from penstock.server.machine.build import build_words
 from penstock.server.recorder.service import RecorderService
+
+DEFAULTS: Final = MappingProxyType(
+    {"queues": "list", "policies": "list", "limits": "list", "definitions": "export"}
+)
+"""What is done when a request does not say it."""
 
 
 class Questions:
     """Answers from the broker's present and the history of its last seconds."""
 
-    def __init__(self, broker: Broker, deck: RecorderService, run_soon: Callable[[], None]) -> None:
+    def __init__(
+        self, broker: Broker, service: RecorderService, run_soon: Callable[[], None]
+    ) -> None:
         self.broker = broker
-        self.history = deck.history
-        self.records = RecordQuestions(deck)
-        self.flow = FlowQuestions(broker, self.history.over, run_soon)
-        self.queues = QueueQuestions(broker, self.history.over, run_soon)
-        self.policies = PolicyQuestions(broker, run_soon)
-        self.limits = LimitQuestions(broker)
-        self.definitions = DefinitionQuestions(broker, run_soon)
-        self.stores = StoreQuestions(broker)
+        self.history = service.history
+        self.run_soon = run_soon
+        definitions = DefinitionQuestions()
+        records = RecordQuestions(service)
+        self.answers: dict[str, Callable[[Request], Reply]] = {
+            "why": self._why,
+            "status": self._status,
+            "flow edges": flow.edges,
+            "flow accounts": flow.accounts_of,
+            "flow alarms": flow.alarms,
+            "flow settings": flow.settings,
+            "flow set": flow.change,
+            "flow top": flow.top,
+            "queues list": queues.listing,
+            "queues pause": queues.pause,
+            "queues resume": queues.pause,
+            "queues release": queues.release,
+            "policies list": policies.listing,
+            "policies set": policies.change,
+            "policies clear": policies.clear,
+            "policies export": policies.export,
+            "limits list": limits.listing,
+            "limits set": limits.change,
+            "limits clear": limits.clear,
+            "definitions export": definitions.export,
+            "definitions import": definitions.add,
+            "store": store_answer,
+            "record status": records.status,
+            "record list": records.listing,
+            "record save": records.save,
+            "record part": records.part,
+            "events": records.events,
+        }
 
-    def answer(self, request: dict[str, object]) -> Reply:
-        """Raises: OperatorError for a question it does not know."""
-        op = request.get("op")
-        if op == "why":
-            return self._why(request)
-        if op == "status":
-            return self._status()
-        if op == "flow":
-            return self.flow.answer(request)
-        if op == "queues":
-            return self.queues.answer(request)
-        if op == "policies":
-            return self.policies.answer(request)
-        if op == "limits":
-            return self.limits.answer(request)
-        if op == "definitions":
-            return self.definitions.answer(request)
-        if op == "store":
-            return self.stores.answer()
-        if op == "record":
-            return self.records.record(request)
-        if op == "events":
-            return self.records.events(request)
-        known = "why, status, flow, queues, policies, limits, definitions, store, record, events"
-        raise OperatorError(f"unknown question {op!r}; one of: {known}")
+    def answer(self, fields: dict[str, object]) -> Reply:
+        """Raises: OperatorError for a question it does not know, or a bad value in one."""
+        op = str(fields.get("op"))
+        do = fields.get("do", DEFAULTS.get(op, ""))
+        found = self.answers.get(op) or self.answers.get(f"{op} {do}")
+        if found is None:
+            pairs = [name.partition(" ") for name in self.answers]
+            known = [what for first, _, what in pairs if first == op]
+            asked = f"{op} {do}" if known else op
+            known = known or list(dict.fromkeys(first for first, _, _ in pairs))
+            raise OperatorError(f"unknown question '{asked}'; one of: {', '.join(known)}")
+        return found(Request(self.broker, fields, self.run_soon, self.history.over))
 
-    def _why(self, request: dict[str, object]) -> dict[str, object]:
+    def _why(self, request: Request) -> dict[str, object]:
         answer = ask_why(
             self.history,
             Question(
-                str(request.get("kind", "publish")),
-                str(request.get("name", "")),
+                request.text("kind", "publish"),
+                request.text("name"),
                 _seconds(request, "window_s", 10.0),
                 _seconds(request, "ago_s", 0.0),
             ),
@@ -75,7 +97,7 @@ class Questions:
             "exit_status": answer.exit_status,
         }
 
-    def _status(self) -> Status:
+    def _status(self, _request: Request) -> Status:
         broker = self.broker
         now_ns = broker.clock.monotonic_ns()
         return Status(
@@ -103,8 +125,8 @@ class Questions:
         )
 
 
-def _seconds(request: dict[str, object], key: str, default: float) -> float:
-    value = request.get(key, default)
+def _seconds(request: Request, key: str, default: float) -> float:
+    value = request.fields.get(key, default)
     if isinstance(value, int | float):
         return float(value)
     raise OperatorError(f"{key} = {value!r} is not a number of seconds")

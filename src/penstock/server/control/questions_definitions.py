@@ -5,7 +5,6 @@ One request is {"op": "definitions", "do": "export"}, or {"op": "definitions", "
 µs for each queue or binding, and an import is answered when the disk has it.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -15,6 +14,7 @@ from penstock.base.errors import OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.admin.definitions import exporting, importing
 from penstock.broker.broker import Broker
+from penstock.server.control.request import Request
 
 REST_S: Final = 0.01
 DISK_LOOKS: Final = 3000
@@ -22,54 +22,42 @@ DISK_LOOKS: Final = 3000
 
 
 class DefinitionQuestions:
-    """broker: its present; run_soon: lets it work on what changed rules have set free."""
+    """is_importing: one at a time. Raises: OperatorError for definitions with a fault."""
 
-    def __init__(self, broker: Broker, run_soon: Callable[[], None]) -> None:
-        self.broker = broker
-        self.run_soon = run_soon
+    def __init__(self) -> None:
         self.is_importing = False
 
-    def answer(self, request: dict[str, object]) -> Steps[dict[str, object]]:
-        """Raises: OperatorError for a question it does not know, or definitions with a fault."""
-        do = request.get("do", "export")
-        if do == "export":
-            return self._export()
-        if do == "import":
-            return self._import(request)
-        raise OperatorError(f"unknown question 'definitions {do}'; one of: export, import")
-
-    def _export(self) -> Steps[dict[str, object]]:
-        found, notes = yield from exporting(self.broker, penstock.__version__)
+    def export(self, request: Request) -> Steps[dict[str, object]]:
+        found, notes = yield from exporting(request.broker, penstock.__version__)
         return {"definitions": found, "notes": notes}
 
-    def _import(self, request: dict[str, object]) -> Steps[dict[str, object]]:
-        vhost = str(request.get("vhost", ""))
-        if vhost != "" and vhost not in self.broker.vhosts:
-            known = ", ".join(sorted(self.broker.vhosts))
-            raise OperatorError(f"no vhost '{vhost}'; one of: {known}")
+    def add(self, request: Request) -> Steps[dict[str, object]]:
+        """Import."""
+        vhost = request.vhost()
         if self.is_importing:
             raise OperatorError("another import is under way; try again when it has ended")
         self.is_importing = True
         try:
-            definitions = yield from _read(request.get("definitions"))
-            done = yield from importing(self.broker, definitions, vhost)
-            self.run_soon()
+            definitions = yield from _read(request.fields.get("definitions"))
+            done = yield from importing(request.broker, definitions, vhost)
+            request.run_soon()
             notes = list(done.notes)
-            if not (yield from self._reach_disk()):
+            if not (yield from _reach_disk(request.broker)):
                 notes.append("the disk does not have all of it yet; see the broker's log")
             return {"imported": dict(done.counts), "notes": notes}
         finally:
             self.is_importing = False
 
-    def _reach_disk(self) -> Steps[bool]:
-        """Whether the disk has what was changed up to now, after a while."""
-        catalogue = self.broker.catalogue
-        mark = catalogue.hand_over()
-        for _ in range(DISK_LOOKS):
-            if catalogue.has(mark):
-                return True
-            yield REST_S
-        return False
+
+def _reach_disk(broker: Broker) -> Steps[bool]:
+    """Whether the disk has what was changed up to now, after a while."""
+    catalogue = broker.catalogue
+    mark = catalogue.hand_over()
+    for _ in range(DISK_LOOKS):
+        if catalogue.has(mark):
+            return True
+        yield REST_S
+    return False
 
 
 def _read(given: object) -> Steps[dict[str, object]]:

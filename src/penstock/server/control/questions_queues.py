@@ -5,7 +5,6 @@ named as it shows itself: `/orders` in the virtual host `/`, `tenant/orders` els
 alone when one queue has that name.
 """
 
-from collections.abc import Callable, Mapping
 from typing import Final
 
 from penstock.base.errors import ChannelFault, OperatorError
@@ -29,9 +28,9 @@ from penstock.queues.applied import names_of
 from penstock.queues.rules import DROP_NAMES, QueueRules, rules_in_words
 from penstock.routing.deduplication import DeduplicationExchange
 from penstock.routing.delayed import DelayedExchange
+from penstock.server.control.request import Request
 from penstock.telemetry.actor_window import ActorWindow
 
-ROWS_MAX: Final = 10_000
 WINDOW_S: Final = 10.0
 SORTS: Final = ("ready", "bytes", "rate", "name")
 NO_RULES: Final = QueueRules()
@@ -44,88 +43,67 @@ LETTER_WORDS: Final = {
     "dead_letters_under_way": "under way",
 }
 
-Windows = Callable[[float], Mapping[str, ActorWindow]]
+
+def listing(request: Request) -> QueueListing:
+    limit, sort, vhost, name = (
+        request.limit(),
+        request.one_of("sort", SORTS),
+        request.vhost(),
+        request.text("name"),
+    )
+    broker = request.broker
+    found = [one for one in _queues(broker) if vhost in ("", one.vhost)]
+    if name != "":
+        found = [find(broker, name)]
+    windows = request.windows(WINDOW_S)
+    rows = [row_of(one, windows.get(one.identity), broker.leases) for one in found]
+    rows.sort(key=lambda row: (-_weight(row, sort), row.name))
+    exchanges = [] if name != "" else deduplicating(broker, vhost)[:limit]
+    return QueueListing(rows[:limit], len(rows), exchanges)
 
 
-class QueueQuestions:
-    """broker: its present; windows: of every actor over the last so many seconds; run_soon: lets
-    the broker work on what a resumed queue may give away."""
+def pause(request: Request) -> Paused:
+    """Pauses or resumes."""
+    is_paused = request.text("do") == "pause"
+    actor = find(request.broker, request.text("name"))
+    was_paused = actor.is_paused
+    actor.pause(is_paused)
+    request.run_soon()
+    return Paused(_name(actor), is_paused, was_paused)
 
-    def __init__(self, broker: Broker, windows: Windows, run_soon: Callable[[], None]) -> None:
-        self.broker = broker
-        self.windows = windows
-        self.run_soon = run_soon
 
-    def answer(self, request: dict[str, object]) -> QueueListing | Paused | GroupEnded:
-        """Raises: OperatorError for a question it does not know, or a bad value in one."""
-        do = request.get("do", "list")
-        if do == "list":
-            return self._list(request)
-        if do in ("pause", "resume"):
-            return self._pause(str(request.get("name", "")), do == "pause")
-        if do == "release":
-            return self._release(str(request.get("name", "")), str(request.get("group", "")))
-        raise OperatorError(f"unknown question 'queues {do}'; one of: list, pause, resume, release")
+def release(request: Request) -> GroupEnded:
+    """End a group: what it leases is ready again, or what it pins of a stream may go."""
+    actor, group = find(request.broker, request.text("name")), request.text("group")
+    given_back = 0
+    try:
+        stream = stream_of(actor)
+        if stream is not None:
+            end_group(stream, group)
+        else:
+            given_back = request.broker.leases.release(actor, group, True)
+    except ChannelFault as fault:
+        raise OperatorError(fault.text) from fault
+    request.run_soon()
+    return GroupEnded(_name(actor), group, given_back)
 
-    def _list(self, request: dict[str, object]) -> QueueListing:
-        limit, sort = request.get("limit", 50), request.get("sort", SORTS[0])
-        vhost, name = str(request.get("vhost", "")), str(request.get("name", ""))
-        if not isinstance(limit, int) or not 1 <= limit <= ROWS_MAX:
-            raise OperatorError(f"limit of {limit} rows: must be 1..{ROWS_MAX}")
-        if sort not in SORTS:
-            raise OperatorError(f"sort '{sort}' is unknown; one of: {', '.join(SORTS)}")
-        if vhost != "" and vhost not in self.broker.vhosts:
-            known = ", ".join(sorted(self.broker.vhosts))
-            raise OperatorError(f"no vhost '{vhost}'; one of: {known}")
-        found = [one for one in self._queues() if vhost in ("", one.vhost)]
-        if name != "":
-            found = [self.find(name)]
-        windows = self.windows(WINDOW_S)
-        leases = self.broker.leases
-        rows = [row_of(one, windows.get(one.identity), leases) for one in found]
-        rows.sort(key=lambda row: (-_weight(row, str(sort)), row.name))
-        exchanges = [] if name != "" else deduplicating(self.broker, vhost)[:limit]
-        return QueueListing(rows[:limit], len(rows), exchanges)
 
-    def _pause(self, name: str, is_paused: bool) -> Paused:
-        actor = self.find(name)
-        was_paused = actor.is_paused
-        actor.pause(is_paused)
-        self.run_soon()
-        return Paused(_name(actor), is_paused, was_paused)
+def _queues(broker: Broker) -> list[QueueActor]:
+    return [one for vhost in broker.vhosts.values() for one in vhost.queues.values()]
 
-    def _release(self, name: str, group: str) -> GroupEnded:
-        """End `group`: what it leases is ready again, or what it pins of a stream may go."""
-        actor = self.find(name)
-        try:
-            stream = stream_of(actor)
-            if stream is not None:
-                given_back = 0
-                end_group(stream, group)
-            else:
-                given_back = self.broker.leases.release(actor, group, True)
-        except ChannelFault as fault:
-            raise OperatorError(fault.text) from fault
-        self.run_soon()
-        return GroupEnded(_name(actor), group, given_back)
 
-    def _queues(self) -> list[QueueActor]:
-        return [one for vhost in self.broker.vhosts.values() for one in vhost.queues.values()]
-
-    def find(self, name: str) -> QueueActor:
-        """The queue called `name`. Raises: OperatorError when there is none, or more than one."""
-        whole = name.removeprefix("queue:")
-        queues = self._queues()
-        found = [one for one in queues if _name(one) == whole]
-        found = found or [one for one in queues if one.name == whole]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(_name(one) for one in found)
-            raise OperatorError(
-                f"queue '{name}' is in several virtual hosts; write one of: {names}"
-            )
-        raise OperatorError(f"no queue '{name}'; `penstock queues` lists them")
+def find(broker: Broker, name: str) -> QueueActor:
+    """The queue called `name`. Raises: OperatorError when there is none, or more than one."""
+    whole = name.removeprefix("queue:")
+    queues = _queues(broker)
+    found = [one for one in queues if _name(one) == whole]
+    found = found or [one for one in queues if one.name == whole]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(_name(one) for one in found)
+        raise OperatorError(f"queue '{name}' is in several virtual hosts; write one of: {names}")
+    raise OperatorError(f"no queue '{name}'; `penstock queues` lists them")
 
 
 def deduplicating(broker: Broker, only: str) -> list[DeduplicatingRow]:

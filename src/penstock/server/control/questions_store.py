@@ -6,28 +6,23 @@ age of messages is not among it.
 
 from collections.abc import Mapping
 
-from penstock.broker.broker import Broker
+from penstock.server.control.request import Request
 from penstock.storage.check.offline import StoreStats, store_stats
 from penstock.streams.stats import StreamStats, stream_stats
 
 
-class StoreQuestions:
-    """broker: its present."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-
-    def answer(self) -> dict[str, object]:
-        """A row for each virtual host."""
-        rows = []
-        for name, store in self.broker.stores.stores.items():
-            queues = self.broker.vhosts[name].queues.values()
-            names = {int(actor.queue_id): actor.name for actor in queues if actor.queue_id > 0}
-            streams = self.broker.streams.stores.get(name)
-            found = () if streams is None else streams.lanes.values()
-            logs = tuple(stream_stats(lane.log) for lane in found if lane.is_wanted)
-            rows.append(stats_row(name, names, store_stats(store.log), logs))
-        return {"sync": self.broker.stores.sync_rule.words(), "vhosts": rows}
+def store_answer(request: Request) -> dict[str, object]:
+    """A row for each virtual host."""
+    broker = request.broker
+    rows = []
+    for name, store in broker.stores.stores.items():
+        queues = broker.vhosts[name].queues.values()
+        names = {int(actor.queue_id): actor.name for actor in queues if actor.queue_id > 0}
+        streams = broker.streams.stores.get(name)
+        found = () if streams is None else streams.lanes.values()
+        logs = tuple(stream_stats(lane.log) for lane in found if lane.is_wanted)
+        rows.append(stats_row(name, names, store_stats(store.log), logs))
+    return {"sync": broker.stores.sync_rule.words(), "vhosts": rows}
 
 
 def stats_row(

@@ -10,12 +10,20 @@ from pathlib import Path
 from typing import Final
 
 import penstock
+from penstock.base.clock import Clock
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.event_feed import EventFeed, open_feed
 from penstock.broker.admin.views import actor_snapshots
 from penstock.broker.broker import Broker
 from penstock.server.recorder.consumer_holds import ConsumerHolds
-from penstock.telemetry.events import CONNECTION_SAMPLE, QUEUE_SAMPLE
+from penstock.telemetry.events import (
+    CONNECTION_SAMPLE,
+    COUNT_FIELDS,
+    QUEUE_SAMPLE,
+    TIME_FIELDS,
+    CountSample,
+    TimeSample,
+)
 from penstock.telemetry.recorder import Recorder, RecorderReader
 from penstock.telemetry.snapshots import ActorSnapshot
 from penstock.telemetry.trace import TraceHeader, encode_events, encode_header
@@ -26,8 +34,9 @@ SAMPLED: Final = frozenset({"conn", "chan", "queue", "consumer", "alarm"})
 class EventSamples:
     """For whoever writes events down, once for all of them."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, clock: Clock) -> None:
         self.recorder = recorder
+        self.clock = clock
         self.holds = ConsumerHolds(recorder)
 
     def take_all(self, snapshots: dict[str, ActorSnapshot]) -> None:
@@ -40,25 +49,14 @@ class EventSamples:
         self.holds.take(one)
         if one.kind not in SAMPLED:
             return
-        record = self.recorder
-        times = one.times
-        record.record_times(
-            one.actor, times.idle_ns, times.busy_ns, times.blocked_ns, times.waiting_ns
-        )
+        recorder = self.recorder
+        times = [getattr(one.times, name) for name in TIME_FIELDS]
+        now_ns = self.clock.monotonic_ns()
+        recorder.keep(TimeSample(recorder.next_seq, now_ns, one.actor, *times))
         if one.kind in ("queue", "conn"):
-            number = one.numbers
-            record.record_counts(
-                QUEUE_SAMPLE if one.kind == "queue" else CONNECTION_SAMPLE,
-                one.actor,
-                int(number.get("ready", 0)),
-                int(number.get("unacked", 0)),
-                int(number.get("bytes", 0)),
-                int(number.get("published", 0)),
-                int(number.get("delivered", 0)),
-                int(number.get("acked", 0)),
-                int(number.get("consumers", 0)),
-                int(number.get("paged", 0)),
-            )
+            kind = QUEUE_SAMPLE if one.kind == "queue" else CONNECTION_SAMPLE
+            counts = [int(one.numbers.get(name, 0)) for name in (*COUNT_FIELDS, "paged")]
+            recorder.keep(CountSample(recorder.next_seq, now_ns, kind, one.actor, *counts))
 
 
 class EventFile:
@@ -118,7 +116,7 @@ class EventWriters:
         if config.event_stream != "":
             self.feed = open_feed(broker, header)
         if self.file is not None or self.feed is not None:
-            self.samples = EventSamples(broker.recorder)
+            self.samples = EventSamples(broker.recorder, clock)
 
     def sample(self) -> None:
         """Put on record what everybody has to say now."""

@@ -1,5 +1,6 @@
 """Definitions over the control socket: in steps, others between them, until the disk has all."""
 
+from collections.abc import Generator
 from pathlib import Path
 
 import msgspec
@@ -9,9 +10,11 @@ from penstock.base.errors import OperatorError
 from penstock.broker.actors.cooperative import Steps
 from penstock.broker.broker import Broker
 from penstock.protocol import methods as m
-from penstock.server.control.questions_definitions import DISK_LOOKS, REST_S, DefinitionQuestions
+from penstock.server.control.questions import Questions
+from penstock.server.control.questions_definitions import DISK_LOOKS, REST_S
 from tests.definitions import export_definitions, run_through
 from tests.unit.broker.peer import Bed
+from tests.unit.server.control.asked import questions
 from tests.unit.server.durable_bed import DurableBed
 
 Answer = dict[str, object]
@@ -31,8 +34,13 @@ def rows(count: int) -> dict[str, object]:
 
 def importing(broker: Broker, definitions: object) -> Steps[Answer]:
     given = msgspec.Raw(msgspec.json.encode(definitions))
-    questions = DefinitionQuestions(broker, lambda: None)
-    return questions.answer({"do": "import", "definitions": given})
+    return asked_steps(questions(broker), {"do": "import", "definitions": given})
+
+
+def asked_steps(of: Questions, fields: dict[str, object]) -> Steps[Answer]:
+    found = of.answer({"op": "definitions", **fields})
+    assert isinstance(found, Generator)
+    return found
 
 
 def advance(steps: Steps[Answer], broker: Broker, queues: int) -> None:
@@ -61,7 +69,7 @@ def test_no_step_makes_more_than_one_thing() -> None:
 def test_an_export_is_the_same_in_steps() -> None:
     bed = Bed()
     run_through(importing(bed.broker, rows(20)))
-    steps = DefinitionQuestions(bed.broker, lambda: None).answer({"do": "export"})
+    steps = asked_steps(questions(bed.broker), {"do": "export"})
     count = 0
     while True:
         try:
@@ -100,7 +108,7 @@ def test_what_comes_and_goes_while_an_export_is_written() -> None:
     bed = Bed()
     peer = bed.connect()
     run_through(importing(bed.broker, rows(10)))
-    steps = DefinitionQuestions(bed.broker, lambda: None).answer({"do": "export"})
+    steps = asked_steps(questions(bed.broker), {"do": "export"})
     for _ in range(13):
         next(steps)
     peer.call(1, m.QueueDelete("q3"), m.QueueDeleteOk)
@@ -147,15 +155,15 @@ def test_a_disk_that_does_not_come(tmp_path: Path) -> None:
 
 def test_one_import_at_a_time() -> None:
     bed = Bed()
-    questions = DefinitionQuestions(bed.broker, lambda: None)
+    importer = questions(bed.broker)
     given = msgspec.Raw(msgspec.json.encode(rows(2)))
     request: dict[str, object] = {"do": "import", "definitions": given}
-    first = questions.answer(request)
+    first = asked_steps(importer, request)
     next(first)
     with pytest.raises(OperatorError, match="another import is under way"):
-        run_through(questions.answer(request))
+        run_through(asked_steps(importer, request))
     run_through(first)
-    run_through(questions.answer(request))
+    run_through(asked_steps(importer, request))
 
 
 @pytest.mark.parametrize("given", [None, [], 1])
@@ -164,5 +172,4 @@ def test_what_is_no_object(given: object) -> None:
         run_through(importing(Bed().broker, given))
     with pytest.raises(OperatorError, match=r"queues\[1\]: .*nothing was imported"):
         raw = msgspec.Raw(b'{"queues": [{"vhost": "/", "name": "a"}, {"name": "\xff"}]}')
-        questions = DefinitionQuestions(Bed().broker, lambda: None)
-        run_through(questions.answer({"do": "import", "definitions": raw}))
+        run_through(asked_steps(questions(Bed().broker), {"do": "import", "definitions": raw}))

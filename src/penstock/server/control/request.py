@@ -1,0 +1,50 @@
+"""One question as it came over the control socket, with what it is answered from."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.base.errors import OperatorError
+from penstock.broker.broker import Broker
+from penstock.telemetry.actor_window import ActorWindow
+
+ROWS_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """fields: as they came; broker: its present; run_soon: lets it work on what an answer has set
+    free; windows: of every actor over the last so many seconds. Everything raises OperatorError."""
+
+    broker: Broker
+    fields: Mapping[str, object]
+    run_soon: Callable[[], None]
+    windows: Callable[[float], Mapping[str, ActorWindow]]
+
+    def text(self, key: str, default: str = "") -> str:
+        return str(self.fields.get(key, default))
+
+    def is_set(self, key: str) -> bool:
+        return self.fields.get(key) is True
+
+    def one_of(self, key: str, known: tuple[str, ...]) -> str:
+        """One of `known`, the first unless something else is asked for."""
+        value = self.text(key, known[0])
+        if value not in known:
+            raise OperatorError(f"{key} '{value}' is unknown; one of: {', '.join(known)}")
+        return value
+
+    def limit(self) -> int:
+        """How many rows are wanted."""
+        limit = self.fields.get("limit", 50)
+        if not isinstance(limit, int) or not 1 <= limit <= ROWS_MAX:
+            raise OperatorError(f"limit of {limit} rows: must be 1..{ROWS_MAX}")
+        return limit
+
+    def vhost(self) -> str:
+        """A virtual host that there is, "" for all."""
+        vhost = self.text("vhost")
+        if vhost != "" and vhost not in self.broker.vhosts:
+            known = ", ".join(sorted(self.broker.vhosts))
+            raise OperatorError(f"no vhost '{vhost}'; one of: {known}")
+        return vhost

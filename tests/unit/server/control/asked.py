@@ -1,0 +1,20 @@
+"""The questions of the control socket, asked without one."""
+
+import asyncio
+from typing import cast
+
+from penstock.broker.broker import Broker
+from penstock.server.control.control_socket import Reply
+from penstock.server.control.questions import Questions
+from penstock.server.recorder.service import RecorderService
+
+
+def questions(broker: Broker) -> Questions:
+    """They are not given a loop: nothing is recorded in rounds."""
+    service = RecorderService(broker, cast(asyncio.AbstractEventLoop, None), "boot")
+    return Questions(broker, service, lambda: None)
+
+
+def asked(broker: Broker, fields: dict[str, object]) -> Reply:
+    """Raises: OperatorError."""
+    return questions(broker).answer(fields)
