@@ -4,7 +4,9 @@ PENSTOCK_TEST_BUILD=interpreted or =compiled makes the run fail at once unless e
 compile list is imported that way. HYPOTHESIS_PROFILE=long searches longer, from a fresh seed.
 """
 
+import asyncio
 import importlib
+import inspect
 import os
 from pathlib import Path
 
@@ -45,6 +47,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if layer is None or not collection_path.match("test_*.py"):
         return None
     return None if is_in(layer, collection_path) else True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 def pytest_report_header() -> str:

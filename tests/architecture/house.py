@@ -138,6 +138,7 @@ def _module(path: Path) -> Module:
     return Module(name, room, path, text, ast.parse(text, filename=str(path)))
 
 
+@cache
 def imports(module: Module) -> list[Import]:
     """All imports in a file, in its order, wherever they stand."""
     found: list[Import] = []

@@ -1,9 +1,6 @@
 """Every file says its purpose in its first line and stays small enough to be read at once."""
 
 import ast
-from pathlib import Path
-
-import pytest
 
 from tests.architecture.house import PACKAGE, REPOSITORY, Module, functions, modules
 
@@ -33,15 +30,12 @@ ALL_FILES = sorted(
 )
 
 
-def name_of(path: Path) -> str:
-    return path.relative_to(REPOSITORY).as_posix()
-
-
-@pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
-def test_a_file_begins_with_its_purpose(path: Path) -> None:
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    assert docstring, "no docstring"
-    assert docstring.splitlines()[0].strip(), "the first line says nothing"
+def test_files_begin_with_their_purpose() -> None:
+    for path in ALL_FILES:
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        name = path.relative_to(REPOSITORY).as_posix()
+        assert docstring, f"{name}: no docstring"
+        assert docstring.splitlines()[0].strip(), f"{name}: the first line says nothing"
 
 
 def allowed_lines(module: Module) -> int:

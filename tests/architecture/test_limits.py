@@ -2,8 +2,6 @@
 
 from dataclasses import fields
 
-import pytest
-
 from penstock.base import limits
 from penstock.base.config import Config
 from penstock.base.limits import LIMITS, Limit
@@ -11,27 +9,30 @@ from scripts.limits_page import page
 from tests.architecture.house import PACKAGE, REPOSITORY
 
 
-def name_of(limit: Limit) -> str:
-    return limit.name
+def test_limits_are_sound() -> None:
+    for limit in LIMITS:
+        assert limit.lowest <= limit.default <= limit.highest, limit.name
+        assert limit.unit, f"{limit.name}: a number without a unit"
+        assert limit.at_bound, f"{limit.name}: nothing happens at the bound"
 
 
-@pytest.mark.parametrize("limit", LIMITS, ids=name_of)
-def test_a_limit_is_sound(limit: Limit) -> None:
-    assert limit.lowest <= limit.default <= limit.highest
-    assert limit.unit, "a number without a unit"
-    assert limit.at_bound, "nothing happens at the bound"
+def test_a_limit_has_an_owner() -> None:
+    for limit in LIMITS:
+        place = PACKAGE / limit.owner
+        is_there = place.is_dir() or place.with_suffix(".py").is_file()
+        assert is_there, f"{limit.name}: no {limit.owner} in the package"
 
 
-@pytest.mark.parametrize("limit", LIMITS, ids=name_of)
-def test_a_limit_has_an_owner(limit: Limit) -> None:
-    place = PACKAGE / limit.owner
-    assert place.is_dir() or place.with_suffix(".py").is_file(), f"no {limit.owner} in the package"
-
-
-@pytest.mark.parametrize("limit", LIMITS, ids=name_of)
-def test_a_limit_has_a_configuration_key_or_says_why_not(limit: Limit) -> None:
+def test_a_limit_has_a_configuration_key_or_says_why_not() -> None:
     keys = {field.name for field in fields(Config)}
-    assert (limit.name in keys) == (limit.no_key == "")
+    for limit in LIMITS:
+        assert (limit.name in keys) == (limit.no_key == ""), limit.name
+
+
+def test_defaults_keep_to_their_limits() -> None:
+    for limit in LIMITS:
+        value = getattr(Config(), limit.name, limit.default)
+        assert limit.lowest <= value <= limit.highest, limit.name
 
 
 def test_every_limit_is_in_the_table_by_the_name_of_its_constant() -> None:

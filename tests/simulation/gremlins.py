@@ -5,7 +5,6 @@ A gremlin looks at the broker before every turn and remembers what it saw. It wo
 interpreted and on the compiled build, because it only reads and writes attributes.
 """
 
-from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
@@ -15,41 +14,7 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.account import Account
 from penstock.flow.due import Waker
 from penstock.protocol.content import Message
-from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
-from penstock.simulation.world.world import World, WorldSetting
-from tests.simulation.planted import Planted
-
-
-class Gremlin:
-    """Nominal base."""
-
-    def act(self, broker: Broker) -> None:
-        raise NotImplementedError
-
-
-class GremlinPicker(SeededPicker):
-    """Lets its gremlin act before anybody looks at the laws."""
-
-    def __init__(self, dice: Dice, watcher: TurnWatcher, gremlin: Gremlin) -> None:
-        super().__init__(dice, watcher)
-        assert isinstance(watcher, World), "the only watcher there is"
-        self.world = watcher
-        self.gremlin = gremlin
-
-    def pick(self, ready: list[Actor]) -> int:
-        self.gremlin.act(self.world.broker)
-        return super().pick(ready)
-
-
-class GremlinBug(Planted):
-    """A broker with a gremlin in it."""
-
-    def __init__(self, base: WorldSetting, kind: type[Gremlin]) -> None:
-        super().__init__(base)
-        self.kind = kind
-
-    def picker(self, dice: Dice, watcher: TurnWatcher) -> SeededPicker:
-        return GremlinPicker(dice, watcher, self.kind())
+from tests.simulation.planted import Gremlin
 
 
 def channels(broker: Broker) -> list[Channel]:

@@ -1,9 +1,13 @@
 """Bugs that were made on purpose, each in the place where it could really be made.
 
-Every one is a strategy, an output, a shell, a picker or a broker with one thing wrong, brought in
-through the factories of `WorldSetting`.
+Every one is a strategy, an output, a shell, a picker or a broker with one thing wrong, or a gremlin
+(gremlins.py); `plant` brings it in through what `WorldSetting` makes a world of.
 """
 
+from collections.abc import Callable
+from functools import partial
+
+from penstock.base.config import Config
 from penstock.base.wire import read_i32_be
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.output import OutputLine
@@ -14,10 +18,9 @@ from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import Hop
 from penstock.flow.profile import Profile
 from penstock.simulation.machine.clock import VirtualClock
-from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
+from penstock.simulation.machine.dice import Dice, SeededPicker
 from penstock.simulation.machine.network import (
     Pipe,
-    SimulatedConnection,
     SimulatedOutput,
     SimulatedShell,
 )
@@ -28,12 +31,50 @@ DELIVER = 0x3C003C
 CONFIRM = 0x3C0050
 
 
-class Planted(WorldSetting):
-    """`base` with a bug in it. Nominal base."""
+def plant(setting: WorldSetting, kind: type[object]) -> WorldSetting:
+    """`setting` with a bug of this kind in it."""
+    setting.steps_max = 60_000
+    if issubclass(kind, Faulty):
+        setting.broker = partial(broker_of, kind)
+    elif issubclass(kind, FaultyOutput):
+        setting.output = kind
+    elif issubclass(kind, SimulatedShell):
+        setting.shell = kind
+    elif issubclass(kind, SeededPicker):
+        setting.picker = kind
+    elif issubclass(kind, SimulatedBroker):
+        setting.broker = kind
+    else:
+        assert issubclass(kind, Gremlin), kind
+        gremlin = kind()
+        setting.broker = gremlin.enter
+        setting.picker = gremlin.picker
+    return setting
 
-    def __init__(self, base: WorldSetting) -> None:
-        super().__init__(base.profile, base.config, base.check_every)
-        self.steps_max = 60_000
+
+class Gremlin:
+    """Changes the state of real actors before every turn. Nominal base."""
+
+    broker: SimulatedBroker
+
+    def enter(
+        self, config: Config, clock: VirtualClock, dice: Dice, log: Log, profile: Profile
+    ) -> SimulatedBroker:
+        """Into a broker."""
+        self.broker = SimulatedBroker(config, clock, dice, log, profile)
+        return self.broker
+
+    def picker(self, dice: Dice, between_turns: Callable[[], None]) -> SeededPicker:
+        """Lets it act before the laws are looked at."""
+
+        def before() -> None:
+            self.act(self.broker)
+            between_turns()
+
+        return SeededPicker(dice, before)
+
+    def act(self, broker: Broker) -> None:
+        raise NotImplementedError
 
 
 # -- strategies ------------------------------------------------------------------------------------
@@ -122,17 +163,13 @@ class RepaysTheDeadTwice(Faulty):
         origin.repay(messages, bytes_)
 
 
-class StrategyBug(Planted):
-    """The broker works by a faulty strategy."""
-
-    def __init__(self, base: WorldSetting, kind: type[Faulty]) -> None:
-        super().__init__(base)
-        self.kind = kind
-
-    def broker(self, clock: VirtualClock, dice: Dice, log: Log) -> SimulatedBroker:
-        broker = super().broker(clock, dice, log)
-        broker.context.strategy = self.kind(self.profile)
-        return broker
+def broker_of(
+    kind: type[Faulty], config: Config, clock: VirtualClock, dice: Dice, log: Log, profile: Profile
+) -> SimulatedBroker:
+    """A broker that works by a faulty strategy."""
+    broker = SimulatedBroker(config, clock, dice, log, profile)
+    broker.context.strategy = kind(profile)
+    return broker
 
 
 # -- outputs ---------------------------------------------------------------------------------------
@@ -177,14 +214,18 @@ class LosesAConfirm(FaultyOutput):
         return kept
 
 
+def twice(sent: list[bytes], method: int) -> list[bytes]:
+    return [frame for one in sent for frame in ([one] * (2 if is_method(one, method) else 1))]
+
+
 class RepeatsAConfirm(FaultyOutput):
     def spoiled(self, sent: list[bytes]) -> list[bytes]:
-        return [frame for one in sent for frame in ([one] * (2 if is_method(one, CONFIRM) else 1))]
+        return twice(sent, CONFIRM)
 
 
 class RepeatsBlocked(FaultyOutput):
     def spoiled(self, sent: list[bytes]) -> list[bytes]:
-        return [frame for one in sent for frame in ([one] * (2 if is_method(one, BLOCKED) else 1))]
+        return twice(sent, BLOCKED)
 
 
 class ForgetsUnblocked(FaultyOutput):
@@ -238,19 +279,6 @@ class SwapsTwoContents(FaultyOutput):
         ]
 
 
-class OutputBug(Planted):
-    """Connections write to a faulty output."""
-
-    def __init__(self, base: WorldSetting, kind: type[FaultyOutput]) -> None:
-        super().__init__(base)
-        self.kind = kind
-
-    def output(self, broker: Broker, link: SimulatedConnection) -> SimulatedOutput:
-        return self.kind(
-            broker.scheduler.outputs, broker.config.socket_output_high_bytes, link.down
-        )
-
-
 # -- shells, pickers, brokers ----------------------------------------------------------------------
 
 
@@ -268,26 +296,12 @@ class CarelessShell(SimulatedShell):
         self.is_closed = True
 
 
-class ShellBug(Planted):
-    def __init__(self, base: WorldSetting, kind: type[SimulatedShell]) -> None:
-        super().__init__(base)
-        self.kind = kind
-
-    def shell(self, broker: Broker, link: SimulatedConnection) -> SimulatedShell:
-        return self.kind(broker, link)
-
-
 class UnfairPicker(SeededPicker):
     """Gives one queue no turn as soon as somebody else is ready, and none at all in the end."""
 
     def can_pick(self, ready: list[Actor]) -> bool:
         self.parked = {"queue:/q1"}
         return super().can_pick(ready)
-
-
-class PickerBug(Planted):
-    def picker(self, dice: Dice, watcher: TurnWatcher) -> SeededPicker:
-        return UnfairPicker(dice, watcher)
 
 
 class ForgetfulBroker(SimulatedBroker):
@@ -315,12 +329,3 @@ class SilentBroker(SimulatedBroker):
     def opened(self, connection: Connection) -> None:
         super().opened(connection)
         connection.alarms.clear()
-
-
-class BrokerBug(Planted):
-    def __init__(self, base: WorldSetting, kind: type[SimulatedBroker]) -> None:
-        super().__init__(base)
-        self.kind = kind
-
-    def broker(self, clock: VirtualClock, dice: Dice, log: Log) -> SimulatedBroker:
-        return self.kind(self.config, clock, dice, log, self.profile)

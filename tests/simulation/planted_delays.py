@@ -2,8 +2,10 @@
 
 from heapq import heappop, heappush
 
+from penstock.base.config import Config
 from penstock.broker.actors.log import Log
 from penstock.broker.dead_letter.delay_store import DelayRuling, DelayStore, DelayStores
+from penstock.flow.profile import Profile
 from penstock.protocol.content import Message
 from penstock.queues.delayed import DelayedMessages
 from penstock.queues.priorities import PriorityQueue
@@ -11,7 +13,6 @@ from penstock.queues.rules import NEVER
 from penstock.simulation.machine.clock import VirtualClock
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.world.world import SimulatedBroker, WorldSetting
-from tests.simulation.planted import Planted
 
 
 class Halves(DelayedMessages):
@@ -107,25 +108,24 @@ class OtherRecords(DelayRuling):
         return self.kind(self.rules, self)
 
 
-class DelayBug(Planted):
-    """A broker whose stores have the bug `name`."""
+def plant_delay_bug(setting: WorldSetting, name: str) -> WorldSetting:
+    """`setting` with a broker whose stores have the bug `name`."""
 
-    def __init__(self, base: WorldSetting, name: str) -> None:
-        super().__init__(base)
-        self.name = name
+    class Stores(DelayStores):
+        def make_ruling(self, store: DelayStore) -> DelayRuling:
+            if name in RULINGS:
+                return RULINGS[name](store, self.dues)
+            ruling = OtherRecords(store, self.dues)
+            ruling.kind = RECORDS[name]
+            return ruling
 
-    def broker(self, clock: VirtualClock, dice: Dice, log: Log) -> SimulatedBroker:
-        broker = super().broker(clock, dice, log)
-        name = self.name
+    def broker(
+        config: Config, clock: VirtualClock, dice: Dice, log: Log, profile: Profile
+    ) -> SimulatedBroker:
+        made = SimulatedBroker(config, clock, dice, log, profile)
+        made.delays = Stores(made.context, made.delays.letters)
+        return made
 
-        class Desk(DelayStores):
-            def make_ruling(self, store: DelayStore) -> DelayRuling:
-                if name in RULINGS:
-                    return RULINGS[name](store, self.dues)
-                ruling = OtherRecords(store, self.dues)
-                ruling.kind = RECORDS[name]
-                return ruling
-
-        old = broker.delays
-        broker.delays = Desk(broker.context, old.letters)
-        return broker
+    setting.steps_max = 60_000
+    setting.broker = broker
+    return setting

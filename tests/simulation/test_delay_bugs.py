@@ -6,7 +6,7 @@ import pytest
 
 from penstock.simulation.machine.faults import SimulationFailed
 from penstock.simulation.scenario.scenarios import simulate, small_setting
-from tests.simulation.planted_delays import DelayBug
+from tests.simulation.planted_delays import plant_delay_bug
 
 # name of the bug: words of the laws that may find it
 FOUND_BY = {
@@ -24,7 +24,7 @@ FOUND_BY = {
 @pytest.mark.parametrize("name", FOUND_BY)
 def test_a_planted_bug_is_found(name: str) -> None:
     for seed in range(1, 41):
-        setting = DelayBug(small_setting("penstock", seed, 3), name)
+        setting = plant_delay_bug(small_setting("penstock", seed, 3), name)
         try:
             simulate("delays", seed, "penstock", setting=setting)
         except SimulationFailed as failure:

@@ -9,7 +9,8 @@ from penstock.simulation.machine.faults import SimulationFailed
 from penstock.simulation.scenario.plan import EVENT_KINDS, drawn, smallest
 from penstock.simulation.scenario.random_graph import ON_BROKERS, ON_CLIENTS
 from penstock.simulation.scenario.scenarios import PROFILES, simulate, small_setting
-from tests.simulation.gremlins import ChangesAWindowOnly, GremlinBug
+from tests.simulation.gremlins import ChangesAWindowOnly
+from tests.simulation.planted import plant
 
 SEEDS_EACH = 7
 
@@ -41,7 +42,7 @@ def test_a_failing_world_is_made_smaller_and_replays() -> None:
     profile = "penstock"
 
     def fails(seed: int, without: frozenset[int]) -> SimulationFailed | None:
-        setting = GremlinBug(small_setting(profile, seed, 1), ChangesAWindowOnly)
+        setting = plant(small_setting(profile, seed, 1), ChangesAWindowOnly)
         try:
             simulate("random_graph", seed, profile, 1, setting, without)
         except SimulationFailed as failure:

@@ -4,6 +4,7 @@ Nothing is drawn here: actors run in turn with their whole budget, pipes are wid
 that is parked is given no turn. `step` lets one actor take so many messages and no more.
 """
 
+from collections.abc import Callable
 from typing import Self
 
 from penstock.base.config import Config
@@ -17,7 +18,7 @@ from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop
 from penstock.flow.profile import Profile
 from penstock.protocol import methods as m
-from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
+from penstock.simulation.machine.dice import Dice, SeededPicker
 from penstock.simulation.world.clients import Client, Role
 from penstock.simulation.world.world import World, WorldSetting
 
@@ -27,13 +28,13 @@ BODY = b"x" * 20
 class StagePicker(SeededPicker):
     """In turn, whole budgets; or one actor with one budget."""
 
-    def __init__(self, dice: Dice, watcher: TurnWatcher) -> None:
-        super().__init__(dice, watcher)
+    def __init__(self, dice: Dice, between_turns: Callable[[], None]) -> None:
+        super().__init__(dice, between_turns)
         self.only = ""
         self.count = 0
 
     def pick(self, ready: list[Actor]) -> int:
-        self.watcher.between_turns()
+        self.between_turns()
         if self.only:
             names = [actor.identity for actor in ready]
             if self.count == 0 or self.only not in names:
@@ -47,18 +48,6 @@ class StagePicker(SeededPicker):
             count, self.count = self.count, 0
             return count
         return budget
-
-
-class StageSetting(WorldSetting):
-    """A wide network and no chance."""
-
-    def __init__(self, profile: Profile, config: Config) -> None:
-        super().__init__(profile, config)
-        self.pipe_bytes = 1 << 26
-
-    def picker(self, dice: Dice, watcher: TurnWatcher) -> SeededPicker:
-        self.stage_picker = StagePicker(dice, watcher)
-        return self.stage_picker
 
 
 class Hand(Role):
@@ -109,10 +98,13 @@ class Stage:
     """A broker under `profile` with queues q1, q2 and q3, all bound to amq.fanout."""
 
     def __init__(self, profile: Profile) -> None:
-        setting = StageSetting(profile, Config(heartbeat_s=0, queue_depth_bytes=1 << 30))
+        setting = WorldSetting(profile, Config(heartbeat_s=0, queue_depth_bytes=1 << 30))
+        setting.pipe_bytes = 1 << 26
+        setting.picker = StagePicker
         self.world = World(1, setting)
         self.broker = self.world.broker
-        self.picker = setting.stage_picker
+        assert isinstance(self.world.picker, StagePicker)
+        self.picker = self.world.picker
         self.profile = profile
         admin = self.connect()[0]
         for name in ("q1", "q2", "q3"):

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TypeAlias
 
-from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.admin.restore import Restored, restore
 from penstock.broker.broker import Broker
 from penstock.broker.vhost.catalogue import is_kept
@@ -12,34 +11,17 @@ from penstock.broker.vhost.vhost import PREDECLARED
 from penstock.routing.canonical import canonical
 from penstock.routing.exchange import Exchange
 from penstock.server.disk.metadata_db import MetadataDb
-from penstock.storage.log.job import Job
+from penstock.simulation.machine import durable_disks
 from tests.unit.broker.peer import Bed
 
 Topology: TypeAlias = dict[str, set[tuple[object, ...]]]
 
 
-class HandDisk(Disk):
-    """Jobs wait until `work`. fault: what every job ends with instead of being run."""
+class HandDisk(durable_disks.HandDisk):
+    """Does all jobs that wait, those submitted meanwhile too, unless told how many."""
 
-    def __init__(self) -> None:
-        self.jobs: list[tuple[Job, JobClient]] = []
-        self.fault: OSError | None = None
-
-    def submit(self, job: Job, client: JobClient) -> None:
-        self.jobs.append((job, client))
-
-    def work(self, count: int = -1) -> None:
-        """Run the first `count` jobs, -1 for all, those submitted meanwhile too."""
-        while self.jobs and count != 0:
-            job, client = self.jobs.pop(0)
-            error = self.fault
-            if error is None:
-                try:
-                    job.run()
-                except OSError as found:
-                    error = found
-            client.job_done(job, error)
-            count -= 1
+    def work(self, count: int = 1 << 30) -> int:
+        return super().work(count)
 
 
 class DurableBed(Bed):

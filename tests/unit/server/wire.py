@@ -55,6 +55,13 @@ class Wire:
         assert node.listener is not None
         return Wire(*await asyncio.open_connection("127.0.0.1", node.listener.port))
 
+    @staticmethod
+    async def opened(node: Node, heartbeat_s: int = 0) -> "Wire":
+        """One that has connected and said hello, with channel 1."""
+        wire = await Wire.connect(node)
+        await wire.open(heartbeat_s)
+        return wire
+
     async def open(self, heartbeat_s: int = 0) -> None:
         """The whole handshake, and channel 1."""
         self.writer.write(PROTOCOL_HEADER)

@@ -8,8 +8,10 @@ host = "127.0.0.1"        port = 5672        profile = "penstock"
 """
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from penstock.base.config import AlarmAction, Config, EntryLimits, RateRow, UserConfig
 from penstock.base.errors import OperatorError
@@ -30,23 +32,23 @@ def read_config(path: str) -> Config:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OperatorError(f"{path} is not TOML: {error}") from error
     known = {one.name: one for one in fields(Config)}
+    readers: dict[str, Callable[[str, str, object], object]] = {
+        "users": _users,
+        "alarm_actions": _alarm_actions,
+        "rates": _rates,
+        "policies": _policies,
+        "operator_policies": _policies,
+        "vhost_limits": _entry_limits,
+        "user_limits": _entry_limits,
+        "vhosts": _names,
+    }
     default = Config()
     values: dict[str, object] = {}
     for key, value in _flat(path, data).items():
         if key not in known:
             raise OperatorError(f"{path}: unknown key '{key}'; known: {', '.join(sorted(known))}")
-        if key == "users":
-            values[key] = _users(path, value)
-        elif key == "alarm_actions":
-            values[key] = _alarm_actions(path, value)
-        elif key == "rates":
-            values[key] = _rates(path, value)
-        elif key in ("policies", "operator_policies"):
-            values[key] = _policies(path, key, value)
-        elif key in ("vhost_limits", "user_limits"):
-            values[key] = _entry_limits(path, key, value)
-        elif key == "vhosts":
-            values[key] = _names(path, key, value)
+        if key in readers:
+            values[key] = readers[key](path, key, value)
         else:
             values[key] = _checked(path, key, value, getattr(default, key))
     return Config(**values)  # type: ignore[arg-type]  # each value was checked against its default
@@ -90,33 +92,38 @@ def _names(path: str, key: str, value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _alarm_actions(path: str, value: object) -> tuple[AlarmAction, ...]:
+def _tables(path: str, key: str, value: object) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise OperatorError(f"{path}: {key} must be written as [[{key}]] tables")
+    return value
+
+
+def _expect(path: str, what: str, table: dict[str, Any], known: set[str]) -> None:
+    """Nothing but the `known` keys."""
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise OperatorError(f"{path}: {what} has unknown key '{unknown[0]}'")
+
+
+def _alarm_actions(path: str, key: str, value: object) -> tuple[AlarmAction, ...]:
     """Whether an action is one is said by broker/alarm/alarm_manager, of every way to give it."""
-    if not isinstance(value, list):
-        raise OperatorError(f"{path}: alarm_actions must be written as [[alarm_actions]] tables")
     rows = []
-    for one in value:
-        if not isinstance(one, dict) or not all(isinstance(text, str) for text in one.values()):
+    for one in _tables(path, key, value):
+        if not all(isinstance(text, str) for text in one.values()):
             raise OperatorError(f"{path}: an [[alarm_actions]] table holds strings only")
-        unknown = set(one) - {"action", "vhost", "user"}
-        if unknown or "action" not in one:
-            wrong = f"unknown key '{sorted(unknown)[0]}'" if unknown else "no action"
-            raise OperatorError(f"{path}: an [[alarm_actions]] table has {wrong}")
+        _expect(path, "an [[alarm_actions]] table", one, {"action", "vhost", "user"})
+        if "action" not in one:
+            raise OperatorError(f"{path}: an [[alarm_actions]] table has no action")
         rows.append(AlarmAction(one["action"], one.get("vhost", ""), one.get("user", "")))
     return tuple(rows)
 
 
-def _rates(path: str, value: object) -> tuple[RateRow, ...]:
+def _rates(path: str, key: str, value: object) -> tuple[RateRow, ...]:
     """Each table names one of user, vhost or queue, and messages, bytes or both."""
-    if not isinstance(value, list):
-        raise OperatorError(f"{path}: rates must be written as [[rates]] tables")
     rows = []
-    for one in value:
-        table = one if isinstance(one, dict) else {}
+    for table in _tables(path, key, value):
+        _expect(path, "a [[rates]] table", table, {"user", "vhost", "queue", "messages", "bytes"})
         scopes = [scope for scope in ("user", "vhost", "queue") if scope in table]
-        unknown = set(table) - {"user", "vhost", "queue", "messages", "bytes"}
-        if unknown:
-            raise OperatorError(f"{path}: a [[rates]] table has unknown key '{sorted(unknown)[0]}'")
         if len(scopes) != 1 or not isinstance(table[scopes[0]], str):
             raise OperatorError(
                 f"{path}: a [[rates]] table names one of user, vhost or queue (a string), "
@@ -136,10 +143,8 @@ def _rates(path: str, value: object) -> tuple[RateRow, ...]:
 
 def _policies(path: str, key: str, value: object) -> tuple[Policy, ...]:
     """What a policy may say is said by broker/policy/policies, of every way to give one."""
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise OperatorError(f"{path}: {key} must be written as [[{key}]] tables")
     policies: dict[tuple[str, str], Policy] = {}
-    for one in value:
+    for one in _tables(path, key, value):
         try:
             policy = policy_from(one)
         except OperatorError as error:
@@ -156,10 +161,8 @@ def _policies(path: str, key: str, value: object) -> tuple[Policy, ...]:
 def _entry_limits(path: str, key: str, value: object) -> tuple[EntryLimits, ...]:
     """Each table names its vhost or user. See broker/session/entry_limits."""
     kind = key.removesuffix("_limits")
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise OperatorError(f"{path}: {key} must be written as [[{key}]] tables")
     rows = []
-    for one in value:
+    for one in _tables(path, key, value):
         name = one.get(kind)
         if not isinstance(name, str):
             raise OperatorError(f"{path}: every [[{key}]] table names its {kind}, a string")
@@ -167,20 +170,15 @@ def _entry_limits(path: str, key: str, value: object) -> tuple[EntryLimits, ...]
     return tuple(rows)
 
 
-def _users(path: str, value: object) -> tuple[UserConfig, ...]:
-    if not isinstance(value, list):
-        raise OperatorError(f"{path}: users must be written as [[users]] tables")
+def _users(path: str, key: str, value: object) -> tuple[UserConfig, ...]:
     users = []
-    for one in value:
-        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+    for one in _tables(path, key, value):
+        if not isinstance(one.get("name"), str):
             raise OperatorError(f"{path}: every [[users]] table needs a name")
-        unknown = set(one) - {"name", "password", "is_loopback_only", "tags"}
-        if unknown:
-            raise OperatorError(
-                f"{path}: user '{one['name']}' has unknown key '{sorted(unknown)[0]}'"
-            )
+        user = f"user '{one['name']}'"
+        _expect(path, user, one, {"name", "password", "is_loopback_only", "tags"})
         if not isinstance(one.get("password"), str):
-            raise OperatorError(f"{path}: user '{one['name']}' needs a password (a string)")
+            raise OperatorError(f"{path}: {user} needs a password (a string)")
         users.append(
             UserConfig(
                 one["name"],

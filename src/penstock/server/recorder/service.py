@@ -64,21 +64,6 @@ def compressed(encoder: Encoder, bytes_max: int = RECORD_BYTES.default) -> bytes
     return b"".join(parts)
 
 
-class RecordWriter:
-    """One thread, one record at a time, in the order asked for."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "penstock-record")
-
-    def write(self, encoder: Encoder) -> "Future[bytes]":
-        """The compressed record, later."""
-        return self._thread.submit(compressed, encoder)
-
-    def close(self) -> None:
-        """Begin no more; what is being written is dropped."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-
 SLICE_NS: Final = 1_000_000
 GAP_S: Final = 0.004
 LAST_S: Final = 600.0
@@ -119,7 +104,8 @@ class RecorderService:
         self.boot_id = boot_id
         self.history = FlightHistory()
         self.freezer = Freezer()
-        self.writer = RecordWriter()
+        # One record at a time, in the order asked for.
+        self._writer = ThreadPoolExecutor(1, "penstock-record")
         self.incidents: list[KeptRecord] = []
         self.asked: KeptRecord | None = None
         self.rounds = 0
@@ -230,13 +216,14 @@ class RecorderService:
             {one.key: one.read() for one in broker.settings.all()},
         )
         encoder = Encoder(header, self.history.copy(), recorder.since(recorder.dropped))
-        return KeptRecord(self._kept_count, why, header.wall_ns, self.writer.write(encoder))
+        future = self._writer.submit(compressed, encoder)
+        return KeptRecord(self._kept_count, why, header.wall_ns, future)
 
     def close(self) -> None:
-        """Take no more, write no more."""
+        """Take no more, write no more; what is being written is dropped."""
         if self._timer is not None:
             self._timer.cancel()
-        self.writer.close()
+        self._writer.shutdown(wait=False, cancel_futures=True)
 
 
 def without_secrets(value: dict[str, object]) -> dict[str, object]:

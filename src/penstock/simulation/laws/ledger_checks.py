@@ -33,6 +33,7 @@ from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.flow.account import REASON, Account
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.simulation.machine.durable_disks import check_requests
 from penstock.simulation.machine.faults import LawBroken
 
 
@@ -99,16 +100,7 @@ def check_streams(store: StreamStore) -> None:
     Raises: LawBroken."""
     requests = store.requests()
     for lane in store.lanes.values():
-        lane.check()
-        mine = [request for request in requests if request.lane is lane]
-        count = sum(int(request.count) for request in mine)
-        bytes_ = sum(int(request.bytes) for request in mine)
-        if (count, bytes_) != (int(lane.in_flight), int(lane.in_flight_bytes)):
-            raise LawBroken(f"{lane.name}: {lane.in_flight} in flight, {count} in requests")
-        if len(mine) != lane.waiting_count:
-            raise LawBroken(f"{lane.name}: {len(mine)} requests, {lane.waiting_count} counted")
-        if bool(lane.items) != lane.is_listed:
-            raise LawBroken(f"{lane.name} is not in its list")
+        check_requests(lane, requests)
         log = lane.log
         coming = sum(int(request.count) for request in lane.items)
         if coming != log.coming:

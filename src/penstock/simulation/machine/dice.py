@@ -9,7 +9,7 @@ runs some actors are slow: they are passed over most of the time and do one or t
 so that mailboxes fill and flow control has something to do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 from zlib import crc32
 
@@ -61,19 +61,13 @@ class Dice(Chance):
         return self.between(1, max(1, highest >> self.below(max(1, highest.bit_length()))))
 
 
-class TurnWatcher:
-    """Who looks at the broker between two turns. Nominal base."""
-
-    def between_turns(self) -> None:
-        """One turn is over, or none has begun."""
-
-
 class SeededPicker(Picker):
-    """parked: identities that are given no turn; turns_left: turns until the run is cut off."""
+    """between_turns: called before every turn; parked: identities that are given no turn;
+    turns_left: turns until the run is cut off."""
 
-    def __init__(self, dice: Dice, watcher: TurnWatcher) -> None:
+    def __init__(self, dice: Dice, between_turns: Callable[[], None]) -> None:
         self.dice = dice
-        self.watcher = watcher
+        self.between_turns = between_turns
         self.parked: set[str] = set()
         self.turns_left = 0
         self._slow_percent = dice.one_of((0, 20, 50))
@@ -85,7 +79,7 @@ class SeededPicker(Picker):
         return any(actor.identity not in self.parked for actor in ready)
 
     def pick(self, ready: list[Actor]) -> int:
-        self.watcher.between_turns()
+        self.between_turns()
         if self.turns_left <= 0:
             return -1
         self.turns_left -= 1

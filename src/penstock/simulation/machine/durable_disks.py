@@ -10,6 +10,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
+from penstock.broker.store.write_request import WriteLane, WriteRequest
 from penstock.broker.vhost.catalogue import Catalogue, is_kept_queue
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
@@ -38,31 +39,30 @@ class Numbers(Catalogue):
 
 
 class HandDisk(Disk):
-    """Jobs wait until `work` is called; a job that fails says so. ran: how many have been done."""
+    """Jobs wait until `work` is called; a job that fails says so. ran: how many have been done;
+    fault: what every job ends with instead of being run."""
 
-    __slots__ = ("jobs", "ran")
+    __slots__ = ("fault", "jobs", "ran")
 
     def __init__(self) -> None:
         self.jobs: list[tuple[Job, JobClient]] = []
         self.ran = 0
+        self.fault: OSError | None = None
 
     def submit(self, job: Job, client: JobClient) -> None:
         self.jobs.append((job, client))
-
-    def work_one(self) -> None:
-        """Do the first of the jobs that wait."""
-        self.work()
 
     def work(self, count: int = 1) -> int:
         """Do up to `count` of the jobs that wait; how many."""
         done = 0
         while self.jobs and done < count:
             job, client = self.jobs.pop(0)
-            error: OSError | None = None
-            try:
-                job.run()
-            except OSError as found:
-                error = found
+            error = self.fault
+            if error is None:
+                try:
+                    job.run()
+                except OSError as found:
+                    error = found
             done += 1
             self.ran += 1
             client.job_done(job, error)
@@ -89,23 +89,26 @@ def give_scratch(broker: Broker, disk: Disk, segment_bytes: int) -> None:
 
 
 def check_store(store: StoreActor) -> None:
-    """What holds between any two turns: hops add up, and what is in flight is in requests.
-
-    Raises: LawBroken."""
+    """What holds between any two turns. Raises: LawBroken."""
     requests = store.requests()
     for lane in store.lanes:
-        lane.check()
-        mine = [request for request in requests if request.lane is lane]
-        count = sum(int(request.count) for request in mine)
-        bytes_ = sum(int(request.bytes) for request in mine)
-        if (count, bytes_) != (int(lane.in_flight), int(lane.in_flight_bytes)):
-            raise LawBroken(
-                f"{lane.name}: {lane.in_flight} messages in flight, {count} in requests"
-            )
-        if len(mine) != lane.waiting_count:
-            raise LawBroken(f"{lane.name}: {len(mine)} requests, {lane.waiting_count} counted")
-        if bool(lane.items) != lane.is_listed:
-            raise LawBroken(f"{lane.name} is not in its list")
+        check_requests(lane, requests)
+
+
+def check_requests(lane: WriteLane, requests: list[WriteRequest]) -> None:
+    """A hop to a store adds up, and what is in flight is in the store's `requests`.
+
+    Raises: LawBroken."""
+    lane.check()
+    mine = [request for request in requests if request.lane is lane]
+    count = sum(int(request.count) for request in mine)
+    bytes_ = sum(int(request.bytes) for request in mine)
+    if (count, bytes_) != (int(lane.in_flight), int(lane.in_flight_bytes)):
+        raise LawBroken(f"{lane.name}: {lane.in_flight} messages in flight, {count} in requests")
+    if len(mine) != lane.waiting_count:
+        raise LawBroken(f"{lane.name}: {len(mine)} requests, {lane.waiting_count} counted")
+    if bool(lane.items) != lane.is_listed:
+        raise LawBroken(f"{lane.name} is not in its list")
 
 
 class Depot:

@@ -24,17 +24,9 @@ class SimulationFailed(AssertionError):
         self.step = step
         self.fault = fault
         self.without = without
+        replay = f"python -m penstock.simulation run {scenario} --seed {seed} --profile {profile}"
+        if without:
+            replay += f" --without {','.join(str(number) for number in sorted(without))}"
         super().__init__(
-            f"{scenario}, profile {profile}, seed {seed}, step {step}: {fault}\n"
-            f"replay: {replay_command(scenario, seed, profile, without)}"
+            f"{scenario}, profile {profile}, seed {seed}, step {step}: {fault}\nreplay: {replay}"
         )
-
-
-def replay_command(
-    scenario: str, seed: int, profile: str, without: frozenset[int] = frozenset()
-) -> str:
-    """The command that runs exactly this run again."""
-    command = f"python -m penstock.simulation run {scenario} --seed {seed} --profile {profile}"
-    if without:
-        command += f" --without {','.join(str(number) for number in sorted(without))}"
-    return command

@@ -5,19 +5,21 @@ mixed  -> odd, tight    each has its own, or none; `tight` is full most of the t
 brief  -> gone          is deleted under way with what it holds
 """
 
-from penstock.client.events import ClientEvent, Delivery, Replied
+from functools import partial
+
+from penstock.client.events import ClientEvent, Delivery
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table
 from penstock.simulation.laws.oracle import Identity
 from penstock.simulation.machine.faults import LawBroken
-from penstock.simulation.world.clients import Role
+from penstock.simulation.world.actions import MS, declare_by, watch
 from penstock.simulation.world.consuming import ConsumingRole, Habit
 from penstock.simulation.world.publishing import Load, PublishingRole, PublishTarget, identity_of
 from penstock.simulation.world.world import World
 
-MS = 1_000_000
 EXCHANGES = ("steady", "mixed", "brief")
+QUEUES = {"even": "steady", "odd": "mixed", "tight": "mixed", "gone": "brief"}
 STORE_OF = "amq.delayed."
 WATCHED_NS = 2000 * MS
 
@@ -74,44 +76,19 @@ class DelayedConsuming(ConsumingRole):
         super().happened(event)
 
 
-class DeclaringDelays(Role):
-    """Declares the exchanges, queues and bindings, then is done; `drop` deletes `brief`."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        tight: Table = {"x-max-length": limit, "x-overflow": "backpressure"}
-        direct: Table = {"x-delayed-type": "direct"}
-        self.left: list[m.Method] = [
-            m.ExchangeDeclare(name, "x-delayed-message", durable=True, arguments=direct)
-            for name in EXCHANGES
-        ]
-        for queue, exchange in (
-            ("even", "steady"),
-            ("odd", "mixed"),
-            ("tight", "mixed"),
-            ("gone", "brief"),
-        ):
-            table = tight if queue == "tight" else {}
-            self.left.append(m.QueueDeclare(queue, durable=True, arguments=table))
-            self.left.append(m.QueueBind(queue, exchange, queue))
-        self.answers_due = len(self.left) + 1
-
-    def opened(self) -> None:
-        super().opened()
-        for method in self.left:
-            self.client.session.request(self.channel, method)
-        self.client.flush()
-
-    def drop(self) -> None:
-        """The exchange `brief` goes."""
-        if self.channel and not self.client.is_over():
-            self.client.session.request(self.channel, m.ExchangeDelete("brief"))
-            self.client.flush()
-
-    def happened(self, event: ClientEvent) -> None:
-        if isinstance(event, Replied):
-            self.answers_due -= 1
-            self.is_done = self.answers_due <= 0
+def declarations(limit: int) -> list[m.Method]:
+    """The exchanges, queues and bindings."""
+    tight: Table = {"x-max-length": limit, "x-overflow": "backpressure"}
+    direct: Table = {"x-delayed-type": "direct"}
+    found: list[m.Method] = [
+        m.ExchangeDeclare(name, "x-delayed-message", durable=True, arguments=direct)
+        for name in EXCHANGES
+    ]
+    for queue, exchange in QUEUES.items():
+        table = tight if queue == "tight" else {}
+        found.append(m.QueueDeclare(queue, durable=True, arguments=table))
+        found.append(m.QueueBind(queue, exchange, queue))
+    return found
 
 
 def delays(world: World) -> None:
@@ -122,14 +99,12 @@ def delays(world: World) -> None:
     if desk.letters.window > 0:
         desk.letters.window = dice.between(1, 6)
     desk.letters.retry_ns = 20 * MS
-    role = DeclaringDelays(dice.between(1, 4))
-    world.connect(role)
-    world.run(lambda: role.is_done)
+    admin = declare_by(world, declarations(dice.between(1, 4)))
     # Who is delayed longer comes later; what goes with its exchange never comes.
     world.books.unordered.update(("odd", "tight"))
     world.books.destroyed.add("gone")
     book = Appointments(world)
-    for name in ("even", "odd", "tight", "gone"):
+    for name in QUEUES:
         habit = Habit(name, prefetch=dice.between(1, 6), think_ns=dice.below(3) * 4 * MS)
         world.connect(DelayedConsuming(habit, book))
     own = (0, 1, 5, 5, 30, 200)
@@ -141,7 +116,7 @@ def delays(world: World) -> None:
     ):
         addresses = [PublishTarget(exchange, queue, (queue,)) for queue in queues]
         world.connect(DelayedPublishing(Load(addresses, 70), book, delays_ms))
-    world.timers.after(dice.between(1, 300) * MS, role.drop)
+    world.timers.after(dice.between(1, 300) * MS, partial(admin.say, m.ExchangeDelete("brief")))
     _watch(world)
 
 
@@ -150,14 +125,11 @@ def _watch(world: World) -> None:
     of its own time."""
     vhost = world.broker.vhosts["/"]
     limit = world.broker.delays.messages_max
-    end_ns = world.clock.now_ns + WATCHED_NS
 
     def look() -> None:
         for name in EXCHANGES[:2]:
             held = vhost.queues[STORE_OF + name].messages.ready_count()
             if held > limit:
                 raise LawBroken(f"{held} messages in the store of {name}, the limit is {limit}")
-        if world.clock.now_ns < end_ns and not all(one.is_done() for one in world.clients):
-            world.timers.after(MS, look)
 
-    look()
+    watch(world, look, world.clock.now_ns + WATCHED_NS)

@@ -257,13 +257,9 @@ def smallest(
     return out, failure
 
 
-def described(seed: int, failure: SimulationFailed, out: frozenset[int]) -> str:
-    """The failure in its smallest world: what is left of the plan, and how to replay it."""
-    return f"the smallest world that fails:\n{drawn(seed).without(out).text()}\n{failure}"
-
-
 def shrunk(failure: SimulationFailed, fails: Fails) -> str:
-    """Shrink the random world of `failure` and describe what is left."""
-    numbers = drawn(failure.seed).numbers()
-    out, smaller = smallest(numbers, failure, fails)
-    return described(failure.seed, smaller, out)
+    """The smallest random world that fails as `failure` does: what is left of its plan, and how to
+    replay it."""
+    plan = drawn(failure.seed)
+    out, smaller = smallest(plan.numbers(), failure, fails)
+    return f"the smallest world that fails:\n{plan.without(out).text()}\n{smaller}"

@@ -9,53 +9,30 @@ a -> b -> a or c    expiry and limits, of every overflow
 c -> d -> c         a retry: consumers of c reject, d is waited in and expires
 """
 
-from penstock.client.events import ClientEvent, Replied
+from functools import partial
+
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.faults import LawBroken
-from penstock.simulation.world.clients import Role
+from penstock.simulation.world.actions import MS, Declaring, declare_by, watch
 from penstock.simulation.world.consuming import ConsumingRole, Habit
 from penstock.simulation.world.publishing import Load, PublishingRole, PublishTarget, to_queue
 from penstock.simulation.world.world import World
 
 QUEUES = ("a", "b", "c", "d")
-MS = 1_000_000
 LOSSY = ("short", "last")
 OVERFLOWS = ("drop-head", "reject-publish", "reject-publish-dlx", "backpressure")
 
 
-class DeclaringRuled(Role):
-    """Declares queues with arguments, then is done; `renew` ends one and declares it anew."""
+def declare_ruled(world: World, tables: dict[str, Table]) -> Declaring:
+    """Queues with these arguments."""
+    return declare_by(world, [ruled(name, table) for name, table in tables.items()])
 
-    def __init__(self, tables: dict[str, Table]) -> None:
-        super().__init__()
-        self.tables = tables
-        self.is_answered = 0
 
-    def opened(self) -> None:
-        super().opened()
-        for name, table in self.tables.items():
-            self.client.session.request(
-                self.channel, m.QueueDeclare(name, durable=True, arguments=table)
-            )
-        self.client.flush()
-
-    def renew(self, name: str) -> None:
-        """The queue is deleted with all that is in it, and is there again."""
-        if self.channel and not self.client.is_over():
-            session = self.client.session
-            session.request(self.channel, m.QueueDelete(name))
-            session.request(
-                self.channel, m.QueueDeclare(name, durable=True, arguments=self.tables[name])
-            )
-            self.client.flush()
-
-    def happened(self, event: ClientEvent) -> None:
-        if isinstance(event, Replied):
-            self.is_answered += 1
-            self.is_done = self.is_answered > len(self.tables)
+def ruled(name: str, table: Table) -> m.QueueDeclare:
+    return m.QueueDeclare(name, durable=True, arguments=table)
 
 
 class Rejecting(ConsumingRole):
@@ -91,9 +68,7 @@ def dead_letters(world: World) -> None:
         "c": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "d"},
         "d": _table(dice, "c"),
     }
-    role = DeclaringRuled(tables)
-    world.connect(role)
-    world.run(lambda: role.is_done)
+    admin = declare_ruled(world, tables)
     # Where a message is seen, and whether, is a matter of chance: the laws are what is looked at.
     world.books.destroyed.update(QUEUES)
     for name in ("b", "c"):
@@ -104,7 +79,9 @@ def dead_letters(world: World) -> None:
         world.connect(PublishingRole(Load(addresses, 80, is_confirming=dice.happens(60))))
     if dice.happens(50):
         gone = dice.one_of(("a", "d"))
-        world.timers.after(dice.between(1, 100) * MS, lambda: role.renew(gone))
+        # It is deleted with all that is in it, and is there again.
+        anew = partial(admin.say, m.QueueDelete(gone), ruled(gone, tables[gone]))
+        world.timers.after(dice.between(1, 100) * MS, anew)
 
 
 def _table(dice: Dice, target: str) -> Table:
@@ -138,16 +115,13 @@ def ruled_queues(world: World) -> None:
     """Publishers and consumers of all of them; one queue is paused for a while."""
     dice = world.dice
     limit = dice.between(1, 9)
-    role = DeclaringRuled(
-        {
-            "full": {"x-max-length": limit, "x-overflow": "backpressure"},
-            "short": _short(dice),
-            "last": {"x-last-value-key": "routing-key", "x-max-length": 3},
-            "single": {"x-single-active-consumer": True},
-        }
-    )
-    world.connect(role)
-    world.run(lambda: role.is_done)
+    tables: dict[str, Table] = {
+        "full": {"x-max-length": limit, "x-overflow": "backpressure"},
+        "short": _short(dice),
+        "last": {"x-last-value-key": "routing-key", "x-max-length": 3},
+        "single": {"x-single-active-consumer": True},
+    }
+    declare_ruled(world, tables)
     # What is given up is a matter of chance: there only the laws are looked at.
     world.books.destroyed.update(LOSSY)
     for name in ("full", "short", "last", "single"):
@@ -173,18 +147,10 @@ def ruled_queues(world: World) -> None:
 
 def _pause(world: World, name: str) -> None:
     """The queue is paused for a while, twice."""
-    broker = world.broker
-    queue = broker.vhosts["/"].queues[name]
-
-    def pause() -> None:
-        queue.pause(True)
-
-    def resume() -> None:
-        queue.pause(False)
-
+    queue = world.broker.vhosts["/"].queues[name]
     for at in (world.dice.between(1, 50), world.dice.between(60, 200)):
-        world.timers.after(at * MS, pause)
-        world.timers.after((at + 9) * MS, resume)
+        world.timers.after(at * MS, partial(queue.pause, True))
+        world.timers.after((at + 9) * MS, partial(queue.pause, False))
 
 
 def _watch(world: World, limit: int) -> None:
@@ -194,10 +160,8 @@ def _watch(world: World, limit: int) -> None:
     def look() -> None:
         if queue.messages.ready_count() > limit:
             raise LawBroken(f"{queue.messages.ready_count()} ready, the limit is {limit}")
-        if not all(client.is_done() for client in world.clients):
-            world.timers.after(MS, look)
 
-    look()
+    watch(world, look)
 
 
 def _short(dice: Dice) -> Table:

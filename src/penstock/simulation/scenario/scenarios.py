@@ -263,32 +263,29 @@ class RunReport:
     blocks: int
 
 
+IN_MEMORY: Final = (
+    chain,
+    fan_out,
+    fan_out_nine,
+    slow_consumer,
+    shared_connection,
+    own_backlog,
+    many_publishers,
+    kill_storm,
+    vanishing_queue,
+    short_lives,
+    alarm_storm,
+    rate_limits,
+    dead_letters,
+    delays,
+    ruled_queues,
+    random_graph,
+)
+KEPT: Final = (kill_storm, vanishing_queue, dead_letters, delays, ruled_queues, paging)
 SCENARIOS: Final[Mapping[str, Callable[[World], None]]] = MappingProxyType(
-    {
-        "chain": chain,
-        "fan_out": fan_out,
-        "fan_out_nine": fan_out_nine,
-        "slow_consumer": slow_consumer,
-        "shared_connection": shared_connection,
-        "own_backlog": own_backlog,
-        "many_publishers": many_publishers,
-        "kill_storm": kill_storm,
-        "vanishing_queue": vanishing_queue,
-        "short_lives": short_lives,
-        "alarm_storm": alarm_storm,
-        "rate_limits": rate_limits,
-        "dead_letters": dead_letters,
-        "delays": delays,
-        "ruled_queues": ruled_queues,
-        "random_graph": random_graph,
-        "kept_graph": random_graph,
-        "kept_kill_storm": kill_storm,
-        "kept_vanishing_queue": vanishing_queue,
-        "kept_dead_letters": dead_letters,
-        "kept_delays": delays,
-        "kept_ruled_queues": ruled_queues,
-        "kept_paging": paging,
-    }
+    {one.__name__: one for one in IN_MEMORY}
+    | {"kept_graph": random_graph}
+    | {f"kept_{one.__name__}": one for one in KEPT}
 )
 KEEPING: Final = frozenset(name for name in SCENARIOS if name.startswith("kept_"))
 """Durable queues keep their messages on a disk there."""

@@ -1,5 +1,6 @@
 """Deeds that scenarios share: declare, renew queues, ring alarms, nap, stop, hang up, leave."""
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from penstock.client.events import ClientEvent, Replied
@@ -29,31 +30,29 @@ def clear_alarm(world: World, resource: str) -> None:
 
 
 class Declaring(Role):
-    """Declares queues and bindings, then is done. bindings: (queue, exchange, key)."""
+    """Says these methods, and is done when all of them are answered."""
 
-    def __init__(self, queues: tuple[str, ...], bindings: tuple[tuple[str, str, str], ...]) -> None:
+    def __init__(self, methods: Sequence[m.Method]) -> None:
         super().__init__()
-        self.queues = queues
-        self.bindings = bindings
-        self.is_answered = 0
+        self.methods = methods
+        self.answers = 0
 
     def opened(self) -> None:
         super().opened()
-        for name in self.queues:
-            self.say(m.QueueDeclare(name, durable=True))
-        for queue, exchange, key in self.bindings:
-            self.say(m.QueueBind(queue, exchange, key))
+        self.say(*self.methods)
 
-    def say(self, method: m.Method) -> None:
+    def say(self, *methods: m.Method) -> None:
         """Ask for something now."""
         if self.channel and not self.client.is_over():
-            self.client.session.request(self.channel, method)
+            for method in methods:
+                self.client.session.request(self.channel, method)
             self.client.flush()
 
     def happened(self, event: ClientEvent) -> None:
         if isinstance(event, Replied):
-            self.is_answered += 1
-            self.is_done = self.is_answered > len(self.queues) + len(self.bindings)
+            self.answers += 1
+            # The first answer is that the channel is open.
+            self.is_done = self.answers > len(self.methods)
 
 
 class Renewing(Role):
@@ -93,8 +92,14 @@ class Renewing(Role):
 
 
 def declare(world: World, queues: tuple[str, ...], *bindings: tuple[str, str, str]) -> Declaring:
-    """Queues and bindings, in place when this returns."""
-    role = Declaring(queues, bindings)
+    """Durable queues and bindings (queue, exchange, key), in place when this returns."""
+    methods: list[m.Method] = [m.QueueDeclare(name, durable=True) for name in queues]
+    return declare_by(world, methods + [m.QueueBind(*binding) for binding in bindings])
+
+
+def declare_by(world: World, methods: Sequence[m.Method]) -> Declaring:
+    """What `methods` declare, in place when this returns."""
+    role = Declaring(methods)
     world.connect(role)
     world.run(lambda: role.is_done)
     return role
@@ -109,10 +114,17 @@ def nap(world: World, client: Client) -> None:
 
     def wake() -> None:
         client.is_reading = True
-        if not all(one.is_done() for one in world.clients):
+        if not world.is_done():
             world.timers.after(world.dice.between(1, 100) * MS, sleep)
 
     sleep()
+
+
+def watch(world: World, look: Callable[[], None], end_ns: int = 3600_000_000_000) -> None:
+    """`look` every millisecond until all clients are done, or until `end_ns`."""
+    look()
+    if world.clock.now_ns < end_ns and not world.is_done():
+        world.timers.after(MS, lambda: watch(world, look, end_ns))
 
 
 def some_time(world: World) -> int:

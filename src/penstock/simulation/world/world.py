@@ -13,16 +13,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.base.config import Config
+from penstock.broker.actors.output import OutputLine
 from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.connection import PHASE_OPEN
 from penstock.flow.profile import Profile
 from penstock.simulation.laws.checks import Laws
 from penstock.simulation.laws.oracle import Books, Identity
 from penstock.simulation.machine.clock import Timers, VirtualClock, WorldWaker
-from penstock.simulation.machine.dice import Dice, SeededPicker, TurnWatcher
+from penstock.simulation.machine.dice import Dice, SeededPicker
 from penstock.simulation.machine.durable_disks import Depot
 from penstock.simulation.machine.faults import LawBroken
-from penstock.simulation.machine.network import SimulatedConnection, SimulatedOutput, SimulatedShell
+from penstock.simulation.machine.network import (
+    Pipe,
+    SimulatedConnection,
+    SimulatedOutput,
+    SimulatedShell,
+)
 from penstock.simulation.world.clients import Client, Role
 from penstock.simulation.world.consuming import ConsumingRole, Habit
 from penstock.simulation.world.publishing import identity_of
@@ -30,7 +36,7 @@ from penstock.simulation.world.publishing import identity_of
 TICK_NS = 1_000_000_000
 QUIET_TICKS_MAX = 4
 LONGEST_NS = 3600 * TICK_NS
-Deed = Callable[[], None]
+Deed = Callable[[], object]
 
 
 class FaultLog(Log):
@@ -59,8 +65,8 @@ class SimulatedBroker(Broker):
 class WorldSetting:
     """How a world is built. check_every: turns between two checks of the laws, 1.. ;
     pipe_bytes: of each direction, 0 to draw it; without: parts of a random plan to leave out;
-    is_keeping: durable queues keep their messages on a disk, which is slow at times; the factories
-    are where planted bugs come in."""
+    is_keeping: durable queues keep their messages on a disk, which is slow at times; broker,
+    output, shell, picker: what makes them, where planted bugs come in."""
 
     def __init__(self, profile: Profile, config: Config, check_every: int = 1) -> None:
         self.profile = profile
@@ -70,23 +76,15 @@ class WorldSetting:
         self.steps_max = 400_000
         self.without: frozenset[int] = frozenset()
         self.is_keeping = False
-
-    def broker(self, clock: VirtualClock, dice: Dice, log: Log) -> SimulatedBroker:
-        return SimulatedBroker(self.config, clock, dice, log, self.profile)
-
-    def output(self, broker: Broker, link: SimulatedConnection) -> SimulatedOutput:
-        return SimulatedOutput(
-            broker.scheduler.outputs, broker.config.socket_output_high_bytes, link.down
+        self.broker: Callable[[Config, VirtualClock, Dice, Log, Profile], SimulatedBroker] = (
+            SimulatedBroker
         )
-
-    def shell(self, broker: Broker, link: SimulatedConnection) -> SimulatedShell:
-        return SimulatedShell(broker, link)
-
-    def picker(self, dice: Dice, watcher: TurnWatcher) -> SeededPicker:
-        return SeededPicker(dice, watcher)
+        self.output: Callable[[OutputLine, int, Pipe], SimulatedOutput] = SimulatedOutput
+        self.shell: Callable[[Broker, SimulatedConnection], SimulatedShell] = SimulatedShell
+        self.picker: Callable[[Dice, Callable[[], None]], SeededPicker] = SeededPicker
 
 
-class World(TurnWatcher):
+class World:
     """One run. `steps`: things done so far; `clients`: everybody who ever connected."""
 
     def __init__(self, seed: int, setting: WorldSetting) -> None:
@@ -96,9 +94,10 @@ class World(TurnWatcher):
         self.clock = VirtualClock(self.dice.between(1, 200))
         self.timers = Timers(self.clock)
         self.log = FaultLog()
-        self.broker = setting.broker(self.clock, self.dice, self.log)
+        config, profile = setting.config, setting.profile
+        self.broker = setting.broker(config, self.clock, self.dice, self.log, profile)
         self.broker.dues.waker = WorldWaker(self.timers, self.broker.dues)
-        self.picker = setting.picker(self.dice, self)
+        self.picker = setting.picker(self.dice, self.between_turns)
         self.broker.scheduler.picker = self.picker
         self.broker.scheduler.is_exploring = True
         self.books = Books()
@@ -120,10 +119,11 @@ class World(TurnWatcher):
         link = SimulatedConnection(
             f"c{key}", size or self._pipe_bytes(), size or self._pipe_bytes()
         )
-        output = self.setting.output(self.broker, link)
-        link.output = output
-        link.shell = self.setting.shell(self.broker, link)
-        client = Client(key, link, self.broker, self.books, self.dice, self.timers, list(roles))
+        broker = self.broker
+        high_bytes = broker.config.socket_output_high_bytes
+        link.output = self.setting.output(broker.scheduler.outputs, high_bytes, link.down)
+        link.shell = self.setting.shell(broker, link)
+        client = Client(key, link, broker, self.books, self.dice, self.timers, list(roles))
         self.clients.append(client)
         self.lively.append(client)
         return client
@@ -180,8 +180,7 @@ class World(TurnWatcher):
         self.run(self._is_everybody_over)
         self.laws.check_step()
         self.laws.check_rest()
-        left = self._left()
-        self.books.check_end(left)
+        self.books.check_end(self._left())
         if self.depot is not None:
             self.depot.check_end(self.broker)
 
@@ -206,7 +205,8 @@ class World(TurnWatcher):
     def _do(self, ready: Sequence[tuple[int, Deed]]) -> None:
         self.steps += 1
         if self.steps > self.setting.steps_max:
-            raise LawBroken(f"still busy after {self.steps} steps: {self._who_is_busy()}")
+            busy = [actor.identity for actor in self.broker.scheduler.ready]
+            raise LawBroken(f"still busy after {self.steps} steps: ready {busy}")
         if self.timers.is_due() and self.dice.happens(50):
             self.timers.run_next()
             return
@@ -227,7 +227,7 @@ class World(TurnWatcher):
         if scheduler.outputs.dirty or self.picker.can_pick(scheduler.ready):
             ready.append((weights[0] * 2, self.run_broker))
         if self.depot is not None and self.depot.disk.jobs:
-            ready.append((weights[0], self.depot.disk.work_one))
+            ready.append((weights[0], self.depot.disk.work))
         has_ended = False
         for client in self.lively:
             shell = client.link.shell
@@ -268,9 +268,13 @@ class World(TurnWatcher):
             self.connect(*(ConsumingRole(Habit(name, prefetch=50)) for name in lonely))
         return bool(lonely)
 
+    def is_done(self) -> bool:
+        """Whether every client has done what it came for."""
+        return all(client.is_done() for client in self.clients)
+
     def is_drained(self) -> bool:
         """Every role is done, every queue is empty and every delivery answered."""
-        return all(client.is_done() for client in self.clients) and all(
+        return self.is_done() and all(
             queue.messages.ready_count() == 0 and queue.unacked_count == 0
             for vhost in self.broker.vhosts.values()
             for queue in vhost.queues.values()
@@ -305,7 +309,3 @@ class World(TurnWatcher):
                 counts = f"{queue.messages.ready_count()} ready, {queue.unacked_count} unacked"
                 lines.append(f"  {queue.identity}: {counts}, deep {queue.is_deep}")
         return "\n".join(lines)
-
-    def _who_is_busy(self) -> str:
-        ready = [actor.identity for actor in self.broker.scheduler.ready]
-        return f"ready {ready}"

@@ -6,7 +6,6 @@ import pytest
 
 from penstock.base.config import AlarmAction, Config, EntryLimits, RateRow, UserConfig
 from penstock.base.errors import OperatorError
-from penstock.base.limits import LIMITS, Limit
 from penstock.base.policy import Policy
 from penstock.server.boot.config_file import read_config
 
@@ -77,13 +76,6 @@ def test_a_mark_is_nothing_else(tmp_path: Path, key: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="cannot read"):
         read_config(str(tmp_path / "none.toml"))
-
-
-@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.name)
-def test_defaults_keep_to_their_limits(limit: Limit) -> None:
-    value = getattr(Config(), limit.name, None)
-    if value is not None:
-        assert limit.lowest <= value <= limit.highest
 
 
 def test_alarm_actions_are_tables_of_strings(tmp_path: Path) -> None:

@@ -27,40 +27,34 @@ class Bell:
             raise ValueError("a bug")
 
 
-def test_what_is_due_falls_due_and_one_that_fails_does_not_stop_the_others() -> None:
-    async def run() -> None:
-        clock, line, log = SystemClock(), DueLine(), LogBook()
-        after = asyncio.Event()
-        DueTimer(asyncio.get_running_loop(), clock, line, log, after.set)
-        now_ns = clock.monotonic_ns()
-        rings: list[str] = []
-        bells = [
-            Bell("good", now_ns + 20 * MS, rings),
-            Bell("broken", now_ns + 10 * MS, rings, is_broken=True),
-            Bell("early", now_ns + 5 * MS, rings),
-        ]
-        for bell in bells:
-            line.put(bell.timer, bell.at_ns)
-        async with asyncio.timeout(PATIENCE_S):
-            while len(rings) < len(bells):
-                after.clear()
-                await after.wait()
-        assert rings == ["early", "broken", "good"]
-        assert [bell.early_ns for bell in bells] == [0, 0, 0], "each at its time"
-        assert [text for text, _ in log.errors] == ["what was due has failed"]
-
-    asyncio.run(run())
+async def test_what_is_due_falls_due_and_one_that_fails_does_not_stop_the_others() -> None:
+    clock, line, log = SystemClock(), DueLine(), LogBook()
+    after = asyncio.Event()
+    DueTimer(asyncio.get_running_loop(), clock, line, log, after.set)
+    now_ns = clock.monotonic_ns()
+    rings: list[str] = []
+    bells = [
+        Bell("good", now_ns + 20 * MS, rings),
+        Bell("broken", now_ns + 10 * MS, rings, is_broken=True),
+        Bell("early", now_ns + 5 * MS, rings),
+    ]
+    for bell in bells:
+        line.put(bell.timer, bell.at_ns)
+    async with asyncio.timeout(PATIENCE_S):
+        while len(rings) < len(bells):
+            after.clear()
+            await after.wait()
+    assert rings == ["early", "broken", "good"]
+    assert [bell.early_ns for bell in bells] == [0, 0, 0], "each at its time"
+    assert [text for text, _ in log.errors] == ["what was due has failed"]
 
 
-def test_a_stopped_timer_fires_no_more() -> None:
-    async def run() -> None:
-        clock, line = SystemClock(), DueLine()
-        timer = DueTimer(asyncio.get_running_loop(), clock, line, LogBook(), lambda: None)
-        rings: list[str] = []
-        at_ns = clock.monotonic_ns() + MS
-        line.put(Bell("stopped", at_ns, rings).timer, at_ns)
-        timer.stop()
-        await asyncio.sleep(0.01)
-        assert rings == []
-
-    asyncio.run(run())
+async def test_a_stopped_timer_fires_no_more() -> None:
+    clock, line = SystemClock(), DueLine()
+    timer = DueTimer(asyncio.get_running_loop(), clock, line, LogBook(), lambda: None)
+    rings: list[str] = []
+    at_ns = clock.monotonic_ns() + MS
+    line.put(Bell("stopped", at_ns, rings).timer, at_ns)
+    timer.stop()
+    await asyncio.sleep(0.01)
+    assert rings == []

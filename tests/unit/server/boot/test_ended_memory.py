@@ -1,6 +1,5 @@
 """What has ended holds nothing large, though the garbage collector may come much later."""
 
-import asyncio
 import gc
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
@@ -55,8 +54,7 @@ async def not_committed(wire: Wire) -> None:
 async def client(node: Node, act: Callable[[Wire], Awaitable[None]], is_clean: bool) -> None:
     """One that does something, and ends; until the broker has put everything away."""
     count = len(node.broker.connections)
-    wire = await Wire.connect(node)
-    await wire.open()
+    wire = await Wire.opened(node)
     await act(wire)
     if is_clean:
         wire.say(0, m.ConnectionClose(200, "", 0, 0))
@@ -81,25 +79,21 @@ def uncollected() -> Iterator[None]:
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("act", [consumed, fetched, left_unread, half_published, not_committed])
-def test_an_ended_connection_keeps_no_body(
+async def test_an_ended_connection_keeps_no_body(
     tmp_path: Path, act: Callable[[Wire], Awaitable[None]], is_clean: bool
 ) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path) as node:
-            owner = await Wire.connect(node)
-            await owner.open()
-            owner.say(1, m.QueueDeclare("q"))
-            await owner.expect(m.QueueDeclareOk)
-            before = tracemalloc.get_traced_memory()[0]
-            for _ in range(CLIENTS):
-                owner.writer.write(publish(1, "", "q", BODY))
-                owner.say(1, m.BasicQos(0, 1, False))
-                await owner.expect(m.BasicQosOk)
-                await client(node, act, is_clean)
-                owner.say(1, m.QueuePurge("q"))
-                await owner.expect(m.QueuePurgeOk)
-            kept = tracemalloc.get_traced_memory()[0] - before
-            assert kept < CLIENTS * 100_000
-            await owner.close()
-
-    asyncio.run(scenario())
+    async with running(tmp_path) as node:
+        owner = await Wire.opened(node)
+        owner.say(1, m.QueueDeclare("q"))
+        await owner.expect(m.QueueDeclareOk)
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(CLIENTS):
+            owner.writer.write(publish(1, "", "q", BODY))
+            owner.say(1, m.BasicQos(0, 1, False))
+            await owner.expect(m.BasicQosOk)
+            await client(node, act, is_clean)
+            owner.say(1, m.QueuePurge("q"))
+            await owner.expect(m.QueuePurgeOk)
+        kept = tracemalloc.get_traced_memory()[0] - before
+        assert kept < CLIENTS * 100_000
+        await owner.close()

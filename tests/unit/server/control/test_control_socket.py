@@ -42,54 +42,45 @@ async def asked(path: Path, line: bytes) -> dict[str, object]:
     return found
 
 
-def test_questions_and_answers(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        path = tmp_path / "new" / "control.sock"
-        control = ControlSocket(str(path), answer)
-        await control.start()
-        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        assert await asked(path, b'{"op": "x"}\n') == {"echo": {"op": "x"}}
-        assert await asked(path, b'{"op": "refuse"}\n') == {"error": "no"}
-        assert "KeyError" in str((await asked(path, b'{"op": "fail"}\n'))["error"])
-        for junk in (b"\n", b"[]\n", b"{\n", b"\xff\n", b'"x"\n'):
-            assert "not a JSON object" in str((await asked(path, junk))["error"])
-        await control.close()
-        assert not path.exists()
-
-    asyncio.run(scenario())
+async def test_questions_and_answers(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "control.sock"
+    control = ControlSocket(str(path), answer)
+    await control.start()
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert await asked(path, b'{"op": "x"}\n') == {"echo": {"op": "x"}}
+    assert await asked(path, b'{"op": "refuse"}\n') == {"error": "no"}
+    assert "KeyError" in str((await asked(path, b'{"op": "fail"}\n'))["error"])
+    for junk in (b"\n", b"[]\n", b"{\n", b"\xff\n", b'"x"\n'):
+        assert "not a JSON object" in str((await asked(path, junk))["error"])
+    await control.close()
+    assert not path.exists()
 
 
-def test_a_request_without_an_end_is_bounded(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        path = tmp_path / "control.sock"
-        control = ControlSocket(str(path), answer)
-        await control.start()
-        reader, writer = await asyncio.open_unix_connection(str(path))
-        writer.write(b"x" * (3 * CONTROL_REQUEST_BYTES.default))
-        # A reset or a broken pipe is an end too: it may overtake the orderly one.
-        with suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
-        writer.close()
-        await control.close()
-
-    asyncio.run(scenario())
+async def test_a_request_without_an_end_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "control.sock"
+    control = ControlSocket(str(path), answer)
+    await control.start()
+    reader, writer = await asyncio.open_unix_connection(str(path))
+    writer.write(b"x" * (3 * CONTROL_REQUEST_BYTES.default))
+    # A reset or a broken pipe is an end too: it may overtake the orderly one.
+    with suppress(ConnectionError):
+        assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
+    writer.close()
+    await control.close()
 
 
-def test_a_socket_left_by_a_crash_is_replaced_and_another_file_is_not(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        path = tmp_path / "control.sock"
-        await (first := ControlSocket(str(path), answer)).start()
-        await (second := ControlSocket(str(path), answer)).start()
-        assert await asked(path, b"{}\n") == {"echo": {}}
-        await second.close()
-        await first.close()
-        other = tmp_path / "file"
-        other.write_text("kept")
-        with pytest.raises(OperatorError, match="--control"):
-            await ControlSocket(str(other), answer).start()
-        assert other.read_text() == "kept"
-
-    asyncio.run(scenario())
+async def test_a_socket_left_by_a_crash_is_replaced_and_another_file_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "control.sock"
+    await (first := ControlSocket(str(path), answer)).start()
+    await (second := ControlSocket(str(path), answer)).start()
+    assert await asked(path, b"{}\n") == {"echo": {}}
+    await second.close()
+    await first.close()
+    other = tmp_path / "file"
+    other.write_text("kept")
+    with pytest.raises(OperatorError, match="--control"):
+        await ControlSocket(str(other), answer).start()
+    assert other.read_text() == "kept"
 
 
 def test_nobody_answers(tmp_path: Path) -> None:
@@ -101,24 +92,21 @@ def test_the_usual_place_is_named_by_the_port() -> None:
     assert control_path(5673).endswith("penstock-5673.sock")
 
 
-def test_a_node_answers_status_and_why(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path) as node:
-            assert node.control is not None
-            path = node.control.path
-            status = await asked(path, b'{"op": "status"}\n')
-            assert status["profile"] == "penstock" and status["alarms"] == {}
-            node.tick()
-            why = await asked(path, b'{"op": "why", "kind": "publish"}\n')
-            assert "explanation" in why and "text" in why
-            for bad in (
-                b'{"op": "x"}\n',
-                b'{"op": "why", "window_s": -1}\n',
-                b'{"op": "why", "kind": 1}\n',
-            ):
-                assert "error" in await asked(path, bad)
-
-    asyncio.run(scenario())
+async def test_a_node_answers_status_and_why(tmp_path: Path) -> None:
+    async with running(tmp_path) as node:
+        assert node.control is not None
+        path = node.control.path
+        status = await asked(path, b'{"op": "status"}\n')
+        assert status["profile"] == "penstock" and status["alarms"] == {}
+        node.tick()
+        why = await asked(path, b'{"op": "why", "kind": "publish"}\n')
+        assert "explanation" in why and "text" in why
+        for bad in (
+            b'{"op": "x"}\n',
+            b'{"op": "why", "window_s": -1}\n',
+            b'{"op": "why", "kind": 1}\n',
+        ):
+            assert "error" in await asked(path, bad)
 
 
 PLAIN = st.recursive(
@@ -152,19 +140,16 @@ def test_others_have_their_turn() -> None:
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
 
 
-def test_a_rest_is_a_rest_and_a_fault_is_a_fault() -> None:
-    async def scenario() -> None:
-        def steps() -> Steps[None]:
-            yield 0.01
-            raise OperatorError("no")
+async def test_a_rest_is_a_rest_and_a_fault_is_a_fault() -> None:
+    def steps() -> Steps[None]:
+        yield 0.01
+        raise OperatorError("no")
 
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        with pytest.raises(OperatorError, match="no"):
-            await in_slices(steps())
-        assert loop.time() - began >= 0.009
-
-    asyncio.run(scenario())
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    with pytest.raises(OperatorError, match="no"):
+        await in_slices(steps())
+    assert loop.time() - began >= 0.009
 
 
 @given(PLAIN)

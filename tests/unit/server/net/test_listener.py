@@ -1,6 +1,5 @@
 """Listening: a port in use names its owner, and the bound on connections holds."""
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -33,38 +32,29 @@ def test_an_address_of_another_machine_is_the_operators_fault() -> None:
         open_socket("192.0.2.1", 0)
 
 
-def test_the_last_handles_are_not_for_clients(tmp_path: Path) -> None:
+async def test_the_last_handles_are_not_for_clients(tmp_path: Path) -> None:
     """A store that cannot open a file cannot confirm."""
-
-    async def scenario() -> None:
-        async with running(tmp_path) as node:
-            first = await Wire.connect(node)
-            await first.open()
-            assert node.listener is not None
-            node.listener.handles_end = 0
-            for refused in (1, 2):
-                late = await Wire.connect(node)
-                assert await late.rest() == b""
-                assert node.listener.refused == refused
-                await late.close()
-            said = [line for line in book_of(node).lines if "is for the disk" in line]
-            assert len(said) == 1, "clients try again and again"
-            first.say(1, m.ChannelClose(200, "", 0, 0))
-            await first.expect(m.ChannelCloseOk)
-            await first.close()
-
-    asyncio.run(scenario())
+    async with running(tmp_path) as node:
+        first = await Wire.opened(node)
+        assert node.listener is not None
+        node.listener.handles_end = 0
+        for refused in (1, 2):
+            late = await Wire.connect(node)
+            assert await late.rest() == b""
+            assert node.listener.refused == refused
+            await late.close()
+        said = [line for line in book_of(node).lines if "is for the disk" in line]
+        assert len(said) == 1, "clients try again and again"
+        first.say(1, m.ChannelClose(200, "", 0, 0))
+        await first.expect(m.ChannelCloseOk)
+        await first.close()
 
 
-def test_beyond_the_bound_sockets_are_closed_at_once_and_counted(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path, connections_max=1) as node:
-            first = await Wire.connect(node)
-            await first.open()
-            second = await Wire.connect(node)
-            assert await second.rest() == b""
-            assert node.listener is not None and node.listener.refused == 1
-            await first.close()
-            await second.close()
-
-    asyncio.run(scenario())
+async def test_beyond_the_bound_sockets_are_closed_at_once_and_counted(tmp_path: Path) -> None:
+    async with running(tmp_path, connections_max=1) as node:
+        first = await Wire.opened(node)
+        second = await Wire.connect(node)
+        assert await second.rest() == b""
+        assert node.listener is not None and node.listener.refused == 1
+        await first.close()
+        await second.close()

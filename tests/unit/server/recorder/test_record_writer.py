@@ -1,11 +1,10 @@
-"""Records are compressed, bounded, and written aside."""
+"""Records are compressed and bounded."""
 
 import gzip
 
-from penstock.server.recorder.service import RecordWriter, compressed
+from penstock.server.recorder.service import compressed
 from penstock.telemetry.events import Event
 from penstock.telemetry.record_file import Encoder, decode_record
-from tests.patience import PATIENCE_S
 from tests.unit.explain.scene import S
 from tests.unit.telemetry.records import flight, header
 
@@ -31,10 +30,3 @@ def test_a_record_has_a_bound_and_is_whole_all_the_same() -> None:
     assert 0 < len(record.events) < 30_000
     assert len(record.events) + record.left_out_events == 30_000
     assert dict(record.history.over(10)) == dict(flight(60).over(10))
-
-
-def test_it_is_written_on_another_thread() -> None:
-    writer = RecordWriter()
-    future = writer.write(noisy(10))
-    assert len(decode_record(gzip.decompress(future.result(PATIENCE_S)).splitlines()).events) == 10
-    writer.close()
