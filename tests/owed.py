@@ -2,7 +2,7 @@
 
 from penstock.base.cause import Cause
 from penstock.broker.actors.lane import Lane
-from penstock.broker.admin.flow_ledger import OwedRow, by_origin, kept_by, listed, stored_rows
+from penstock.broker.admin.flow_ledger import OwedRow, by_origin, kept_from, listed, stored_rows
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor, QueueClient
 from penstock.broker.stream.stream_actor import stream_of
@@ -49,7 +49,9 @@ def _kept_rows(queue: QueueActor, node: Account) -> list[OwedRow]:
     return [
         OwedRow(groups.identity_of(group), "kept", listed(origin, node).name, *amounts)
         for group in groups.groups.values()
-        for origin, amounts in kept_by(groups, group).items()
+        for origin, amounts in kept_from(
+            groups, int(group.position), int(group.lag_bytes(groups.log))
+        ).items()
     ]
 
 

@@ -30,7 +30,7 @@ from penstock.broker.node.store_registry import StoreRegistry
 from penstock.broker.node.stream_registry import StreamRegistry
 from penstock.broker.policy.policies import Policies
 from penstock.broker.policy.policy_manager import PolicyManager
-from penstock.broker.policy.rulebook import RuleBook
+from penstock.broker.policy.rule_manager import RuleManager
 from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
@@ -115,9 +115,9 @@ class Broker(SessionHost):
         self.changes = SettingChanges(context, self.settings)
         self.rates = Rates(context)
         self.policies = Policies(config.vhosts, config.policies, config.operator_policies)
-        self.rulebook = RuleBook(context, self.policies)
-        self.policy_manager = PolicyManager(context, self.policies, self.rulebook, self.cleanup)
-        self.delays = DelayStores(context, self.rulebook.letters)
+        self.rule_manager = RuleManager(context, self.policies)
+        self.policy_manager = PolicyManager(context, self.policies, self.rule_manager, self.cleanup)
+        self.delays = DelayStores(context, self.rule_manager.letters)
         self.kind_notes = KindNotes(log)
         self.leases = LeaseManager(context, self.node_account)
         self.stores = StoreRegistry(context, self.alarm_manager)
@@ -251,10 +251,10 @@ class Broker(SessionHost):
                 self.strategy,
                 self.depth_bytes,
             )
-            classic.rule_source = self.rulebook
+            classic.rule_source = self.rule_manager
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
-        self.rulebook.made(actor)
+        self.rule_manager.made(actor)
         self.kind_notes.made(vhost.name, name, arguments)
         self.recorder.record(ACTOR_UP, actor.identity, "", "", 0)
         return actor

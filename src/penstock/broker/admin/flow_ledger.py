@@ -5,7 +5,9 @@ can each say for whom they work (seed S4; scenario 102).
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from penstock.base.cause import Cause
 from penstock.base.errors import OperatorError
@@ -19,16 +21,13 @@ from penstock.explain.naming import Names
 from penstock.flow.account import REASON, Account
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.streams.reader_groups import ReaderGroup, lowest
+from penstock.streams.reader_groups import lowest
+
+LOOKED_AT = 20_000
+"""Messages of one queue looked at; of a longer one every so-manieth is, and the row says so."""
 
 Kept = dict[Cause, tuple[int, int]]
 """Messages and bytes, by cause."""
-
-
-def kept_by(groups: StreamGroups, group: ReaderGroup) -> Kept:
-    """What `group` has not passed. Where the publisher is not known, the virtual host is it:
-    from before the last start, or before there were groups."""
-    return _kept_from(groups, int(group.position), int(group.lag_bytes(groups.log)))
 
 
 def kept_in(queue: QueueActor) -> Kept:
@@ -39,10 +38,12 @@ def kept_in(queue: QueueActor) -> Kept:
         return {}
     position = int(lowest(groups.groups))
     bytes_ = max(int(one.lag_bytes(groups.log)) for one in groups.groups.values())
-    return _kept_from(groups, position, bytes_)
+    return kept_from(groups, position, bytes_)
 
 
-def _kept_from(groups: StreamGroups, position: int, disk_bytes: int) -> Kept:
+def kept_from(groups: StreamGroups, position: int, disk_bytes: int) -> Kept:
+    """What lies in the log from `position` on, `disk_bytes` in all. Where the publisher is not
+    known, the virtual host is it: from before the last start, or before there were groups."""
     log = groups.log
     found = {} if log.origins is None else log.origins.kept_from(position)
     known = sum(messages for messages, _ in found.values())
@@ -77,37 +78,6 @@ def listed(origin: Cause, node: Account) -> Account:
     return page
 
 
-LOOKED_AT = 20_000
-"""Messages of one queue looked at; of a longer one every so-manieth is, and the row says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerRow:
-    """One page. debt_*, stored_*: with everything below; high_*, low_*: 0 for no limit;
-    depth: 0 for the node; is_held: by itself; held_by: pages that hold its connection, itself or
-    above; since_ns: monotonic, when the first of them began, 0 when none; is_closed: its
-    connection has ended and something of it is left; kept_*: in streams, because reader groups
-    have not passed it, with everything below."""
-
-    name: str
-    level: str
-    depth: int
-    debt_messages: int
-    debt_bytes: int
-    stored_messages: int
-    stored_bytes: int
-    high_messages: int
-    low_messages: int
-    high_bytes: int
-    low_bytes: int
-    is_held: bool
-    held_by: tuple[str, ...]
-    since_ns: int
-    is_closed: bool
-    kept_messages: int = 0
-    kept_bytes: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class OwedRow:
     """`origin` has so much outstanding at `place`.
@@ -125,43 +95,45 @@ class OwedRow:
     is_estimate: bool = False
 
 
-def ledger_rows(broker: Broker) -> list[LedgerRow]:
+def ledger_rows(broker: Broker) -> list[AccountRow]:
     """The whole tree, a parent before its children, those who owe most first."""
-    rows: list[LedgerRow] = []
-    _add(rows, broker.node_account, 0, kept_by_page(broker))
+    rows: list[AccountRow] = []
+    _add(rows, broker.node_account, 0, kept_by_page(broker), broker.clock.monotonic_ns())
     return rows
 
 
-def _add(rows: list[LedgerRow], page: Account, depth: int, kept: Kept) -> None:
-    held_by: tuple[str, ...] = (page.name,) if page.is_held else ()
+def _add(rows: list[AccountRow], page: Account, depth: int, kept: Kept, now_ns: int) -> None:
+    held_by = [page.name] if page.is_held else []
     since_ns = page.held_since_ns if page.is_held else 0
     if page.gate is not None:
         held = [(peer, since) for peer, reason, since in page.gate.snapshot() if reason == REASON]
-        held_by = tuple(peer for peer, _ in held)
+        held_by = [peer for peer, _ in held]
         since_ns = min((since for _, since in held), default=0)
+    kept_messages, kept_bytes = kept.get(page, (0, 0))
     rows.append(
-        LedgerRow(
-            page.name,
-            level_of(page),
-            depth,
-            page.total_messages(),
-            page.total_bytes(),
-            page.total_stored_messages(),
-            page.total_stored_bytes(),
-            int(page.high_messages),
-            int(page.low_messages),
-            int(page.high_bytes),
-            int(page.low_bytes),
-            page.is_held,
-            held_by,
-            since_ns,
-            page.is_closed,
-            *kept.get(page, (0, 0)),
+        AccountRow(
+            name=page.name,
+            level=level_of(page),
+            depth=depth,
+            debt_messages=page.total_messages(),
+            debt_bytes=page.total_bytes(),
+            stored_messages=page.total_stored_messages(),
+            stored_bytes=page.total_stored_bytes(),
+            high_messages=int(page.high_messages),
+            low_messages=int(page.low_messages),
+            high_bytes=int(page.high_bytes),
+            low_bytes=int(page.low_bytes),
+            is_held=page.is_held,
+            held_by=held_by,
+            is_closed=page.is_closed,
+            kept_messages=kept_messages,
+            kept_bytes=kept_bytes,
+            held_for_ns=now_ns - since_ns if since_ns > 0 else 0,
         )
     )
     sized = [(-child.memory_bytes(), child.name, child) for child in page.children.values()]
     for _, _, child in sorted(sized, key=lambda one: one[:2]):
-        _add(rows, child, depth + 1, kept)
+        _add(rows, child, depth + 1, kept, now_ns)
 
 
 def stored_rows(queue: QueueActor) -> list[OwedRow]:
@@ -198,24 +170,17 @@ def accounts(broker: Broker, vhost: str, limit: int, names: Names) -> Accounts:
         key=lambda row: (-(row.debt_bytes + row.stored_bytes + row.kept_bytes), row.name)
     )
     shown = {row.name for row in connections[:limit]}
-    now_ns = broker.clock.monotonic_ns()
     kept = [
-        _shown(row, names, now_ns) for row in rows if row.level != "connection" or row.name in shown
+        replace(row, name=names.of(row.name), held_by=[names.of(peer) for peer in row.held_by])
+        for row in rows
+        if row.level != "connection" or row.name in shown
     ]
     return Accounts(kept, len(connections) - len(shown))
 
 
-def _shown(row: LedgerRow, names: Names, now_ns: int) -> AccountRow:
-    values = asdict(row)
-    since_ns = values.pop("since_ns")
-    values["name"] = names.of(row.name)
-    values["held_by"] = [names.of(peer) for peer in row.held_by]
-    return AccountRow(**values, held_for_ns=now_ns - since_ns if since_ns > 0 else 0)
-
-
-def _below(rows: list[LedgerRow], name: str) -> list[LedgerRow]:
+def _below(rows: list[AccountRow], name: str) -> list[AccountRow]:
     """The row called `name` with everything below it. Raises: OperatorError if there is none."""
-    found: list[LedgerRow] = []
+    found: list[AccountRow] = []
     depth = -1
     for row in rows:
         if row.name == name:
@@ -250,10 +215,7 @@ def queue_causes(broker: Broker, name: str, limit: int, names: Names) -> QueueCa
     rows = [
         CauseRow(
             names.of(origin),
-            mine["lane"],
-            mine["stored"],
-            mine["unanswered"],
-            mine["kept"],
+            *mine.values(),
             sum(mine.values()),
             sizes[origin],
             sizes[origin] / total,

@@ -131,21 +131,6 @@ MODE_TARGETED = "targeted"
 MODE_ALL = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class AlarmState:
-    """One line of the list of alarms. since_ns: monotonic, 0 while it is not set; level: of this
-    node, None if never measured; stopped: connections it stops now; mode, action: in force."""
-
-    resource: str
-    node: str
-    is_set: bool
-    since_ns: int
-    level: ResourceLevel | None
-    stopped: tuple[str, ...]
-    mode: str
-    action: str
-
-
 class AlarmManager:
     """connections, negotiators, vhosts: the broker's own, by name. texts: `alarm:memory` to its
     text, of everything that is set; levels: by resource, as measured last."""
@@ -310,32 +295,18 @@ class AlarmManager:
             for actor in vhost.queues.values()
         }
 
-    def rows(self) -> list[AlarmState]:
-        """Both resources of this node, set or not, and whatever other nodes have set."""
-        rows = []
-        for resource in RESOURCES:
-            source = f"alarm:{resource}"
-            where = self.alarms.where(resource)
-            stopped = tuple(
-                name
-                for name, connection in self.connections.items()
-                if source in connection.alarms and connection.phase == PHASE_OPEN
-            )
-            mode = self.mode if resource == MEMORY else MODE_ALL
-            for node in (NODE, *(one for one in where if one != NODE)):
-                is_set = node in where
-                since_ns = self._since_ns[resource] if is_set else 0
-                level = self.levels.get(resource) if node == NODE else None
-                rows.append(
-                    AlarmState(
-                        resource,
-                        node,
-                        is_set,
-                        since_ns,
-                        level,
-                        stopped if is_set else (),
-                        mode,
-                        self.actions.default,
-                    )
-                )
-        return rows
+    def mode_of(self, resource: str) -> str:
+        """Whom its alarm stops."""
+        return self.mode if resource == MEMORY else MODE_ALL
+
+    def set_for_ns(self, resource: str) -> int:
+        """How long it has been set, by any node."""
+        return self.clock.monotonic_ns() - self._since_ns[resource]
+
+    def stopped(self, resource: str) -> list[str]:
+        """The open connections that its alarm stops now."""
+        return [
+            name
+            for name, connection in self.connections.items()
+            if f"alarm:{resource}" in connection.alarms and connection.phase == PHASE_OPEN
+        ]

@@ -12,9 +12,9 @@ import msgspec
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
 from penstock.broker.admin import flow_edges, flow_top
+from penstock.broker.admin.alarm_watch import alarm_rows
 from penstock.broker.admin.answers import (
     Accounts,
-    AlarmRow,
     AlarmsAnswer,
     ChangeRow,
     Changes,
@@ -80,25 +80,7 @@ class FlowQuestions:
         return accounts(self.broker, self._vhost(request), _limit(request), names)
 
     def _alarms(self, request: dict[str, object]) -> AlarmsAnswer:
-        now_ns = self.broker.clock.monotonic_ns()
-        names = self._names()
-        return AlarmsAnswer(
-            [
-                AlarmRow(
-                    one.resource,
-                    one.node,
-                    one.is_set,
-                    now_ns - one.since_ns if one.is_set else 0,
-                    None if one.level is None else one.level.now_bytes,
-                    None if one.level is None else one.level.limit_bytes,
-                    None if one.level is None else one.level.clear_bytes,
-                    [names.get(name, name) for name in one.stopped],
-                    one.mode,
-                    one.action,
-                )
-                for one in self.broker.alarm_manager.rows()
-            ]
-        )
+        return AlarmsAnswer(alarm_rows(self.broker.alarm_manager, self._names()))
 
     def _settings(self, request: dict[str, object]) -> SettingRows:
         return SettingRows(

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.base.config import AlarmAction
+from penstock.broker.admin.alarm_watch import alarm_rows
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
 from tests.unit.broker.alarm_bed import MB, AlarmBed, kinds
@@ -120,20 +121,19 @@ def test_the_list_has_both_resources_and_what_other_nodes_have() -> None:
     bed.publisher("p", "q")
     bed.leave(500 * MB)
     bed.around.used_bytes = 500 * MB
-    set_at_ns = bed.clock.monotonic_ns()
     bed.watch.check_memory()
     bed.clock.advance(5)
     bed.manager.node_up("n2", ("memory",))
-    rows = {(row.resource, row.node): row for row in bed.manager.rows()}
+    rows = {(row.resource, row.node): row for row in alarm_rows(bed.manager, {})}
     assert set(rows) == {("disk", "node"), ("memory", "node"), ("memory", "n2")}
     own = rows[("memory", "node")]
-    assert own.is_set and own.stopped == ("p",) and own.since_ns == set_at_ns
-    assert own.level is not None and own.level.now_bytes == 500 * MB
-    assert own.level.limit_bytes == 400 * MB and own.level.clear_bytes == 360 * MB
+    assert own.is_set and own.stopped == ["p"] and own.set_for_ns == 5
+    assert own.now_bytes == 500 * MB
+    assert own.limit_bytes == 400 * MB and own.clear_bytes == 360 * MB
     assert own.mode == "targeted" and own.action == "block"
     disk = rows[("disk", "node")]
-    assert not disk.is_set and disk.stopped == () and disk.since_ns == 0 and disk.mode == "all"
-    assert rows[("memory", "n2")].level is None and rows[("memory", "n2")].is_set
+    assert not disk.is_set and disk.stopped == [] and disk.set_for_ns == 0 and disk.mode == "all"
+    assert rows[("memory", "n2")].now_bytes is None and rows[("memory", "n2")].is_set
 
 
 def test_another_nodes_alarm_stops_everybody_even_while_ours_is_targeted() -> None:

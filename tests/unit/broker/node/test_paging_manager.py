@@ -94,7 +94,7 @@ def test_a_limit_drops_what_was_paged_although_nobody_consumes() -> None:
     rules = QueueRules()
     rules.max_length = 10
     rules.overflow = DROP_HEAD
-    depot.broker.rulebook.apply(depot.actor, rules)
+    depot.broker.rule_manager.apply(depot.actor, rules)
     depot.later(1, 3.0)
     assert depot.actor.messages.ready_count() == 10
     depot.send(depot.hand, "d1", 5_000, 100)

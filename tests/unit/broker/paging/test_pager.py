@@ -311,7 +311,7 @@ def test_a_limit_drops_what_is_on_the_disk_from_its_head() -> None:
     rules = QueueRules()
     rules.max_length = 10
     rules.overflow = DROP_HEAD
-    depot.broker.rulebook.apply(depot.queue("d1"), rules)
+    depot.broker.rule_manager.apply(depot.queue("d1"), rules)
     depot.rest()
     assert depot.ready("d1") == 10
     bodies += depot.fill("d1", 5)

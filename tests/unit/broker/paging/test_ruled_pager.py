@@ -51,7 +51,7 @@ class RuledDepot(PagingDepot):
     def apply(self, **arguments: Value) -> None:
         """As a policy would."""
         table = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
-        self.broker.rulebook.apply(self.queue("r"), rules_from(table))
+        self.broker.rule_manager.apply(self.queue("r"), rules_from(table))
         self.rest()
 
     def pass_ms(self, ms: int) -> None:

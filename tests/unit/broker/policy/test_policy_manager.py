@@ -287,7 +287,7 @@ def test_many_policies_make_slices_shorter() -> None:
     for number in range(POLICY_SWEEP_MATCHES.default):
         one = Policy("/", f"x{number}", "^nothing", {"expires": 1}, 0)
         bed.broker.policies.put(one, False)
-    sweep = Sweep(vhost, bed.broker.policies, bed.broker.rulebook)
+    sweep = Sweep(vhost, bed.broker.policies, bed.broker.rule_manager)
     before = sweep.left
     assert sweep.step() and before - sweep.left == 1
 

@@ -20,7 +20,7 @@ from penstock.queues.rules import NEVER, OVERFLOW_NAMES, QueueRules, rules_from
 OVERFLOW_KEYS: Final = ("x-overflow", "overflow")
 
 
-class RuleBook(RuleSource):
+class RuleManager(RuleSource):
     """vhosts: of the broker, live; dues: where timers of queues stand; policies: those there are.
     Owner: the broker."""
 
