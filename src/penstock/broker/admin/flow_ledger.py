@@ -215,7 +215,10 @@ def queue_causes(broker: Broker, name: str, limit: int, names: Names) -> QueueCa
     rows = [
         CauseRow(
             names.of(origin),
-            *mine.values(),
+            mine["lane"],
+            mine["stored"],
+            mine["unanswered"],
+            mine["kept"],
             sum(mine.values()),
             sizes[origin],
             sizes[origin] / total,
