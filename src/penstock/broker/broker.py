@@ -131,18 +131,14 @@ class Broker(SessionHost):
             self._equip(vhost)
         self.hop_watch.stores = self.stores.by_name
         self.hop_watch.streams = self.streams.stores
-        self._offer_settings()
-
-    def _offer_settings(self) -> None:
-        settings = self.settings
-        add_ledger_settings(settings, self.ledger)
-        add_watchdog_setting(settings, self.hop_watch)
+        add_ledger_settings(self.settings, self.ledger)
+        add_watchdog_setting(self.settings, self.hop_watch)
         add_client_settings(
-            settings, self.consumer_timeout, self.notifier_rules, self.look_at_clients
+            self.settings, self.consumer_timeout, self.notifier_rules, self.look_at_clients
         )
-        add_credit_settings(settings, self.connections, self.context)
-        add_adaptive_settings(settings, self.context)
-        add_rate_settings(settings, self.rates)
+        add_credit_settings(self.settings, self.connections, context)
+        add_adaptive_settings(self.settings, context)
+        add_rate_settings(self.settings, self.rates)
 
     @property
     def profile(self) -> Profile:

@@ -4,8 +4,7 @@ Every message carries the page of the connection that published it, so a lane, a
 can each say for whom they work (seed S4; scenario 102).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -78,23 +77,6 @@ def listed(origin: Cause, node: Account) -> Account:
     return page
 
 
-@dataclass(frozen=True, slots=True)
-class OwedRow:
-    """`origin` has so much outstanding at `place`.
-
-    kind: lane (in a mailbox), stored (ready in a queue), unanswered (delivered, not settled) or
-    kept (on the disk, for the reader group `place`).
-    is_estimate: counted from a part of a long queue.
-    """
-
-    place: str
-    kind: str
-    origin: str
-    messages: int
-    bytes_: int
-    is_estimate: bool = False
-
-
 def ledger_rows(broker: Broker) -> list[AccountRow]:
     """The whole tree, a parent before its children, those who owe most first."""
     rows: list[AccountRow] = []
@@ -134,29 +116,6 @@ def _add(rows: list[AccountRow], page: Account, depth: int, kept: Kept, now_ns: 
     sized = [(-child.memory_bytes(), child.name, child) for child in page.children.values()]
     for _, _, child in sorted(sized, key=lambda one: one[:2]):
         _add(rows, child, depth + 1, kept, now_ns)
-
-
-def stored_rows(queue: QueueActor) -> list[OwedRow]:
-    """Whose messages are ready in `queue`."""
-    messages = queue.messages
-    count = int(messages.ready_count())
-    if count == 0:
-        return []
-    step = -(-count // LOOKED_AT)
-    return by_origin(queue.identity, "stored", messages.ready_messages(step), step)
-
-
-def by_origin(place: str, kind: str, messages: Iterable[Message], step: int = 1) -> list[OwedRow]:
-    """One row a cause; `messages` is every `step`th there is."""
-    sums: dict[Cause, tuple[int, int]] = {}
-    for message in messages:
-        count, bytes_ = sums.get(message.origin, (0, 0))
-        size = len(message.raw) + MESSAGE_OVERHEAD_BYTES
-        sums[message.origin] = (count + 1, bytes_ + size)
-    return [
-        OwedRow(place, kind, origin.name, count * step, bytes_ * step, step > 1)
-        for origin, (count, bytes_) in sums.items()
-    ]
 
 
 def accounts(broker: Broker, vhost: str, limit: int, names: Names) -> Accounts:
@@ -203,30 +162,33 @@ def queue_causes(broker: Broker, name: str, limit: int, names: Names) -> QueueCa
 
     Raises: OperatorError if there is no such queue."""
     queue = _queue(broker, name)
-    owed = [*stored_rows(queue), *_waiting(queue), *_unanswered(broker, queue)]
-    owed += _kept(broker, queue)
-    counts: dict[str, dict[str, int]] = {}
-    sizes: dict[str, int] = {}
-    for row in owed:
-        mine = counts.setdefault(row.origin, {"lane": 0, "stored": 0, "unanswered": 0, "kept": 0})
-        mine[row.kind] += row.messages
-        sizes[row.origin] = sizes.get(row.origin, 0) + row.bytes_
-    total = max(1, sum(sizes.values()))
-    rows = [
-        CauseRow(
-            names.of(origin),
-            mine["lane"],
-            mine["stored"],
-            mine["unanswered"],
-            mine["kept"],
-            sum(mine.values()),
-            sizes[origin],
-            sizes[origin] / total,
-        )
-        for origin, mine in sorted(counts.items(), key=lambda one: (-sizes[one[0]], one[0]))
-    ]
-    is_estimate = any(row.is_estimate for row in owed)
-    return QueueCauses(queue.identity, is_estimate, rows[:limit], max(0, len(rows) - limit))
+    # By cause: waiting, ready, unanswered and kept messages, and bytes of all of them.
+    found: dict[str, list[int]] = {}
+
+    def add(at: int, origin: Cause, messages: int, bytes_: int) -> None:
+        mine = found.setdefault(origin.name, [0] * 5)
+        mine[at] += messages
+        mine[-1] += bytes_
+
+    for lane in queue.lanes:
+        if lane.in_flight > 0:
+            count = int(lane.in_flight)
+            add(0, lane.origin, count, int(lane.in_flight_bytes) + count * MESSAGE_OVERHEAD_BYTES)
+    step = max(1, -(-int(queue.messages.ready_count()) // LOOKED_AT))
+    for message in queue.messages.ready_messages(step):
+        add(1, message.origin, step, step * (len(message.raw) + MESSAGE_OVERHEAD_BYTES))
+    for message in _unanswered(broker, queue):
+        add(2, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+    for origin, (messages, bytes_) in kept_in(queue).items():
+        add(3, listed(origin, broker.node_account), messages, bytes_)
+    total = max(1, sum(mine[-1] for mine in found.values()))
+    rows: list[CauseRow] = []
+    for account, mine in sorted(found.items(), key=lambda one: (-one[1][-1], one[0])):
+        waiting, ready, unanswered, kept, size = mine
+        count = waiting + ready + unanswered + kept
+        shown = names.of(account)
+        rows.append(CauseRow(shown, waiting, ready, unanswered, kept, count, size, size / total))
+    return QueueCauses(queue.identity, step > 1, rows[:limit], max(0, len(rows) - limit))
 
 
 def _queue(broker: Broker, name: str) -> QueueActor:
@@ -238,48 +200,20 @@ def _queue(broker: Broker, name: str) -> QueueActor:
     raise OperatorError(f"no queue '{name}'; write NAME for one in vhost /, or VHOST/NAME")
 
 
-def _waiting(queue: QueueActor) -> list[OwedRow]:
-    return [
-        OwedRow(
-            queue.identity,
-            "lane",
-            lane.origin.name,
-            int(lane.in_flight),
-            int(lane.in_flight_bytes + lane.in_flight * MESSAGE_OVERHEAD_BYTES),
-        )
-        for lane in queue.lanes
-        if lane.in_flight > 0
-    ]
-
-
-def _unanswered(broker: Broker, queue: QueueActor) -> list[OwedRow]:
+def _unanswered(broker: Broker, queue: QueueActor) -> Iterator[Message]:
     """Deliveries are kept by channels, so all of these are looked at, if there is anything."""
     if queue.unacked_count == 0:
-        return []
-    rows: list[OwedRow] = []
+        return
     for connection in broker.connections.values():
         for channel in connection.channels.values():
             for entries in (channel.table.old.values(), channel.table.entries):
                 for delivery in entries:
                     if delivery is not None and _is_of(delivery.queue, queue):
-                        rows.append(_row(queue, delivery.message))
+                        yield delivery.message
     for leased_from, leased in broker.leases.held():
         if leased_from is queue:
-            rows.extend(_row(queue, one.message) for one in leased)
-    return rows
-
-
-def _kept(broker: Broker, queue: QueueActor) -> list[OwedRow]:
-    return [
-        OwedRow(queue.identity, "kept", listed(origin, broker.node_account).name, *amounts)
-        for origin, amounts in kept_in(queue).items()
-    ]
+            yield from (one.message for one in leased)
 
 
 def _is_of(client: object, queue: QueueActor) -> bool:
     return isinstance(client, QueueClient) and client.actor is queue
-
-
-def _row(queue: QueueActor, message: Message) -> OwedRow:
-    size = len(message.raw) + MESSAGE_OVERHEAD_BYTES
-    return OwedRow(queue.identity, "unanswered", message.origin.name, 1, size)
