@@ -46,10 +46,6 @@ class AlarmActions:
                 return row.action
         return self.default
 
-    def change(self, text: str) -> None:
-        """Another action where no row fits. Raises: OperatorError; then nothing has changed."""
-        self.default = checked(text)
-
 
 def checked(text: str) -> str:
     """`text` if it is an action. Raises: OperatorError naming those that there are."""
@@ -242,7 +238,7 @@ class AlarmManager:
     def change_action(self, text: str) -> None:
         """Another default action, for every publish from now on; what is held stays held.
         Raises: OperatorError."""
-        self.actions.change(text)
+        self.actions.default = checked(text)
         for connection in self.connections.values():
             connection.alarm_action = self._action_of(connection)
 

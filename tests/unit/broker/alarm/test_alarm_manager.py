@@ -3,7 +3,16 @@
 import pytest
 
 from penstock.base.config import AlarmAction
+from penstock.base.errors import OperatorError
 from penstock.broker.admin.alarm_watch import alarm_rows
+from penstock.broker.alarm.alarm_manager import (
+    AlarmActions,
+    ResourceLevel,
+    biggest,
+    one,
+    pair,
+    reason,
+)
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
 from tests.unit.broker.alarm_bed import MB, AlarmBed, kinds
@@ -163,3 +172,74 @@ def test_only_clients_that_know_it_are_told(capabilities: tuple[str, ...]) -> No
     bed.run()
     told = [m.ConnectionBlocked, m.ConnectionUnblocked] if capabilities else []
     assert kinds(peer) == told and bed.ready("q") == 1
+
+
+# -- actions and words ---------------------------------------------------------------------------
+
+
+def test_the_first_row_that_fits_decides() -> None:
+    actions = AlarmActions(
+        "block",
+        (
+            AlarmAction("close", vhost="web", user="app"),
+            AlarmAction("nack", vhost="web"),
+            AlarmAction("close", user="etl"),
+        ),
+    )
+    assert actions.of("web", "app") == "close"
+    assert actions.of("web", "etl") == "nack"
+    assert actions.of("/", "etl") == "close"
+    assert actions.of("/", "guest") == "block"
+
+
+def test_another_action_is_refused_and_changes_nothing() -> None:
+    with pytest.raises(OperatorError, match="alarm action 'drop' is unknown; one of: block, nack"):
+        AlarmActions("drop", ())
+    with pytest.raises(OperatorError, match="'stop'"):
+        AlarmActions("block", (AlarmAction("stop"),))
+    bed = AlarmBed(alarm_action="nack")
+    with pytest.raises(OperatorError):
+        bed.change("alarm.action", "x")
+    assert bed.manager.actions.default == "nack"
+
+
+MEMORY = ResourceLevel(1900 * MB, 2000 * MB, 0)
+FREE = ResourceLevel(5 * MB, 50 * MB, 0)
+
+
+@pytest.mark.parametrize(
+    ("levels", "queues", "text"),
+    [
+        (
+            {"memory": MEMORY},
+            {"queue:/events": 71, "queue:/mail": 29},
+            "low on memory (1.90/2.00 GB); biggest: queue /events 71 %",
+        ),
+        (
+            {"memory": MEMORY, "disk": FREE},
+            {},
+            "low on disk & memory (free 5.00/50.00 MB; 1.90/2.00 GB)",
+        ),
+        ({"disk": None}, {"queue:/q": 0}, "low on disk"),
+    ],
+)
+def test_clients_are_told_usage_limit_and_the_biggest_queue(
+    levels: dict[str, ResourceLevel | None], queues: dict[str, int], text: str
+) -> None:
+    assert reason(levels, queues) == text
+
+
+def test_a_long_name_gives_way_to_the_numbers() -> None:
+    text = reason({"memory": MEMORY}, {"queue:/" + "ü" * 127: 1})
+    assert len(text.encode()) <= 255
+    assert text.endswith("... 100 %") and "1.90/2.00 GB" in text
+
+
+def test_sizes_share_the_unit_of_the_greater() -> None:
+    assert pair(0, 0) == "0/0 bytes"
+    assert pair(512, 2_000) == "0.51/2.00 kB"
+    assert one(1_710_000_000) == "1.71 GB" and one(12) == "12 bytes"
+
+
+def test_nothing_is_biggest_among_empty_queues() -> None:
+    assert biggest({"queue:/a": 0}, 255) == "" and biggest({}, 255) == ""

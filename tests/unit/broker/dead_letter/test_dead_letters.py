@@ -42,7 +42,7 @@ def test_rejected_letters_beyond_the_window_wait_in_the_queue_in_order(bed: Lett
 
 def test_beyond_the_bound_of_the_backlog_they_are_lost_and_counted(bed: LetterBed) -> None:
     bed.declare("q", "dead")
-    bed.letters("q").desk.backlog = 10
+    bed.letters("q").manager.backlog = 10
     bed.fill("q", 100)
     bed.park("dead")
     bed.reject("q", 100)
@@ -54,7 +54,7 @@ def test_beyond_the_bound_of_the_backlog_they_are_lost_and_counted(bed: LetterBe
 
 def test_the_backlog_is_bounded_in_bytes_as_well(bed: LetterBed) -> None:
     bed.declare("q", "dead")
-    bed.letters("q").desk.backlog_bytes = 1000
+    bed.letters("q").manager.backlog_bytes = 1000
     bed.fill("q", 100)
     bed.park("dead")
     bed.reject("q", 100)
@@ -64,7 +64,7 @@ def test_the_backlog_is_bounded_in_bytes_as_well(bed: LetterBed) -> None:
 
 def test_the_window_is_bounded_in_bytes_but_lets_one_pass(bed: LetterBed) -> None:
     bed.declare("q", "dead", message_ttl=10)
-    bed.letters("q").desk.window_bytes = 1
+    bed.letters("q").manager.window_bytes = 1
     bed.park("dead")
     bed.fill("q", 5)
     bed.wait(100)
@@ -327,7 +327,7 @@ def test_at_least_once_survives_the_end_of_its_target(bed: LetterBed) -> None:
 
 def test_at_least_once_has_no_bound_but_that_of_the_queue(bed: LetterBed) -> None:
     bed.declare("q", "dead", **CONFIRMED)
-    bed.letters("q").desk.backlog = 0
+    bed.letters("q").manager.backlog = 0
     bed.park("dead")
     bed.fill("q", 100)
     bed.reject("q", 100)

@@ -184,20 +184,20 @@ def test_a_broker_that_keeps_nothing_commits_into_streams_as_well() -> None:
 
 def test_what_is_on_its_way_is_reserved_first_and_then_owed_by_who_staged_it() -> None:
     bank = Bank()
-    desk = bank.broker.transactions
+    transactions = bank.broker.transactions
     task = bank.connect("task")
     identity = ask(task, "begin", app="q", batch=0, max_bytes=10_000)["id"]
     task.send(*(publish(1, "", "s", bytes(100), PERSISTENT) for _ in range(10)))
     ask(task, "stage", id=identity)
     bank.write()
-    reserved = desk.reserved_bytes
+    reserved = transactions.reserved_bytes
     assert reserved > 1000
     driver = bank.commit(str(identity))
-    assert desk.reserved_bytes == reserved, "while it goes into the log"
+    assert transactions.reserved_bytes == reserved, "while it goes into the log"
     bank.disk.work()
     bank.run()
     page = task.connection.account
-    assert desk.reserved_bytes == 0
+    assert transactions.reserved_bytes == 0
     assert page.debt_messages == 10 and page.debt_bytes > 1000, "while it goes into the stream"
     assert driver.connection.account.owes_nothing()
     bank.write()
