@@ -5,7 +5,8 @@ from typing import TypeVar, cast
 
 from penstock.base.policy import Policy, policy_from
 from penstock.broker.actors.cooperative import Steps
-from penstock.broker.admin.definitions import Imported, exporting, importing
+from penstock.broker.admin.definitions_export import exporting
+from penstock.broker.admin.definitions_import import Imported, importing
 from penstock.broker.admin.definitions_rows import Row
 from penstock.broker.broker import Broker
 

@@ -1,17 +1,35 @@
 """What is outstanding in a broker, by place and cause: the sum that accounts are held to."""
 
+from dataclasses import dataclass
+
 from penstock.base.cause import Cause
 from penstock.broker.actors.lane import Lane
-from penstock.broker.admin.flow_ledger import OwedRow, by_origin, kept_by, listed, stored_rows
+from penstock.broker.admin.flow_ledger import kept_from, listed
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor, QueueClient
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class OwedRow:
+    """`origin` has so much outstanding at `place`.
+
+    kind: lane (in a mailbox), stored (ready in a queue), unanswered (delivered, not settled), kept
+    (on the disk, for the reader group `place`) or socket (what the peer has not taken yet).
+    """
+
+    place: str
+    kind: str
+    origin: str
+    messages: int
+    bytes_: int
 
 
 def owed_rows(broker: Broker) -> list[OwedRow]:
-    """Everything outstanding. kind: as in OwedRow, or socket, what the peer has not taken yet."""
+    """Everything outstanding."""
     rows: list[OwedRow] = []
     unanswered: dict[str, list[Message]] = {}
     for connection in list(broker.connections.values()):
@@ -32,12 +50,22 @@ def owed_rows(broker: Broker) -> list[OwedRow]:
     for queue, leased in broker.leases.held():
         unanswered.setdefault(queue.identity, []).extend(one.message for one in leased)
     for place, messages in unanswered.items():
-        rows.extend(by_origin(place, "unanswered", messages))
+        rows.extend(_by_origin(place, "unanswered", messages))
     for vhost in broker.vhosts.values():
         for queue in vhost.queues.values():
-            rows.extend(stored_rows(queue))
+            stored = queue.messages.ready_messages()
+            rows.extend(_by_origin(queue.identity, "stored", stored))
             rows.extend(_kept_rows(queue, broker.node_account))
     return rows
+
+
+def _by_origin(place: str, kind: str, messages: list[Message]) -> list[OwedRow]:
+    sums: dict[Cause, tuple[int, int]] = {}
+    for message in messages:
+        count, bytes_ = sums.get(message.origin, (0, 0))
+        size = len(message.raw) + MESSAGE_OVERHEAD_BYTES
+        sums[message.origin] = (count + 1, bytes_ + size)
+    return [OwedRow(place, kind, origin.name, *amounts) for origin, amounts in sums.items()]
 
 
 def _kept_rows(queue: QueueActor, node: Account) -> list[OwedRow]:
@@ -49,7 +77,9 @@ def _kept_rows(queue: QueueActor, node: Account) -> list[OwedRow]:
     return [
         OwedRow(groups.identity_of(group), "kept", listed(origin, node).name, *amounts)
         for group in groups.groups.values()
-        for origin, amounts in kept_by(groups, group).items()
+        for origin, amounts in kept_from(
+            groups, int(group.position), int(group.lag_bytes(groups.log))
+        ).items()
     ]
 
 

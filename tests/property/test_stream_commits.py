@@ -24,8 +24,8 @@ from penstock.storage.recovery.recovery import recover
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import Retention
 from penstock.streams.recovery import recover_streams
+from tests.unit.broker.commit_bed import PERSISTENT, ask
 from tests.unit.broker.peer import Bed, Peer, SeededChance, publish
-from tests.unit.broker.transaction.test_transaction_manager import PERSISTENT, ask
 
 SEGMENT_BYTES = 1500
 APP = "app"

@@ -17,8 +17,8 @@ from penstock.simulation.machine.disk import SimDisk
 from penstock.simulation.machine.durable_disks import HandDisk, Numbers
 from penstock.storage.layout.format import MARKS_QUEUE_ID
 from penstock.storage.recovery.recovery import recover
+from tests.unit.broker.commit_bed import PERSISTENT, ask
 from tests.unit.broker.peer import Bed, SeededChance, publish
-from tests.unit.broker.transaction.test_transaction_manager import PERSISTENT, ask
 
 QUEUES = ("a", "b")
 SEGMENT_BYTES = 1500

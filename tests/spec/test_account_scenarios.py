@@ -458,7 +458,7 @@ def test_scenario_108_hierarchy_n() -> None:
     assert held_for(stage, a) == [f"conn:{a.client.link.name}", "user:guest@/"]
     assert held_for(stage, b) == ["user:guest@/"]
     row = next(row for row in ledger_rows(stage.broker) if row.level == USER)
-    assert row.is_held and row.held_by == ("user:guest@/",) and row.since_ns > 0
+    assert row.is_held and row.held_by == ["user:guest@/"] and row.held_for_ns > 0
 
 
 @BOTH

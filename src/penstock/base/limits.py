@@ -102,10 +102,10 @@ CONSUMER_TIMEOUT_MS: Final = Limit(1_800_000, 0, 31_536_000_000, "milliseconds",
     "406 PRECONDITION_FAILED closes the channel, its deliveries are requeued; 0 never does")
 
 # Virtual hosts, routing, definitions, policies.
-VHOSTS_MAX: Final = Limit(10_000, 1, 1_000_000, "virtual hosts", GUARD, "broker/admin/definitions",
-    "definitions that would make more are refused as a whole")
-USERS_MAX: Final = Limit(10_000, 1, 1_000_000, "users", GUARD, "broker/admin/definitions",
-    "definitions that would make more are refused as a whole")
+VHOSTS_MAX: Final = Limit(10_000, 1, 1_000_000, "virtual hosts", GUARD,
+    "broker/admin/definitions_import", "definitions that would make more are refused as a whole")
+USERS_MAX: Final = Limit(10_000, 1, 1_000_000, "users", GUARD,
+    "broker/admin/definitions_import", "definitions that would make more are refused as a whole")
 QUEUES_PER_VHOST: Final = Limit(1_000_000, 1, 100_000_000, "queues", GUARD, "broker/vhost/vhost",
     "406 PRECONDITION_FAILED closes the channel")
 BINDINGS_PER_VHOST: Final = Limit(10_000_000, 1, 100_000_000, "bindings", GUARD,

@@ -30,7 +30,7 @@ from penstock.broker.node.store_registry import StoreRegistry
 from penstock.broker.node.stream_registry import StreamRegistry
 from penstock.broker.policy.policies import Policies
 from penstock.broker.policy.policy_manager import PolicyManager
-from penstock.broker.policy.rulebook import RuleBook
+from penstock.broker.policy.rule_manager import RuleManager
 from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access
@@ -115,9 +115,9 @@ class Broker(SessionHost):
         self.changes = SettingChanges(context, self.settings)
         self.rates = Rates(context)
         self.policies = Policies(config.vhosts, config.policies, config.operator_policies)
-        self.rulebook = RuleBook(context, self.policies)
-        self.policy_manager = PolicyManager(context, self.policies, self.rulebook, self.cleanup)
-        self.delays = DelayStores(context, self.rulebook.letters)
+        self.rule_manager = RuleManager(context, self.policies)
+        self.policy_manager = PolicyManager(context, self.policies, self.rule_manager, self.cleanup)
+        self.delays = DelayStores(context, self.rule_manager.letters)
         self.kind_notes = KindNotes(log)
         self.leases = LeaseManager(context, self.node_account)
         self.stores = StoreRegistry(context, self.alarm_manager)
@@ -131,18 +131,14 @@ class Broker(SessionHost):
             self._equip(vhost)
         self.hop_watch.stores = self.stores.by_name
         self.hop_watch.streams = self.streams.stores
-        self._offer_settings()
-
-    def _offer_settings(self) -> None:
-        settings = self.settings
-        add_ledger_settings(settings, self.ledger)
-        add_watchdog_setting(settings, self.hop_watch)
+        add_ledger_settings(self.settings, self.ledger)
+        add_watchdog_setting(self.settings, self.hop_watch)
         add_client_settings(
-            settings, self.consumer_timeout, self.notifier_rules, self.look_at_clients
+            self.settings, self.consumer_timeout, self.notifier_rules, self.look_at_clients
         )
-        add_credit_settings(settings, self.connections, self.context)
-        add_adaptive_settings(settings, self.context)
-        add_rate_settings(settings, self.rates)
+        add_credit_settings(self.settings, self.connections, context)
+        add_adaptive_settings(self.settings, context)
+        add_rate_settings(self.settings, self.rates)
 
     @property
     def profile(self) -> Profile:
@@ -251,10 +247,10 @@ class Broker(SessionHost):
                 self.strategy,
                 self.depth_bytes,
             )
-            classic.rule_source = self.rulebook
+            classic.rule_source = self.rule_manager
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
-        self.rulebook.made(actor)
+        self.rule_manager.made(actor)
         self.kind_notes.made(vhost.name, name, arguments)
         self.recorder.record(ACTOR_UP, actor.identity, "", "", 0)
         return actor

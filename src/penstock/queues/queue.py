@@ -198,6 +198,10 @@ class ClassicQueue:
         when there is none."""
         raise NotImplementedError
 
+    def next_expiry_ns(self) -> i64:
+        """When the first of the heads expires, -1 (rules.NEVER) if none does."""
+        return -1
+
     def ready_messages(self, step: int = 1) -> list[Message]:
         """Every `step`th message or stub that is ready, not in order. What is in pieces is not
         among them, see `stretches`."""

@@ -28,9 +28,6 @@ class LetterBed(Bed):
         self.peer.call(1, m.QueueDeclare(name, arguments=table), m.QueueDeclareOk)
         return self.actor(name)
 
-    def actor(self, name: str) -> QueueActor:
-        return self.broker.vhosts["/"].queues[name]
-
     def letters(self, name: str) -> DeadLetters:
         ruling = self.actor(name).ruling
         assert ruling is not None
@@ -56,6 +53,17 @@ class LetterBed(Bed):
         """The queue gets no turn any more, as if it had work without end."""
         self.actor(name).is_ready = True
 
+    def rejected(self, count: int, parked: str = "", **arguments: Value) -> DeadLetters:
+        """Queue q, whose dead letters go to `dead` unless `arguments` say otherwise, gets so many
+        messages, and all are rejected, while the queue `parked` takes nothing."""
+        target = None if "dead_letter_exchange" in arguments else "dead"
+        self.declare("q", target, **arguments)
+        self.fill("q", count)
+        if parked:
+            self.park(parked)
+        self.reject("q", count)
+        return self.letters("q")
+
     def remove(self, name: str, is_crash: bool = False) -> None:
         """The queue goes without anybody looking at it before, as an exclusive one does."""
         self.broker.vhosts["/"].remove_queue(self.actor(name), is_crash)
@@ -71,9 +79,7 @@ class LetterBed(Bed):
         while ms > 0:
             step = min(ms, 100)
             ms -= step
-            self.clock.advance(step * MS)
-            self.broker.dues.fire(self.clock.monotonic_ns())
-            self.run()
+            self.later(step * MS)
 
     def reject(self, name: str, count: int) -> None:
         """Get so many messages and reject them for good, all together."""

@@ -10,6 +10,7 @@ from penstock.base.config import Config
 from penstock.broker.actors.output import Output, OutputLine, Shell
 from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.connection import Connection
+from penstock.broker.queue.queue_actor import QueueActor
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.content import EVENT_ACK, EVENT_HEARTBEAT, make_content
@@ -125,6 +126,16 @@ class Bed:
         """Until nothing is ready."""
         while self.broker.scheduler.run(MS):
             self.clock.advance(1)
+
+    def later(self, ns: int) -> None:
+        """So much time passes, and what falls due in it is done."""
+        self.clock.advance(ns)
+        self.broker.dues.fire(self.clock.monotonic_ns())
+        self.run()
+
+    def actor(self, name: str) -> QueueActor:
+        """The queue called so in the virtual host `/`."""
+        return self.broker.vhosts["/"].queues[name]
 
     def connect(self, name: str = "peer", host: str = "127.0.0.1", **settings: object) -> "Peer":
         """A peer that has not said anything yet."""

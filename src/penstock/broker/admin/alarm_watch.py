@@ -10,15 +10,20 @@ whole control group against the group's own limit, at which the kernel kills. A 
 read sets no alarm and ends none; it is tried again and said once (F19).
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
+from penstock.broker.admin.answers import AlarmRow
 from penstock.broker.alarm.alarm_manager import (
     DISK,
     MEMORY,
     MODE_ALL,
     MODE_TARGETED,
+    NODE,
+    RESOURCES,
+    AlarmManager,
     ResourceLevel,
     one,
     pair,
@@ -337,3 +342,30 @@ def offer(settings: Settings, watch: AlarmWatch) -> None:
             watch.manager.change_action,
         ),
     )
+
+
+def alarm_rows(manager: AlarmManager, names: Mapping[str, str]) -> list[AlarmRow]:
+    """Both resources of this node, set or not, and whatever other nodes have set. names: what
+    connections are called, by address."""
+    rows = []
+    for resource in RESOURCES:
+        where = manager.alarms.where(resource)
+        stopped = [names.get(name, name) for name in manager.stopped(resource)]
+        for node in (NODE, *(name for name in where if name != NODE)):
+            is_set = node in where
+            level = manager.levels.get(resource) if node == NODE else None
+            rows.append(
+                AlarmRow(
+                    resource,
+                    node,
+                    is_set,
+                    manager.set_for_ns(resource) if is_set else 0,
+                    None if level is None else level.now_bytes,
+                    None if level is None else level.limit_bytes,
+                    None if level is None else level.clear_bytes,
+                    stopped if is_set else [],
+                    manager.mode_of(resource),
+                    manager.actions.default,
+                )
+            )
+    return rows

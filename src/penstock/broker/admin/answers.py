@@ -113,8 +113,11 @@ class AccountRow(Struct, frozen=True):
     debt_*, stored_*, kept_*: with everything below the page.
     high_*, low_*: 0 for no limit.
     depth: 0 for the node.
+    is_held: by itself.
     held_by: pages that hold its connection, itself or above.
     is_closed: its connection has ended and something of it is left.
+    kept_*: in streams, because reader groups have not passed it.
+    held_for_ns: since the first of `held_by` began, 0 when none has.
     """
 
     name: str
@@ -233,12 +236,17 @@ class Changes(Struct, frozen=True):
     changes: list[ChangeRow]
 
 
-class LimitRow(Struct, frozen=True):
-    """The limits of a virtual host or user (kind), and what there is now by the same keys."""
+class LimitsOf(Struct, frozen=True):
+    """The limits of one virtual host or user (kind)."""
 
     kind: str
     name: str
     limits: dict[str, int]
+
+
+class LimitRow(LimitsOf, frozen=True):
+    """Beside them what there is now, by the same keys."""
+
     used: dict[str, int]
 
 
@@ -246,11 +254,3 @@ class LimitListing(Struct, frozen=True):
     """Every virtual host and user that has a limit."""
 
     limits: list[LimitRow]
-
-
-class LimitsOf(Struct, frozen=True):
-    """The limits of one virtual host or user, after a change."""
-
-    kind: str
-    name: str
-    limits: dict[str, int]

@@ -41,8 +41,8 @@ FRAME_BYTES: Final = 131_072
 
 
 class EventFeed(Answerable):
-    """One life of the broker. actor: the stream; is_under_way: a message is
-    not on the disk yet."""
+    """One life of the broker. actor: the stream; next_seq: of the first event that is not
+    written; is_under_way: a message is not on the disk yet."""
 
     def __init__(self, broker: Broker, actor: InternalStream, header: TraceHeader) -> None:
         self.actor = actor
@@ -50,13 +50,13 @@ class EventFeed(Answerable):
         self._boot_id = header.boot_id
         self._head = encode_header(header)
         self._address = Address("", EVENT_STREAM)
-        self._next = broker.recorder.dropped
+        self.next_seq = broker.recorder.dropped
         self._sent_ns = broker.clock.monotonic_ns()
         self.is_under_way = False
 
     def tick(self) -> bool:
         """Some times a second: write a message if it is time for one; whether it was."""
-        waiting = self._broker.recorder.next_seq - self._next
+        waiting = self._broker.recorder.next_seq - self.next_seq
         if waiting == 0 or self.is_under_way:
             return False
         now_ns = self._broker.clock.monotonic_ns()
@@ -71,7 +71,7 @@ class EventFeed(Answerable):
     def finish(self) -> None:
         """The broker ends: everything that is in the ring goes to the store."""
         for _ in range(LAST_MESSAGES):
-            if self._broker.recorder.next_seq == self._next or not self._may_write():
+            if self._broker.recorder.next_seq == self.next_seq or not self._may_write():
                 return
             self._write()
 
@@ -85,8 +85,8 @@ class EventFeed(Answerable):
         return self.actor.is_alive and not is_short and self.actor.stop_reason() == ""
 
     def _write(self) -> None:
-        events = self._broker.recorder.since(self._next, EVENTS_PER_MESSAGE)
-        self._next = events[-1].seq + 1
+        events = self._broker.recorder.since(self.next_seq, EVENTS_PER_MESSAGE)
+        self.next_seq = events[-1].seq + 1
         for event in events:
             if event.kind == DROPPED:
                 self.actor.lost_count += event.amount

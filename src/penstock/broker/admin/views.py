@@ -7,7 +7,6 @@ from penstock.broker.admin.view_loads import answer_loads, output_loads
 from penstock.broker.admin.view_memory import PARTS_MAX, ViewMemory, connection_stamp, queue_stamp
 from penstock.broker.admin.view_queues import blocked, queue_and_consumers, times
 from penstock.broker.admin.view_store import store_snapshot, stream_store_snapshot
-from penstock.broker.alarm.alarm_manager import MEMORY, MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
@@ -216,13 +215,15 @@ def _node(broker: Broker, total: Sum) -> ActorSnapshot:
 
 def _alarm(broker: Broker, source: str) -> ActorSnapshot:
     resource = source.removeprefix("alarm:")
-    mode = broker.alarm_manager.mode if resource == MEMORY else MODE_ALL
     return ActorSnapshot(
         source,
         "alarm",
         "set",
         numbers=_level(broker, resource),
-        labels={"who": broker.alarm_manager.who(resource), "mode": mode},
+        labels={
+            "who": broker.alarm_manager.who(resource),
+            "mode": broker.alarm_manager.mode_of(resource),
+        },
         taken_ns=broker.clock.monotonic_ns(),
     )
 

@@ -46,10 +46,6 @@ class AlarmActions:
                 return row.action
         return self.default
 
-    def change(self, text: str) -> None:
-        """Another action where no row fits. Raises: OperatorError; then nothing has changed."""
-        self.default = checked(text)
-
 
 def checked(text: str) -> str:
     """`text` if it is an action. Raises: OperatorError naming those that there are."""
@@ -129,21 +125,6 @@ DISK = "disk"
 RESOURCES = (DISK, MEMORY)
 MODE_TARGETED = "targeted"
 MODE_ALL = "all"
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmState:
-    """One line of the list of alarms. since_ns: monotonic, 0 while it is not set; level: of this
-    node, None if never measured; stopped: connections it stops now; mode, action: in force."""
-
-    resource: str
-    node: str
-    is_set: bool
-    since_ns: int
-    level: ResourceLevel | None
-    stopped: tuple[str, ...]
-    mode: str
-    action: str
 
 
 class AlarmManager:
@@ -257,7 +238,7 @@ class AlarmManager:
     def change_action(self, text: str) -> None:
         """Another default action, for every publish from now on; what is held stays held.
         Raises: OperatorError."""
-        self.actions.change(text)
+        self.actions.default = checked(text)
         for connection in self.connections.values():
             connection.alarm_action = self._action_of(connection)
 
@@ -310,32 +291,18 @@ class AlarmManager:
             for actor in vhost.queues.values()
         }
 
-    def rows(self) -> list[AlarmState]:
-        """Both resources of this node, set or not, and whatever other nodes have set."""
-        rows = []
-        for resource in RESOURCES:
-            source = f"alarm:{resource}"
-            where = self.alarms.where(resource)
-            stopped = tuple(
-                name
-                for name, connection in self.connections.items()
-                if source in connection.alarms and connection.phase == PHASE_OPEN
-            )
-            mode = self.mode if resource == MEMORY else MODE_ALL
-            for node in (NODE, *(one for one in where if one != NODE)):
-                is_set = node in where
-                since_ns = self._since_ns[resource] if is_set else 0
-                level = self.levels.get(resource) if node == NODE else None
-                rows.append(
-                    AlarmState(
-                        resource,
-                        node,
-                        is_set,
-                        since_ns,
-                        level,
-                        stopped if is_set else (),
-                        mode,
-                        self.actions.default,
-                    )
-                )
-        return rows
+    def mode_of(self, resource: str) -> str:
+        """Whom its alarm stops."""
+        return self.mode if resource == MEMORY else MODE_ALL
+
+    def set_for_ns(self, resource: str) -> int:
+        """How long it has been set, by any node."""
+        return self.clock.monotonic_ns() - self._since_ns[resource]
+
+    def stopped(self, resource: str) -> list[str]:
+        """The open connections that its alarm stops now."""
+        return [
+            name
+            for name, connection in self.connections.items()
+            if f"alarm:{resource}" in connection.alarms and connection.phase == PHASE_OPEN
+        ]

@@ -275,13 +275,13 @@ class DeadLetters(DeadLetterSink):
         "carrier",
         "count",
         "counts",
-        "desk",
         "exchange",
         "is_asked",
         "is_confirmed",
         "key",
         "lanes",
         "late",
+        "manager",
         "route_epoch",
         "stuck",
         "timer",
@@ -290,10 +290,10 @@ class DeadLetters(DeadLetterSink):
         "worker",
     )
 
-    def __init__(self, actor: QueueActor, desk: DeadLetterManager) -> None:
+    def __init__(self, actor: QueueActor, manager: DeadLetterManager) -> None:
         super().__init__()
         self.actor = actor
-        self.desk = desk
+        self.manager = manager
         self.lanes: dict[str, DeadLane] = {}
         self.exchange: str | None = None
         self.key: str | None = None
@@ -318,7 +318,7 @@ class DeadLetters(DeadLetterSink):
         self.exchange = rules.dead_letter_exchange
         self.key = rules.dead_letter_key
         self.is_confirmed = is_confirmed
-        self.window = self.desk.window_of(is_confirmed)
+        self.window = self.manager.window_of(is_confirmed)
         self.worker.wake()
 
     # -- the queue's side ------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class DeadLetters(DeadLetterSink):
             return True
         return (
             self.count < self.window
-            and self.bytes < self.desk.window_bytes
+            and self.bytes < self.manager.window_bytes
             and self.worker.gate.is_open
         )
 
@@ -355,8 +355,8 @@ class DeadLetters(DeadLetterSink):
             self._begin(letter, self.is_confirmed)
             return
         if not self.is_confirmed and (
-            len(self.late) >= self.desk.backlog
-            or self.held_bytes + letter.size > self.desk.backlog_bytes
+            len(self.late) >= self.manager.backlog
+            or self.held_bytes + letter.size > self.manager.backlog_bytes
         ):
             self.counts.lost[LOST_OVERFLOW] += 1
             return
@@ -426,7 +426,7 @@ class DeadLetters(DeadLetterSink):
     def _send(self, letter: DeadLetter) -> i64:
         """-1 if some target has it or will; else why it goes nowhere, LOST_*."""
         actor = self.actor
-        vhost = self.desk.vhosts[actor.vhost]
+        vhost = self.manager.vhosts[actor.vhost]
         name = self.exchange
         exchange = None if name is None else vhost.find_exchange(name)
         if exchange is None or name is None:
@@ -439,7 +439,7 @@ class DeadLetters(DeadLetterSink):
             except ConnectionFault:
                 return LOST_MALFORMED
             letter.obituary = written
-        targets = self.desk.route(vhost, exchange, written, letter.is_confirmed)
+        targets = self.manager.route(vhost, exchange, written, letter.is_confirmed)
         if not targets:
             if letter.confirmed:
                 # Whoever else was to have it has gone.
@@ -451,7 +451,7 @@ class DeadLetters(DeadLetterSink):
 
     def write(self, letter: DeadLetter, exchange: str) -> Obituary:
         """What to publish to `exchange` for `letter`. Raises: ConnectionFault 502."""
-        written = self.desk.obituary(self.actor, letter.message, letter.reason, self.key)
+        written = self.manager.obituary(self.actor, letter.message, letter.reason, self.key)
         first = written.keys[0]
         if self.address.exchange != exchange or self.address.routing_key != first:
             self.address = Address(exchange, first)
@@ -475,7 +475,7 @@ class DeadLetters(DeadLetterSink):
         return -1
 
     def _lane_of(self, target: QueueTarget) -> DeadLane:
-        epoch = self.desk.vhosts[self.actor.vhost].router.epoch
+        epoch = self.manager.vhosts[self.actor.vhost].router.epoch
         if epoch != self.route_epoch:
             self.route_epoch = epoch
             self._forget_gone()
@@ -499,7 +499,7 @@ class DeadLetters(DeadLetterSink):
         if self.warned != text:
             self.warned = text
             end = "kept and tried again" if self.is_confirmed else "lost and counted"
-            self.desk.log.warning(f"{self.actor.identity}: dead letters are {end}: {text}")
+            self.manager.log.warning(f"{self.actor.identity}: dead letters are {end}: {text}")
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -532,7 +532,7 @@ class DeadLetters(DeadLetterSink):
         """Look after what waits in a while."""
         if self.timer.due_ns == NOT_DUE and self.actor.is_alive:
             now_ns = self.actor.line.clock.monotonic_ns()
-            self.desk.dues.put(self.timer, now_ns + self.desk.retry_ns)
+            self.manager.dues.put(self.timer, now_ns + self.manager.retry_ns)
 
     def _look_after(self, now_ns: int) -> None:
         """A period of waiting is over: publish again what was not confirmed, break a ring."""
@@ -614,7 +614,7 @@ class DeadLetters(DeadLetterSink):
             letter.open_count = 1
             self.answered(letter)
         self.stuck = []
-        self.desk.dues.take_off(self.timer)
+        self.manager.dues.take_off(self.timer)
         self.worker.is_alive = False
 
     def numbers(self) -> dict[str, float]:
@@ -633,19 +633,19 @@ def dead_letters_of(queue: QueueActor) -> DeadLetters | None:
 
 
 def address_dead_letters(
-    desk: DeadLetterManager, actor: QueueActor, ruling: QueueRuling, rules: QueueRules
+    manager: DeadLetterManager, actor: QueueActor, ruling: QueueRuling, rules: QueueRules
 ) -> None:
     """Dead letters of `actor`, which goes by `rules` from now on, go where they say."""
     letters = dead_letters_of(actor)
     if letters is None:
         if rules.dead_letter_exchange is None:
             return
-        letters = DeadLetters(actor, desk)
+        letters = DeadLetters(actor, manager)
         ruling.dead_letters = letters
     is_confirmed = rules.is_at_least_once
     if is_confirmed and rules.overflow == DROP_HEAD:
         is_confirmed = False
-        desk.log.warning(
+        manager.log.warning(
             f"{actor.identity}: x-dead-letter-strategy at-least-once needs x-overflow "
             "reject-publish; at-most-once is in force until it is set"
         )

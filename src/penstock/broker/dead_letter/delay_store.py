@@ -149,11 +149,11 @@ class DelayedLetters(DeadLetters):
 
     __slots__ = ("ruling",)
 
-    def __init__(self, store: DelayStore, desk: DeadLetterManager, ruling: DelayRuling) -> None:
-        super().__init__(store, desk)
+    def __init__(self, store: DelayStore, manager: DeadLetterManager, ruling: DelayRuling) -> None:
+        super().__init__(store, manager)
         self.ruling = ruling
         self.exchange = store.exchange.name
-        self.window = desk.window_of(False)
+        self.window = manager.window_of(False)
 
     def change(self, rules: QueueRules, is_confirmed: bool) -> None:
         """They go where the exchange leads, whatever the rules of queues say."""

@@ -28,24 +28,21 @@ class PolicyEntry:
     pattern: Pattern
 
 
-class Book:
+class PolicySet:
     """The policies, or the operator policies, of one virtual host."""
 
     def __init__(self) -> None:
         self.entries: dict[str, PolicyEntry] = {}
-        self._for_queues: tuple[PolicyEntry, ...] = ()
-        self._for_quorum_queues: tuple[PolicyEntry, ...] = ()
-        self._for_streams: tuple[PolicyEntry, ...] = ()
-        self._for_exchanges: tuple[PolicyEntry, ...] = ()
+        self._of_kind: dict[tuple[str, ...], list[PolicyEntry]] = {}
 
     def put(self, entry: PolicyEntry) -> None:
         self.entries[entry.policy.name] = entry
-        self._sort()
+        self._of_kind.clear()
 
     def drop(self, name: str) -> Policy | None:
         """The policy that was called so."""
         entry = self.entries.pop(name, None)
-        self._sort()
+        self._of_kind.clear()
         return None if entry is None else entry.policy
 
     def sorted(self) -> list[PolicyEntry]:
@@ -54,22 +51,16 @@ class Book:
             self.entries.values(), key=lambda one: (-one.policy.priority, one.policy.name)
         )
 
-    def for_queue(self, name: str, is_quorum: bool, is_stream: bool) -> Policy | None:
-        if is_stream:
-            return _first(self._for_streams, name)
-        return _first(self._for_quorum_queues if is_quorum else self._for_queues, name)
-
-    def for_exchange(self, name: str) -> Policy | None:
-        return _first(self._for_exchanges, name)
-
-    def _sort(self) -> None:
-        ordered = self.sorted()
-        self._for_queues = tuple(one for one in ordered if one.policy.apply_to in QUEUES)
-        self._for_quorum_queues = tuple(
-            one for one in ordered if one.policy.apply_to in QUORUM_QUEUES
-        )
-        self._for_streams = tuple(one for one in ordered if one.policy.apply_to in STREAMS)
-        self._for_exchanges = tuple(one for one in ordered if one.policy.apply_to in EXCHANGES)
+    def find(self, kinds: tuple[str, ...], name: str) -> Policy | None:
+        """The one that counts for `name`. kinds: what it may say it applies to."""
+        entries = self._of_kind.get(kinds)
+        if entries is None:
+            entries = [one for one in self.sorted() if one.policy.apply_to in kinds]
+            self._of_kind[kinds] = entries
+        for entry in entries:
+            if entry.pattern.search(name) is not None:
+                return entry.policy
+        return None
 
 
 class Policies:
@@ -79,8 +70,8 @@ class Policies:
     def __init__(
         self, vhosts: Iterable[str], policies: Iterable[Policy], operators: Iterable[Policy]
     ) -> None:
-        self._books: dict[tuple[str, bool], Book] = {
-            (vhost, is_operator): Book() for vhost in vhosts for is_operator in (False, True)
+        self._sets: dict[tuple[str, bool], PolicySet] = {
+            (vhost, is_operator): PolicySet() for vhost in vhosts for is_operator in (False, True)
         }
         for policy in policies:
             self.put(policy, False)
@@ -92,35 +83,35 @@ class Policies:
     def add_vhost(self, vhost: str) -> None:
         """A virtual host is new, and has none yet."""
         for is_operator in (False, True):
-            self._books[(vhost, is_operator)] = Book()
+            self._sets[(vhost, is_operator)] = PolicySet()
 
     def put(self, policy: Policy, is_operator: bool) -> Policy | None:
         """`policy` is in force from now on, instead of the one of that name, which is answered.
 
         Raises: OperatorError, then nothing has changed."""
-        book = self._book(policy.vhost, is_operator)
+        there = self._set_of(policy.vhost, is_operator)
         check_definition(policy.name, policy.definition, is_operator)
         try:
             pattern = compile_pattern(policy.pattern)
         except OperatorError as error:
             raise OperatorError(f"policy '{policy.name}': {error}") from error
-        before = book.entries.get(policy.name)
-        if before is None and len(book.entries) >= POLICIES_PER_VHOST.default:
+        before = there.entries.get(policy.name)
+        if before is None and len(there.entries) >= POLICIES_PER_VHOST.default:
             kind = "operator policies" if is_operator else "policies"
             raise OperatorError(
-                f"vhost '{policy.vhost}' has {len(book.entries)} {kind}, and may have "
+                f"vhost '{policy.vhost}' has {len(there.entries)} {kind}, and may have "
                 f"{POLICIES_PER_VHOST.default}; clear one, or widen a pattern"
             )
-        book.put(PolicyEntry(policy, pattern))
+        there.put(PolicyEntry(policy, pattern))
         return None if before is None else before.policy
 
     def drop(self, vhost: str, name: str, is_operator: bool) -> Policy:
         """The policy `name` is in force no more. Raises: OperatorError if there is none."""
-        book = self._book(vhost, is_operator)
-        found = book.drop(name)
+        there = self._set_of(vhost, is_operator)
+        found = there.drop(name)
         if found is None:
             kind = "operator policy" if is_operator else "policy"
-            known = ", ".join(sorted(book.entries)) or "none"
+            known = ", ".join(sorted(there.entries)) or "none"
             raise OperatorError(f"no {kind} '{name}' in vhost '{vhost}'; there is: {known}")
         return found
 
@@ -130,30 +121,29 @@ class Policies:
         self, vhost: str, name: str, is_quorum: bool = False, is_stream: bool = False
     ) -> Applied | None:
         """What applies to a queue called `name`, by what it was declared as."""
-        policies, operators = self._pair(vhost)
-        if not policies.entries and not operators.entries:
-            return None
-        return _applied(
-            policies.for_queue(name, is_quorum, is_stream),
-            operators.for_queue(name, is_quorum, is_stream),
-        )
+        kinds = STREAMS if is_stream else QUORUM_QUEUES if is_quorum else QUEUES
+        return self._find(vhost, kinds, name)
 
     def for_exchange(self, vhost: str, name: str) -> Applied | None:
         """What applies to an exchange called `name`."""
+        return self._find(vhost, EXCHANGES, name)
+
+    def _find(self, vhost: str, kinds: tuple[str, ...], name: str) -> Applied | None:
         policies, operators = self._pair(vhost)
-        if not policies.entries and not operators.entries:
+        policy, operator = policies.find(kinds, name), operators.find(kinds, name)
+        if policy is None and operator is None:
             return None
-        return _applied(policies.for_exchange(name), operators.for_exchange(name))
+        return Applied(policy, operator)
 
     def listing(self, is_operator: bool, vhost: str = "") -> list[Policy]:
         """By virtual host ("" for all), in the order in which they count. Raises: OperatorError."""
         if vhost != "":
-            return [entry.policy for entry in self._book(vhost, is_operator).sorted()]
+            return [entry.policy for entry in self._set_of(vhost, is_operator).sorted()]
         return [
             entry.policy
-            for (_, of_operator), book in sorted(self._books.items())
+            for (_, of_operator), there in sorted(self._sets.items())
             if of_operator == is_operator
-            for entry in book.sorted()
+            for entry in there.sorted()
         ]
 
     def count(self, vhost: str) -> int:
@@ -170,15 +160,15 @@ class Policies:
             "parameters": [_as_parameter(one) for one in self.listing(True)],
         }
 
-    def _book(self, vhost: str, is_operator: bool) -> Book:
-        book = self._books.get((vhost, is_operator))
-        if book is None:
-            known = ", ".join(sorted({name for name, _ in self._books}))
+    def _set_of(self, vhost: str, is_operator: bool) -> PolicySet:
+        there = self._sets.get((vhost, is_operator))
+        if there is None:
+            known = ", ".join(sorted({name for name, _ in self._sets}))
             raise OperatorError(f"no vhost '{vhost}'; one of: {known}")
-        return book
+        return there
 
-    def _pair(self, vhost: str) -> tuple[Book, Book]:
-        return self._books[(vhost, False)], self._books[(vhost, True)]
+    def _pair(self, vhost: str) -> tuple[PolicySet, PolicySet]:
+        return self._sets[(vhost, False)], self._sets[(vhost, True)]
 
 
 def _as_parameter(policy: Policy) -> dict[str, object]:
@@ -190,16 +180,3 @@ def _as_parameter(policy: Policy) -> dict[str, object]:
         "name": policy.name,
         "value": value,
     }
-
-
-def _applied(policy: Policy | None, operator: Policy | None) -> Applied | None:
-    if policy is None and operator is None:
-        return None
-    return Applied(policy, operator)
-
-
-def _first(entries: tuple[PolicyEntry, ...], name: str) -> Policy | None:
-    for entry in entries:
-        if entry.pattern.search(name) is not None:
-            return entry.policy
-    return None

@@ -6,7 +6,7 @@ from penstock.base.limits import POLICY_SWEEP_MATCHES
 from penstock.base.policy import Policy, shown
 from penstock.broker.actors.cleanup import Cleanup, Errand
 from penstock.broker.policy.policies import COMPONENT, POLICY_COMPONENT, Policies
-from penstock.broker.policy.rulebook import RuleBook
+from penstock.broker.policy.rule_manager import RuleManager
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.queues.policy_keys import ALTERNATE
@@ -24,10 +24,10 @@ class Sweep(Errand):
     """changed: queues and exchanges that got other rules since it began; left: those that have
     still to be looked at; is_done: nothing is left."""
 
-    def __init__(self, vhost: VirtualHost, policies: Policies, rulebook: RuleBook) -> None:
+    def __init__(self, vhost: VirtualHost, policies: Policies, rule_manager: RuleManager) -> None:
         self.vhost = vhost
         self.policies = policies
-        self.rulebook = rulebook
+        self.rule_manager = rule_manager
         self.changed = 0
         self.is_again = False
         self.is_done = False
@@ -55,7 +55,7 @@ class Sweep(Errand):
         while looks > 0 and changes > 0 and messages > 0 and self.queues:
             looks -= 1
             actor = self.vhost.queues.get(self.queues.pop())
-            if actor is not None and self.rulebook.look_again(actor):
+            if actor is not None and self.rule_manager.look_again(actor):
                 self.changed += 1
                 changes -= 1
                 messages -= int(actor.messages.ready_count())
@@ -111,17 +111,17 @@ class Outcome:
 
 
 class PolicyManager:
-    """policies, rulebook, vhosts, cleanup: the broker's own."""
+    """policies, rule_manager, vhosts, cleanup: the broker's own."""
 
     def __init__(
         self,
         context: Context,
         policies: Policies,
-        rulebook: RuleBook,
+        rule_manager: RuleManager,
         cleanup: Cleanup,
     ) -> None:
         self.policies = policies
-        self.rulebook = rulebook
+        self.rule_manager = rule_manager
         self.context = context
         self.vhosts = context.vhosts
         self.cleanup = cleanup
@@ -165,7 +165,7 @@ class PolicyManager:
     def _sweep(self, vhost: str, before: Policy | None) -> Outcome:
         sweep = self._sweeps.get(vhost)
         if sweep is None or sweep.is_done:
-            sweep = Sweep(self.vhosts[vhost], self.policies, self.rulebook)
+            sweep = Sweep(self.vhosts[vhost], self.policies, self.rule_manager)
             self._sweeps[vhost] = sweep
             self.cleanup.begin(sweep)
         else:

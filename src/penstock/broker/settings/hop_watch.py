@@ -25,11 +25,7 @@ LINES_MAX = 10
 class HopWatch:
     """connections, vhosts, stores, streams: the broker's own, by name."""
 
-    def __init__(
-        self,
-        context: Context,
-        connections: dict[str, Connection],
-    ) -> None:
+    def __init__(self, context: Context, connections: dict[str, Connection]) -> None:
         self.dog = Watchdog(context.config.watchdog_ms * NS_PER_MS)
         self._connections = connections
         self._vhosts = context.vhosts

@@ -181,7 +181,7 @@ class Ledger:
         if level == VHOST:
             if name not in self._vhosts:
                 raise OperatorError(f"there is no virtual host '{name}'")
-            return self._vhost_page(name)
+            return self.page_of_vhost(name)
         if level == CONNECTION:
             wanted = PREFIXES[CONNECTION] + name
             for page in self.pages():
@@ -193,15 +193,12 @@ class Ledger:
         name = f"{PREFIXES[USER]}{user}@{vhost}"
         page = self._pages.get(name)
         if page is None:
-            page = self._pages[name] = Account(name, self._vhost_page(vhost), None, 0)
+            page = self._pages[name] = Account(name, self.page_of_vhost(vhost), None, 0)
             self._apply(page, USER)
         return page
 
     def page_of_vhost(self, vhost: str) -> Account:
-        """Pays for what was found in `vhost` at start, whose publishers are gone."""
-        return self._vhost_page(vhost)
-
-    def _vhost_page(self, vhost: str) -> Account:
+        """Pays too for what was found in `vhost` at start, whose publishers are gone."""
         name = PREFIXES[VHOST] + vhost
         page = self._pages.get(name)
         if page is None:

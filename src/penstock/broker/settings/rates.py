@@ -126,8 +126,19 @@ class Rates:
         self._meters.pop(("connection", connection.name), None)
 
     def queue_made(self, actor: QueueActor) -> None:
-        """A queue is new: its limit, if it has one, holds from its first message on."""
-        self._equip_queue(actor)
+        """A queue is new, or its limit has changed: it holds from the next message on."""
+        name = actor.identity[6:]
+        limit = self.limit_of("queue", name)
+        toll = actor.toll
+        if limit.is_off():
+            if toll is not None:
+                actor.toll = None
+                toll.end()
+            return
+        if toll is None:
+            toll = QueueRate(Meter(f"rate:queue:{name}", self.clock, self.line), actor.lanes)
+            actor.toll = toll
+        toll.meter.set_limits(limit.messages, limit.bytes, self.burst_ns)
 
     def meters(self) -> list[Meter]:
         """Every meter in force."""
@@ -143,7 +154,7 @@ class Rates:
         if scope == "queue":
             for vhost in self.vhosts.values():
                 for actor in vhost.queues.values():
-                    self._equip_queue(actor)
+                    self.queue_made(actor)
         else:
             for member in list(self._members.values()):
                 self._equip(member)
@@ -151,27 +162,10 @@ class Rates:
     def _equip(self, member: Member) -> None:
         connection = member.connection
         wanted = (("connection", connection.name), ("user", member.user), ("vhost", member.vhost))
-        found: list[Meter] = []
-        for scope, name in wanted:
-            meter = self._meter(scope, name)
-            if meter is not None:
-                found.append(meter)
+        meters = [self._meter(scope, name) for scope, name in wanted]
+        found = [one for one in meters if one is not None]
         if found or connection.rated is not None:
             connection.set_meters(found)
-
-    def _equip_queue(self, actor: QueueActor) -> None:
-        name = actor.identity[6:]
-        limit = self.limit_of("queue", name)
-        toll = actor.toll
-        if limit.is_off():
-            if toll is not None:
-                actor.toll = None
-                toll.end()
-            return
-        if toll is None:
-            toll = QueueRate(Meter(f"rate:queue:{name}", self.clock, self.line), actor.lanes)
-            actor.toll = toll
-        toll.meter.set_limits(limit.messages, limit.bytes, self.burst_ns)
 
     def _meter(self, scope: str, name: str) -> Meter | None:
         """The meter of `name` with its limits in force, None if it has none."""

@@ -1,8 +1,8 @@
 """What the control socket answers about definitions: all of them, or adding some.
 
 One request is {"op": "definitions", "do": "export"}, or {"op": "definitions", "do": "import",
-"definitions": {...}, "vhost": ""}; see broker/admin/definitions. Both are done in steps, about 50
-µs for each queue or binding, and an import is answered when the disk has it.
+"definitions": {...}, "vhost": ""}; see broker/admin/definitions_import. Both go in steps, about
+50 µs for each queue or binding, and an import is answered when the disk has it.
 """
 
 from typing import Final
@@ -12,7 +12,8 @@ import msgspec
 import penstock
 from penstock.base.errors import OperatorError
 from penstock.broker.actors.cooperative import Steps
-from penstock.broker.admin.definitions import exporting, importing
+from penstock.broker.admin.definitions_export import exporting
+from penstock.broker.admin.definitions_import import importing
 from penstock.broker.broker import Broker
 from penstock.server.control.request import Request
 

@@ -9,9 +9,9 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
 from penstock.broker.admin import flow_edges, flow_top
+from penstock.broker.admin.alarm_watch import alarm_rows
 from penstock.broker.admin.answers import (
     Accounts,
-    AlarmRow,
     AlarmsAnswer,
     ChangeRow,
     Changes,
@@ -52,25 +52,7 @@ def accounts_of(request: Request) -> Accounts | QueueCauses:
 
 
 def alarms(request: Request) -> AlarmsAnswer:
-    now_ns = request.broker.clock.monotonic_ns()
-    names = names_of(request)
-    return AlarmsAnswer(
-        [
-            AlarmRow(
-                one.resource,
-                one.node,
-                one.is_set,
-                now_ns - one.since_ns if one.is_set else 0,
-                None if one.level is None else one.level.now_bytes,
-                None if one.level is None else one.level.limit_bytes,
-                None if one.level is None else one.level.clear_bytes,
-                [names.get(name, name) for name in one.stopped],
-                one.mode,
-                one.action,
-            )
-            for one in request.broker.alarm_manager.rows()
-        ]
-    )
+    return AlarmsAnswer(alarm_rows(request.broker.alarm_manager, names_of(request)))
 
 
 def settings(request: Request) -> SettingRows:

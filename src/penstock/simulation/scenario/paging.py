@@ -96,7 +96,7 @@ def _rule(world: World, name: str) -> None:
         rules.is_counted = True
     elif kind == 2:
         rules.max_bytes = ALL
-    world.broker.rulebook.apply(actor, rules)
+    world.broker.rule_manager.apply(actor, rules)
 
 
 def _press(world: World) -> None:

@@ -55,7 +55,7 @@ class Rejecting(ConsumingRole):
 def dead_letters(world: World) -> None:
     """Publishers to a, b and c; consumers of b and c; one queue is deleted under way."""
     dice = world.dice
-    desk = world.broker.rulebook.letters
+    desk = world.broker.rule_manager.letters
     assert desk is not None, "the broker has one"
     if desk.window > 0:
         desk.window = dice.between(1, 6)

@@ -1,7 +1,7 @@
 """What reader groups keep in a stream is in the ledger, under its publisher."""
 
+from penstock.broker.admin.answers import AccountRow
 from penstock.broker.admin.flow_ledger import (
-    LedgerRow,
     accounts,
     kept_in,
     ledger_rows,
@@ -14,7 +14,7 @@ from tests.unit.broker.stream.test_stream_groups import ask
 from tests.unit.broker.stream.test_streams import made, stream
 
 
-def row(bed: Bed, name: str) -> LedgerRow:
+def row(bed: Bed, name: str) -> AccountRow:
     (found,) = [one for one in ledger_rows(bed.broker) if one.name == name]
     return found
 

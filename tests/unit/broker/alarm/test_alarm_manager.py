@@ -3,6 +3,16 @@
 import pytest
 
 from penstock.base.config import AlarmAction
+from penstock.base.errors import OperatorError
+from penstock.broker.admin.alarm_watch import alarm_rows
+from penstock.broker.alarm.alarm_manager import (
+    AlarmActions,
+    ResourceLevel,
+    biggest,
+    one,
+    pair,
+    reason,
+)
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
 from tests.unit.broker.alarm_bed import MB, AlarmBed, kinds
@@ -120,20 +130,19 @@ def test_the_list_has_both_resources_and_what_other_nodes_have() -> None:
     bed.publisher("p", "q")
     bed.leave(500 * MB)
     bed.around.used_bytes = 500 * MB
-    set_at_ns = bed.clock.monotonic_ns()
     bed.watch.check_memory()
     bed.clock.advance(5)
     bed.manager.node_up("n2", ("memory",))
-    rows = {(row.resource, row.node): row for row in bed.manager.rows()}
+    rows = {(row.resource, row.node): row for row in alarm_rows(bed.manager, {})}
     assert set(rows) == {("disk", "node"), ("memory", "node"), ("memory", "n2")}
     own = rows[("memory", "node")]
-    assert own.is_set and own.stopped == ("p",) and own.since_ns == set_at_ns
-    assert own.level is not None and own.level.now_bytes == 500 * MB
-    assert own.level.limit_bytes == 400 * MB and own.level.clear_bytes == 360 * MB
+    assert own.is_set and own.stopped == ["p"] and own.set_for_ns == 5
+    assert own.now_bytes == 500 * MB
+    assert own.limit_bytes == 400 * MB and own.clear_bytes == 360 * MB
     assert own.mode == "targeted" and own.action == "block"
     disk = rows[("disk", "node")]
-    assert not disk.is_set and disk.stopped == () and disk.since_ns == 0 and disk.mode == "all"
-    assert rows[("memory", "n2")].level is None and rows[("memory", "n2")].is_set
+    assert not disk.is_set and disk.stopped == [] and disk.set_for_ns == 0 and disk.mode == "all"
+    assert rows[("memory", "n2")].now_bytes is None and rows[("memory", "n2")].is_set
 
 
 def test_another_nodes_alarm_stops_everybody_even_while_ours_is_targeted() -> None:
@@ -163,3 +172,74 @@ def test_only_clients_that_know_it_are_told(capabilities: tuple[str, ...]) -> No
     bed.run()
     told = [m.ConnectionBlocked, m.ConnectionUnblocked] if capabilities else []
     assert kinds(peer) == told and bed.ready("q") == 1
+
+
+# -- actions and words ---------------------------------------------------------------------------
+
+
+def test_the_first_row_that_fits_decides() -> None:
+    actions = AlarmActions(
+        "block",
+        (
+            AlarmAction("close", vhost="web", user="app"),
+            AlarmAction("nack", vhost="web"),
+            AlarmAction("close", user="etl"),
+        ),
+    )
+    assert actions.of("web", "app") == "close"
+    assert actions.of("web", "etl") == "nack"
+    assert actions.of("/", "etl") == "close"
+    assert actions.of("/", "guest") == "block"
+
+
+def test_another_action_is_refused_and_changes_nothing() -> None:
+    with pytest.raises(OperatorError, match="alarm action 'drop' is unknown; one of: block, nack"):
+        AlarmActions("drop", ())
+    with pytest.raises(OperatorError, match="'stop'"):
+        AlarmActions("block", (AlarmAction("stop"),))
+    bed = AlarmBed(alarm_action="nack")
+    with pytest.raises(OperatorError):
+        bed.change("alarm.action", "x")
+    assert bed.manager.actions.default == "nack"
+
+
+MEMORY = ResourceLevel(1900 * MB, 2000 * MB, 0)
+FREE = ResourceLevel(5 * MB, 50 * MB, 0)
+
+
+@pytest.mark.parametrize(
+    ("levels", "queues", "text"),
+    [
+        (
+            {"memory": MEMORY},
+            {"queue:/events": 71, "queue:/mail": 29},
+            "low on memory (1.90/2.00 GB); biggest: queue /events 71 %",
+        ),
+        (
+            {"memory": MEMORY, "disk": FREE},
+            {},
+            "low on disk & memory (free 5.00/50.00 MB; 1.90/2.00 GB)",
+        ),
+        ({"disk": None}, {"queue:/q": 0}, "low on disk"),
+    ],
+)
+def test_clients_are_told_usage_limit_and_the_biggest_queue(
+    levels: dict[str, ResourceLevel | None], queues: dict[str, int], text: str
+) -> None:
+    assert reason(levels, queues) == text
+
+
+def test_a_long_name_gives_way_to_the_numbers() -> None:
+    text = reason({"memory": MEMORY}, {"queue:/" + "ü" * 127: 1})
+    assert len(text.encode()) <= 255
+    assert text.endswith("... 100 %") and "1.90/2.00 GB" in text
+
+
+def test_sizes_share_the_unit_of_the_greater() -> None:
+    assert pair(0, 0) == "0/0 bytes"
+    assert pair(512, 2_000) == "0.51/2.00 kB"
+    assert one(1_710_000_000) == "1.71 GB" and one(12) == "12 bytes"
+
+
+def test_nothing_is_biggest_among_empty_queues() -> None:
+    assert biggest({"queue:/a": 0}, 255) == "" and biggest({}, 255) == ""

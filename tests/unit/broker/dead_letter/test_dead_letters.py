@@ -1,5 +1,7 @@
 """Dead letters of one queue: window, backlog, strategies, ends, counts and books."""
 
+from typing import Final
+
 import pytest
 
 from penstock.flow.profile import PROFILES
@@ -27,11 +29,7 @@ def bed() -> LetterBed:
 
 
 def test_rejected_letters_beyond_the_window_wait_in_the_queue_in_order(bed: LetterBed) -> None:
-    bed.declare("q", "dead")
-    bed.fill("q", 100)
-    bed.park("dead")
-    bed.reject("q", 100)
-    letters = bed.letters("q")
+    letters = bed.rejected(100, "dead")
     assert (letters.count, len(letters.late)) == (32, 68)
     assert letters.held_bytes == sum(letter.size for letter in letters.late) > 0
     assert letters.numbers()["dead_letters_waiting"] == 68
@@ -44,7 +42,7 @@ def test_rejected_letters_beyond_the_window_wait_in_the_queue_in_order(bed: Lett
 
 def test_beyond_the_bound_of_the_backlog_they_are_lost_and_counted(bed: LetterBed) -> None:
     bed.declare("q", "dead")
-    bed.letters("q").desk.backlog = 10
+    bed.letters("q").manager.backlog = 10
     bed.fill("q", 100)
     bed.park("dead")
     bed.reject("q", 100)
@@ -56,7 +54,7 @@ def test_beyond_the_bound_of_the_backlog_they_are_lost_and_counted(bed: LetterBe
 
 def test_the_backlog_is_bounded_in_bytes_as_well(bed: LetterBed) -> None:
     bed.declare("q", "dead")
-    bed.letters("q").desk.backlog_bytes = 1000
+    bed.letters("q").manager.backlog_bytes = 1000
     bed.fill("q", 100)
     bed.park("dead")
     bed.reject("q", 100)
@@ -66,7 +64,7 @@ def test_the_backlog_is_bounded_in_bytes_as_well(bed: LetterBed) -> None:
 
 def test_the_window_is_bounded_in_bytes_but_lets_one_pass(bed: LetterBed) -> None:
     bed.declare("q", "dead", message_ttl=10)
-    bed.letters("q").desk.window_bytes = 1
+    bed.letters("q").manager.window_bytes = 1
     bed.park("dead")
     bed.fill("q", 5)
     bed.wait(100)
@@ -133,21 +131,16 @@ def test_a_rate_limit_of_the_target_holds_its_letters(bed: LetterBed) -> None:
 # -- where they go -------------------------------------------------------------------------------
 
 
-def test_a_missing_exchange_loses_them_and_is_logged_once(bed: LetterBed) -> None:
-    bed.declare("q", dead_letter_exchange="nowhere")
-    bed.fill("q", 3)
-    bed.reject("q", 3)
-    assert bed.lost("q") == {"no exchange": 3}
-    lines = [line for line in bed.log.lines if "nowhere" in line]
-    assert len(lines) == 1 and "queue:/q" in lines[0] and "lost" in lines[0]
-    bed.check_books()
-
-
-def test_an_exchange_without_a_binding_loses_them(bed: LetterBed) -> None:
-    bed.declare("q", dead_letter_exchange="amq.direct")
-    bed.fill("q", 2)
-    bed.reject("q", 2)
-    assert bed.lost("q") == {"no route": 2}
+@pytest.mark.parametrize(
+    ("exchange", "lost", "lines"), [("nowhere", "no exchange", 1), ("amq.direct", "no route", 0)]
+)
+def test_an_exchange_that_leads_nowhere_loses_them_and_is_logged_once_if_missing(
+    bed: LetterBed, exchange: str, lost: str, lines: int
+) -> None:
+    bed.rejected(3, dead_letter_exchange=exchange)
+    assert bed.lost("q") == {lost: 3}
+    said = [line for line in bed.log.lines if exchange in line]
+    assert len(said) == lines and all("queue:/q" in one and "lost" in one for one in said)
     bed.check_books()
 
 
@@ -169,9 +162,7 @@ def test_a_fan_out_takes_one_place_and_is_over_when_all_have_it(bed: LetterBed) 
 def test_a_headers_exchange_sees_the_headers_of_the_letter(bed: LetterBed) -> None:
     matched: Table = {"x-match": "any-with-x", "x-first-death-reason": "rejected"}
     bed.peer.call(1, m.QueueBind("dead", "amq.headers", "", arguments=matched), m.QueueBindOk)
-    bed.declare("q", dead_letter_exchange="amq.headers")
-    bed.fill("q", 1)
-    bed.reject("q", 1)
+    bed.rejected(1, dead_letter_exchange="amq.headers")
     assert bed.ready("dead") == 1
 
 
@@ -224,10 +215,7 @@ def test_a_delivery_limit_leads_to_the_exchange(bed: LetterBed) -> None:
 
 
 def test_what_waits_is_still_sent_when_the_queue_is_deleted(bed: LetterBed) -> None:
-    bed.declare("q", "dead")
-    bed.fill("q", 100)
-    bed.park("dead")
-    bed.reject("q", 100)
+    bed.rejected(100, "dead")
     bed.peer.call(1, m.QueueDelete("q"), m.QueueDeleteOk)
     assert not bed.actor("dead").lanes
     bed.unpark("dead")
@@ -235,12 +223,10 @@ def test_what_waits_is_still_sent_when_the_queue_is_deleted(bed: LetterBed) -> N
     bed.check_books()
 
 
-def test_a_target_that_is_deleted_takes_its_letters_along(bed: LetterBed) -> None:
-    bed.declare("q", "dead")
-    bed.fill("q", 50)
-    bed.park("dead")
-    bed.reject("q", 50)
-    bed.remove("dead")
+@pytest.mark.parametrize("is_crash", [False, True], ids=["deleted", "failed"])
+def test_a_target_that_goes_takes_its_letters_along(bed: LetterBed, is_crash: bool) -> None:
+    bed.rejected(50, "dead")
+    bed.remove("dead", is_crash)
     assert bed.lost("q") == {"refused": 32, "no route": 18}
     assert bed.letters("q").count == 0
     # Declared again it is another queue, with a lane of its own.
@@ -277,17 +263,11 @@ def test_rejections_of_a_queue_that_is_gone_go_nowhere(bed: LetterBed) -> None:
 # -- at least once -------------------------------------------------------------------------------
 
 
-def confirmed(bed: LetterBed, target: str | None, **arguments: str | int) -> None:
-    bed.declare(
-        "q", target, dead_letter_strategy="at-least-once", overflow="reject-publish", **arguments
-    )
+CONFIRMED: Final = {"dead_letter_strategy": "at-least-once", "overflow": "reject-publish"}
 
 
 def test_at_least_once_rests_in_its_queue_until_it_is_confirmed(bed: LetterBed) -> None:
-    confirmed(bed, "dead")
-    bed.park("dead")
-    bed.fill("q", 1)
-    bed.reject("q", 1)
+    bed.rejected(1, "dead", **CONFIRMED)
     assert bed.letters("q").held_bytes > 0 and bed.sent("q") == {}
     bed.unpark("dead")
     assert bed.letters("q").held_bytes == 0 and bed.sent("q") == {"rejected": 1}
@@ -295,7 +275,7 @@ def test_at_least_once_rests_in_its_queue_until_it_is_confirmed(bed: LetterBed) 
 
 
 def test_at_least_once_unroutable_is_kept_and_tried_again(bed: LetterBed) -> None:
-    confirmed(bed, None, dead_letter_exchange="amq.direct", message_ttl=10)
+    bed.declare("q", dead_letter_exchange="amq.direct", message_ttl=10, **CONFIRMED)
     bed.fill("q", 40)
     bed.wait(5 * RETRY_MS)
     letters = bed.letters("q")
@@ -311,7 +291,7 @@ def test_at_least_once_unroutable_is_kept_and_tried_again(bed: LetterBed) -> Non
 
 def test_at_least_once_is_not_lost_at_a_full_target(bed: LetterBed) -> None:
     bed.declare("small", max_length=1, overflow="reject-publish")
-    confirmed(bed, "small")
+    bed.declare("q", "small", **CONFIRMED)
     bed.fill("q", 3)
     bed.reject("q", 3)
     for _ in range(3):
@@ -327,9 +307,7 @@ def test_at_least_once_goes_to_those_again_that_did_not_have_it(bed: LetterBed) 
     bed.declare("small", max_length=1, overflow="reject-publish")
     for name in ("dead", "small"):
         bed.peer.call(1, m.QueueBind(name, "amq.fanout", ""), m.QueueBindOk)
-    confirmed(bed, None, dead_letter_exchange="amq.fanout")
-    bed.fill("q", 2)
-    bed.reject("q", 2)
+    bed.rejected(2, dead_letter_exchange="amq.fanout", **CONFIRMED)
     assert (bed.ready("dead"), bed.ready("small")) == (2, 1)
     bed.peer.call(1, m.QueuePurge("small"), m.QueuePurgeOk)
     bed.wait(2 * RETRY_MS)
@@ -338,10 +316,7 @@ def test_at_least_once_goes_to_those_again_that_did_not_have_it(bed: LetterBed) 
 
 
 def test_at_least_once_survives_the_end_of_its_target(bed: LetterBed) -> None:
-    confirmed(bed, "dead")
-    bed.park("dead")
-    bed.fill("q", 40)
-    bed.reject("q", 40)
+    bed.rejected(40, "dead", **CONFIRMED)
     bed.remove("dead")
     assert bed.letters("q").count == 32 and bed.lost("q") == {}
     bed.declare("dead")
@@ -351,8 +326,8 @@ def test_at_least_once_survives_the_end_of_its_target(bed: LetterBed) -> None:
 
 
 def test_at_least_once_has_no_bound_but_that_of_the_queue(bed: LetterBed) -> None:
-    confirmed(bed, "dead")
-    bed.letters("q").desk.backlog = 0
+    bed.declare("q", "dead", **CONFIRMED)
+    bed.letters("q").manager.backlog = 0
     bed.park("dead")
     bed.fill("q", 100)
     bed.reject("q", 100)
@@ -360,10 +335,7 @@ def test_at_least_once_has_no_bound_but_that_of_the_queue(bed: LetterBed) -> Non
 
 
 def test_at_least_once_ends_with_its_queue(bed: LetterBed) -> None:
-    confirmed(bed, None, dead_letter_exchange="amq.direct")
-    bed.fill("q", 100)
-    bed.reject("q", 100)
-    letters = bed.letters("q")
+    letters = bed.rejected(100, dead_letter_exchange="amq.direct", **CONFIRMED)
     bed.peer.call(1, m.QueueDelete("q"), m.QueueDeleteOk)
     assert letters.numbers()["dead_letter_dropped:deleted"] == 100
     assert letters.held_bytes == 0 and letters.count == 0
@@ -404,16 +376,6 @@ def test_a_chain_that_waits_for_consumers_is_no_ring(bed: LetterBed) -> None:
     bed.peer.say(1, m.BasicConsume("last", "t", no_ack=True))
     bed.wait(RETRY_MS)
     assert (bed.ready("last"), bed.ready("q")) == (0, 0)
-    bed.check_books()
-
-
-def test_a_target_that_fails_takes_its_letters_along(bed: LetterBed) -> None:
-    bed.declare("q", "dead")
-    bed.fill("q", 50)
-    bed.park("dead")
-    bed.reject("q", 50)
-    bed.remove("dead", is_crash=True)
-    assert bed.lost("q") == {"refused": 32, "no route": 18}
     bed.check_books()
 
 

@@ -101,9 +101,7 @@ def test_a_delay_may_be_of_64_bits(bed: DelayBed) -> None:
     bed.send(b"y", (1 << 63) - 1)
     bed.wait(1000)
     assert bed.held() == 2
-    bed.clock.advance((1 << 40) * 1_000_000)
-    bed.broker.dues.fire(bed.clock.monotonic_ns())
-    bed.run()
+    bed.later((1 << 40) * 1_000_000)
     assert bed.bodies("q") == [b"x"] and bed.headers("q") == {"x-delay": -(1 << 40)}
 
 
@@ -278,7 +276,6 @@ def test_they_go_with_their_exchange_and_are_counted(bed: DelayBed) -> None:
         bed.send(b"m", 50)
     bed.peer.call(1, m.ExchangeDelete("x"), m.ExchangeDeleteOk)
     assert STORE_PREFIX + "x" not in bed.broker.vhosts["/"].queues
-    assert bed.broker.delays.dropped_count == 3
     assert bed.log.lines[-1] == "exchange:/x: 3 delayed messages were dropped with it"
     bed.wait(100)
     assert bed.bodies("q") == []
@@ -310,7 +307,7 @@ def test_a_store_that_fails_is_replaced(bed: DelayBed) -> None:
     bed.send(b"kept", 50)
     bed.wait(50)
     assert bed.bodies("q") == [b"kept"]
-    assert bed.broker.delays.dropped_count == 1
+    assert "exchange:/x: 1 delayed messages were dropped with it" in bed.log.lines
 
 
 def test_pausing_the_store_stops_the_release(bed: DelayBed) -> None:
@@ -327,7 +324,7 @@ def test_policies_do_not_touch_a_store(bed: DelayBed) -> None:
     ruling, letters = bed.store.ruling, bed.letters(STORE_PREFIX + "x")
     assert isinstance(ruling, DelayRuling) and isinstance(letters, DelayedLetters)
     before = ruling.rules
-    bed.broker.rulebook.apply(bed.store, bed.broker.rulebook.rules_of(bed.actor("q")))
+    bed.broker.rule_manager.apply(bed.store, bed.broker.rule_manager.rules_of(bed.actor("q")))
     assert ruling.rules is before and letters.exchange == "x"
 
 

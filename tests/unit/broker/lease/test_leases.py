@@ -154,17 +154,11 @@ def test_a_reader_gets_no_more_than_its_prefetch_and_the_rest_as_it_answers() ->
 def test_without_a_sign_of_life_everything_goes_back_in_its_old_order() -> None:
     bed, peer = prepared(10)
     acquire(peer, 0, 6, timeout_ms=1000)
-    bed.clock.advance(900_000_000)
-    bed.broker.dues.fire(bed.clock.monotonic_ns())
-    bed.run()
+    bed.later(900_000_000)
     assert read(peer, 0, 1) == [0]
-    bed.clock.advance(900_000_000)
-    bed.broker.dues.fire(bed.clock.monotonic_ns())
-    bed.run()
+    bed.later(900_000_000)
     assert ready(peer) == 4
-    bed.clock.advance(200_000_000)
-    bed.broker.dues.fire(bed.clock.monotonic_ns())
-    bed.run()
+    bed.later(200_000_000)
     assert ready(peer) == 10
     assert " - LEASE_LOST: " in refusal(peer, reading(0, 6), 2)[1]
     assert " - LEASE_LOST: " in refused(peer, 6)[1]
@@ -179,9 +173,7 @@ def test_a_reader_whose_messages_go_is_cancelled() -> None:
     peer.call(2, m.BasicQos(0, 2), m.BasicQosOk)
     peer.say(2, reading(0, 6, no_ack=False))
     assert len(peer.heard()) == 3
-    bed.clock.advance(1_100_000_000)
-    bed.broker.dues.fire(bed.clock.monotonic_ns())
-    bed.run()
+    bed.later(1_100_000_000)
     assert isinstance(peer.one(m.BasicCancel), m.BasicCancel)
     bed.settle()
 
@@ -301,9 +293,7 @@ def test_streams_and_exclusively_consumed_queues_are_refused() -> None:
 def test_leased_messages_outlive_their_time_and_keep_the_depth_mark_closed() -> None:
     bed, peer = prepared(3, **{"x-message-ttl": 100})
     acquire(peer, 0, 2)
-    bed.clock.advance(200_000_000)
-    bed.broker.dues.fire(bed.clock.monotonic_ns())
-    bed.run()
+    bed.later(200_000_000)
     assert ready(peer) == 0
     assert read(peer, 0, 2) == [0, 1]
     deep = Bed(queue_depth_bytes=65_536)

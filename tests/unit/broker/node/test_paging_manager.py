@@ -26,10 +26,10 @@ class Monitored(Depot):
 
     def __init__(self, profile: Profile = RABBITMQ_35, is_persistent: bool = False) -> None:
         super().__init__(profile, 1 << 22)
-        desk = self.broker.stores.paging
-        assert isinstance(desk, PagingManager)
-        self.desk = desk
-        self.desk.tick(MARK)
+        manager = self.broker.stores.paging
+        assert isinstance(manager, PagingManager)
+        self.manager = manager
+        self.manager.tick(MARK)
         properties = PERSISTENT if is_persistent else TRANSIENT
         self.hand = self.connect()[0]
         self.send(self.hand, "d1", 5_000, COUNT, properties=properties)
@@ -38,7 +38,7 @@ class Monitored(Depot):
         """So much of the memory mark is used, some time later."""
         self.world.clock.now_ns += int(seconds * S)
         self.broker.context.memory_used_bytes = int(MARK * used)
-        self.desk.tick(MARK)
+        self.manager.tick(MARK)
         self.settle()
         self.write()
 
@@ -47,14 +47,14 @@ class Monitored(Depot):
         return self.queue("d1")
 
     def target(self) -> int:
-        return int(self.desk.rules[self.actor].target)
+        return int(self.manager.rules[self.actor].target)
 
 
 def test_below_the_ratio_nothing_is_paged_and_no_turn_looks() -> None:
     depot = Monitored()
     depot.later(5, 0.49)
     depot.later(5, 0.49)
-    assert depot.desk.desired_s == inf
+    assert depot.manager.desired_s == inf
     assert depot.actor.page_above == NO_PAGING
     assert not depot.actor.messages.is_paging
 
@@ -64,7 +64,7 @@ def test_pressure_makes_a_target_of_what_came_lately() -> None:
     2.5 s; at 80 % of the mark (2.5 + 1) / 0.8 = 4.4 s are wanted, 262 messages."""
     depot = Monitored()
     depot.later(5, 0.8)
-    assert depot.desk.desired_s == pytest.approx(4.4, abs=0.1)
+    assert depot.manager.desired_s == pytest.approx(4.4, abs=0.1)
     assert depot.target() == pytest.approx(262, abs=5)
     messages = depot.actor.messages
     assert isinstance(messages, MessageLine) and messages.is_paging
@@ -94,7 +94,7 @@ def test_a_limit_drops_what_was_paged_although_nobody_consumes() -> None:
     rules = QueueRules()
     rules.max_length = 10
     rules.overflow = DROP_HEAD
-    depot.broker.rulebook.apply(depot.actor, rules)
+    depot.broker.rule_manager.apply(depot.actor, rules)
     depot.later(1, 3.0)
     assert depot.actor.messages.ready_count() == 10
     depot.send(depot.hand, "d1", 5_000, 100)
@@ -106,9 +106,9 @@ def test_a_limit_drops_what_was_paged_although_nobody_consumes() -> None:
 def test_a_larger_wish_is_heard_with_the_next_report() -> None:
     depot = Monitored()
     depot.later(5, 0.8)
-    wanted = depot.desk.desired_s
+    wanted = depot.manager.desired_s
     depot.later(2.5, 0.3)
-    assert depot.desk.desired_s == inf
+    assert depot.manager.desired_s == inf
     assert depot.target() < UNBOUNDED
     depot.later(2.5, 0.3)
     assert depot.target() == UNBOUNDED
@@ -119,12 +119,12 @@ def test_a_full_disk_is_not_paged_into() -> None:
     depot = Monitored()
     depot.broker.alarm_manager.set(DISK, "full", node="store:/")
     depot.later(5, 0.99)
-    assert depot.desk.desired_s == inf
+    assert depot.manager.desired_s == inf
 
 
 def test_from_38_on_a_pass_is_two_windows_at_most() -> None:
-    assert Monitored().desk.rules_of(Monitored().actor).most == UNBOUNDED
-    assert Monitored(RABBITMQ_4).desk.rules_of(Monitored().actor).most == 8_000
+    assert Monitored().manager.rules_of(Monitored().actor).most == UNBOUNDED
+    assert Monitored(RABBITMQ_4).manager.rules_of(Monitored().actor).most == 8_000
 
 
 def test_a_queue_without_bodies_in_memory_is_plain_again_when_it_is_empty() -> None:
@@ -146,7 +146,7 @@ def test_a_queue_without_bodies_in_memory_is_plain_again_when_it_is_empty() -> N
 def test_our_profile_pages_by_bytes() -> None:
     depot = Monitored(PENSTOCK)
     depot.later(5, 0.99)
-    assert depot.desk.rules == {}
+    assert depot.manager.rules == {}
     messages = depot.actor.messages
     assert isinstance(messages, MessageLine) and messages.is_paging
     assert messages.bytes_ready <= MARK // 2

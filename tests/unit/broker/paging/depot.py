@@ -162,7 +162,7 @@ class PagingDepot(Depot):
 
     def apply(self, **arguments: Value) -> None:
         """As a policy would."""
-        self.broker.rulebook.apply(self.queue(), rules_from(table_of(arguments)))
+        self.broker.rule_manager.apply(self.queue(), rules_from(table_of(arguments)))
         self.rest()
 
     def pass_ms(self, ms: int) -> None:

@@ -120,7 +120,7 @@ def test_a_plain_queue_that_pages_by_counts_gets_its_first_lifetime() -> None:
     assert any(one.raw for one in before.behind.q3), "embedded messages stand behind the front"
     rules = QueueRules()
     rules.ttl_ms = 3_600_000
-    depot.broker.rulebook.apply(actor, rules)
+    depot.broker.rule_manager.apply(actor, rules)
     depot.rest()
     depot.later()
     assert actor.messages.has_entries and actor.messages.is_paging
@@ -132,7 +132,7 @@ def test_a_plain_queue_that_pages_by_counts_gets_its_first_lifetime() -> None:
     assert reader.bodies() == bodies
     reader.client.vanish(True)
     # Without rules it counts again.
-    depot.broker.rulebook.apply(actor, QueueRules())
+    depot.broker.rule_manager.apply(actor, QueueRules())
     depot.rest()
     assert not actor.messages.has_entries and isinstance(actor.paging, RabbitPager)
     bodies = depot.fill(300)

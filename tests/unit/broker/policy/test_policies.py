@@ -19,34 +19,34 @@ def policy_of(policies: Policies, name: str) -> str:
     return "" if applied is None or applied.policy is None else applied.policy.name
 
 
-def test_the_highest_priority_that_matches_counts() -> None:
+def test_the_highest_priority_that_matches_counts_and_of_equal_ones_the_first_name() -> None:
     policies = Policies(["/"], [made("low"), made("high", "^a", 5), made("none", "^z", 9)], [])
     assert policy_of(policies, "abc") == "high"
     assert policy_of(policies, "b") == "low"
-
-
-def test_of_equal_priorities_the_first_name_counts() -> None:
     policies = Policies(["/"], [made("b"), made("a"), made("c")], [])
     assert policy_of(policies, "q") == "a"
 
 
 @pytest.mark.parametrize(
-    ("apply_to", "of_queues", "of_exchanges"),
+    ("apply_to", "applies_to"),
     [
-        ("all", True, True),
-        ("queues", True, False),
-        ("classic_queues", True, False),
-        ("quorum_queues", False, False),
-        ("streams", False, False),
-        ("exchanges", False, True),
+        ("all", "classic quorum stream exchange"),
+        ("queues", "classic quorum stream"),
+        ("classic_queues", "classic"),
+        ("quorum_queues", "quorum"),
+        ("streams", "stream"),
+        ("exchanges", "exchange"),
     ],
 )
-def test_what_a_policy_applies_to(apply_to: str, of_queues: bool, of_exchanges: bool) -> None:
+def test_what_a_policy_applies_to(apply_to: str, applies_to: str) -> None:
     policies = Policies(["/"], [made("p", "x", 0, apply_to)], [])
-    assert (policies.for_queue("/", "x") is not None) == of_queues
-    assert (policies.for_exchange("/", "x") is not None) == of_exchanges
-    is_for_streams = policies.for_queue("/", "x", is_stream=True) is not None
-    assert is_for_streams == (apply_to in ("all", "queues", "streams"))
+    found = {
+        "classic": policies.for_queue("/", "x"),
+        "quorum": policies.for_queue("/", "x", is_quorum=True),
+        "stream": policies.for_queue("/", "x", is_stream=True),
+        "exchange": policies.for_exchange("/", "x"),
+    }
+    assert " ".join(kind for kind, one in found.items() if one is not None) == applies_to
     assert policies.for_queue("/", "y") is None
 
 
@@ -128,14 +128,3 @@ def test_the_state_is_rabbitmqs_definitions() -> None:
         ],
     }
     assert policies_in(dict(exported)) == (policies.listing(False), policies.listing(True))
-
-
-@pytest.mark.parametrize(
-    ("apply_to", "is_for_quorum"),
-    [("queues", True), ("quorum_queues", True), ("all", True), ("classic_queues", False)],
-)
-def test_what_a_queue_was_declared_as_counts(apply_to: str, is_for_quorum: bool) -> None:
-    mine = Policy("/", "mine", "", {"max-length": 1}, apply_to=apply_to)
-    policies = Policies(["/"], [mine], [])
-    assert (policies.for_queue("/", "q", is_quorum=True) is not None) == is_for_quorum
-    assert (policies.for_queue("/", "q") is not None) == (apply_to != "quorum_queues")

@@ -47,14 +47,19 @@ def declared(peer: Peer, name: str = "q", **arguments: object) -> QueueActor:
     return peer.bed.broker.vhosts["/"].queues[name]
 
 
+def begun() -> tuple[Bed, Peer, QueueActor]:
+    """A broker, a peer and the queue q."""
+    bed = Bed()
+    peer = bed.connect()
+    return bed, peer, declared(peer)
+
+
 def ready(actor: QueueActor) -> list[bytes]:
     return [one.body() for one in actor.messages.ready_messages()]
 
 
 def test_a_backlog_is_cut_at_once_and_grows_again_when_the_policy_is_cleared() -> None:
-    bed = Bed()
-    peer = bed.connect()
-    actor = declared(peer)
+    bed, peer, actor = begun()
     peer.publish("q", *FIVE)
     assert set_(bed, policy(max_length=2)) == Outcome(None, 1, 0)
     assert ready(actor) == [b"4", b"5"]
@@ -77,9 +82,7 @@ def test_a_new_queue_has_it_from_its_first_message_on() -> None:
 
 
 def test_backpressure_by_policy_holds_publishers_and_clearing_lets_them_go() -> None:
-    bed = Bed()
-    peer = bed.connect()
-    actor = declared(peer)
+    bed, peer, actor = begun()
     set_(bed, policy(max_length=2, overflow="backpressure"))
     peer.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
     peer.publish("q", *FIVE)
@@ -103,9 +106,7 @@ def test_the_smaller_of_argument_and_policy_counts(policy_max: int, kept: int) -
 
 
 def test_an_operator_policy_caps_a_policy() -> None:
-    bed = Bed()
-    peer = bed.connect()
-    actor = declared(peer)
+    bed, peer, actor = begun()
     set_(bed, policy(max_length=3))
     set_(bed, policy(max_length=1), True)
     peer.publish("q", *FIVE)
@@ -136,9 +137,7 @@ def test_lifetimes_and_dead_letters_by_policy() -> None:
     set_(
         bed, policy("^q$", message_ttl=10, dead_letter_exchange="", dead_letter_routing_key="dead")
     )
-    bed.clock.advance(10 * MS)
-    bed.broker.dues.fire(bed.clock.monotonic_ns())
-    bed.run()
+    bed.later(10 * MS)
     assert (ready(actor), ready(dead)) == ([], [b"1"])
     bed.settle()
 
@@ -148,8 +147,7 @@ def test_a_queue_that_nobody_uses_goes_by_policy() -> None:
     peer = bed.connect()
     declared(peer)
     set_(bed, policy(expires=10))
-    bed.clock.advance(10 * MS)
-    bed.broker.dues.fire(bed.clock.monotonic_ns())
+    bed.later(10 * MS)
     assert "q" not in bed.broker.vhosts["/"].queues
     bed.settle()
 
@@ -163,9 +161,7 @@ def test_the_consumer_timeout_by_policy() -> None:
 
 
 def test_the_alternate_exchange_by_policy() -> None:
-    bed = Bed()
-    peer = bed.connect()
-    actor = declared(peer)
+    bed, peer, actor = begun()
     peer.call(1, m.QueueBind("q", "amq.fanout", ""), m.QueueBindOk)
     wanted = policy("^(amq.direct|own|said)$", "exchanges", alternate_exchange="amq.fanout")
     assert set_(bed, wanted).changed == 1
@@ -287,7 +283,7 @@ def test_many_policies_make_slices_shorter() -> None:
     for number in range(POLICY_SWEEP_MATCHES.default):
         one = Policy("/", f"x{number}", "^nothing", {"expires": 1}, 0)
         bed.broker.policies.put(one, False)
-    sweep = Sweep(vhost, bed.broker.policies, bed.broker.rulebook)
+    sweep = Sweep(vhost, bed.broker.policies, bed.broker.rule_manager)
     before = sweep.left
     assert sweep.step() and before - sweep.left == 1
 

@@ -140,10 +140,10 @@ def test_rules_come_and_go_while_messages_are_there() -> None:
     peer.publish("q", *(b"%d" % number for number in range(5)))
     actor = bed.broker.vhosts["/"].queues["q"]
     assert actor.ruling is None and not actor.messages.has_entries
-    bed.broker.rulebook.apply(actor, rules_from({"max-length": 3, "max-length-bytes": 100}))
+    bed.broker.rule_manager.apply(actor, rules_from({"max-length": 3, "max-length-bytes": 100}))
     bed.run()
     assert ready(bed) == [b"2", b"3", b"4"] and actor.messages.has_entries
-    bed.broker.rulebook.apply(actor, rules_from({}))
+    bed.broker.rule_manager.apply(actor, rules_from({}))
     peer.publish("q", b"5", b"6")
     assert ready(bed) == [b"2", b"3", b"4", b"5", b"6"] and not actor.messages.has_entries
     bed.settle()

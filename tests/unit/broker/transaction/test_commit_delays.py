@@ -10,11 +10,9 @@ from penstock.protocol.values import Table, encode_table
 from penstock.simulation.machine.crash import Image, Replay
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.durable_disks import HandDisk, give_store
-from penstock.storage.layout.format import MARKS_QUEUE_ID
 from penstock.storage.recovery.recovery import recover
-from tests.unit.broker.peer import Bed, Peer, SeededChance, publish
-from tests.unit.broker.transaction.test_transaction_manager import ask, closed
+from tests.unit.broker.commit_bed import PERSISTENT, CommitBed, ask, closed
+from tests.unit.broker.peer import Peer, SeededChance, publish
 
 MS = 1_000_000
 STORE = "amq.delayed.x"
@@ -26,36 +24,18 @@ def delayed(delay_ms: int, **headers: object) -> tuple[int, bytes]:
     return 0x3000, encode_table(table) + b"\x02"
 
 
-class Later(Bed):
+class Later(CommitBed):
     """The durable exchange x delays for the durable queue q (key k); p (key k2) has no delays."""
 
-    def __init__(self, has_disk: bool = True) -> None:
-        super().__init__()
-        self.disk = HandDisk()
-        self.files = SimDisk()
-        if has_disk:
-            self.store = give_store(self.broker, self.disk, self.files, 4096)
-        self.admin = self.connect("admin")
+    names = (STORE, "q", "p")
+
+    def prepare(self) -> None:
         arguments: Table = {"x-delayed-type": "direct"}
         made = m.ExchangeDeclare("x", "x-delayed-message", durable=True, arguments=arguments)
         self.admin.call(1, made, m.ExchangeDeclareOk)
         for name, key in (("q", "k"), ("p", "k2")):
-            self.admin.call(1, m.QueueDeclare(name, durable=True), m.QueueDeclareOk)
+            self.declare(name)
             self.admin.call(1, m.QueueBind(name, "x", key), m.QueueBindOk)
-
-    def write(self) -> None:
-        self.run()
-        while self.disk.work():
-            self.run()
-
-    def later(self, ms: int) -> None:
-        self.clock.advance(ms * MS)
-        self.broker.dues.fire(self.clock.monotonic_ns())
-        self.run()
-
-    def bodies(self, name: str) -> list[bytes]:
-        queue = self.broker.vhosts["/"].queues[name]
-        return [message.body() for message in queue.messages.ready_messages()]
 
     def stage(self, *rows: tuple[str, bytes, tuple[int, bytes]], mandatory: bool = False) -> Peer:
         """A task that has published `rows` (key, body, properties) and is about to stage them."""
@@ -68,14 +48,8 @@ class Later(Bed):
             )
         )
         peer.say(1, m.RequestAsk("transaction.stage", {"id": identity}))
-        self.identity = identity
+        self.identity = str(identity)
         return peer
-
-    def commit(self) -> Peer:
-        driver = self.connect("driver")
-        table: Table = {**GIVEN, "ids": [self.identity]}
-        driver.say(1, m.RequestAsk("transaction.commit", table))
-        return driver
 
     def without_power(self, seed: int) -> Image:
         """What a loss of power may leave."""
@@ -85,43 +59,31 @@ class Later(Bed):
         images = list(replay.states(Dice(seed), 3))
         return images[seed % len(images)]
 
-    def found(self, image: Image) -> dict[str, list[bytes]]:
-        """What a start finds in `image`, by queue; the mark under ""."""
-        ids = {1: STORE, 2: "q", 3: "p", MARKS_QUEUE_ID: ""}
-        rows: dict[str, list[bytes]] = {}
-        recovered = recover(SimDisk(image), SeededChance(2), 4096, set(ids))
-        for queue_id, name in ids.items():
-            job = recovered.log.plan_reads(recovered.queues[queue_id], 0, 100, 1 << 20)
-            job.run()
-            rows[name] = [one.message.body() for one in job.found]
-        return rows
 
-
-PLAIN = (0x1000, b"\x02")
-ROWS = (("k", b"late", delayed(300)), ("k2", b"now", PLAIN), ("k", b"soon", delayed(100)))
+ROWS = (("k", b"late", delayed(300)), ("k2", b"now", PERSISTENT), ("k", b"soon", delayed(100)))
 
 
 def test_delayed_rows_are_in_the_store_with_the_commit_and_go_on_in_time() -> None:
     bed = Later()
     bed.stage(*ROWS).one(m.RequestAskOk)
     bed.write()
-    assert bed.bodies(STORE) == [], "staged is nowhere"
-    driver = bed.commit()
-    assert driver.heard() == [] and bed.bodies(STORE) == [] == bed.bodies("p")
-    bed.later(50)
+    assert bed.ready(STORE) == [], "staged is nowhere"
+    driver = bed.commit(bed.identity)
+    assert driver.heard() == [] and bed.ready(STORE) == [] == bed.ready("p")
+    bed.later(50 * MS)
     bed.write()
     assert driver.one(m.RequestAskOk).answer["messages"] == 3
-    assert bed.bodies(STORE) == [b"soon", b"late"] and bed.bodies("p") == [b"now"]
-    bed.later(100)
+    assert bed.ready(STORE) == [b"soon", b"late"] and bed.ready("p") == [b"now"]
+    bed.later(100 * MS)
     bed.write()
-    assert bed.bodies("q") == [b"soon"] and bed.bodies(STORE) == [b"late"]
+    assert bed.ready("q") == [b"soon"] and bed.ready(STORE) == [b"late"]
     assert ask(driver, "commit", **GIVEN, ids=["txn-of-a-repeated-task"])["already"] is True
-    bed.later(200)
+    bed.later(200 * MS)
     bed.write()
-    assert bed.bodies("q") == [b"soon", b"late"] and bed.bodies(STORE) == []
-    bed.later(1100)
+    assert bed.ready("q") == [b"soon", b"late"] and bed.ready(STORE) == []
+    bed.later(1100 * MS)
     bed.write()
-    assert {name: len(rows) for name, rows in bed.found(bed.files.contents()).items()} == {
+    assert {name: len(rows) for name, rows in bed.found().items()} == {
         STORE: 0, "q": 2, "p": 1, "": 1
     }  # fmt: skip
     bed.settle()
@@ -132,7 +94,7 @@ def test_without_power_all_of_it_is_there_or_nothing(jobs: int) -> None:
     bed = Later()
     bed.stage(*ROWS)
     bed.write()
-    bed.commit()
+    bed.commit(bed.identity)
     bed.disk.work(jobs)
     for seed in range(6):
         rows = bed.found(bed.without_power(seed))
@@ -145,10 +107,10 @@ def test_without_power_all_of_it_is_there_or_nothing(jobs: int) -> None:
 def test_what_a_start_finds_goes_on_once_and_in_time() -> None:
     bed = Later()
     bed.stage(*ROWS)
-    bed.commit()
+    bed.commit(bed.identity)
     bed.write()
     again = Later()
-    store = again.broker.vhosts["/"].queues[STORE]
+    store = again.actor(STORE)
     recovered = recover(SimDisk(bed.files.contents()), SeededChance(2), 4096, {1})
     job = recovered.log.plan_reads(recovered.queues[1], 0, 100, 1 << 20)
     job.run()
@@ -157,9 +119,9 @@ def test_what_a_start_finds_goes_on_once_and_in_time() -> None:
         bring_back(store, page, found.message, True, 200 * MS)
     store.wake()
     again.later(0)
-    assert again.bodies("q") == [b"soon"]
-    again.later(100)
-    assert again.bodies("q") == [b"soon", b"late"]
+    assert again.ready("q") == [b"soon"]
+    again.later(100 * MS)
+    assert again.ready("q") == [b"soon", b"late"]
 
 
 def test_mandatory_cannot_be_promised_for_what_is_delayed() -> None:
@@ -167,51 +129,51 @@ def test_mandatory_cannot_be_promised_for_what_is_delayed() -> None:
     code, text = closed(bed.stage(("k", b"x", delayed(100)), mandatory=True))
     assert code == 406 and "mandatory=false" in text
     assert bed.broker.transactions.stages == {}
-    bed.stage(("k2", b"x", PLAIN), mandatory=True).one(m.RequestAskOk)
-    bed.commit()
+    bed.stage(("k2", b"x", PERSISTENT), mandatory=True).one(m.RequestAskOk)
+    bed.commit(bed.identity)
     bed.write()
-    assert bed.bodies("p") == [b"x"]
+    assert bed.ready("p") == [b"x"]
 
 
 def test_blind_copies_are_kept_for_the_time_they_go_on() -> None:
     bed = Later()
     bed.stage(("k", b"x", delayed(100, BCC=["k2"])))
-    bed.commit()
+    bed.commit(bed.identity)
     bed.write()
-    bed.later(100)
+    bed.later(100 * MS)
     bed.write()
-    assert bed.bodies("q") == [b"x"] and bed.bodies("p") == [b"x"]
-    (copy,) = bed.broker.vhosts["/"].queues["q"].messages.ready_messages()
+    assert bed.ready("q") == [b"x"] and bed.ready("p") == [b"x"]
+    (copy,) = bed.actor("q").messages.ready_messages()
     assert b"BCC" not in copy.header()
     bed.settle()
 
 
 def test_a_full_store_lets_the_commit_wait() -> None:
     bed = Later()
-    store = bed.broker.vhosts["/"].queues[STORE]
+    store = bed.actor(STORE)
     assert isinstance(store, DelayStore) and store.ruling is not None
     store.ruling.rules.max_length = 1
     bed.admin.send(publish(1, "x", "k", b"old", delayed(500)))
     bed.write()
     bed.stage(("k", b"new", delayed(100)))
-    driver = bed.commit()
+    driver = bed.commit(bed.identity)
     for _ in range(5):
-        bed.later(RETRY_NS // MS)
+        bed.later(RETRY_NS)
         bed.write()
-    assert driver.heard() == [] and bed.bodies(STORE) == [b"old"]
-    bed.later(400)
+    assert driver.heard() == [] and bed.ready(STORE) == [b"old"]
+    bed.later(400 * MS)
     bed.write()
-    bed.later(RETRY_NS // MS)
+    bed.later(RETRY_NS)
     bed.write()
     assert driver.one(m.RequestAskOk).answer["committed"] is True
-    assert bed.bodies("q") == [b"old"] and bed.bodies(STORE) == [b"new"]
+    assert bed.ready("q") == [b"old"] and bed.ready(STORE) == [b"new"]
 
 
 def test_a_broker_that_keeps_nothing_delays_what_is_committed() -> None:
     bed = Later(has_disk=False)
     bed.stage(("k", b"x", delayed(100)))
-    assert bed.commit().one(m.RequestAskOk).answer["messages"] == 1
-    assert bed.bodies(STORE) == [b"x"]
-    bed.later(100)
-    assert bed.bodies("q") == [b"x"]
+    assert bed.commit(bed.identity).one(m.RequestAskOk).answer["messages"] == 1
+    assert bed.ready(STORE) == [b"x"]
+    bed.later(100 * MS)
+    assert bed.ready("q") == [b"x"]
     bed.settle()

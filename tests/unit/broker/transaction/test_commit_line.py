@@ -6,8 +6,8 @@ from penstock.broker.transaction.commit_line import CommitLine, Place
 from penstock.broker.transaction.transaction_manager import RETRY_NS
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
+from tests.unit.broker.commit_bed import PERSISTENT, CommitBed, stage
 from tests.unit.broker.peer import Bed, Peer, publish
-from tests.unit.broker.transaction.test_transaction_manager import PERSISTENT, Yard, stage
 
 BODY = b"x" * 1000
 DEPTH_BYTES = 100_000
@@ -37,16 +37,16 @@ def pressed(bed: Bed, arguments: Table) -> tuple[Peer, Peer]:
 def test_publishers_who_press_do_not_keep_a_commit_out_for_ever(arguments: Table) -> None:
     bed = Bed(queue_depth_bytes=DEPTH_BYTES)
     consumer, publisher = pressed(bed, arguments)
-    queue = bed.broker.vhosts["/"].queues["q"]
+    queue = bed.actor("q")
     identity = stage(bed, ("q", b"committed"))
     driver = bed.connect("driver")
-    driver.say(1, m.RequestAsk("transaction.commit", {"app": "q", "batch": 0, "ids": [identity]}))
+    table: Table = {"app": "q", "batch": 0, "ids": [identity]}
+    driver.say(1, m.RequestAsk("transaction.commit", table))
     assert driver.heard() == []
     for _ in range(200):
         given = [one.method for one in consumer.heard() if isinstance(one.method, m.BasicDeliver)]
         consumer.say(1, m.BasicAck(given[-1].delivery_tag, True))
-        bed.clock.advance(RETRY_NS)
-        bed.broker.dues.fire(bed.clock.monotonic_ns())
+        bed.later(RETRY_NS)
         publisher.send(*(publish(1, "", "q", BODY) for _ in range(5)))
         assert queue.stop_reason() != "", "the publisher presses all the time"
         answers = driver.heard()
@@ -59,7 +59,7 @@ def test_publishers_who_press_do_not_keep_a_commit_out_for_ever(arguments: Table
 def test_a_commit_that_ends_otherwise_leaves_the_line() -> None:
     bed = Bed(queue_depth_bytes=DEPTH_BYTES)
     pressed(bed, {})
-    queue = bed.broker.vhosts["/"].queues["q"]
+    queue = bed.actor("q")
     line = CommitLine()
     messages = queue.messages.ready_messages()
     before = list(queue.gate.deferred)
@@ -73,24 +73,23 @@ def test_a_commit_that_ends_otherwise_leaves_the_line() -> None:
 
 def test_commits_that_overlap_do_not_keep_publishers_out_for_ever() -> None:
     """Two apps, each of which begins again while the other's commit is on its way to the disk."""
-    yard = Yard()
-    drivers = {app: yard.connect(app) for app in ("one", "two")}
-    batches = dict.fromkeys(drivers, -1)
+    yard = CommitBed()
+    batches = dict.fromkeys(("one", "two"), -1)
+    drivers: dict[str, Peer] = {}
 
     def commit(app: str) -> None:
         batches[app] += 1
         identity = stage(yard, ("a", b"c"), batch=batches[app], app=app)
-        given: Table = {"app": app, "batch": batches[app], "ids": [identity]}
-        drivers[app].say(1, m.RequestAsk("transaction.commit", given))
+        drivers[app] = yard.commit(identity, batch=batches[app], app=app)
 
-    for app in drivers:
+    for app in batches:
         commit(app)
     yard.connect("plain").send(publish(1, "", "a", b"plain", PERSISTENT))
     for _ in range(50):
         yard.disk.work()
         yard.run()
         yard.later(RETRY_NS)
-        for app, driver in drivers.items():
+        for app, driver in list(drivers.items()):
             if driver.heard():
                 commit(app)
     assert b"plain" in yard.ready("a")

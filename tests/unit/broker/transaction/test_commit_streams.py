@@ -12,31 +12,25 @@ from penstock.storage.check.offline import store_stats
 from penstock.storage.layout.format import OUTBOX_QUEUE_ID
 from penstock.storage.recovery.recovery import recover
 from penstock.streams.handles import StreamHandles
+from tests.unit.broker.commit_bed import PERSISTENT, SEGMENT_BYTES, CommitBed, ask, stage
 from tests.unit.broker.peer import Bed, Peer, SeededChance, publish
 from tests.unit.broker.stream.test_streams import given
-from tests.unit.broker.transaction.test_transaction_manager import (
-    PERSISTENT,
-    SEGMENT_BYTES,
-    Yard,
-    ask,
-    stage,
-)
 
 STREAM: Table = {"x-queue-type": "stream"}
 
 
-class Bank(Yard):
-    """A yard with a stream s, whose store is on the same disk."""
+class Bank(CommitBed):
+    """With a stream s, whose store is on the same disk."""
 
     def __init__(self) -> None:
         super().__init__()
         handles = StreamHandles(SimDisk())
         self.streams = self.broker.streams.open("/", handles, self.disk)
-        self.admin.call(1, m.QueueDeclare("s", durable=True, arguments=STREAM), m.QueueDeclareOk)
+        self.declare("s", STREAM)
 
     @property
     def stream(self) -> StreamActor:
-        actor = self.broker.vhosts["/"].queues["s"]
+        actor = self.actor("s")
         assert isinstance(actor, StreamActor)
         return actor
 
@@ -44,12 +38,6 @@ class Bank(Yard):
         """Messages in the log that the stream may not have."""
         index = self.store.log.queues.get(OUTBOX_QUEUE_ID + self.stream.queue_id)
         return 0 if index is None else int(index.live_count())
-
-    def commit(self, identity: str, batch: int = 0, app: str = "q") -> Peer:
-        driver = self.connect(f"driver {app} {batch}")
-        table: Table = {"app": app, "batch": batch, "ids": [identity]}
-        driver.say(1, m.RequestAsk("transaction.commit", table))
-        return driver
 
     def rows(self) -> list[bytes]:
         """Everything in the stream."""
@@ -129,8 +117,7 @@ def test_what_a_publisher_that_goes_leaves_behind_comes_behind_the_commit() -> N
 
 def test_a_stream_is_held_by_one_commit_and_only_when_all_else_is_ready() -> None:
     bank = Bank()
-    full: Table = {"x-max-length": 1, "x-overflow": "backpressure"}
-    bank.admin.call(1, m.QueueDeclare("t", durable=True, arguments=full), m.QueueDeclareOk)
+    bank.declare("t", {"x-max-length": 1, "x-overflow": "backpressure"})
     bank.connect("writer").publish("t", b"0")
     bank.write()
     waiting = bank.commit(stage(bank, ("t", b"1"), ("s", b"2")))
@@ -168,7 +155,7 @@ def test_a_stream_that_is_deleted_takes_its_share_along() -> None:
 
 def test_one_message_for_two_streams_and_a_queue() -> None:
     bank = Bank()
-    bank.admin.call(1, m.QueueDeclare("t", durable=True, arguments=STREAM), m.QueueDeclareOk)
+    bank.declare("t", STREAM)
     for name in ("a", "s", "t"):
         bank.admin.call(1, m.QueueBind(name, "amq.fanout"), m.QueueBindOk)
     peer = bank.connect("task")
@@ -179,7 +166,7 @@ def test_one_message_for_two_streams_and_a_queue() -> None:
     bank.write()
     assert answers(driver) == [{"committed": True, "already": False, "messages": 3}]
     assert bank.ready("a") == [b"x"] and bank.rows() == [b"x"]
-    assert bank.broker.vhosts["/"].queues["t"].messages.ready_count() == 1
+    assert bank.actor("t").messages.ready_count() == 1
     bank.settle()
 
 
@@ -191,26 +178,26 @@ def test_a_broker_that_keeps_nothing_commits_into_streams_as_well() -> None:
     table: Table = {"app": "q", "batch": 0, "ids": [stage(bed, ("s", b"1"), ("s", b"2"))]}
     driver.say(1, m.RequestAsk("transaction.commit", table))
     assert answers(driver) == [{"committed": True, "already": False, "messages": 2}]
-    assert bed.broker.vhosts["/"].queues["s"].messages.ready_count() == 2
+    assert bed.actor("s").messages.ready_count() == 2
     bed.settle()
 
 
 def test_what_is_on_its_way_is_reserved_first_and_then_owed_by_who_staged_it() -> None:
     bank = Bank()
-    desk = bank.broker.transactions
+    transactions = bank.broker.transactions
     task = bank.connect("task")
     identity = ask(task, "begin", app="q", batch=0, max_bytes=10_000)["id"]
     task.send(*(publish(1, "", "s", bytes(100), PERSISTENT) for _ in range(10)))
     ask(task, "stage", id=identity)
     bank.write()
-    reserved = desk.reserved_bytes
+    reserved = transactions.reserved_bytes
     assert reserved > 1000
     driver = bank.commit(str(identity))
-    assert desk.reserved_bytes == reserved, "while it goes into the log"
+    assert transactions.reserved_bytes == reserved, "while it goes into the log"
     bank.disk.work()
     bank.run()
     page = task.connection.account
-    assert desk.reserved_bytes == 0
+    assert transactions.reserved_bytes == 0
     assert page.debt_messages == 10 and page.debt_bytes > 1000, "while it goes into the stream"
     assert driver.connection.account.owes_nothing()
     bank.write()

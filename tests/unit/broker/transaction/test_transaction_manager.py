@@ -8,116 +8,41 @@ from penstock.base.limits import (
 )
 from penstock.broker.transaction.transaction_manager import LOOK_NS, RETRY_NS
 from penstock.protocol import methods as m
-from penstock.protocol.values import Table
-from penstock.simulation.machine.disk import SimDisk
-from penstock.simulation.machine.durable_disks import HandDisk, give_store
-from penstock.storage.layout.format import MARKS_QUEUE_ID
-from penstock.storage.recovery.recovery import recover
-from tests.unit.broker.peer import Bed, Peer, SeededChance, publish
-
-PERSISTENT = (0x1000, b"\x02")
-SEGMENT_BYTES = 4096
-
-
-class Yard(Bed):
-    """A bed whose durable queues a and b keep their messages on `files`, which wait for `write`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.disk = HandDisk()
-        self.files = SimDisk()
-        self.store = give_store(self.broker, self.disk, self.files, SEGMENT_BYTES)
-        self.admin = self.connect("admin")
-        for name in ("a", "b"):
-            self.admin.call(1, m.QueueDeclare(name, durable=True), m.QueueDeclareOk)
-
-    def write(self) -> None:
-        """The disk does everything there is."""
-        self.run()
-        while self.disk.work():
-            self.run()
-
-    def ready(self, name: str) -> list[bytes]:
-        queue = self.broker.vhosts["/"].queues[name]
-        return [message.body() for message in queue.messages.ready_messages()]
-
-    def later(self, ns: int) -> None:
-        """So much time, and what falls due in it."""
-        self.clock.advance(ns)
-        self.broker.dues.fire(self.clock.monotonic_ns())
-        self.run()
-
-    def found(self) -> dict[str, list[bytes]]:
-        """What a start would find on the disk, by queue; the marks are under ""."""
-        ids = {1: "a", 2: "b", MARKS_QUEUE_ID: ""}
-        recovered = recover(SimDisk(self.files.contents()), SeededChance(2), 4096, set(ids))
-        rows: dict[str, list[bytes]] = {}
-        for queue_id, name in ids.items():
-            job = recovered.log.plan_reads(recovered.queues[queue_id], 0, 10_000, 1 << 30)
-            job.run()
-            assert not job.damaged
-            rows[name] = [one.message.body() for one in job.found]
-        return rows
-
-
-def ask(peer: Peer, verb: str, **arguments: object) -> Table:
-    """A request of transactions and its answer."""
-    question = m.RequestAsk(f"transaction.{verb}", arguments)  # type: ignore[arg-type]  # values are AMQP's
-    return peer.call(1, question, m.RequestAskOk).answer
-
-
-def refusal(peer: Peer, verb: str, **arguments: object) -> tuple[int, str]:
-    """A request that closes its channel: code and text."""
-    question = m.RequestAsk(f"transaction.{verb}", arguments)  # type: ignore[arg-type]  # as above
-    peer.say(1, question)
-    return closed(peer)
-
-
-def closed(peer: Peer) -> tuple[int, str]:
-    (close,) = [one.method for one in peer.heard() if isinstance(one.method, m.ChannelClose)]
-    return close.reply_code, close.reply_text
-
-
-def stage(bed: Bed, *keyed: tuple[str, bytes], batch: int = 0, app: str = "q") -> str:
-    """A task: stages messages, and goes; the identity of its transaction."""
-    peer = bed.connect(f"task{bed.broker.connection_count}")
-    identity = ask(peer, "begin", app=app, batch=batch, max_bytes=100_000)["id"]
-    peer.send(*(publish(1, "", key, body, PERSISTENT) for key, body in keyed))
-    answer = ask(peer, "stage", id=identity)
-    assert answer["messages"] == len(keyed)
-    peer.hang_up()
-    assert isinstance(identity, str)
-    return identity
+from tests.unit.broker.commit_bed import (
+    PERSISTENT,
+    CommitBed,
+    answer,
+    ask,
+    closed,
+    refusal,
+    stage,
+)
+from tests.unit.broker.peer import Bed, publish
 
 
 def test_staged_is_nowhere_and_committed_is_everywhere_when_the_disk_has_it() -> None:
-    yard = Yard()
+    yard = CommitBed()
     one = stage(yard, ("a", b"1"), ("b", b"2"))
     two = stage(yard, ("a", b"3"))
     yard.write()
     assert (yard.ready("a"), yard.ready("b")) == ([], [])
-    driver = yard.connect("driver")
-    driver.say(1, m.RequestAsk("transaction.commit", {"app": "q", "batch": 0, "ids": [one, two]}))
+    driver = yard.commit(one, two)
     assert driver.heard() == []
     assert (yard.ready("a"), yard.ready("b")) == ([], []), "nothing is seen before it is safe"
     yard.write()
-    answer = driver.one(m.RequestAskOk).answer
-    assert answer == {"committed": True, "already": False, "messages": 3}
+    assert answer(driver) == {"committed": True, "already": False, "messages": 3}
     assert (yard.ready("a"), yard.ready("b")) == ([b"1", b"3"], [b"2"])
     assert yard.found() == {"a": [b"1", b"3"], "b": [b"2"], "": [b"0"]}
     yard.settle()
 
 
 def test_a_batch_is_committed_once() -> None:
-    yard = Yard()
-    driver = yard.connect("driver")
+    yard = CommitBed()
     for batch, is_again in ((0, False), (1, False), (1, True), (0, True), (2, False)):
         identity = stage(yard, ("a", str(batch).encode()), batch=batch)
-        driver.say(
-            1, m.RequestAsk("transaction.commit", {"app": "q", "batch": batch, "ids": [identity]})
-        )
+        driver = yard.commit(identity, batch=batch)
         yard.write()
-        assert driver.one(m.RequestAskOk).answer["already"] is is_again
+        assert answer(driver)["already"] is is_again
     assert yard.ready("a") == [b"0", b"1", b"2"]
     assert yard.broker.transactions.stages == {}
     assert yard.broker.transactions.reserved_bytes == 0
@@ -132,12 +57,11 @@ def test_a_batch_is_committed_once() -> None:
 
 def test_queues_take_nothing_else_between_the_log_and_the_commit() -> None:
     """So that the order in a queue is that of its positions in the log."""
-    yard = Yard()
+    yard = CommitBed()
     writer = yard.connect("writer")
     writer.send(publish(1, "", "a", b"before", PERSISTENT))
     identity = stage(yard, ("a", b"staged"))
-    driver = yard.connect("driver")
-    driver.say(1, m.RequestAsk("transaction.commit", {"app": "q", "batch": 0, "ids": [identity]}))
+    yard.commit(identity)
     writer.send(publish(1, "", "a", b"behind", PERSISTENT))
     assert yard.ready("a") == [b"before"]
     yard.write()
@@ -147,12 +71,11 @@ def test_queues_take_nothing_else_between_the_log_and_the_commit() -> None:
 
 
 def test_what_is_committed_can_be_consumed_and_settled() -> None:
-    yard = Yard()
+    yard = CommitBed()
     identity = stage(yard, *(("a", str(n).encode()) for n in range(50)), ("b", b"x"), batch=7)
-    driver = yard.connect("driver")
-    driver.say(1, m.RequestAsk("transaction.commit", {"app": "q", "batch": 7, "ids": [identity]}))
+    driver = yard.commit(identity, batch=7)
     yard.write()
-    driver.one(m.RequestAskOk)
+    answer(driver)
     reader = yard.connect("reader")
     reader.say(1, m.BasicConsume("a", "t"))
     heard = [one for one in reader.heard() if isinstance(one.method, m.BasicDeliver)]
@@ -176,7 +99,7 @@ def test_a_broker_that_keeps_nothing_commits_at_once() -> None:
 
 
 def test_rolled_back_is_gone_and_cannot_be_committed() -> None:
-    yard = Yard()
+    yard = CommitBed()
     driver = yard.connect("driver")
     one, two = stage(yard, ("a", b"1")), stage(yard, ("a", b"2"))
     assert ask(driver, "rollback", app="q", batch=0, ids=[one])["dropped"] == 1
@@ -190,7 +113,7 @@ def test_rolled_back_is_gone_and_cannot_be_committed() -> None:
 
 
 def test_a_channel_that_ends_before_it_is_staged_rolls_back() -> None:
-    yard = Yard()
+    yard = CommitBed()
     peer = yard.connect("task")
     ask(peer, "begin", app="q", batch=0, max_bytes=1000)
     peer.publish("a", b"1")
@@ -201,7 +124,7 @@ def test_a_channel_that_ends_before_it_is_staged_rolls_back() -> None:
 
 
 def test_what_nobody_commits_expires_and_the_log_says_so() -> None:
-    yard = Yard()
+    yard = CommitBed()
     identity = stage(yard, ("a", b"1"))
     for _ in range(TRANSACTION_TTL_MS.default // 1000 + 1):
         yard.later(LOOK_NS)
@@ -211,7 +134,7 @@ def test_what_nobody_commits_expires_and_the_log_says_so() -> None:
 
 
 def test_publishes_into_an_expired_transaction_are_refused() -> None:
-    yard = Yard()
+    yard = CommitBed()
     peer = yard.connect("task")
     ask(peer, "begin", app="q", batch=0, ttl_ms=1000)
     yard.later(2 * LOOK_NS)
@@ -220,7 +143,7 @@ def test_publishes_into_an_expired_transaction_are_refused() -> None:
 
 
 def test_what_does_not_fit_its_reservation_is_refused() -> None:
-    yard = Yard()
+    yard = CommitBed()
     peer = yard.connect("task")
     ask(peer, "begin", app="q", batch=0, max_bytes=500)
     peer.publish("a", b"x" * 100)
@@ -232,7 +155,7 @@ def test_what_does_not_fit_its_reservation_is_refused() -> None:
 
 
 def test_room_is_refused_rather_than_waited_for() -> None:
-    yard = Yard()
+    yard = CommitBed()
     most = 64 * 1024 * 1024
     for number in range(TRANSACTIONS_BYTES.default // most):
         ask(yard.connect(f"t{number}"), "begin", app="q", batch=0, max_bytes=most)
@@ -252,9 +175,8 @@ def test_the_number_of_apps_is_bounded() -> None:
 
 
 def test_queues_that_cannot_take_part_refuse_all_of_it() -> None:
-    yard = Yard()
-    arguments: Table = {"x-max-length": 1, "x-overflow": "reject-publish"}
-    yard.admin.call(1, m.QueueDeclare("t", durable=True, arguments=arguments), m.QueueDeclareOk)
+    yard = CommitBed()
+    yard.declare("t", {"x-max-length": 1, "x-overflow": "reject-publish"})
     peer = yard.connect("task")
     identity = ask(peer, "begin", app="q", batch=0)["id"]
     peer.publish("a", b"1")
@@ -268,7 +190,7 @@ def test_queues_that_cannot_take_part_refuse_all_of_it() -> None:
 
 
 def test_a_mandatory_publish_that_reaches_no_queue_refuses_all_of_it() -> None:
-    yard = Yard()
+    yard = CommitBed()
     peer = yard.connect("task")
     identity = ask(peer, "begin", app="q", batch=0)["id"]
     peer.send(publish(1, "", "nowhere", b"1", PERSISTENT, mandatory=True))
@@ -278,14 +200,12 @@ def test_a_mandatory_publish_that_reaches_no_queue_refuses_all_of_it() -> None:
 
 
 def test_a_full_queue_lets_the_commit_wait() -> None:
-    yard = Yard()
-    arguments: Table = {"x-max-length": 2, "x-overflow": "backpressure"}
-    yard.admin.call(1, m.QueueDeclare("t", durable=True, arguments=arguments), m.QueueDeclareOk)
+    yard = CommitBed()
+    yard.declare("t", {"x-max-length": 2, "x-overflow": "backpressure"})
     yard.admin.send(*(publish(1, "", "t", b"old", PERSISTENT) for _ in range(2)))
     yard.write()
     identity = stage(yard, ("t", b"1"), ("t", b"2"), ("t", b"3"))
-    driver = yard.connect("driver")
-    driver.say(1, m.RequestAsk("transaction.commit", {"app": "q", "batch": 0, "ids": [identity]}))
+    driver = yard.commit(identity)
     for _ in range(5):
         yard.later(RETRY_NS)
         yard.write()
@@ -293,41 +213,35 @@ def test_a_full_queue_lets_the_commit_wait() -> None:
     yard.admin.say(1, m.QueuePurge("t"))
     yard.later(RETRY_NS)
     yard.write()
-    assert driver.one(m.RequestAskOk).answer["messages"] == 3
+    assert answer(driver)["messages"] == 3
     assert yard.ready("t") == [b"1", b"2", b"3"], "a commit is not divided"
 
 
 def test_a_queue_that_is_deleted_meanwhile_takes_its_share_with_it() -> None:
-    yard = Yard()
+    yard = CommitBed()
     identity = stage(yard, ("a", b"1"), ("b", b"2"))
-    driver = yard.connect("driver")
-    driver.say(1, m.RequestAsk("transaction.commit", {"app": "q", "batch": 0, "ids": [identity]}))
+    driver = yard.commit(identity)
     yard.admin.call(1, m.QueueDelete("b"), m.QueueDeleteOk)
     yard.write()
-    assert driver.one(m.RequestAskOk).answer["committed"] is True
+    assert answer(driver)["committed"] is True
     assert yard.ready("a") == [b"1"]
     yard.settle()
 
 
 def test_a_driver_that_died_is_no_hindrance_for_the_next_one() -> None:
     """Its commit is carried out; the next driver's of the same batch finds it done."""
-    yard = Yard()
-    first = yard.connect("first")
-    one = stage(yard, ("a", b"1"))
-    first.say(1, m.RequestAsk("transaction.commit", {"app": "q", "batch": 0, "ids": [one]}))
-    first.hang_up()
-    two = stage(yard, ("a", b"1"))
-    second = yard.connect("second")
-    second.say(1, m.RequestAsk("transaction.commit", {"app": "q", "batch": 0, "ids": [two]}))
+    yard = CommitBed()
+    yard.commit(stage(yard, ("a", b"1"))).hang_up()
+    second = yard.commit(stage(yard, ("a", b"1")))
     yard.write()
-    assert second.one(m.RequestAskOk).answer["already"] is True
+    assert answer(second)["already"] is True
     assert yard.ready("a") == [b"1"]
     assert yard.broker.transactions.stages == {}
 
 
 def test_a_channel_that_stages_has_no_other_transaction() -> None:
     for said in (m.ConfirmSelect(), m.TxCommit(), m.TxRollback()):
-        yard = Yard()
+        yard = CommitBed()
         peer = yard.connect("task")
         ask(peer, "begin", app="q", batch=0)
         peer.say(1, said)
@@ -339,12 +253,10 @@ def test_a_channel_that_stages_has_no_other_transaction() -> None:
 
 def test_rules_of_queues_apply_to_what_is_committed() -> None:
     """A duplicate is dropped, in memory and in the log; drop-head drops the oldest."""
-    yard = Yard()
-    arguments: Table = {"x-max-length": 2}
-    yard.admin.call(1, m.QueueDeclare("t", durable=True, arguments=arguments), m.QueueDeclareOk)
+    yard = CommitBed()
+    yard.declare("t", {"x-max-length": 2})
     identity = stage(yard, *(("t", str(n).encode()) for n in range(5)), ("a", b"kept"))
-    driver = yard.connect("driver")
-    driver.say(1, m.RequestAsk("transaction.commit", {"app": "q", "batch": 0, "ids": [identity]}))
+    yard.commit(identity)
     yard.write()
     assert yard.ready("t") == [b"3", b"4"]
     yard.later(1_100_000_000)
@@ -355,29 +267,18 @@ def test_rules_of_queues_apply_to_what_is_committed() -> None:
 
 def test_commits_behind_another_have_a_bound_and_those_that_nobody_hears_go() -> None:
     """A queue stays full, and drivers lose patience or do not."""
-    yard = Yard()
+    yard = CommitBed()
     identity = stage(yard, ("a", b"x"))
-    given: Table = {"app": "q", "batch": 0, "ids": [identity]}
-    first = yard.connect("first")
-    first.say(1, m.RequestAsk("transaction.commit", dict(given)))
+    first = yard.commit(identity)
     for _ in range(TRANSACTION_WAITING.default * 2):
-        impatient = yard.connect("impatient")
-        impatient.say(1, m.RequestAsk("transaction.commit", dict(given)))
-        impatient.shell.hang_up()
-    waiting = [yard.connect(f"waits {n}") for n in range(TRANSACTION_WAITING.default)]
-    for peer in waiting:
-        peer.say(1, m.RequestAsk("transaction.commit", dict(given)))
-        assert peer.heard() == []
-    late = yard.connect("late")
-    late.say(1, m.RequestAsk("transaction.commit", dict(given)))
-    (close,) = [one.method for one in late.heard() if isinstance(one.method, m.ChannelClose)]
-    assert (close.reply_code, "16 commits of app 'q' wait" in close.reply_text) == (406, True)
+        yard.commit(identity).shell.hang_up()
+    waiting = [yard.commit(identity) for _ in range(TRANSACTION_WAITING.default)]
+    assert not any(peer.heard() for peer in waiting)
+    code, text = closed(yard.commit(identity))
+    assert (code, "16 commits of app 'q' wait" in text) == (406, True)
     yard.write()
     yard.later(RETRY_NS)
     yard.write()
-    answers = [one.method for peer in (first, *waiting) for one in peer.heard()]
-    assert [one.answer["already"] for one in answers if isinstance(one, m.RequestAskOk)] == [
-        False,
-        *[True] * len(waiting),
-    ]
+    assert answer(first)["already"] is False
+    assert all(answer(peer)["already"] is True for peer in waiting)
     assert yard.ready("a") == [b"x"]

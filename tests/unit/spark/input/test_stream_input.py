@@ -35,7 +35,7 @@ async def put(node: Node, count: int) -> int:
     assert node.events is not None and node.events.feed is not None
     behind = node.broker.recorder.next_seq
     feed = node.events.feed
-    while feed.event_count + feed.actor.lost_count < behind or feed.is_under_way:
+    while feed.next_seq < behind or feed.is_under_way:
         feed.finish()
         node.poller.request()
         await asyncio.sleep(0.005)

@@ -20,15 +20,11 @@ from penstock.queues.rules import NEVER, OVERFLOW_NAMES, QueueRules, rules_from
 OVERFLOW_KEYS: Final = ("x-overflow", "overflow")
 
 
-class RuleBook(RuleSource):
+class RuleManager(RuleSource):
     """vhosts: of the broker, live; dues: where timers of queues stand; policies: those there are.
     Owner: the broker."""
 
-    def __init__(
-        self,
-        context: Context,
-        policies: Policies,
-    ) -> None:
+    def __init__(self, context: Context, policies: Policies) -> None:
         config = context.config
         self.vhosts = context.vhosts
         self.dues = context.dues
@@ -103,7 +99,7 @@ class RuleBook(RuleSource):
         """`actor` goes by `rules` from now on, whatever it had before."""
         actor.go_by(rules)
         ruling = actor.ruling
-        if ruling is not None and self.letters is not None:
+        if ruling is not None:
             address_dead_letters(self.letters, actor, ruling, rules)
 
     def new_ruling(self, actor: ClassicActor) -> Ruling:

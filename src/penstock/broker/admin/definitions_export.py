@@ -1,25 +1,17 @@
-"""Definitions: the topology, users and rules of a broker as one JSON object of RabbitMQ's shape.
+"""Definitions out: topology, users and rules of a broker as one JSON object of RabbitMQ's shape.
 
-`importing` checks everything (broker/admin/definitions_plan), then does it; `exporting` writes
-what there is, durable or not, but no exclusive queues. Internal exchanges are among it, which
-RabbitMQ leaves out together with what its own import then needs.
-
-Both go in steps, between which clients declare and delete. What they have declared or deleted since
-the check is passed over with a note; of what comes while an export is written some is in it.
+What there is, durable or not, but no exclusive queues. Internal exchanges are among it, which
+RabbitMQ leaves out together with what its own import then needs. It goes in steps, between which
+clients declare and delete: of what comes meanwhile some is in it.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
 from typing import Final
 
 from penstock.base.config import UserConfig
-from penstock.base.errors import ChannelFault, OperatorError, PeerError
-from penstock.base.limits import CATALOGUE_CHANGES
 from penstock.broker.actors.cooperative import Steps
-from penstock.broker.admin.definitions_plan import Plan, plan_import
+from penstock.broker.admin.definitions_import import RESERVED
 from penstock.broker.admin.definitions_rows import Row
-from penstock.broker.admin.definitions_topology import RESERVED, BindingPlan, QueuePlan
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.entry_limits import USER
@@ -27,124 +19,12 @@ from penstock.broker.session.passwords import SALT_BYTES, SHA256, hash_password
 from penstock.broker.vhost.queue_arguments import type_of
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.integers import Timestamp
-from penstock.routing.destination import Destination
 from penstock.routing.exchange import Exchange
 
 VERSION_OF_FORMAT: Final = "3.10.8"
 """The release of RabbitMQ whose shape this is. Its import asks, to tell how old hashes were made.
 """
 PERMISSION_ROWS_MAX: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """How many of each were new or changed; notes: what was passed over, and why."""
-
-    counts: Mapping[str, int]
-    notes: tuple[str, ...]
-
-
-def importing(broker: Broker, definitions: Row, vhost: str = "") -> Steps[Imported]:
-    """Add what `definitions` say. vhost: of rows that name none. One at a time.
-
-    Raises: OperatorError naming the place of the first fault, and then nothing has changed."""
-    plan = yield from plan_import(broker, definitions, vhost)
-    count = plan.topology.change_count() + len(plan.vhosts) + len(plan.users)
-    count += len(plan.limits) + len(plan.policies)
-    room = broker.catalogue.room()
-    if count > room:
-        raise OperatorError(
-            f"definitions: {count} changes at once, and the disk has room for {room} "
-            f"(catalogue_changes is {CATALOGUE_CHANGES.default}); split the file, or wait"
-        )
-    counts = yield from _apply(broker, plan)
-    return Imported(
-        {
-            "vhosts": len(plan.vhosts),
-            "users": len(plan.users),
-            "limits": len(plan.limits),
-            "policies": len(plan.policies),
-            **counts,
-        },
-        tuple(plan.notes),
-    )
-
-
-def _apply(broker: Broker, plan: Plan) -> Steps[dict[str, int]]:
-    """How many exchanges, queues and bindings were new."""
-    for name in plan.vhosts:
-        broker.add_vhost(name)
-        yield 0.0
-    for user in plan.users:
-        broker.set_user(user)
-    for limit in plan.limits:
-        broker.limits.set(limit.kind, limit.name, limit.limits)
-    for policy, is_operator in plan.policies:
-        broker.policy_manager.set(policy, is_operator)
-        yield 0.0
-    counts = {"exchanges": 0, "queues": 0, "bindings": 0}
-    for (vhost, _), exchange in plan.topology.exchanges.items():
-        counts["exchanges"] += _done(plan, partial(_add_exchange, broker, vhost, exchange))
-        yield 0.0
-    for queue in plan.topology.queues.values():
-        counts["queues"] += _done(plan, partial(_declare, broker, queue))
-        yield 0.0
-    for binding in plan.topology.bindings:
-        counts["bindings"] += _done(plan, partial(_bind, broker, binding))
-        yield 0.0
-    return counts
-
-
-def _done(plan: Plan, deed: Callable[[], bool]) -> bool:
-    """Do one thing of the plan, which may have become impossible since it was checked."""
-    try:
-        return deed()
-    except PeerError as error:
-        plan.notes.append(f"while it was imported: {error.text}; passed over")
-        return False
-
-
-def _add_exchange(broker: Broker, name: str, exchange: Exchange) -> bool:
-    vhost = broker.vhosts[name]
-    if vhost.find_exchange(exchange.name) is not None:
-        raise ChannelFault(406, f"exchange '{exchange.name}' was declared by somebody else")
-    vhost.add_exchange(exchange)
-    broker.exchange_made(vhost, exchange)
-    return True
-
-
-def _declare(broker: Broker, plan: QueuePlan) -> bool:
-    vhost = broker.vhosts[plan.vhost]
-    if plan.name in vhost.queues:
-        raise ChannelFault(406, f"queue '{plan.name}' was declared by somebody else")
-    vhost.check_room(plan.name)
-    vhost.add_queue(
-        broker.make_queue(
-            vhost, plan.name, plan.is_durable, plan.is_auto_delete, "", plan.arguments
-        )
-    )
-    return True
-
-
-def _bind(broker: Broker, plan: BindingPlan) -> bool:
-    """True if it is new."""
-    vhost = broker.vhosts[plan.vhost]
-    source = vhost.find_exchange(plan.source)
-    destination: Destination | None
-    if plan.is_to_exchange:
-        destination = vhost.find_exchange(plan.destination)
-    else:
-        queue = vhost.queues.get(plan.destination)
-        destination = None if queue is None else queue.target
-    if source is None or destination is None:
-        gone = plan.source if source is None else plan.destination
-        raise ChannelFault(404, f"'{gone}', an end of a binding, is gone")
-    before = source.binding_count
-    vhost.bind(source, destination, plan.routing_key, plan.arguments, 50)
-    return source.binding_count > before
-
-
-# -- export ----------------------------------------------------------------------------------------
 
 
 def exporting(broker: Broker, product_version: str) -> Steps[tuple[Row, list[str]]]:

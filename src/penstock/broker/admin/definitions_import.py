@@ -1,0 +1,557 @@
+"""Definitions in: what an import would do is worked out before anything is changed, then done.
+
+An import adds: what is there already stays as it is, and what the file does not name stays too.
+Users, policies and limits take their new values, as RabbitMQ's import does it, but those of the
+configuration keep theirs. What Penstock does not have, and what RabbitMQ would pass over, is passed
+over with a note; what is malformed is a fault, and then the whole file is refused. Exchanges are
+made as they would be declared, so that whatever refuses a declaration refuses the file.
+
+It goes in steps, between which clients declare and delete. What they have declared or deleted since
+the check is passed over with a note.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from penstock.base.config import UserConfig
+from penstock.base.errors import ChannelFault, OperatorError, PeerError
+from penstock.base.limits import (
+    BINDINGS_PER_VHOST,
+    CATALOGUE_CHANGES,
+    QUEUES_PER_VHOST,
+    USERS_MAX,
+    VHOSTS_MAX,
+)
+from penstock.base.policy import Policy, policy_from
+from penstock.broker.actors.cooperative import Steps
+from penstock.broker.admin.definitions_rows import (
+    Row,
+    arguments_at,
+    fault,
+    flag_at,
+    name_at,
+    object_at,
+    rows_of,
+    tags_at,
+    text_at,
+)
+from penstock.broker.admin.restore import LOOPBACK_ONLY
+from penstock.broker.broker import Broker
+from penstock.broker.policy.patterns import compile_pattern
+from penstock.broker.policy.policies import COMPONENT as OPERATOR_POLICY
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.session.entry_limits import COMPONENT as VHOST_LIMITS
+from penstock.broker.session.entry_limits import QUEUES, USER, VHOST, check_limits
+from penstock.broker.session.passwords import (
+    SALT_BYTES,
+    SHA256,
+    hash_fault,
+    hash_password,
+    is_password,
+)
+from penstock.broker.vhost.queue_arguments import (
+    TYPE_KEY,
+    check_exchange,
+    check_properties,
+    check_queue,
+    check_type,
+)
+from penstock.broker.vhost.stream_arguments import STREAM
+from penstock.broker.vhost.vhost import PREDECLARED
+from penstock.protocol.values import Table
+from penstock.queues.policy_keys import check_definition
+from penstock.queues.rules import NEVER, QUORUM
+from penstock.routing.bindings import Binding
+from penstock.routing.canonical import canonical
+from penstock.routing.delayed import DelayedExchange
+from penstock.routing.destination import Destination
+from penstock.routing.exchange import Exchange
+from penstock.routing.factory import EXCHANGE_KINDS, make_exchange
+
+QUIET_GLOBALS: Final = ("cluster_name", "cluster_tags")
+EVERYTHING: Final = ".*"
+TAGS: Final = frozenset(("administrator", "management", "monitoring", "policymaker"))
+"""RabbitMQ's own for its management pages, which every one of its exports has."""
+RESERVED: Final = "amq."
+OTHERWISE: Final = "is there with other properties, and stays so"
+CLASSIC: Final = "classic"
+KINDS_OF_QUEUES: Final = (CLASSIC, QUORUM, STREAM)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """A queue to declare."""
+
+    vhost: str
+    name: str
+    is_durable: bool
+    is_auto_delete: bool
+    arguments: Table
+
+
+@dataclass(frozen=True, slots=True)
+class BindingPlan:
+    """A binding to make."""
+
+    vhost: str
+    source: str
+    is_to_exchange: bool
+    destination: str
+    routing_key: str
+    arguments: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """How many of each were new or changed; notes: what was passed over, and why."""
+
+    counts: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+def importing(broker: Broker, definitions: Row, vhost: str = "") -> Steps[Imported]:
+    """Add what `definitions` say. vhost: of rows that name none, as in an export of one virtual
+    host, "" if there may be none. One at a time.
+
+    Raises: OperatorError naming the place of the first fault, and then nothing has changed."""
+    wanted = Importer(broker, vhost)
+    yield from wanted.read(definitions)
+    count = wanted.change_count()
+    room = broker.catalogue.room()
+    if count > room:
+        raise OperatorError(
+            f"definitions: {count} changes at once, and the disk has room for {room} "
+            f"(catalogue_changes is {CATALOGUE_CHANGES.default}); split the file, or wait"
+        )
+    counts = yield from wanted.apply()
+    return Imported(
+        {
+            "vhosts": len(wanted.vhosts),
+            "users": len(wanted.users),
+            "limits": len(wanted.limits),
+            "policies": len(wanted.policies),
+            **counts,
+        },
+        tuple(wanted.notes),
+    )
+
+
+class Importer:
+    """What one file asks for, to be done in this order.
+
+    vhosts, users: new, or to be set; limits: as (kind, name, limits); policies: with whether each
+    is an operator policy; exchanges, queues: new ones by virtual host and name; notes: what is
+    passed over, and why.
+    """
+
+    def __init__(self, broker: Broker, vhost: str) -> None:
+        self.broker = broker
+        self.default_vhost = vhost
+        self.vhosts: list[str] = []
+        self.users: list[UserConfig] = []
+        self.limits: list[tuple[str, str, Row]] = []
+        self.policies: list[tuple[Policy, bool]] = []
+        self.exchanges: dict[tuple[str, str], Exchange] = {}
+        self.queues: dict[tuple[str, str], QueuePlan] = {}
+        self.bindings: list[BindingPlan] = []
+        self.notes: list[str] = []
+        self._vhosts = set(broker.vhosts)
+        self._users = set(broker.access.users)
+        self._configured = {one.name for one in broker.config.users}
+        self._given = {name: make_exchange(kind, name, True) for name, kind in PREDECLARED}
+
+    def read(self, definitions: Row) -> Steps[None]:
+        """Check every row. Raises: OperatorError naming the place of the first fault."""
+        for key, read_one in _READERS.items():
+            for place, row in rows_of(definitions, key):
+                read_one(self, place, row)
+                yield 0.0
+        self._check_counts()
+
+    def change_count(self) -> int:
+        """How many rows of the catalogue all of it is."""
+        # A delayed exchange has a store, which is kept as a queue is.
+        stores = sum(1 for one in self.exchanges.values() if isinstance(one, DelayedExchange))
+        topology = len(self.exchanges) + stores + len(self.queues) + len(self.bindings)
+        rules = len(self.limits) + len(self.policies)
+        return topology + rules + len(self.vhosts) + len(self.users)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def vhost_of(self, place: str, row: Row) -> str:
+        if "vhost" not in row and self.default_vhost == "":
+            raise fault(
+                place,
+                "names no vhost, as in an export of one virtual host; say which with --vhost",
+            )
+        name = text_at(place, row, "vhost", self.default_vhost)
+        if name not in self._vhosts:
+            raise fault(f"{place}.vhost", f"there is no vhost '{name}', here or in the file")
+        return name
+
+    def vhost(self, place: str, row: Row) -> None:
+        name = name_at(place, row, "name")
+        metadata = object_at(place, row, "metadata")
+        kind = row.get("default_queue_type", metadata.get("default_queue_type", "classic"))
+        if kind not in ("classic", "undefined", None):
+            self._note(place, f"default_queue_type {kind!r} has no effect: it is classic")
+        if name not in self._vhosts:
+            self._vhosts.add(name)
+            self.vhosts.append(name)
+            if len(self._vhosts) > VHOSTS_MAX.default:
+                raise fault(place, f"there may be {VHOSTS_MAX.default} virtual hosts (vhosts_max)")
+
+    def user(self, place: str, row: Row) -> None:
+        name = name_at(place, row, "name")
+        if name == "":
+            raise fault(f"{place}.name", "is empty")
+        if "password" in row:
+            password = text_at(place, row, "password")
+            hashing = SHA256
+            hashed = hash_password(password, self.broker.chance.token(SALT_BYTES))
+        else:
+            hashed = text_at(place, row, "password_hash")
+            hashing = text_at(place, row, "hashing_algorithm", SHA256)
+            wrong = hash_fault(hashed, hashing)
+            if wrong != "":
+                raise fault(place, wrong)
+        limits = object_at(place, row, "limits")
+        if limits:
+            self._limits(place, USER, name, limits)
+        tags = tags_at(place, row)
+        if name in self._configured:
+            self._configured_user(place, self.broker.access.users[name], hashed, hashing, tags)
+            return
+        strange = [tag for tag in tags if tag not in TAGS]
+        if strange:
+            self._note(
+                place,
+                f"tags of user '{name}' that are not known here are kept, without effect: "
+                f"{', '.join(strange)}",
+            )
+        self._users.add(name)
+        if len(self._users) > USERS_MAX.default:
+            raise fault(place, f"there may be {USERS_MAX.default} users (users_max)")
+        self.users.append(UserConfig(name, "", name == LOOPBACK_ONLY, tags, hashed, hashing))
+
+    def _configured_user(
+        self, place: str, user: UserConfig, hashed: str, hashing: str, tags: tuple[str, ...]
+    ) -> None:
+        first = f"user '{user.name}' is in the configuration, which goes first"
+        is_same = (
+            user.password_hash == hashed
+            if user.hashing != ""
+            else is_password(user.password, hashed, hashing)
+        )
+        if not is_same:
+            self._note(place, f"{first}: password unchanged")
+        dropped = [tag for tag in tags if tag not in user.tags]
+        if dropped:
+            self._note(place, f"{first}: without the tags {', '.join(dropped)}")
+
+    def permission(self, place: str, row: Row) -> None:
+        asked = [text_at(place, row, key, EVERYTHING) for key in ("configure", "write", "read")]
+        if any(one != EVERYTHING for one in asked):
+            user, vhost = text_at(place, row, "user"), self.vhost_of(place, row)
+            self._note(
+                place,
+                f"user '{user}' in vhost '{vhost}' may do everything: permissions are not enforced",
+            )
+
+    def topic_permission(self, place: str, row: Row) -> None:
+        self._note(place, "topic permissions are not enforced")
+
+    def parameter(self, place: str, row: Row) -> None:
+        component = text_at(place, row, "component")
+        if component == VHOST_LIMITS:
+            vhost = self.vhost_of(place, row)
+            self._limits(f"{place}.value", VHOST, vhost, object_at(place, row, "value"))
+        elif component == OPERATOR_POLICY:
+            value = object_at(place, row, "value")
+            named = {"name": row.get("name"), "vhost": self.vhost_of(place, row)}
+            self._policy(place, {**value, **named}, True)
+        else:
+            self._note(place, f"parameters of component '{component}' are not known here")
+
+    def global_parameter(self, place: str, row: Row) -> None:
+        name = text_at(place, row, "name")
+        if name not in QUIET_GLOBALS and not name.startswith("internal"):
+            self._note(place, f"global parameter '{name}' is not known here")
+
+    def policy(self, place: str, row: Row) -> None:
+        self._policy(place, {**row, "vhost": self.vhost_of(place, row)}, False)
+
+    def _policy(self, place: str, row: Row, is_operator: bool) -> None:
+        table = {**row, "definition": object_at(place, row, "definition")}
+        try:
+            policy = policy_from(table)
+            check_definition(policy.name, policy.definition, is_operator)
+            compile_pattern(policy.pattern)
+        except OperatorError as error:
+            raise fault(place, str(error)) from error
+        configured = (
+            self.broker.config.operator_policies if is_operator else self.broker.config.policies
+        )
+        if any((one.vhost, one.name) == (policy.vhost, policy.name) for one in configured):
+            self._note(place, f"policy '{policy.name}' is in the configuration, which goes first")
+        else:
+            self.policies.append((policy, is_operator))
+
+    def _limits(self, place: str, kind: str, name: str, limits: Row) -> None:
+        try:
+            check_limits(kind, name, limits)
+        except OperatorError as error:
+            raise fault(place, str(error)) from error
+        config = self.broker.config
+        configured = config.vhost_limits if kind == VHOST else config.user_limits
+        if any(one.name == name for one in configured):
+            self._note(place, f"limits of {kind} '{name}' are in the configuration; unchanged")
+        else:
+            self.limits.append((kind, name, limits))
+
+    def _note(self, place: str, text: str) -> None:
+        self.notes.append(f"{place}: {text}")
+
+    def _pass_over(self, place: str, text: str) -> None:
+        self._note(place, f"{text}; passed over")
+
+    def exchange(self, place: str, row: Row) -> None:
+        vhost = self.vhost_of(place, row)
+        name = name_at(place, row, "name")
+        kind = text_at(place, row, "type")
+        durable = flag_at(place, row, "durable", True)
+        auto_delete = flag_at(place, row, "auto_delete", False)
+        internal = flag_at(place, row, "internal", False)
+        arguments = arguments_at(place, row)
+        if name == "" or name.startswith(RESERVED):
+            self._pass_over(place, f"exchange '{name}' is the broker's own, and there already")
+            return
+        if kind not in EXCHANGE_KINDS:
+            known = ", ".join(EXCHANGE_KINDS)
+            self._pass_over(
+                place, f"exchanges of type '{kind}' are not known here (known: {known})"
+            )
+            return
+        try:
+            check_exchange(name, vhost, arguments)
+            made = make_exchange(kind, name, durable, auto_delete, internal, arguments)
+        except PeerError as error:
+            raise fault(place, error.text) from error
+        found = self._exchange(vhost, name)
+        if found is None:
+            self.exchanges[vhost, name] = made
+        elif _traits(found) != _traits(made):
+            self._pass_over(
+                place, f"exchange '{name}' is there with other properties, and stays so"
+            )
+
+    def queue(self, place: str, row: Row) -> None:
+        vhost = self.vhost_of(place, row)
+        name = name_at(place, row, "name")
+        arguments = arguments_at(place, row)
+        kind = arguments.get(TYPE_KEY, row.get("type", CLASSIC))
+        if kind in KINDS_OF_QUEUES and kind != CLASSIC:
+            # What the type says beside the arguments, they have to say when it is declared.
+            arguments[TYPE_KEY] = str(kind)
+        plan = QueuePlan(
+            vhost,
+            name,
+            flag_at(place, row, "durable", True),
+            flag_at(place, row, "auto_delete", False),
+            arguments,
+        )
+        if name == "":
+            raise fault(f"{place}.name", "is empty")
+        if name.startswith(RESERVED):
+            self._pass_over(place, f"queue '{name}' was named by a broker, and belongs to no other")
+            return
+        if kind not in KINDS_OF_QUEUES:
+            self._pass_over(place, f"queue '{name}' is of type {kind!r}, which is not known here")
+            return
+        try:
+            check_queue(name, vhost, arguments)
+            check_type(name, vhost, arguments)
+            check_properties(name, vhost, plan.is_durable, plan.is_auto_delete, False, arguments)
+        except ChannelFault as error:
+            raise fault(place, error.text) from error
+        found = self._queue(vhost, name)
+        if found is None:
+            self.queues[vhost, name] = plan
+        elif _traits_of_queue(found) != _traits_of_queue(plan):
+            self._pass_over(place, f"queue '{name}' {OTHERWISE}")
+
+    def binding(self, place: str, row: Row) -> None:
+        vhost = self.vhost_of(place, row)
+        kind = text_at(place, row, "destination_type", "queue")
+        if kind not in ("queue", "exchange"):
+            raise fault(f"{place}.destination_type", f"must be queue or exchange, not '{kind}'")
+        plan = BindingPlan(
+            vhost,
+            name_at(place, row, "source"),
+            kind == "exchange",
+            name_at(place, row, "destination"),
+            name_at(place, row, "routing_key", ""),
+            arguments_at(place, row),
+        )
+        if plan.source == "":
+            self._pass_over(place, "bindings of the default exchange cannot be made by anybody")
+            return
+        source = self._exchange(vhost, plan.source)
+        if source is None:
+            self._pass_over(place, f"there is no exchange '{plan.source}', here or in the file")
+            return
+        found: object
+        if plan.is_to_exchange:
+            found = self._exchange(vhost, plan.destination)
+        else:
+            found = self._queue(vhost, plan.destination)
+        if found is None:
+            self._pass_over(place, f"there is no {kind} '{plan.destination}', here or in the file")
+            return
+        try:
+            source.check(Binding(Destination(plan.destination), plan.routing_key, plan.arguments))
+        except PeerError as error:
+            raise fault(place, error.text) from error
+        self.bindings.append(plan)
+
+    def _check_counts(self) -> None:
+        limited = {name: limits for kind, name, limits in self.limits if kind == VHOST}
+        for name, count in Counter(home for home, _ in self.queues).items():
+            vhost = self.broker.vhosts.get(name)
+            there = 0 if vhost is None else vhost.counted_queues()
+            limit = QUEUES_PER_VHOST.default if vhost is None else vhost.queues_max
+            asked = limited.get(name, {}).get(QUEUES)
+            if asked is None and vhost is not None and vhost.queue_limit != NEVER:
+                asked = int(vhost.queue_limit)
+            if isinstance(asked, int) and 0 <= asked < limit:
+                limit = asked
+            _check_count("queues", name, there, count, limit)
+        for name, count in Counter(one.vhost for one in self.bindings).items():
+            vhost = self.broker.vhosts.get(name)
+            # Those that are there already count twice here: a file of half the limit may be large.
+            there = 0 if vhost is None else vhost.router.binding_count
+            limit = BINDINGS_PER_VHOST.default if vhost is None else vhost.bindings_max
+            _check_count("bindings", name, there, count, limit)
+
+    def _exchange(self, vhost: str, name: str) -> Exchange | None:
+        planned = self.exchanges.get((vhost, name))
+        there = self.broker.vhosts.get(vhost)
+        if planned is not None:
+            return planned
+        if there is not None:
+            return there.find_exchange(name)
+        return self._given.get(name)
+
+    def _queue(self, vhost: str, name: str) -> QueueActor | QueuePlan | None:
+        planned = self.queues.get((vhost, name))
+        there = self.broker.vhosts.get(vhost)
+        if planned is not None or there is None:
+            return planned
+        return there.queues.get(name)
+
+    # -- doing -----------------------------------------------------------------------------------
+
+    def apply(self) -> Steps[dict[str, int]]:
+        """How many exchanges, queues and bindings were new."""
+        broker = self.broker
+        for name in self.vhosts:
+            broker.add_vhost(name)
+            yield 0.0
+        for user in self.users:
+            broker.set_user(user)
+        for kind, name, limits in self.limits:
+            broker.limits.set(kind, name, limits)
+        for policy, is_operator in self.policies:
+            broker.policy_manager.set(policy, is_operator)
+            yield 0.0
+        counts = {"exchanges": 0, "queues": 0, "bindings": 0}
+        for (vhost, _), exchange in self.exchanges.items():
+            counts["exchanges"] += self._done(partial(self._add_exchange, vhost, exchange))
+            yield 0.0
+        for queue in self.queues.values():
+            counts["queues"] += self._done(partial(self._declare, queue))
+            yield 0.0
+        for binding in self.bindings:
+            counts["bindings"] += self._done(partial(self._bind, binding))
+            yield 0.0
+        return counts
+
+    def _done(self, deed: Callable[[], bool]) -> bool:
+        """Do one thing, which may have become impossible since it was checked."""
+        try:
+            return deed()
+        except PeerError as error:
+            self.notes.append(f"while it was imported: {error.text}; passed over")
+            return False
+
+    def _add_exchange(self, name: str, exchange: Exchange) -> bool:
+        vhost = self.broker.vhosts[name]
+        if vhost.find_exchange(exchange.name) is not None:
+            raise ChannelFault(406, f"exchange '{exchange.name}' was declared by somebody else")
+        vhost.add_exchange(exchange)
+        self.broker.exchange_made(vhost, exchange)
+        return True
+
+    def _declare(self, plan: QueuePlan) -> bool:
+        vhost = self.broker.vhosts[plan.vhost]
+        if plan.name in vhost.queues:
+            raise ChannelFault(406, f"queue '{plan.name}' was declared by somebody else")
+        vhost.check_room(plan.name)
+        vhost.add_queue(
+            self.broker.make_queue(
+                vhost, plan.name, plan.is_durable, plan.is_auto_delete, "", plan.arguments
+            )
+        )
+        return True
+
+    def _bind(self, plan: BindingPlan) -> bool:
+        """True if it is new."""
+        vhost = self.broker.vhosts[plan.vhost]
+        source = vhost.find_exchange(plan.source)
+        destination: Destination | None
+        if plan.is_to_exchange:
+            destination = vhost.find_exchange(plan.destination)
+        else:
+            queue = vhost.queues.get(plan.destination)
+            destination = None if queue is None else queue.target
+        if source is None or destination is None:
+            gone = plan.source if source is None else plan.destination
+            raise ChannelFault(404, f"'{gone}', an end of a binding, is gone")
+        before = source.binding_count
+        vhost.bind(source, destination, plan.routing_key, plan.arguments, 50)
+        return source.binding_count > before
+
+
+def _check_count(what: str, vhost: str, there: int, count: int, limit: int) -> None:
+    if there + count > limit:
+        raise fault(
+            what,
+            f"vhost '{vhost}' has {there} {what} and would get {count} more; its limit is {limit}",
+        )
+
+
+def _traits(one: Exchange) -> tuple[object, ...]:
+    return one.kind, one.durable, one.auto_delete, one.internal, canonical(one.arguments)
+
+
+def _traits_of_queue(one: QueueActor | QueuePlan) -> tuple[object, ...]:
+    if isinstance(one, QueuePlan):
+        return one.is_durable, one.is_auto_delete, canonical(one.arguments)
+    return one.durable, one.auto_delete, canonical(one.arguments)
+
+
+_READERS: Final = {
+    "users": Importer.user,
+    "vhosts": Importer.vhost,
+    "permissions": Importer.permission,
+    "topic_permissions": Importer.topic_permission,
+    "parameters": Importer.parameter,
+    "global_parameters": Importer.global_parameter,
+    "policies": Importer.policy,
+    "exchanges": Importer.exchange,
+    "queues": Importer.queue,
+    "bindings": Importer.binding,
+}
