@@ -100,7 +100,7 @@ def test_nothing_is_advised_where_nothing_is_known() -> None:
     assert advise(cause("gone", "cpu"), {}) == ()
     assert advise(cause(QUEUE, "pending"), scene(actor(QUEUE))) == ()
     assert advise(cause("consumers:/q", "consumer"), {})[0] == (
-        "start a consumer on queue /q: nobody takes its messages"
+        "start a consumer on queue /q: it has none"
     )
     assert advise(cause("client", "consumer"), {}) == (
         "let client ack sooner, or add consumers beside it",

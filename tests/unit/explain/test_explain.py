@@ -62,9 +62,9 @@ def test_nothing_is_blocked(kind: str) -> None:
     assert answer.text == (
         "nothing is blocking the publisher; web-9 is not blocked: idle 98 %, it simply sends 12/s"
     )
-    assert explain(kind, "", {}, 0).text == "nothing is blocked: nobody publishes"
+    assert explain(kind, "", {}, 0).text == "nothing is blocked: no client publishes"
     alarms = scene(actor("alarm:disk"))
-    assert explain(kind, "", alarms, 0).text.endswith("nobody publishes; the disk alarm is set")
+    assert explain(kind, "", alarms, 0).text.endswith("no client publishes; the disk alarm is set")
     alarms |= scene(actor("alarm:memory"))
     both = "; the disk alarm and the memory alarm are set"
     assert explain(kind, "", alarms, 0).text.endswith(both)

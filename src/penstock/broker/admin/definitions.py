@@ -107,7 +107,7 @@ def _done(plan: Plan, deed: Callable[[], bool]) -> bool:
 def _add_exchange(broker: Broker, name: str, exchange: Exchange) -> bool:
     vhost = broker.vhosts[name]
     if vhost.find_exchange(exchange.name) is not None:
-        raise ChannelFault(406, f"exchange '{exchange.name}' was declared by somebody else")
+        raise ChannelFault(406, f"exchange '{exchange.name}' was declared by another client")
     vhost.add_exchange(exchange)
     broker.exchange_made(vhost, exchange)
     return True
@@ -116,7 +116,7 @@ def _add_exchange(broker: Broker, name: str, exchange: Exchange) -> bool:
 def _declare(broker: Broker, plan: QueuePlan) -> bool:
     vhost = broker.vhosts[plan.vhost]
     if plan.name in vhost.queues:
-        raise ChannelFault(406, f"queue '{plan.name}' was declared by somebody else")
+        raise ChannelFault(406, f"queue '{plan.name}' was declared by another client")
     vhost.check_room(plan.name)
     vhost.add_queue(
         broker.make_queue(

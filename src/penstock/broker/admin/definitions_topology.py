@@ -154,7 +154,7 @@ class TopologyPlan:
             arguments_at(place, row),
         )
         if plan.source == "":
-            self._note(place, "bindings of the default exchange cannot be made by anybody")
+            self._note(place, "bindings of the default exchange cannot be declared")
             return
         source = self._exchange(vhost, plan.source)
         if source is None:
