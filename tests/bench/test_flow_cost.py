@@ -1,15 +1,13 @@
 """The benchmark of what explaining costs: its arithmetic, and that it runs."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bench.flow_cost import compare, line, parsed, targets_of, verdict
+from tests.bench.programs import output_of, refuses
 
-PROGRAM = Path(__file__).resolve().parents[2] / "bench" / "flow_cost.py"
 # The same for the broker with and without; it changes only when a row or its count is changed.
 COUNTS_HASH = "5a119ec095419816"
 
@@ -44,33 +42,15 @@ def test_one_is_switched_off_and_the_other_is_as_it_comes(tmp_path: Path) -> Non
     assert "recorder_events = 0" in settings and "time_accounting = false" in settings
 
 
-@pytest.mark.parametrize("words", [["--only", "nonsense"], ["--repeats", "0"], ["--rounds", "-1"]])
-def test_a_call_that_makes_no_sense_ends_with_2(words: list[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parsed(words)
-    assert ended.value.code == 2
+def test_a_call_that_makes_no_sense_ends_with_2() -> None:
+    refuses(parsed, "--only nonsense", "--repeats 0", "--rounds -1")
 
 
 def test_a_round_is_measured() -> None:
-    ran = subprocess.run(
-        [sys.executable, str(PROGRAM), "--rounds", "20"],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=True,
-    )
-    assert ran.stdout.startswith("21 connections, ")
+    assert output_of("flow_cost.py", "--rounds", "20").startswith("21 connections, ")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="the load generator needs gcc")
 def test_both_deliver_every_message() -> None:
-    ran = subprocess.run(
-        [sys.executable, str(PROGRAM), "--smoke"],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert f"counts {COUNTS_HASH}" in ran.stdout
+    assert f"counts {COUNTS_HASH}" in output_of("flow_cost.py", "--smoke")

@@ -1,17 +1,14 @@
 """The whole benchmark in smoke mode: every message arrives as sent, the counts are as known."""
 
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from bench.brokers import BrokerFailed
 from bench.run import PERSISTENT_ROWS, choose_targets, parse_arguments, serve_words
 from bench.workloads import ROW_NAMES
+from tests.bench.programs import output_of, refuses
 
-PROGRAM = Path(__file__).resolve().parents[2] / "bench" / "run.py"
 # The same on every broker. It changes only when a row or its count is changed on purpose.
 COUNTS_HASH = "fdb2fbb0cf51b6e3"
 
@@ -54,27 +51,11 @@ def test_a_broker_that_is_not_there_is_refused(words: list[str], said: str) -> N
         choose_targets(parse_arguments(words))
 
 
-@pytest.mark.parametrize(
-    "words", [["--only", "nonsense"], ["--repeats", "0"], ["--seconds", "0"], ["--warm-up", "-1"]]
-)
-def test_a_call_that_makes_no_sense_ends_with_2(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parse_arguments(words)
-    assert ended.value.code == 2
-    assert "error" in capsys.readouterr().err
+def test_a_call_that_makes_no_sense_ends_with_2() -> None:
+    refuses(parse_arguments, "--only nonsense", "--repeats 0", "--seconds 0", "--warm-up -1")
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="the load generator needs gcc")
 def test_every_row_delivers_every_message() -> None:
-    ran = subprocess.run(
-        [sys.executable, str(PROGRAM), "--smoke"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=400,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert f"counts {COUNTS_HASH}" in ran.stdout
+    assert f"counts {COUNTS_HASH}" in output_of("run.py", "--smoke")

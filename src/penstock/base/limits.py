@@ -290,7 +290,7 @@ TRANSACTION_BYTES: Final = Limit(67_108_864, 1024, 536_870_912,
 TRANSACTIONS_BYTES: Final = Limit(268_435_456, 1024, 1_073_741_824,
     "bytes that all staged transactions of a broker may reserve together", GUARD,
     "broker/transaction/transaction_manager",
-    "406 PRECONDITION_FAILED refuses the beginning of one more; nobody is kept waiting")
+    "406 PRECONDITION_FAILED refuses the beginning of one more; no client is kept waiting")
 TRANSACTIONS_STAGED: Final = Limit(4096, 1, 1_000_000, "staged transactions of a broker", GUARD,
     "broker/transaction/transaction_manager",
     "406 PRECONDITION_FAILED refuses the beginning of one more")

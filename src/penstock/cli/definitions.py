@@ -9,8 +9,8 @@ import msgspec
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONTROL_REQUEST_BYTES
 from penstock.cli.asking import THE_BROKER
+from penstock.cli.record import write_private
 from penstock.server.control.control_client import ask
-from penstock.server.disk.whole_file import write_whole
 
 PATIENCE_S = 120.0
 NOTES_SHOWN = 50
@@ -36,12 +36,7 @@ def export(file: str, path: str) -> None:
         sys.stdout.buffer.write(text)
         sys.stdout.buffer.flush()
     else:
-        try:
-            write_whole(Path(file), text)
-        except OSError as error:
-            raise OperatorError(
-                f"cannot write {file}: {error.strerror or error}; nothing was changed there"
-            ) from error
+        write_private(Path(file), text)
         click.echo(f"wrote {file}", err=True)
     _say_notes(answer["notes"])
 

@@ -183,7 +183,7 @@ def show_edges(answer: Edges) -> None:
     screen = console()
     total = answer.total
     if not answer.edges:
-        nothing = f"{total} hops, none of them blocked" if total else "no hops: nobody publishes"
+        nothing = f"{total} hops, none of them blocked" if total else "no hops: no client publishes"
         say(screen, nothing)
         return
     show(screen, table(EDGE_COLUMNS, [_edge(row) for row in answer.edges]))

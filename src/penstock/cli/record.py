@@ -1,6 +1,5 @@
 """`penstock record`: the flight recorder of a running broker: its state, and incident files."""
 
-import os
 import time
 from base64 import b64decode
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_duration_ns
 from penstock.cli.asking import FORM, placed, print_json
 from penstock.server.control.control_client import ask
+from penstock.server.disk.whole_file import write_whole
 from penstock.telemetry.words import amount, duration, size
 
 PATIENCE_S: Final = 120.0
@@ -110,14 +110,12 @@ def fetch(place: str, number: int) -> bytes:
 
 def write_private(path: Path, data: bytes) -> None:
     """Write `path` as a whole or not at all, for its owner alone. Raises: OperatorError."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-        beside.replace(path)
+        write_whole(path, data)
     except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise OperatorError(f"cannot write {path}: {error.strerror}") from error
+        raise OperatorError(
+            f"cannot write {path}: {error.strerror or error}; nothing was changed there"
+        ) from error
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,6 +14,7 @@ from penstock.demo.main import run as run_demo
 @click.option("--port", default=0, show_default=True, help="Port of the broker, 0 for a free one.")
 @click.option(
     "--duration",
+    "duration_scale",
     default=1.0,
     show_default=True,
     type=click.FloatRange(0.1, 10.0),
@@ -22,28 +24,16 @@ from penstock.demo.main import run as run_demo
 @click.option("--keep-events", is_flag=True, help="Keep event and trace files beside the report.")
 @click.option(
     "--report",
+    "report_dir",
     default="penstock-report",
     show_default=True,
     type=click.Path(path_type=Path),
     help="Directory of the report.",
 )
 @click.option("--seed", default=1, show_default=True, help="Seed of the message bodies.")
-def run(
-    port: int, duration: float, no_spark: bool, keep_events: bool, report: Path, seed: int
-) -> None:
+def run(no_spark: bool, **options: Any) -> None:
     """Start a broker, drive it with real clients, analyse with Spark, write a report.
 
     Exit status: 0 every promise was kept, 1 one was broken, 2 it could not run.
     """
-    sys.exit(
-        run_demo(
-            RunOptions(
-                port=port,
-                duration_scale=duration,
-                with_spark=not no_spark,
-                keep_events=keep_events,
-                report_dir=report,
-                seed=seed,
-            )
-        )
-    )
+    sys.exit(run_demo(RunOptions(with_spark=not no_spark, **options)))

@@ -57,12 +57,6 @@ def status(path: str, form: str) -> None:
 
 
 def _show_status(answer: Status) -> None:
-    for name, said in _status_lines(answer):
-        click.echo(f"{name:<12} {printable(said)}")
-
-
-def _status_lines(answer: Status) -> list[tuple[str, str]]:
-    """What is said, a name and a text each."""
     states = Counter(answer.connections.values())
     held = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     queues = answer.queues.values()
@@ -79,4 +73,5 @@ def _status_lines(answer: Status) -> list[tuple[str, str]]:
     lines += [("alarm", f"{name}: {text}") for name, text in answer.alarms.items()]
     if answer.failure:
         lines.append(("failure", answer.failure))
-    return lines
+    for name, said in lines:
+        click.echo(f"{name:<12} {printable(said)}")

@@ -18,6 +18,7 @@ from typing import Final
 import psutil
 
 from penstock.base.errors import OperatorError
+from penstock.server.net.listener import port_owner
 
 HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65_535
@@ -46,7 +47,8 @@ def choose_port(port: int) -> int:
             ) from fault
         except OSError as fault:
             raise OperatorError(
-                f"port {port} is used by {owner_of(port)} → penstock run --port 0 picks a free port"
+                f"port {port} is used by {port_owner(port)} → penstock run --port 0 picks a free "
+                "port"
             ) from fault
         bound: int = probe.getsockname()[1]
         return bound
@@ -63,24 +65,6 @@ def connected_from(pid: int, port: int) -> list[str]:
         for one in found
         if one.status == psutil.CONN_ESTABLISHED and one.raddr and one.raddr.port == port
     )
-
-
-def owner_of(port: int) -> str:
-    """The process that listens on `port`, as a person would name it."""
-    try:
-        listening = [
-            found.pid
-            for found in psutil.net_connections("tcp")
-            if found.status == psutil.CONN_LISTEN and found.laddr and found.laddr.port == port
-        ]
-        for pid in listening:
-            if pid is not None:
-                name = psutil.Process(pid).name()
-                hint = ", RabbitMQ?" if name == "beam.smp" else ""
-                return f"pid {pid} ({name}{hint})"
-    except psutil.Error:
-        return "a process this user may not see"
-    return "another process"
 
 
 class Child:

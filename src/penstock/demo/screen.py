@@ -184,10 +184,10 @@ def summarise(edges: list[Edge], window_ns: int) -> tuple[float, str]:
     if not causes:
         return 0.0, ""
     # One imaginary actor that is held whenever a publisher is: its blame is the union.
-    anybody = [
+    union = [
         Edge("any", "any", "", edge.start_ns, edge.end_ns)
         for edge in edges
         if actor_kind(edge.actor) in HELD_KINDS
     ]
-    union_ns = sum(sweep(anybody, {}).values())
+    union_ns = sum(sweep(union, {}).values())
     return min(1.0, union_ns / window_ns), max(causes, key=lambda key: (causes[key], key))

@@ -152,7 +152,7 @@ def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
     if window is None and who.startswith("the consumers of "):
         queue = who.removeprefix("the consumers of ")
         return (
-            f"start a consumer on {queue}: nobody takes its messages",
+            f"start a consumer on {queue}: it has none",
             f"bound {queue} with x-max-length or x-message-ttl if its messages may be lost",
         )
     if window is None:
@@ -162,7 +162,7 @@ def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
     if trouble == "none":
         who = who.removeprefix("the consumers of ")
         return (
-            f"start a consumer on {who}: {ready} messages are ready and nobody takes them",
+            f"start a consumer on {who}: {ready} messages are ready and no consumer takes them",
             f"bound {who} with x-max-length or x-message-ttl if its messages may be lost",
         )
     taken = window.rates.get("acked", 0.0)

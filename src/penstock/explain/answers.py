@@ -190,7 +190,7 @@ def waiting_publishers(window: ActorWindow, windows: Mapping[str, ActorWindow]) 
 def about_answers(window: ActorWindow, waits: tuple[Wait, ...], window_s: float) -> str:
     """The verdict on who waits for answers by its own choice."""
     first = waits[0]
-    held = "held by nobody"
+    held = "not blocked"
     if window.blocked_ns > 0:
         held = f"blocked {percent(window.blocked_share())}"
     also = "".join(

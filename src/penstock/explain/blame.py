@@ -84,7 +84,7 @@ def follow(subject: str, windows: Mapping[str, ActorWindow]) -> list[Stay]:
 
 
 def upstream(root: str, windows: Mapping[str, ActorWindow]) -> set[str]:
-    """Everybody whose blocked time may lead to `root`: the actors upstream of it, without it."""
+    """The actors whose blocked time may lead to `root`: those upstream of it, without it."""
     holders: dict[str, list[str]] = {}
     for actor, window in windows.items():
         for block in window.blocks:

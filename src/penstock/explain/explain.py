@@ -116,7 +116,7 @@ def _explain_publishers(
     if not publishers:
         alarms = [called(actor) for actor, w in sorted(windows.items()) if w.kind == "alarm"]
         also = f"; {' and '.join(alarms)} {'is' if len(alarms) == 1 else 'are'} set"
-        text = "nothing is blocked: nobody publishes"
+        text = "nothing is blocked: no client publishes"
         return Explanation("", "", FREE, window_s, text + also if alarms else text)
     waiting_most = most_waiting(windows)
     publishers.sort(key=lambda w: (-w.blocked_ns, -w.rates.get("published", 0.0), w.actor))

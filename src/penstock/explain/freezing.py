@@ -54,7 +54,8 @@ class Freezer:
         why = self._long_throttled(now_ns, publishers, throttled)
         if rung:
             why = f"{rung[0].removeprefix('alarm:')} alarm"
-        if why == "" or self._is_cooling(now_ns):
+        is_cooling = self._copied_ns is not None and now_ns - self._copied_ns < COOL_DOWN_NS
+        if why == "" or is_cooling:
             return ""
         self._copied_ns = now_ns
         self._is_many_copied = self._many_since_ns is not None
@@ -83,6 +84,3 @@ class Freezer:
         if self._is_many_copied or now_ns - self._many_since_ns < LASTING_NS:
             return ""
         return f"{throttled} of {publishers} publishers throttled for 10 s"
-
-    def _is_cooling(self, now_ns: int) -> bool:
-        return self._copied_ns is not None and now_ns - self._copied_ns < COOL_DOWN_NS

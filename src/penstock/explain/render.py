@@ -156,7 +156,7 @@ def _at_root(cause: RootCause) -> str:
 
 def _others(causes: Sequence[RootCause]) -> str:
     shown = [
-        f"{_cause_name(cause)} {duration(cause.ns)} ({percent(cause.share)})"
+        f"{blamed(cause.root, cause.reason)} {duration(cause.ns)} ({percent(cause.share)})"
         for cause in causes[:CAUSES_SHOWN]
     ]
     rest = causes[CAUSES_SHOWN:]
@@ -164,10 +164,6 @@ def _others(causes: Sequence[RootCause]) -> str:
         ns, share = sum(c.ns for c in rest), sum(c.share for c in rest)
         shown.append(f"{len(rest)} more {duration(ns)} ({percent(share)})")
     return " · ".join(shown)
-
-
-def _cause_name(cause: RootCause) -> str:
-    return blamed(cause.root, cause.reason)
 
 
 def _around(explanation: Explanation) -> list[str]:

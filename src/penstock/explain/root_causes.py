@@ -241,7 +241,7 @@ def _stops_of(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[int, int]
 
 def _is_short(stops: int, held_ns: int) -> bool:
     """Whether the holds are so short that they are turns of the scheduler: the one loop works for
-    somebody else, which makes the processor the cause although the root itself was idle."""
+    other actors, which makes the processor the cause although the root itself was idle."""
     return stops > 0 and held_ns // stops < SHORT_NS
 
 

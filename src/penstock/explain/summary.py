@@ -82,7 +82,7 @@ def draw(found: Sequence[TimeSlice], wall_ns: int, width: int) -> list[str]:
     rows = _worst(found)
     alarms = sorted({a for c in found for a, w in c.windows.items() if w.kind == "alarm"})
     if not rows and not alarms:
-        return ["nobody was throttled in all this time"]
+        return ["no connection or queue was throttled in all this time"]
     shown = [called(actor)[:NAME_WIDTH_MAX] for actor in (*rows, *alarms)]
     left = max(len(name) for name in shown)
     room = max(10, width - left - 2 - TAIL_WIDTH)

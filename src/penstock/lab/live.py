@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -21,7 +21,6 @@ from typing import Final
 
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
-from penstock.broker.broker import Log
 from penstock.lab.peers_process import Go, Ready, play
 from penstock.lab.result import LIVE, Memory, PeerTally, Result, result_of
 from penstock.lab.run import config_of
@@ -29,6 +28,7 @@ from penstock.lab.stage import LOOK_NS, BrokerStage
 from penstock.lab.workload import Workload
 from penstock.server.boot.node import Node
 from penstock.server.machine.machine import resident_bytes
+from penstock.simulation.world.world import FaultLog
 
 LOOK_S: Final = LOOK_NS / 1e9
 RSS_S: Final = 0.05
@@ -41,37 +41,9 @@ PATIENCE_S: Final = 60.0
 LEAD_NS: Final = 100_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """The programs begin at `start_ns` of the machine's monotonic clock."""
-
-    start_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryHeld:
-    """What the broker held in the measured stretch; see Stage. rss_bytes: growth of its process."""
-
-    bytes_max: int
-    bins: list[int]
-    alarm_ns: int
-    rss_bytes: int
-    failures: list[str]
-
-
 PREPARE: Final = "prepare"
 END: Final = "end"
 STOP: Final = "stop"
-
-
-class FailureLog(Log):
-    """Keeps what went wrong in the broker; the rest says nothing about a run."""
-
-    def __init__(self) -> None:
-        self.failures: list[str] = []
-
-    def error(self, text: str, error: BaseException) -> None:
-        self.failures.append(f"{text}: {type(error).__name__}: {error}")
 
 
 def serve(config: Config, workload: Workload, pipe: Pipe) -> None:
@@ -91,7 +63,7 @@ class LabBroker:
         self.config = config
         self.workload = workload
         self.pipe = pipe
-        self.log = FailureLog()
+        self.log = FaultLog()
         self.rss_first = 0
         self.rss_most = 0
         self.is_over = asyncio.Event()
@@ -132,16 +104,15 @@ class LabBroker:
             self.rss_first = resident_bytes()
             self._every(RSS_S, self._see_memory)
             self.pipe.send(True)
-        elif isinstance(command, Begin):
+        elif isinstance(command, Go):
             self.stage.begin(command.start_ns)
             self.pipe.send(True)
         elif command == END:
             stage = self.stage
             rss = max(0, self.rss_most - self.rss_first)
-            failures = list(self.log.failures)
-            self.pipe.send(
-                MemoryHeld(stage.bytes_max, list(stage.bins), stage.alarm_ns, rss, failures)
-            )
+            alarm_s = stage.alarm_ns / NS_PER_S
+            memory = Memory(stage.bytes_max, list(stage.bins), alarm_s, rss)
+            self.pipe.send((memory, list(self.log.errors)))
             stage.end(now_ns)
             self.node.poller.request()
 
@@ -222,20 +193,20 @@ def measure(workload: Workload, profile: str, seed: int, alone: Result | None) -
         from_ns = start_ns + int(workload.warm_up_s * NS_PER_S)
         length_ns = int(workload.seconds * NS_PER_S)
         go = Go(start_ns, from_ns, from_ns + length_ns, from_ns + 2 * length_ns)
-        broker.pipe.send(Begin(start_ns))
+        broker.pipe.send(go)
         broker.answer(0.0)
         peers.pipe.send(go)
         said = peers.answer(workload.warm_up_s + workload.seconds)
         assert isinstance(said, Ready), "the measured stretch is over"
         broker.pipe.send(END)
         held = broker.answer(0.0)
-        assert isinstance(held, MemoryHeld), "the broker answers END with what it held"
+        assert isinstance(held, tuple), "the broker answers END with what it held, and its failures"
         tally = peers.answer(workload.seconds)
         assert isinstance(tally, PeerTally), "the programs end with what they saw"
     finally:
         for child in reversed(children):
             child.end()
-    if held.failures:
-        raise OperatorError(f"lab: the broker reported: {held.failures[0]}")
-    memory = Memory(held.bytes_max, held.bins, held.alarm_ns / NS_PER_S, held.rss_bytes)
+    memory, failures = held
+    if failures:
+        raise OperatorError(f"lab: the broker reported: {failures[0]}")
     return result_of(workload, profile, LIVE, seed, tally, memory, alone)

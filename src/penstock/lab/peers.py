@@ -72,7 +72,7 @@ class Peer:
         self.has_room = True
 
     def begin(self, now_ns: int) -> None:
-        """Everybody is ready: from now on it works."""
+        """All programs are ready: from now on it works."""
         self.is_running = True
 
     def take(self, events: list[ClientEvent], now_ns: int) -> None:

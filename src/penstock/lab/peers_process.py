@@ -4,7 +4,6 @@ One thread and one selector, as in `penstock perf`; what the programs do is the 
 (lab/peers), only their bytes go through real sockets.
 """
 
-import resource
 import selectors
 import socket
 import time
@@ -24,6 +23,7 @@ from penstock.lab.peers import (
 from penstock.lab.result import PeerTally
 from penstock.lab.workload import Workload
 from penstock.perf.link import LoadConnection, watch
+from penstock.server.net.listener import raise_limit
 from penstock.simulation.machine.dice import Dice
 
 NS_PER_S: Final = 1_000_000_000
@@ -37,7 +37,7 @@ FILES: Final = 8192
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Everybody is connected."""
+    """All programs are connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,46 +52,38 @@ class Go:
 
 
 def play(workload: Workload, seed: int, port: int, pipe: Pipe) -> None:
-    """Connect everybody, say Ready; on Go play, send the Tally. A failure is sent as text."""
-    allow_files()
+    """Connect all programs, say Ready; on Go play, send the Tally. A failure is sent as text."""
+    raise_limit(FILES)
     try:
-        troupe = Troupe(port)
+        loop = PeerLoop(port)
         dice = Dice(seed)
         tally = PeerTally()
-        troupe.gather([DeclaringPeer(workload, URL, tally, time.monotonic_ns())])
+        loop.gather([DeclaringPeer(workload, URL, tally, time.monotonic_ns())])
         publishers = publishers_of(workload, dice, tally, time.monotonic_ns())
         consumers = consumers_of(workload, tally, time.monotonic_ns())
-        troupe.gather([*consumers, *publishers])
+        loop.gather([*consumers, *publishers])
         pipe.send(Ready())
         go = pipe.recv()
         assert isinstance(go, Go), "nothing else is said"
         tally.begin(go.start_ns, go.from_ns, go.to_ns)
-        troupe.run(go.start_ns)
+        loop.run(go.start_ns)
         for peer in (*consumers, *publishers):
             peer.begin(go.start_ns)
-        troupe.wake()
-        troupe.run(go.to_ns)
+        loop.wake()
+        loop.run(go.to_ns)
         pipe.send(Ready())
         confirming = [one for one in publishers if one.spec.confirms_max]
         for publisher in publishers:
             publisher.stop()
         while any(one.open for one in confirming) and time.monotonic_ns() < go.until_ns:
-            troupe.run(time.monotonic_ns() + NS_PER_S // 50)
+            loop.run(time.monotonic_ns() + NS_PER_S // 50)
         for publisher in confirming:
             publisher.give_up(time.monotonic_ns())
         pipe.send(tally)
-        troupe.close()
+        loop.close()
     except Exception as error:
         pipe.send(f"{type(error).__name__}: {error}")
         raise
-
-
-def allow_files() -> None:
-    """As many open files as the system lets this process have, up to FILES."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class PeerSocket:
@@ -108,7 +100,7 @@ class PeerSocket:
         self.turn_ns = -1
 
 
-class Troupe:
+class PeerLoop:
     """All programs of a run, against the broker at `port` of this machine."""
 
     def __init__(self, port: int) -> None:
@@ -146,12 +138,12 @@ class Troupe:
             self._watch(place)
 
     def wake(self) -> None:
-        """Everybody has begun."""
+        """All programs have begun."""
         for place in self.places:
             self._act(place, time.monotonic_ns())
 
     def run(self, until_ns: int) -> None:
-        """Let everybody work until `until_ns`. Raises: PeerFailed."""
+        """Let all programs work until `until_ns`. Raises: PeerFailed."""
         heap = self._heap
         now_ns = time.monotonic_ns()
         while now_ns < until_ns:

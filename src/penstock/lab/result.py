@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from statistics import StatisticsError, correlation
 from typing import Final
 
 from penstock.lab.workload import ALARM, Workload
@@ -93,13 +94,10 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Spearman's: 1 for the same order, -1 for the reverse; 0.0 when one of them has no order."""
-    a, b = ranks(first), ranks(second)
-    if not a:
+    try:
+        return correlation(ranks(first), ranks(second))
+    except StatisticsError:
         return 0.0
-    mean_a, mean_b = sum(a) / len(a), sum(b) / len(b)
-    both = sum((x - mean_a) * (y - mean_b) for x, y in zip(a, b, strict=True))
-    spread = sum((x - mean_a) ** 2 for x in a) * sum((y - mean_b) ** 2 for y in b)
-    return both / spread**0.5 if spread > 0 else 0.0
 
 
 @dataclass(slots=True)

@@ -105,7 +105,7 @@ class Verdict:
                     f"({share:.2f} of its score){self._harm(name)}"
                 )
         if self.live_winner is not None:
-            agreed = f"the live broker says {self.live_winner or 'nobody'}"
+            agreed = f"the live broker says {self.live_winner or 'none'}"
             if self.live_winner == self.winner:
                 agreed = "the live broker agrees"
             elif self.is_agreed():

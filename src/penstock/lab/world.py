@@ -7,8 +7,6 @@
 What happens outside while the broker works happens at its own time, not when the work is done: the
 programs have processors of their own. Everything follows from the seed.
 
-The lab's network: the simulator's pipes, with a trip time and a speed.
-
 The network is the simulator's pipes with a trip time and a speed:
 
     program --outbox--> [ up pipe: on its way | arrived ] --read--> connection
@@ -44,7 +42,7 @@ TICK_NS = 1_000_000_000
 MEMORY_HIGH_BYTES = 1 << 30
 HASTE_NS = 20_000
 """A program that has more to do than fits into one turn needs this long for it."""
-Deed = Callable[[int], None]
+Action = Callable[[int], None]
 
 
 class LabWire:
@@ -154,7 +152,7 @@ class LabWorld:
         self.broker.scheduler.is_exploring = True
         self.tally = PeerTally()
         self.sites: list[Site] = []
-        self._heap: list[tuple[int, int, Deed]] = []
+        self._heap: list[tuple[int, int, Action]] = []
         self._count = 0
         self._readable: dict[int, Site] = {}
         self._writable: dict[int, Site] = {}
@@ -183,16 +181,16 @@ class LabWorld:
 
     # -- time ------------------------------------------------------------------------------------
 
-    def at(self, at_ns: int, deed: Deed) -> None:
-        """Do `deed(at_ns)` when it is `at_ns`."""
+    def at(self, at_ns: int, action: Action) -> None:
+        """Do `action(at_ns)` when it is `at_ns`."""
         self._count += 1
-        heappush(self._heap, (at_ns, self._count, deed))
+        heappush(self._heap, (at_ns, self._count, action))
 
-    def every(self, period_ns: int, deed: Deed) -> None:
-        """Do `deed` every `period_ns`, as long as the world lasts."""
+    def every(self, period_ns: int, action: Action) -> None:
+        """Do `action` every `period_ns`, as long as the world lasts."""
 
         def again(now_ns: int) -> None:
-            deed(now_ns)
+            action(now_ns)
             self.at(now_ns + period_ns, again)
 
         self.at(self.clock.now_ns + period_ns, again)
@@ -203,8 +201,8 @@ class LabWorld:
         clock = self.clock
         while clock.now_ns < end_ns and not is_over():
             while heap and heap[0][0] <= clock.now_ns:
-                at_ns, _, deed = heappop(heap)
-                deed(at_ns)
+                at_ns, _, action = heappop(heap)
+                action(at_ns)
             if self._has_work():
                 self._round()
             elif heap:

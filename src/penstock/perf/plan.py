@@ -4,6 +4,7 @@ Exchange, queues and bindings are declared over one blocking connection, or foun
 """
 
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from typing import Final
 
 from penstock.base.errors import OperatorError
@@ -140,11 +141,10 @@ def _needs_no_exchange(plan: LoadPlan) -> bool:
 def _found(plan: LoadPlan, exchange: str) -> LoadTopology:
     """Nothing is declared; a message is expected in one of the queues named, if there are any."""
     queues = plan.queues or ("",)
+    keys = _in_turn(queues, plan.producers)
     if plan.routing_key is not None:
-        keys = tuple(plan.routing_key for _ in range(plan.producers))
-    else:
-        keys = tuple(queues[number % len(queues)] for number in range(plan.producers))
-    consumed = tuple(queues[number % len(queues)] for number in range(plan.consumers))
+        keys = (plan.routing_key,) * plan.producers
+    consumed = _in_turn(queues, plan.consumers)
     copies = 1 if plan.consumers else 0
     return LoadTopology(exchange, keys, consumed, (copies,) * plan.producers)
 
@@ -163,23 +163,19 @@ def _is_there(connection: Connection, exchange: str) -> bool:
 
 
 def _declare_queues(channel: Channel, plan: LoadPlan) -> tuple[str, ...]:
+    durable, arguments = plan.durable, plan.queue_arguments
     if plan.queues:
         return tuple(
             channel.declare_queue(
-                name,
-                durable=plan.durable,
-                auto_delete=plan.auto_delete,
-                arguments=plan.queue_arguments,
+                name, durable=durable, auto_delete=plan.auto_delete, arguments=arguments
             ).queue
             for name in plan.queues
         )
     # Consumers have connections of their own, so only a queue without any can be exclusive.
+    is_alone = plan.consumers == 0
     return tuple(
         channel.declare_queue(
-            durable=plan.durable,
-            exclusive=plan.consumers == 0,
-            auto_delete=True,
-            arguments=plan.queue_arguments,
+            durable=durable, exclusive=is_alone, auto_delete=True, arguments=arguments
         ).queue
         for _ in range(max(1, plan.consumers))
     )
@@ -198,12 +194,16 @@ def spread(
     plan: LoadPlan, exchange: str, queues: tuple[str, ...], keys: tuple[str, ...]
 ) -> LoadTopology:
     """Producers and consumers over `queues`, bound with one of `keys` each, in turn."""
-    chosen: list[str] = []
-    for number in range(plan.producers):
-        key = plan.routing_key if plan.routing_key is not None else keys[number % len(keys)]
-        chosen.append(key)
-    consumed = tuple(queues[number % len(queues)] for number in range(plan.consumers))
+    chosen = _in_turn(keys, plan.producers)
+    if plan.routing_key is not None:
+        chosen = (plan.routing_key,) * plan.producers
+    consumed = _in_turn(queues, plan.consumers)
     read = [key for queue, key in zip(queues, keys, strict=True) if queue in set(consumed)]
     is_everywhere = bool(exchange) and plan.exchange_type in ("fanout", "headers")
     copies = tuple(len(read) if is_everywhere else read.count(key) for key in chosen)
-    return LoadTopology(exchange, tuple(chosen), consumed, copies)
+    return LoadTopology(exchange, chosen, consumed, copies)
+
+
+def _in_turn(names: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """So many of `names`, from the first again after the last."""
+    return tuple(islice(cycle(names), count))

@@ -79,7 +79,7 @@ class Rules:
 @dataclass(slots=True)
 class Curves:
     """What was seen at the end of each step: at_s; of the watched publishers meant, written and
-    confirmed; of their queues taken and gone, all cumulative; of everybody held_bytes, delivered
+    confirmed; of their queues taken and gone, all cumulative; in all held_bytes, delivered
     messages, and sent ones."""
 
     at_s: list[float] = field(default_factory=list)

@@ -62,7 +62,7 @@ SCHEMA: Final[dict[str, str]] = {
 class Point:
     """engine: EVENTS (the real broker on a virtual clock) or FLUID; workload: of the lab, or a
     chain; connections: publishers of a chain, 0 for a workload of the lab; load: factor on the
-    rate of everybody who is not innocent; profile: of flow control; credit: window in messages on
+    rate of the guilty publishers; profile: of flow control; credit: window in messages on
     both hops of a publish as INITIAL/MORE_AFTER, "" for the profile's own; depth_bytes: depth mark
     of queues, 0 for the workload's own; memory_high_bytes: memory mark on what the broker holds,
     0 for far away; seconds: of the measured stretch; seed: what is random in the programs; model:

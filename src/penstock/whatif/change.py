@@ -76,20 +76,18 @@ def _memory(setup: Setup, value: str) -> Setup:
     return replace(setup, workload=replace(setup.workload, memory_high_bytes=parse_bytes(value)))
 
 
-def _load(setup: Setup, value: str) -> Setup:
-    factor = _factor("load", value)
-    publishers = tuple(
-        replace(one, rate_per_s=one.rate_per_s * factor) for one in setup.workload.publishers
-    )
-    return replace(setup, workload=replace(setup.workload, publishers=publishers))
+def _rates(key: str, group: str) -> Callable[[Setup, str], Setup]:
+    """A factor on the rates of a `group` of the workload's."""
 
+    def change(setup: Setup, value: str) -> Setup:
+        factor = _factor(key, value)
+        faster = tuple(
+            replace(one, rate_per_s=one.rate_per_s * factor)
+            for one in getattr(setup.workload, group)
+        )
+        return replace(setup, workload=replace(setup.workload, **{group: faster}))  # type: ignore[arg-type]  # as they were
 
-def _consumers(setup: Setup, value: str) -> Setup:
-    factor = _factor("consumers", value)
-    consumers = tuple(
-        replace(one, rate_per_s=one.rate_per_s * factor) for one in setup.workload.consumers
-    )
-    return replace(setup, workload=replace(setup.workload, consumers=consumers))
+    return change
 
 
 def _prefetch(setup: Setup, value: str) -> Setup:
@@ -118,7 +116,7 @@ _CHANGES: Final[dict[str, Callable[[Setup, str], Setup]]] = {
     },
     "queue_depth": _depth,
     "memory_high": _memory,
-    "load": _load,
-    "consumers": _consumers,
+    "load": _rates("load", "publishers"),
+    "consumers": _rates("consumers", "consumers"),
     "prefetch": _prefetch,
 }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.explain.remarks import CONFIRMS
+from penstock.explain.root_causes import connection_of
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.telemetry.actor_window import SENT, ActorWindow
 from penstock.telemetry.flight import FlightHistory
@@ -28,7 +29,7 @@ Stood = tuple[int, ActorSnapshot]
 @dataclass(frozen=True, slots=True)
 class Flow:
     """What one connection published to one queue. blocked_share: of the time, 0..1, in which its
-    connection was held by anybody."""
+    connection was held."""
 
     connection: str
     queue: str
@@ -83,7 +84,7 @@ def observe(history: FlightHistory, window_s: float, until_ns: int | None = None
     trails = dict(history.coarse.trails())
     trails.update(history.fine.trails())
     confirming = {
-        _connection_of(actor)
+        connection_of(actor)
         for actor, window in look.windows.items()
         if window.kind == "chan" and window.labels.get(CONFIRMS) == "yes"
     }
@@ -148,11 +149,6 @@ def prefetch_of(history: FlightHistory, queue: str, window_s: float) -> int:
         if one.kind == "consumer" and one.labels.get("queue") == queue
     ]
     return min((one for one in found if one > 0), default=0)
-
-
-def _connection_of(channel: str) -> str:
-    """`chan:NAME/1` belongs to `conn:NAME`."""
-    return "conn:" + channel.removeprefix("chan:").rpartition("/")[0]
 
 
 def _between(trail: Trail, start_ns: int, end_ns: int) -> list[Stood]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 import pika
+from click import Command
 from click.testing import CliRunner
 
 from penstock.base.errors import OperatorError
@@ -52,15 +53,19 @@ class BrokerProcess:
             )
         )
 
-    def flow(self, *words: str) -> Said:
-        """`penstock flow WORDS`, in this process: a new one takes longer than all it does."""
-        words = (words[0], "--control", self.control, *words[1:])
-        done = CliRunner().invoke(flow, words)
+    def said(self, command: Command, *verb: str, options: tuple[str, ...] = ()) -> Said:
+        """`penstock COMMAND VERB OPTIONS`, in this process: a new one takes longer than all it
+        does."""
+        done = CliRunner().invoke(command, [*verb, "--control", self.control, *options])
         if isinstance(done.exception, OperatorError):
             return Said(done.stdout, str(done.exception), 2)
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return Said(done.stdout, done.stderr, done.exit_code)
+
+    def flow(self, *words: str) -> Said:
+        """`penstock flow WORDS`."""
+        return self.said(flow, words[0], options=words[1:])
 
     def json(self, *words: str) -> dict[str, object]:
         """The same with --format json."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,18 +9,12 @@ from click.testing import CliRunner
 
 from penstock.base.errors import OperatorError
 from penstock.cli.definitions import definitions
-from tests.unit.cli.broker_process import BrokerProcess, broker_process
+from tests.unit.cli.broker_process import BrokerProcess
 
 ROWS = {
     "queues": [{"vhost": "/", "name": "q", "durable": True, "arguments": {"x-max-length": 5}}],
     "permissions": [{"user": "guest", "vhost": "/", "configure": "^a", "write": "", "read": ""}],
 }
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with broker_process(tmp_path_factory.mktemp("broker")) as running:
-        yield running
 
 
 def said(broker: BrokerProcess, *words: str, given: str = "") -> tuple[str, str]:

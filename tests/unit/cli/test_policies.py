@@ -1,7 +1,6 @@
 """`penstock policies` and `penstock limits` against a running broker, as a client feels them."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,7 +14,7 @@ from penstock.cli.limits import limits
 from penstock.cli.policies import policies
 from penstock.cli.queues import queues
 from tests.patience import until
-from tests.unit.cli.broker_process import BrokerProcess, broker_process
+from tests.unit.cli.broker_process import BrokerProcess
 
 CONFIG = """
 vhosts = ["/", "narrow"]
@@ -29,13 +28,6 @@ max-queues = 1
 """
 
 Says = Callable[..., str]
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    directory: Path = tmp_path_factory.mktemp("policies")
-    with broker_process(directory, CONFIG) as process:
-        yield process
 
 
 @pytest.fixture

@@ -7,24 +7,15 @@ from pathlib import Path
 import msgspec
 import pika
 import pytest
-from click.testing import CliRunner
 from pika.adapters.blocking_connection import BlockingChannel
 from rich.console import Console
 
-from penstock.base.errors import OperatorError
 from penstock.broker.admin.answers import QueueRow
 from penstock.cli.queues import STREAM_COLUMNS, columns_used, queues, stream_cells
 from penstock.cli.tables import table
 from penstock.client.io_blocking import connect
 from penstock.protocol.values import Table
 from tests.unit.cli.broker_process import BrokerProcess, Said, broker_process
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    directory: Path = tmp_path_factory.mktemp("queues")
-    with broker_process(directory) as process:
-        yield process
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +37,7 @@ def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
 def said(broker: BrokerProcess, *words: str) -> Said:
     """`penstock queues WORDS`, in this process; options of the group are given first."""
     at = 1 if words and not words[0].startswith("-") else 0
-    done = CliRunner().invoke(queues, [*words[:at], "--control", broker.control, *words[at:]])
-    if isinstance(done.exception, OperatorError):
-        return Said(done.stdout, str(done.exception), 2)
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return Said(done.stdout, done.stderr, done.exit_code)
+    return broker.said(queues, *words[:at], options=words[at:])
 
 
 def listed(broker: BrokerProcess, *words: str) -> list[dict[str, object]]:

@@ -1,6 +1,7 @@
 """`penstock store` on directories that brokers left, whole, crashed and damaged."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,19 @@ class Left:
         else:
             flush(log)
         directory.close()
+
+    def stream(self, number: int, body: bytes, times_us: Iterable[int]) -> StreamLog:
+        """The stream with this number gets a message at each of these times, a batch each."""
+        handles = StreamHandles(DiskDirectory(str(self.store / "streams")))
+        log = StreamLog(number, Retention(4096), Dice(1))
+        for at_us in times_us:
+            log.append(message(body), at_us)
+            batch = StreamBatch(handles)
+            log.take(batch)
+            batch.run()
+            for chunk in batch.chunks:
+                log.done(chunk)
+        return log
 
     def messages(self) -> dict[str, bytes]:
         return {name: data for name, data in self.files().items() if name.startswith("vhosts")}
@@ -194,15 +208,7 @@ def test_a_damaged_store_is_not_compacted(tmp_path: Path) -> None:
 
 def test_check_looks_at_streams_too(tmp_path: Path) -> None:
     left = Left(tmp_path)
-    handles = StreamHandles(DiskDirectory(str(left.store / "streams")))
-    log = StreamLog(2, Retention(4096), Dice(1))
-    for _ in range(3):
-        log.append(message(b"2....."), 1)
-        batch = StreamBatch(handles)
-        log.take(batch)
-        batch.run()
-        for deed in batch.chunks:
-            log.done(deed)
+    left.stream(2, b"2.....", range(3))
     assert "read 73 records" in said(left, "check").stdout
     (path,) = (left.store / "streams").iterdir()
     data = bytearray(path.read_bytes())
@@ -218,18 +224,9 @@ def test_stats_of_streams(tmp_path: Path) -> None:
     """Found without a change to any file, also where a broker was killed; those of streams that are
     deleted have a number only."""
     left = Left(tmp_path, is_clean=False)
-    handles = StreamHandles(DiskDirectory(str(left.store / "streams")))
-    for number, count in ((2, 40), (3, 2)):
-        log = StreamLog(number, Retention(4096), Dice(1))
-        for turn in range(count):
-            log.append(message(b"x" * 400), (NOW_S + turn) * 1_000_000)
-            batch = StreamBatch(handles)
-            log.take(batch)
-            batch.run()
-            for deed in batch.chunks:
-                log.done(deed)
-        if number == 2:
-            bytes_, segments = int(log.disk_bytes), len(log.segments)
+    left.stream(3, b"x" * 400, range(2))
+    log = left.stream(2, b"x" * 400, [(NOW_S + turn) * 1_000_000 for turn in range(40)])
+    bytes_, segments = int(log.disk_bytes), len(log.segments)
     before = left.files()
     (row,) = json.loads(said(left, "stats", "--json").stdout)["vhosts"]
     assert row["streams"] == [

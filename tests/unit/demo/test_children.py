@@ -49,11 +49,7 @@ def test_all_children_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_child_that_fails_is_told_with_its_own_words(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match=r"status 3 before it was ready:\nno good"):
-        asyncio.run(_start_only(Children(tmp_path), FAILS))
-
-
-async def _start_only(children: Children, program: str) -> None:
-    await started(children, program)
+        asyncio.run(started(Children(tmp_path), FAILS))
 
 
 def test_zero_gives_a_free_port() -> None:

@@ -15,6 +15,10 @@ def cause(root: str, reason: str, detail: str = "") -> RootCause:
 QUEUE = "queue:/q"
 
 
+def queue(**numbers: float) -> ActorWindow:
+    return actor(QUEUE, numbers=numbers)
+
+
 @pytest.mark.parametrize(
     ("reason", "window", "words"),
     [
@@ -27,10 +31,10 @@ QUEUE = "queue:/q"
         ),
         (
             "consumer",
-            actor(QUEUE, numbers={"consumers": 0, "ready": 1200}),
+            queue(consumers=0, ready=1200),
             ["start a consumer on queue /q: 1 200 messages", "max-length"],
         ),
-        ("socket", actor(QUEUE, numbers={"socket_blocked": 1.0}), ["the reading thread behind"]),
+        ("socket", queue(socket_blocked=1.0), ["the reading thread behind"]),
         ("flow", actor("chan:a/1"), ["let the client of a/1 stop publishing"]),
         ("flow", actor("consumers:/q"), ["send channel.flow(active=true)"]),
         (
@@ -96,7 +100,7 @@ def test_nothing_is_advised_where_nothing_is_known() -> None:
     assert advise(cause("gone", "cpu"), {}) == ()
     assert advise(cause(QUEUE, "pending"), scene(actor(QUEUE))) == ()
     assert advise(cause("consumers:/q", "consumer"), {})[0] == (
-        "start a consumer on queue /q: nobody takes its messages"
+        "start a consumer on queue /q: it has none"
     )
     assert advise(cause("client", "consumer"), {}) == (
         "let client ack sooner, or add consumers beside it",

@@ -38,7 +38,7 @@ ONE_BY_ONE = publisher({"published": 258.0} | waited("confirms", 258.0, 3.8))
 def test_who_publishes_one_by_one_is_told_so_first() -> None:
     found = explain("connection", "web-7", scene(ONE_BY_ONE), 0)
     assert found.text == (
-        "web-7 waits for confirms 98 % of the last 10 s, held by nobody: it sends 258/s, 3.8 ms "
+        "web-7 waits for confirms 98 % of the last 10 s, not blocked: it sends 258/s, 3.8 ms "
         "each, 1 in flight"
     )
     assert found.exit_status() == 0

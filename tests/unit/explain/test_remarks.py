@@ -1,10 +1,20 @@
-"""Lines beside an answer: what a queue gave up, and a channel that mixes queues."""
+"""Lines beside an answer: what a queue gave up, a channel that mixes queues, noisy neighbours."""
 
 import pytest
 
 from penstock.explain.explain import explain
-from penstock.explain.explanation import RootCause
-from penstock.explain.remarks import CONFIRMS, PARKS, about_mixture, mixture_on, notes_on, unmix
+from penstock.explain.explanation import OUTSTANDING, SENT_EVER, SENT_NOW, ActorShare, RootCause
+from penstock.explain.remarks import (
+    CONFIRMS,
+    PARKS,
+    about_mixture,
+    consumers_on,
+    loads,
+    mixture_on,
+    notes_on,
+    sharing,
+    unmix,
+)
 from penstock.explain.render import render
 from penstock.telemetry.window import ActorWindow
 from tests.unit.explain.scene import actor, held, scene
@@ -162,7 +172,7 @@ def test_who_is_blocked_comes_before_who_waits() -> None:
 @pytest.mark.parametrize("queue", [parked(0), parked(50, 4_000), parked(50, 10_000, None)])
 def test_an_empty_mailbox_or_a_queue_that_goes_on_is_no_wait(queue: ActorWindow) -> None:
     windows = scene(*publisher(confirms=True, sent=0), queue)
-    assert explain("publish", "", windows, 0).text == "nothing is blocked: nobody publishes"
+    assert explain("publish", "", windows, 0).text == "nothing is blocked: no client publishes"
     assert explain("channel", "web-50/1", windows, 0).text.startswith("web-50/1 is not blocked:")
 
 
@@ -201,3 +211,54 @@ def test_another_connections_channel_is_none_of_ones_business() -> None:
     sender = actor("conn:web-50", numbers={"debt_messages": 19.0})
     text = explain("connection", "web-50", scene(sender, other, parked(0)), 0).text
     assert text.startswith("web-50 is not blocked:")
+
+
+CAUSE = RootCause("consumers:/q", "consumer", "", 1, 1.0, ("conn:a", "queue:/q", "consumers:/q"))
+
+
+def test_outstanding_work_comes_first_then_what_came_in() -> None:
+    sent = {"sent:conn:a": 10.0, "sent:conn:b": 30.0}
+    for numbers, rates, owned, first in (
+        (
+            {"debt:conn:a": 5.0, **sent},
+            {"sent:conn:b": 1.0},
+            OUTSTANDING,
+            ActorShare("conn:a", 1.0),
+        ),
+        (sent, {"sent:conn:a": 2.0}, SENT_NOW, ActorShare("conn:a", 1.0)),
+        (sent, {"sent:conn:a": 0.0}, SENT_EVER, ActorShare("conn:b", 0.75)),
+    ):
+        found = loads(CAUSE, scene(actor("queue:/q", numbers=numbers, rates=rates)))
+        assert (found[0], found[1][0], found[2]) == ("queue:/q", first, owned)
+    assert loads(CAUSE, {}) == ("", (), "")
+
+
+def test_a_channel_suffers_for_the_socket_it_shares() -> None:
+    """U11: etl/2 publishes to a healthy queue, over the connection that etl/1 stops."""
+    windows = scene(
+        actor("conn:etl", (2_000, 0, 8_000, 0), held("chan:etl/1", 8_000)),
+        actor(
+            "chan:etl/1", (0, 0, 9_000, 1_000), held("queue:/q", 9_000), numbers={"published": 9}
+        ),
+        actor("chan:etl/2", numbers={"published": 3}),
+        actor("chan:etl/3", numbers={"published": 0}),
+        actor("queue:/q", (0, 10_000, 0, 0)),
+    )
+    assert sharing("conn:etl", windows) == (ActorShare("chan:etl/2", 0.8),)
+    assert sharing("queue:/q", windows) == sharing("conn:gone", windows) == ()
+    answer = explain("connection", "etl", windows, 0)
+    assert answer.suggestions[-1] == (
+        "give etl/2 a connection of its own: nothing but the shared socket held it, for 80 % of "
+        "the time"
+    )
+
+
+def test_publishing_and_consuming_over_one_connection_is_advised_against() -> None:
+    windows = scene(
+        actor("conn:a", (2_000, 0, 8_000, 0), held("queue:/q", 8_000)),
+        actor("queue:/q", (0, 10_000, 0, 0)),
+        actor("consumer:c@conn:a"),
+        actor("consumer:c@conn:b"),
+    )
+    assert consumers_on("conn:a", windows) == ["consumer:c@conn:a"]
+    assert "the acks of consumer c@a wait" in explain("connection", "a", windows, 0).suggestions[-1]

@@ -94,18 +94,8 @@ def test_more_victims_and_owners_than_are_shown() -> None:
 
 
 def test_every_label_has_words() -> None:
-    for reason in (
-        "cpu",
-        "consumer",
-        "disk",
-        "socket",
-        "credit",
-        "debt",
-        "rate",
-        "flow",
-        "waiting",
-        "circle",
-    ):
+    words = "cpu consumer disk socket credit debt rate flow waiting circle"
+    for reason in words.split():
         cause = RootCause("queue:/q", reason, "", S, 1.0, ("conn:a",))
         text = render(Explanation("conn:a", "", THROTTLED, 10, "", causes=(cause,)))
         assert "holds it back" not in text

@@ -13,29 +13,33 @@ def stay(root: str, reason: str = "credit", *, is_circle: bool = False) -> Stay:
     return Stay(root, 10, (Step("chan:a/1", root, reason, 10),), is_circle)
 
 
+def queue(times_ms: tuple[int, int, int, int], **numbers: float) -> ActorWindow:
+    return actor("queue:/q", times_ms, numbers=numbers)
+
+
 IDLE = (100, 10, 0, 10)
 BUSY = (10, 100, 0, 10)
 WAITING = (10, 10, 0, 100)
+NONE = "no consumer"
+
+
+def alarm(resource: str, used: float, limit: float) -> ActorWindow:
+    return actor(f"alarm:{resource}", numbers={"used_bytes": used, "limit_bytes": limit})
 
 
 @pytest.mark.parametrize(
     ("window", "reason", "label", "detail"),
     [
-        (actor("queue:/q", BUSY), "credit", "cpu", "busy 83 %"),
+        (queue(BUSY), "credit", "cpu", "busy 83 %"),
+        (queue(WAITING, consumers=0, ready=71_000), "credit", "consumer", f"{NONE}; 71 000 ready"),
         (
-            actor("queue:/q", WAITING, numbers={"consumers": 0, "ready": 71_000}),
-            "credit",
-            "consumer",
-            "no consumer; 71 000 ready",
-        ),
-        (
-            actor("queue:/q", WAITING, numbers={"consumers": 2, "socket_blocked": 0.5}),
+            queue(WAITING, consumers=2, socket_blocked=0.5),
             "credit",
             "socket",
             "the socket of its 2 consumers was full 50 % of the time",
         ),
         (
-            actor("queue:/q", WAITING, numbers={"consumers": 2, "prefetch_full_share": 1.0}),
+            queue(WAITING, consumers=2, prefetch_full_share=1.0),
             "credit",
             "consumer",
             "prefetch window of its 2 consumers full 100 % of the time",
@@ -46,27 +50,12 @@ WAITING = (10, 10, 0, 100)
             "consumer",
             "consumers take 14/s; 5 ready",
         ),
-        (
-            actor("queue:/q", WAITING),
-            "credit",
-            "consumer",
-            "its consumers are slower than its publishers",
-        ),
-        (
-            actor("queue:/q", IDLE, numbers={"consumers": 0, "ready": 5}),
-            "credit",
-            "consumer",
-            "no consumer; 5 ready",
-        ),
-        (actor("queue:/q", IDLE, numbers={"consumers": 1}), "credit", "credit", "idle 83 %"),
-        (
-            actor("queue:/q", BUSY, numbers={"consumers": 0}),
-            "depth",
-            "consumer",
-            "no consumer",
-        ),
-        (actor("queue:/q", IDLE), "pending", "pending", "idle 83 %"),
-        (actor("queue:/q", (0, 0, 0, 0)), "credit", "credit", ""),
+        (queue(WAITING), "credit", "consumer", "its consumers are slower than its publishers"),
+        (queue(IDLE, consumers=0, ready=5), "credit", "consumer", f"{NONE}; 5 ready"),
+        (queue(IDLE, consumers=1), "credit", "credit", "idle 83 %"),
+        (queue(BUSY, consumers=0), "depth", "consumer", NONE),
+        (queue(IDLE), "pending", "pending", "idle 83 %"),
+        (queue((0, 0, 0, 0)), "credit", "credit", ""),
         (actor("store:/", WAITING), "credit", "disk", "busy 8 %, waiting 83 %"),
         (
             actor("store:/", WAITING, numbers={"fsync_p50_ns": 8.1e6}),
@@ -77,18 +66,8 @@ WAITING = (10, 10, 0, 100)
         (actor("store:/", BUSY), "credit", "cpu", "busy 83 %"),
         (actor("conn:b", WAITING), "credit", "socket", "waiting 83 %"),
         (actor("chan:b/1", WAITING), "credit", "waiting", "waiting 83 %"),
-        (
-            actor("alarm:memory", numbers={"used_bytes": 2e9, "limit_bytes": 1e9}),
-            "memory",
-            "alarm:memory",
-            "2.0 GB used, limit 1.0 GB",
-        ),
-        (
-            actor("alarm:disk", numbers={"used_bytes": 4e7, "limit_bytes": 5e7}),
-            "disk",
-            "alarm:disk",
-            "40.0 MB free, limit 50.0 MB",
-        ),
+        (alarm("memory", 2e9, 1e9), "memory", "alarm:memory", "2.0 GB used, limit 1.0 GB"),
+        (alarm("disk", 4e7, 5e7), "disk", "alarm:disk", "40.0 MB free, limit 50.0 MB"),
         (actor("alarm:memory"), "memory", "alarm:memory", ""),
         (
             actor("consumer:c@conn:a", WAITING, numbers={"prefetch_full_share": 1.0}),
@@ -106,7 +85,7 @@ WAITING = (10, 10, 0, 100)
             actor("consumers:/q", WAITING, numbers={"consumers": 0, "ready": 7}),
             "depth",
             "consumer",
-            "no consumer; 7 ready",
+            f"{NONE}; 7 ready",
         ),
         (
             actor("user:shop@/", numbers={"debt_bytes": 3e7, "high_bytes": 2.5e7}),

@@ -86,4 +86,5 @@ def test_a_mark_for_every_cause() -> None:
 
 def test_nothing_to_draw_is_said() -> None:
     assert draw([], 0, 80) == ["no two rounds were recorded, so there is no timeline"]
-    assert draw([column(0, actor("conn:a"))], 0, 80) == ["nobody was throttled in all this time"]
+    said = "no connection or queue was throttled in all this time"
+    assert draw([column(0, actor("conn:a"))], 0, 80) == [said]

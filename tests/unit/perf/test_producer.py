@@ -1,4 +1,5 @@
-"""What holds a publisher, and that its time is charged to it."""
+"""What holds a publisher, and that its time is charged to it; its timetable is exact over any time,
+and nothing that was missed is forgiven."""
 
 import random
 
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.perf.meter import STAMP, Tally, read_stamp
 from penstock.perf.plan import LoadPlan
-from penstock.perf.producer import HeldTime, LoadProducer, Reason
+from penstock.perf.producer import ANY, HeldTime, LoadProducer, Reason, Timetable
 from penstock.perf.report import shares_of
 from penstock.protocol import methods as m
 from tests.unit.client.scripted import START_NS
@@ -156,3 +157,35 @@ def test_blocked_is_socket_and_alarm_only() -> None:
 
 def test_no_time_is_no_blocking() -> None:
     assert shares_of(()).blocked == 0.0
+
+
+PACE_NS = 5_000
+SECOND_NS = 1_000_000_000
+RATES = st.floats(0.001, 1e6) | st.sampled_from([1.0, 3.0, 7.0, 1000.0, 333.3])
+
+
+@given(RATES, st.integers(0, 200))
+def test_the_next_message_is_due_at_its_moment_and_not_before(rate: float, taken: int) -> None:
+    pace = Timetable(rate, PACE_NS)
+    for _ in range(taken):
+        pace.take(pace.next_ns())
+    moment = pace.next_ns()
+    assert pace.due(moment) >= 1
+    assert moment == PACE_NS or pace.due(moment - 1) == 0
+
+
+@given(RATES, st.integers(0, 10 * SECOND_NS))
+def test_a_held_publisher_finds_everything_due_it_missed(rate: float, held_ns: int) -> None:
+    pace = Timetable(rate, PACE_NS)
+    due = pace.due(PACE_NS + held_ns)
+    assert abs(due - (held_ns * rate / SECOND_NS + 1)) <= 1 + held_ns / SECOND_NS / 1e6
+    moments = [pace.take(PACE_NS + held_ns) for _ in range(min(due, 50))]
+    assert moments == sorted(moments)
+    assert moments[0] == PACE_NS, "the first was meant for the start, however late it leaves"
+
+
+def test_without_a_rate_everything_is_due_and_meant_for_now() -> None:
+    pace = Timetable(0.0, PACE_NS)
+    assert pace.due(PACE_NS) == ANY
+    assert pace.take(PACE_NS + 7) == PACE_NS + 7
+    assert pace.next_ns() == PACE_NS

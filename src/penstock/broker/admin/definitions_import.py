@@ -397,7 +397,7 @@ class Importer:
             arguments_at(place, row),
         )
         if plan.source == "":
-            self._pass_over(place, "bindings of the default exchange cannot be made by anybody")
+            self._pass_over(place, "bindings of the default exchange cannot be declared")
             return
         source = self._exchange(vhost, plan.source)
         if source is None:
@@ -490,7 +490,7 @@ class Importer:
     def _add_exchange(self, name: str, exchange: Exchange) -> bool:
         vhost = self.broker.vhosts[name]
         if vhost.find_exchange(exchange.name) is not None:
-            raise ChannelFault(406, f"exchange '{exchange.name}' was declared by somebody else")
+            raise ChannelFault(406, f"exchange '{exchange.name}' was declared by another client")
         vhost.add_exchange(exchange)
         self.broker.exchange_made(vhost, exchange)
         return True
@@ -498,7 +498,7 @@ class Importer:
     def _declare(self, plan: QueuePlan) -> bool:
         vhost = self.broker.vhosts[plan.vhost]
         if plan.name in vhost.queues:
-            raise ChannelFault(406, f"queue '{plan.name}' was declared by somebody else")
+            raise ChannelFault(406, f"queue '{plan.name}' was declared by another client")
         vhost.check_room(plan.name)
         vhost.add_queue(
             self.broker.make_queue(

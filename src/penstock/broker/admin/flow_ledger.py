@@ -152,7 +152,7 @@ def _below(rows: list[AccountRow], name: str) -> list[AccountRow]:
         known = ", ".join(row.name.partition(":")[2] for row in rows if row.level == "vhost")
         raise OperatorError(
             f"no account of vhost '{name.partition(':')[2]}'; "
-            + (f"those that anybody has used: {known}" if known else "nobody has connected yet")
+            + (f"those that have one: {known}" if known else "no client has connected yet")
         )
     return found
 

@@ -289,7 +289,7 @@ def line_of(tables: Tables, about: About, new_count: int, seconds: float) -> str
             f"({root})"
         )
     else:
-        parts.append(f"{window}: nobody held")
+        parts.append(f"{window}: nothing held")
     if about.source.events_missing:
         parts.append(f"{about.source.events_missing:,} events are missing")
     return " · ".join(parts)

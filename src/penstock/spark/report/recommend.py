@@ -182,7 +182,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "no consumer": "start a consumer, or bound the queue with x-max-length and x-overflow",
     "memory alarm": (
         "bound queues (x-max-length-bytes with x-overflow = backpressure) so that what publishes "
-        "too much is stopped before everybody is; smaller windows do not protect memory"
+        "too much is stopped before all are; smaller windows do not protect memory"
     ),
     "disk alarm": "free space, or move data_dir; see disk_free_min",
     "disk": (

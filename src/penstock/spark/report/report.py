@@ -150,7 +150,7 @@ def _tiles(tables: Tables, summary: Summary) -> str:
     tiles = (
         *counts,
         (f"{summary.held_ns / 1e9:.1f} s", f"{summary.held_who} held"),
-        (f"{top.share:.0%}" if top else "–", top.cause if top else "nothing held anybody"),
+        (f"{top.share:.0%}" if top else "–", top.cause if top else "nothing was held"),
     )
     return (
         '<section class="tiles">'

@@ -95,7 +95,7 @@ def test_what_clients_do_between_the_steps() -> None:
     answer = run_through(steps)
     assert answer["imported"]["queues"] == 5  # type: ignore[index]  # an object
     assert answer["imported"]["bindings"] == 5  # type: ignore[index]  # an object
-    assert "queue 'q4' was declared by somebody else" in notes_of(answer)
+    assert "queue 'q4' was declared by another client" in notes_of(answer)
     assert "'q0', an end of a binding, is gone" in notes_of(answer)
     steps = importing(bed.broker, {**rows(20), "exchanges": []})
     advance(steps, bed.broker, 8)
