@@ -208,44 +208,45 @@ def _packed(table: pa.Table) -> bytes:
     return packed
 
 
-def _columns(texts: Sequence[str], numbers: Sequence[str]) -> list[pa.Field]:
+def columns_of(texts: Sequence[str], numbers: Sequence[str]) -> list[pa.Field]:
+    """Fields of texts, then of numbers."""
     return [pa.field(name, pa.string()) for name in texts] + [
         pa.field(name, pa.int64()) for name in numbers
     ]
 
 
 def _numbers(*names: str) -> list[pa.Field]:
-    return _columns((), names)
+    return columns_of((), names)
 
 
 BLOCK_INTERVAL: Final = pa.schema(
-    _columns(("boot_id", *TRIPLE), ("start_ns", "end_ns")) + _columns(("closed_by",), ())
+    columns_of(("boot_id", *TRIPLE), ("start_ns", "end_ns")) + columns_of(("closed_by",), ())
 )
 ALARM_INTERVAL: Final = pa.schema(
-    [*_columns(("boot_id", "alarm"), ("start_ns", "end_ns")), pa.field("is_open", pa.bool_())]
+    [*columns_of(("boot_id", "alarm"), ("start_ns", "end_ns")), pa.field("is_open", pa.bool_())]
 )
 SAMPLE_STEP: Final = pa.schema(
-    _columns(("boot_id", "actor", "kind"), ("start_ns", "end_ns", "consumers", *STATE_FIELDS))
+    columns_of(("boot_id", "actor", "kind"), ("start_ns", "end_ns", "consumers", *STATE_FIELDS))
 )
-CONSUMER: Final = pa.schema(_columns(("consumer", "group"), ("since_ns",)))
-QUEUE_DEPTH: Final = pa.schema(_numbers("t_ns") + _columns(("queue",), DEPTHS))
-EVENT_KINDS: Final = pa.schema(_numbers("bucket_ns") + _columns(("kind",), ("events", "amount")))
+CONSUMER: Final = pa.schema(columns_of(("consumer", "group"), ("since_ns",)))
+QUEUE_DEPTH: Final = pa.schema(_numbers("t_ns") + columns_of(("queue",), DEPTHS))
+EVENT_KINDS: Final = pa.schema(_numbers("bucket_ns") + columns_of(("kind",), ("events", "amount")))
 COVERAGE: Final = pa.schema(
-    _numbers("bucket_ns") + _columns(("boot_id",), ("low", "high", "there"))
+    _numbers("bucket_ns") + columns_of(("boot_id",), ("low", "high", "there"))
 )
-WHO_BLOCKED_WHOM: Final = pa.schema(_numbers("bucket_ns") + _columns(TRIPLE, ("blocked_ns",)))
-HELD_TIME: Final = pa.schema(_numbers("bucket_ns") + _columns(("actor",), ("held_ns",)))
+WHO_BLOCKED_WHOM: Final = pa.schema(_numbers("bucket_ns") + columns_of(TRIPLE, ("blocked_ns",)))
+HELD_TIME: Final = pa.schema(_numbers("bucket_ns") + columns_of(("actor",), ("held_ns",)))
 TIME_IN_STATE: Final = pa.schema(
-    _numbers("bucket_ns") + _columns(("actor",), ("wall_ns", *STATE_FIELDS))
+    _numbers("bucket_ns") + columns_of(("actor",), ("wall_ns", *STATE_FIELDS))
 )
 ROOT_CAUSE: Final = pa.schema(
-    _numbers("bucket_ns") + _columns(("victim", "root", "cause", "path"), ("blamed_ns",))
+    _numbers("bucket_ns") + columns_of(("victim", "root", "cause", "path"), ("blamed_ns",))
 )
 # As Spark's aggregate gave them to tables that are there already.
 HOLD_SKETCH: Final = pa.schema(
     [
         *_numbers("bucket_ns"),
-        *_columns(("stage",), ()),
+        *columns_of(("stage",), ()),
         pa.field("messages", pa.int64(), nullable=False),
         *_numbers("max_ns"),
         pa.field("sketch", pa.binary(), nullable=False),
