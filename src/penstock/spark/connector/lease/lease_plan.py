@@ -18,8 +18,8 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
-from penstock.spark.connector.common.lease_group import is_made_up
 from penstock.spark.connector.common.link import QueueLink
+from penstock.spark.connector.common.offsets import is_made_up
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, SourceOptions
 from penstock.spark.connector.common.ranges import RangePlanner

@@ -16,11 +16,16 @@ from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import Shape
-from penstock.spark.connector.common.lease_group import group_of, make_up, with_group
 from penstock.spark.connector.common.link import QueueLink
+from penstock.spark.connector.common.offsets import group_of, make_up, with_group
 from penstock.spark.connector.common.options import SourceOptions, named
 from penstock.spark.connector.common.ranges import Run, arrivals, read_batches, split
-from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader, spare_worker
+from penstock.spark.connector.common.reader import (
+    CONNECTION_NAME,
+    AmqpStreamReader,
+    RangePartition,
+    spare_worker,
+)
 from penstock.spark.connector.lease.lease_plan import LOST, LeaseAsker, LeasePlanner, check_loss
 
 _log = logging.getLogger("penstock.spark")
@@ -82,17 +87,6 @@ def _runs(link: QueueLink, options: SourceOptions, first: int, stop: int) -> Ite
     except ChannelClosedError as error:
         check_loss(options, error)
         raise OperatorError(f"{error.text}; that was while it was read") from error
-
-
-class LeasePartition(InputPartition):
-    """Numbers first..stop-1 of a group's, which the task reads from the broker itself."""
-
-    def __init__(self, queue: str, group: str, first: int, stop: int) -> None:
-        super().__init__((queue, first, stop))
-        self.queue = queue
-        self.group = group
-        self.first = first
-        self.stop = stop
 
 
 class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
@@ -161,11 +155,11 @@ class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
     ) -> Sequence[InputPartition]:
         """Ranges of about equal length."""
         queue = self._options.queues[number]
-        return [LeasePartition(queue, self._group, *part) for part in split(start, end, count)]
+        return [RangePartition(queue, *part, self._group) for part in split(start, end, count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches; in a worker. Raises: OperatorError, ClientError."""
-        assert isinstance(partition, LeasePartition), "partitions come from partitions()"
+        assert isinstance(partition, RangePartition), "partitions come from partitions()"
         spare_worker()
         options = replace(named(self._options, partition.queue), group=partition.group)
         shape = replace(self._shape, queue=options.queue)

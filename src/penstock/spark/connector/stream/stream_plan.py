@@ -11,8 +11,8 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
+from penstock.spark.connector.common.option_values import time_ms
 from penstock.spark.connector.common.options import SourceOptions
-from penstock.spark.connector.common.places import time_ms
 from penstock.spark.connector.common.ranges import RETRY_MS, RangePlanner
 from penstock.spark.connector.stream.stream_read import check_loss
 from penstock.spark.connector.stream.stream_tail import GroupMember, StreamEnds

@@ -18,19 +18,14 @@ from penstock.spark.connector.common.offsets import (
 from penstock.spark.connector.common.options import SourceOptions, named, of_queue
 from penstock.spark.connector.common.planner import tasks_of
 from penstock.spark.connector.common.ranges import split
-from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader, spare_worker
-from penstock.spark.connector.stream.chunk_read import read_rows
+from penstock.spark.connector.common.reader import (
+    CONNECTION_NAME,
+    AmqpStreamReader,
+    RangePartition,
+    spare_worker,
+)
 from penstock.spark.connector.stream.stream_plan import StreamPlanner
-
-
-class StreamPartition(InputPartition):
-    """Offsets first..stop-1 of a stream, which the task reads from the broker itself."""
-
-    def __init__(self, queue: str, first: int, stop: int) -> None:
-        super().__init__((queue, first, stop))
-        self.queue = queue
-        self.first = first
-        self.stop = stop
+from penstock.spark.connector.stream.stream_read import read_rows
 
 
 class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
@@ -96,7 +91,7 @@ class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
     ) -> Sequence[InputPartition]:
         """Ranges of about equal length."""
         queue = self._options.queues[number]
-        return [StreamPartition(queue, *part) for part in split(start, end, count)]
+        return [RangePartition(queue, *part) for part in split(start, end, count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches; in a worker. Raises: OperatorError, ClientError."""
@@ -116,12 +111,12 @@ class StreamBatchReader(DataSourceReader):
         rows = [max(0, stop - first) for first, stop in ranges]
         counts = tasks_of(rows, self._options.partitions, self._options.cores)
         parts: list[InputPartition] = [
-            StreamPartition(self._options.queues[number], *part)
+            RangePartition(self._options.queues[number], *part)
             for number, (first, stop) in enumerate(ranges)
             for part in split(first, stop, counts[number])
         ]
         # Spark wants a partition even for no rows.
-        return parts or [StreamPartition(self._options.queue, 0, 0)]
+        return parts or [RangePartition(self._options.queue, 0, 0)]
 
     def range_of(self, number: int) -> tuple[int, int]:
         """What is read of the stream of that number. Raises: OperatorError, ClientError."""
@@ -140,7 +135,7 @@ def read_partition(
     options: SourceOptions, shape: Shape, partition: InputPartition
 ) -> Iterator[Any]:
     """Arrow batches of one range. Raises: OperatorError, ClientError."""
-    assert isinstance(partition, StreamPartition), "partitions come from partitions()"
+    assert isinstance(partition, RangePartition), "partitions come from partitions()"
     spare_worker()
     options = named(options, partition.queue)
     shape = replace(shape, queue=options.queue)
