@@ -14,8 +14,8 @@ from penstock.client.errors import ChannelClosedError
 from penstock.client.io_blocking import Channel
 from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.options import SourceOptions, parse_source
-from penstock.spark.connector.stream import chunk_read
-from penstock.spark.connector.stream.chunk_read import read_rows
+from penstock.spark.connector.stream import stream_read
+from penstock.spark.connector.stream.stream_read import read_rows
 from tests.conformance.live import Broker
 from tests.patience import undisturbed
 from tests.spark.test_connector_contract import cut
@@ -64,13 +64,13 @@ def test_one_connection_serves_one_range_after_the_other(
 ) -> None:
     _, options = stream
     rows(options, 0, 10)
-    (link,) = chunk_read._kept.values()
+    (link,) = stream_read._kept.values()
     rows(options, 10, 20)
-    assert list(chunk_read._kept.values()) == [link]
+    assert list(stream_read._kept.values()) == [link]
     # The broker, or somebody between, ends it while nothing is read.
     cut(link._socket.fileno())
     assert len(rows(options, 20, 40)) == 20
-    assert list(chunk_read._kept.values()) != [link]
+    assert list(stream_read._kept.values()) != [link]
 
 
 def test_a_reader_that_is_not_read_to_its_end_keeps_nothing(
@@ -78,10 +78,10 @@ def test_a_reader_that_is_not_read_to_its_end_keeps_nothing(
 ) -> None:
     _, options = stream
     rows(options, 0, 10)
-    reading = chunk_read._pieces(options, 0, 40, chunk_read._kept.popitem()[1])
+    reading = stream_read._pieces(options, 0, 40, stream_read._kept.popitem()[1])
     next(reading)
     reading.close()
-    assert not chunk_read._kept
+    assert not stream_read._kept
     assert len(rows(options, 0, 40)) == 40
 
 
@@ -90,8 +90,8 @@ def test_a_connection_that_breaks_in_the_middle_loses_and_repeats_nothing(
 ) -> None:
     channel, options = stream
     rows(options, 0, 1)
-    link = chunk_read._kept.popitem()[1]
-    reading = chunk_read._pieces(options, 0, 60, link)
+    link = stream_read._kept.popitem()[1]
+    reading = stream_read._pieces(options, 0, 60, link)
     pieces = [next(reading)]
     cut(link._socket.fileno())
     fill(channel, options.queue, 40, 60)

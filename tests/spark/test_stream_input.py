@@ -50,9 +50,9 @@ def held(url: str) -> None:
 
 def test_lines_and_offsets_are_in_one_commit_of_bronze(spark: Any, tmp_path: Path) -> None:
     from penstock.spark.input import bronze
-    from penstock.spark.tables.store import open_store
+    from penstock.spark.tables.store import EVENTS, open_store
 
-    (source,) = [one for one in bronze.SOURCES if one.table == bronze.EVENTS]
+    (source,) = [one for one in bronze.SOURCES if one.table == EVENTS]
     tables, events = tmp_path / "tables", tmp_path / "events"
     store = open_store(tables)
     with penstock_process(tmp_path, "--event-stream", "--events", str(events)) as broker:

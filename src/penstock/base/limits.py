@@ -345,7 +345,7 @@ CONNECTOR_QUEUES: Final = Limit(64, 64, 64,
     "spark/connector/common/options", "the query is refused")
 CONNECTOR_STAGED_BYTES: Final = Limit(16_777_216, 1024, 67_108_864,
     "bytes that a Spark task reserves for the rows it stages", argument("option maxStagedBytes"),
-    "spark/connector/common/delivery", "the task fails and names maxStagedBytes")
+    "spark/connector/common/options", "the task fails and names maxStagedBytes")
 # fmt: on
 
 

@@ -21,12 +21,12 @@ from penstock.spark.job.pipeline import (
 from penstock.spark.job.pipeline import (
     report as make_report,
 )
+from penstock.spark.report.promises import MARKS
 from penstock.spark.report.summary import Summary
 from penstock.spark.schema.formats import require_input
 
 RECOMMENDATIONS_SHOWN: Final = 5
 NS_PER_S: Final = 1_000_000_000
-_MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
 _PATH: Final = click.Path(path_type=Path)
 
 
@@ -120,7 +120,7 @@ def report(tables: Path, output: Path, export: str | None) -> None:
 def show(summary: Summary) -> None:
     """The summary, for a terminal."""
     for promise in summary.promises:
-        click.echo(f" {_MARKS[promise.state]} {promise.name}: {promise.detail}")
+        click.echo(f" {MARKS[promise.state]} {promise.name}: {promise.detail}")
     for sentence in summary.sentences:
         click.echo(f" · {sentence}")
     for number, one in enumerate(summary.recommendations[:RECOMMENDATIONS_SHOWN], 1):

@@ -10,13 +10,12 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.spark.job.pipeline import run
+from penstock.spark.report.promises import MARKS
 
 EXIT_OK: Final = 0
 EXIT_BROKEN_PROMISE: Final = 1
 EXIT_CANNOT_RUN: Final = 2
 EXIT_INTERRUPTED: Final = 130
-
-_MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     print(f"engine   {summary.source.engine_note}")
     for promise in summary.promises:
-        print(f" {_MARKS[promise.state]} {promise.name}: {promise.detail}")
+        print(f" {MARKS[promise.state]} {promise.name}: {promise.detail}")
     for sentence in summary.sentences:
         print(f" {sentence}")
     print(f"report   {options.output / 'index.html'}")

@@ -31,6 +31,7 @@ known, and nothing changes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from penstock.spark.schema.rows import BlameRow, StateRow
@@ -316,6 +317,20 @@ def held_kinds(rows: Iterable[BlameRow]) -> frozenset[str]:
         sums[kind] = sums.get(kind, 0) + row.blamed_ns
     publishers_ns = sum(sums.get(kind, 0) for kind in HELD_KINDS)
     return QUEUES if sums.get("queue", 0) > publishers_ns else HELD_KINDS
+
+
+def blamed(rows: Iterable[BlameRow], *fields: str) -> dict[tuple[str, ...], int]:
+    """Nanoseconds for which those of `held_kinds` were held, by `fields` of the rows, the most
+    first."""
+    known = tuple(rows)
+    kinds = held_kinds(known)
+    key_of = attrgetter(*fields, "victim")
+    sums: dict[tuple[str, ...], int] = {}
+    for row in known:
+        *key, victim = key_of(row)
+        if actor_kind(victim) in kinds:
+            sums[tuple(key)] = sums.get(tuple(key), 0) + row.blamed_ns
+    return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
 
 
 def of_whom(kinds: frozenset[str]) -> str:

@@ -43,8 +43,7 @@ from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.opening import parse_and_find
 from penstock.spark.connector.common.options import SourceOptions, parse_source
 from penstock.spark.connector.common.reader import CONNECTION_NAME
-from penstock.spark.connector.lease.lease_plan import has_leases
-from penstock.spark.connector.lease.lease_source import LeaseStreamReader
+from penstock.spark.connector.lease.lease_source import LeaseStreamReader, has_leases
 from penstock.spark.connector.queue.queue_source import QueueStreamReader
 from penstock.spark.connector.sink.sink import BatchWriter, StreamWriter, make_sink
 from penstock.spark.connector.stream.stream_source import StreamBatchReader, StreamStreamReader

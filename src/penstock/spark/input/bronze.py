@@ -21,9 +21,8 @@ from penstock.spark.input.event_slice import SAMPLES
 from penstock.spark.input.intake import Intake, Range, read_range
 from penstock.spark.schema.arrow_columns import FACTS, coded_schema, read
 from penstock.spark.schema.formats import EVENT_FILES, TRACE_FILES
-from penstock.spark.tables.store import TableStore, WrittenFile
+from penstock.spark.tables.store import EVENTS, TableStore, WrittenFile
 
-EVENTS: Final = "bronze/events"
 MESSAGES: Final = "bronze/messages"
 
 _PARTS: Final = "path string, bytes bigint, rows bigint"

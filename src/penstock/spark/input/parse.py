@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
-from penstock.spark.schema.arrow_columns import TEXT, coded_schema
+from penstock.spark.schema.arrow_columns import TEXT, coded_schema, columns_of
 from penstock.spark.schema.formats import (
     EVENT_FORMAT,
     SAMPLE_FIELDS,
@@ -33,26 +33,20 @@ _NUMBERS: Final = ("amount", *STATE_FIELDS, *SAMPLE_FIELDS)
 _TRACE_TEXTS: Final = ("stage", "client", "queue", "phase")
 
 
-def _fields(texts: tuple[str, ...], numbers: tuple[str, ...]) -> list[pa.Field]:
-    return [pa.field(name, pa.string()) for name in texts] + [
-        pa.field(name, pa.int64()) for name in numbers
-    ]
-
-
 EVENTS: Final = pa.schema(
-    _fields(("boot_id", "node"), ("seq", "t_ns"))
-    + _fields(_TEXTS, _NUMBERS)
-    + _fields((UNREADABLE,), ("batch",))
+    columns_of(("boot_id", "node"), ("seq", "t_ns"))
+    + columns_of(_TEXTS, _NUMBERS)
+    + columns_of((UNREADABLE,), ("batch",))
 )
 MESSAGES: Final = pa.schema(
-    _fields(("message_id",), ("t_ns",))
-    + _fields(_TRACE_TEXTS, ())
-    + _fields((UNREADABLE,), ("batch",))
+    columns_of(("message_id",), ("t_ns",))
+    + columns_of(_TRACE_TEXTS, ())
+    + columns_of((UNREADABLE,), ("batch",))
 )
 
 _EVENT_NUMBERS: Final = ("seq", "t", *_NUMBERS)
-_EVENT_LINE: Final = pa.schema(_fields(_TEXTS, _EVENT_NUMBERS))
-_TRACE_LINE: Final = pa.schema(_fields(("id", *_TRACE_TEXTS), ("t",)))
+_EVENT_LINE: Final = pa.schema(columns_of(_TEXTS, _EVENT_NUMBERS))
+_TRACE_LINE: Final = pa.schema(columns_of(("id", *_TRACE_TEXTS), ("t",)))
 
 
 def event_tables(data: bytes, boot_id: str, node: str, batch: int) -> list[pa.Table]:

@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.spark.input import bronze
-from penstock.spark.input.bronze import EVENTS, MESSAGES, event_horizon
+from penstock.spark.input.bronze import MESSAGES, event_horizon
 from penstock.spark.input.intake import PipelineInput, as_input
 from penstock.spark.input.parse import UNREADABLE
 from penstock.spark.job import gold_tables, silver_tables
@@ -35,31 +35,20 @@ from penstock.spark.job.gold_tables import Answers
 from penstock.spark.job.silver_tables import Facts
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, in_tasks
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts, Tables
-from penstock.spark.tables.store import TableStore, load_tables, open_store
+from penstock.spark.tables.store import EVENTS, TableStore, load_tables, open_store
 
 TABLES_AT_A_TIME: Final = 2
 STRETCHES_A_CORE: Final = 2
 
-EVENT_TABLES: Final = (
-    "silver/block_interval",
-    "silver/alarm_interval",
-    "silver/sample_step",
-    "silver/consumer",
-    "gold/who_blocked_whom",
-    "gold/root_cause",
-    "gold/held_time",
-    "gold/time_in_state",
-    "gold/queue_depth",
-    "gold/event_kinds",
-    "gold/coverage",
-    "gold/hold_sketch",
-)
+EVENT_TABLES: Final = (*FACTS, *ANSWERS)
 MESSAGE_TABLES: Final = (
     "silver/message_span",
     "gold/latency_sketch",
     "gold/throughput",
     "gold/integrity",
 )
+TIMES: Final = ("bucket_ns", "start_ns", "since_ns", "t_ns")
+"""What a table made of events is replaced by: the first of these columns that it has."""
 Make = Callable[[], DataFrame]
 
 
@@ -156,17 +145,9 @@ class SparkJob:
         found = in_tasks(
             self._spark, [replace(work, share=number) for number in range(shares)], FACTS
         )
-        self._put(
-            batch,
-            from_ns,
-            ("silver/block_interval", "start_ns", found["silver/block_interval"]),
-            ("silver/alarm_interval", "start_ns", found["silver/alarm_interval"]),
-            ("silver/sample_step", "start_ns", found["silver/sample_step"]),
-            ("silver/consumer", "since_ns", silver_tables.earliest(found["silver/consumer"])),
-            ("gold/queue_depth", "t_ns", found["gold/queue_depth"]),
-            ("gold/event_kinds", "bucket_ns", silver_tables.counted(found["gold/event_kinds"])),
-            ("gold/coverage", "bucket_ns", silver_tables.covered(found["gold/coverage"])),
-        )
+        for name, shared in silver_tables.SHARED.items():
+            found[name] = shared(found[name])
+        self._put(batch, from_ns, found)
         self._event_gold(found, batch, from_ns)
 
     def _event_gold(self, found: Mapping[str, pa.Table], batch: int, from_ns: int) -> None:
@@ -178,7 +159,7 @@ class SparkJob:
             for low, high in self._stretches(found, from_ns)
         ]
         answers = in_tasks(self._spark, works, ANSWERS)
-        self._put(batch, from_ns, *((name, "bucket_ns", table) for name, table in answers.items()))
+        self._put(batch, from_ns, answers)
 
     def _stretches(self, found: Mapping[str, pa.Table], from_ns: int) -> list[tuple[int, int]]:
         """The time of the slice in parts of about as many rows each, of whole buckets."""
@@ -197,16 +178,16 @@ class SparkJob:
         }
         return list(pairwise(sorted(borders)))
 
-    def _put(self, batch: int, from_ns: int, *tables: tuple[str, str, pa.Table]) -> None:
-        """Write tables: name, column, and rows, of which those from `from_ns` on are new."""
+    def _put(self, batch: int, from_ns: int, tables: Mapping[str, pa.Table]) -> None:
+        """Write tables, of whose rows those from `from_ns` on are new."""
 
-        def write(name: str, column: str, rows: pa.Table) -> None:
+        def write(name: str, rows: pa.Table) -> None:
+            column = next(one for one in TIMES if one in rows.column_names)
             new = rows.filter(pc.greater_equal(rows[column], from_ns)) if from_ns else rows
             self.store.replace(name, new, batch, column, from_ns)
 
         with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
-            for future in [pool.submit(write, *one) for one in tables]:
-                future.result()
+            list(pool.map(write, tables.keys(), tables.values()))
 
     def _members(self) -> dict[str, tuple[str, ...]]:
         """The consumers of each queue."""
@@ -286,8 +267,7 @@ class SparkJob:
             self.store.replace(one.name, rows.toArrow(), batch, one.column, from_ns)
 
         with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
-            for future in [pool.submit(write, one) for one in tables]:
-                future.result()
+            list(pool.map(write, tables))
 
     def _read(self, name: str) -> DataFrame:
         files = self.store.files(name)

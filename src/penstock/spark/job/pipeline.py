@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.spark.blame.blame import QUEUES, actor_kind, held_kinds
+from penstock.spark.blame.blame import QUEUES, blamed, held_kinds
 from penstock.spark.input.intake import PipelineInput, as_input
 from penstock.spark.input.stream_input import InputAway
 from penstock.spark.java import JavaHome, find_java
@@ -272,18 +272,14 @@ def line_of(tables: Tables, about: About, new_count: int, seconds: float) -> str
     """One round: what came, and what the last ten buckets of blame say."""
     newest_ns = max((row.bucket_ns for row in tables.event_kinds), default=0)
     since_ns = newest_ns - (BUCKETS_SHOWN - 1) * about.bucket_ns
-    sums: dict[tuple[str, str], int] = {}
     recent = [row for row in tables.root_cause if row.bucket_ns >= since_ns]
-    kinds = held_kinds(recent)
-    for row in recent:
-        if actor_kind(row.victim) in kinds:
-            sums[row.cause, row.root] = sums.get((row.cause, row.root), 0) + row.blamed_ns
+    sums = blamed(recent, "cause", "root")
     parts = [f"+{new_count:,} lines in {seconds:.1f} s"]
     window = f"last {BUCKETS_SHOWN * about.bucket_ns / 1e9:g} s"
     if sums:
-        (cause, root), held_ns = max(sums.items(), key=lambda item: (item[1], item[0]))
+        (cause, root), held_ns = next(iter(sums.items()))
         whole_ns = sum(sums.values())
-        who = "queues" if kinds == QUEUES else "publishers"
+        who = "queues" if held_kinds(recent) == QUEUES else "publishers"
         parts.append(
             f"{window}: {who} held {whole_ns / 1e9:.1f} s, {held_ns / whole_ns:.0%} {cause} "
             f"({root})"

@@ -266,6 +266,14 @@ def covered(parts: pa.Table) -> pa.Table:
     return found.rename_columns(parts.column_names)
 
 
+SHARED: Final = {
+    "silver/consumer": earliest,
+    "gold/event_kinds": counted,
+    "gold/coverage": covered,
+}
+"""How the parts of shares become one table, where they are more than put one behind the other."""
+
+
 def message_span(messages: DataFrame) -> DataFrame:
     """One row a message: when it first reached each stage, and how often it was delivered."""
 

@@ -20,6 +20,10 @@ BYSTANDER_FACTOR_MAX: Final = 3.0
 BYSTANDER_FLOOR_NS: Final = 100_000_000.0
 
 
+MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
+"""What stands in front of a promise, by its state."""
+
+
 class Promise(NamedTuple):
     """`state`: "kept", "broken" or "unknown"; `detail`: the numbers it rests on."""
 

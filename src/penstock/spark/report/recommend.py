@@ -8,7 +8,7 @@ those of docs/tuning.md.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from penstock.spark.blame.blame import actor_kind, held_kinds
+from penstock.spark.blame.blame import actor_kind, blamed
 from penstock.spark.blame.intervals import group_of
 from penstock.spark.schema.rows import StateRow, Tables, whole_time
 
@@ -98,20 +98,15 @@ def head_of_line(tables: Tables, bucket_ns: int) -> list[HeadOfLine]:
 
 
 def _charges(tables: Tables) -> list[_Charge]:
-    sums: dict[tuple[str, str], int] = {}
-    victims: dict[tuple[str, str], set[str]] = {}
-    paths: dict[tuple[str, str], dict[str, int]] = {}
-    kinds = held_kinds(tables.root_cause)
-    for row in tables.root_cause:
-        if actor_kind(row.victim) in kinds:
-            key = (row.cause, row.root)
-            sums[key] = sums.get(key, 0) + row.blamed_ns
-            victims.setdefault(key, set()).add(row.victim)
-            ways = paths.setdefault(key, {})
-            ways[row.path] = ways.get(row.path, 0) + row.blamed_ns
+    victims: dict[tuple[str, ...], set[str]] = {}
+    for cause, root, victim in blamed(tables.root_cause, "cause", "root", "victim"):
+        victims.setdefault((cause, root), set()).add(victim)
+    ways: dict[tuple[str, ...], str] = {}
+    for cause, root, path in blamed(tables.root_cause, "cause", "root", "path"):
+        ways.setdefault((cause, root), path)
     return [
-        _Charge(*key, held_ns, len(victims[key]), max(paths[key], key=lambda way: paths[key][way]))
-        for key, held_ns in sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+        _Charge(cause, root, held_ns, len(victims[cause, root]), ways[cause, root])
+        for (cause, root), held_ns in blamed(tables.root_cause, "cause", "root").items()
     ]
 
 

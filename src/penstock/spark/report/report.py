@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final
 
 import penstock
-from penstock.spark.blame.blame import actor_kind, held_kinds, of_whom
+from penstock.spark.blame.blame import blamed, held_kinds, of_whom
+from penstock.spark.report.promises import MARKS
 from penstock.spark.report.recommend import head_of_line
 from penstock.spark.report.summary import Summary, moved
 from penstock.spark.schema.formats import RunDescription
-from penstock.spark.schema.rows import Tables, whole_counts
+from penstock.spark.schema.rows import IntegrityRow, Tables, whole_counts
 
 STYLE: Final = """
 :root { --ink:#22303c; --faint:#6b7a88; --line:#e4e9ee; --paper:#fff; --ground:#f3f6f9;
@@ -60,7 +61,6 @@ footer { margin-top:22px }
 """
 ROWS_SHOWN_MAX: Final = 12
 SHOWN_MIN_NS: Final = 10_000_000
-_MARKS: Final = {"kept": "✔", "broken": "✘", "unknown": "–"}
 _NO_CHARTS: Final = (
     '<p class="note">Charts need matplotlib: <code>pip install "penstock[spark]"</code></p>'
 )
@@ -164,7 +164,7 @@ def _tiles(tables: Tables, summary: Summary) -> str:
 
 def _promises(summary: Summary) -> str:
     rows = "".join(
-        f'<li class="{promise.state}"><i>{_MARKS[promise.state]}</i>'
+        f'<li class="{promise.state}"><i>{MARKS[promise.state]}</i>'
         f"<b>{escape(promise.name)}</b><span>{escape(promise.detail)}</span></li>"
         for promise in summary.promises
     )
@@ -250,16 +250,10 @@ def _charts(tables: Tables, run: RunDescription, bucket_ns: int) -> list[str]:
 
 
 def _blame_table(tables: Tables) -> str:
-    sums: dict[tuple[str, str, str], int] = {}
-    kinds = held_kinds(tables.root_cause)
-    for row in tables.root_cause:
-        if actor_kind(row.victim) in kinds:
-            key = (row.victim, row.cause, row.path)
-            sums[key] = sums.get(key, 0) + row.blamed_ns
-    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    ordered = list(blamed(tables.root_cause, "victim", "cause", "path").items())
     rows = [
-        (victim, cause, path, f"{blamed_ns / 1e9:.2f} s")
-        for (victim, cause, path), blamed_ns in ordered[:ROWS_SHOWN_MAX]
+        (*key, f"{blamed_ns / 1e9:.2f} s")
+        for key, blamed_ns in ordered[:ROWS_SHOWN_MAX]
         if blamed_ns >= SHOWN_MIN_NS
     ]
     note = _left_out(len(ordered) - len(rows))
@@ -298,16 +292,7 @@ def _latency_table(tables: Tables, run: RunDescription) -> str:
 
 def _integrity_table(tables: Tables) -> str:
     rows = [(row.queue, *(f"{value:,}" for value in row[1:])) for row in tables.integrity]
-    heads = (
-        "queue",
-        "published",
-        "confirmed",
-        "refused",
-        "unanswered",
-        "delivered",
-        "lost",
-        "duplicates",
-    )
+    heads = (*IntegrityRow._fields[:-1], "duplicates")
     return _table("What became of the messages", heads, rows, "")
 
 

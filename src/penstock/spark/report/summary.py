@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from penstock.spark.blame.blame import QUEUES, UNEXPLAINED, actor_kind, held_kinds, of_whom
+from penstock.spark.blame.blame import QUEUES, UNEXPLAINED, blamed, held_kinds, of_whom
 from penstock.spark.report.promises import Promise, check
 from penstock.spark.report.recommend import Recommendation, recommend
 from penstock.spark.schema.formats import EVENT_STREAM, RunDescription
@@ -86,13 +86,8 @@ def summarise(
     held_ns = sum(cause.blamed_ns for cause in causes)
     unexplained_ns = sum(cause.blamed_ns for cause in causes if cause.cause in UNEXPLAINED)
     explained_share = 1.0 - unexplained_ns / held_ns if held_ns else 1.0
-    totals = [
-        sum(column)
-        for column in zip(
-            *(row[1:] for row in tables.integrity),
-            strict=True,
-        )
-    ] or [0] * 7
+    columns = zip(*(row[1:] for row in tables.integrity), strict=True)
+    totals = [sum(column) for column in columns] or [0] * 7
     published, confirmed, refused, _, delivered, lost, duplicated = totals
     return Summary(
         source,
@@ -114,15 +109,10 @@ def summarise(
 
 def cause_shares(tables: Tables) -> tuple[CauseShare, ...]:
     """Why those who were held were, the greatest share first."""
-    kinds = held_kinds(tables.root_cause)
-    sums: dict[str, int] = {}
-    for row in tables.root_cause:
-        if actor_kind(row.victim) in kinds:
-            sums[row.cause] = sums.get(row.cause, 0) + row.blamed_ns
+    sums = blamed(tables.root_cause, "cause")
     whole_ns = sum(sums.values())
     return tuple(
-        CauseShare(cause, blamed_ns, blamed_ns / whole_ns)
-        for cause, blamed_ns in sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+        CauseShare(cause, blamed_ns, blamed_ns / whole_ns) for (cause,), blamed_ns in sums.items()
     )
 
 
@@ -142,16 +132,6 @@ def moved(tables: Tables) -> tuple[int, int]:
     return published, acked
 
 
-def worst_victims(tables: Tables) -> list[tuple[str, int]]:
-    """Who was held, by the time, the worst first."""
-    kinds = held_kinds(tables.root_cause)
-    sums: dict[str, int] = {}
-    for row in tables.root_cause:
-        if actor_kind(row.victim) in kinds:
-            sums[row.victim] = sums.get(row.victim, 0) + row.blamed_ns
-    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
-
-
 def _sentences(
     tables: Tables,
     run: RunDescription,
@@ -165,7 +145,7 @@ def _sentences(
     elif not held_ns:
         found.append("No publisher was ever held.")
     else:
-        victim, victim_ns = worst_victims(tables)[0]
+        (victim,), victim_ns = next(iter(blamed(tables.root_cause, "victim").items()))
         is_queues = held_kinds(tables.root_cause) == QUEUES
         found.append(
             (_STOPPED if is_queues else "Publishers were held because of ")
@@ -174,8 +154,8 @@ def _sentences(
             )
             + f"; {victim} most, {victim_ns / 1e9:.1f} s."
         )
-        top = max(_by_path(tables).items(), key=lambda item: (item[1], item[0]))
-        found.append(f"The longest chain of waiting was {top[0]}, {top[1] / 1e9:.1f} s in all.")
+        (path,), path_ns = next(iter(blamed(tables.root_cause, "path").items()))
+        found.append(f"The longest chain of waiting was {path}, {path_ns / 1e9:.1f} s in all.")
     for phase in run.phases:
         rate = _rate(tables, phase.start_ns, phase.end_ns)
         if rate is not None:
@@ -191,15 +171,6 @@ def _sentences(
     if source.unreadable_lines:
         found.append(f"{source.unreadable_lines} lines could not be read and were left out.")
     return found
-
-
-def _by_path(tables: Tables) -> dict[str, int]:
-    kinds = held_kinds(tables.root_cause)
-    sums: dict[str, int] = {}
-    for row in tables.root_cause:
-        if actor_kind(row.victim) in kinds:
-            sums[row.path] = sums.get(row.path, 0) + row.blamed_ns
-    return sums
 
 
 def _rate(tables: Tables, start_ns: int, end_ns: int) -> tuple[float, float] | None:

@@ -6,16 +6,28 @@ its place in one sorted list of names. What a task has found travels as one cell
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from penstock.spark.schema.formats import STATE_FIELDS
+from penstock.spark.schema.rows import (
+    AlarmInterval,
+    BlameRow,
+    BlockedByRow,
+    BlockInterval,
+    DepthRow,
+    HeldRow,
+    KindRow,
+    StateRow,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -27,6 +39,7 @@ _DENSE: Final = 4
 Tables = dict[str, pa.Table]
 
 _CELLS: Final = "name string, data binary"
+_TYPES: Final = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 TRIPLE: Final = ("actor", "peer", "reason")
 DEPTHS: Final = ("ready", "unacked", "consumers", "paged", "published", "acked")
@@ -167,7 +180,7 @@ def text(names: Sequence[str], codes: I64) -> pa.Array:
 
 
 def in_tasks(
-    spark: SparkSession, works: Sequence[Callable[[], Tables]], schemas: Mapping[str, pa.Schema]
+    spark: "SparkSession", works: Sequence[Callable[[], Tables]], schemas: Mapping[str, pa.Schema]
 ) -> Tables:
     """Do all of `works`, a task each, and put what they have found together.
 
@@ -208,46 +221,40 @@ def _packed(table: pa.Table) -> bytes:
     return packed
 
 
-def _columns(texts: Sequence[str], numbers: Sequence[str]) -> list[pa.Field]:
+def columns_of(texts: Sequence[str], numbers: Sequence[str]) -> list[pa.Field]:
+    """Fields of texts, then of numbers."""
     return [pa.field(name, pa.string()) for name in texts] + [
         pa.field(name, pa.int64()) for name in numbers
     ]
 
 
-def _numbers(*names: str) -> list[pa.Field]:
-    return _columns((), names)
+def schema_of(row_type: Any) -> pa.Schema:
+    """The columns of a row type of `rows`."""
+    return pa.schema([(name, _TYPES[kind]) for name, kind in get_type_hints(row_type).items()])
 
 
-BLOCK_INTERVAL: Final = pa.schema(
-    _columns(("boot_id", *TRIPLE), ("start_ns", "end_ns")) + _columns(("closed_by",), ())
-)
-ALARM_INTERVAL: Final = pa.schema(
-    [*_columns(("boot_id", "alarm"), ("start_ns", "end_ns")), pa.field("is_open", pa.bool_())]
-)
+BLOCK_INTERVAL: Final = schema_of(BlockInterval)
+ALARM_INTERVAL: Final = schema_of(AlarmInterval)
 SAMPLE_STEP: Final = pa.schema(
-    _columns(("boot_id", "actor", "kind"), ("start_ns", "end_ns", "consumers", *STATE_FIELDS))
+    columns_of(("boot_id", "actor", "kind"), ("start_ns", "end_ns", "consumers", *STATE_FIELDS))
 )
-CONSUMER: Final = pa.schema(_columns(("consumer", "group"), ("since_ns",)))
-QUEUE_DEPTH: Final = pa.schema(_numbers("t_ns") + _columns(("queue",), DEPTHS))
-EVENT_KINDS: Final = pa.schema(_numbers("bucket_ns") + _columns(("kind",), ("events", "amount")))
+CONSUMER: Final = pa.schema(columns_of(("consumer", "group"), ("since_ns",)))
+QUEUE_DEPTH: Final = schema_of(DepthRow)
+EVENT_KINDS: Final = schema_of(KindRow)
 COVERAGE: Final = pa.schema(
-    _numbers("bucket_ns") + _columns(("boot_id",), ("low", "high", "there"))
+    columns_of((), ("bucket_ns",)) + columns_of(("boot_id",), ("low", "high", "there"))
 )
-WHO_BLOCKED_WHOM: Final = pa.schema(_numbers("bucket_ns") + _columns(TRIPLE, ("blocked_ns",)))
-HELD_TIME: Final = pa.schema(_numbers("bucket_ns") + _columns(("actor",), ("held_ns",)))
-TIME_IN_STATE: Final = pa.schema(
-    _numbers("bucket_ns") + _columns(("actor",), ("wall_ns", *STATE_FIELDS))
-)
-ROOT_CAUSE: Final = pa.schema(
-    _numbers("bucket_ns") + _columns(("victim", "root", "cause", "path"), ("blamed_ns",))
-)
+WHO_BLOCKED_WHOM: Final = schema_of(BlockedByRow)
+HELD_TIME: Final = schema_of(HeldRow)
+TIME_IN_STATE: Final = schema_of(StateRow)
+ROOT_CAUSE: Final = schema_of(BlameRow)
 # As Spark's aggregate gave them to tables that are there already.
 HOLD_SKETCH: Final = pa.schema(
     [
-        *_numbers("bucket_ns"),
-        *_columns(("stage",), ()),
+        ("bucket_ns", pa.int64()),
+        ("stage", pa.string()),
         pa.field("messages", pa.int64(), nullable=False),
-        *_numbers("max_ns"),
+        ("max_ns", pa.int64()),
         pa.field("sketch", pa.binary(), nullable=False),
     ]
 )

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 CONNECTION: Final = "conn:"
+_OF_ACTORS: Final = ("actor", "peer", "victim", "root", "path")
+"""Fields with names of actors in them, which people may see by other names."""
 Row = TypeVar("Row", bound=tuple[object, ...])
 
 
@@ -269,18 +271,15 @@ def renamed(tables: Tables, names: Mapping[str, str]) -> Tables:
     if not names:
         return tables
     rename = renamer(names)
-    return tables._replace(
-        who_blocked_whom=tuple(
-            row._replace(actor=rename(row.actor), peer=rename(row.peer))
-            for row in tables.who_blocked_whom
-        ),
-        root_cause=tuple(
-            row._replace(victim=rename(row.victim), root=rename(row.root), path=rename(row.path))
-            for row in tables.root_cause
-        ),
-        held_time=tuple(row._replace(actor=rename(row.actor)) for row in tables.held_time),
-        time_in_state=tuple(row._replace(actor=rename(row.actor)) for row in tables.time_in_state),
-    )
+    found: dict[str, Any] = {}
+    for name, rows in tables._asdict().items():
+        fields = [field for field in _OF_ACTORS if field in ROW_TYPES[name]._fields]
+        if fields:
+            found[name] = tuple(
+                row._replace(**{field: rename(getattr(row, field)) for field in fields})
+                for row in rows
+            )
+    return tables._replace(**found)
 
 
 def renamer(names: Mapping[str, str]) -> Callable[[str], str]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -22,24 +22,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.base.errors import OperatorError
-from penstock.spark.schema.rows import (
-    ROW_TYPES,
-    AlarmInterval,
-    BlameRow,
-    BlockedByRow,
-    CdfRow,
-    DepthRow,
-    HeldRow,
-    IntegrityRow,
-    KindRow,
-    LatencyRow,
-    StateRow,
-    Tables,
-    ThroughputRow,
-    client_names,
-)
+from penstock.spark.schema.arrow_columns import schema_of
+from penstock.spark.schema.rows import ROW_TYPES, AlarmInterval, IntegrityRow, Tables, client_names
 
 LAYERS: Final = ("bronze", "silver", "gold")
+GOLD: Final = tuple(name for name in Tables._fields if name not in ("integrity", "alarms"))
+"""Tables that are read back as they lie in the layer of that name."""
 BATCH: Final = "penstock-batch"
 TIDY_EVERY: Final = 64
 """Versions of a table after which its small files become large ones."""
@@ -47,8 +35,6 @@ TIDY_EVERY: Final = 64
 KEPT_HOURS: Final = 1
 """How long files that no version needs any more are kept for readers that may still read them."""
 EVENTS: Final = "bronze/events"
-Row = TypeVar("Row", bound=tuple[object, ...])
-_TYPES: Final = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 
 
 class WrittenFile(NamedTuple):
@@ -304,19 +290,9 @@ class FoundParquet(TableStore):
 
 def load_tables(store: TableStore) -> Tables:
     """Everything the report is made of; a table that is not there is empty."""
-    return Tables(
-        _rows(store, "gold/who_blocked_whom", BlockedByRow),
-        _rows(store, "gold/root_cause", BlameRow),
-        _rows(store, "gold/held_time", HeldRow),
-        _rows(store, "gold/time_in_state", StateRow),
-        _rows(store, "gold/latency", LatencyRow),
-        _rows(store, "gold/throughput", ThroughputRow),
-        _integrity(store),
-        _rows(store, "gold/queue_depth", DepthRow),
-        _rows(store, "gold/event_kinds", KindRow),
-        _rows(store, "gold/stage_cdf", CdfRow),
-        _rows(store, "silver/alarm_interval", AlarmInterval),
-    )
+    found: dict[str, Any] = {name: _rows(store, f"gold/{name}", ROW_TYPES[name]) for name in GOLD}
+    alarms = _rows(store, "silver/alarm_interval", AlarmInterval)
+    return Tables(**found, integrity=_integrity(store), alarms=alarms)
 
 
 def load_names(store: TableStore) -> dict[str, str]:
@@ -330,7 +306,7 @@ def _came_up(file: str) -> Iterator[tuple[str, str]]:
     return zip(rows["actor"].to_pylist(), rows["reason"].to_pylist(), strict=True)
 
 
-def _rows(store: TableStore, name: str, row_type: type[Row]) -> tuple[Row, ...]:
+def _rows(store: TableStore, name: str, row_type: Any) -> tuple[Any, ...]:
     table = store.read(name)
     if table is None:
         return ()
@@ -352,8 +328,6 @@ def write_parquet(directory: Path, tables: Tables) -> None:
     """Each table as NAME.parquet. Raises: OSError."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, rows in tables._asdict().items():
-        row_type = ROW_TYPES[name]
-        hints = get_type_hints(row_type)
-        schema = pa.schema([(field, _TYPES[hints[field]]) for field in row_type._fields])
+        schema = schema_of(ROW_TYPES[name])
         found = pa.Table.from_pylist([row._asdict() for row in rows], schema=schema)
         pq.write_table(found, directory / f"{name}.parquet", compression="zstd")

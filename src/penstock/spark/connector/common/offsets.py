@@ -5,12 +5,17 @@
     {"lease": "orders", "number": 1200}        the number of the next leased message to be read
     {"queues": {"a": 1200, "b": 7}}            the same for several; "streams", "leases"
 
-Beside these a lease may have the name of its "group" (see lease_group), the end of the first batch
-of a stream, as "from", the offset that it begins at, and any of streams, as "id" or "ids", which
-streams they are, where the broker says so. Different shapes, so that a checkpoint of the one mode
-is not taken for one of the other.
+Beside these the end of the first batch of a stream may have, as "from", the offset that it begins
+at, and any of streams, as "id" or "ids", which streams they are, where the broker says so.
+Different shapes, so that a checkpoint of the one mode is not taken for one of the other.
+
+A leased query that names no group is given a name once, which stands beside its offset as "group".
+A checkpoint and its group belong together: the one says how far the query is in the numbers of the
+other. A new checkpoint is a new group, which begins at 0; what the old one holds goes back to the
+queue after leaseTimeout, so nothing is lost, and what was not committed is read again. Pure.
 """
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +29,8 @@ _KEYS = {
 
 
 FROM: Final = "from"
+GROUP: Final = "group"
+MADE_UP: Final = "checkpoint-"
 ID: Final = "id"
 IDS: Final = "ids"
 LACKING: Final = -1
@@ -101,3 +108,37 @@ def ids_in(offset: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     several = offset.get(IDS)
     found = several if isinstance(several, dict) else {names[0]: offset.get(ID)}
     return [str(found.get(name) or "") for name in names]
+
+
+def make_up() -> str:
+    """A name that no other query has."""
+    return MADE_UP + uuid.uuid4().hex[:16]
+
+
+def is_made_up(group: str) -> bool:
+    """Whether that is such a name, so that the broker may forget it in time."""
+    return group.startswith(MADE_UP)
+
+
+def with_group(offset: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """`offset` with the name."""
+    return {**offset, GROUP: group}
+
+
+def group_of(given: str, offset: Mapping[str, Any]) -> str:
+    """The group of the query whose checkpoint has `offset`. given: its option, "" without one.
+
+    Raises: OperatorError when the two do not belong together."""
+    kept = offset.get(GROUP)
+    if given and kept is None:
+        return given
+    if given:
+        raise OperatorError(
+            f"option group is {given!r}, and the checkpoint belongs to {kept!r}, which was made up "
+            "for it: leave the option out, or use another checkpointLocation"
+        )
+    if not isinstance(kept, str) or not is_made_up(kept):
+        raise OperatorError(
+            "option group is missing: the checkpoint was made with one, which has to stay the same"
+        )
+    return kept

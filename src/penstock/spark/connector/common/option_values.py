@@ -6,14 +6,24 @@ Values of secret options never appear in an error.
 
 Option `columns` names the columns a query wants: Spark does not tell a Python source which columns
 a query looks at, and copies every one of them twice for each row. Options `queue`, `queues` and
-`queuePattern` say what it reads.
+`queuePattern` say what it reads. Where reading of a stream begins and ends is a *place*, kept as
+text, which is also how it is shown in errors:
+
+    ""           nothing was said          "earliest", "latest"
+    "1200"       an offset                 "@1700000000000"      a time, ms since 1970 (UTC)
+
+Three options say it, and one of them at most may be given: `startingOffsets` for all queues, or as
+JSON for each; `startingTimestamp` for all; `startingOffsetsByTimestamp` as JSON for each. The same
+with `ending`.
 """
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import CONNECTOR_QUEUES
@@ -25,6 +35,9 @@ _SIZE: Final = re.compile(r"(\d{1,12}) ?([kmg]?)b?")
 _FLAGS: Final = {"true": True, "false": False}
 TRIGGER_DELAY_MS_MAX: Final = 86_400_000
 SIZE_BYTES_MAX: Final = 1 << 40
+OFFSET_DIGITS_MAX: Final = 18
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""The end of the year 9999."""
 BODY: Final = "body"
 ALWAYS: Final = ("queue", "offset", "timestamp", "exchange", "routing_key", "redelivered")
 ASKED_FOR: Final = (
@@ -36,12 +49,18 @@ ASKED_FOR: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option as the reference shows it. `default`: in words, "" where there is none."""
+    """One option, as the reference shows it and as it is read. default: in words, "" where there is
+    none; modes: those it is for, none for all; field: what it fills by itself of the parsed
+    options, "" where others have a say in it; reads: the verb of `Values`, and what it takes behind
+    the name: bounds and default."""
 
     name: str
     meaning: str
     default: str = ""
     aliases: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+    field: str = ""
+    reads: tuple[Any, ...] = ("text",)
 
 
 class Values:
@@ -50,6 +69,7 @@ class Values:
     def __init__(self, given: Mapping[str, str], known: tuple[Option, ...], what: str) -> None:
         """Raises: OperatorError for a name that is none of `known`, or one given twice."""
         self._values: dict[str, str] = {}
+        self._known = known
         names = {
             name.lower(): option for option in known for name in (option.name, *option.aliases)
         }
@@ -72,6 +92,24 @@ class Values:
     def names(self) -> tuple[str, ...]:
         """What was given, in lower case."""
         return tuple(self._values)
+
+    def fields(self) -> dict[str, Any]:
+        """What options fill by themselves, by the name of the field. Raises: OperatorError."""
+        return {
+            one.field: getattr(self, one.reads[0])(one.name, *one.reads[1:])
+            for one in self._known
+            if one.field
+        }
+
+    def check_fits(self, name: str, mode: str) -> None:
+        """Option `name` is `mode`. Raises: OperatorError for an option of other modes, which would
+        be ignored, and the user relied on it."""
+        for one in self._known:
+            if one.modes and mode not in one.modes and self.has(one.name):
+                fitting = " or ".join(one.modes)
+                raise OperatorError(
+                    f"option {one.name} is for {name}={fitting}, and this is {name}={mode}"
+                )
 
     def flag(self, name: str, default: bool) -> bool:
         """true or false. Raises: OperatorError for anything else."""
@@ -220,3 +258,81 @@ def _check_pattern(pattern: str) -> None:
         raise OperatorError(
             f"option queuePattern is {pattern!r}, which is no regular expression: {error}"
         ) from error
+
+
+def parse_places(
+    values: Values, which: str, words: tuple[str, ...], queues: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The place for each of `queues`, in their order. which: starting or ending.
+
+    Raises: OperatorError for two options that say it, a value that is no place, and JSON that names
+    other queues than the query reads.
+    """
+    plain, time, each = f"{which}Offsets", f"{which}Timestamp", f"{which}OffsetsByTimestamp"
+    given = [name for name in (plain, time, each) if values.has(name)]
+    if len(given) > 1:
+        raise OperatorError(f"options {' and '.join(given)}: give one of them")
+    if not given:
+        return ("",) * len(queues)
+    name = given[0]
+    text = values.text(name).strip()
+    if name == each or text.startswith("{"):
+        found = _by_queue(name, text, queues)
+        return tuple(_place(name, found[queue], words, name == plain) for queue in queues)
+    place = _place(name, text, words, name == plain)
+    if place.isdigit() and len(queues) > 1:
+        example = json.dumps(dict.fromkeys(queues, int(place)))
+        raise OperatorError(
+            f"option {name} is one offset, {place}, and there are {len(queues)} queues, each with "
+            f"offsets of its own: give {' or '.join(words)}, or JSON as in {example}"
+        )
+    return (place,) * len(queues)
+
+
+def time_ms(place: str) -> int:
+    """The time of a place that is one, in ms since 1970; -1 for other places."""
+    return int(place[1:]) if place.startswith("@") else -1
+
+
+def _by_queue(name: str, text: str, queues: tuple[str, ...]) -> dict[str, str]:
+    example = f'as in {{"{queues[0]}": …}}'
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise OperatorError(
+            f"option {name} is {text!r}, which is no JSON ({error}); it takes a table by queue, "
+            f"{example}"
+        ) from error
+    if not isinstance(found, dict) or set(found) != set(queues):
+        raise OperatorError(
+            f"option {name} is {text!r}; it has to say something for each of "
+            f"{', '.join(queues)}, and for nothing else, {example}"
+        )
+    return {queue: str(value) for queue, value in found.items()}
+
+
+def _place(name: str, text: str, words: tuple[str, ...], is_offset: bool) -> str:
+    text = text.strip()
+    is_number = text.isascii() and text.isdigit() and len(text) <= OFFSET_DIGITS_MAX
+    if is_offset:
+        if text.lower() in words or is_number:
+            return text.lower()
+        raise OperatorError(
+            f"option {name} is {text!r}; it takes {', '.join(words)} or an offset 0..10^18"
+        )
+    moment_ms = int(text) if is_number else _iso_ms(text)
+    if 0 <= moment_ms <= TIME_MS_MAX:
+        return f"@{moment_ms}"
+    raise OperatorError(
+        f"option {name} is {text!r}; it takes a time, as in 2026-05-01T12:00:00Z (UTC unless it "
+        "says otherwise), or milliseconds since 1970"
+    )
+
+
+def _iso_ms(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return -1
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)

@@ -15,24 +15,22 @@ from penstock.base.limits import (
     CONNECTOR_BUFFERED_BYTES,
     CONNECTOR_IN_FLIGHT,
     CONNECTOR_PREFETCH,
+    CONNECTOR_STAGED_BYTES,
     LEASE_MESSAGES,
     LEASE_TIMEOUT_MS,
+    TRANSACTION_BYTES,
+    TRANSACTION_TTL_MS,
 )
 from penstock.client.url import BrokerUrl, parse_url
-from penstock.spark.connector.common.delivery import (
-    DELIVERY_OPTIONS,
-    DeliveryGuarantee,
-    parse_delivery,
-)
-from penstock.spark.connector.common.lease_group import is_made_up
+from penstock.spark.connector.common.offsets import is_made_up
 from penstock.spark.connector.common.option_values import (
     TRIGGER_DELAY_MS_MAX,
     Option,
     Values,
     parse_columns,
+    parse_places,
     parse_queues,
 )
-from penstock.spark.connector.common.places import parse_places
 
 QUEUE_ROWS_DEFAULT: Final = CONNECTOR_PREFETCH.default // 2
 STREAM_ROWS_DEFAULT: Final = 100_000
@@ -40,7 +38,21 @@ STREAM_ROWS_DEFAULT: Final = 100_000
 PARTITIONS_MAX: Final = 1024
 LAG_MAX: Final = 2**60
 GROUP_BYTES_MAX: Final = 200
+APP_BYTES_MOST: Final = 200
+HOUR_MS: Final = 3_600_000
 
+# How often a row of the sink arrives. at-least-once: a repeated task publishes again. exactly-once:
+# a task stages its rows, and the driver commits a batch as one (docs/transactions.md). dedup:
+# at-least-once with a key for each row, for exchanges and queues that drop what they have had
+# (x-deduplication-header).
+AT_LEAST_ONCE: Final = "at-least-once"
+EXACTLY_ONCE: Final = "exactly-once"
+DEDUP: Final = "dedup"
+
+_LEASE: Final = ("lease", "auto")
+_QUEUE: Final = ("queue", "auto")
+_RANGES: Final = ("lease", "auto", "stream")
+_STREAM: Final = ("stream",)
 _CONNECTION: Final = (
     Option("url", "amqp:// or amqps://user:password@host:port/vhost", "amqp://localhost"),
     Option("username", "who connects; overrides the url's"),
@@ -62,60 +74,100 @@ SOURCE_OPTIONS: Final = (
            "once), auto (one of these, by the broker) or stream (x-queue-type=stream)", "queue"),
     Option("group", "mode=lease, and streams that are to wait for the query: a name for it, which "
            "has to stay the same, and no other query may use; mode=lease makes one up and keeps it "
-           "in the checkpoint"),
+           "in the checkpoint", modes=_RANGES),
     Option("maxLagMessages", "streams, with group: publishers are held while the query is further "
-           "behind"),
-    Option("maxLagBytes", "streams, with group: the same in bytes"),
+           "behind", modes=_STREAM, field="max_lag_rows", reads=("number", 1, LAG_MAX, 0)),
+    Option("maxLagBytes", "streams, with group: the same in bytes",
+           modes=_STREAM, field="max_lag_bytes", reads=("size_bytes", 1, 0)),
     Option("leaseTimeout", "mode=lease: how long the broker keeps messages for a query that gives "
-           "no sign of life", "15m"),
+           "no sign of life", "15m",
+           modes=_LEASE, field="lease_timeout_ms", reads=("time_ms", LEASE_TIMEOUT_MS.lowest,
+           LEASE_TIMEOUT_MS.highest, LEASE_TIMEOUT_MS.default)),
     Option(
         "maxOffsetsPerTrigger", "rows of a batch at most", "10000; streams 100000",
         ("maxRecordsPerTrigger",),
     ),
     Option("minOffsetsPerTrigger", "rows that are worth a batch, unless maxTriggerDelay passes"),
-    Option("maxTriggerDelay", "how long a row waits for minOffsetsPerTrigger", "15m"),
-    Option("maxBytesPerTrigger", "bytes of a batch at most, but always one row"),
+    Option("maxTriggerDelay", "how long a row waits for minOffsetsPerTrigger", "15m",
+           field="max_delay_ms", reads=("time_ms", 0, TRIGGER_DELAY_MS_MAX, 900_000)),
+    Option("maxBytesPerTrigger", "bytes of a batch at most, but always one row",
+           field="max_bytes", reads=("size_bytes", 1, 0)),
     Option("targetBatchDuration", "how long a batch is to take; its size is found between "
-           "minOffsetsPerTrigger and maxOffsetsPerTrigger"),
-    Option("minPartitions", "tasks a batch is divided into", "1; 200000 rows and more: by cores"),
-    Option("prefetch", "unacknowledged messages at most", "twice maxOffsetsPerTrigger"),
-    Option("maxBufferedBytes", "bytes the driver keeps before it stops consuming", "64m"),
-    Option("includeProperties", "add the column properties", "false"),
-    Option("includeHeaders", "add the column headers", "false"),
+           "minOffsetsPerTrigger and maxOffsetsPerTrigger",
+           field="target_ms", reads=("time_ms", 1, TRIGGER_DELAY_MS_MAX, 0)),
+    Option("minPartitions", "tasks a batch is divided into", "1; 200000 rows and more: by cores",
+           field="partitions", reads=("number", 1, PARTITIONS_MAX, 0)),
+    Option("prefetch", "unacknowledged messages at most", "twice maxOffsetsPerTrigger",
+           modes=_QUEUE),
+    Option("maxBufferedBytes", "bytes the driver keeps before it stops consuming", "64m",
+           modes=_QUEUE, field="buffered_bytes", reads=("size_bytes",
+           CONNECTOR_BUFFERED_BYTES.lowest, CONNECTOR_BUFFERED_BYTES.default)),
+    Option("includeProperties", "add the column properties", "false",
+           field="has_properties", reads=("flag", False)),
+    Option("includeHeaders", "add the column headers", "false",
+           field="has_headers", reads=("flag", False)),
     Option("includeFlow", "streams: add the column enqueue_ts, when the broker took the row; null "
-           "where chunks are not read (readMode)", "false"),
-    Option("bodyColumn", "name of the column body, such as value", "body"),
+           "where chunks are not read (readMode)", "false",
+           modes=_STREAM, field="has_flow", reads=("flag", False)),
+    Option("bodyColumn", "name of the column body, such as value", "body",
+           field="body_column", reads=("text", "body")),
     Option("columns", "only these of the columns, separated by commas; they keep their order",
            "all"),
     Option("startingOffsets", "streams: earliest, latest or a number, or JSON by queue; new "
-           "queries only", "latest; batch reads: earliest"),
-    Option("startingTimestamp", "streams: instead, with the first row that came at that time"),
-    Option("startingOffsetsByTimestamp", "streams: the same as JSON by queue"),
+           "queries only", "latest; batch reads: earliest", modes=_STREAM),
+    Option("startingTimestamp", "streams: instead, with the first row that came at that time",
+           modes=_STREAM),
+    Option("startingOffsetsByTimestamp", "streams: the same as JSON by queue", modes=_STREAM),
     Option("endingOffsets", "batch reads of streams: latest or a number (exclusive), or JSON by "
-           "queue", "latest"),
-    Option("endingTimestamp", "batch reads: instead, before the first row that came at that time"),
-    Option("endingOffsetsByTimestamp", "batch reads: the same as JSON by queue"),
+           "queue", "latest", modes=_STREAM),
+    Option("endingTimestamp", "batch reads: instead, before the first row that came at that time",
+           modes=_STREAM),
+    Option("endingOffsetsByTimestamp", "batch reads: the same as JSON by queue", modes=_STREAM),
     Option("filterPushdown", "batch reads: leave rows out early that a filter on offset, queue or "
-           "timestamp leaves out; needs spark.sql.python.filterPushdown.enabled=true", "false"),
-    Option("failOnDataLoss", "streams: fail when retention has taken rows not yet read", "true"),
+           "timestamp leaves out; needs spark.sql.python.filterPushdown.enabled=true", "false",
+           modes=_STREAM, field="wants_pushdown", reads=("flag", False)),
+    Option("failOnDataLoss", "streams: fail when retention has taken rows not yet read", "true",
+           modes=_RANGES, field="fails_on_data_loss", reads=("flag", True)),
     Option("readMode", "streams: chunk (whole chunks, of a Penstock broker), amqp (message by "
-           "message) or auto, which is the first that the broker can", "auto"),
-    Option("readTimeout", "streams: how long a task waits for the next row of its range", "30s"),
+           "message) or auto, which is the first that the broker can", "auto",
+           modes=_STREAM, field="read_mode", reads=("choice", ("auto", "chunk", "amqp"), "auto")),
+    Option("readTimeout", "streams: how long a task waits for the next row of its range", "30s",
+           modes=_RANGES, field="read_timeout_ms", reads=("time_ms", 100, HOUR_MS, 30_000)),
 )  # fmt: skip
 SINK_OPTIONS: Final = (
     *_CONNECTION,
-    Option("exchange", "where rows without a column exchange go", "the default exchange"),
-    Option("routingKey", "key of rows without a column routing_key"),
-    Option("persistent", "delivery mode 2 for rows without a column delivery_mode", "true"),
-    Option("mandatory", "fail a row that reaches no queue", "true"),
-    *DELIVERY_OPTIONS,
-    Option("maxInFlight", "unconfirmed publishes of a task at most", "1000"),
+    Option("exchange", "where rows without a column exchange go", "the default exchange",
+           field="exchange"),
+    Option("routingKey", "key of rows without a column routing_key", field="routing_key"),
+    Option("persistent", "delivery mode 2 for rows without a column delivery_mode", "true",
+           field="is_persistent", reads=("flag", True)),
+    Option("mandatory", "fail a row that reaches no queue", "true",
+           field="is_mandatory", reads=("flag", True)),
+    Option("delivery", "at-least-once; exactly-once (of Penstock: a batch is staged, and committed "
+           "as one); dedup (at-least-once, with a key for exchanges and queues that drop what they "
+           "have had)", AT_LEAST_ONCE,
+           field="delivery", reads=("choice", (AT_LEAST_ONCE, EXACTLY_ONCE, DEDUP), AT_LEAST_ONCE)),
+    Option("appId", "exactly-once, dedup: the name under which batches are counted; one query, one "
+           "name", "the query's id", modes=(EXACTLY_ONCE, DEDUP), field="app_id"),
+    Option("maxStagedBytes", "exactly-once: what a task may stage, with 130 bytes more a row",
+           "16m",
+           modes=(EXACTLY_ONCE,), field="staged_bytes", reads=("size_bytes",
+           TRANSACTION_BYTES.lowest, CONNECTOR_STAGED_BYTES.default)),
+    Option("stagedTimeout", "exactly-once: how long staged rows wait for their commit", "10m",
+           modes=(EXACTLY_ONCE,), field="staged_ms", reads=("time_ms", TRANSACTION_TTL_MS.lowest,
+           TRANSACTION_TTL_MS.highest, TRANSACTION_TTL_MS.default)),
+    Option("maxInFlight", "unconfirmed publishes of a task at most", "1000",
+           field="in_flight", reads=("number", 1, CONNECTOR_IN_FLIGHT.highest,
+           CONNECTOR_IN_FLIGHT.default)),
     Option("confirmTimeout", "how long a task waits for the next confirm; while the broker "
-           "blocks the connection it does not run", "5m"),
+           "blocks the connection it does not run", "5m",
+           field="confirm_timeout_ms", reads=("time_ms", 100, HOUR_MS, 300_000)),
     Option("onBlocked", "wait or fail while the broker blocks the connection", "wait"),
     Option("batchHeaders", "add x-spark-query-id, x-spark-batch-id, x-spark-partition and "
-           "x-spark-row, for consumers that drop duplicates", "false"),
-    Option("ignoreUnknownColumns", "leave out columns that mean nothing to AMQP", "false"),
+           "x-spark-row, for consumers that drop duplicates", "false",
+           field="has_batch_headers", reads=("flag", False)),
+    Option("ignoreUnknownColumns", "leave out columns that mean nothing to AMQP", "false",
+           field="can_ignore_columns", reads=("flag", False)),
     # Spark hands these to a sink among the options.
     Option("checkpointLocation", "Spark's own"),
     Option("queryName", "Spark's own"),
@@ -184,19 +236,24 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where rows go and how they are settled. in_flight: messages, 1..65535."""
+    """Where rows go and how they are settled. in_flight: messages, 1..65535; delivery: one of the
+    three; app_id: "" for the query's id; staged_bytes, staged_ms: what a task's transaction
+    reserves, and how long it lives."""
 
     endpoint: Endpoint
+    can_wait_blocked: bool
     exchange: str
     routing_key: str
     is_persistent: bool
     is_mandatory: bool
     in_flight: int
     confirm_timeout_ms: int
-    can_wait_blocked: bool
     has_batch_headers: bool
     can_ignore_columns: bool
-    delivery: DeliveryGuarantee
+    delivery: str
+    app_id: str
+    staged_bytes: int
+    staged_ms: int
 
 
 def parse_source(given: Mapping[str, str], found: tuple[str, ...] = ()) -> SourceOptions:
@@ -209,7 +266,7 @@ def parse_source(given: Mapping[str, str], found: tuple[str, ...] = ()) -> Sourc
     pattern = values.text("queuePattern")
     queues = parse_queues(values, found)
     mode = values.choice("mode", ("queue", "lease", "auto", "stream"), "queue")
-    _check_fits_mode(values, mode)
+    values.check_fits("mode", mode)
     highest, usual = {
         "queue": (CONNECTOR_PREFETCH.highest, QUEUE_ROWS_DEFAULT),
         "lease": (LEASE_MESSAGES.default, QUEUE_ROWS_DEFAULT),
@@ -234,38 +291,16 @@ def parse_source(given: Mapping[str, str], found: tuple[str, ...] = ()) -> Sourc
         is_mode_given=values.has("mode"),
         max_rows=max_rows,
         min_rows=min_rows,
-        max_delay_ms=values.time_ms("maxTriggerDelay", 0, TRIGGER_DELAY_MS_MAX, 900_000),
-        max_bytes=values.size_bytes("maxBytesPerTrigger", 1, 0),
-        partitions=values.number("minPartitions", 1, PARTITIONS_MAX, 0),
         prefetch=_prefetch(values, mode, max_rows),
-        buffered_bytes=values.size_bytes(
-            "maxBufferedBytes", CONNECTOR_BUFFERED_BYTES.lowest, CONNECTOR_BUFFERED_BYTES.default
-        ),
-        has_properties=values.flag("includeProperties", False),
-        has_headers=values.flag("includeHeaders", False),
-        has_flow=values.flag("includeFlow", False),
-        body_column=values.text("bodyColumn", "body"),
         starting=starts[0],
         ending=ends[0],
         queues=queues,
         pattern=pattern,
         starts=starts,
         ends=ends,
-        target_ms=values.time_ms("targetBatchDuration", 1, TRIGGER_DELAY_MS_MAX, 0),
-        wants_pushdown=values.flag("filterPushdown", False),
-        fails_on_data_loss=values.flag("failOnDataLoss", True),
-        read_timeout_ms=values.time_ms("readTimeout", 100, 3_600_000, 30_000),
-        read_mode=values.choice("readMode", ("auto", "chunk", "amqp"), "auto"),
-        group=_group(values, mode),
-        max_lag_rows=values.number("maxLagMessages", 1, LAG_MAX, 0),
-        max_lag_bytes=values.size_bytes("maxLagBytes", 1, 0),
-        lease_timeout_ms=values.time_ms(
-            "leaseTimeout",
-            LEASE_TIMEOUT_MS.lowest,
-            LEASE_TIMEOUT_MS.highest,
-            LEASE_TIMEOUT_MS.default,
-        ),
+        group=_group(values),
         columns=parse_columns(values),
+        **values.fields(),
     )
 
 
@@ -291,46 +326,18 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     for name in ("exchange", "routingKey"):
         if len(values.text(name).encode()) > 255:
             raise OperatorError(f"option {name} is longer than the 255 bytes a name may have")
-    return SinkOptions(
-        endpoint=_endpoint(values),
-        exchange=values.text("exchange"),
-        routing_key=values.text("routingKey"),
-        is_persistent=values.flag("persistent", True),
-        is_mandatory=values.flag("mandatory", True),
-        in_flight=values.number(
-            "maxInFlight", 1, CONNECTOR_IN_FLIGHT.highest, CONNECTOR_IN_FLIGHT.default
-        ),
-        confirm_timeout_ms=values.time_ms("confirmTimeout", 100, 3_600_000, 300_000),
-        can_wait_blocked=values.choice("onBlocked", ("wait", "fail"), "wait") == "wait",
-        has_batch_headers=values.flag("batchHeaders", False),
-        can_ignore_columns=values.flag("ignoreUnknownColumns", False),
-        delivery=parse_delivery(values),
+    options = SinkOptions(
+        _endpoint(values),
+        values.choice("onBlocked", ("wait", "fail"), "wait") == "wait",
+        **values.fields(),
     )
+    values.check_fits("delivery", options.delivery)
+    if len(options.app_id.encode()) > APP_BYTES_MOST:
+        raise OperatorError(f"option appId is longer than the {APP_BYTES_MOST} bytes it may have")
+    return options
 
 
-def _check_fits_mode(values: Values, mode: str) -> None:
-    """An option of another mode would be ignored, and the user relied on it."""
-    ranges = ("failOnDataLoss", "readTimeout")
-    places = (
-        "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "endingOffsets",
-        "endingTimestamp", "endingOffsetsByTimestamp", "readMode", "filterPushdown",
-        "includeFlow",
-    )  # fmt: skip
-    of_modes = {
-        "queue": ("maxBufferedBytes", "prefetch"),
-        "lease": (*ranges, "group", "leaseTimeout"),
-        "auto": (*ranges, "maxBufferedBytes", "prefetch", "group", "leaseTimeout"),
-        "stream": (*ranges, *places, "group", "maxLagMessages", "maxLagBytes"),
-    }
-    for other, names in of_modes.items():
-        for name in names:
-            # What auto knows is named by the mode that it comes from.
-            if other != "auto" and values.has(name) and name not in of_modes[mode]:
-                fitting = " or ".join(one for one in of_modes if name in of_modes[one])
-                raise OperatorError(f"option {name} is for mode={fitting}, and this is mode={mode}")
-
-
-def _group(values: Values, mode: str) -> str:
+def _group(values: Values) -> str:
     group = values.text("group")
     if len(group.encode()) > GROUP_BYTES_MAX:
         raise OperatorError(f"option group is longer than the {GROUP_BYTES_MAX} bytes it may have")

@@ -57,6 +57,18 @@ def spare_worker() -> bool:
     return True
 
 
+class RangePartition(InputPartition):
+    """Numbers first..stop-1 of a stream, or of a group of a queue, which the task reads from the
+    broker itself."""
+
+    def __init__(self, queue: str, first: int, stop: int, group: str = "") -> None:
+        super().__init__((queue, first, stop))
+        self.queue = queue
+        self.group = group
+        self.first = first
+        self.stop = stop
+
+
 class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[P]):
     """A streaming query over one or several queues, or streams, each with a planner of its own.
 

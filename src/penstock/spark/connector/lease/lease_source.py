@@ -1,29 +1,259 @@
-"""The reader of leased queues for Spark: a range is exactly its messages, in order. IO.
+"""Reads ordinary queues that the broker leases to the query: exactly once. IO.
 
-The broker refuses a range of which it does not hold every message, and numbers have no holes, so
-the k-th delivery is number first + k. A connection that breaks is opened again where it stopped.
+A batch is a range of the group's numbers. The broker keeps what is leased, in order and on its
+disk, until Spark names a `start` behind it, which it does when the batch is in its commit log; so a
+range is the same messages as often as it is read, and is never read again once it is done. With a
+sink that ignores a batch it has committed, every message is in its result once. The broker refuses
+a range of which it does not hold every message, and numbers have no holes, so the k-th delivery is
+number first + k.
+
+Requests go over one connection, which is opened again when it breaks. Every request may be said
+twice: the broker answers a second lease.acquire with the same start as it answered the first.
+Owner: one thread at a time.
 """
 
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from penstock.base.errors import OperatorError
-from penstock.client.errors import ChannelClosedError
+from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
+from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import Shape
-from penstock.spark.connector.common.lease_group import group_of, make_up, with_group
 from penstock.spark.connector.common.link import QueueLink
-from penstock.spark.connector.common.options import SourceOptions, named
-from penstock.spark.connector.common.ranges import Run, arrivals, read_batches, split
-from penstock.spark.connector.common.reader import CONNECTION_NAME, AmqpStreamReader, spare_worker
-from penstock.spark.connector.lease.lease_plan import LOST, LeaseAsker, LeasePlanner, check_loss
+from penstock.spark.connector.common.offsets import group_of, is_made_up, make_up, with_group
+from penstock.spark.connector.common.opening import open_connection
+from penstock.spark.connector.common.options import Endpoint, SourceOptions, named
+from penstock.spark.connector.common.ranges import RangePlanner, Run, arrivals, read_batches, split
+from penstock.spark.connector.common.reader import (
+    CONNECTION_NAME,
+    AmqpStreamReader,
+    RangePartition,
+    spare_worker,
+)
 
 _log = logging.getLogger("penstock.spark")
+CAPABILITY: Final = "penstock.leases"
+LOST: Final = "LEASE_LOST: "
+STALE: Final = "STALE: "
+ALIVE_MS_MAX: Final = 10_000
+"""While a batch runs the broker hears of the query this often, or four times within leaseTimeout;
+heartbeats are answered then, too."""
+
+
+def has_leases(endpoint: Endpoint, name: str) -> bool:
+    """Whether the broker leases messages. Raises: OperatorError, ClientError."""
+    with open_connection(endpoint, name) as connection:
+        return CAPABILITY in connection.session.server_capabilities()
+
+
+class LeaseAsker:
+    """Raises, from every verb: OperatorError; ClientError with the broker's own words."""
+
+    def __init__(self, options: SourceOptions, name: str) -> None:
+        self._options = options
+        self._name = name
+        self._link: QueueLink | None = None
+
+    def state(self, first: int = 0, stop: int = 0) -> Table:
+        """What the group holds, and of first..stop-1 in detail; a sign of life."""
+        return self._twice("lease.state", {"first": first, "stop": stop})
+
+    def acquire(self, start: int, rows: int, bytes_max: int) -> Table:
+        """Done with all before `start`; hold up to `rows` from there. bytes_max: 0 for no bound.
+
+        Raises: OperatorError for what is gone, unless failOnDataLoss is off."""
+        options = self._options
+        arguments: Table = {
+            "start": start,
+            "max_messages": rows,
+            "timeout_ms": options.lease_timeout_ms,
+            "query": f"spark query {options.group}",
+        }
+        if is_made_up(options.group):
+            arguments["forgettable"] = True
+        if bytes_max > 0:
+            arguments["max_bytes"] = bytes_max
+        try:
+            return self._twice("lease.acquire", arguments)
+        except ChannelClosedError as error:
+            check_loss(options, error)
+            _log.warning("%s; going on, because failOnDataLoss is off", error.text)
+        return self._twice("lease.acquire", {**arguments, "accept_loss": True})
+
+    def keep_alive(self) -> None:
+        """A sign of life over a connection that is open."""
+        if self._link is not None:
+            self.state()
+
+    def close(self) -> None:
+        """End the connection; what is leased stays leased. Idempotent."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _twice(self, verb: str, arguments: Table) -> Table:
+        """Ask, over a new connection if the old one has ended: nothing may have been said on it for
+        long, which a broker with heartbeats does not put up with."""
+        if self._link is not None:
+            try:
+                return self._ask(self._link, verb, arguments)
+            except ConnectionClosedError:
+                self.close()
+        return self._ask(self._opened(), verb, arguments)
+
+    def _opened(self) -> QueueLink:
+        options = self._options
+        if self._link is None:
+            self._link = QueueLink(options.endpoint, options.queue, 1, self._name)
+        if CAPABILITY not in self._link.session.server_capabilities():
+            self.close()
+            raise OperatorError(
+                f"the broker at {options.endpoint.url.address()} has no leases ({CAPABILITY}): "
+                "mode=lease needs Penstock. Read the queue with mode=queue (at least once)"
+            )
+        return self._link
+
+    def _ask(self, link: QueueLink, verb: str, arguments: Table) -> Table:
+        named: Table = {"queue": self._options.queue, "group": self._options.group, **arguments}
+        try:
+            reply = link.answer(m.RequestAsk(verb, named))
+        except ChannelClosedError:
+            # The link has no other channel.
+            self.close()
+            raise
+        except TimeoutError as error:
+            self.close()
+            raise ConnectionClosedError(0, f"no answer to {verb} {error}", False) from error
+        assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
+        return reply.answer
+
+
+def number(answer: Table, name: str) -> int:
+    """A number in an answer."""
+    value = answer[name]
+    assert isinstance(value, int), "the broker answers as it says"
+    return value
+
+
+def check_loss(options: SourceOptions, error: ChannelClosedError) -> None:
+    """Raises: `error` if it is about something else than messages that are gone; OperatorError if
+    it is about these and failOnDataLoss is on."""
+    if LOST not in error.text and STALE not in error.text:
+        raise error
+    if options.fails_on_data_loss:
+        raise OperatorError(
+            f"{error.text}. Set failOnDataLoss=false to go on without them, or use another group "
+            "and a new checkpointLocation"
+        ) from error
+
+
+class LeasePlanner(RangePlanner):
+    """One query's planner, in one process."""
+
+    KIND = "queue"
+
+    def __init__(self, options: SourceOptions, name: str) -> None:
+        super().__init__(options)
+        self._lock = threading.Condition()
+        self._asker = LeaseAsker(options, name)
+        self._thread: threading.Thread | None = None
+        self._is_stopping = False
+        self._acked = -1
+        self._begun = -1
+
+    def initial(self) -> int:
+        """Where the group is: 0 for a new one."""
+        with self._lock:
+            return number(self._asker.state(), "acked_to")
+
+    def first(self) -> int:
+        """Where the group is."""
+        return self.initial()
+
+    def prepare_available_now(self) -> None:
+        """What is in the queue now is all that will be read."""
+        with self._lock:
+            state = self._asker.state()
+            self._target = self._tail = number(state, "end") + number(state, "ready")
+
+    def begin(self, start: int) -> None:
+        """Everything before `start` is committed. The broker hears of it with the next batch, or
+        when there is none."""
+        if self._begun == start and self._acked < start:
+            self._acquire(start, 0, 0)
+        self._begun = start
+
+    def available(self, start: int) -> int:
+        """As every planner; without messages the broker hears what is committed."""
+        rows = super().available(start)
+        if rows == 0 and self._acked < start and not self._outage.is_on():
+            self._acquire(start, 0, 0)
+        return rows
+
+    def look(self, start: int) -> None:
+        """What the group holds, and what is ready behind it."""
+        with self._lock:
+            state = self._asker.state()
+        self._stay_alive()
+        self._tail = max(start, number(state, "end")) + number(state, "ready")
+
+    def plan(self, start: int, rows: int, bytes_max: int) -> int:
+        """The end of a batch of up to `rows` messages, of `bytes_max` bytes at most: they are the
+        query's now."""
+        if rows == 0:
+            return start
+        end = self._acquire(start, rows, bytes_max)
+        if end > start:
+            self._seen_ns = 0
+        return min(end, start + rows)
+
+    def stop(self) -> None:
+        """Close the connection; what is leased stays leased for the next run. Idempotent."""
+        with self._lock:
+            self._is_stopping = True
+            self._lock.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._asker.close()
+
+    def _acquire(self, start: int, rows: int, bytes_max: int) -> int:
+        """The end of what is held; `start` while the broker is away."""
+        try:
+            with self._lock:
+                answer = self._asker.acquire(start, rows, bytes_max)
+        except ChannelClosedError:
+            raise
+        except ClientError as error:
+            self._lose(error)
+            return start
+        self._acked = start
+        return max(start, number(answer, "end"))
+
+    def _stay_alive(self) -> None:
+        """Begin to tell the broker that the query lives, whatever Spark is doing."""
+        if self._thread is None and not self._is_stopping:
+            self._thread = threading.Thread(
+                target=self._keep_alive, name="penstock-spark-lease", daemon=True
+            )
+            self._thread.start()
+
+    def _keep_alive(self) -> None:
+        pause_s = min(self._options.lease_timeout_ms // 4, ALIVE_MS_MAX) / 1000
+        with self._lock:
+            while not self._lock.wait_for(lambda: self._is_stopping, pause_s):
+                try:
+                    self._asker.keep_alive()
+                except (ClientError, OperatorError) as error:
+                    # The next call of Spark's opens it again, or says what is wrong.
+                    _log.info("queue %s: no sign of life: %s", self._options.queue, error)
 
 
 def read_lease(options: SourceOptions, first: int, stop: int, shape: Shape) -> Iterator[Any]:
@@ -82,17 +312,6 @@ def _runs(link: QueueLink, options: SourceOptions, first: int, stop: int) -> Ite
     except ChannelClosedError as error:
         check_loss(options, error)
         raise OperatorError(f"{error.text}; that was while it was read") from error
-
-
-class LeasePartition(InputPartition):
-    """Numbers first..stop-1 of a group's, which the task reads from the broker itself."""
-
-    def __init__(self, queue: str, group: str, first: int, stop: int) -> None:
-        super().__init__((queue, first, stop))
-        self.queue = queue
-        self.group = group
-        self.first = first
-        self.stop = stop
 
 
 class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
@@ -161,11 +380,11 @@ class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
     ) -> Sequence[InputPartition]:
         """Ranges of about equal length."""
         queue = self._options.queues[number]
-        return [LeasePartition(queue, self._group, *part) for part in split(start, end, count)]
+        return [RangePartition(queue, *part, self._group) for part in split(start, end, count)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches; in a worker. Raises: OperatorError, ClientError."""
-        assert isinstance(partition, LeasePartition), "partitions come from partitions()"
+        assert isinstance(partition, RangePartition), "partitions come from partitions()"
         spare_worker()
         options = replace(named(self._options, partition.queue), group=partition.group)
         shape = replace(self._shape, queue=options.queue)

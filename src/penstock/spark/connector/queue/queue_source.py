@@ -203,7 +203,7 @@ class QueuePartition(InputPartition):
 
 
 class QueueStreamReader(AmqpStreamReader[QueuePlanner]):
-    """A streaming query over ordinary queues, see `queue_plan`."""
+    """A streaming query over ordinary queues."""
 
     MODE = "queue"
 

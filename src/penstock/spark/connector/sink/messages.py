@@ -19,8 +19,7 @@ from penstock.client.publish_template import PublishTemplate
 from penstock.protocol.properties import Properties
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import PROPERTY_FIELDS
-from penstock.spark.connector.common.delivery import DEDUP
-from penstock.spark.connector.common.options import SinkOptions
+from penstock.spark.connector.common.options import DEDUP, SinkOptions
 
 PERSISTENT: Final = 2
 DEDUPLICATION_HEADER: Final = "x-deduplication-header"
@@ -199,14 +198,13 @@ def dedup_key(options: SinkOptions, origin: Origin) -> str:
     """What the deduplication keys of a task's rows begin with, "" without delivery=dedup.
 
     Raises: OperatorError when nothing says which batch it is."""
-    delivery = options.delivery
-    if delivery.kind != DEDUP:
+    if options.delivery != DEDUP:
         return ""
     if not origin.batch_id:
         raise OperatorError(
             "delivery=dedup is for writeStream: nothing tells batches of df.write apart"
         )
-    return f"{delivery.app_id or origin.query_id}/{origin.batch_id}/{origin.partition}"
+    return f"{options.app_id or origin.query_id}/{origin.batch_id}/{origin.partition}"
 
 
 def _provenance(origin: Origin, row: int) -> Table:

@@ -227,15 +227,14 @@ class StagingPublisher(ConfirmingPublisher):
 
     def _begin(self, connection: Connection, channel: Channel) -> None:
         check_capability(connection)
-        delivery = self._options.delivery
         answer = channel.request(
             "transaction.begin",
             {
                 "app": self._batch.app,
                 "batch": self._batch.number,
                 "attempt": self._attempt,
-                "ttl_ms": delivery.staged_ms,
-                "max_bytes": delivery.staged_bytes,
+                "ttl_ms": self._options.staged_ms,
+                "max_bytes": self._options.staged_bytes,
             },
         )
         self.identity = str(answer["id"])

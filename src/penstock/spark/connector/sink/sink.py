@@ -20,8 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
-from penstock.spark.connector.common.delivery import EXACTLY_ONCE
-from penstock.spark.connector.common.options import SinkOptions, parse_sink
+from penstock.spark.connector.common.options import EXACTLY_ONCE, SinkOptions, parse_sink
 from penstock.spark.connector.sink.messages import Origin, RowPlan, plan_rows
 from penstock.spark.connector.sink.publisher import (
     StagedBatch,
@@ -57,13 +56,13 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make everything visible. Raises: OperatorError, ClientError."""
-        if self._options.delivery.kind == EXACTLY_ONCE:
+        if self._options.delivery == EXACTLY_ONCE:
             commit_batch(self._options, self._batch, identities(messages))
             forget_app(self._options, self._batch.app)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Drop what was staged."""
-        if self._options.delivery.kind == EXACTLY_ONCE:
+        if self._options.delivery == EXACTLY_ONCE:
             roll_back(self._options, self._batch, identities(messages))
 
 
@@ -76,10 +75,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         """Publish or stage one partition of one batch. Raises: OperatorError, ClientError."""
-        if self._options.delivery.kind != EXACTLY_ONCE:
+        if self._options.delivery != EXACTLY_ONCE:
             return _written(iterator, self._plan, self._options, StagedBatch("", 0))
         found = origin()
-        app = self._options.delivery.app_id or found.query_id
+        app = self._options.app_id or found.query_id
         if not app or not found.batch_id:
             raise OperatorError(
                 "delivery=exactly-once: Spark does not say which query and batch this is"
@@ -103,7 +102,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def _written(
     iterator: Iterator[Any], plan: RowPlan, options: SinkOptions, batch: StagedBatch
 ) -> WriterCommitMessage:
-    if options.delivery.kind != EXACTLY_ONCE:
+    if options.delivery != EXACTLY_ONCE:
         return Written(publish_rows(iterator, plan, options, origin()))
     identity, rows = stage_rows(iterator, plan, options, origin(), batch)
     return Written(rows, batch.app, identity)

@@ -1,36 +1,166 @@
-"""Reads a range of offsets from a stream over AMQP: attach at the first, stop at the last. IO.
+"""Reads a range of offsets from a stream: as whole chunks where the broker hands them out, else
+over AMQP, message by message. IO.
 
-Exactly the rows of the range, in every task and however often: every delivery carries its
+Exactly the rows of the range, in every task and however often: over AMQP every delivery carries its
 offset, and each is compared with the one that has to come next. Offsets that are missing are loss
 (retention has taken them, or it is another stream by that name), never a shorter batch. A
 connection that breaks is opened again where reading stopped.
+
+Chunks give the same rows without a look at any of them. A worker keeps its connection for the next
+range it is given, because a small batch is read sooner than a connection is opened; what keeps it
+is the worker process, one connection at most.
 """
 
-from collections.abc import Iterator
+import os
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 from penstock.base.errors import OperatorError
+from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import Connection
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import Shape, stream_offset
 from penstock.spark.connector.common.link import QueueLink
-from penstock.spark.connector.common.options import SourceOptions
-from penstock.spark.connector.common.ranges import Run, arrivals, read_batches
+from penstock.spark.connector.common.opening import open_connection
+from penstock.spark.connector.common.options import Endpoint, SourceOptions
+from penstock.spark.connector.common.ranges import RETRY_MS, Outage, Run, arrivals, read_batches
+from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
+from penstock.spark.connector.stream.chunk_layout import ChunkView, chunks_of
+from penstock.spark.connector.stream.chunk_link import ChunkLink, has_chunks
+
+_kept: dict[tuple[int, Endpoint], ChunkLink] = {}
 
 
-def read_range(
-    options: SourceOptions,
-    first: int,
-    stop: int,
-    shape: Shape,
-    connection: Connection | None = None,
-) -> Iterator[Any]:
-    """Offsets first..stop-1 as Arrow batches. connection: one that is open, to begin with.
+def read_rows(options: SourceOptions, first: int, stop: int, shape: Shape) -> Iterator[Any]:
+    """Offsets first..stop-1 as Arrow batches, by the way `readMode` says.
 
-    Raises: OperatorError for missing rows (failOnDataLoss), a queue that is no stream, and after
-    readTimeout without a row; ClientError when the broker refuses.
+    Raises: OperatorError for missing rows (failOnDataLoss), a queue that is no stream, after
+    readTimeout without a row, for readMode=chunk with a broker that has no chunks, and for chunks
+    that are damaged; ClientError when the broker refuses.
     """
-    return read_batches(options, first, stop, shape, _runs, connection)
+    if first >= stop:
+        return
+    if options.read_mode == "amqp":
+        yield from read_batches(options, first, stop, shape, _runs)
+        return
+    link = _kept.pop((os.getpid(), options.endpoint), None)
+    if link is None:
+        connection = _open(options, f"Spark task {first}..{stop}")
+        if not has_chunks(connection):
+            if options.read_mode == "chunk":
+                connection.close()
+                raise OperatorError(
+                    f"option readMode=chunk: the broker at {options.endpoint.url.address()} does "
+                    "not hand out chunks of streams; leave the option out, or set readMode=amqp"
+                )
+            yield from read_batches(options, first, stop, shape, _runs, connection)
+            return
+        link = ChunkLink(connection)
+    yield from BatchMaker(shape).batches(_pieces(options, first, stop, link))
+
+
+# --- chunks -------------------------------------------------------------------------------
+
+
+def _pieces(
+    options: SourceOptions, first: int, stop: int, link: ChunkLink | None
+) -> Generator[RowRange, None, None]:
+    """The rows first..stop-1, as they lie in chunks, over as many connections as it takes."""
+    expected = first
+    outage = Outage()
+    while expected < stop:
+        if link is None:
+            link = ChunkLink(_open(options, f"Spark task {first}..{stop}"))
+        try:
+            link.begin(options.queue, expected, stop)
+            while expected < stop:
+                chunks = _next(link, options, expected, first, stop)
+                outage.end()
+                for piece, after in cut(chunks, options, expected, stop):
+                    expected = after
+                    if piece is not None:
+                        yield piece
+            link.end()
+        except ChannelClosedError:
+            link.drop()
+            raise
+        except ClientError:
+            # The connection broke, or had ended since the last range. What was handed over stays.
+            link.drop()
+            link = None
+            if outage.is_on():
+                if outage.ms() > options.endpoint.reconnect_timeout_ms:
+                    raise
+                time.sleep(RETRY_MS / 1000)
+            outage.ms()
+        except BaseException:
+            link.drop()
+            raise
+    if link is not None:
+        _keep(options.endpoint, link)
+
+
+def _next(
+    link: ChunkLink, options: SourceOptions, expected: int, first: int, stop: int
+) -> list[ChunkView]:
+    """The chunks of the next delivery, each found whole."""
+    delivery = link.next(options.read_timeout_ms)
+    if delivery is None:
+        raise late(options, expected, first, stop)
+    return list(chunks_of(delivery.body, delivery.version, delivery.seed, options.queue))
+
+
+def cut(
+    chunks: list[ChunkView], options: SourceOptions, expected: int, stop: int
+) -> Iterator[tuple[RowRange | None, int]]:
+    """The rows of expected..stop-1 among `chunks`, and the offset behind them; no piece where
+    nothing is left of the range.
+
+    A chunk may begin before the offset asked for, and end behind the range. Raises: OperatorError
+    for a hole, unless failOnDataLoss is off.
+    """
+    for chunk in chunks:
+        if chunk.first > expected:
+            found = min(chunk.first, stop)
+            check_loss(options, expected, found)
+            expected = found
+        end = min(chunk.first + chunk.count, stop)
+        if expected >= stop:
+            yield None, expected
+            return
+        if end > expected:
+            yield RowRange(chunk, expected - chunk.first, end - chunk.first), end
+            expected = end
+
+
+def _open(options: SourceOptions, name: str) -> Connection:
+    """A connection, tried for as long as reconnectTimeout says. Raises: OperatorError, ClientError.
+
+    Without heartbeats unless the url wants them: a worker between two batches is silent for as
+    long as it likes, and readTimeout notices a broker that is gone.
+    """
+    endpoint = options.endpoint
+    if endpoint.url.heartbeat_s is None:
+        endpoint = replace(endpoint, url=replace(endpoint.url, heartbeat_s=0))
+    outage = Outage()
+    while True:
+        try:
+            return open_connection(endpoint, name)
+        except ClientError:
+            if outage.ms() >= endpoint.reconnect_timeout_ms:
+                raise
+        time.sleep(RETRY_MS / 1000)
+
+
+def _keep(endpoint: Endpoint, link: ChunkLink) -> None:
+    for other in list(_kept):
+        _kept.pop(other).drop()
+    _kept[os.getpid(), endpoint] = link
+
+
+# --- messages -----------------------------------------------------------------------------
 
 
 def _runs(link: QueueLink, options: SourceOptions, first: int, stop: int) -> Iterator[Run]:

@@ -3,24 +3,28 @@
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.spark.connector.common.delivery import AT_LEAST_ONCE, DEDUP, EXACTLY_ONCE
-from penstock.spark.connector.common.options import parse_sink
+from penstock.spark.connector.common.options import (
+    AT_LEAST_ONCE,
+    DEDUP,
+    EXACTLY_ONCE,
+    parse_sink,
+)
 from penstock.spark.connector.sink.messages import Origin, dedup_key
 
 KEY = {"routingKey": "out"}
 
 
 def test_defaults() -> None:
-    delivery = parse_sink(KEY).delivery
-    assert (delivery.kind, delivery.app_id) == (AT_LEAST_ONCE, "")
-    assert (delivery.staged_bytes, delivery.staged_ms) == (16 << 20, 600_000)
+    sink = parse_sink(KEY)
+    assert (sink.delivery, sink.app_id) == (AT_LEAST_ONCE, "")
+    assert (sink.staged_bytes, sink.staged_ms) == (16 << 20, 600_000)
 
 
 def test_options_of_a_transaction() -> None:
     given = {"DELIVERY": "Exactly-Once", "appid": "bills", "maxstagedbytes": "1m"}
-    delivery = parse_sink({**KEY, **given, "stagedtimeout": "30s"}).delivery
-    assert (delivery.kind, delivery.app_id) == (EXACTLY_ONCE, "bills")
-    assert (delivery.staged_bytes, delivery.staged_ms) == (1 << 20, 30_000)
+    sink = parse_sink({**KEY, **given, "stagedtimeout": "30s"})
+    assert (sink.delivery, sink.app_id) == (EXACTLY_ONCE, "bills")
+    assert (sink.staged_bytes, sink.staged_ms) == (1 << 20, 30_000)
 
 
 @pytest.mark.parametrize(

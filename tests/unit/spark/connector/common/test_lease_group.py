@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.spark.connector.common.lease_group import group_of, is_made_up, make_up, with_group
+from penstock.spark.connector.common.offsets import group_of, is_made_up, make_up, with_group
 
 OFFSET = {"lease": "orders", "number": 4}
 

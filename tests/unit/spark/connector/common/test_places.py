@@ -5,8 +5,8 @@ import json
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.spark.connector.common.option_values import time_ms
 from penstock.spark.connector.common.options import of_queue, parse_source
-from penstock.spark.connector.common.places import time_ms
 
 TWO = {"queues": "a,b", "mode": "stream"}
 

@@ -15,8 +15,9 @@ from pyspark.sql.types import StructType
 from penstock.base.errors import OperatorError
 from penstock.spark.connector.common import offsets
 from penstock.spark.connector.common.options import parse_source
+from penstock.spark.connector.common.reader import RangePartition
 from penstock.spark.connector.source import AmqpDataSource, shape_of, source_for
-from penstock.spark.connector.stream.stream_source import StreamPartition, StreamStreamReader
+from penstock.spark.connector.stream.stream_source import StreamStreamReader
 
 
 def ranges(stop: int, cores: int, **given: str) -> list[tuple[int, int]]:
@@ -25,8 +26,8 @@ def ranges(stop: int, cores: int, **given: str) -> list[tuple[int, int]]:
     reader = StreamStreamReader(options, shape_of(options))
     start, end = (offsets.written("stream", ("s",), [number], False) for number in (0, stop))
     parts = reader.partitions(start, end)
-    assert all(isinstance(part, StreamPartition) for part in parts)
-    return [(part.first, part.stop) for part in parts if isinstance(part, StreamPartition)]
+    assert all(isinstance(part, RangePartition) for part in parts)
+    return [(part.first, part.stop) for part in parts if isinstance(part, RangePartition)]
 
 
 def test_large_range_is_read_by_all_cores_and_a_small_one_by_one() -> None:
