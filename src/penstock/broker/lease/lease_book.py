@@ -1,33 +1,21 @@
 """What is going on with the leases of one queue: its groups, and requests that are under way."""
 
+from collections.abc import Callable
+
 from penstock.broker.lease.lease_actor import LeaseActor
 from penstock.flow.due import Timer
 from penstock.protocol.values import Table
 from penstock.queues.leases import LeaseGroup
 
 
-class Answer:
-    """Takes the answer to a request. Nominal base."""
-
-    __slots__ = ()
-
-    def settle(self, answer: Table) -> None:
-        """It is done."""
-        raise NotImplementedError
-
-    def refuse(self, text: str, code: int = 406) -> None:
-        """It cannot be done."""
-        raise NotImplementedError
-
-
 class Order:
-    """One lease.acquire. count, bytes: what the group is to hold afterwards; lost: how many
+    """One lease.acquire. settle: takes the answer; refuse: takes a text and a code, because it
+    cannot be done; count, bytes: what the group is to hold afterwards; lost: how many
     messages the answer has to own up to; mark: what the catalogue has to have before it;
     is_forgettable: of its group, see broker/lease/lease_room."""
 
     __slots__ = (
         "accepts_loss",
-        "answer",
         "bytes",
         "count",
         "group",
@@ -36,12 +24,23 @@ class Order:
         "lost",
         "mark",
         "query",
+        "refuse",
+        "settle",
         "start",
         "timeout_ms",
     )
 
-    def __init__(self, answer: Answer, group: str, start: int, count: int, bytes_: int) -> None:
-        self.answer = answer
+    def __init__(
+        self,
+        settle: Callable[[Table], None],
+        refuse: Callable[[str, int], None],
+        group: str,
+        start: int,
+        count: int,
+        bytes_: int,
+    ) -> None:
+        self.settle = settle
+        self.refuse = refuse
         self.group = group
         self.start = start
         self.count = count

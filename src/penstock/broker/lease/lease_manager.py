@@ -151,7 +151,7 @@ class LeaseManager(LeaseOwner):
         group = book.groups[order.group]
         fault = self._refusal(book, group, order)
         if fault is not None and not order.accepts_loss:
-            order.answer.refuse(fault)
+            order.refuse(fault, 406)
             self._next(book, order.group)
             if group.end() == 0 and order.group not in book.under_way:
                 # It holds nothing and never did: it must not count among the queue's groups.
@@ -258,7 +258,7 @@ class LeaseManager(LeaseOwner):
 
     def _answer(self, book: LeaseBook, order: Order) -> None:
         group = book.groups[order.group]
-        order.answer.settle(
+        order.settle(
             {
                 "acked_to": int(group.acked_to),
                 "end": int(group.end()),
@@ -348,7 +348,7 @@ class LeaseManager(LeaseOwner):
         book.under_way = {}
         book.waiting = {}
         for order in orders:
-            order.answer.refuse(f"queue '{actor.queue.name}' is gone", 404)
+            order.refuse(f"queue '{actor.queue.name}' is gone", 404)
 
 
 def refused(text: str, code: int = 406) -> ChannelFault:

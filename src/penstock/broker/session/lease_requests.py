@@ -5,10 +5,10 @@ from typing import Final
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import LEASE_BYTES, LEASE_MESSAGES, LEASE_TIMEOUT_MS
 from penstock.broker.lease.lease_actor import LeaseReader
-from penstock.broker.lease.lease_book import Answer, Order
+from penstock.broker.lease.lease_book import Order
 from penstock.broker.lease.lease_manager import GROUP_ARGUMENT, LeaseManager
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.session.tickets import Ask, Ticket, refused
+from penstock.broker.session.tickets import Ask, refused
 from penstock.protocol.values import Table
 from penstock.queues.consumers import Consumer
 
@@ -16,21 +16,6 @@ NUMBER_MAX: Final = (1 << 62) - 1
 FROM_ARGUMENT: Final = "x-lease-from"
 TO_ARGUMENT: Final = "x-lease-to"
 GROUP_BYTES_MAX: Final = 200
-
-
-class TicketAnswer(Answer):
-    """A request's ticket, as the desk knows it."""
-
-    __slots__ = ("ticket",)
-
-    def __init__(self, ticket: Ticket) -> None:
-        self.ticket = ticket
-
-    def settle(self, answer: Table) -> None:
-        self.ticket.settle(answer)
-
-    def refuse(self, text: str, code: int = 406) -> None:
-        self.ticket.refuse(text, code)
 
 
 def lease_acquire(ask: Ask) -> None:
@@ -41,7 +26,8 @@ def lease_acquire(ask: Ask) -> None:
     Raises: ChannelFault 404, 405, 406; 406 with STALE or LEASE_LOST, see LeaseManager."""
     queue = _ordinary(ask.queue("queue"))
     order = Order(
-        TicketAnswer(ask.ticket),
+        ask.ticket.settle,
+        ask.ticket.refuse,
         _group(ask),
         ask.number_of("start", 0, NUMBER_MAX),
         ask.number_of("max_messages", 0, LEASE_MESSAGES.default, LEASE_MESSAGES.default),

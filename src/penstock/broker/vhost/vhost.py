@@ -30,16 +30,6 @@ PREDECLARED: Final = (
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class QueueListener:
-    """Who wants to know of a queue's end: channels that publish to it. Nominal base."""
-
-    __slots__ = ()
-
-    def queue_gone(self, actor: QueueActor) -> None:
-        raise NotImplementedError
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
 class DurabilityProvider:
     """Gives durable queues their way to the disk; see broker/node/store_registry."""
 
@@ -90,7 +80,7 @@ class VirtualHost:
         self.hidden_count = 0
         self.directory = QueueDirectory()
         self.router = Router(self.directory)
-        self.listeners: dict[QueueListener, None] = {}
+        self.listeners: dict[Callable[[QueueActor], None], None] = {}
         self.exchange_added: Callable[[VirtualHost, Exchange], None] | None = None
         self.keepers: DurabilityProvider | None = None
         self.catalogue: Catalogue = NOTHING_KEPT
@@ -250,11 +240,11 @@ class VirtualHost:
                 del self.owned[actor.owner]
         actor.finish(is_crash)
         for listener in list(self.listeners):
-            listener.queue_gone(actor)
+            listener(actor)
 
-    def listen(self, listener: QueueListener) -> None:
-        """Tell `listener` of every queue that goes."""
+    def listen(self, listener: Callable[[QueueActor], None]) -> None:
+        """Call `listener` for every queue that goes."""
         self.listeners[listener] = None
 
-    def unlisten(self, listener: QueueListener) -> None:
+    def unlisten(self, listener: Callable[[QueueActor], None]) -> None:
         self.listeners.pop(listener, None)

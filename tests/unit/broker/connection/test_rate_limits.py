@@ -264,7 +264,6 @@ def test_publishers_of_one_limited_queue_take_turns() -> None:
     counts = []
     for peer in peers:
         publisher = peer.connection.channels[1].publisher
-        assert publisher is not None
         counts.append(int(publisher.publish_count))
     assert 300 <= ready(bed, "q") <= 320
     assert min(counts) >= 80, counts

@@ -3,7 +3,7 @@
 from penstock.base.limits import LEASE_GROUPS
 from penstock.broker.admin.flow_ledger import queue_causes
 from penstock.broker.admin.view_queues import queue_and_consumers
-from penstock.broker.lease.lease_book import Answer, Order
+from penstock.broker.lease.lease_book import Order
 from penstock.broker.lease.lease_view import leases_in_words
 from penstock.explain.naming import Names
 from penstock.protocol import methods as m
@@ -366,26 +366,15 @@ def test_a_queue_that_goes_while_its_messages_are_settled_owes_nothing() -> None
     acquire(peer, 0, 30)
     vhost = bed.broker.vhosts["/"]
     queue = vhost.queues["q"]
-    answer = Unheard()
-    bed.broker.leases.acquire(queue, Order(answer, "g", 30, 5, 1 << 20))
+    codes: list[int] = []
+    answers: list[Table] = []
+    order = Order(answers.append, lambda _text, code: codes.append(code), "g", 30, 5, 1 << 20)
+    bed.broker.leases.acquire(queue, order)
     assert queue.unacked_count == 30
     vhost.remove_queue(queue)
-    assert answer.code == 404
+    assert codes == [404] and not answers
     assert bed.broker.node_account.total_stored_messages() == 0
     bed.settle()
-
-
-class Unheard(Answer):
-    """An answer to nobody. code: with which it was refused."""
-
-    def __init__(self) -> None:
-        self.code = 0
-
-    def settle(self, answer: Table) -> None:
-        raise AssertionError("the queue is gone")
-
-    def refuse(self, text: str, code: int = 406) -> None:
-        self.code = code
 
 
 def test_a_refused_request_of_an_unknown_group_makes_none() -> None:
