@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TypeVar
 
+from penstock.broker.connection import phases
 from penstock.flow import channel_flow
 from penstock.protocol import handshake
 
@@ -35,11 +36,24 @@ def drawn(table: Mapping[tuple[State, Cause], tuple[State, Action]], first: Stat
     return "\n".join([*lines, "```", ""])
 
 
+def drawn_phases() -> str:
+    """The phases of a connection, as `drawn` would."""
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {phases.PHASE_NAMES[0]}"]
+    for (before, cause), after in phases.TRANSITIONS.items():
+        if before != after:
+            names = phases.PHASE_NAMES[before], phases.PHASE_NAMES[after]
+            lines.append(f"    {names[0]} --> {names[1]}: {cause}")
+    return "\n".join([*lines, "```", ""])
+
+
 def page() -> str:
     """The whole page; the same tables give the same text."""
     return "\n".join(
         [
             HEADER,
+            "## A connection\n",
+            "`broker/connection/phases`: from the socket's first byte to its end.\n",
+            drawn_phases(),
             "## Opening a connection\n",
             "`protocol/handshake`: from the protocol header to connection.open-ok. The names of "
             "states are\nthose that RabbitMQ puts into its reply texts.\n",

@@ -132,7 +132,7 @@ BOUND: Final = (
     Case("queue-bind-default-exchange", lambda n: [q(n), bind(n, "", "k")], (403, DEFAULT)),
     Case(
         "queue-bind-headers-bad-x-match",
-        lambda n: [q(n), bind(n, "amq.headers", **{"x-match": "some"})],
+        lambda n: [q(n), bind(n, "amq.headers", "", {"x-match": "some"})],
         (
             406,
             'Invalid x-match field value <<"some">>; expected all, any, all-with-x, or any-with-x',
@@ -140,13 +140,13 @@ BOUND: Final = (
     ),
     Case(
         "queue-bind-headers-x-match-number",
-        lambda n: [q(n), bind(n, "amq.headers", **{"x-match": 1})],
+        lambda n: [q(n), bind(n, "amq.headers", "", {"x-match": 1})],
         (406, "Invalid x-match field type byte (value 1); expected longstr"),
     ),
-    Case("queue-bind-headers-no-x-match", lambda n: [q(n), bind(n, "amq.headers", a=1)]),
+    Case("queue-bind-headers-no-x-match", lambda n: [q(n), bind(n, "amq.headers", "", {"a": 1})]),
     Case(
         "queue-bind-headers-all-with-x",
-        lambda n: [q(n), bind(n, "amq.headers", **{"x-match": "all-with-x"})],
+        lambda n: [q(n), bind(n, "amq.headers", "", {"x-match": "all-with-x"})],
     ),
     Case("queue-unbind-missing-binding", lambda n: [q(n), unbind(n, "amq.direct")]),
     Case("queue-unbind-missing-queue", lambda n: [unbind(n, "amq.direct")]),
@@ -202,22 +202,24 @@ OWNED: Final = (
     Case("locked-publish", lambda n: [put("", n)], owner=exclusive),
 )
 
+
+def invalid(case: str, arguments: dict[str, Any], why: str) -> Case:
+    """A queue that cannot be declared with these arguments."""
+    text = f"invalid arg '{list(arguments)[-1]}' for {{q}}: {why}"
+    return Case(case, lambda n: [q(n, arguments=arguments)], (406, text))
+
+
+def unnamed(case: str, step: Step, method: int) -> Case:
+    """A method about no queue at all."""
+    return Case(case, lambda _: [step], NO_LAST, method=(50, method))
+
+
 CASES: Final = (
     *DIFFERENT,
-    *(
-        Case(
-            case,
-            lambda n, arguments=arguments: [q(n, arguments=arguments)],
-            (406, f"invalid arg '{list(arguments)[-1]}' for {{q}}: {why}"),
-        )
-        for case, arguments, why in INVALID
-    ),
+    *(invalid(*row) for row in INVALID),
     *QUORUMS,
     *BOUND,
-    *(
-        Case(case, lambda n, step=step: [step], NO_LAST, method=(50, method))
-        for case, step, method in UNNAMED
-    ),
+    *(unnamed(*row) for row in UNNAMED),
     *OWNED,
     Case("queue-passive-missing", lambda n: [q(n, passive=True)], (404, "no {q}")),
     Case("queue-exclusive-differs", lambda n: [q(n), q(n, exclusive=True)], (405, LOCKED)),

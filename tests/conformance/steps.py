@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pamqp.commands import Basic, Channel, Exchange, Queue
@@ -27,9 +28,12 @@ def x(name: str, kind: str = "direct", **flags: Any) -> Exchange.Declare:
     return declare
 
 
-def bind(queue: str, exchange: str, key: str = "", **arguments: Any) -> Queue.Bind:
-    """queue.bind; keyword arguments are the binding's arguments."""
-    return Queue.Bind(queue=queue, exchange=exchange, routing_key=key, arguments=arguments)
+def bind(
+    queue: str, exchange: str, key: str = "", arguments: Mapping[str, Any] | None = None
+) -> Queue.Bind:
+    """queue.bind."""
+    table = dict(arguments or {})
+    return Queue.Bind(queue=queue, exchange=exchange, routing_key=key, arguments=table)
 
 
 def unbind(queue: str, exchange: str, key: str = "k", **arguments: Any) -> Queue.Unbind:

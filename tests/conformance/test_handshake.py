@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from pamqp import body, header, heartbeat
@@ -204,12 +204,17 @@ def test_heartbeats_keep_a_connection(broker: Broker) -> None:
     undisturbed(story, LATE_S_MAX, broker.pid)
 
 
-def test_close_is_answered(broker: Broker) -> None:
-    with Peer(broker) as peer:
-        peer.open()
-        peer.call(Channel.Close(200, "bye", 0, 0))
-        peer.call(Channel.Open())
-        peer.call(Connection.Close(200, "bye", 0, 0), 0)
+@pytest.fixture
+def peer(broker: Broker) -> Iterator[Peer]:
+    """An open connection with one channel."""
+    with Peer(broker) as opened:
+        yield opened.open()
+
+
+def test_close_is_answered(peer: Peer) -> None:
+    peer.call(Channel.Close(200, "bye", 0, 0))
+    peer.call(Channel.Open())
+    peer.call(Connection.Close(200, "bye", 0, 0), 0)
 
 
 def test_close_in_the_middle_of_a_publish(broker: Broker, name: str) -> None:
@@ -255,43 +260,37 @@ def test_a_soft_error_leaves_the_other_channels(broker: Broker, name: str) -> No
         peer.call(q(name, passive=True), 1)
 
 
-def test_the_close_names_the_method_it_is_about(broker: Broker, name: str) -> None:
-    with Peer(broker) as peer:
-        peer.open()
-        peer.send(1, q(name, passive=True))
-        _, value = peer._next()
-        assert isinstance(value, Channel.Close)
-        assert (value.class_id, value.method_id) == (50, 10)
-        peer.send(1, Channel.CloseOk())
-        peer.call(Channel.Open())
-        peer.run(put("", name, immediate=True))
-        _, value = peer._next()
-        assert isinstance(value, Connection.Close)
-        assert (value.class_id, value.method_id) == (60, 40)
+def test_the_close_names_the_method_it_is_about(peer: Peer, name: str) -> None:
+    peer.send(1, q(name, passive=True))
+    _, value = peer._next()
+    assert isinstance(value, Channel.Close)
+    assert (value.class_id, value.method_id) == (50, 10)
+    peer.send(1, Channel.CloseOk())
+    peer.call(Channel.Open())
+    peer.run(put("", name, immediate=True))
+    _, value = peer._next()
+    assert isinstance(value, Connection.Close)
+    assert (value.class_id, value.method_id) == (60, 40)
 
 
-def test_the_return_comes_before_its_confirm(broker: Broker, name: str) -> None:
-    with Peer(broker) as peer:
-        peer.open()
-        peer.call(Confirm.Select())
-        for number in range(3):
-            peer.run(put("", name, b"%d" % number, mandatory=True))
-            returned = peer.content(Basic.Return)
-            assert isinstance(returned.method, Basic.Return)
-            assert (returned.method.reply_code, returned.method.reply_text) == (312, "NO_ROUTE")
-            assert returned.body == b"%d" % number
-            assert peer.expect(Basic.Ack).delivery_tag == number + 1
+def test_the_return_comes_before_its_confirm(peer: Peer, name: str) -> None:
+    peer.call(Confirm.Select())
+    for number in range(3):
+        peer.run(put("", name, b"%d" % number, mandatory=True))
+        returned = peer.content(Basic.Return)
+        assert isinstance(returned.method, Basic.Return)
+        assert (returned.method.reply_code, returned.method.reply_text) == (312, "NO_ROUTE")
+        assert returned.body == b"%d" % number
+        assert peer.expect(Basic.Ack).delivery_tag == number + 1
 
 
-def test_consume_ok_comes_before_the_first_delivery(broker: Broker, name: str) -> None:
-    with Peer(broker) as peer:
-        peer.open()
-        peer.run(q(name, exclusive=True))
-        peer.run(put("", name, b"m"))
-        assert peer.call(consume(name)).consumer_tag == "tag"
-        delivered = peer.content()
-        assert isinstance(delivered.method, Basic.Deliver)
-        assert (delivered.method.delivery_tag, delivered.body) == (1, b"m")
+def test_consume_ok_comes_before_the_first_delivery(peer: Peer, name: str) -> None:
+    peer.run(q(name, exclusive=True))
+    peer.run(put("", name, b"m"))
+    assert peer.call(consume(name)).consumer_tag == "tag"
+    delivered = peer.content()
+    assert isinstance(delivered.method, Basic.Deliver)
+    assert (delivered.method.delivery_tag, delivered.body) == (1, b"m")
 
 
 def test_nothing_is_delivered_after_cancel_ok(broker: Broker, name: str) -> None:
@@ -305,55 +304,47 @@ def test_nothing_is_delivered_after_cancel_ok(broker: Broker, name: str) -> None
         assert isinstance(peer.call(Basic.Get(queue=name, no_ack=True)), Basic.GetOk)
 
 
-def test_delete_ok_comes_before_the_cancel_it_causes(broker: Broker, name: str) -> None:
+def test_delete_ok_comes_before_the_cancel_it_causes(peer: Peer, name: str) -> None:
     """The other order makes py-amqp raise ConsumerCancelled out of queue_delete."""
-    with Peer(broker) as peer:
-        peer.open()
-        peer.run(q(name))
-        peer.run(consume(name))
-        assert peer.call(Queue.Delete(queue=name)).message_count == 0
-        assert peer.expect(Basic.Cancel).consumer_tag == "tag"
+    peer.run(q(name))
+    peer.run(consume(name))
+    assert peer.call(Queue.Delete(queue=name)).message_count == 0
+    assert peer.expect(Basic.Cancel).consumer_tag == "tag"
 
 
-def test_a_publish_is_seen_by_what_follows_it_on_the_channel(broker: Broker, name: str) -> None:
+def test_a_publish_is_seen_by_what_follows_it_on_the_channel(peer: Peer, name: str) -> None:
     """Sent in one go, so that nothing but the broker can put them in order."""
-    with Peer(broker) as peer:
-        peer.open()
-        for number in range(20):
-            queues = [f"{name}.{number}.{which}" for which in range(5)]
-            for queue in queues:
-                peer.run(q(queue, exclusive=True))
-                peer.run(Queue.Bind(queue=queue, exchange="amq.fanout"))
-            peer.run(put("amq.fanout", "", b"m"))
-            for queue in queues:
-                peer.send(1, Basic.Get(queue=queue, no_ack=True))
-            for _ in queues:
-                assert peer.content(Basic.GetOk).body == b"m"
-            for queue in queues:
-                peer.call(Queue.Delete(queue=queue))
+    for number in range(20):
+        queues = [f"{name}.{number}.{which}" for which in range(5)]
+        for queue in queues:
+            peer.run(q(queue, exclusive=True))
+            peer.run(Queue.Bind(queue=queue, exchange="amq.fanout"))
+        peer.run(put("amq.fanout", "", b"m"))
+        for queue in queues:
+            peer.send(1, Basic.Get(queue=queue, no_ack=True))
+        for _ in queues:
+            assert peer.content(Basic.GetOk).body == b"m"
+        for queue in queues:
+            peer.call(Queue.Delete(queue=queue))
 
 
-def test_methods_without_wait_are_not_answered(broker: Broker, name: str) -> None:
-    with Peer(broker) as peer:
-        peer.open()
-        peer.run(q(name, exclusive=True, nowait=True))
-        peer.run(Queue.Bind(queue=name, exchange="amq.direct", routing_key=name, nowait=True))
-        peer.run(Confirm.Select(nowait=True))
-        peer.run(Basic.Consume(queue=name, consumer_tag="t", no_ack=True, nowait=True))
-        peer.run(Basic.Cancel(consumer_tag="t", nowait=True))
-        peer.run(Queue.Purge(queue=name, nowait=True))
-        peer.run(Queue.Delete(queue=name, nowait=True))
-        peer.call(Basic.Qos())
+def test_methods_without_wait_are_not_answered(peer: Peer, name: str) -> None:
+    peer.run(q(name, exclusive=True, nowait=True))
+    peer.run(Queue.Bind(queue=name, exchange="amq.direct", routing_key=name, nowait=True))
+    peer.run(Confirm.Select(nowait=True))
+    peer.run(Basic.Consume(queue=name, consumer_tag="t", no_ack=True, nowait=True))
+    peer.run(Basic.Cancel(consumer_tag="t", nowait=True))
+    peer.run(Queue.Purge(queue=name, nowait=True))
+    peer.run(Queue.Delete(queue=name, nowait=True))
+    peer.call(Basic.Qos())
 
 
-def test_a_name_that_is_no_text_is_carried_as_it_is(broker: Broker) -> None:
+def test_a_name_that_is_no_text_is_carried_as_it_is(peer: Peer) -> None:
     """Field values of type long string need not be UTF-8."""
-    with Peer(broker) as peer:
-        peer.open()
-        name = peer.call(Queue.Declare(exclusive=True)).queue
-        peer.run(Content(Basic.Publish(routing_key=name), b"\xff\xfe", Basic.Properties()))
-        peer.send(1, Basic.Get(queue=name))
-        assert peer.content(Basic.GetOk).body == b"\xff\xfe"
+    name = peer.call(Queue.Declare(exclusive=True)).queue
+    peer.run(Content(Basic.Publish(routing_key=name), b"\xff\xfe", Basic.Properties()))
+    peer.send(1, Basic.Get(queue=name))
+    assert peer.content(Basic.GetOk).body == b"\xff\xfe"
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ pytest.importorskip("pyspark")
 from penstock.base.errors import OperatorError
 from penstock.client.errors import ChannelClosedError, ClientError
 from penstock.client.io_blocking import connect
+from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.options import SinkOptions, parse_sink
 from penstock.spark.connector.sink.messages import Origin, plan_rows
@@ -99,7 +100,7 @@ def test_rows_that_are_delayed_wait_in_their_store_from_the_commit_on(penstock_u
         strict = sink(penstock_url, queue, exchange=later, appId=later)
         with pytest.raises(ChannelClosedError, match="mandatory=false"):
             stage_rows([rows], plan, strict, origin, StagedBatch(later, 1))
-        channel.delete_exchange(later)
+        channel.ask(m.ExchangeDelete(later), m.ExchangeDeleteOk)
 
 
 def test_a_broker_without_transactions_is_refused(rabbitmq_url: str) -> None:

@@ -152,7 +152,6 @@ class Stage:
 
     def queue_lane(self, hand: Hand, queue: str) -> Lane:
         publisher = self.channel(hand).publisher
-        assert publisher is not None
         return publisher.lanes[queue]
 
     def queue(self, name: str) -> QueueActor:

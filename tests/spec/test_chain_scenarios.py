@@ -24,7 +24,20 @@ STORE = Credit("store", Window(4000, 800, "messages"), Window(0, 0, "bytes"))
 STORE_ORIGIN = Account("conn:somebody", None, None, 0)
 
 
-def publisher(stage: Stage) -> Hand:
+@pytest.fixture
+def profile() -> Profile:
+    """[N], where a scenario does not say otherwise."""
+    return PENSTOCK
+
+
+@pytest.fixture
+def stage(profile: Profile) -> Stage:
+    return Stage(profile)
+
+
+@pytest.fixture
+def hand(stage: Stage) -> Hand:
+    """A publisher."""
     return stage.connect()[0]
 
 
@@ -41,10 +54,8 @@ def saturate(stage: Stage, hand: Hand, queue: str) -> None:
     assert stage.connection(hand.client).gate.is_open
 
 
-def test_scenario_05_overshoot_is_parked() -> None:
+def test_scenario_05_overshoot_is_parked(stage: Stage, hand: Hand) -> None:
     """[N]: the publish after the last credit is parked; the balance never goes below zero."""
-    stage = Stage(PENSTOCK)
-    hand = publisher(stage)
     stage.park("queue:/q1")
     hand.publish("q1", PENSTOCK.credit_initial + 1).settle()
     assert stage.queue_lane(hand, "q1").balance == 0
@@ -61,10 +72,8 @@ def in_one_turn(stage: Stage, hand: Hand, key: str, count: int, exchange: str = 
 
 
 @EMULATED
-def test_scenario_08_chain(profile: Profile) -> None:
-    stage = Stage(profile)
+def test_scenario_08_chain(profile: Profile, stage: Stage, hand: Hand) -> None:
     initial = profile.credit_initial
-    hand = publisher(stage)
     queue = stage.queue("q1")
     store = stage.store_hop(queue, 4000, 800)
     STORE.charge(store, STORE_ORIGIN, 4000, 0)
@@ -85,12 +94,10 @@ def test_scenario_08_chain(profile: Profile) -> None:
     assert opened == [queue.identity, channel.identity, connection.identity]
 
 
-def test_scenario_08_chain_parks() -> None:
+def test_scenario_08_chain_parks(stage: Stage, hand: Hand) -> None:
     """[N]: the same stop, with every stage bounded by its window; release lets everything through,
     in order."""
-    stage = Stage(PENSTOCK)
     initial = PENSTOCK.credit_initial
-    hand = publisher(stage)
     store = stage.store_hop(stage.queue("q1"), 4000, 800)
     STORE.charge(store, STORE_ORIGIN, 4000, 0)
     bodies = numbered(4 * initial)
@@ -110,10 +117,8 @@ def test_scenario_08_chain_parks() -> None:
 
 
 @EMULATED
-def test_scenario_09_partial_release(profile: Profile) -> None:
-    stage = Stage(profile)
+def test_scenario_09_partial_release(profile: Profile, stage: Stage, hand: Hand) -> None:
     initial = profile.credit_initial
-    hand = publisher(stage)
     for name in ("q1", "q2"):
         hand.say(m.QueueBind(name, "amq.direct", "both"))
     stage.settle()
@@ -132,11 +137,9 @@ def test_scenario_09_partial_release(profile: Profile) -> None:
     assert connection.gate.is_open
 
 
-def test_scenario_09_partial_release_parks() -> None:
+def test_scenario_09_partial_release_parks(stage: Stage, hand: Hand) -> None:
     """[N]: a publish for both queues waits for the second alone once the first grants again."""
-    stage = Stage(PENSTOCK)
     initial = PENSTOCK.credit_initial
-    hand = publisher(stage)
     for name in ("q1", "q2"):
         hand.say(m.QueueBind(name, "amq.direct", "both"))
     stage.settle()
@@ -155,9 +158,7 @@ def test_scenario_09_partial_release_parks() -> None:
 
 
 @ALL
-def test_scenario_16_non_content_traffic(profile: Profile) -> None:
-    stage = Stage(profile)
-    hand = publisher(stage)
+def test_scenario_16_non_content_traffic(profile: Profile, stage: Stage, hand: Hand) -> None:
     stage.park(stage.channel(hand).identity)
     hand.publish("q1", profile.credit_initial - 5)
     for tag in range(1000):
@@ -171,10 +172,8 @@ def test_scenario_16_non_content_traffic(profile: Profile) -> None:
 
 
 @ALL
-def test_scenario_17_fan_out(profile: Profile) -> None:
-    stage = Stage(profile)
+def test_scenario_17_fan_out(profile: Profile, stage: Stage, hand: Hand) -> None:
     initial = profile.credit_initial
-    hand = publisher(stage)
     for key in ("a.*", "a.#"):
         hand.say(m.QueueBind("q1", "amq.topic", key))
     stage.settle()
@@ -189,10 +188,8 @@ def test_scenario_17_fan_out(profile: Profile) -> None:
 
 
 @EMULATED
-def test_scenario_21_unobedient_middle(profile: Profile) -> None:
-    stage = Stage(profile)
+def test_scenario_21_unobedient_middle(profile: Profile, stage: Stage, hand: Hand) -> None:
     initial = profile.credit_initial
-    hand = publisher(stage)
     stage.park("queue:/q1")
     for _ in range(3 * initial // profile.credit_more_after):
         hand.publish("q1", profile.credit_more_after).settle()
@@ -204,11 +201,9 @@ def test_scenario_21_unobedient_middle(profile: Profile) -> None:
     assert 0 < to_queue.in_flight - initial <= initial + 1
 
 
-def test_scenario_21_obedient_middle() -> None:
+def test_scenario_21_obedient_middle(stage: Stage, hand: Hand) -> None:
     """[N]: the channel obeys too, so its mailbox is not emptied; each hop stays in its window."""
-    stage = Stage(PENSTOCK)
     initial = PENSTOCK.credit_initial
-    hand = publisher(stage)
     stage.park("queue:/q1")
     hand.publish("q1", 3 * initial).settle()
     assert stage.queue_lane(hand, "q1").in_flight == initial
@@ -226,10 +221,8 @@ def alternate(hand: Hand, count: int) -> None:
 
 
 @EMULATED
-def test_scenario_26_one_slow_of_two_queues(profile: Profile) -> None:
-    stage = Stage(profile)
+def test_scenario_26_one_slow_of_two_queues(profile: Profile, stage: Stage, hand: Hand) -> None:
     initial = profile.credit_initial
-    hand = publisher(stage)
     stage.park("queue:/q1")
     alternate(hand, 8 * initial)
     stage.settle()
@@ -243,13 +236,11 @@ def test_scenario_26_one_slow_of_two_queues(profile: Profile) -> None:
     assert stage.ready("q1") == stage.ready("q2") == 4 * initial
 
 
-def test_scenario_26_one_slow_of_two_queues_parks() -> None:
+def test_scenario_26_one_slow_of_two_queues_parks(stage: Stage, hand: Hand) -> None:
     """[N], with strict alternation: one publish for q1 is parked, the next for q2 goes on past it,
     and the second for q1 holds the channel; its window fills, and then the socket stops. While
     the channel's next publishes are all for q2 they go at full speed, any number of them."""
-    stage = Stage(PENSTOCK)
     initial = PENSTOCK.credit_initial
-    hand = publisher(stage)
     stage.park("queue:/q1")
     hand.publish("q1", initial + 1).settle()
     assert stage.is_parking_one(hand)
@@ -270,8 +261,7 @@ def test_scenario_26_one_slow_of_two_queues_parks() -> None:
 
 
 @EMULATED
-def test_scenario_27_two_channels_one_connection(profile: Profile) -> None:
-    stage = Stage(profile)
+def test_scenario_27_two_channels_one_connection(profile: Profile, stage: Stage) -> None:
     initial = profile.credit_initial
     first, second = stage.connect(channels=2)
     stage.park("queue:/q1")
@@ -280,9 +270,8 @@ def test_scenario_27_two_channels_one_connection(profile: Profile) -> None:
     assert stage.ready("q2") == 0, "the second channel stalls as well"
 
 
-def test_scenario_27_second_channel_unaffected() -> None:
+def test_scenario_27_second_channel_unaffected(stage: Stage) -> None:
     """[N]: until the first channel sends one more than is parked and held for it."""
-    stage = Stage(PENSTOCK)
     initial = PENSTOCK.credit_initial
     first, second = stage.connect(channels=2)
     stage.park("queue:/q1")
@@ -294,9 +283,9 @@ def test_scenario_27_second_channel_unaffected() -> None:
 
 
 @ALL
-def test_scenario_28_separate_consumer_connection(profile: Profile) -> None:
-    stage = Stage(profile)
-    hand = publisher(stage)
+def test_scenario_28_separate_consumer_connection(
+    profile: Profile, stage: Stage, hand: Hand
+) -> None:
     hand.publish_bodies("q1", numbered(500)).settle()
     stage.park("queue:/q2")
     hand.publish("q2", 3 * profile.credit_initial).settle()
@@ -309,9 +298,8 @@ def test_scenario_28_separate_consumer_connection(profile: Profile) -> None:
 
 
 @EMULATED
-def test_scenario_29_shared_connection(profile: Profile) -> None:
+def test_scenario_29_shared_connection(profile: Profile, stage: Stage) -> None:
     """The publisher is blocked first; acks of the deliveries then wait in the socket."""
-    stage = Stage(profile)
     publishing, consuming = stage.connect(channels=2, acks=True)
     publishing.publish("q1", 500)
     consuming.say(m.BasicQos(0, 10)).settle()
@@ -326,9 +314,8 @@ def test_scenario_29_shared_connection(profile: Profile) -> None:
     assert stage.ready("q1") == 490
 
 
-def test_scenario_29_shared_connection_goes_on() -> None:
+def test_scenario_29_shared_connection_goes_on(stage: Stage) -> None:
     """[N]: acks are handled at once while one publish is parked and one is held."""
-    stage = Stage(PENSTOCK)
     publishing, consuming = stage.connect(channels=2, acks=True)
     publishing.publish("q1", 500)
     consuming.say(m.BasicQos(0, 10)).settle()
@@ -339,10 +326,9 @@ def test_scenario_29_shared_connection_goes_on() -> None:
     assert stage.queue("q1").unacked_count == 0
 
 
-def test_scenario_29_stopped_socket_is_let_on() -> None:
+def test_scenario_29_stopped_socket_is_let_on(stage: Stage) -> None:
     """[N]: when the socket had to stop, acks wait in it; the periodic look finds unanswered
     deliveries behind a stopped socket and lets it on, past the closed hop (law 6)."""
-    stage = Stage(PENSTOCK)
     publishing, consuming = stage.connect(channels=2, acks=True)
     publishing.publish("q1", 500)
     consuming.say(m.BasicQos(0, 10)).settle()

@@ -285,7 +285,6 @@ def test_scenario_112_every_edge_exists(profile: Profile, parked: str) -> None:
     reader_bound = int(upstream.window) + 1
     assert upstream.in_flight <= reader_bound
     publisher = stage.channel(hand).publisher
-    assert publisher is not None
     lanes = list(publisher.lanes.values())
     assert bool(lanes) == (parked != "channel")
     for lane in lanes:

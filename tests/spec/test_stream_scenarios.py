@@ -78,10 +78,19 @@ class Bank(Stage):
         self.settle()
 
 
-def test_a_publisher_without_confirms_is_held_by_the_disk() -> None:
+@pytest.fixture
+def bank() -> Bank:
+    return Bank()
+
+
+@pytest.fixture
+def hand(bank: Bank) -> Hand:
+    """A client's only channel."""
+    return bank.connect()[0]
+
+
+def test_a_publisher_without_confirms_is_held_by_the_disk(bank: Bank, hand: Hand) -> None:
     """[N] 8.3, W13: flow control does not depend on a client that asks for confirms."""
-    bank = Bank()
-    hand = bank.connect()[0]
     for _ in range(16):
         bank.send(hand, 500)
     lane = bank.store.lanes[1]
@@ -108,9 +117,7 @@ def test_every_profile_gets_everything_through(profile: Profile) -> None:
     assert len(reader.deliveries) == 1000
 
 
-def test_a_confirm_means_that_it_is_safe() -> None:
-    bank = Bank()
-    hand = bank.connect()[0]
+def test_a_confirm_means_that_it_is_safe(bank: Bank, hand: Hand) -> None:
     hand.say(m.ConfirmSelect()).settle()
     reader = bank.read(10, acks=True)
     bank.send(hand, 3)
@@ -137,9 +144,7 @@ def test_a_slow_reader_holds_nobody(profile: Profile) -> None:
     assert bank.stream.gate.is_open
 
 
-def test_what_is_read_ahead_has_a_bound() -> None:
-    bank = Bank()
-    hand = bank.connect()[0]
+def test_what_is_read_ahead_has_a_bound(bank: Bank, hand: Hand) -> None:
     for _ in range(40):
         bank.send(hand, 5, 20_000)
         bank.write()
@@ -150,8 +155,7 @@ def test_what_is_read_ahead_has_a_bound() -> None:
     assert 0 < ahead < 300_000 < bank.store.lanes[1].log.disk_bytes
 
 
-def test_readers_at_the_end_read_no_disk() -> None:
-    bank = Bank()
+def test_readers_at_the_end_read_no_disk(bank: Bank) -> None:
     readers = [bank.read(100, acks=True, offset="next") for _ in range(3)]
     hand = bank.connect()[0]
     for _ in range(5):
@@ -161,9 +165,7 @@ def test_readers_at_the_end_read_no_disk() -> None:
     assert [len(one.deliveries) for one in readers] == [50, 50, 50]
 
 
-def test_a_full_disk_is_waited_for() -> None:
-    bank = Bank()
-    hand = bank.connect()[0]
+def test_a_full_disk_is_waited_for(bank: Bank, hand: Hand) -> None:
     hand.say(m.ConfirmSelect()).settle()
     bank.files.room = 0
     bank.send(hand, 2)
@@ -180,10 +182,8 @@ def test_a_full_disk_is_waited_for() -> None:
     assert bank.stream.messages.ready_count() == 2
 
 
-def test_f04_a_sync_that_fails_is_the_end() -> None:
+def test_f04_a_sync_that_fails_is_the_end(bank: Bank, hand: Hand) -> None:
     """F4: nothing is confirmed any more, and nothing is written a second time."""
-    bank = Bank()
-    hand = bank.connect()[0]
     hand.say(m.ConfirmSelect()).settle()
     bank.files.failing_sync = bank.files.sync_count + 1
     bank.send(hand, 1)
@@ -198,10 +198,8 @@ def test_f04_a_sync_that_fails_is_the_end() -> None:
     assert len(bank.files.ops) == ops
 
 
-def test_a_confirm_waits_for_the_catalogue() -> None:
+def test_a_confirm_waits_for_the_catalogue(bank: Bank, hand: Hand) -> None:
     """A stream that is not kept yet could not give its messages back."""
-    bank = Bank()
-    hand = bank.connect()[0]
     hand.say(m.ConfirmSelect()).settle()
     bank.broker.context.catalogue = late = Late()
     bank.send(hand, 1)
@@ -228,9 +226,7 @@ class Late(Numbers):
         return self.is_safe
 
 
-def test_a_deleted_stream_answers_what_it_had_taken() -> None:
-    bank = Bank()
-    hand = bank.connect()[0]
+def test_a_deleted_stream_answers_what_it_had_taken(bank: Bank, hand: Hand) -> None:
     hand.say(m.ConfirmSelect()).settle()
     bank.send(hand, 100)
     other = bank.connect()[0]
@@ -270,9 +266,7 @@ def offset_of(hand: Hand, at: int) -> int:
     return value
 
 
-def test_a_read_that_fails_cancels_its_consumer() -> None:
-    bank = Bank()
-    hand = bank.connect()[0]
+def test_a_read_that_fails_cancels_its_consumer(bank: Bank, hand: Hand) -> None:
     for _ in range(2):
         bank.send(hand, 10)
         bank.write()
@@ -290,9 +284,7 @@ def test_a_read_that_fails_cancels_its_consumer() -> None:
     assert len(again.deliveries) == 20
 
 
-def test_damage_is_passed_over_and_told() -> None:
-    bank = Bank()
-    hand = bank.connect()[0]
+def test_damage_is_passed_over_and_told(bank: Bank, hand: Hand) -> None:
     for _ in range(3):
         bank.send(hand, 10)
         bank.write()
@@ -345,9 +337,8 @@ def test_a_filter_leaves_out_chunks_of_others() -> None:
 
 
 @pytest.mark.parametrize("mode", ["interval", "none"])
-def test_in_other_modes_a_confirm_waits_for_the_write_only(mode: str) -> None:
+def test_in_other_modes_a_confirm_waits_for_the_write_only(mode: str, bank: Bank) -> None:
     """As in the message store. The segment itself is synced when it begins."""
-    bank = Bank()
     bank.store.syncing.follow(SyncRule(mode, 1000))
     hand = bank.connect()[0]
     hand.say(m.ConfirmSelect()).settle()
@@ -368,10 +359,8 @@ def test_in_other_modes_a_confirm_waits_for_the_write_only(mode: str) -> None:
     assert bank.files.sync_count - begun == (1 if mode == "interval" else 0), "once is enough"
 
 
-def test_a_full_disk_is_an_error_of_its_own() -> None:
+def test_a_full_disk_is_an_error_of_its_own(bank: Bank, hand: Hand) -> None:
     """A failing sync is final even if it says that there is no room."""
-    bank = Bank()
-    hand = bank.connect()[0]
     bank.send(hand, 1)
     batch = bank.store.batch
     assert batch is not None
@@ -380,10 +369,8 @@ def test_a_full_disk_is_an_error_of_its_own() -> None:
     assert bank.store.is_failed and not bank.store.is_full
 
 
-def test_a_file_that_somebody_has_taken_away_cancels_its_reader() -> None:
+def test_a_file_that_somebody_has_taken_away_cancels_its_reader(bank: Bank, hand: Hand) -> None:
     """It is no retention, so looking again would find the same."""
-    bank = Bank()
-    hand = bank.connect()[0]
     for _ in range(2):
         bank.send(hand, 3)
         bank.write()

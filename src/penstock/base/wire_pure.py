@@ -102,3 +102,7 @@ def write_f32_be(b: BytesWriter, n: float, /) -> None:
 
 def write_f64_be(b: BytesWriter, n: float, /) -> None:
     _pack(_F64, b, n)
+
+
+NAMES: Final = tuple(name for name in globals() if name.startswith(("Bytes", "read_", "write_")))
+"""What `penstock.base.wire` hands on."""

@@ -5,15 +5,13 @@ handed in. The server and the simulator own one of these each.
 """
 
 import platform
-from base64 import urlsafe_b64encode
 from functools import partial
 
 import penstock
 from penstock.base.chance import Chance
 from penstock.base.clock import Clock
 from penstock.base.config import Config, UserConfig
-from penstock.base.errors import ConnectionFault
-from penstock.base.limits import QUEUES_PER_VHOST
+from penstock.base.limits import FRAME_BYTES_BEFORE_OPEN, QUEUES_PER_VHOST
 from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.actors.log import Log as Log
 from penstock.broker.actors.output import Output, Shell
@@ -63,11 +61,10 @@ from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 from penstock.telemetry.events import ACTOR_DOWN, ACTOR_UP
 
-FRAME_BYTES_BEFORE_OPEN = 8192
 NS_PER_MS = 1_000_000
 
 
-class Broker(SessionHost):
+class Broker:
     """memory_high_bytes: for alarm texts and the default depth mark."""
 
     def __init__(
@@ -102,7 +99,6 @@ class Broker(SessionHost):
         self.connections: dict[str, Connection] = {}
         self.negotiators: dict[str, Negotiator] = {}
         self.connection_count = self.ended_count = 0
-        self._properties = server_properties(_identity(config), OWN_CAPABILITIES)
         self.hop_watch = HopWatch(context, self.connections)
         self.notifier_rules = NotifierRules(
             config.channel_flow, config.notify_blocked_ms * NS_PER_MS
@@ -131,13 +127,34 @@ class Broker(SessionHost):
             self._equip(vhost)
         self.hop_watch.stores = self.stores.by_name
         self.hop_watch.streams = self.streams.stores
+        self.host = self._make_host()
+        self._offer_settings()
+
+    def _make_host(self) -> SessionHost:
+        return SessionHost(
+            self.context,
+            self.access,
+            self.cleanup,
+            self.notifier_rules,
+            self.limits,
+            self.transactions,
+            self.leases,
+            server_properties(_identity(self.config), OWN_CAPABILITIES),
+            self.make_queue,
+            self.exchange_made,
+            self.opened,
+            self.closed,
+            self.alarm_manager.reason,
+        )
+
+    def _offer_settings(self) -> None:
         add_ledger_settings(self.settings, self.ledger)
         add_watchdog_setting(self.settings, self.hop_watch)
         add_client_settings(
             self.settings, self.consumer_timeout, self.notifier_rules, self.look_at_clients
         )
-        add_credit_settings(self.settings, self.connections, context)
-        add_adaptive_settings(self.settings, context)
+        add_credit_settings(self.settings, self.connections, self.context)
+        add_adaptive_settings(self.settings, self.context)
         add_rate_settings(self.settings, self.rates)
 
     @property
@@ -166,14 +183,14 @@ class Broker(SessionHost):
         """A peer has connected: the actor that talks to it."""
         self.connection_count += 1
         name = peer if peer not in self.connections else f"{peer}#{self.connection_count}"
-        negotiator = Negotiator(self, peer_host, name, self.clock.monotonic_ns())
+        negotiator = Negotiator(self.host, peer_host, name, self.clock.monotonic_ns())
         connection = Connection(
             name,
             negotiator,
             self.strategy,
             self.profile.is_parking,
             self.node_account,
-            FrameParser(FRAME_BYTES_BEFORE_OPEN, self.config.body_bytes_max),
+            FrameParser(FRAME_BYTES_BEFORE_OPEN.default, self.config.body_bytes_max),
             output,
             shell,
             negotiator,
@@ -214,16 +231,6 @@ class Broker(SessionHost):
 
     # -- makers ----------------------------------------------------------------------------------
 
-    def enter_vhost(self, name: str, user: str) -> VirtualHost:
-        vhost = self.vhosts.get(name)
-        if vhost is None:
-            raise ConnectionFault(530, f"vhost {name} not found", 10, 40)
-        self.limits.check_connection(name, user)
-        return vhost
-
-    def properties(self) -> Table:
-        return self._properties
-
     def make_queue(
         self,
         vhost: VirtualHost,
@@ -257,9 +264,6 @@ class Broker(SessionHost):
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
         self.policy_manager.exchange_made(vhost.name, exchange)
-
-    def fresh_name(self, prefix: str) -> str:
-        return prefix + urlsafe_b64encode(self.chance.token(16)).decode().rstrip("=")
 
     # -- keeping ---------------------------------------------------------------------------------
 
@@ -330,9 +334,6 @@ class Broker(SessionHost):
             self.stores.paging.tick(self.memory_high_bytes)
 
     # -- log -------------------------------------------------------------------------------------
-
-    def report(self, error: BaseException, where: str) -> None:
-        self.log.error(f"internal error in {where}; the connection is closed", error)
 
     def note(self, text: str) -> None:
         self.log.info(text)

@@ -29,7 +29,7 @@ from penstock.protocol.constants import (
 )
 from penstock.protocol.content import Message
 from penstock.protocol.frames import DELIVER
-from penstock.protocol.methods.codec import decode_method, method_frame
+from penstock.protocol.methods.codec import METHODS, decode_method, method_frame
 
 
 class Unconfirmed:
@@ -86,31 +86,14 @@ class Unconfirmed:
 REQUESTS_MAX: Final = 256
 """Requests of one channel waiting for a reply; the next one is refused."""
 
+_NAMED: Final = {kind.NAME: kind for kind in METHODS.values()}
 REPLIES: Final[Mapping[type[m.Method], tuple[type[m.Method], ...]]] = MappingProxyType(
     {
-        m.ChannelOpen: (m.ChannelOpenOk,),
-        m.ChannelClose: (m.ChannelCloseOk,),
-        m.ChannelFlow: (m.ChannelFlowOk,),
-        m.ExchangeDeclare: (m.ExchangeDeclareOk,),
-        m.ExchangeDelete: (m.ExchangeDeleteOk,),
-        m.ExchangeBind: (m.ExchangeBindOk,),
-        m.ExchangeUnbind: (m.ExchangeUnbindOk,),
-        m.QueueDeclare: (m.QueueDeclareOk,),
-        m.QueueBind: (m.QueueBindOk,),
-        m.QueueUnbind: (m.QueueUnbindOk,),
-        m.QueuePurge: (m.QueuePurgeOk,),
-        m.QueueDelete: (m.QueueDeleteOk,),
-        m.BasicQos: (m.BasicQosOk,),
-        m.BasicConsume: (m.BasicConsumeOk,),
-        m.BasicCancel: (m.BasicCancelOk,),
-        m.BasicGet: (m.BasicGetOk, m.BasicGetEmpty),
-        m.BasicRecover: (m.BasicRecoverOk,),
-        m.ConfirmSelect: (m.ConfirmSelectOk,),
-        m.RequestAsk: (m.RequestAskOk,),
-        m.TxSelect: (m.TxSelectOk,),
-        m.TxCommit: (m.TxCommitOk,),
-        m.TxRollback: (m.TxRollbackOk,),
+        kind: (_NAMED[f"{name}-ok"],)
+        for name, kind in _NAMED.items()
+        if f"{name}-ok" in _NAMED and kind is not m.BasicGet
     }
+    | {m.BasicGet: (m.BasicGetOk, m.BasicGetEmpty)}
 )
 """Requests that are answered, and with what; every other method goes unanswered."""
 

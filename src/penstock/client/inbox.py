@@ -7,24 +7,21 @@ from typing import Final
 from penstock.client.errors import ChannelClosedError, ClientError, ConnectionClosedError
 from penstock.client.events import (
     Blocked,
-    Cancelled,
     ChannelClosed,
     ClientEvent,
     Confirmed,
     ConnectionClosed,
     Delivery,
-    FlowChanged,
     Opened,
     Replied,
-    ReturnedPublish,
     Unblocked,
 )
 from penstock.protocol.methods import Method
 
 DELIVERIES_HELD_MAX: Final = 100_000
 """Deliveries of one channel, not taken yet; one more ends the channel's use with an error."""
-RETURNS_HELD_MAX: Final = 1024
-"""Returned publishes and refused sequences kept a channel; the oldest is dropped and counted."""
+NACKED_HELD_MAX: Final = 1024
+"""Refused sequences kept for a channel; the oldest is dropped."""
 
 
 class ChannelInbox:
@@ -33,12 +30,7 @@ class ChannelInbox:
     def __init__(self, number: int) -> None:
         self.number = number
         self.deliveries: deque[Delivery] = deque()
-        self.returns: deque[ReturnedPublish] = deque(maxlen=RETURNS_HELD_MAX)
-        self.returned_count = 0
-        self.nacked: deque[int] = deque(maxlen=RETURNS_HELD_MAX)
-        self.confirmed_count = 0
-        self.cancelled: set[str] = set()
-        self.is_flow_active = True
+        self.nacked: deque[int] = deque(maxlen=NACKED_HELD_MAX)
         self._replies: dict[int, Replied] = {}
         self._closed: ChannelClosed | None = None
         self._is_overrun = False
@@ -52,17 +44,8 @@ class ChannelInbox:
                 self.deliveries.append(event)
         elif isinstance(event, Replied):
             self._replies[id(event.request)] = event
-        elif isinstance(event, Confirmed):
-            self.confirmed_count += len(event.sequences)
-            if not event.is_accepted:
-                self.nacked.extend(event.sequences)
-        elif isinstance(event, ReturnedPublish):
-            self.returns.append(event)
-            self.returned_count += 1
-        elif isinstance(event, Cancelled):
-            self.cancelled.add(event.consumer_tag)
-        elif isinstance(event, FlowChanged):
-            self.is_flow_active = event.is_active
+        elif isinstance(event, Confirmed) and not event.is_accepted:
+            self.nacked.extend(event.sequences)
         elif isinstance(event, ChannelClosed):
             self._closed = event
 

@@ -12,18 +12,18 @@ call is running, so an idle program calls `connection.process` now and then. Rea
 a write waits for the socket, so that neither side can hold the other up for ever.
 """
 
+import errno
 import select
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeVar
 
 from penstock.client.errors import ConnectError, ConnectionClosedError, NackedError, NoReplyError
-from penstock.client.events import Delivery, Replied, ReturnedPublish
+from penstock.client.events import Delivery, Replied
 from penstock.client.inbox import ChannelInbox, ClientInbox
-from penstock.client.io_socket import open_socket
 from penstock.client.session import ClientSession
 from penstock.client.url import BrokerUrl, parse_url
 from penstock.protocol import methods as m
@@ -47,7 +47,7 @@ def connect(
     """
     where = parse_url(url) if isinstance(url, str) else url
     session = ClientSession(where, name, time.monotonic_ns())
-    connection = Connection(open_socket(where, context), session)
+    connection = Connection(_open_socket(where, context), session)
     try:
         connection.wait(lambda: connection.inbox.is_open, where.connection_timeout_ms, "open-ok")
     except BaseException as error:
@@ -117,10 +117,7 @@ class Connection:
         self.inbox.check()
 
     def flush(self) -> None:
-        """Write everything said so far into the socket, reading meanwhile.
-
-        Raises: ConnectionClosedError.
-        """
+        """Write everything said so far, reading meanwhile. Raises: ConnectionClosedError."""
         data = memoryview(self.session.output(time.monotonic_ns()))
         while data:
             try:
@@ -216,8 +213,6 @@ class Channel:
         self._connection = connection
         self._session = connection.session
 
-    # --- declaring ------------------------------------------------------------------------
-
     def declare_queue(
         self,
         name: str = "",
@@ -232,16 +227,16 @@ class Channel:
         request = m.QueueDeclare(
             name, passive, durable, exclusive, auto_delete, False, arguments or {}
         )
-        return self._ask(request, m.QueueDeclareOk)
+        return self.ask(request, m.QueueDeclareOk)
 
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue; how many messages went with it."""
         request = m.QueueDelete(name, if_unused, if_empty)
-        return self._ask(request, m.QueueDeleteOk).message_count
+        return self.ask(request, m.QueueDeleteOk).message_count
 
     def purge_queue(self, name: str) -> int:
         """Drop every ready message; how many there were."""
-        return self._ask(m.QueuePurge(name), m.QueuePurgeOk).message_count
+        return self.ask(m.QueuePurge(name), m.QueuePurgeOk).message_count
 
     def declare_exchange(
         self,
@@ -258,35 +253,22 @@ class Channel:
         request = m.ExchangeDeclare(
             name, kind, passive, durable, auto_delete, internal, False, arguments or {}
         )
-        self._ask(request, m.ExchangeDeclareOk)
-
-    def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
-        """Delete an exchange."""
-        self._ask(m.ExchangeDelete(name, if_unused), m.ExchangeDeleteOk)
+        self.ask(request, m.ExchangeDeclareOk)
 
     def bind_queue(
         self, queue: str, exchange: str, routing_key: str = "", arguments: Table | None = None
     ) -> None:
         """Bind a queue to an exchange."""
         request = m.QueueBind(queue, exchange, routing_key, False, arguments or {})
-        self._ask(request, m.QueueBindOk)
-
-    def unbind_queue(
-        self, queue: str, exchange: str, routing_key: str = "", arguments: Table | None = None
-    ) -> None:
-        """Undo `bind_queue` with the same arguments."""
-        request = m.QueueUnbind(queue, exchange, routing_key, arguments or {})
-        self._ask(request, m.QueueUnbindOk)
+        self.ask(request, m.QueueBindOk)
 
     def request(self, verb: str, arguments: Table | None = None) -> Table:
         """Ask what AMQP has no method for (docs/requests.md); a Penstock broker answers."""
-        return self._ask(m.RequestAsk(verb, arguments or {}), m.RequestAskOk).answer
-
-    # --- publishing -----------------------------------------------------------------------
+        return self.ask(m.RequestAsk(verb, arguments or {}), m.RequestAskOk).answer
 
     def confirm_select(self) -> None:
         """Have the broker confirm every later publish of this channel."""
-        self._ask(m.ConfirmSelect(), m.ConfirmSelectOk)
+        self.ask(m.ConfirmSelect(), m.ConfirmSelectOk)
 
     def publish(
         self,
@@ -316,17 +298,9 @@ class Channel:
             self.inbox.nacked.clear()
             raise NackedError(refused)
 
-    def take_returns(self) -> tuple[ReturnedPublish, ...]:
-        """The mandatory publishes that came back so far, once."""
-        taken = tuple(self.inbox.returns)
-        self.inbox.returns.clear()
-        return taken
-
-    # --- consuming ------------------------------------------------------------------------
-
     def qos(self, prefetch_count: int, *, global_: bool = False) -> None:
         """Bound the unacknowledged deliveries of each later consumer, or of the channel."""
-        self._ask(m.BasicQos(0, prefetch_count, global_), m.BasicQosOk)
+        self.ask(m.BasicQos(0, prefetch_count, global_), m.BasicQosOk)
 
     def get(self, queue: str, *, no_ack: bool = False) -> Delivery | None:
         """Take one message; None when there is none."""
@@ -347,11 +321,11 @@ class Channel:
         request = m.BasicConsume(
             queue, consumer_tag, False, no_ack, exclusive, False, arguments or {}
         )
-        return self._ask(request, m.BasicConsumeOk).consumer_tag
+        return self.ask(request, m.BasicConsumeOk).consumer_tag
 
     def cancel(self, consumer_tag: str) -> None:
         """End a consumer; deliveries already here can still be taken."""
-        self._ask(m.BasicCancel(consumer_tag), m.BasicCancelOk)
+        self.ask(m.BasicCancel(consumer_tag), m.BasicCancelOk)
 
     def next_delivery(self, timeout_ms: int | None = None) -> Delivery | None:
         """The next delivery of any consumer of this channel; None after `timeout_ms`."""
@@ -368,33 +342,58 @@ class Channel:
             return None
         return waiting.popleft()
 
-    def deliveries(self, timeout_ms: int | None = None) -> Iterator[Delivery]:
-        """Deliveries one after the other, until none comes for `timeout_ms`."""
-        while (delivery := self.next_delivery(timeout_ms)) is not None:
-            yield delivery
-
     def ack(self, delivery: Delivery, *, multiple: bool = False) -> None:
         """Acknowledge a delivery, or all up to it."""
         self._session.ack(self.number, delivery.delivery_tag, multiple)
         self._connection.flush()
 
-    def nack(self, delivery: Delivery, *, multiple: bool = False, requeue: bool = True) -> None:
-        """Refuse a delivery, or all up to it."""
-        self._session.request(self.number, m.BasicNack(delivery.delivery_tag, multiple, requeue))
-        self._connection.flush()
-
-    def reject(self, delivery: Delivery, *, requeue: bool = True) -> None:
-        """Refuse one delivery, as the specification knows it."""
-        self._session.request(self.number, m.BasicReject(delivery.delivery_tag, requeue))
-        self._connection.flush()
-
     def close(self) -> None:
         """Close the channel in order."""
-        self._ask(m.ChannelClose(200, "client closes"), m.ChannelCloseOk)
+        self.ask(m.ChannelClose(200, "client closes"), m.ChannelCloseOk)
         self._connection.inbox.remove_channel(self.number)
 
-    def _ask(self, request: m.Method, kind: type[_Reply]) -> _Reply:
+    def ask(self, request: m.Method, kind: type[_Reply]) -> _Reply:
+        """Say `request`, a method with a reply of `kind`, and wait for that."""
         self._session.request(self.number, request)
         reply = self._connection.wait_for_reply(self.inbox, request).reply
         assert isinstance(reply, kind), "cannot happen because the session matches the kinds"
         return reply
+
+
+def _connect_error(url: BrokerUrl, error: OSError) -> ConnectError:
+    """What went wrong while connecting, for people."""
+    where = url.address()
+    if isinstance(error, ConnectionRefusedError):
+        reason = "connection refused; is a broker listening there?"
+    elif isinstance(error, socket.gaierror):
+        reason = f"the host name {url.host!r} cannot be resolved ({error.strerror})"
+    elif isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
+        reason = f"no answer within {url.connection_timeout_ms} ms (connection_timeout)"
+    elif isinstance(error, ssl.SSLError):
+        reason = f"TLS failed: {error.reason or error}"
+        if error.reason == "WRONG_VERSION_NUMBER":
+            reason += "; what answers there speaks no TLS, is it the port of amqp://?"
+    else:
+        reason = error.strerror or str(error) or type(error).__name__
+    return ConnectError(f"cannot connect to {where}: {reason}")
+
+
+def _open_socket(url: BrokerUrl, context: ssl.SSLContext | None) -> socket.socket:
+    """A connected blocking socket without Nagle's delay; TLS for an amqps address.
+
+    Raises: ConnectError naming host and port.
+    """
+    timeout_s = url.connection_timeout_ms / 1000
+    try:
+        plain = socket.create_connection((url.host, url.port), timeout_s)
+    except OSError as error:
+        raise _connect_error(url, error) from error
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if not url.tls:
+            return plain
+        chosen = context if context is not None else ssl.create_default_context()
+        return chosen.wrap_socket(plain, server_hostname=url.host)
+    except OSError as error:
+        plain.close()
+        raise _connect_error(url, error) from error

@@ -15,8 +15,8 @@ decides what follows (scenarios 51-54):
 
 Replies that clients get wrong are tolerated (flow-semantics 11.3): none at all is waited for so
 long and then taken as read; a channel.flow of the same polarity is the reply; one nobody asked for
-is counted. Nothing here enforces anything: a publish is held whether the client has heard or not.
-Pure; the connection's notices send and measure time.
+changes nothing. Nothing here enforces anything: a publish is held whether the client has heard or
+not. Pure; the connection's notices send and measure time.
 Source: AMQP 0-9-1 section 1.5 (channel.flow); flow-semantics 11.
 """
 
@@ -85,11 +85,10 @@ class FlowAction(Enum):
     NOTHING = "nothing"
     SEND_STOP = "send channel.flow active=false"
     SEND_GO = "send channel.flow active=true"
-    COUNT_UNASKED = "count a reply nobody asked for"
-    COUNT_VIOLATION = "count it, and stop reading this connection"
-    NOTE_SILENCE = "put the missing reply on record"
-    NOTE_SILENCE_SEND_GO = "put the missing reply on record, and send channel.flow active=true"
-    NOTE_SILENCE_SEND_STOP = "put the missing reply on record, and send channel.flow active=false"
+    STOP_READING = "stop reading this connection"
+    NOTE_SILENCE = "log the missing reply"
+    NOTE_SILENCE_SEND_GO = "log the missing reply, and send channel.flow active=true"
+    NOTE_SILENCE_SEND_STOP = "log the missing reply, and send channel.flow active=false"
 
 
 _NOTHING: Final = FlowAction.NOTHING
@@ -98,7 +97,7 @@ TRANSITIONS: Final[Mapping[tuple[Told, FlowInput], tuple[Told, FlowAction]]] = M
     {
         (Told.FREE, FlowInput.STOP): (Told.STOPPING, FlowAction.SEND_STOP),
         (Told.FREE, FlowInput.SEND): (Told.FREE, _NOTHING),
-        (Told.FREE, FlowInput.REPLY): (Told.FREE, FlowAction.COUNT_UNASKED),
+        (Told.FREE, FlowInput.REPLY): (Told.FREE, _NOTHING),
         (Told.FREE, FlowInput.PUBLISH): (Told.FREE, _NOTHING),
         (Told.STOPPING, FlowInput.STOP): (Told.STOPPING, _NOTHING),
         (Told.STOPPING, FlowInput.SEND): (Told.STOP_REVOKED, _NOTHING),
@@ -112,8 +111,8 @@ TRANSITIONS: Final[Mapping[tuple[Told, FlowInput], tuple[Told, FlowAction]]] = M
         (Told.STOP_REVOKED, FlowInput.PUBLISH): (Told.STOP_REVOKED, _NOTHING),
         (Told.STOPPED, FlowInput.STOP): (Told.STOPPED, _NOTHING),
         (Told.STOPPED, FlowInput.SEND): (Told.RESUMING, FlowAction.SEND_GO),
-        (Told.STOPPED, FlowInput.REPLY): (Told.STOPPED, FlowAction.COUNT_UNASKED),
-        (Told.STOPPED, FlowInput.PUBLISH): (Told.STOPPED, FlowAction.COUNT_VIOLATION),
+        (Told.STOPPED, FlowInput.REPLY): (Told.STOPPED, _NOTHING),
+        (Told.STOPPED, FlowInput.PUBLISH): (Told.STOPPED, FlowAction.STOP_READING),
         # A late flow-ok is still one: from then on the client is taken at its word.
         (Told.IGNORED, FlowInput.STOP): (Told.IGNORED, _NOTHING),
         (Told.IGNORED, FlowInput.SEND): (Told.RESUMING, FlowAction.SEND_GO),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.base.errors import OperatorError
+from penstock.base.limits import UNSENT_DELIVERIES
 from penstock.flow.adaptive import INTERVAL_NS, TARGET_NS, Adaptive
 from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import (
@@ -178,6 +179,7 @@ _OURS: Final = HopWindow(400, 200, 4 * MIB, 2 * MIB)
 _FIRST: Final = HopWindow(32, 16, 32 * KIB, 16 * KIB)
 """What an adaptive hop begins with; a fast receiver raises it within milliseconds."""
 _OUR_STORE: Final = HopWindow(4000, 800, 16 * MIB, 4 * MIB)
+_UNSENT: Final = UNSENT_DELIVERIES.default
 
 PENSTOCK: Final = Profile(
     "penstock",
@@ -188,7 +190,7 @@ PENSTOCK: Final = Profile(
     True,
     True,
     32 * MIB,
-    200,
+    _UNSENT,
     8 * KIB,
     account_high_messages=100_000,
 )
@@ -198,11 +200,11 @@ ADAPTIVE: Final = replace(
 )  # fmt: skip
 RABBITMQ_4: Final = Profile(
     "rabbitmq-4", "credit", HopWindow(400, 200), HopWindow(400, 200), HopWindow(4000, 800),
-    False, False, 0, 200, embed_below=4096, io_batch=4096,
+    False, False, 0, _UNSENT, embed_below=4096, io_batch=4096,
 )  # fmt: skip
 RABBITMQ_35: Final = Profile(
     "rabbitmq-3.5", "credit", HopWindow(200, 50), HopWindow(200, 50), HopWindow(2000, 500),
-    False, False, 0, 200, embed_below=4096, io_batch=2048, believes_deaths=True,
+    False, False, 0, _UNSENT, embed_below=4096, io_batch=2048, believes_deaths=True,
 )  # fmt: skip
 SYNDICATE: Final = Profile(
     "syndicate", "debt", _OFF, _OFF, _OFF, False, False, 0, 65_535, account_high_messages=100

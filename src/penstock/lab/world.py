@@ -22,7 +22,7 @@ from heapq import heappop, heappush
 from penstock.base.config import Config
 from penstock.broker.actors.output import OutputLine
 from penstock.broker.broker import Broker
-from penstock.broker.connection.connection import PHASE_OPEN
+from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.lab.model import SLICE_NS, Network, WorkClock, WorkPicker
 from penstock.lab.peers import Peer
 from penstock.lab.result import PeerTally

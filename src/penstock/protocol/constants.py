@@ -41,27 +41,12 @@ INTERNAL_ERROR: Final = 541
 
 REPLY_NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {
-        REPLY_SUCCESS: "REPLY_SUCCESS",
-        CONTENT_TOO_LARGE: "CONTENT_TOO_LARGE",
-        NO_ROUTE: "NO_ROUTE",
-        NO_CONSUMERS: "NO_CONSUMERS",
-        CONNECTION_FORCED: "CONNECTION_FORCED",
-        INVALID_PATH: "INVALID_PATH",
-        ACCESS_REFUSED: "ACCESS_REFUSED",
-        NOT_FOUND: "NOT_FOUND",
-        RESOURCE_LOCKED: "RESOURCE_LOCKED",
-        PRECONDITION_FAILED: "PRECONDITION_FAILED",
-        FRAME_ERROR: "FRAME_ERROR",
-        SYNTAX_ERROR: "SYNTAX_ERROR",
-        COMMAND_INVALID: "COMMAND_INVALID",
-        CHANNEL_ERROR: "CHANNEL_ERROR",
-        UNEXPECTED_FRAME: "UNEXPECTED_FRAME",
-        RESOURCE_ERROR: "RESOURCE_ERROR",
-        NOT_ALLOWED: "NOT_ALLOWED",
-        NOT_IMPLEMENTED: "NOT_IMPLEMENTED",
-        INTERNAL_ERROR: "INTERNAL_ERROR",
+        code: name
+        for name, code in globals().items()
+        if isinstance(code, int) and REPLY_SUCCESS <= code <= INTERNAL_ERROR
     }
 )
+"""The names of the codes above."""
 
 CLASS_BASIC: Final = 60
 

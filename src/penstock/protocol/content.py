@@ -156,7 +156,7 @@ def write_content(
     if fits:
         _write_patched(writer, raw, channel)
     else:
-        _write_split(writer, message, channel, frame_bytes_max)
+        _write_split(writer, message.header(), message.body(), channel, frame_bytes_max)
 
 
 def _largest_frame(raw: bytes) -> i64:
@@ -182,14 +182,15 @@ def _write_patched(writer: BytesWriter, raw: bytes, channel: i64) -> None:
         at += size
 
 
-def _write_split(writer: BytesWriter, message: Message, channel: i64, frame_bytes_max: i64) -> None:
-    header = message.header()
+def _write_split(
+    writer: BytesWriter, header: bytes, body: bytes, channel: i64, frame_bytes_max: i64
+) -> None:
+    """A content header frame, and body frames of at most `frame_bytes_max` with envelope."""
     writer.append(2)
     write_i16_be(writer, as_i16(channel))
     write_i32_be(writer, len(header))
     writer.write(header)
     writer.append(0xCE)
-    body = message.body()
     at: i64 = 0
     end: i64 = len(body)
     step: i64 = frame_bytes_max - 8
@@ -217,21 +218,7 @@ def make_content(
     """
     writer = BytesWriter()
     message = Message(channel, method, b"", len(header), len(body))
-    writer.append(2)
-    write_i16_be(writer, as_i16(channel))
-    write_i32_be(writer, len(header))
-    writer.write(header)
-    writer.append(0xCE)
-    step = frame_bytes_max - 8
-    at = 0
-    while at < len(body):
-        piece = body[at : at + step]
-        writer.append(3)
-        write_i16_be(writer, as_i16(channel))
-        write_i32_be(writer, len(piece))
-        writer.write(piece)
-        writer.append(0xCE)
-        at += step
+    _write_split(writer, header, body, channel, frame_bytes_max)
     message.raw = writer.getvalue()
     return message
 

@@ -77,38 +77,18 @@ class HandshakeAction(Enum):
 
 OWN_INPUTS: Final = frozenset({HandshakeInput.CHALLENGED, HandshakeInput.ACCEPTED})
 
+_Stage, _Input, _Action = HandshakeStage, HandshakeInput, HandshakeAction
 TRANSITIONS: Final[
     Mapping[tuple[HandshakeStage, HandshakeInput], tuple[HandshakeStage, HandshakeAction]]
 ] = MappingProxyType(
     {
-        (HandshakeStage.EXPECT_HEADER, HandshakeInput.HEADER): (
-            HandshakeStage.START_SENT,
-            HandshakeAction.SEND_START,
-        ),
-        (HandshakeStage.START_SENT, HandshakeInput.START_OK): (
-            HandshakeStage.AUTHENTICATING,
-            HandshakeAction.AUTHENTICATE,
-        ),
-        (HandshakeStage.AUTHENTICATING, HandshakeInput.CHALLENGED): (
-            HandshakeStage.SECURE_SENT,
-            HandshakeAction.SEND_SECURE,
-        ),
-        (HandshakeStage.SECURE_SENT, HandshakeInput.SECURE_OK): (
-            HandshakeStage.AUTHENTICATING,
-            HandshakeAction.AUTHENTICATE,
-        ),
-        (HandshakeStage.AUTHENTICATING, HandshakeInput.ACCEPTED): (
-            HandshakeStage.TUNE_SENT,
-            HandshakeAction.SEND_TUNE,
-        ),
-        (HandshakeStage.TUNE_SENT, HandshakeInput.TUNE_OK): (
-            HandshakeStage.TUNED,
-            HandshakeAction.NEGOTIATE,
-        ),
-        (HandshakeStage.TUNED, HandshakeInput.OPEN): (
-            HandshakeStage.OPEN,
-            HandshakeAction.ENTER_VHOST,
-        ),
+        (_Stage.EXPECT_HEADER, _Input.HEADER): (_Stage.START_SENT, _Action.SEND_START),
+        (_Stage.START_SENT, _Input.START_OK): (_Stage.AUTHENTICATING, _Action.AUTHENTICATE),
+        (_Stage.AUTHENTICATING, _Input.CHALLENGED): (_Stage.SECURE_SENT, _Action.SEND_SECURE),
+        (_Stage.SECURE_SENT, _Input.SECURE_OK): (_Stage.AUTHENTICATING, _Action.AUTHENTICATE),
+        (_Stage.AUTHENTICATING, _Input.ACCEPTED): (_Stage.TUNE_SENT, _Action.SEND_TUNE),
+        (_Stage.TUNE_SENT, _Input.TUNE_OK): (_Stage.TUNED, _Action.NEGOTIATE),
+        (_Stage.TUNED, _Input.OPEN): (_Stage.OPEN, _Action.ENTER_VHOST),
     }
 )
 

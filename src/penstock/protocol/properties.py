@@ -3,51 +3,16 @@
 Source: AMQP 0-9-1 section 1.8.2; the layout is drawn in `property_lookup`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Final, Literal, TypeAlias, cast
 
 from penstock.base.errors import ConnectionFault
 from penstock.protocol.constants import CLASS_BASIC, SYNTAX_ERROR
-from penstock.protocol.property_lookup import (
-    APP_ID,
-    CLUSTER_ID,
-    CONTENT_ENCODING,
-    CONTENT_TYPE,
-    CORRELATION_ID,
-    DELIVERY_MODE,
-    EXPIRATION,
-    HEADERS,
-    MESSAGE_ID,
-    PRIORITY,
-    REPLY_TO,
-    TIMESTAMP,
-    TYPE,
-    USER_ID,
-    check_properties,
-    property_span,
-)
+from penstock.protocol.property_lookup import CONTENT_TYPE, check_properties, property_span
 from penstock.protocol.values import Table, decode_table, encode_table
 
 _Wire: TypeAlias = Literal["shortstr", "table", "octet", "timestamp"]
-
-# In the order of their flags, which is also the order of the attributes of Properties.
-_ORDER: Final[tuple[tuple[str, int, _Wire], ...]] = (
-    ("content_type", CONTENT_TYPE, "shortstr"),
-    ("content_encoding", CONTENT_ENCODING, "shortstr"),
-    ("headers", HEADERS, "table"),
-    ("delivery_mode", DELIVERY_MODE, "octet"),
-    ("priority", PRIORITY, "octet"),
-    ("correlation_id", CORRELATION_ID, "shortstr"),
-    ("reply_to", REPLY_TO, "shortstr"),
-    ("expiration", EXPIRATION, "shortstr"),
-    ("message_id", MESSAGE_ID, "shortstr"),
-    ("timestamp", TIMESTAMP, "timestamp"),
-    ("type", TYPE, "shortstr"),
-    ("user_id", USER_ID, "shortstr"),
-    ("app_id", APP_ID, "shortstr"),
-    ("cluster_id", CLUSTER_ID, "shortstr"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +38,19 @@ class Properties:
     user_id: str | None = None
     app_id: str | None = None
     cluster_id: str | None = None
+
+
+_WIRES: Final[Mapping[str, _Wire]] = {
+    "headers": "table",
+    "delivery_mode": "octet",
+    "priority": "octet",
+    "timestamp": "timestamp",
+}
+_ORDER: Final[tuple[tuple[str, int, _Wire], ...]] = tuple(
+    (one.name, CONTENT_TYPE >> at, _WIRES.get(one.name, "shortstr"))
+    for at, one in enumerate(fields(Properties))
+)
+"""Name, flag and wire type: flags go down by a bit in the order of the attributes."""
 
 
 def decode_properties(data: bytes, offset: int, end: int = -1) -> Properties:

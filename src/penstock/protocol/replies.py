@@ -22,19 +22,11 @@ def reply_text(code: int, text: str) -> str:
 
 def connection_close(fault: PeerError) -> ConnectionClose:
     """The connection.close that answers `fault`."""
-    return ConnectionClose(
-        reply_code=fault.code,
-        reply_text=reply_text(fault.code, fault.text),
-        class_id=fault.class_id,
-        method_id=fault.method_id,
-    )
+    text = reply_text(fault.code, fault.text)
+    return ConnectionClose(fault.code, text, fault.class_id, fault.method_id)
 
 
 def channel_close(fault: PeerError) -> ChannelClose:
     """The channel.close that answers `fault`."""
-    return ChannelClose(
-        reply_code=fault.code,
-        reply_text=reply_text(fault.code, fault.text),
-        class_id=fault.class_id,
-        method_id=fault.method_id,
-    )
+    text = reply_text(fault.code, fault.text)
+    return ChannelClose(fault.code, text, fault.class_id, fault.method_id)

@@ -26,6 +26,18 @@ from tests.unit.client.scripted import FRAME_BYTES_MAX, ScriptedBroker, Wire, op
 SECOND_NS = 1_000_000_000
 
 
+@pytest.fixture
+def wire() -> Wire:
+    """An open connection."""
+    return open_wire()
+
+
+@pytest.fixture
+def channel(wire: Wire) -> int:
+    """An open channel of it."""
+    return wire.channel()
+
+
 @pytest.mark.parametrize("step", [0, 1, 7])
 def test_the_opening_agrees_on_limits_and_enters_the_vhost(step: int) -> None:
     wire = Wire(step, BrokerUrl(user="u", password="p", vhost="shop", heartbeat_s=5))
@@ -79,8 +91,7 @@ def test_the_end_of_the_stream_while_opening_hints_at_the_reason() -> None:
     assert wire.session.end_of_stream() == [], "a connection ends once"
 
 
-def test_replies_belong_to_requests_in_their_order_per_channel() -> None:
-    wire = open_wire()
+def test_replies_belong_to_requests_in_their_order_per_channel(wire: Wire) -> None:
     one, two = wire.channel(), wire.channel()
     wire.broker.answers = False
     declare, purge, other = m.QueueDeclare("a"), m.QueuePurge("a"), m.QueueDeclare("b")
@@ -95,9 +106,7 @@ def test_replies_belong_to_requests_in_their_order_per_channel() -> None:
     assert replies[0].request is other and replies[1].request is declare
 
 
-def test_a_request_without_wait_expects_nothing() -> None:
-    wire = open_wire()
-    channel = wire.channel()
+def test_a_request_without_wait_expects_nothing(wire: Wire, channel: int) -> None:
     wire.broker.answers = False
     wire.session.request(channel, m.QueueDeclare("a", no_wait=True))
     wire.session.request(channel, m.QueueDeclare("b"))
@@ -106,9 +115,7 @@ def test_a_request_without_wait_expects_nothing() -> None:
     assert isinstance(reply, Replied) and reply.request == m.QueueDeclare("b")
 
 
-def test_a_reply_nobody_asked_for_closes_the_connection() -> None:
-    wire = open_wire()
-    channel = wire.channel()
+def test_a_reply_nobody_asked_for_closes_the_connection(wire: Wire, channel: int) -> None:
     wire.broker.say(channel, m.QueuePurgeOk(1))
     (event,) = wire.pump()
     assert isinstance(event, ConnectionClosed) and event.code == 503
@@ -116,9 +123,7 @@ def test_a_reply_nobody_asked_for_closes_the_connection() -> None:
     assert isinstance(close, m.ConnectionClose) and close.reply_code == 503
 
 
-def test_too_many_open_requests_are_refused_here() -> None:
-    wire = open_wire()
-    channel = wire.channel()
+def test_too_many_open_requests_are_refused_here(wire: Wire, channel: int) -> None:
     wire.broker.answers = False
     for _ in range(256):
         wire.session.request(channel, m.QueueDeclare("a"))
@@ -126,9 +131,7 @@ def test_too_many_open_requests_are_refused_here() -> None:
         wire.session.request(channel, m.QueueDeclare("a"))
 
 
-def test_confirms_settle_what_they_name() -> None:
-    wire = open_wire()
-    channel = wire.channel()
+def test_confirms_settle_what_they_name(wire: Wire, channel: int) -> None:
     wire.session.request(channel, m.ConfirmSelect())
     wire.pump()
     for mark in range(10, 16):
@@ -144,9 +147,7 @@ def test_confirms_settle_what_they_name() -> None:
     assert wire.session.unconfirmed(channel) == 1
 
 
-def test_publishes_arrive_whole_at_any_size() -> None:
-    wire = open_wire()
-    channel = wire.channel()
+def test_publishes_arrive_whole_at_any_size(wire: Wire, channel: int) -> None:
     bodies = [b"", b"x", b"y" * (FRAME_BYTES_MAX - 8), b"z" * (FRAME_BYTES_MAX - 7), b"w" * 9000]
     for body in bodies:
         wire.session.publish(channel, "ex", "key", body, Properties(priority=3), True)
@@ -154,9 +155,7 @@ def test_publishes_arrive_whole_at_any_size() -> None:
     assert [message.body() for message in wire.broker.published] == bodies
 
 
-def test_deliveries_returns_and_get_carry_their_message() -> None:
-    wire = open_wire()
-    channel = wire.channel()
+def test_deliveries_returns_and_get_carry_their_message(wire: Wire, channel: int) -> None:
     wire.broker.answers = False
     wire.session.request(channel, m.BasicGet("q"))
     wire.broker.say_content(channel, m.BasicDeliver("t", 7, True, "ex", "key"), b"one")
@@ -175,16 +174,13 @@ def test_deliveries_returns_and_get_carry_their_message() -> None:
     assert (returned.code, returned.text, returned.routing_key) == (312, "NO_ROUTE", "nowhere")
 
 
-def test_an_ack_says_what_it_is_told_to() -> None:
-    wire = open_wire()
-    channel = wire.channel()
+def test_an_ack_says_what_it_is_told_to(wire: Wire, channel: int) -> None:
     wire.session.ack(channel, 2**40, True)
     wire.pump()
     assert wire.broker.heard[-1] == (channel, m.BasicAck(2**40, True))
 
 
-def test_blocked_and_unblocked_carry_the_reason() -> None:
-    wire = open_wire()
+def test_blocked_and_unblocked_carry_the_reason(wire: Wire) -> None:
     wire.broker.say(0, m.ConnectionBlocked("low on memory"))
     assert wire.pump() == [Blocked("low on memory")]
     assert wire.session.blocked_reason == "low on memory"
@@ -193,9 +189,7 @@ def test_blocked_and_unblocked_carry_the_reason() -> None:
     assert wire.session.blocked_reason is None
 
 
-def test_flow_and_cancel_from_the_broker_are_answered() -> None:
-    wire = open_wire()
-    channel = wire.channel()
+def test_flow_and_cancel_from_the_broker_are_answered(wire: Wire, channel: int) -> None:
     wire.broker.say(channel, m.ChannelFlow(False))
     wire.broker.say(channel, m.BasicCancel("t", False))
     wire.broker.say(channel, m.BasicCancel("u", True))
@@ -207,8 +201,7 @@ def test_flow_and_cancel_from_the_broker_are_answered() -> None:
     ]  # fmt: skip
 
 
-def test_a_channel_closed_by_the_broker_leaves_the_connection_open() -> None:
-    wire = open_wire()
+def test_a_channel_closed_by_the_broker_leaves_the_connection_open(wire: Wire) -> None:
     channel, other = wire.channel(), wire.channel()
     wire.broker.say(channel, m.ChannelClose(404, "NOT_FOUND - no queue 'x'", 50, 10))
     wire.broker.say_content(channel, m.BasicDeliver("t", 1, False, "", "q"), b"late")
@@ -220,9 +213,9 @@ def test_a_channel_closed_by_the_broker_leaves_the_connection_open() -> None:
     assert isinstance(wire.pump()[0], Replied)
 
 
-def test_after_an_orderly_close_the_number_takes_what_is_late_and_drops_it() -> None:
-    wire = open_wire()
-    channel = wire.channel()
+def test_after_an_orderly_close_the_number_takes_what_is_late_and_drops_it(
+    wire: Wire, channel: int
+) -> None:
     wire.session.request(channel, m.ChannelClose(200, "done"))
     wire.broker.say_content(channel, m.BasicDeliver("t", 1, False, "", "q"), b"late")
     (reply,) = wire.pump()
@@ -234,9 +227,7 @@ def test_after_an_orderly_close_the_number_takes_what_is_late_and_drops_it() -> 
         wire.session.ack(channel, 1)
 
 
-def test_both_sides_closing_a_channel_at_once_ends_in_order() -> None:
-    wire = open_wire()
-    channel = wire.channel()
+def test_both_sides_closing_a_channel_at_once_ends_in_order(wire: Wire, channel: int) -> None:
     wire.broker.answers = False
     wire.session.request(channel, m.ChannelClose(200, "done"))
     wire.broker.say(channel, m.ChannelClose(406, "PRECONDITION_FAILED - x", 60, 80))
@@ -246,8 +237,7 @@ def test_both_sides_closing_a_channel_at_once_ends_in_order() -> None:
     assert wire.broker.heard[-1] == (channel, m.ChannelCloseOk())
 
 
-def test_closing_the_connection_waits_for_close_ok() -> None:
-    wire = open_wire()
+def test_closing_the_connection_waits_for_close_ok(wire: Wire) -> None:
     wire.session.close()
     assert wire.session.state is State.CLOSING
     assert wire.pump() == [ConnectionClosed(200, "closed by the client", False)]
@@ -280,16 +270,13 @@ def test_heartbeats_go_out_when_nothing_else_does_and_silence_ends_it() -> None:
     assert isinstance(event, ConnectionClosed) and "silent" in event.text
 
 
-def test_a_method_out_of_its_state_is_a_fault() -> None:
-    wire = open_wire()
+def test_a_method_out_of_its_state_is_a_fault(wire: Wire) -> None:
     wire.broker.say(0, m.ConnectionTune())
     (event,) = wire.pump()
     assert isinstance(event, ConnectionClosed) and event.code == 503
 
 
-def test_a_publish_for_a_client_is_a_fault() -> None:
-    wire = open_wire()
-    channel = wire.channel()
+def test_a_publish_for_a_client_is_a_fault(wire: Wire, channel: int) -> None:
     wire.broker.say_content(channel, m.BasicPublish("", "q"), b"x")
     (event,) = wire.pump()
     assert isinstance(event, ConnectionClosed) and event.code == 505

@@ -29,7 +29,7 @@ from penstock.broker.alarm.alarm_manager import (
     pair,
 )
 from penstock.broker.broker import Broker
-from penstock.broker.connection.connection import PHASE_OPEN
+from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.broker.settings.settings import Setting, Settings
 from penstock.flow.targeting import (
     ALL,

@@ -138,7 +138,7 @@ def open_feed(broker: Broker, header: TraceHeader) -> EventFeed:
         arguments: Table = {
             TYPE_KEY: STREAM,
             **bounds(config.event_stream_bytes),
-            ID_KEY: broker.fresh_name(""),
+            ID_KEY: broker.host.fresh_name(""),
         }
         actor = broker.make_queue(vhost, EVENT_STREAM, True, False, "", arguments)
         actor.queue_id = vhost.catalogue.queue_added(actor)

@@ -18,9 +18,9 @@ from penstock.broker.connection.connection import (
     ACTION_BLOCK,
     ACTION_CLOSE,
     ACTION_NACK,
-    PHASE_OPEN,
     Connection,
 )
+from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.broker.session.negotiate import Negotiator
 from penstock.broker.vhost.context import Context
 from penstock.flow.alarms import Alarms

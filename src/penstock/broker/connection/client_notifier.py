@@ -22,8 +22,9 @@ from penstock.base.limits import (
     CHANNEL_FLOW_STALL_MS,
 )
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.connection import PHASE_OPEN, Connection
+from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.notifier import Notifier
+from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.flow.channel_flow import (
     ALARM,
     HOLD,
@@ -89,7 +90,7 @@ def wants_channel_flow(mode: str, capabilities: frozenset[str], properties: Tabl
 
 
 class NotifierRules:
-    """The rules all connections share, and what was counted. mode: one of FLOW_MODES; notify_ns:
+    """The rules all connections share. mode: one of FLOW_MODES; notify_ns:
     0 for never; flow_stall_ns: a channel's hold that its client is told of by channel.flow."""
 
     def __init__(self, mode: str, notify_ns: int) -> None:
@@ -101,13 +102,6 @@ class NotifierRules:
         self.notify_ns = notify_ns
         self.flow_stall_ns = CHANNEL_FLOW_STALL_MS.default * NS_PER_MS
         self.listeners = 0
-        self.stops_sent = 0
-        self.goes_sent = 0
-        self.unasked_replies = 0
-        self.wrong_replies = 0
-        self.missing_replies = 0
-        self.violations = 0
-        self.holds_told = 0
 
     def is_watching(self) -> bool:
         """Whether any connection has to be looked at from time to time."""
@@ -252,7 +246,6 @@ class ClientNotifier(Notifier):
             self._unblocked(HOLD)
             return
         if HOLD not in self.notice.causes:
-            self.rules.holds_told += 1
             self._blocked(HOLD, hold_reason(hold, self.connection.name, now_ns))
 
     # -- channel.flow ----------------------------------------------------------------------------
@@ -278,16 +271,13 @@ class ClientNotifier(Notifier):
 
     def flow_answered(self, channel: Channel) -> None:
         found = self._flow_of(channel)
-        if found is None:
-            self.rules.unasked_replies += 1
-        else:
+        if found is not None:
             self._take(int(channel.number), found, FlowInput.REPLY, self._now_ns())
 
     def takes_as_reply(self, channel: Channel, is_active: bool) -> bool:
         flow = self._flow_of(channel)
         if flow is None or not flow.is_reply(is_active):
             return False
-        self.rules.wrong_replies += 1
         self._take(int(channel.number), flow, FlowInput.REPLY, self._now_ns())
         return True
 
@@ -297,10 +287,7 @@ class ClientNotifier(Notifier):
             return
         now_ns = self._now_ns()
         action = flow.take(FlowInput.PUBLISH, now_ns)
-        if action is not FlowAction.COUNT_VIOLATION:
-            return
-        self.rules.violations += 1
-        if self.violation is None:
+        if action is FlowAction.STOP_READING and self.violation is None:
             peer = self._holder(channel)
             self.violation = (peer, "flow", now_ns)
             self.violator = int(channel.number)
@@ -335,8 +322,8 @@ class ClientNotifier(Notifier):
                 is_stalled = self._is_stalled(channel, flow, now_ns)
                 self._take(number, flow, FlowInput.STOP if is_stalled else FlowInput.SEND, now_ns)
             if flow.is_outstanding() and now_ns - flow.since_ns >= reply_ns:
-                self._take(number, flow, FlowInput.OVERDUE, now_ns)
-                if not self.is_logged:
+                action = self._take(number, flow, FlowInput.OVERDUE, now_ns)
+                if action in NOTES_SILENCE and not self.is_logged:
                     self.is_logged = True
                     lines.append(
                         f"{self.connection.name}: no channel.flow-ok on channel {number} for "
@@ -369,20 +356,15 @@ class ClientNotifier(Notifier):
             self.violation = None
             self.connection.gate.open(violation[0], violation[1])
 
-    def _take(self, number: int, flow: ClientFlow, given: FlowInput, now_ns: int) -> None:
+    def _take(self, number: int, flow: ClientFlow, given: FlowInput, now_ns: int) -> FlowAction:
         action = flow.take(given, now_ns)
         if action in SENDS_STOP:
-            self.rules.stops_sent += 1
             self._send(number, m.ChannelFlow(False))
         elif action in SENDS_GO:
-            self.rules.goes_sent += 1
             self._send(number, m.ChannelFlow(True))
             if number == self.violator:
                 self._read_on()
-        elif action is FlowAction.COUNT_UNASKED:
-            self.rules.unasked_replies += 1
-        if action in NOTES_SILENCE:
-            self.rules.missing_replies += 1
+        return action
 
     def _send(self, number: int, method: m.Method) -> None:
         output = self.connection.output

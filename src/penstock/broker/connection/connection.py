@@ -37,18 +37,20 @@ from penstock.broker.actors.output import Answering, Output, Shell
 from penstock.broker.channel.channel import Channel, ChannelHost
 from penstock.broker.channel.parking import ALARM, CREDIT, RATE, ParkedPublish, ParkingLot
 from penstock.broker.connection.notifier import Notifier
+from penstock.broker.connection.phases import (
+    PHASE_CLOSED,
+    PHASE_CLOSING,
+    PHASE_HEADER,
+    PHASE_OPEN,
+    PUT_AWAY,
+    TRANSITIONS,
+)
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.rate import Meter, RatePayer, RateWaiter
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import EVENT_HEARTBEAT, Event, Message
 from penstock.protocol.frames import FrameParser, Received
-
-PHASE_HEADER: Final = 0
-PHASE_NEGOTIATING: Final = 1
-PHASE_OPEN: Final = 2
-PHASE_CLOSING: Final = 3
-PHASE_CLOSED: Final = 4
 
 ACTION_BLOCK: Final = "block"
 ACTION_NACK: Final = "nack"
@@ -287,7 +289,7 @@ class Connection(ChannelHost):
         stopped = self.stopped
         if stopped is not None and gate.is_open:
             self.stopped = None
-            self._content(stopped.parking.take_overflow())
+            self._content(stopped, stopped.parking.take_overflow())
         while gate.is_open:
             if budget <= 0:
                 return True
@@ -352,18 +354,12 @@ class Connection(ChannelHost):
                 raise ConnectionFault(504, "expected 'channel.open'", 60, 40)
             self.last_channel = channel
         channel.inbox.arrived += 1
-        self._content(message)
+        self._content(channel, message)
 
     # -- publishes -------------------------------------------------------------------------------
 
-    def _content(self, message: Message) -> None:
+    def _content(self, channel: Channel, message: Message) -> None:
         """Hand a publish to its channel, or hold it."""
-        channel = self.last_channel
-        if channel is None or channel.number != message.channel:
-            channel = self.channels.get(message.channel)
-            if channel is None:
-                return
-            self.last_channel = channel
         lane = channel.upstream
         if lane is None:
             return
@@ -829,6 +825,10 @@ class Connection(ChannelHost):
 
     # -- life ------------------------------------------------------------------------------------
 
+    def move(self, what: str) -> None:
+        """`what` of broker/connection/phases has happened: on to the next phase."""
+        self.phase = TRANSITIONS[int(self.phase), what]
+
     def add_channel(self, channel: Channel, lane: Lane) -> None:
         """`channel` is open, and takes its publishes from `lane`."""
         channel.upstream = lane
@@ -871,7 +871,7 @@ class Connection(ChannelHost):
         """The connection ends, however: its channels close, its page leaves the ledger."""
         if self.phase == PHASE_CLOSED:
             return
-        self.phase = PHASE_CLOSED
+        self.move(PUT_AWAY)
         self.is_alive = False
         for channel in list(self.channels.values()):
             self.remove_channel(channel)

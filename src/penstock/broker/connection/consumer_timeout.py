@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.connection import PHASE_OPEN, Connection
+from penstock.broker.connection.connection import Connection
+from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.broker.queue.queue_actor import QueueActor, QueueClient
 from penstock.queues.applied import merge_arguments
 from penstock.queues.policy_keys import CONSUMER_TIMEOUT
@@ -24,7 +25,7 @@ TIMEOUT_ARGUMENT = "x-consumer-timeout"
 
 class ConsumerTimeout:
     """connections: of the broker, live; timeout_ms: of consumers, 0 for none; note: one line for
-    the log; timed_out: channels closed. Owner: the broker."""
+    the log. Owner: the broker."""
 
     def __init__(
         self,
@@ -39,7 +40,6 @@ class ConsumerTimeout:
         self.note = note
         self.round: list[Connection] = []
         self.step = 1
-        self.timed_out = 0
 
     def tick(self, now_ns: int) -> None:
         """Once a second: date deliveries, and look for those that nobody answers."""
@@ -74,7 +74,6 @@ class ConsumerTimeout:
         return timeout_ms if timeout_ms > 0 and is_late else 0
 
     def _close(self, connection: Connection, channel: Channel, timeout_ms: int) -> None:
-        self.timed_out += 1
         self.note(
             f"{channel.identity}: a delivery has not been acknowledged for {timeout_ms} ms; the "
             "channel is closed and its deliveries go back to their queues"

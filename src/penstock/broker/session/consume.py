@@ -120,7 +120,6 @@ class Consuming:
     def _reply_queue(self, channel: Channel, q: m.BasicConsume) -> QueueActor:
         """Direct reply-to: a queue of this channel alone, under a name nobody can guess."""
         publisher = channel.publisher
-        assert publisher is not None, "a channel with verbs has a publisher"
         rules = publisher.rules
         assert isinstance(rules, PropertyRules), "the broker gives channels these rules"
         if not q.no_ack:
@@ -148,8 +147,7 @@ class Consuming:
         if consumer is None or actor is None or consumer not in actor.consumers:
             return
         actor.remove_consumer(consumer)
-        publisher = channel.publisher
-        rules = None if publisher is None else publisher.rules
+        rules = channel.publisher.rules
         if isinstance(rules, PropertyRules) and rules.reply_queue == actor.name:
             rules.reply_queue = ""
         if actor.auto_delete and actor.had_consumers and not actor.consumers:
@@ -264,7 +262,6 @@ class Consuming:
 
     def tx_select(self, channel: Channel) -> m.Method | None:
         publisher = channel.publisher
-        assert publisher is not None, "a channel with verbs has a publisher"
         if channel.transaction is None:
             if publisher.confirms is not None:
                 raise ChannelFault(406, "cannot switch from confirm to tx mode", 90, 10)
@@ -281,7 +278,6 @@ class Consuming:
         messages, settles = transaction.messages, transaction.settles
         transaction.clear()
         publisher = channel.publisher
-        assert publisher is not None, "a channel with verbs has a publisher"
         for message in messages:
             publisher.publish(message, True)
         for settle in settles:
@@ -302,7 +298,6 @@ class Consuming:
         if channel.transaction is not None:
             raise ChannelFault(406, "cannot switch from tx to confirm mode", 85, 10)
         publisher = channel.publisher
-        assert publisher is not None, "a channel with verbs has a publisher"
         publisher.begin_confirms()
         return None if q.no_wait else m.ConfirmSelectOk()
 

@@ -15,18 +15,18 @@ from penstock.broker.connection.client_notifier import (
     FLOW_CAPABILITIES,
     ClientNotifier,
 )
-from penstock.broker.connection.connection import (
+from penstock.broker.connection.connection import Connection, ConnectionVerbs
+from penstock.broker.connection.phases import (
+    ENDS,
+    ENTERED,
+    GREETED,
     PHASE_CLOSING,
-    PHASE_NEGOTIATING,
     PHASE_OPEN,
-    Connection,
-    ConnectionVerbs,
 )
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.session import Session, SessionHost
 from penstock.broker.session.teardown import Teardown
 from penstock.broker.session.verbs import ChannelVerbs
-from penstock.broker.vhost.vhost import QueueListener
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_CONNECTION
 from penstock.protocol import methods as m
@@ -60,20 +60,6 @@ CAPABILITIES_ASKED = frozenset(
 ).union(FLOW_CAPABILITIES)
 
 
-class Publishers(QueueListener):
-    """A connection's channels as the virtual host sees them: told when a queue goes."""
-
-    __slots__ = ("connection",)
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def queue_gone(self, actor: QueueActor) -> None:
-        for channel in list(self.connection.channels.values()):
-            if channel.publisher is not None:
-                channel.publisher.queue_gone(actor)
-
-
 class Negotiator(ConnectionVerbs):
     """One connection's cold side. `peer_host`: the address it comes from, without port;
     `session`: set once the connection is open; `heartbeat`: once it is tuned; `since_ns`: when the
@@ -87,7 +73,6 @@ class Negotiator(ConnectionVerbs):
         "handshake",
         "heartbeat",
         "host",
-        "listener",
         "mechanism",
         "peer",
         "peer_host",
@@ -113,7 +98,6 @@ class Negotiator(ConnectionVerbs):
         self.heartbeat: Heartbeat | None = None
         self.session: Session | None = None
         self.verbs: ChannelVerbs | None = None
-        self.listener: Publishers | None = None
         self.close_reason = ""
         self.seen_input_bytes = 0
         self.since_ns = now_ns
@@ -126,19 +110,19 @@ class Negotiator(ConnectionVerbs):
             self.close_reason = f"the first bytes are {verdict.value}"
             connection.output.writer.write(PROTOCOL_HEADER)
             connection.output.mark()
-            connection.phase = PHASE_CLOSING
+            connection.move(ENDS)
             connection.shell.close_after_output()
             return
-        connection.phase = PHASE_NEGOTIATING
+        connection.move(GREETED)
         self.handshake.take(HandshakeInput.HEADER)
-        self._send(connection, start_method(self.host.properties(), MECHANISMS))
+        self._send(connection, start_method(self.host.properties, MECHANISMS))
 
     def control(self, connection: Connection, event: Event) -> None:
         method = decode_method(event.payload)
         if isinstance(method, m.ConnectionClose):
             for channel in list(connection.channels.values()):
                 channel.finish_inbox()
-            connection.phase = PHASE_CLOSING
+            connection.move(ENDS)
             self.since_ns = connection.line.clock.monotonic_ns()
             self._end(connection, lambda: self._say_last(connection, m.ConnectionCloseOk(), True))
             return
@@ -173,12 +157,12 @@ class Negotiator(ConnectionVerbs):
         self.response = b""
         refusal = self.host.access.check(credentials, self.peer_host)
         if refusal != "":
-            self.host.note(f"{self.peer}: {refusal}")
+            self.host.context.log.info(f"{self.peer}: {refusal}")
             fault = login_refused(self.mechanism)
             if "authentication_failure_close" in self.capabilities:
                 raise fault
             self.close_reason = refusal
-            connection.phase = PHASE_CLOSING
+            connection.move(ENDS)
             connection.shell.close_after_output()
             return
         self.credentials = credentials
@@ -213,12 +197,11 @@ class Negotiator(ConnectionVerbs):
         )
         self.credentials = None
         self.verbs = ChannelVerbs(self.session)
-        self.listener = Publishers(connection)
-        vhost.listen(self.listener)
+        vhost.listen(self.queue_gone)
         frame_max = self.tuning.frame_bytes_max or host.context.config.frame_bytes_max
         connection.parser.frame_bytes_max = frame_max
         connection.frame_bytes_max = frame_max
-        connection.phase = PHASE_OPEN
+        connection.move(ENTERED)
         self._send(connection, m.ConnectionOpenOk())
         host.opened(connection)
 
@@ -312,13 +295,19 @@ class Negotiator(ConnectionVerbs):
         connection.output.writer.write(method_frame(number, channel_close(fault)))
         connection.output.mark()
 
+    def queue_gone(self, actor: QueueActor) -> None:
+        """The virtual host has lost a queue: no channel publishes to it any more."""
+        assert self.session is not None, "it listens from then on"
+        for channel in list(self.session.connection.channels.values()):
+            channel.publisher.queue_gone(actor)
+
     # -- closing ---------------------------------------------------------------------------------
 
     def close(self, connection: Connection, fault: PeerError) -> None:
         self.close_reason = f"{fault.code} {fault.text}"
-        self.host.note(f"{self.peer}: closing: {self.close_reason}")
+        self.host.context.log.info(f"{self.peer}: closing: {self.close_reason}")
         is_cut = connection.phase < PHASE_OPEN and fault.code != 403
-        connection.phase = PHASE_CLOSING
+        connection.move(ENDS)
         self.since_ns = connection.line.clock.monotonic_ns()
         self._end(connection, lambda: self._say_last(connection, connection_close(fault), is_cut))
 
@@ -326,14 +315,14 @@ class Negotiator(ConnectionVerbs):
         return self.host.alarm_reason()
 
     def report(self, error: BaseException, where: str) -> None:
-        self.host.report(error, where)
+        text = f"internal error in {where}; the connection is closed"
+        self.host.context.log.error(text, error)
 
     def ended(self, connection: Connection) -> None:
         connection.notifier.ended()
         session = self.session
         if session is not None:
-            if self.listener is not None:
-                session.vhost.unlisten(self.listener)
+            session.vhost.unlisten(self.queue_gone)
             session.vhost.remove_owned(connection.identity)
         self.host.closed(connection)
 

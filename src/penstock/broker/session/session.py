@@ -1,5 +1,10 @@
 """What one open connection may work with: its user, its virtual host, and the broker's makers."""
 
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.base.errors import ConnectionFault
 from penstock.broker.actors.cleanup import Cleanup
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
@@ -14,11 +19,16 @@ from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 
 
+@dataclass(slots=True)
 class SessionHost:
-    """What a session asks of the broker. A base although only the broker derives from it: the
-    broker is made of sessions."""
+    """What all sessions of a broker work with, in one record. Owner: the broker.
 
-    __slots__ = ()
+    properties: the server-properties of connection.start; make_queue: of a virtual host, by name,
+    durable, auto_delete, owner and arguments; exchange_made: called before a declared exchange
+    takes its first message; opened, closed: called for every connection; alarm_reason: the text of
+    connection.blocked.
+    """
+
     context: Context
     access: Access
     cleanup: Cleanup
@@ -26,50 +36,24 @@ class SessionHost:
     limits: Limits
     transactions: TransactionManager
     leases: LeaseManager
-
-    def make_queue(
-        self,
-        vhost: VirtualHost,
-        name: str,
-        durable: bool,
-        auto_delete: bool,
-        owner: str,
-        arguments: Table,
-    ) -> QueueActor:
-        raise NotImplementedError
-
-    def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
-        """An exchange has been declared, and takes no message before this has returned."""
-        raise NotImplementedError
+    properties: Table
+    make_queue: Callable[[VirtualHost, str, bool, bool, str, Table], QueueActor]
+    exchange_made: Callable[[VirtualHost, Exchange], None]
+    opened: Callable[[Connection], None]
+    closed: Callable[[Connection], None]
+    alarm_reason: Callable[[], str]
 
     def fresh_name(self, prefix: str) -> str:
         """A name nobody has, `prefix` and 22 characters."""
-        raise NotImplementedError
+        return prefix + urlsafe_b64encode(self.context.chance.token(16)).decode().rstrip("=")
 
     def enter_vhost(self, name: str, user: str) -> VirtualHost:
         """Raises: ConnectionFault 530 if there is none, or no room for a connection of `user`."""
-        raise NotImplementedError
-
-    def properties(self) -> Table:
-        """The server-properties of connection.start."""
-        raise NotImplementedError
-
-    def opened(self, connection: Connection) -> None:
-        raise NotImplementedError
-
-    def closed(self, connection: Connection) -> None:
-        raise NotImplementedError
-
-    def alarm_reason(self) -> str:
-        """The text of connection.blocked."""
-        raise NotImplementedError
-
-    def report(self, error: BaseException, where: str) -> None:
-        raise NotImplementedError
-
-    def note(self, text: str) -> None:
-        """One line for the log."""
-        raise NotImplementedError
+        vhost = self.context.vhosts.get(name)
+        if vhost is None:
+            raise ConnectionFault(530, f"vhost {name} not found", 10, 40)
+        self.limits.check_connection(name, user)
+        return vhost
 
 
 class Session:

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import BINDINGS_PER_VHOST
 from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
@@ -28,16 +26,6 @@ PREDECLARED: Final = (
     ("amq.match", "headers"),
     ("amq.rabbitmq.trace", "topic"),
 )
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class QueueListener:
-    """Who wants to know of a queue's end: channels that publish to it. Nominal base."""
-
-    __slots__ = ()
-
-    def queue_gone(self, actor: QueueActor) -> None:
-        raise NotImplementedError
 
 
 class VirtualHost:
@@ -82,7 +70,7 @@ class VirtualHost:
         self.hidden_count = 0
         self.directory = QueueDirectory()
         self.router = Router(self.directory)
-        self.listeners: dict[QueueListener, None] = {}
+        self.listeners: dict[Callable[[QueueActor], None], None] = {}
         self.exchange_added: Callable[[VirtualHost, Exchange], None] | None = None
         self.queue_added: Callable[[QueueActor], None] | None = None
         self.catalogue: Catalogue = NOTHING_KEPT
@@ -230,11 +218,11 @@ class VirtualHost:
                 del self.owned[actor.owner]
         actor.finish(is_crash)
         for listener in list(self.listeners):
-            listener.queue_gone(actor)
+            listener(actor)
 
-    def listen(self, listener: QueueListener) -> None:
-        """Tell `listener` of every queue that goes."""
+    def listen(self, listener: Callable[[QueueActor], None]) -> None:
+        """Call `listener` for every queue that goes."""
         self.listeners[listener] = None
 
-    def unlisten(self, listener: QueueListener) -> None:
+    def unlisten(self, listener: Callable[[QueueActor], None]) -> None:
         self.listeners.pop(listener, None)

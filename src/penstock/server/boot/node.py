@@ -14,7 +14,8 @@ from penstock.base.errors import OperatorError
 from penstock.broker.admin.alarm_watch import AlarmWatch, memory_mark_bytes
 from penstock.broker.admin.alarm_watch import offer as offer_alarm_settings
 from penstock.broker.broker import Broker, Log
-from penstock.broker.connection.connection import PHASE_CLOSING, PHASE_OPEN, Connection
+from penstock.broker.connection.connection import Connection
+from penstock.broker.connection.phases import PHASE_CLOSING, PHASE_OPEN
 from penstock.flow.due import DueLine, Waker
 from penstock.flow.watermark import POLL_MS_MAX
 from penstock.protocol.methods import ConnectionClose

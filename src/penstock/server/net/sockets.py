@@ -12,7 +12,8 @@ from typing import Final
 from penstock.base.limits import LINGERING_SOCKETS
 from penstock.broker.actors.output import Output, OutputLine, Shell
 from penstock.broker.broker import Broker
-from penstock.broker.connection.connection import PHASE_CLOSED, PHASE_CLOSING, Connection
+from penstock.broker.connection.connection import Connection
+from penstock.broker.connection.phases import ENDS, PHASE_CLOSED
 from penstock.server.net.poller import READ, WRITE, Poller, Watched
 from penstock.server.net.stall_timeout import unsent_bytes, watch_host
 
@@ -362,6 +363,6 @@ class SocketShell(Shell):
         else:
             self.sock.close()
         if self.connection.phase != PHASE_CLOSED:
-            self.connection.phase = PHASE_CLOSING
+            self.connection.move(ENDS)
             self.broker.lost(self.connection)
         self.poller.request()

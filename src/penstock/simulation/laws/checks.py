@@ -27,7 +27,8 @@ from penstock.broker.actors.lane import Lane
 from penstock.broker.alarm.alarm_manager import MODE_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
-from penstock.broker.connection.connection import PHASE_OPEN, Connection
+from penstock.broker.connection.connection import Connection
+from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.broker.dead_letter.dead_letters import DeadLane
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate

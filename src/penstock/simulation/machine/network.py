@@ -9,7 +9,8 @@ server/net/sockets does for real ones, in the same order.
 
 from penstock.broker.actors.output import Output, OutputLine, Shell
 from penstock.broker.broker import Broker
-from penstock.broker.connection.connection import PHASE_CLOSED, PHASE_CLOSING, Connection
+from penstock.broker.connection.connection import Connection
+from penstock.broker.connection.phases import ENDS, PHASE_CLOSED
 from penstock.simulation.machine.dice import Dice
 
 
@@ -142,7 +143,7 @@ class SimulatedShell(Shell):
         self.link.down.is_ended = True
         self.link.up.clear()
         if self.connection.phase != PHASE_CLOSED:
-            self.connection.phase = PHASE_CLOSING
+            self.connection.move(ENDS)
             self.broker.lost(self.connection)
 
 

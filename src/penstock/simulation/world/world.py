@@ -15,7 +15,7 @@ from functools import partial
 from penstock.base.config import Config
 from penstock.broker.actors.output import OutputLine
 from penstock.broker.broker import Broker, Log
-from penstock.broker.connection.connection import PHASE_OPEN
+from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.flow.profile import Profile
 from penstock.simulation.laws.checks import Laws
 from penstock.simulation.laws.oracle import Books, Identity

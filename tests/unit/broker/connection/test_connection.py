@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.broker.connection.connection import PHASE_CLOSED
+from penstock.broker.connection.phases import PHASE_CLOSED
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
 from penstock.protocol.methods.codec import encode_method, method_frame

@@ -1,5 +1,7 @@
 """A connection under rate limits: one publish held a channel, everything else goes on."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from penstock.base.config import RateRow
@@ -30,6 +32,19 @@ def with_queue(bed: Bed, *names: str, channels: int = 2) -> Peer:
     return peer
 
 
+@pytest.fixture
+def bed() -> Iterator[Bed]:
+    """Each connection may publish ten messages a second."""
+    made = Bed(**TEN_A_SECOND)
+    yield made
+    made.settle()
+
+
+@pytest.fixture
+def peer(bed: Bed) -> Peer:
+    return with_queue(bed, "q")
+
+
 def ready(bed: Bed, name: str) -> int:
     return int(bed.broker.vhosts["/"].queues[name].messages.ready_count())
 
@@ -56,9 +71,7 @@ def test_publishes_pass_at_the_rate_and_in_their_order(profile: str) -> None:
     bed.settle()
 
 
-def test_acks_and_methods_behind_a_held_publish_are_handled_at_once() -> None:
-    bed = Bed(**TEN_A_SECOND)
-    peer = with_queue(bed, "q")
+def test_acks_and_methods_behind_a_held_publish_are_handled_at_once(bed: Bed, peer: Peer) -> None:
     peer.publish("q", b"1", b"2")
     assert ready(bed, "q") == 1 and peer.connection.gate.is_open
     peer.say(1, m.BasicGet("q"))
@@ -70,9 +83,9 @@ def test_acks_and_methods_behind_a_held_publish_are_handled_at_once() -> None:
     assert state(bed, peer) == "flow"
 
 
-def test_every_channel_may_have_one_publish_held_and_the_next_stops_the_reading() -> None:
-    bed = Bed(**TEN_A_SECOND)
-    peer = with_queue(bed, "q")
+def test_every_channel_may_have_one_publish_held_and_the_next_stops_the_reading(
+    bed: Bed, peer: Peer
+) -> None:
     peer.publish("q", b"1")
     peer.publish("q", b"2", channel=1)
     peer.publish("q", b"3", channel=2)
@@ -81,18 +94,14 @@ def test_every_channel_may_have_one_publish_held_and_the_next_stops_the_reading(
     assert peer.connection.gate.snapshot()[0][:2] == ("rate:conn:p", "rate")
     later(bed, 301, peer)
     assert ready(bed, "q") == 4 and peer.connection.gate.is_open
-    bed.settle()
 
 
-def test_a_method_that_may_not_overtake_waits_with_the_publish() -> None:
-    bed = Bed(**TEN_A_SECOND)
-    peer = with_queue(bed, "q")
+def test_a_method_that_may_not_overtake_waits_with_the_publish(bed: Bed, peer: Peer) -> None:
     peer.publish("q", b"1", b"2")
     peer.say(1, m.QueueDelete("q"))
     assert peer.heard() == [] and not peer.connection.gate.is_open
     later(bed, 101, peer)
     assert peer.one(m.QueueDeleteOk).message_count == 2
-    bed.settle()
 
 
 @pytest.mark.parametrize("profile", ["penstock", "rabbitmq-4"])
@@ -110,9 +119,7 @@ def test_no_ending_loses_a_held_publish_and_it_is_paid_for(profile: str) -> None
     bed.settle()
 
 
-def test_what_is_forced_through_goes_into_debt() -> None:
-    bed = Bed(**TEN_A_SECOND)
-    peer = with_queue(bed, "q")
+def test_what_is_forced_through_goes_into_debt(bed: Bed, peer: Peer) -> None:
     peer.publish("q", b"1", b"2")
     peer.say(1, m.ChannelClose(200, "", 0, 0))
     assert peer.one(m.ChannelCloseOk) and ready(bed, "q") == 2
@@ -123,15 +130,12 @@ def test_what_is_forced_through_goes_into_debt() -> None:
     assert ready(bed, "q") == 3
 
 
-def test_a_connection_that_ends_leaves_no_place_in_line_behind() -> None:
-    bed = Bed(**TEN_A_SECOND)
-    peer = with_queue(bed, "q")
+def test_a_connection_that_ends_leaves_no_place_in_line_behind(bed: Bed, peer: Peer) -> None:
     peer.publish("q", b"1", b"2", b"3")
     assert len(bed.broker.dues) == 1
     peer.hang_up()
     assert len(bed.broker.dues) == 0
     assert bed.broker.rates.meters() == []
-    bed.settle()
 
 
 def test_others_are_not_affected() -> None:
@@ -148,7 +152,8 @@ def test_others_are_not_affected() -> None:
     bed.settle()
 
 
-def test_a_limit_that_comes_while_publishing_holds_from_the_next_publish_on(bed: Bed) -> None:
+def test_a_limit_that_comes_while_publishing_holds_from_the_next_publish_on() -> None:
+    bed = Bed()
     peer = with_queue(bed, "q")
     peer.publish("q", b"1", b"2")
     bed.broker.settings.write("rate.vhost.messages:/", "10/s")
@@ -157,11 +162,10 @@ def test_a_limit_that_comes_while_publishing_holds_from_the_next_publish_on(bed:
     bed.broker.settings.write("rate.vhost.messages:/", "1000/s")
     later(bed, 25, peer)
     assert ready(bed, "q") == 5
+    bed.settle()
 
 
-def test_an_alarm_keeps_what_a_rate_held_and_gives_it_back() -> None:
-    bed = Bed(**TEN_A_SECOND)
-    peer = with_queue(bed, "q")
+def test_an_alarm_keeps_what_a_rate_held_and_gives_it_back(bed: Bed, peer: Peer) -> None:
     peer.publish("q", b"1", b"2")
     bed.broker.set_alarm("memory", "full")
     later(bed, 500, peer)
@@ -172,12 +176,11 @@ def test_an_alarm_keeps_what_a_rate_held_and_gives_it_back() -> None:
     later(bed, 1500, peer)
     assert state(bed, peer) == "running"
     assert peer.connection.ledger.is_blocked() is False
-    bed.settle()
 
 
-def test_the_record_says_once_that_a_limit_holds_and_once_that_it_does_not() -> None:
-    bed = Bed(**TEN_A_SECOND)
-    peer = with_queue(bed, "q")
+def test_the_record_says_once_that_a_limit_holds_and_once_that_it_does_not(
+    bed: Bed, peer: Peer
+) -> None:
     before = bed.broker.recorder.next_seq
     peer.publish("q", b"1", b"2", b"3")
     later(bed, 250, peer)
@@ -240,7 +243,8 @@ def test_a_limited_queue_that_is_deleted_lets_its_senders_go(profile: str) -> No
     bed.settle()
 
 
-def test_a_queue_limit_is_set_and_removed_live(bed: Bed) -> None:
+def test_a_queue_limit_is_set_and_removed_live() -> None:
+    bed = Bed()
     peer = with_queue(bed, "q")
     peer.publish("q", b"1")
     bed.broker.settings.write("rate.queue.messages:/q", "20/s")
@@ -250,6 +254,7 @@ def test_a_queue_limit_is_set_and_removed_live(bed: Bed) -> None:
     bed.run()
     assert ready(bed, "q") == 4
     assert bed.broker.vhosts["/"].queues["q"].toll is None
+    bed.settle()
 
 
 def test_publishers_of_one_limited_queue_take_turns() -> None:
@@ -264,13 +269,13 @@ def test_publishers_of_one_limited_queue_take_turns() -> None:
     counts = []
     for peer in peers:
         publisher = peer.connection.channels[1].publisher
-        assert publisher is not None
         counts.append(int(publisher.publish_count))
     assert 300 <= ready(bed, "q") <= 320
     assert min(counts) >= 80, counts
 
 
-def test_limits_by_name_are_bounded_and_what_is_off_is_not_kept(bed: Bed) -> None:
+def test_limits_by_name_are_bounded_and_what_is_off_is_not_kept() -> None:
+    bed = Bed()
     rates = bed.broker.rates
     for number in range(RATE_LIMITS.default):
         rates.set_limit("user", str(number), "messages", 5)
@@ -283,7 +288,8 @@ def test_limits_by_name_are_bounded_and_what_is_off_is_not_kept(bed: Bed) -> Non
 
 
 @pytest.mark.parametrize("text", ["0.5/s", "-1/s", "fast", "2000000000000/s"])
-def test_a_rate_that_is_none_is_refused_with_what_is_one(text: str, bed: Bed) -> None:
+def test_a_rate_that_is_none_is_refused_with_what_is_one(text: str) -> None:
+    bed = Bed()
     with pytest.raises(OperatorError, match=r"write a rate of 1/s\.\.1000000000000/s"):
         bed.broker.settings.write("rate.connection.messages", text)
     assert bed.broker.settings.get("rate.connection.messages").read() == "off"

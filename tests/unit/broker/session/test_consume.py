@@ -209,7 +209,7 @@ def test_consumers_that_come_and_go_leave_nothing_on_their_channel(bed: Bed, pee
     channel = peer.connection.channels[1]
     assert len(channel.unsent) <= 32
     assert channel.consumers == {} and channel.queues_of == {}
-    assert channel.publisher is not None and channel.publisher.lanes == {}
+    assert channel.publisher.lanes == {}
     assert bed.broker.vhosts["/"].queues == {}
 
 

@@ -4,18 +4,8 @@ import pytest
 
 from penstock.base.errors import ChannelFault
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.vhost.vhost import PREDECLARED, QueueListener, VirtualHost
+from penstock.broker.vhost.vhost import PREDECLARED, VirtualHost
 from tests.unit.broker.peer import Bed
-
-
-class Ears(QueueListener):
-    """Writes down which queues went."""
-
-    def __init__(self) -> None:
-        self.gone: list[str] = []
-
-    def queue_gone(self, actor: QueueActor) -> None:
-        self.gone.append(actor.name)
 
 
 def queue(bed: Bed, vhost: VirtualHost, name: str, owner: str = "") -> QueueActor:
@@ -58,15 +48,19 @@ def test_bindings_are_bounded_and_an_equal_one_is_not_a_new_one() -> None:
 def test_a_queue_is_removed_once_and_listeners_hear_of_it() -> None:
     bed = Bed()
     vhost = VirtualHost("/", 10)
-    ears = Ears()
-    vhost.listen(ears)
+    gone: list[str] = []
+
+    def hears(actor: QueueActor) -> None:
+        gone.append(actor.name)
+
+    vhost.listen(hears)
     one = queue(bed, vhost, "a")
     vhost.remove_queue(one)
     vhost.remove_queue(one)
-    assert ears.gone == ["a"] and vhost.queues == {} and not one.is_alive
-    vhost.unlisten(ears)
+    assert gone == ["a"] and vhost.queues == {} and not one.is_alive
+    vhost.unlisten(hears)
     vhost.remove_queue(queue(bed, vhost, "a"))
-    assert ears.gone == ["a"]
+    assert gone == ["a"]
 
 
 def test_exclusive_queues_go_with_their_owner() -> None:
