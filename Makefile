@@ -152,7 +152,7 @@ fuzz: $(TEST)/.stamp
 
 model: $(TEST)/.stamp
 	PENSTOCK_QUEUE_EXAMPLES=2000 PENSTOCK_QUEUE_STEPS=50 $(TEST)/bin/python -m pytest \
-		-o faulthandler_timeout=0 tests/property/test_ruled_queue.py $(PYTEST_ARGS)
+		-o faulthandler_timeout=0 tests/property/test_queue_twin.py $(PYTEST_ARGS)
 
 # Every state in which a crash may leave the scripted histories of the store, and every flipped bit.
 crash: $(TEST)/.stamp

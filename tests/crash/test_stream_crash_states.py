@@ -9,10 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from penstock.simulation.machine.disk import SimDisk
-from penstock.storage.layout.files import write_fully
+from penstock.storage.layout.files import File, read_fully, write_fully
 from penstock.streams import batch, recovery
 from penstock.streams.batch import StreamBatch
+from penstock.streams.chunk import Chunk, size_at
+from penstock.streams.format import CHUNK_HEAD_BYTES
 from penstock.streams.log import StreamLog
+from penstock.streams.segment import StreamSegment
 from tests.crash.stream_rig import Entry, StreamRig, StreamWalk, compare, legible, recovered
 
 STATES = int(os.environ.get("PENSTOCK_CRASH_STATES", "0"))
@@ -142,7 +145,12 @@ def without_sync(patch: pytest.MonkeyPatch) -> None:
 
 def without_checksum(patch: pytest.MonkeyPatch) -> None:
     """Whatever looks like a chunk is believed."""
-    patch.setattr(recovery, "is_whole", lambda data, at, extend, seed: True)
+    def chunk_at(file: File, segment: StreamSegment, at: int, end: int) -> Chunk | None:
+        data = read_fully(file, at, end - at)
+        size = size_at(data, 0) if len(data) >= CHUNK_HEAD_BYTES else 0
+        return Chunk(data[:size], 0) if CHUNK_HEAD_BYTES <= size <= len(data) else None
+
+    patch.setattr(recovery, "chunk_at", chunk_at)
 
 
 def with_early_footer(patch: pytest.MonkeyPatch) -> None:

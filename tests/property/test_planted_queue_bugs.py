@@ -1,4 +1,4 @@
-"""The machine of test_ruled_queue notices every bug of a planted list."""
+"""The machine of queue_twin notices every bug of a planted list."""
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -6,7 +6,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from penstock.broker.queue.ruling import Ruling
 from tests.property.planted_queue_bugs import planted
-from tests.property.ruled_queue import QueueMachine
+from tests.property.queue_twin import QueueMachine
 
 # A search ends with what it finds. So many, because the bug that is hardest to find takes hundreds
 # of examples, sometimes more than a thousand, and what is drawn changes with the machine's rules,

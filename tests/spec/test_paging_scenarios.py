@@ -30,7 +30,7 @@ from penstock.queues.paging_rules import (
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rabbit_paging import PendingAcks, RabbitPaging, Reduction, Traffic
 from penstock.simulation.machine.dice import Dice
-from tests.property.paged_queue import PagedRig
+from tests.property.paging_rig import PagedRig
 from tests.spec.pair import Processes, Wire
 from tests.spec.test_store_scenarios import TRANSIENT, Depot
 

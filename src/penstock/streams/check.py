@@ -20,9 +20,9 @@ from penstock.streams.format import (
     read_header,
 )
 from penstock.streams.headerless import claims_of, from_footer
-from penstock.streams.reading import next_whole
-from penstock.streams.recovery import chunk_at, read_footer, was_safe
-from penstock.streams.segment import StreamSegment
+from penstock.streams.reading import chunk_at, next_whole
+from penstock.streams.recovery import was_safe
+from penstock.streams.segment import StreamSegment, read_footer
 
 
 def check_streams(

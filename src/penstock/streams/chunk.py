@@ -310,7 +310,8 @@ class Chunk:
             envelope: bytes = BODY_FRAME.pack(3, int(channel), int(size))
             raw = b"".join((head, properties, END, envelope, data[start:end], END))
         else:
-            raw = head + properties + END + _frames(data, start, end, channel, frame_bytes_max - 8)
+            parts = [head, properties, END]
+            raw = framed(parts, data, start, end, channel, frame_bytes_max - 8)
         message = Message(channel, b"", raw, header_bytes, size)
         message.address = self._addresses[addresses_of[index]]
         message.origin = origin
@@ -335,20 +336,22 @@ def size_at(data: bytes, at: i64) -> i64:
     return size
 
 
-def _frames(data: bytes, start: i64, end: i64, channel: i64, step: i64) -> bytes:
-    """A body in frames of at most `step` bytes."""
-    parts: list[bytes] = []
+def framed(head: list[bytes], data: bytes, start: i64, end: i64, channel: i64, step: i64) -> bytes:
+    """`head`, and behind it what lies at start..end-1 of `data` as a body in frames of at most
+    `step` bytes, 0 for no limit; copied once."""
+    view = memoryview(data)
+    parts: list[object] = [*head]
+    most: i64 = step if step > 0 else end - start
     at: i64 = start
     while at < end:
-        stop: i64 = at + step
+        stop: i64 = at + most
         if stop > end:
             stop = end
-        envelope: bytes = BODY_FRAME.pack(3, int(channel), int(stop - at))
-        parts.append(envelope)
-        parts.append(data[at:stop])
+        parts.append(BODY_FRAME.pack(3, int(channel), int(stop - at)))
+        parts.append(view[at:stop])
         parts.append(END)
         at = stop
-    return b"".join(parts)
+    return b"".join(parts)  # type: ignore[arg-type]  # bytes and views of bytes
 
 
 def _bytes_of(numbers: "array[int]") -> bytes:

@@ -52,9 +52,9 @@ CHECKED_AT: Final = 8
 NO_VALUES: Final = 1
 """In place of a filter section: nobody gave a value."""
 ENTRY: Final = struct.Struct("<QQQ")
-ENTRY_BYTES: Final = 24
 FOOT: Final = struct.Struct("<IIQQQ")
 FOOT_BYTES: Final = 48
+IDENTITY_BYTES: Final = 8
 U32: Final = struct.Struct("<I")
 
 COLUMNS: Final = 10

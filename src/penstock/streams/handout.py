@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from penstock.base.cause import Cause
 from penstock.protocol.content import FramedMessage
-from penstock.streams.chunk import BODY_FRAME, END, HEADER_FRAME, PROPERTIES_AT, Chunk
+from penstock.streams.chunk import END, HEADER_FRAME, PROPERTIES_AT, Chunk, framed
 from penstock.streams.segment import StreamSegment
 
 CONTENT_TYPE: Final = b"application/x-penstock-chunk"
@@ -47,25 +47,11 @@ def hand_out(
     properties = FLAGS_AND_TYPE + len(table).to_bytes(4, "big") + table
     header_bytes: i64 = PROPERTIES_AT + len(properties)
     head: bytes = HEADER_FRAME.pack(2, int(channel), int(header_bytes), 60, 0, int(size))
-    step: i64 = frame_bytes_max - 8 if frame_bytes_max > 0 else size
-    view = memoryview(first.data)
-    parts: list[object] = [head, properties, END]
-    at: i64 = start
-    while at < end:
-        stop: i64 = at + step
-        if stop > end:
-            stop = end
-        parts.append(BODY_FRAME.pack(3, int(channel), int(stop - at)))
-        parts.append(view[at:stop])
-        parts.append(END)
-        at = stop
-    message = FramedMessage(channel, b"", _joined(parts), header_bytes, size)
+    step: i64 = frame_bytes_max - 8 if frame_bytes_max > 0 else 0
+    raw = framed([head, properties, END], first.data, start, end, channel, step)
+    message = FramedMessage(channel, b"", raw, header_bytes, size)
     message.origin = origin
     return message
-
-
-def _joined(parts: list[object]) -> bytes:
-    return b"".join(parts)  # type: ignore[arg-type]  # bytes and views of bytes
 
 
 def _long(name: bytes, value: i64) -> bytes:

@@ -6,12 +6,10 @@ are given once: what was in it is lost, and no other message may have its offset
 
 from typing import Final
 
-from mypy_extensions import i64
-
 from penstock.storage.layout.checksum import VERSION_CRC32, VERSION_CRC32C
 from penstock.storage.layout.files import File, read_fully
-from penstock.streams.format import CHUNK, CHUNK_HEAD_BYTES, DATA_AT, FOOT_BYTES, FOOT_MARK, MARK
-from penstock.streams.segment import StreamSegment, read_foot, take_footer
+from penstock.streams.format import CHUNK, CHUNK_HEAD_BYTES, DATA_AT, IDENTITY_BYTES, MARK
+from penstock.streams.segment import StreamSegment, read_footer
 
 PIECE_BYTES: Final = 1_048_576
 VERSIONS: Final = (VERSION_CRC32C, VERSION_CRC32)
@@ -98,15 +96,10 @@ def _take(head: bytes, at: int, end: int, claims: StreamClaims) -> int:
 def from_footer(file: File, queue_id: int, first: int) -> StreamSegment | None:
     """The segment as its footer tells of it, which has its identity too; None where there is no
     whole one. Raises: OSError."""
-    size: i64 = file.size()
-    if size < DATA_AT + FOOT_BYTES:
-        return None
-    tail = read_fully(file, size - FOOT_BYTES, FOOT_BYTES)
-    if tail[36:40] != FOOT_MARK:
-        return None
+    size = file.size()
+    identity = read_fully(file, size - IDENTITY_BYTES, IDENTITY_BYTES) if size > DATA_AT else b""
     for version in VERSIONS:
-        segment = StreamSegment(queue_id, first, tail[40:], version)
-        length = read_foot(segment, tail, size)
-        if length > 0 and take_footer(segment, read_fully(file, size - length, length)):
+        segment = StreamSegment(queue_id, first, identity, version)
+        if read_footer(file, segment, size):
             return segment
     return None

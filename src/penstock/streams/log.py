@@ -144,10 +144,7 @@ class StreamLog:
 
     def take(self, batch: StreamBatch) -> None:
         """Everything since the last time goes into `batch`."""
-        for builder in self.building:
-            batch.chunks.append(self._place(builder))
-        self.building = []
-        self.content_bytes = 0
+        self._place_all(batch)
         self._retain()
         batch.full.extend([one for one in self.full if not one.is_gone])
         self.full = []
@@ -156,11 +153,15 @@ class StreamLog:
 
     def take_last(self, batch: StreamBatch) -> None:
         """The end of a clean stop: the newest segment gets its footer too."""
+        self._place_all(batch)
+        self.seal()
+        self.take(batch)
+
+    def _place_all(self, batch: StreamBatch) -> None:
         for builder in self.building:
             batch.chunks.append(self._place(builder))
         self.building = []
-        self.seal()
-        self.take(batch)
+        self.content_bytes = 0
 
     def seal(self) -> None:
         """The newest segment takes no more."""

@@ -133,7 +133,7 @@ def next_whole(file: File, segment: StreamSegment, at: i64, end: i64) -> i64:
         mark: i64 = data.find(MARK)
         while mark >= 0:
             place: i64 = at + mark
-            if place % 8 == 0 and is_whole_at(file, segment, place, end):
+            if place % 8 == 0 and chunk_at(file, segment, place, end) is not None:
                 return place
             mark = data.find(MARK, int(mark + 1))
         # The last bytes may be the beginning of a mark.
@@ -144,12 +144,13 @@ def next_whole(file: File, segment: StreamSegment, at: i64, end: i64) -> i64:
     return -1
 
 
-def is_whole_at(file: File, segment: StreamSegment, place: i64, end: i64) -> bool:
-    """Whether a whole chunk stands at `place`."""
-    head = read_fully(file, place, CHUNK_HEAD_BYTES)
+def chunk_at(file: File, segment: StreamSegment, at: i64, end: i64) -> Chunk | None:
+    """The whole chunk that stands at `at` and ends before `end`. Raises: OSError."""
+    head = read_fully(file, at, CHUNK_HEAD_BYTES)
     if len(head) < CHUNK_HEAD_BYTES:
-        return False
+        return None
     size: i64 = size_at(head, 0)
-    if size < CHUNK_HEAD_BYTES or place + size > end:
-        return False
-    return is_whole(read_fully(file, place, size), 0, segment.extend, segment.seed)
+    if size < CHUNK_HEAD_BYTES or at + size > end:
+        return None
+    data = read_fully(file, at, size)
+    return Chunk(data, 0) if is_whole(data, 0, segment.extend, segment.seed) else None

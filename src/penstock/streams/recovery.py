@@ -21,19 +21,11 @@ from mypy_extensions import i64
 from penstock.base.chance import Chance
 from penstock.storage.layout.files import Directory, File, read_fully, write_fully
 from penstock.storage.layout.format import ORPHANED, OUTBOX_QUEUE_ID
-from penstock.streams.chunk import Chunk, is_whole, size_at
-from penstock.streams.format import (
-    CHUNK_HEAD_BYTES,
-    DAMAGED,
-    DATA_AT,
-    FOOT_BYTES,
-    parse_name,
-    read_header,
-)
+from penstock.streams.format import DAMAGED, DATA_AT, parse_name, read_header
 from penstock.streams.headerless import StreamClaims, claims_of, from_footer
 from penstock.streams.log import Retention, StreamLog
-from penstock.streams.reading import next_whole
-from penstock.streams.segment import StreamSegment, read_foot, take_footer
+from penstock.streams.reading import chunk_at, next_whole
+from penstock.streams.segment import StreamSegment, read_footer
 
 
 class StreamReport:
@@ -50,6 +42,10 @@ class StreamReport:
         self.lost: dict[int, int] = {}
         self.lines: list[str] = []
         self.aside: dict[int, list[tuple[int, int]]] = {}
+
+    def lose(self, queue_id: i64, count: i64) -> None:
+        """So many messages of a stream cannot be read."""
+        self.lost[int(queue_id)] = self.lost.get(int(queue_id), 0) + int(count)
 
 
 def recover_streams(
@@ -157,18 +153,6 @@ def _recover_segment(
     return True
 
 
-def read_footer(file: File, segment: StreamSegment, size: int) -> bool:
-    """Fill `segment` from the footer that ends a file of `size`; False where there is no whole one.
-    Raises: OSError."""
-    if size < DATA_AT + FOOT_BYTES:
-        return False
-    tail = read_fully(file, size - FOOT_BYTES, FOOT_BYTES)
-    length = read_foot(segment, tail, size)
-    if length == 0:
-        return False
-    return take_footer(segment, read_fully(file, size - length, length))
-
-
 def _scan(file: File, segment: StreamSegment, size: int, report: StreamReport) -> None:
     """Look at every chunk; cut what is torn; write the footer."""
     at: i64 = DATA_AT
@@ -184,9 +168,7 @@ def _scan(file: File, segment: StreamSegment, size: int, report: StreamReport) -
         if chunk.first < segment.next:
             break
         if chunk.first > segment.next:
-            lost = int(chunk.first - segment.next)
-            queue_id = int(segment.queue_id)
-            report.lost[queue_id] = report.lost.get(queue_id, 0) + lost
+            report.lose(segment.queue_id, chunk.first - segment.next)
         segment.note_chunk(chunk.first, at, chunk.first_us)
         segment.next = chunk.next()
         segment.last_us = chunk.time_us(chunk.count - 1)
@@ -218,31 +200,17 @@ def was_safe(file: File, segment: StreamSegment, later: i64, size: i64, at: i64)
     return False
 
 
-def chunk_at(file: File, segment: StreamSegment, at: i64, size: i64) -> Chunk | None:
-    """The whole chunk that stands at `at` and ends before `size`. Raises: OSError."""
-    head = read_fully(file, at, CHUNK_HEAD_BYTES)
-    if len(head) < CHUNK_HEAD_BYTES:
-        return None
-    length: i64 = size_at(head, 0)
-    if length < CHUNK_HEAD_BYTES or at + length > size:
-        return None
-    data = read_fully(file, at, length)
-    return Chunk(data, 0) if is_whole(data, 0, segment.extend, segment.seed) else None
-
-
 def _join(log: StreamLog, report: StreamReport) -> None:
     """The segments of one stream, in their order, are its log."""
     log.segments.sort(key=_first_of)
-    queue_id = int(log.queue_id)
-    aside = report.aside.get(queue_id, [])
+    aside = report.aside.get(int(log.queue_id), [])
     begins = [first for first, behind in aside if first < behind]
     if log.segments:
         begins.append(int(log.segments[0].first))
     following: i64 = min(begins, default=0)
     for segment in log.segments:
         if segment.first > following:
-            lost = int(segment.first - following)
-            report.lost[queue_id] = report.lost.get(queue_id, 0) + lost
+            report.lose(log.queue_id, segment.first - following)
         following = segment.next
         log.disk_bytes += segment.end
         log.written_bytes += segment.end
@@ -251,8 +219,7 @@ def _join(log: StreamLog, report: StreamReport) -> None:
     for first, behind in aside:
         if behind > following:
             if first < behind:
-                lost = int(behind - following)
-                report.lost[queue_id] = report.lost.get(queue_id, 0) + lost
+                report.lose(log.queue_id, behind - following)
             # An offset is given once: readers have noted how far they came.
             following = behind
     log.next = following

@@ -7,6 +7,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.storage.layout.checksum import VERSION, Extend, extend_of
+from penstock.storage.layout.files import File, read_fully
 from penstock.streams.format import (
     DATA_AT,
     ENTRY,
@@ -124,26 +125,24 @@ class StreamSegment:
         return body + U32.pack(checksum) + FOOT_MARK + self.identity
 
 
-def read_foot(segment: StreamSegment, tail: bytes, size: i64) -> i64:
-    """How long the footer is that says it ends the file, 0 for none. tail: the last FOOT_BYTES."""
-    if len(tail) != FOOT_BYTES or tail[36:40] != FOOT_MARK or tail[40:] != segment.identity:
-        return 0
-    count, _, _, _, end = FOOT.unpack_from(tail)
-    length: i64 = int(count) * ENTRY.size + FOOT_BYTES
-    # Nothing of it was checked yet: what it says may be more than a number of 64 bits with a sign.
-    return length if int(end) == int(size - length) else 0
-
-
-def take_footer(segment: StreamSegment, data: bytes) -> bool:
-    """Fill `segment` from its whole footer; False when that is damaged."""
-    size: i64 = len(data)
-    checked = data[: size - 16]
-    checksum: int = U32.unpack_from(data, int(size - 16))[0]
-    if checksum != segment.extend(int(segment.seed), checked):
+def read_footer(file: File, segment: StreamSegment, size: int) -> bool:
+    """Fill `segment` from the footer that ends a file of `size`; False where there is no whole one.
+    Raises: OSError."""
+    if size < DATA_AT + FOOT_BYTES:
         return False
-    count, last_count, following, last_us, end = FOOT.unpack_from(data, int(size - FOOT_BYTES))
-    for index in range(int(count)):
-        first, place, first_us = ENTRY.unpack_from(data, index * ENTRY.size)
+    tail = read_fully(file, size - FOOT_BYTES, FOOT_BYTES)
+    if len(tail) != FOOT_BYTES or tail[36:40] != FOOT_MARK or tail[40:] != segment.identity:
+        return False
+    # Nothing of it was checked yet: what it says may be more than a number of 64 bits with a sign.
+    count, last_count, following, last_us, end = FOOT.unpack_from(tail)
+    length = count * ENTRY.size + FOOT_BYTES
+    if end != size - length:
+        return False
+    data = read_fully(file, end, length)
+    checksum: int = U32.unpack_from(data, len(data) - 16)[0]
+    if checksum != segment.extend(int(segment.seed), data[: len(data) - 16]):
+        return False
+    for first, place, first_us in ENTRY.iter_unpack(data[: count * ENTRY.size]):
         segment.firsts.append(first)
         segment.places.append(place)
         segment.times.append(first_us)

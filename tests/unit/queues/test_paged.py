@@ -1,4 +1,4 @@
-"""A queue of which part is on the disk. The laws are in property/test_paged_messages, RabbitMQ's
+"""A queue of which part is on the disk. The laws are in property/test_paging, RabbitMQ's
 numbers in spec/test_paging_scenarios."""
 
 import pytest
@@ -9,7 +9,7 @@ from penstock.queues.entry import is_stub, stub_of
 from penstock.queues.line import MessageLine
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.storage.layout.index import QueueIndex
-from tests.property.paged_queue import PagedRig
+from tests.property.paging_rig import PagedRig
 
 ALL = 1 << 40
 SIZE = 8 + 14 + 8 + 26 + MESSAGE_OVERHEAD_BYTES

@@ -17,7 +17,7 @@ from penstock.broker.actors.lane import Answerable
 from penstock.broker.alarm.alarm_manager import DISK
 from penstock.broker.broker import Broker
 from penstock.broker.stream.internal_stream import EVENT_STREAM, ID_KEY, InternalStream, bounds
-from penstock.broker.stream.stream_lane import stream_request
+from penstock.broker.stream.stream_store import stream_request
 from penstock.broker.vhost.queue_arguments import TYPE_KEY
 from penstock.broker.vhost.stream_arguments import STREAM
 from penstock.protocol.content import Address, Message, make_content

@@ -5,24 +5,17 @@ prefetch. Sending is the work of the sockets alone: a hundred messages or a mill
 the broker the same.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.base.cause import Cause
 from penstock.base.limits import STREAM_CHUNK_READ_BYTES
-from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.deliver import ChannelSink
-from penstock.broker.actors.disk import Disk
-from penstock.broker.actors.log import Log
-from penstock.broker.stream.stream_cursor import StreamCursor
+from penstock.broker.stream.stream_cursor import StreamAccess, StreamCursor
 from penstock.protocol.content import Address
 from penstock.queues.consumers import Consumer
 from penstock.streams.chunk import Chunk
-from penstock.streams.handles import StreamHandles
 from penstock.streams.handout import hand_out
-from penstock.streams.log import StreamLog
 from penstock.streams.segment import StreamSegment
 
 READ_BYTES: Final = STREAM_CHUNK_READ_BYTES.default
@@ -35,20 +28,8 @@ class ChunkCursor(StreamCursor):
 
     __slots__ = ("address", "is_done", "until")
 
-    def __init__(
-        self,
-        consumer: Consumer,
-        log: StreamLog,
-        disk: Disk,
-        handles: StreamHandles,
-        origin: Cause,
-        queue: Actor,
-        notes: Log,
-        failed: Callable[[StreamCursor, OSError], None],
-        name: str,
-        until: i64,
-    ) -> None:
-        super().__init__(consumer, log, disk, handles, origin, queue, notes, failed)
+    def __init__(self, consumer: Consumer, access: StreamAccess, name: str, until: i64) -> None:
+        super().__init__(consumer, access)
         self.read_bytes = READ_BYTES
         self.address = Address("", name)
         self.until: i64 = until

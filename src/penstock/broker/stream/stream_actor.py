@@ -8,18 +8,18 @@ store; a consumer that is slow, or away, holds nobody. Source: RabbitMQ's rabbit
 from collections.abc import Iterable
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.broker.actors.actor import Line
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.actors.log import Log
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.store.write_request import WriteRequest
 from penstock.broker.stream.chunk_cursor import ChunkCursor
-from penstock.broker.stream.stream_cursor import StreamCursor
+from penstock.broker.stream.stream_cursor import StreamAccess, StreamCursor
 from penstock.broker.stream.stream_groups import StreamGroupRegistry, StreamGroups
-from penstock.broker.stream.stream_lane import StreamLane, stream_request
-from penstock.broker.stream.stream_store import StreamStore
+from penstock.broker.stream.stream_store import StreamLane, StreamStore, stream_request
 from penstock.broker.vhost.stream_arguments import (
     AGO,
     AT_OFFSET,
@@ -40,6 +40,9 @@ from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Consumer, Delivery
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue
+from penstock.storage.layout.format import OUTBOX_QUEUE_ID
+from penstock.storage.layout.index import QueueIndex
+from penstock.storage.layout.stored import Stored
 from penstock.streams.log import Retention, StreamLog
 from penstock.streams.reader_groups import LagBound
 
@@ -66,16 +69,30 @@ class StreamCounts(ClassicQueue):
         return 0
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class StreamOutbox:
-    """What commits have for a stream, until it has it; broker/transaction/commit_streams, a later
-    room, has it."""
+class Outbox:
+    """The messages that commits have for one stream, in the message log until the stream has
+    them."""
 
-    __slots__ = ()
+    __slots__ = ("index", "store")
 
-    def stream_ended(self) -> None:
+    def __init__(self, store: StoreActor, queue_id: int) -> None:
+        self.store = store
+        self.index: QueueIndex = store.log.open_queue(OUTBOX_QUEUE_ID + queue_id)
+
+    def drop(self) -> None:
         """The stream is deleted."""
-        raise NotImplementedError
+        self.store.log.drop_queue(self.index)
+        self.store.has_settled()
+
+    def settle(self, message: Message) -> None:
+        """The stream has `message`."""
+        stored = message.stored
+        if self.index.is_dropped or not isinstance(stored, Stored):
+            return
+        position = stored.leave(self.index.queue_id)
+        if position > 0:
+            self.store.log.settle(self.index, int(position))
+            self.store.has_settled()
 
 
 class StreamActor(QueueActor):
@@ -124,7 +141,7 @@ class StreamActor(QueueActor):
         self.notes = notes
         self.holder: Answerable | None = None
         self.behind: list[WriteRequest] = []
-        self.outbox: StreamOutbox | None = None
+        self.outbox: Outbox | None = None
 
     def keep_in(self, store: StreamStore, log: StreamLog, is_in_memory: bool) -> None:
         """What is published goes to `store` from now on."""
@@ -349,30 +366,11 @@ class StreamActor(QueueActor):
         super().add_consumer(consumer)
 
     def _cursor(self, consumer: Consumer, log: StreamLog, store: StreamStore) -> StreamCursor:
+        access = StreamAccess(log, store, self, self.origin, self.notes, self.read_failed)
         if wants_chunks(consumer.arguments):
             until = until_of(self.name, self.vhost, consumer.arguments)
-            return ChunkCursor(
-                consumer,
-                log,
-                store.disk,
-                store.handles,
-                self.origin,
-                self,
-                self.notes,
-                self.read_failed,
-                self.name,
-                until,
-            )
-        cursor = StreamCursor(
-            consumer,
-            log,
-            store.disk,
-            store.handles,
-            self.origin,
-            self,
-            self.notes,
-            self.read_failed,
-        )
+            return ChunkCursor(consumer, access, self.name, until)
+        cursor = StreamCursor(consumer, access)
         cursor.wanted = filter_of(self.name, self.vhost, consumer.arguments)
         return cursor
 
@@ -398,7 +396,7 @@ class StreamActor(QueueActor):
         if self.groups is not None and self.group_registry is not None and not is_crash:
             self.group_registry.ended(self, self.groups)
         if self.outbox is not None and not is_crash:
-            self.outbox.stream_ended()
+            self.outbox.drop()
 
 
 def stream_of(queue: QueueActor) -> StreamActor | None:

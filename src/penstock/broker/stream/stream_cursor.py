@@ -12,67 +12,72 @@ from mypy_extensions import i64
 from penstock.base.cause import Cause
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.deliver import ChannelSink
-from penstock.broker.actors.disk import Disk, JobClient
+from penstock.broker.actors.disk import JobClient
 from penstock.broker.actors.log import Log
+from penstock.broker.stream.stream_store import StreamStore
 from penstock.queues.consumers import Consumer
 from penstock.storage.log.job import Job
 from penstock.streams.chunk import Chunk
 from penstock.streams.filtering import StreamFilter
-from penstock.streams.handles import StreamHandles
 from penstock.streams.log import StreamLog
 from penstock.streams.reading import READ_BYTES, StreamRead
 
 
+class StreamAccess:
+    """How a cursor gets at its stream. store: has its files, and the disk that reads them; queue:
+    the stream, woken when there is more to deliver or to look for; origin: pays for what is
+    delivered; failed: called when a consumer cannot go on."""
+
+    __slots__ = ("failed", "log", "notes", "origin", "queue", "store")
+
+    def __init__(
+        self,
+        log: StreamLog,
+        store: StreamStore,
+        queue: Actor,
+        origin: Cause,
+        notes: Log,
+        failed: "Callable[[StreamCursor, OSError], None]",
+    ) -> None:
+        self.log = log
+        self.store = store
+        self.queue = queue
+        self.origin = origin
+        self.notes = notes
+        self.failed = failed
+
+
 class StreamCursor(JobClient):
-    """queue: the stream, woken when there is more to deliver or to look for; failed: called when
-    its consumer cannot go on; next: the offset of the next message; since_us: those that came
-    before are passed over, -1 when it has come so far; chunk, index: what is being delivered;
-    chunks: read ahead; after: the read that has brought them, which knows where the next begins;
-    is_reading: a read is under way; read_bytes: how much that takes at most; wanted: what its
-    consumer wants, None for everything; is_ended: the consumer is gone."""
+    """next: the offset of the next message; since_us: those that came before are passed over, -1
+    when it has come so far; chunk, index: what is being delivered; chunks: read ahead; after: the
+    read that has brought them, which knows where the next begins; is_reading: a read is under way;
+    read_bytes: how much that takes at most; wanted: what its consumer wants, None for everything;
+    is_ended: the consumer is gone."""
 
     __slots__ = (
+        "access",
         "after",
         "chunk",
         "chunks",
         "consumer",
-        "disk",
-        "failed",
-        "handles",
         "index",
         "is_ended",
         "is_reading",
         "log",
         "next",
-        "notes",
         "origin",
-        "queue",
         "read_bytes",
         "since_us",
         "wanted",
     )
 
-    def __init__(
-        self,
-        consumer: Consumer,
-        log: StreamLog,
-        disk: Disk,
-        handles: StreamHandles,
-        origin: Cause,
-        queue: Actor,
-        notes: Log,
-        failed: "Callable[[StreamCursor, OSError], None]",
-    ) -> None:
+    def __init__(self, consumer: Consumer, access: StreamAccess) -> None:
         self.consumer = consumer
-        self.log = log
-        self.disk = disk
-        self.handles = handles
-        self.origin = origin
-        self.queue = queue
-        self.notes = notes
-        self.failed = failed
+        self.access = access
+        self.log = access.log
+        self.origin = access.origin
         self.read_bytes: i64 = READ_BYTES
-        self.next: i64 = log.committed
+        self.next: i64 = access.log.committed
         self.since_us: i64 = -1
         self.chunk: Chunk | None = None
         self.index: i64 = 0
@@ -149,8 +154,9 @@ class StreamCursor(JobClient):
             place = after.next_place
         self.after = None
         self.is_reading = True
-        read = StreamRead(self.handles, segment, self.next, place, self.read_bytes)
-        self.disk.submit(read, self)
+        store = self.access.store
+        read = StreamRead(store.handles, segment, self.next, place, self.read_bytes)
+        store.disk.submit(read, self)
         # In memory the read has ended by now.
         return len(self.chunks) > 0
 
@@ -168,22 +174,23 @@ class StreamCursor(JobClient):
         self.is_reading = False
         if self.is_ended:
             return
+        queue = self.access.queue
         if isinstance(error, FileNotFoundError) and job.segment.is_gone:
             # Retention was faster; the next look finds the segment that is the first now.
-            self.queue.wake()
+            queue.wake()
             return
         if error is not None:
-            self.failed(self, error)
+            self.access.failed(self, error)
             return
         self.chunks = job.found
         job.found = []
         self.after = job
         if job.lost > 0:
             self.log.damaged_count += job.lost
-            self.notes.warning(
-                f"{self.queue.identity}: damaged, {job.lost} messages from offset {self.next} on "
+            self.access.notes.warning(
+                f"{queue.identity}: damaged, {job.lost} messages from offset {self.next} on "
                 "cannot be read; they were passed over"
             )
         if not self.chunks:
             self.next = job.next
-        self.queue.wake()
+        queue.wake()

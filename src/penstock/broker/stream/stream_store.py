@@ -1,4 +1,5 @@
-"""The actor that writes the streams of one virtual host: group commit of their chunks.
+"""The actor that writes the streams of one virtual host: group commit of their chunks; and the hop
+to it from a stream.
 
 A message can be read, and is confirmed, when its batch is on the disk.
 """
@@ -9,18 +10,46 @@ from mypy_extensions import i64
 
 from penstock.broker.actors.actor import Actor, Line
 from penstock.broker.actors.disk import Disk
+from penstock.broker.actors.lane import Answerable
 from penstock.broker.actors.syncing import Syncing
 from penstock.broker.store.group_commit import GroupCommit, StoreOwner
 from penstock.broker.store.write_request import WriteLane, WriteRequest
-from penstock.broker.stream.stream_lane import StreamLane
+from penstock.flow.account import Account
 from penstock.flow.due import DueLine
+from penstock.flow.gate import Gate
 from penstock.flow.strategy import Strategy
+from penstock.protocol.content import Message
 from penstock.storage.log.job import Job
 from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import StreamLog
 
 NS_PER_US: Final = 1000
+
+
+class StreamLane(WriteLane):
+    """log: the stream's."""
+
+    __slots__ = ("log",)
+
+    def __init__(self, queue: Actor, store: str, store_gate: Gate, log: StreamLog) -> None:
+        super().__init__(queue, store, store_gate)
+        self.log = log
+
+
+def stream_request(
+    lane: StreamLane,
+    origin: Account,
+    answerable: Answerable | None,
+    messages: list[Message],
+    bytes_: i64,
+) -> WriteRequest:
+    """Messages for a stream. All of them are charged on the hop, whether their sender waits for
+    confirms or not (flow-semantics 8.3, W13). bytes_: of all their frames."""
+    request = WriteRequest(lane, origin, answerable, messages)
+    request.count = len(messages)
+    request.bytes = bytes_
+    return request
 
 
 def identity_of(name: str) -> str:

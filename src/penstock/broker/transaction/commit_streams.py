@@ -20,51 +20,21 @@ from mypy_extensions import i64
 from penstock.broker.actors.lane import Answerable
 from penstock.broker.store.app_marks import FRAME_BYTES, HEADER, IS_PERSISTENT
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.stream.stream_actor import StreamActor, StreamOutbox
-from penstock.broker.stream.stream_lane import stream_request
+from penstock.broker.stream.stream_actor import Outbox, StreamActor
+from penstock.broker.stream.stream_store import stream_request
 from penstock.flow.account import Account
 from penstock.protocol.content import Address, Message, make_content
-from penstock.storage.layout.format import OUTBOX_QUEUE_ID
-from penstock.storage.layout.index import QueueIndex
-from penstock.storage.layout.stored import Stored
 
 REQUEST_MESSAGES: Final = 4096
 REQUEST_BYTES: Final = 1_048_576
 """A commit of any size is handed to the stream's store in requests of at most so much."""
 
 
-class Outbox(StreamOutbox):
-    """The messages that commits have for one stream, in the message log until the stream has
-    them."""
-
-    __slots__ = ("index", "store")
-
-    def __init__(self, store: StoreActor, queue_id: int) -> None:
-        self.store = store
-        self.index: QueueIndex = store.log.open_queue(OUTBOX_QUEUE_ID + queue_id)
-
-    def stream_ended(self) -> None:
-        self.store.log.drop_queue(self.index)
-        self.store.has_settled()
-
-    def settle(self, message: Message) -> None:
-        """The stream has `message`."""
-        stored = message.stored
-        if self.index.is_dropped or not isinstance(stored, Stored):
-            return
-        position = stored.leave(self.index.queue_id)
-        if position > 0:
-            self.store.log.settle(self.index, int(position))
-            self.store.has_settled()
-
-
 def outbox_of(actor: StreamActor, store: StoreActor) -> Outbox:
     """Of a stream, made when it is first needed."""
-    outbox = actor.outbox
-    if not isinstance(outbox, Outbox):
-        outbox = Outbox(store, actor.queue_id)
-        actor.outbox = outbox
-    return outbox
+    if actor.outbox is None:
+        actor.outbox = Outbox(store, actor.queue_id)
+    return actor.outbox
 
 
 def offset_note(offset: int, count: int) -> Message:
@@ -118,7 +88,7 @@ class StreamShare(Answerable):
     def accepted(self, messages: list[Message], count: i64) -> None:
         """The stream has all of it on the disk, or is gone."""
         outbox = self.actor.outbox
-        if self.note is not None and isinstance(outbox, Outbox):
+        if self.note is not None and outbox is not None:
             for message in self.messages:
                 outbox.settle(message)
             outbox.settle(self.note)

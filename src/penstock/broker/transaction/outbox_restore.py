@@ -13,7 +13,7 @@ from penstock.broker.actors.lane import Answerable
 from penstock.broker.actors.log import Log
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import StreamActor
-from penstock.broker.stream.stream_lane import stream_request
+from penstock.broker.stream.stream_store import stream_request
 from penstock.broker.transaction.commit_streams import in_requests, outbox_of
 from penstock.flow.account import Account
 from penstock.protocol.content import Message

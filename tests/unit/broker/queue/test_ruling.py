@@ -1,4 +1,4 @@
-"""Rules of a queue through the whole broker; the laws of order are in property/test_ruled_queue."""
+"""Rules of a queue through the whole broker; the laws of order are in property/test_queue_twin."""
 
 import pytest
 

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from penstock.queues.queue import ReadRequest
 from penstock.storage.log.reading import ReadJob
-from tests.property.paged_queue import PagedRig
+from tests.property.paging_rig import PagedRig
 
 EMBED_BELOW = 60
 

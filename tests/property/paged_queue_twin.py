@@ -1,11 +1,10 @@
-"""The machine of ruled_queue with a disk and hardly any memory: its twin knows nothing of either.
+"""The machine of queue_twin with a disk and hardly any memory: its twin knows nothing of either.
 
 Whenever both come to rest the disk has done all it had to, so everything happens at the instant at
 which it would have happened in memory.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from hypothesis import strategies as st
@@ -18,8 +17,6 @@ from penstock.broker.store.group_commit import StoreOwner
 from penstock.broker.store.store_actor import StoreActor
 from penstock.flow.profile import profile_named
 from penstock.protocol.content import Message
-from penstock.protocol.properties import Properties
-from penstock.protocol.values import Value
 from penstock.queues.bodies import is_large
 from penstock.queues.consumers import Delivery
 from penstock.queues.entry import is_stub
@@ -27,12 +24,12 @@ from penstock.queues.line import BODIES, MessageLine
 from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rabbit_paging import PendingAcks
-from penstock.queues.rules import BACKPRESSURE, DROP_HEAD, DROP_NAMES
+from penstock.queues.rules import DROP_NAMES
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
 from penstock.simulation.machine.durable_disks import HandDisk
 from penstock.storage.log.log import MessageLog
-from tests.property.ruled_queue import QueueMachine, number_of
+from tests.property.queue_twin import QueueMachine, number_of
 
 EITHER = {"expired", "maxlen"}
 TARGETS = (0, 200, 400, 700)
@@ -72,9 +69,12 @@ class Open(PendingAcks):
 
 class PagedQueueMachine(QueueMachine):
     """acks: what is unanswered, of which bodies may be on the disk only; is_ordered: whether deaths
-    of one instant are in order."""
+    of one instant are in order; targets: of memory."""
 
+    # What has to be read takes more than one turn to get to a consumer, so it lives no instant.
+    shortest_ms = 1
     is_ordered = True
+    targets = TARGETS
     fixed: Mapping[str, object] = MappingProxyType({"priorities": 0, "last_value": ""})
 
     def _keep(self) -> None:
@@ -93,19 +93,10 @@ class PagedQueueMachine(QueueMachine):
     def _damaged(self, actor: QueueActor, count: int) -> None:
         raise AssertionError(f"{count} messages cannot be read")
 
-    def _lifetime(self, ms: int | None) -> int | None:
-        """None of 0: what has to be read takes more than one turn to get to a consumer."""
-        return 1 if ms == 0 else ms
-
-    def _properties(self, number: int, priority: int, lifetime: int | None) -> Properties:
-        mode = 1 if number % 3 == 0 else 2
-        expiration = None if lifetime is None else str(lifetime)
-        return Properties(delivery_mode=mode, expiration=expiration)
-
-    @rule(bytes_=st.sampled_from(TARGETS))
-    def aim(self, bytes_: int) -> None:
+    @rule(which=st.integers(0, len(TARGETS) - 1))
+    def aim(self, which: int) -> None:
         """What other queues hold leaves more or less for this one."""
-        self.pager.aim(bytes_)
+        self.pager.aim(self.targets[which])
         self.actor.wake()
         self._turn()
 
@@ -215,96 +206,3 @@ class PagedQueueMachine(QueueMachine):
         if messages.last is not None:
             for key, entry in messages.last.by_key.items():
                 assert entry.is_ready and entry.key == key
-
-
-class PagedPriorityQueue(PagedQueueMachine):
-    """The same with priorities, and without limits: what is dropped at one is another if lower
-    levels died while the highest was read."""
-
-    fixed: Mapping[str, object] = MappingProxyType({"priorities": 3, "last_value": ""})
-    is_ordered = False
-
-    def _rules(
-        self,
-        ttl: int | None,
-        length: int | None,
-        size: int | None,
-        overflow: int,
-        priorities: int,
-        limit: int | None,
-        last_value: str,
-    ) -> None:
-        super()._rules(ttl, None, None, overflow, priorities, limit, last_value)
-
-    def _properties(self, number: int, priority: int, lifetime: int | None) -> Properties:
-        properties = super()._properties(number, priority, lifetime)
-        return replace(properties, priority=priority or None)
-
-
-class PagedPriorityLimits(PagedQueueMachine):
-    """The same with priorities and limits, without lifetimes."""
-
-    fixed: Mapping[str, object] = MappingProxyType({"priorities": 3, "last_value": ""})
-
-    def _lifetime(self, ms: int | None) -> int | None:
-        return None
-
-    def _properties(self, number: int, priority: int, lifetime: int | None) -> Properties:
-        properties = super()._properties(number, priority, lifetime)
-        return replace(properties, priority=priority or None)
-
-
-class PagedLastValues(PagedQueueMachine):
-    """One message a key; some are so small that they stay in memory."""
-
-    fixed: Mapping[str, object] = MappingProxyType({"priorities": 0, "last_value": "routing-key"})
-    is_ordered = False
-
-    def _rules(
-        self,
-        ttl: int | None,
-        length: int | None,
-        size: int | None,
-        overflow: int,
-        priorities: int,
-        limit: int | None,
-        last_value: str,
-    ) -> None:
-        # What waits in a mailbox may overtake what is being read, and the twin reads at once.
-        kind = DROP_HEAD if overflow == BACKPRESSURE else overflow
-        super()._rules(ttl, length, size, kind, priorities, limit, last_value)
-
-    @rule(bytes_=st.sampled_from((0, 700, 1600, 3000)))
-    def aim(self, bytes_: int) -> None:
-        self.pager.aim(bytes_)
-        self.actor.wake()
-        self._turn()
-
-    def _properties(self, number: int, priority: int, lifetime: int | None) -> Properties:
-        properties = super()._properties(number, priority, lifetime)
-        headers: dict[str, Value] = {"pad": "x" * (100 if number % 4 == 3 else 500)}
-        return replace(properties, headers=headers)
-
-
-class PagedLastPriorities(PagedLastValues, PagedPriorityQueue):
-    """The same with priorities, and without limits."""
-
-    fixed: Mapping[str, object] = MappingProxyType({"priorities": 3, "last_value": "routing-key"})
-
-
-class PagedDeduplicated(PagedQueueMachine):
-    """No two of the same key."""
-
-    is_deduplicated = True
-
-
-class PagedDeduplicatedPriorities(PagedPriorityQueue):
-    """The same with priorities, and without limits."""
-
-    is_deduplicated = True
-
-
-class PagedDeduplicatedValues(PagedLastPriorities):
-    """Priorities, last values, and no two of the same key."""
-
-    is_deduplicated = True

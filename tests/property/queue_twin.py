@@ -6,8 +6,9 @@ it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -50,8 +51,16 @@ MESSAGE = tuple[int, int | None, str, int]
 """(priority, lifetime in ms or None, routing key, bytes of the body)."""
 
 
+Rules = dict[str, Any]
+"""ttl, length, size, overflow, priorities, limit, last_value: see QueueRules; None for none."""
+
+
 def number_of(message: Message) -> int:
     return int(message.body()[:6])
+
+
+def number_or_never(number: int | None) -> int:
+    return NEVER if number is None else number
 
 
 @dataclass(order=True)
@@ -128,34 +137,38 @@ class Patience(Picker):
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """The machine. kind: which Ruling is tried, planted bugs bring their own; fixed: rules that are
-    not drawn, by the names of `begin`; prefetch: of a consumer that is there from the beginning, 0
-    for none; is_deduplicated: of messages with the same key and size only one is taken."""
+    """The machine, with parameters for the kinds of queues that are tried.
+
+    kind: the Ruling, planted bugs bring their own; fixed: rules that are not drawn; prefetch: of a
+    consumer that is there from the beginning, 0 for none; is_deduplicated: of messages with the
+    same key and size only one is taken; has_limits, has_lifetimes: whether such rules are drawn;
+    shortest_ms: lifetimes are no shorter; overflows: what a limit may do; is_padded: messages have
+    hundreds of bytes, some of them fewer."""
 
     kind: type[Ruling] = Ruling
     fixed: Mapping[str, object] = MappingProxyType({})
     prefetch = 0
     is_deduplicated = False
+    has_limits = True
+    has_lifetimes = True
+    shortest_ms = 0
+    overflows: tuple[int, ...] = (0, 1, 2, 3)
+    is_padded = False
 
     @initialize(
-        ttl=st.sampled_from((None, None, 0, 5, 20)),
-        length=st.sampled_from((None, None, 1, 2, 4)),
-        size=st.sampled_from((None, None, None, 12, 30)),
-        overflow=st.integers(0, 3),
-        priorities=st.sampled_from((0, 0, 2, 5)),
-        limit=st.sampled_from((None, None, 0, 1)),
-        last_value=st.sampled_from(("", "", "routing-key")),
+        drawn=st.fixed_dictionaries(
+            {
+                "ttl": st.sampled_from((None, None, 0, 5, 20)),
+                "length": st.sampled_from((None, None, 1, 2, 4)),
+                "size": st.sampled_from((None, None, None, 12, 30)),
+                "overflow": st.integers(0, 3),
+                "priorities": st.sampled_from((0, 0, 2, 5)),
+                "limit": st.sampled_from((None, None, 0, 1)),
+                "last_value": st.sampled_from(("", "", "routing-key")),
+            }
+        )
     )
-    def begin(
-        self,
-        ttl: int | None,
-        length: int | None,
-        size: int | None,
-        overflow: int,
-        priorities: int,
-        limit: int | None,
-        last_value: str,
-    ) -> None:
+    def begin(self, drawn: Rules) -> None:
         self.clock = ManualClock()
         self.dues = DueLine()
         self.line = Scheduler(self.clock, Recorder(self.clock, 0), TURN)
@@ -192,11 +205,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.era = 0
         self.is_full = self.is_paused = False
         self.stopped: tuple[str, int] | None = None
-        drawn: dict[str, object] = {
-            "ttl": self._lifetime(ttl), "length": length, "size": size, "overflow": overflow,
-            "priorities": priorities, "limit": limit, "last_value": last_value,
-        }  # fmt: skip
-        self._rules(**{**drawn, **self.fixed})  # type: ignore[arg-type]  # of the same kinds
+        self._rules({**drawn, "ttl": self._lifetime(drawn["ttl"]), **self.fixed})
         if self.prefetch > 0:
             self._consume(self.prefetch, False)
 
@@ -204,36 +213,40 @@ class QueueMachine(RuleBasedStateMachine):
         """Where the queue has a disk it gets it here."""
 
     def _lifetime(self, ms: int | None) -> int | None:
-        return ms
+        return max(ms, self.shortest_ms) if ms is not None and self.has_lifetimes else None
 
-    def _properties(self, number: int, priority: int, lifetime: int | None) -> Properties:
+    def _properties(
+        self, number: int, priority: int, lifetime: int | None, once: str
+    ) -> Properties:
+        headers: dict[str, Value] = {}
+        if self.is_padded:
+            headers["pad"] = "x" * (100 if number % 4 == 3 else 500)
+        if self.is_deduplicated:
+            headers["x-deduplication-header"] = once
         return Properties(
-            priority=priority or None, expiration=None if lifetime is None else str(lifetime)
+            delivery_mode=1 if number % 3 == 0 else 2,
+            priority=priority or None,
+            expiration=None if lifetime is None else str(lifetime),
+            headers=headers or None,
         )
 
-    def _rules(
-        self,
-        ttl: int | None,
-        length: int | None,
-        size: int | None,
-        overflow: int,
-        priorities: int,
-        limit: int | None,
-        last_value: str,
-    ) -> None:
+    def _rules(self, drawn: Rules) -> None:
+        if not self.has_limits:
+            drawn = {**drawn, "length": None, "size": None}
+        self.drawn = drawn
         rules = QueueRules()
-        rules.ttl_ms = NEVER if ttl is None else ttl
-        rules.max_length = NEVER if length is None else length
-        rules.max_bytes = NEVER if size is None else size
-        rules.overflow = overflow
-        rules.max_priority = priorities
-        rules.delivery_limit = NEVER if limit is None else limit
-        rules.last_value_key = last_value
+        rules.ttl_ms = number_or_never(drawn["ttl"])
+        rules.max_length = number_or_never(drawn["length"])
+        rules.max_bytes = number_or_never(drawn["size"])
+        rules.overflow = drawn["overflow"] if drawn["overflow"] in self.overflows else DROP_HEAD
+        rules.max_priority = drawn["priorities"]
+        rules.delivery_limit = number_or_never(drawn["limit"])
+        rules.last_value_key = drawn["last_value"]
         rules.is_deduplicated = self.is_deduplicated
         self.goal = rules
-        was_ruled = self.actor.messages.has_entries
+        had_entries = self.actor.messages.has_entries
         self.ruling.change(rules)
-        self.era += self.actor.messages.has_entries and not was_ruled
+        self.era += self.actor.messages.has_entries and not had_entries
         self._turn()
 
     # -- what happens ----------------------------------------------------------------------------
@@ -255,11 +268,7 @@ class QueueMachine(RuleBasedStateMachine):
             lifetime = self._lifetime(drawn)
             number = self.published
             self.published += 1
-            properties = self._properties(number, priority, lifetime)
-            if self.is_deduplicated:
-                headers: dict[str, Value] = dict(properties.headers or {})
-                headers["x-deduplication-header"] = f"{key}{size}"
-                properties = replace(properties, headers=headers)
+            properties = self._properties(number, priority, lifetime, f"{key}{size}")
             body = (b"%06d" % number).ljust(size, b".")
             header = encode_header_payload(len(body), properties)
             message = make_content(1, b"", header, body, 131_072)
@@ -392,22 +401,13 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def change_rules(self, ttl: int | None, length: int | None, overflow: int) -> None:
         """As a policy would."""
-        old = self.goal
         now = self.clock.monotonic_ns()
         ttl = self._lifetime(ttl)
         if ttl is not None:
             for entry in self.ready:
                 if entry.expires is None:
                     entry.expires, entry.fleeting = now + ttl * MS, ttl == 0
-        self._rules(
-            ttl,
-            length,
-            None if old.max_bytes == NEVER else int(old.max_bytes),
-            overflow,
-            int(old.max_priority),
-            None if old.delivery_limit == NEVER else int(old.delivery_limit),
-            old.last_value_key,
-        )
+        self._rules({**self.drawn, "ttl": ttl, "length": length, "overflow": overflow})
 
     # -- the twin's turn -------------------------------------------------------------------------
 
