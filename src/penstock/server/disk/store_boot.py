@@ -18,6 +18,7 @@ from penstock.broker.node.store_registry import bring_back
 from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.durability import StoreDurability
+from penstock.broker.store.gathering import WAIT_NS
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import StreamActor, streams_of
 from penstock.broker.transaction.outbox_restore import restore_outbox
@@ -39,9 +40,6 @@ from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery.recovery import Report, empty, recover
 from penstock.streams.handles import StreamHandles
 from penstock.streams.recovery import StreamReport, recover_streams
-
-WAIT_NS: Final = 1_000_000
-"""A batch waits at most this long for publishers that are about to send again."""
 
 
 class StreamBoot:
