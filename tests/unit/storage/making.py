@@ -24,6 +24,16 @@ def fill(log: MessageLog, index: QueueIndex, count: int, size: int = 40) -> list
     return made
 
 
+def append_at(
+    log: MessageLog, index: QueueIndex, position: int, one: Message, is_persistent: bool = True
+) -> None:
+    """Append a message at a position that the queue has not yet, as a copy has it."""
+    top = int(index.next_position)
+    index.next_position = position
+    log.append(index, one, NOW_MS, is_persistent)
+    index.next_position = max(top, position + 1)
+
+
 def flush(log: MessageLog, must_sync: bool = True) -> None:
     batch = log.take_batch(must_sync)
     if batch is not None:

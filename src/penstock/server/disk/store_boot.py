@@ -22,7 +22,6 @@ from penstock.broker.store.gathering import WAIT_NS
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import StreamActor, streams_of
 from penstock.broker.transaction.outbox_restore import restore_outbox
-from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER
 from penstock.server.disk.data_directory import (
     PERSISTENT,
@@ -246,8 +245,7 @@ class StoreBoot:
             self.count += int(pager.restore(origin, is_clean, body_bytes, leased))
             return 0
         now_ms = self.broker.clock.wall_ns() // NS_PER_MS
-        if isinstance(actor.messages, RuledQueue):
-            actor.messages.now_ns = self.broker.clock.monotonic_ns()
+        actor.messages.restores_at(self.broker.clock.monotonic_ns())
         origin = self.broker.ledger.page_of_vhost(actor.vhost)
         held = set(leased)
         lost = 0
