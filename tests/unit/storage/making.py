@@ -6,7 +6,7 @@ from penstock.simulation.machine.disk import SimDisk
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.log import MessageLog
 from penstock.storage.log.reading import ReadJob
-from tests.crash.rig import message
+from tests.crash.life import message
 
 NOW_MS = 1_700_000_000_000
 

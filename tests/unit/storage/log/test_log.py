@@ -7,7 +7,7 @@ from penstock.simulation.machine.disk import SYNC, SYNC_DIRECTORY, SimDisk
 from penstock.storage.layout.stored import Stored
 from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery.recovery import recover
-from tests.crash.rig import message
+from tests.crash.life import message
 from tests.unit.storage.making import NOW_MS, append_at, fill, flush, fresh, positions, read
 
 

@@ -10,7 +10,7 @@ from penstock.storage.layout.checksum import extend_of
 from penstock.storage.layout.format import SETTLED, U32, header
 from penstock.storage.layout.stored import Stored
 from penstock.storage.recovery.recovery import Recovered, empty, recover
-from tests.crash.rig import message
+from tests.crash.life import message
 from tests.unit.storage.making import append_at, fill, flush, fresh, positions, read
 
 
