@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TypeVar
 
 from penstock.broker.connection import phases
+from penstock.broker.store import commit_state
 from penstock.flow import channel_flow
 from penstock.protocol import handshake
 
@@ -62,6 +63,10 @@ def page() -> str:
             "`flow/channel_flow`: what a client has been told about its publishes on one channel, "
             "and what it\nhas answered.\n",
             drawn(channel_flow.TRANSITIONS, channel_flow.Told.FREE),
+            "## Batches of a store\n",
+            "`broker/store/commit_state`: what a message store, or the store of streams, does with "
+            "one batch\nafter the other.\n",
+            drawn(commit_state.TRANSITIONS, commit_state.CommitState.FREE),
         ]
     )
 

@@ -1,9 +1,8 @@
 """A message log on a disk that may lose power, and what has to be there afterwards."""
 
-from dataclasses import dataclass, field
+from typing import Self
 
-from penstock.protocol.content import Address, Message, make_content
-from penstock.simulation.machine.crash import Image, Replay
+from penstock.simulation.machine.crash import Image
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SYNC_DIRECTORY, SimDisk
 from penstock.storage.layout.index import QueueIndex
@@ -15,73 +14,24 @@ from penstock.storage.log.groups import GroupEntry, append_group
 from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery import recovery
 from penstock.storage.recovery.recovery import Recovered
-
-Entry = tuple[int, int]
-"""(queue id, position)."""
-
-APPENDED = "appended"
-GROUPED = "grouped"
-CONFIRMED = "confirmed"
-SETTLED = "settled"
-DROPPED = "dropped"
-REMOVED = "removed"
-RECOVERED = "recovered"
-
-
-def message(body: bytes) -> Message:
-    """A persistent message from exchange `ex` with key `key`."""
-    header = b"\x00\x3c\x00\x00" + len(body).to_bytes(8, "big") + b"\x10\x00\x02"
-    made = make_content(1, b"", header, body, 131_072)
-    made.address = Address("ex", "key")
-    return made
+from tests.crash.life import (
+    APPENDED,
+    CONFIRMED,
+    DROPPED,
+    GROUPED,
+    RECOVERED,
+    REMOVED,
+    SETTLED,
+    Entry,
+    Expectation,
+    Life,
+    flips,
+    message,
+)
 
 
-@dataclass(slots=True)
-class Expectation:
-    """What a recovery must and may find. required: confirmed and not settled; allowed: everything
-    that was handed to the log, with its bytes; queues: those that exist; groups: entries that come
-    back together or not at all, without those that have left since."""
-
-    required: dict[Entry, bytes] = field(default_factory=dict)
-    allowed: dict[Entry, bytes] = field(default_factory=dict)
-    queues: set[int] = field(default_factory=set)
-    groups: list[dict[Entry, bytes]] = field(default_factory=list)
-
-    def happened(self, kind: str, entries: list[Entry], bodies: dict[Entry, bytes]) -> None:
-        """One event of a history."""
-        if kind == RECOVERED:
-            self.allowed = {entry: bodies[entry] for entry in entries}
-            self.groups = [one for one in self.groups if one.items() <= self.allowed.items()]
-            return
-        if kind == GROUPED:
-            self.groups.append({entry: bodies[entry] for entry in entries})
-            return
-        for entry in entries:
-            if kind == APPENDED:
-                self.allowed[entry] = bodies[entry]
-            elif kind == CONFIRMED:
-                self.required[entry] = bodies[entry]
-            elif kind == REMOVED:
-                self.allowed.pop(entry, None)
-            elif kind == SETTLED:
-                self.required.pop(entry, None)
-                for group in self.groups:
-                    group.pop(entry, None)
-            else:
-                self.queues.discard(entry[0])
-                for book in (self.required, self.allowed, *self.groups):
-                    for other in [other for other in book if other[0] == entry[0]]:
-                        del book[other]
-
-    def copy(self) -> "Expectation":
-        groups = [dict(group) for group in self.groups]
-        return Expectation(dict(self.required), dict(self.allowed), set(self.queues), groups)
-
-
-class Rig:
-    """Drives one life of a log and writes down what has happened, by the number of disk operations
-    that were done before. start: what was expected at its beginning; homes: the only segment that
-    has an entry, where that is known."""
+class Rig(Life):
+    """Drives one life of a log. homes: the only segment that has an entry, where that is known."""
 
     def __init__(
         self,
@@ -92,12 +42,9 @@ class Rig:
         seed: int = 1,
         spares_max: int = 2,
     ) -> None:
-        self.disk = disk
+        super().__init__(disk, queues, start)
         self.segment_bytes = segment_bytes
         self.dice = Dice(seed)
-        self.start = start or Expectation(queues=set(queues))
-        self.events: list[tuple[int, str, list[Entry]]] = []
-        self.bodies: dict[Entry, bytes] = dict(self.start.allowed)
         recovered = recovery.recover(disk, self.dice, segment_bytes, queues, spares_max=spares_max)
         self.recovered = recovered
         self.log: MessageLog = recovered.log
@@ -109,9 +56,6 @@ class Rig:
         self._take_count = 0
         self.homes: dict[Entry, Segment] = {}
         self._leaving: list[Entry] = []
-
-    def note(self, kind: str, entries: list[Entry]) -> None:
-        self.events.append((len(self.disk.ops), kind, entries))
 
     def publish(self, *queue_ids: int, size: int = 40, text: str = "") -> list[Entry]:
         """One message to some queues."""
@@ -241,12 +185,27 @@ class Rig:
         self._taken[batch] = self._open
         self.run(batch)
 
-    def expected(self) -> Expectation:
-        """What has to be there after everything that has happened."""
-        found = self.start.copy()
-        for _, kind, entries in self.events:
-            found.happened(kind, entries, self.bodies)
-        return found
+    def check(self, image: Image, expected: Expectation) -> None:
+        check(image, expected, self.segment_bytes)
+
+    def again(self, image: Image, expected: Expectation, seed: int) -> Self:
+        rig = type(self)(
+            SimDisk(image), expected.queues, self.segment_bytes, expected.copy(), seed=seed
+        )
+        begun: dict[Entry, bytes] = {}
+        for queue_id in expected.queues:
+            begun |= contents(rig.recovered, queue_id)
+        # Until the cut is safe, what was torn may still come back whole; afterwards never again.
+        rig.note(RECOVERED, list(begun))
+        for queue_id in sorted(expected.queues):
+            rig.publish(queue_id, text="again")
+        rig.flush()
+        for queue_id in sorted(expected.queues):
+            first = rig.log.first_position(rig.queues[queue_id])
+            rig.settle(queue_id, first)
+            rig.publish(queue_id, size=200, text="more")
+        rig.flush()
+        return rig
 
 
 def contents(recovered: Recovered, queue_id: int) -> dict[Entry, bytes]:
@@ -287,7 +246,7 @@ def check(image: Image, expected: Expectation, segment_bytes: int = 700) -> Reco
         found |= contents(recovered, queue_id)
     for entry in expected.required:
         assert entry in found, f"confirmed message lost: {entry}"
-    _compare(found, expected)
+    expected.compare(found)
     for group in expected.groups:
         there = [entry for entry, body in group.items() if found.get(entry) == body]
         assert len(there) in (0, len(group)), f"a part of a group: {there} of {list(group)}"
@@ -296,12 +255,6 @@ def check(image: Image, expected: Expectation, segment_bytes: int = 700) -> Reco
 
 def recovered_from(image: Image, queues: set[int], segment_bytes: int) -> Recovered:
     return recovery.recover(SimDisk(image), Dice(99), segment_bytes, queues)
-
-
-def _compare(found: dict[Entry, bytes], expected: Expectation) -> None:
-    for entry, body in found.items():
-        assert entry in expected.allowed, f"never published: {entry}"
-        assert expected.allowed[entry] == body, f"altered: {entry}"
 
 
 def check_flips(rig: Rig, every: int = 1, is_stopped: bool = True) -> int:
@@ -318,17 +271,12 @@ def check_flips(rig: Rig, every: int = 1, is_stopped: bool = True) -> int:
         rig.flush(must_sync=False)
     expected = rig.expected()
     count = 0
-    for name, data in sorted(rig.disk.contents().items()):
-        for bit in range(0, len(data) * 8, every):
-            image = rig.disk.contents()
-            flipped = bytearray(data)
-            flipped[bit >> 3] ^= 1 << (bit & 7)
-            image[name] = bytes(flipped)
-            count += 1
-            try:
-                _check_flip(image, expected, rig.segment_bytes)
-            except Exception as error:
-                raise AssertionError(f"bit {bit} of {name}: {error!r}") from error
+    for which, image in flips(rig.disk.contents(), every):
+        count += 1
+        try:
+            _check_flip(image, expected, rig.segment_bytes)
+        except Exception as error:
+            raise AssertionError(f"{which}: {error!r}") from error
     return count
 
 
@@ -340,65 +288,8 @@ def _check_flip(image: Image, expected: Expectation, segment_bytes: int) -> None
         legibles, damaged = legible(recovered, queue_id)
         found |= legibles
         told = told or bool(damaged)
-    _compare(found, expected)
+    expected.compare(found)
     missing = [entry for entry in expected.required if entry not in found]
     assert not missing or told, f"lost without a word: {missing}"
     bodies = {expected.required[entry] for entry in missing}
     assert len(bodies) <= 1, f"one bit lost more than one message: {missing}"
-
-
-class Walk:
-    """Every crash state of one life. count: states looked at; random_count: drawn at each point;
-    second_every: every so many states a second life begins there, 0 for never."""
-
-    def __init__(self, seed: int, random_count: int, second_every: int = 0) -> None:
-        self.dice = Dice(seed)
-        self.random_count = random_count
-        self.second_every = second_every
-        self.count = 0
-        self.lives = 0
-
-    def along(self, rig: Rig, limit: int = 0) -> None:
-        """Check the states of `rig`, at most `limit` of them at each point, 0 for all."""
-        replay = Replay(rig.disk)
-        expected = rig.start.copy()
-        waiting = list(reversed(rig.events))
-        while True:
-            while waiting and waiting[-1][0] <= replay.at:
-                _, kind, entries = waiting.pop()
-                expected.happened(kind, entries, rig.bodies)
-            for number, image in enumerate(replay.states(self.dice, self.random_count)):
-                if limit and number >= limit:
-                    break
-                self.count += 1
-                try:
-                    check(image, expected, rig.segment_bytes)
-                    if self.second_every and self.count % self.second_every == 0:
-                        self._live_again(image, expected, rig.segment_bytes)
-                except Exception as error:
-                    raise AssertionError(
-                        f"after operation {replay.at}, state {number}: {error!r}"
-                    ) from error
-            if not replay.step():
-                return
-
-    def _live_again(self, image: Image, expected: Expectation, segment_bytes: int) -> None:
-        """Recover, publish, crash again: nothing of either life is lost."""
-        self.lives += 1
-        rig = Rig(SimDisk(image), expected.queues, segment_bytes, expected.copy(), seed=self.count)
-        begun: dict[Entry, bytes] = {}
-        for queue_id in expected.queues:
-            begun |= contents(rig.recovered, queue_id)
-        # Until the cut is safe, what was torn may still come back whole; afterwards never again.
-        rig.note(RECOVERED, list(begun))
-        for queue_id in sorted(expected.queues):
-            rig.publish(queue_id, text="again")
-        rig.flush()
-        for queue_id in sorted(expected.queues):
-            first = rig.log.first_position(rig.queues[queue_id])
-            rig.settle(queue_id, first)
-            rig.publish(queue_id, size=200, text="more")
-        rig.flush()
-        walk = Walk(self.count, 1)
-        walk.along(rig, limit=6)
-        self.count += walk.count

@@ -9,7 +9,8 @@ import os
 import pytest
 
 from tests.crash.histories import HISTORIES
-from tests.crash.rig import Walk, check_flips
+from tests.crash.life import Walk
+from tests.crash.rig import check_flips
 
 STATES = int(os.environ.get("PENSTOCK_CRASH_STATES", "0"))
 """How many states all histories together are to have at least, 0 for a sample."""

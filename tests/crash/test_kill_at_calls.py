@@ -21,8 +21,8 @@ from penstock.server.disk.disk_files import DiskDirectory
 from penstock.server.machine.machine import SystemChance
 from penstock.storage.layout.format import HEADER_BYTES, was_used
 from penstock.storage.recovery.recovery import recover
+from tests.crash.life import message
 from tests.crash.live import Lost, Publisher, Served, recovered, served
-from tests.crash.rig import message
 from tests.crash.test_kill import body, check_back, needs_strace
 from tests.patience import PATIENCE_S
 

@@ -18,9 +18,9 @@ from penstock.server.disk.data_directory import vhost_folder
 from penstock.server.disk.disk_files import DiskDirectory
 from penstock.server.machine.machine import SystemChance
 from penstock.storage.recovery.recovery import recover
+from tests.crash.life import message
 from tests.crash.live import Lost, Publisher, Served, recovered, served
 from tests.crash.mounts import NoMount, small_disk
-from tests.crash.rig import message
 from tests.crash.test_kill import body, check_back
 from tests.patience import PATIENCE_S, Lateness, until
 

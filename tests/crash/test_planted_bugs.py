@@ -4,8 +4,9 @@ import pytest
 
 from penstock.storage.log import log
 from tests.crash.histories import HISTORIES
+from tests.crash.life import Walk
 from tests.crash.planted import FLIPPED, PLANTED, SECOND_LIFE
-from tests.crash.rig import Walk, check_flips
+from tests.crash.rig import check_flips
 
 LEFT_OPEN = "ends at the first hole"
 """Shows only where segments are scanned."""

@@ -16,7 +16,8 @@ from penstock.streams.chunk import Chunk, size_at
 from penstock.streams.format import CHUNK_HEAD_BYTES
 from penstock.streams.log import StreamLog
 from penstock.streams.segment import StreamSegment
-from tests.crash.stream_rig import Entry, StreamRig, StreamWalk, compare, legible, recovered
+from tests.crash.life import Entry, Walk, flips
+from tests.crash.stream_rig import StreamRig, legible, recovered
 
 STATES = int(os.environ.get("PENSTOCK_CRASH_STATES", "0"))
 
@@ -83,7 +84,7 @@ HISTORIES = {"one": one_stream, "several": several, "stopped": stopped, "lazy": 
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_a_sample_of_the_states(name: str) -> None:
-    walk = StreamWalk(seed=5, random_count=2, second_every=71)
+    walk = Walk(seed=5, random_count=2, second_every=71)
     walk.along(HISTORIES[name](), limit=12)
     assert walk.count > 100, "a history has at least so many states"
     assert walk.lives > 0, "and some of them begin a second life"
@@ -97,7 +98,7 @@ def test_all_states(name: str) -> None:
     seed = 0
     while count < STATES // 10:
         seed += 1
-        walk = StreamWalk(seed=seed, random_count=40, second_every=29)
+        walk = Walk(seed=seed, random_count=40, second_every=29)
         walk.along(HISTORIES[name]())
         count += walk.count
     print(f"{name}: {count:,} states")
@@ -112,29 +113,25 @@ def test_any_bit_may_flip(is_stopped: bool) -> None:
     rig.flush(is_last=is_stopped)
     expected = rig.expected()
     last = {number: int(log.last_first) for number, log in rig.logs.items()}
-    contents = rig.disk.contents()
     count = 0
-    for name, data in sorted(contents.items()):
-        for bit in range(0, len(data) * 8, 1 if STATES else 41):
-            flipped = bytearray(data)
-            flipped[bit >> 3] ^= 1 << (bit & 7)
-            disk = SimDisk({**contents, name: bytes(flipped)})
-            logs, report = recovered(disk, expected.streams)
-            lost = sum(report.lost.values())
-            everything: dict[Entry, bytes] = {}
-            for log in logs.values():
-                found, damaged = legible(disk, log)
-                everything |= found
-                lost += damaged
-            compare(everything, expected)
-            missing = [
-                entry
-                for entry in expected.required
-                if entry not in everything and (is_stopped or entry[1] < last[entry[0]])
-            ]
-            assert not missing or lost, f"bit {bit} of {name}: lost without a word: {missing}"
-            assert len(missing) <= 5, f"bit {bit} of {name} lost more than its chunk: {missing}"
-            count += 1
+    for which, image in flips(rig.disk.contents(), 1 if STATES else 41):
+        disk = SimDisk(image)
+        logs, report = recovered(disk, expected.queues)
+        lost = sum(report.lost.values())
+        everything: dict[Entry, bytes] = {}
+        for log in logs.values():
+            found, damaged = legible(disk, log)
+            everything |= found
+            lost += damaged
+        expected.compare(everything)
+        missing = [
+            entry
+            for entry in expected.required
+            if entry not in everything and (is_stopped or entry[1] < last[entry[0]])
+        ]
+        assert not missing or lost, f"{which}: lost without a word: {missing}"
+        assert len(missing) <= 5, f"{which} lost more than its chunk: {missing}"
+        count += 1
     assert count > 200
 
 
@@ -145,6 +142,7 @@ def without_sync(patch: pytest.MonkeyPatch) -> None:
 
 def without_checksum(patch: pytest.MonkeyPatch) -> None:
     """Whatever looks like a chunk is believed."""
+
     def chunk_at(file: File, segment: StreamSegment, at: int, end: int) -> Chunk | None:
         data = read_fully(file, at, end - at)
         size = size_at(data, 0) if len(data) >= CHUNK_HEAD_BYTES else 0
@@ -221,4 +219,4 @@ def test_planted_bugs_are_found(
     plant(monkeypatch)
     with pytest.raises((AssertionError, OSError, ValueError)):
         for history in (stopped, one_stream):
-            StreamWalk(seed=5, random_count=6, second_every=0).along(history())
+            Walk(seed=5, random_count=6).along(history())

@@ -93,7 +93,7 @@ class PagedRig:
             assert isinstance(stored, Stored)
             if stored.awaits(index.queue_id):
                 log = self.log_of(index)
-                log.append_at(index, int(index.next_position), one, NOW_MS, log is self.log)
+                log.append(index, one, NOW_MS, log is self.log)
         del self.lanes[:count]
 
     def flush(self) -> None:

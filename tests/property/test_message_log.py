@@ -9,7 +9,8 @@ from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
 from penstock.storage.log.batch import Batch
 from penstock.storage.log.recycled import GiveBack
-from tests.crash.rig import Entry, Expectation, Rig, check, contents, legible
+from tests.crash.life import Entry, Expectation
+from tests.crash.rig import Rig, check, contents, legible
 
 QUEUES = (1, 2, 3)
 SEGMENT_BYTES = 900

@@ -10,7 +10,7 @@ from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import NO_BOUND, Retention, StreamLog
 from penstock.streams.recovery import recover_streams
-from tests.crash.rig import message
+from tests.crash.life import message
 from tests.crash.stream_rig import legible
 
 STEP = st.one_of(

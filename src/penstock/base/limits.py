@@ -205,6 +205,12 @@ STORE_SPARE_SEGMENTS: Final = Limit(4, 0, 64,
 STORE_SYNC_INTERVAL_MS: Final = Limit(200, 1, 60_000,
     "milliseconds from a write to its sync, in the mode interval", KEY, "broker/actors/syncing",
     "everything written since the last sync is synced")
+STORE_GATHER_US: Final = Limit(1000, 0, 100_000,
+    "microseconds for which a batch waits for messages that are about to come", PACE,
+    "broker/store/gathering", "the batch goes to the disk as it is")
+STORE_GATHER_MESSAGES: Final = Limit(2048, 1, 1_000_000,
+    "messages for which a batch waits where no publisher's window is seen", PACE,
+    "broker/store/gathering", "the batch goes to the disk")
 STORE_OPEN_FILES: Final = Limit(64, 2, 4096, "open segments of one store", PACE,
     "storage/log/handles", "the one unused for longest is closed, unless it waits for a sync")
 STORE_FREEING_FILES: Final = Limit(16, 0, 4096, "removed files whose room is being given back",

@@ -288,6 +288,9 @@ class PriorityQueue(ClassicQueue):
         else:
             self._place(message, False)
 
+    def restores_at(self, now_ns: i64) -> None:
+        self.now_ns = now_ns
+
     def restore(self, message: Message, is_redelivered: bool, age_ns: i64) -> None:
         now_ns: i64 = self.now_ns
         self.now_ns = now_ns - age_ns

@@ -138,6 +138,9 @@ class ClassicQueue:
         """A delivered message, or its stub, comes back to where it was."""
         raise NotImplementedError
 
+    def restores_at(self, now_ns: i64) -> None:
+        """What `restore` brings back from here on has its age at `now_ns`, monotonic."""
+
     def restore(self, message: Message, is_redelivered: bool, age_ns: i64) -> None:
         """A message that was found on the disk, behind those restored before it; `age_ns`: since
         it came. Those that had been delivered come first."""

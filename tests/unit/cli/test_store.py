@@ -23,7 +23,7 @@ from penstock.storage.log.log import MessageLog
 from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import Retention, StreamLog
-from tests.crash.rig import message
+from tests.crash.life import message
 from tests.unit.storage.making import fill, flush
 
 NOW_S = 1_700_000_000

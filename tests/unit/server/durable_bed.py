@@ -34,7 +34,7 @@ class DurableBed(Bed):
         kept = self.database.read()
         self.restored: Restored = restore(self.broker, kept)
         self.disk = HandDisk()
-        self.catalogue = MetadataStore(self.disk, self.database, self.log, kept.queue_id_max)
+        self.catalogue = MetadataStore(self.disk, self.database.apply, self.log, kept.queue_id_max)
         self.broker.keep(self.catalogue)
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ class LeaseBed(Bed):
         kept = self.database.read()
         restore(self.broker, kept)
         self.disk = HandDisk()
-        self.catalogue = MetadataStore(self.disk, self.database, self.log, kept.queue_id_max)
+        self.catalogue = MetadataStore(self.disk, self.database.apply, self.log, kept.queue_id_max)
         self.broker.keep(self.catalogue)
         self.broker.delays.keep_all()
         self.freeing = FileReclaimer()

@@ -6,7 +6,7 @@ from penstock.simulation.machine.disk import SimDisk
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.log import MessageLog
 from penstock.storage.log.reading import ReadJob
-from tests.crash.rig import message
+from tests.crash.life import message
 
 NOW_MS = 1_700_000_000_000
 
@@ -22,6 +22,16 @@ def fill(log: MessageLog, index: QueueIndex, count: int, size: int = 40) -> list
         made.append(message(str(number).encode().ljust(size, b".")))
         log.append(index, made[-1], NOW_MS)
     return made
+
+
+def append_at(
+    log: MessageLog, index: QueueIndex, position: int, one: Message, is_persistent: bool = True
+) -> None:
+    """Append a message at a position that the queue has not yet, as a copy has it."""
+    top = int(index.next_position)
+    index.next_position = position
+    log.append(index, one, NOW_MS, is_persistent)
+    index.next_position = max(top, position + 1)
 
 
 def flush(log: MessageLog, must_sync: bool = True) -> None:

@@ -7,7 +7,7 @@ from penstock.streams.log import NO_BOUND, Retention, StreamLog
 from penstock.streams.memory_files import MemoryDirectory
 from penstock.streams.reading import StreamRead
 from penstock.streams.recovery import recover_streams
-from tests.crash.rig import message
+from tests.crash.life import message
 
 SECOND_US = 1_000_000
 

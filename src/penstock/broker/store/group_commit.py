@@ -20,6 +20,12 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.broker.actors.actor import BLOCKED, IDLE, WAITING, Actor, Line
 from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.actors.sync_times import SyncTimes
+from penstock.broker.store.commit_state import (
+    TRANSITIONS,
+    CommitAction,
+    CommitInput,
+    CommitState,
+)
 from penstock.broker.store.gathering import Gathering
 from penstock.broker.store.write_request import WriteLane, WriteRequest
 from penstock.flow.due import DueLine, Timer
@@ -91,13 +97,12 @@ class CommitClient(JobClient):
 
 
 class GroupCommit(Actor):
-    """name: of its virtual host; pending: lanes with requests; open: requests in the batch that is
-    being made; batch: what is under way, with its requests; mark: what the catalogue has to have
-    before they are answered; withheld: requests on the disk for whose queues it has not what
-    withheld_mark says; is_full: the batch waits for room on the disk; is_failed: nothing is written
-    any more; batch_bytes: of the batch under way; synced_count: messages that were ever made safe;
-    is_ending: it is called at the end of the present run; gathering: whether a batch waits for
-    more, timer: for how long."""
+    """name: of its virtual host; state: of the batch that was made last; pending: lanes with
+    requests; open: requests in the batch that is being made; batch: what is under way, with its
+    requests; mark: what the catalogue has to have before they are answered; withheld: requests on
+    the disk for whose queues it has not what withheld_mark says; batch_bytes: of the batch under
+    way; synced_count: messages that were ever made safe; is_ending: it is called at the end of the
+    present run; gathering: whether a batch waits for more, timer: for how long."""
 
     __slots__ = (
         "batch",
@@ -107,8 +112,6 @@ class GroupCommit(Actor):
         "dues",
         "gathering",
         "is_ending",
-        "is_failed",
-        "is_full",
         "mark",
         "name",
         "open",
@@ -116,6 +119,7 @@ class GroupCommit(Actor):
         "pending",
         "recheck",
         "retry",
+        "state",
         "strategy",
         "sync_times",
         "synced_count",
@@ -154,11 +158,24 @@ class GroupCommit(Actor):
         self.gathering = Gathering()
         self.timer = Timer(self._waited)
         self.is_ending = False
-        self.is_failed = False
-        self.is_full = False
+        self.state = CommitState.FREE
         self.synced_count: i64 = 0
         self.batch_bytes: i64 = 0
         self.sync_times = SyncTimes()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the batch waits for room on the disk."""
+        return self.state is CommitState.FULL
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether nothing is written any more."""
+        return self.state is CommitState.FAILED
+
+    def _step(self, given: CommitInput) -> CommitAction:
+        self.state, action = TRANSITIONS[(self.state, given)]
+        return action
 
     # -- what a store writes ---------------------------------------------------------------------
 
@@ -220,7 +237,7 @@ class GroupCommit(Actor):
         self.wake()
 
     def turn(self, budget: i64) -> bool:
-        if self.is_failed:
+        if self.state is CommitState.FAILED:
             return False
         self._take(budget)
         if self.batch is None and not self.is_ending:
@@ -231,30 +248,27 @@ class GroupCommit(Actor):
     def run_ended(self) -> None:
         """The disk gets what has come together, unless it has a batch."""
         self.is_ending = False
-        if self.is_failed:
+        if self.state is CommitState.FAILED:
             return
         if (
             self.batch is None
             and self.open
             and self.gathering.has_to_wait()
+            and self.open_bytes() < BATCH_BYTES
             and not self.has_work()
         ):
-            self._wait()
+            if self._step(CommitInput.WAIT) is CommitAction.START_TIMER:
+                self.gathering.waits()
+                now_ns = self.line.clock.monotonic_ns()
+                self.dues.put(self.timer, int(now_ns + self.gathering.wait_ns))
             return
         self.answer(self._send())
         if self.pending:
             self.wake()
 
-    def _wait(self) -> None:
-        """The batch waits for more, but not for long."""
-        if not self.gathering.is_waiting:
-            self.gathering.is_waiting = True
-            now_ns = self.line.clock.monotonic_ns()
-            self.dues.put(self.timer, int(now_ns + self.gathering.wait_ns))
-
     def _waited(self, now_ns: int) -> None:
         """The batch has waited for long enough."""
-        if self.gathering.is_waiting:
+        if self.state is CommitState.GATHERING:
             self.gathering.is_late = True
             self.wake()
 
@@ -313,7 +327,9 @@ class GroupCommit(Actor):
         self.open = []
         batch = self.take_batch(len(requests) > 0)
         if batch is None:
+            self._step(CommitInput.EMPTY)
             return requests
+        self._step(CommitInput.SEND)
         self.batch = batch
         self.batch_bytes = size
         self.under_way = requests
@@ -345,8 +361,7 @@ class GroupCommit(Actor):
         self.sync_times.ended(self.line.clock.monotonic_ns())
         self.gathering.ended()
         self.written(batch)
-        if self.is_full:
-            self.is_full = False
+        if self._step(CommitInput.WRITTEN) is CommitAction.SAY_ROOM:
             self.owner.disk_has_room(self.name)
             self.has_room()
         if self.withheld or not self.owner.has(int(self.mark)):
@@ -385,21 +400,20 @@ class GroupCommit(Actor):
 
     def batch_failed(self, batch: Job, error: OSError) -> None:
         """The batch that was under way is not on the disk."""
-        if can_wait(error):
-            if not self.is_full:
-                self.is_full = True
-                self.sync_times.found_full(self.line.clock.monotonic_ns())
-                self.owner.disk_full(self.name, error)
-            self.dues.put(self.retry, self.line.clock.monotonic_ns() + RETRY_NS)
-            return
-        if not self.is_failed:
-            self.is_failed = True
+        action = self._step(CommitInput.NO_ROOM if can_wait(error) else CommitInput.ERROR)
+        if action is CommitAction.SAY_FAILED:
             self.owner.store_failed(self.name, error)
+            return
+        if action is CommitAction.SAY_FULL:
+            self.sync_times.found_full(self.line.clock.monotonic_ns())
+            self.owner.disk_full(self.name, error)
+        self.dues.put(self.retry, self.line.clock.monotonic_ns() + RETRY_NS)
 
     def _retry(self, now_ns: int) -> None:
         """Tries the batch again that found the disk full."""
         batch = self.batch
         assert batch is not None, "it waits for room"
+        self._step(CommitInput.RETRY)
         self.prepare_retry(batch)
         self.disk.submit(batch, self.client)
 

@@ -13,6 +13,7 @@ for a confirm has to wait for a batch of messages, and whoever submits such a ba
 `hand_over` first, so its queues and bindings are on disk when it is (adr/0015).
 """
 
+from collections.abc import Callable
 from errno import EDQUOT, ENOSPC
 from typing import Final
 
@@ -45,14 +46,10 @@ from penstock.storage.log.job import Job
 FULL: Final = (ENOSPC, EDQUOT)
 
 
-class CatalogueDisk:
-    """Makes jobs of changes; the server's writes them to a database. Nominal base."""
-
-    def job(self, first: int, changes: tuple[CatalogueChange, ...]) -> Job:
-        """A job that keeps all of `changes` or none. first: the number of the first of them,
-        counted from 0 at the start; a job whose `first` is not the next one fails with ENOSPC,
-        because one before it has."""
-        raise NotImplementedError
+Apply = Callable[[int, tuple[CatalogueChange, ...]], None]
+"""apply(first, changes): keep all of `changes` or none, on the disk's thread. first: the number of
+the first of them, counted from 0 at the start; one that is not the next fails with ENOSPC, because
+one before it has. Raises: OSError."""
 
 
 class MetadataStore(Catalogue):
@@ -60,12 +57,12 @@ class MetadataStore(Catalogue):
     has; waiting: those it has not, oldest first. Owner: the node."""
 
     __slots__ = (
+        "_apply",
         "_crashed",
         "_disk",
         "_ends",
         "_handed",
         "_log",
-        "_maker",
         "_running",
         "failure",
         "is_full",
@@ -74,10 +71,10 @@ class MetadataStore(Catalogue):
         "written",
     )
 
-    def __init__(self, disk: Disk, maker: CatalogueDisk, log: Log, queue_id_max: int) -> None:
+    def __init__(self, disk: Disk, apply: Apply, log: Log, queue_id_max: int) -> None:
         self._disk = disk
         self._ends = _Ends(self)
-        self._maker = maker
+        self._apply = apply
         self._log = log
         self._crashed: dict[tuple[str, str], int] = {}
         self._handed = 0
@@ -198,7 +195,7 @@ class MetadataStore(Catalogue):
         if self._handed == len(self.waiting) or self.failure is not None:
             return self.written + len(self.waiting)
         changes = tuple(self.waiting[self._handed :])
-        job = self._maker.job(self.written + self._handed, changes)
+        job = CatalogueJob(self._apply, self.written + self._handed, changes)
         self._handed = len(self.waiting)
         self._running += 1
         self._disk.submit(job, self._ends)
@@ -213,7 +210,7 @@ class MetadataStore(Catalogue):
         if self.failure is not None:
             return
         if error is None:
-            assert isinstance(job, CatalogueJob), "the maker makes these"
+            assert isinstance(job, CatalogueJob), "nothing else was submitted"
             del self.waiting[: job.count]
             self._handed -= job.count
             self.written += job.count
@@ -256,7 +253,13 @@ class _Ends(JobClient):
 
 
 class CatalogueJob(Job):
-    """count: changes in it."""
+    """One transaction. count: changes in it."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, apply: Apply, first: int, changes: tuple[CatalogueChange, ...]) -> None:
+        self.apply = apply
+        self.first = first
+        self.changes = changes
+        self.count = len(changes)
+
+    def run(self) -> None:
+        self.apply(self.first, self.changes)

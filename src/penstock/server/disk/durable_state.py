@@ -89,7 +89,9 @@ class DurableState:
             raise
         self.disk = DiskThread(poller)
         self.scarce = ScarceFiles(broker, self.disk)
-        self.catalogue = MetadataStore(self.disk, self.database, broker.log, kept.queue_id_max)
+        self.catalogue = MetadataStore(
+            self.disk, self.database.apply, broker.log, kept.queue_id_max
+        )
         broker.keep(self.catalogue)
         broker.delays.keep_all()
         self.freeing = FileReclaimer()

@@ -31,7 +31,6 @@ from penstock.broker.vhost.catalogue_rows import (
     UserRow,
     VhostRow,
 )
-from penstock.broker.vhost.metadata_store import CatalogueDisk, CatalogueJob
 from penstock.server.disk.whole_file import sync_directory
 
 APPLICATION_ID: Final = 0x504E5354
@@ -72,7 +71,7 @@ MEND: Final = (
 )
 
 
-class MetadataDb(CatalogueDisk):
+class MetadataDb:
     """path: the database file, made if it is not there.
 
     Raises: OperatorError for a damaged file, one that is not ours, or one of a newer Penstock."""
@@ -189,9 +188,6 @@ class MetadataDb(CatalogueDisk):
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def job(self, first: int, changes: tuple[CatalogueChange, ...]) -> "CatalogueWrite":
-        return CatalogueWrite(self, first, changes)
-
     def apply(self, first: int, changes: tuple[CatalogueChange, ...]) -> None:
         """Commit `changes`, the first of which has the number `first`. Raises: OSError."""
         if first != self.applied:
@@ -219,19 +215,6 @@ class MetadataDb(CatalogueDisk):
     def close(self) -> None:
         """After the disk's thread has ended: the log is folded into the file."""
         self.db.close()
-
-
-class CatalogueWrite(CatalogueJob):
-    """One transaction."""
-
-    def __init__(self, db: MetadataDb, first: int, changes: tuple[CatalogueChange, ...]) -> None:
-        super().__init__(len(changes))
-        self.db = db
-        self.first = first
-        self.changes = changes
-
-    def run(self) -> None:
-        self.db.apply(self.first, self.changes)
 
 
 Statement = tuple[str, tuple[object, ...]]

@@ -18,10 +18,10 @@ from penstock.broker.node.store_registry import bring_back
 from penstock.broker.paging.pager import Pager
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.durability import StoreDurability
+from penstock.broker.store.gathering import WAIT_NS
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import StreamActor, streams_of
 from penstock.broker.transaction.outbox_restore import restore_outbox
-from penstock.queues.priorities import PriorityQueue
 from penstock.queues.rules import NEVER
 from penstock.server.disk.data_directory import (
     PERSISTENT,
@@ -39,9 +39,6 @@ from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery.recovery import Report, empty, recover
 from penstock.streams.handles import StreamHandles
 from penstock.streams.recovery import StreamReport, recover_streams
-
-WAIT_NS: Final = 1_000_000
-"""A batch waits at most this long for publishers that are about to send again."""
 
 
 class StreamBoot:
@@ -248,8 +245,7 @@ class StoreBoot:
             self.count += int(pager.restore(origin, is_clean, body_bytes, leased))
             return 0
         now_ms = self.broker.clock.wall_ns() // NS_PER_MS
-        if isinstance(actor.messages, PriorityQueue):
-            actor.messages.now_ns = self.broker.clock.monotonic_ns()
+        actor.messages.restores_at(self.broker.clock.monotonic_ns())
         origin = self.broker.ledger.page_of_vhost(actor.vhost)
         held = set(leased)
         lost = 0

@@ -401,7 +401,6 @@ class RecordEncoder:
             stored.segment = segment
             stored.offset = end
             stored.size = size
-            stored.refs += 1
             stored.position = position
             write_i64_le(entries, position)
             write_i64_le(entries, size << PLACE_OFFSET_BITS | end)

@@ -9,33 +9,22 @@ from penstock.storage.layout.segment import NO_SEGMENT, Segment
 @mypyc_attr(acyclic=True)
 class Stored(Resting):
     """Hung on `Message.stored`. segment, offset, size: where the record with the body lies, size 0
-    until there is one; refs: entries that were written for it.
+    until there is one.
 
     A queue first joins, gets its position when the log takes the message, and leaves. Most messages
     are kept by one queue, which needs no list: others holds queue, position, queue, position ...
     """
 
-    __slots__ = ("offset", "others", "position", "queue_id", "refs", "segment", "size")
+    __slots__ = ("offset", "others", "position", "queue_id", "segment", "size")
 
     def __init__(self, queue_id: i64 = 0) -> None:
         """queue_id: of the queue that joins, 0 for none."""
         self.segment: Segment = NO_SEGMENT
         self.offset: i64 = 0
         self.size: i64 = 0
-        self.refs: i64 = 0
         self.queue_id: i64 = queue_id
         self.position: i64 = 0
         self.others: list[int] | None = None
-
-    @property
-    def segment_number(self) -> int:
-        """The number of the segment with the body."""
-        return int(self.segment.number)
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether the body would survive a loss of power."""
-        return self.size > 0 and self.offset + self.size <= self.segment.synced_to
 
     def join(self, queue_id: i64) -> None:
         """The queue will keep this message: `append` gives it a position."""

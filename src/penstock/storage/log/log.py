@@ -244,32 +244,6 @@ class MessageLog:
             self.open_size += segment.end - before
         return done
 
-    def append_at(
-        self,
-        index: QueueIndex,
-        position: int,
-        message: Message,
-        now_ms: int,
-        is_persistent: bool = True,
-    ) -> None:
-        """Put a message at a position of the caller's, 1.., which the queue has not there.
-
-        Ascending positions cost little; every step back begins another run. What is not persistent
-        does not come back after a restart.
-        """
-        place = message.stored
-        if place is None:
-            stored = Stored()
-            message.stored = stored
-        else:
-            assert isinstance(place, Stored), "only the log gives messages a place"
-            stored = place
-        if not stored.awaits(index.queue_id):
-            stored.join(index.queue_id)
-        stored.placed(index.queue_id, position)
-        flags = IS_PERSISTENT if is_persistent else 0
-        self.append_entry(index, position, message, stored, flags, now_ms)
-
     def append_copy(self, index: QueueIndex, position: i64, found: Found, stored: Stored) -> None:
         """Put what was read out of a segment that is compacted into the open batch.
 
@@ -315,7 +289,6 @@ class MessageLog:
             stored.segment = segment
             stored.offset = segment.end
             stored.size = size
-        stored.refs += 1
         place = place_of(stored.offset, stored.size, is_ref, flags & IS_PERSISTENT != 0)
         self._enter(index, segment, position, place, size)
         segment.end += size

@@ -206,7 +206,6 @@ class ReadJob(Job):
         stored.segment = table.segment
         stored.offset = offset
         stored.size = record.size
-        stored.refs = 1
         stored.queue_id = table.queue_id
         stored.position = position
         message.stored = stored

@@ -53,8 +53,6 @@ class Report:
         "old_bytes",
         "orphan_count",
         "queue_id_max",
-        "removed_count",
-        "segment_count",
         "unreadable",
     )
 
@@ -64,15 +62,8 @@ class Report:
         self.ignored_acks = 0
         self.lost: dict[int, int] = {}
         self.unreadable: list[str] = []
-        self.segment_count = 0
-        self.removed_count = 0
         self.queue_id_max = 0
         self.orphan_count = 0
-
-    @property
-    def damaged(self) -> list[int]:
-        """The queues that lost a message, 0 among them when one cannot be told."""
-        return sorted(self.lost)
 
 
 class Recovered:
@@ -176,7 +167,6 @@ def _mend(log: MessageLog, wrecks: list[OldSegment], report: Report, directory: 
     for wreck in wrecks:
         segment = wreck.segment
         if segment.live == 0:
-            report.removed_count += 1
             continue
         if not segment.is_sealed:
             cut = wreck.seal()
@@ -186,7 +176,6 @@ def _mend(log: MessageLog, wrecks: list[OldSegment], report: Report, directory: 
                 report.cut_bytes += cut
         wreck.remove_strange_acks()
         log.segments[int(segment.number)] = segment
-        report.segment_count += 1
     if wrecks:
         # New names, too, may be in memory only.
         directory.sync()

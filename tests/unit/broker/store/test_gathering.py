@@ -1,6 +1,6 @@
 """When a batch waits for publishers that are about to send again, and when no more."""
 
-from penstock.broker.store.gathering import Gathering
+from penstock.broker.store.gathering import FLOW_MESSAGES, GATHER_MESSAGES, Gathering
 from penstock.flow.profile import PENSTOCK
 from penstock.protocol import methods as m
 from tests.spec.stage import Hand
@@ -48,7 +48,7 @@ def test_who_waited_in_vain_tries_again_later_and_later() -> None:
     for _ in range(4):
         gathering.unanswered = 104
         assert gathering.has_to_wait()
-        gathering.is_waiting = True
+        gathering.waits()
         gathering.is_late = True
         assert not gathering.has_to_wait()
         gathering.sent()
@@ -73,6 +73,42 @@ def test_messages_that_do_not_come_because_of_answers_begin_a_new_window() -> No
     gathering.ended()
     gathering.unanswered = 100
     assert not gathering.has_to_wait()
+
+
+def flowing(unanswered: int) -> Gathering:
+    """Without a window, `unanswered` messages in the batch that is being made."""
+    gathering = Gathering()
+    gathering.wait_ns = MS_NS
+    gathering.unanswered = 5000
+    gathering.ended()
+    gathering.unanswered = unanswered
+    return gathering
+
+
+def test_a_flow_is_gathered_until_there_are_enough() -> None:
+    assert not flowing(FLOW_MESSAGES - 1).has_to_wait()
+    gathering = flowing(FLOW_MESSAGES)
+    assert gathering.has_to_wait()
+    gathering.waits()
+    gathering.unanswered = GATHER_MESSAGES - 1
+    assert gathering.has_to_wait()
+    gathering.unanswered = GATHER_MESSAGES
+    assert not gathering.has_to_wait()
+
+
+def test_a_flow_that_dries_up_is_waited_for_less_and_less() -> None:
+    gathering = flowing(FLOW_MESSAGES)
+    at_once = []
+    for _ in range(4):
+        gathering.waits()
+        gathering.is_late = True
+        gathering.sent()
+        count = 0
+        while not gathering.has_to_wait():
+            gathering.sent()
+            count += 1
+        at_once.append(count)
+    assert at_once == [1, 2, 4, 8]
 
 
 class Window(Depot):

@@ -27,7 +27,7 @@ FIXTURES = Path(__file__).parents[3] / "fixtures"
 
 
 def write(db: MetadataDb, *changes: CatalogueChange) -> None:
-    db.job(db.applied, changes).run()
+    db.apply(db.applied, changes)
 
 
 def kept_rows(kept: StoredCatalogue) -> list[object]:
@@ -125,7 +125,7 @@ def test_a_full_disk_is_told_from_a_broken_one(tmp_path: Path) -> None:
 def test_a_job_out_of_order_changes_nothing(tmp_path: Path) -> None:
     db = MetadataDb(tmp_path / "m")
     with pytest.raises(OSError, match="before this one") as caught:
-        db.job(1, (CatalogueChange(True, VhostRow("v")),)).run()
+        db.apply(1, (CatalogueChange(True, VhostRow("v")),))
     assert caught.value.errno == ENOSPC and kept_rows(db.read()) == []
     db.close()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.broker.actors.lane import Answerable
+from penstock.broker.store.commit_state import CommitState
 from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.transaction.commit_streams import Outbox
 from penstock.protocol import methods as m
@@ -113,7 +114,7 @@ def test_a_commit_that_had_not_got_into_its_stream_does_at_the_start(tmp_path: P
             store = stream(node).store
             assert store is not None
             # From here on it writes nothing, so the commit gets as far as the message log.
-            store.is_failed = True
+            store.state = CommitState.FAILED
             wire = await Wire.connect(node)
             await wire.open()
             identity = (await asked(wire, "begin", app="a", batch=7, max_bytes=10_000))["id"]

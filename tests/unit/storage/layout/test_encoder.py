@@ -170,7 +170,7 @@ def test_many_records_are_what_they_are_one_by_one(
                 int(index.next_position),
                 [(int(run.first), int(run.last), int(run.live)) for run in index.runs],
                 [
-                    (int(one.stored.position), int(one.stored.offset), int(one.stored.refs))
+                    (int(one.stored.position), int(one.stored.offset))
                     for one in messages
                     if isinstance(one.stored, Stored)
                 ],

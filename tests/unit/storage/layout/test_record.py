@@ -10,7 +10,7 @@ from penstock.storage.layout.pieces import Pieces
 from penstock.storage.layout.record import Record, is_whole, message_of
 from penstock.storage.layout.scan import scan
 from penstock.storage.layout.segment import Segment
-from tests.crash.rig import message
+from tests.crash.life import message
 
 IDENTITY = b"\x01\x02\x03\x04\x05\x06\x07\x08"
 

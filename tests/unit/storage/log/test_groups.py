@@ -5,7 +5,8 @@ from penstock.storage.layout.format import IS_GROUP_FIRST, IS_GROUP_LAST, IS_GRO
 from penstock.storage.layout.scan import scan
 from penstock.storage.layout.segment import Segment
 from penstock.storage.log.groups import GroupEntry, append_group, group_bytes
-from tests.crash.rig import Rig, message, recovered_from
+from tests.crash.life import message
+from tests.crash.rig import Rig, recovered_from
 
 FLAGS = IS_GROUPED | IS_GROUP_FIRST | IS_GROUP_LAST
 

@@ -13,7 +13,7 @@ from penstock.streams.batch import StreamBatch
 from penstock.streams.handles import StreamHandles
 from penstock.streams.log import Retention, StreamLog
 from penstock.streams.recovery import recover_streams
-from tests.crash.rig import message
+from tests.crash.life import message
 from tests.unit.storage.making import fill, flush, positions, read
 
 
