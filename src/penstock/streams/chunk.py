@@ -311,8 +311,7 @@ class Chunk:
             raw = b"".join((head, properties, END, envelope, data[start:end], END))
         else:
             raw = head + properties + END + _frames(data, start, end, channel, frame_bytes_max - 8)
-        message = Message(channel, b"", raw, header_bytes, size)
-        message.address = self._addresses[addresses_of[index]]
+        message = Message(raw, size, self._addresses[addresses_of[index]])
         message.origin = origin
         return message
 

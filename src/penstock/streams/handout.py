@@ -59,7 +59,7 @@ def hand_out(
         parts.append(view[at:stop])
         parts.append(END)
         at = stop
-    message = FramedMessage(channel, b"", _joined(parts), header_bytes, size)
+    message = FramedMessage(_joined(parts), size)
     message.origin = origin
     return message
 

@@ -8,7 +8,7 @@ from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 
 
 def message(raw: bytes) -> Message:
-    return Message(1, b"", raw, 14, 0)
+    return Message(raw, 0)
 
 
 def test_first_in_first_out() -> None:
