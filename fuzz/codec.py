@@ -183,7 +183,7 @@ def told(event: Event | None, message: Message | None) -> tuple[object, ...]:
     if message is not None:
         law(len(message.body()) == message.body_bytes, "a body is as long as announced")
         law(len(message.header()) == message.header_bytes, "a header is as long as announced")
-        return (message.channel, message.method, message.raw)
+        return (message.channel, message.address.method, message.raw)
     assert event is not None, "next has said True, so it has given one of the two"
     return (event.kind, event.channel, event.payload, event.tag, event.flag)
 

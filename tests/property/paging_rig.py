@@ -33,7 +33,7 @@ def envelope(size: int) -> bytes:
 
 
 def message(body: bytes, origin: Account) -> Message:
-    made = Message(1, b"", envelope(len(body)) + body + b"\xce", 14, len(body))
+    made = Message(envelope(len(body)) + body + b"\xce", len(body))
     made.origin = origin
     return made
 

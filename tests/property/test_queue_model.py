@@ -11,7 +11,7 @@ from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 
 
 def message(number: int) -> Message:
-    return Message(1, b"", b"%d" % number, 14, 0)
+    return Message(b"%d" % number, 0)
 
 
 class QueueTwin(RuleBasedStateMachine):

@@ -149,7 +149,8 @@ class OvertakesTheParked(Gremlin):
             first = next(iter(channel.parking.routed))
             parked, route = first.message, first.route
             for behind in lane.items[int(lane.head) : int(lane.head) + 1]:
-                is_alike = route is not None and behind.method == route.method
+                method = behind.address.method
+                is_alike = route is not None and method == route.address.method
                 if is_alike and behind.body_bytes == parked.body_bytes and parked not in self.met:
                     self.met.append(parked)
                     behind.raw, parked.raw = parked.raw, behind.raw

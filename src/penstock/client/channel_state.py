@@ -181,7 +181,7 @@ class ChannelState:
         """
         if self._closed is not None or self._is_closing:
             return
-        method = message.method
+        method = message.address.method
         if read_i32_be(method, 0) == DELIVER:
             at = 5 + (method[4] if len(method) > 4 else 0)
             if len(method) < at + 11:

@@ -24,9 +24,9 @@ class Delivery:
     def __init__(self, message: Message, tag_at: int) -> None:
         self.channel = int(message.channel)
         self.message = message
-        self.method = message.method
+        self.method = message.address.method
         self.tag_at = tag_at
-        self.delivery_tag = int(read_i64_be(message.method, tag_at))
+        self.delivery_tag = int(read_i64_be(self.method, tag_at))
 
     @property
     def redelivered(self) -> bool:

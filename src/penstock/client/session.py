@@ -245,7 +245,7 @@ class ClientSession:
         message = self._received.message
         if message is not None:
             if self.state is State.OPEN:
-                self._known(int(message.channel)).on_content(message, events)
+                self._known(int(self._received.channel)).on_content(message, events)
             return
         event = self._received.event
         assert event is not None, "cannot happen because the parser said there is one"

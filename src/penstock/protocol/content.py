@@ -12,7 +12,7 @@ number or re-splits the body where the receiver's negotiation differs.
 
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i32, i64, mypyc_attr
 
 from penstock.base.cause import Cause
 from penstock.base.wire import BytesWriter, read_i16_be, read_i32_be, write_i16_be, write_i32_be
@@ -25,16 +25,37 @@ EVENT_ACK: Final = 4
 @mypyc_attr(acyclic=True)
 class Address:
     """Where a message was published to. `suffix`: exchange and routing key as two short strings,
-    closed by the frame end octet, ready for basic.deliver."""
+    closed by the frame end octet, ready for basic.deliver; `method`: the payload of the method that
+    came with the message, b"" where none did."""
 
-    __slots__ = ("exchange", "routing_key", "suffix")
+    __slots__ = ("exchange", "method", "routing_key", "suffix")
 
     def __init__(self, exchange: str, routing_key: str) -> None:
+        self.method = b""
         self.exchange = exchange
         self.routing_key = routing_key
-        e = exchange.encode()
-        k = routing_key.encode()
-        self.suffix = bytes([len(e)]) + e + bytes([len(k)]) + k + b"\xce"
+        self.suffix = names_suffix(exchange, routing_key)
+
+
+@mypyc_attr(acyclic=True)
+class RawAddress(Address):
+    """As a parser makes it: nothing but the method's payload, until `read_as`. Messages of one
+    publisher share it."""
+
+    __slots__ = ()
+
+    def __init__(self, method: bytes) -> None:
+        self.method = method
+        self.exchange = ""
+        self.routing_key = ""
+        self.suffix = b""
+
+
+def names_suffix(exchange: str, routing_key: str) -> bytes:
+    """See Address.suffix."""
+    e = exchange.encode()
+    k = routing_key.encode()
+    return bytes([len(e)]) + e + bytes([len(k)]) + k + b"\xce"
 
 
 @mypyc_attr(acyclic=True)
@@ -65,44 +86,48 @@ class Resting:
 
 NO_ADDRESS: Final = Address("", "")
 NO_CAUSE: Final = Cause("nobody")
+UNNUMBERED: Final = -1
+"""In place of a publish sequence: nobody waits for a confirm."""
+REFUSED: Final = -2
+"""In place of a publish sequence: the channel answers it with basic.nack."""
 
 
 @mypyc_attr(acyclic=True)
 class Message:
     """One published message; shared by every queue it was routed to, so never changed after that.
-    Kept from the garbage collector (acyclic), because a queue may hold millions: its references
-    lead to leaves once its connection has ended, see Connection.finish.
+    It has few fields, because a queue may hold millions: what `raw` says is read there. For the
+    same reason it is kept from the garbage collector (acyclic): its references lead to leaves once
+    its connection has ended, see Connection.finish.
 
-    method: payload of the content-bearing method until it is routed, b"" afterwards;
-    raw: see above; header_bytes, body_bytes: payload sizes; channel: the number in the envelopes;
-    sequence: publish sequence of a confirming channel, 0 for none; origin: the account that pays;
-    stored: its place in the log of a durable queue, None while it has none.
+    raw: see above; body_size: bytes of the payload in its body frames; sequence: the lower bits of
+    the publish sequence of a confirming channel (channel/publish), UNNUMBERED or REFUSED; origin:
+    the account that pays; stored: its place in the log of a durable queue, None while it has none.
     """
 
-    __slots__ = (
-        "address",
-        "body_bytes",
-        "channel",
-        "header_bytes",
-        "method",
-        "origin",
-        "raw",
-        "sequence",
-        "stored",
-    )
+    __slots__ = ("address", "body_size", "origin", "raw", "sequence", "stored")
 
-    def __init__(
-        self, channel: i64, method: bytes, raw: bytes, header_bytes: i64, body_bytes: i64
-    ) -> None:
-        self.channel: i64 = channel
-        self.method = method
+    def __init__(self, raw: bytes, body_bytes: i64, address: Address = NO_ADDRESS) -> None:
         self.raw = raw
-        self.header_bytes: i64 = header_bytes
-        self.body_bytes: i64 = body_bytes
-        self.sequence: i64 = 0
-        self.address = NO_ADDRESS
+        self.body_size: i32 = i32(body_bytes)
+        self.sequence: i32 = UNNUMBERED
+        self.address = address
         self.origin = NO_CAUSE
         self.stored: Resting | None = None
+
+    @property
+    def body_bytes(self) -> i64:
+        """`body_size`, ready to be summed."""
+        return i64(self.body_size)
+
+    @property
+    def header_bytes(self) -> i64:
+        """The size of the content header's payload."""
+        return i64(read_i32_be(self.raw, 3))
+
+    @property
+    def channel(self) -> i64:
+        """The number in its envelopes, 0..65535."""
+        return i64(read_i16_be(self.raw, 1)) & 0xFFFF
 
     def header(self) -> bytes:
         """The content header's payload: class, weight, body size, property flags and values."""
@@ -119,6 +144,22 @@ class Message:
             parts.append(raw[at + 7 : at + 7 + size])
             at += size + 8
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+@mypyc_attr(acyclic=True)
+class Stub(Message):
+    """What stands in a queue for a message whose frames are on the disk: it has no `raw`, and is
+    counted and repaid like the message."""
+
+    __slots__ = ("header_size",)
+
+    def __init__(self, header_bytes: i64, body_bytes: i64) -> None:
+        super().__init__(b"", body_bytes)
+        self.header_size: i64 = header_bytes
+
+    @property
+    def header_bytes(self) -> i64:
+        return self.header_size
 
 
 @mypyc_attr(acyclic=True)
@@ -217,13 +258,5 @@ def make_content(
     frame_bytes_max: bytes, at most this per body frame with its envelope.
     """
     writer = BytesWriter()
-    message = Message(channel, method, b"", len(header), len(body))
     _write_split(writer, header, body, channel, frame_bytes_max)
-    message.raw = writer.getvalue()
-    return message
-
-
-def channel_of(frame: bytes) -> int:
-    """The channel number in a frame's envelope, 0..65535."""
-    number = int(read_i16_be(frame, 1))
-    return number + 65536 if number < 0 else number
+    return Message(writer.getvalue(), len(body), RawAddress(method) if method else NO_ADDRESS)

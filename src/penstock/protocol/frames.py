@@ -16,8 +16,11 @@ from penstock.protocol.content import (
     EVENT_ACK,
     EVENT_HEARTBEAT,
     EVENT_METHOD,
+    NO_ADDRESS,
+    Address,
     Event,
     Message,
+    RawAddress,
 )
 
 PUBLISH: Final = 0x3C0028
@@ -30,25 +33,25 @@ METHOD_KEPT_BYTES: Final = 519
 
 
 class Received:
-    """What `FrameParser.next` found: exactly one of `message` and `event` is set."""
+    """What `FrameParser.next` found: exactly one of `message`, of `channel`, and `event` is set."""
 
-    __slots__ = ("event", "message")
+    __slots__ = ("channel", "event", "message")
 
     def __init__(self) -> None:
         self.event: Event | None = None
         self.message: Message | None = None
+        self.channel: i64 = 0
 
 
 class Assembly:
     """A content on its way: its method, then its header, then the body frames still missing."""
 
-    __slots__ = ("frames", "has_header", "header_bytes", "method", "missing", "total")
+    __slots__ = ("frames", "has_header", "method", "missing", "total")
 
     def __init__(self, method: bytes) -> None:
         self.method = method
         self.frames: list[bytes] = []
         self.has_header = False
-        self.header_bytes: i64 = 0
         self.missing: i64 = 0
         self.total: i64 = 0
 
@@ -70,7 +73,7 @@ class FrameParser:
         "discarding",
         "faulty_channel",
         "frame_bytes_max",
-        "last_method",
+        "last_address",
         "offset",
         "rest",
         "rest_at",
@@ -86,7 +89,7 @@ class FrameParser:
         self.assemblies: dict[int, Assembly] = {}
         self.discarding: set[int] = set()
         self.faulty_channel: i64 = 0
-        self.last_method = b""
+        self.last_address = NO_ADDRESS
 
     def feed(self, data: bytes) -> None:
         """Keep `data` behind what is still unread. At most one frame is carried over, and of `data`
@@ -209,6 +212,7 @@ class FrameParser:
             done = self._assemble(buffer, at, size, kind, channel)
             if done is not None:
                 out.message = done
+                out.channel = channel
                 return True
 
     def _content(
@@ -231,13 +235,9 @@ class FrameParser:
             ):
                 body_bytes: i64 = read_i64_be(buffer, header + 11)
                 if body_bytes == 0:
-                    out.message = Message(
-                        channel,
-                        self._method(buffer, at + 7, size),
-                        buffer[header:body],
-                        header_bytes,
-                        0,
-                    )
+                    address = self._address(buffer, at + 7, size)
+                    out.message = Message(buffer[header:body], 0, address)
+                    out.channel = channel
                     self.offset = body
                     return True
                 stop: i64 = body + body_bytes + 8
@@ -250,34 +250,30 @@ class FrameParser:
                     and buffer[stop - 1] == 0xCE
                     and (i64(read_i16_be(buffer, body + 1)) & 0xFFFF) == channel
                 ):
-                    out.message = Message(
-                        channel,
-                        self._method(buffer, at + 7, size),
-                        buffer[header:stop],
-                        header_bytes,
-                        body_bytes,
-                    )
+                    address = self._address(buffer, at + 7, size)
+                    out.message = Message(buffer[header:stop], body_bytes, address)
+                    out.channel = channel
                     self.offset = stop
                     return True
         self.offset = header
         self.assemblies[channel] = Assembly(buffer[at + 7 : at + 7 + size])
         return False
 
-    def _method(self, buffer: bytes, at: i64, size: i64) -> bytes:
-        """The method's payload at `at`: the object of the last one when the bytes are the same, as
+    def _address(self, buffer: bytes, at: i64, size: i64) -> Address:
+        """Of the method's payload at `at`: that of the last one when the bytes are the same, as
         they are while a publisher keeps to one address. Compared from the end, where keys differ;
         in words of eight bytes, of which the first two may overlap."""
-        last = self.last_method
+        last = self.last_address.method
         if size >= 8 and size == len(last):
             index: i64 = size - 8
             while read_i64_be(buffer, at + index) == read_i64_be(last, index):
                 if index == 0:
-                    return last
+                    return self.last_address
                 index = index - 8 if index > 8 else 0
-        method = buffer[at : at + size]
+        address = RawAddress(buffer[at : at + size])
         if size <= METHOD_KEPT_BYTES:
-            self.last_method = method
-        return method
+            self.last_address = address
+        return address
 
     def _assemble(
         self, buffer: bytes, at: i64, size: i64, kind: i64, channel: i64
@@ -303,7 +299,7 @@ class FrameParser:
         del self.assemblies[channel]
         frames = assembly.frames
         raw = frames[0] if len(frames) == 1 else b"".join(frames)
-        return Message(channel, assembly.method, raw, assembly.header_bytes, assembly.total)
+        return Message(raw, assembly.total, RawAddress(assembly.method))
 
     def _take_header(
         self, assembly: Assembly, buffer: bytes, at: i64, size: i64, channel: i64
@@ -330,7 +326,6 @@ class FrameParser:
                 40,
             )
         assembly.has_header = True
-        assembly.header_bytes = size
         assembly.missing = total
         assembly.total = total
         assembly.frames.append(buffer[at : at + size + 8])

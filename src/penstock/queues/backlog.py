@@ -24,7 +24,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.cause import Cause
-from penstock.protocol.content import Message
+from penstock.protocol.content import Message, Stub
 from penstock.queues.delta import Delta
 from penstock.queues.entry import Leaving, Returned, content_bytes, is_stub, stub_of
 from penstock.queues.paging_rules import is_embedded
@@ -279,7 +279,7 @@ class Backlog:
         stored.join(piece.index.queue_id)
         stored.placed(piece.index.queue_id, position)
         size: i64 = piece.bytes // piece.count
-        stub = Message(0, b"", b"", 0, size)
+        stub = Stub(0, size)
         stub.stored = stored
         pieces_bytes = delta.ram_bytes
         stub.origin = delta.take_first(position, size)

@@ -97,9 +97,7 @@ def obituary(
 
 def _with_header(message: Message, header: bytes) -> DeadLetter:
     """The body frames of `message` behind another header payload."""
-    letter = DeadLetter(
-        message.channel, b"", reframed(message, header), len(header), message.body_bytes
-    )
+    letter = DeadLetter(reframed(message, header), message.body_bytes)
     letter.origin = message.origin
     return letter
 

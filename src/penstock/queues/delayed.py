@@ -132,11 +132,9 @@ def release(message: Message) -> Obituary:
                 keys.extend(one for one in copies if isinstance(one, str))
     table = without(_negated(table), "BCC")
     header = replace_property(header, HEADERS, table)
-    frames = reframed(message, header)
     kind = DeadLetter if isinstance(message, DeadLetter) else Message
-    copy = kind(message.channel, b"", frames, len(header), message.body_bytes)
+    copy = kind(reframed(message, header), message.body_bytes, message.address)
     copy.origin = message.origin
-    copy.address = message.address
     return Obituary(copy, keys, {})
 
 

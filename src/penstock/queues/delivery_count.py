@@ -31,10 +31,8 @@ def with_delivery_count(message: Message, count: i64) -> Message:
         header = _counted(message.header(), count)
     except ConnectionFault:
         return message
-    frames = reframed(message, header)
-    shown = Message(message.channel, b"", frames, len(header), message.body_bytes)
+    shown = Message(reframed(message, header), message.body_bytes, message.address)
     shown.origin = message.origin
-    shown.address = message.address
     return shown
 
 

@@ -1,15 +1,14 @@
 """What memory has of a queued message: itself, a stub of it, or an entry with what rules need.
 
-A stub stands for a message in a queue while its body is on the disk, or on its way there. It has
-everything of the message but its frames, and so it is repaid and counted like any message: its
-`raw` is empty. A message is shared by several queues; a stub is one queue's own.
+A stub stands for a message in a queue while its body is on the disk, or on its way there. A message
+is shared by several queues; a stub is one queue's own.
 """
 
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.protocol.content import Message
+from penstock.protocol.content import Message, Stub
 from penstock.protocol.property_lookup import headers_table_span, priority
 from penstock.protocol.values import decode_table
 from penstock.queues.rules import BY_ROUTING_KEY, NEVER
@@ -110,7 +109,7 @@ class Entry(Returned):
 def stub_of(message: Message) -> Message:
     """A stub of `message`, which has a place in a log or will get one. The publish sequence stays
     with the message, because its confirm does."""
-    stub = Message(message.channel, b"", b"", message.header_bytes, message.body_bytes)
+    stub = Stub(message.header_bytes, message.body_bytes)
     stub.address = message.address
     stub.origin = message.origin
     stub.stored = message.stored

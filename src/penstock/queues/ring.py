@@ -10,7 +10,7 @@ from mypy_extensions import i64
 
 from penstock.protocol.content import Message
 
-BLANK: Final = Message(0, b"", b"", 0, 0)
+BLANK: Final = Message(b"", 0)
 
 
 class MessageRing:

@@ -312,8 +312,7 @@ class Chunk:
         else:
             parts = [head, properties, END]
             raw = framed(parts, data, start, end, channel, frame_bytes_max - 8)
-        message = Message(channel, b"", raw, header_bytes, size)
-        message.address = self._addresses[addresses_of[index]]
+        message = Message(raw, size, self._addresses[addresses_of[index]])
         message.origin = origin
         return message
 

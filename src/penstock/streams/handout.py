@@ -49,7 +49,7 @@ def hand_out(
     head: bytes = HEADER_FRAME.pack(2, int(channel), int(header_bytes), 60, 0, int(size))
     step: i64 = frame_bytes_max - 8 if frame_bytes_max > 0 else 0
     raw = framed([head, properties, END], first.data, start, end, channel, step)
-    message = FramedMessage(channel, b"", raw, header_bytes, size)
+    message = FramedMessage(raw, size)
     message.origin = origin
     return message
 

@@ -260,7 +260,7 @@ class Peer:
             message = self._received.message
             event = self._received.event
             if message is not None:
-                method = decode_method(message.method)
+                method = decode_method(message.address.method)
                 found.append(Heard(int(message.channel), method, message.header(), message.body()))
             elif event is not None and event.kind == EVENT_ACK:
                 ack = m.BasicAck(int(event.tag), event.flag)

@@ -13,13 +13,13 @@ from penstock.client.events import (
 )
 from penstock.client.inbox import DELIVERIES_HELD_MAX, ClientInbox
 from penstock.protocol import methods as m
-from penstock.protocol.content import Message
+from penstock.protocol.content import make_content
 from penstock.protocol.methods.codec import encode_method
 
 
 def delivery(channel: int) -> Delivery:
     method = encode_method(m.BasicDeliver("", 1, False, "", ""))
-    return Delivery(Message(channel, method, b"", 0, 0), 5)
+    return Delivery(make_content(channel, method, b"", b"", 1000), 5)
 
 
 def test_a_reply_is_taken_once_by_the_request_itself() -> None:

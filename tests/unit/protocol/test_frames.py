@@ -29,7 +29,7 @@ def methods(stream: bytes) -> list[bytes]:
     found = []
     while parser.next(received):
         assert received.message is not None
-        found.append(received.message.method)
+        found.append(received.message.address.method)
     return found
 
 
@@ -61,8 +61,8 @@ def test_a_method_too_long_for_a_publish_is_not_kept() -> None:
     parser.feed(publish(longest) + publish(longer))
     received = Received()
     assert parser.next(received) and parser.next(received)
-    assert received.message is not None and received.message.method == longer
-    assert parser.last_method == longest
+    assert received.message is not None and received.message.address.method == longer
+    assert parser.last_address.method == longest
 
 
 def content(*bodies: bytes) -> bytes:

@@ -128,7 +128,7 @@ def test_copies_are_keys_and_blind_ones_go() -> None:
 
 def test_a_dead_letter_stays_one() -> None:
     plain = message(b"", {"x-delay": 5})
-    dead = DeadLetter(1, b"", plain.raw, plain.header_bytes, 0)
+    dead = DeadLetter(plain.raw, 0)
     dead.address = plain.address
     assert isinstance(release(dead).message, DeadLetter)
     assert not isinstance(release(plain).message, DeadLetter)

@@ -7,7 +7,7 @@ from penstock.queues.ring import BLANK, MessageRing
 
 
 def message(number: int) -> Message:
-    return Message(1, b"", b"%d" % number, 14, 0)
+    return Message(b"%d" % number, 0)
 
 
 def test_order_across_many_cuts() -> None:

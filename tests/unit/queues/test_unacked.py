@@ -4,7 +4,7 @@ from penstock.protocol.content import Message
 from penstock.queues.consumers import ConsumerQueue
 from penstock.queues.unacked import SPARSE_PLACES, Stamp, UnackedTable
 
-MESSAGE = Message(1, b"", b"", 14, 0)
+MESSAGE = Message(b"", 0)
 QUEUE = ConsumerQueue()
 
 

@@ -16,6 +16,8 @@ from penstock.base.wire import BytesWriter, write_i16_be, write_i32_be, write_i6
 from penstock.protocol.content import Message, as_i16
 
 ANSWERED: Final = -1
+SEQUENCE_MASK: Final = 0x7FFFFFFF
+"""A message keeps the lower bits of its number: what is unanswered spans less than these."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -85,23 +87,23 @@ class Confirms:
         self.commits: Commits | None = None
 
     def begin(self) -> i64:
-        """A publish arrives: its sequence number, waiting for an unknown number of queues."""
+        """A publish arrives, and one queue has to take it: the lower bits of its number."""
         sequence: i64 = self.next_sequence
         self.next_sequence = sequence + 1
         self.waiting.append(1)
-        return sequence
+        return sequence & SEQUENCE_MASK
 
     def expect(self, sequence: i64, queues: i64) -> None:
         """`queues` have to take it, 0.. ; with 0 it is done at once."""
         if queues == 0:
             self.accept(sequence)
         elif queues > 1:
-            self.waiting[sequence - self.base] = int(queues)
+            self.waiting[(sequence - self.base) & SEQUENCE_MASK] = int(queues)
 
     def accept(self, sequence: i64) -> None:
         """One queue took it. Nothing if another queue has refused it."""
-        index: i64 = sequence - self.base
-        if index < self.ripe:
+        index: i64 = (sequence - self.base) & SEQUENCE_MASK
+        if index < self.ripe or index >= len(self.waiting):
             return
         left: i64 = i64(self.waiting[index]) - 1
         if left < 0:
@@ -114,15 +116,15 @@ class Confirms:
             self.ripe = index + 1
         else:
             self.waiting[index] = 0
-            self.singles.append(int(sequence))
+            self.singles.append(int(self.base + index))
 
     def accept_all(self, messages: list[Message], count: i64) -> None:
         """One queue took the first `count` of `messages`; those without a number count nowhere."""
         index: i64 = 0
         while index < count:
-            sequence: i64 = messages[index].sequence
-            if sequence > 0:
-                place: i64 = sequence - self.base
+            sequence: i64 = i64(messages[index].sequence)
+            if sequence >= 0:
+                place: i64 = (sequence - self.base) & SEQUENCE_MASK
                 if place == self.ripe and self.waiting[place] == 1:
                     self.ripe = place + 1
                     self.is_dirty = True
@@ -132,10 +134,10 @@ class Confirms:
 
     def refuse(self, sequence: i64) -> None:
         """A queue will never take it: nack, once."""
-        index: i64 = sequence - self.base
-        if index >= self.ripe and self.waiting[index] > 0:
+        index: i64 = (sequence - self.base) & SEQUENCE_MASK
+        if self.ripe <= index < len(self.waiting) and self.waiting[index] > 0:
             self.waiting[index] = ANSWERED
-            self.nacked.append(int(sequence))
+            self.nacked.append(int(self.base + index))
             self.is_dirty = True
 
     def span(self) -> i64:

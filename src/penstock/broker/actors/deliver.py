@@ -9,7 +9,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.base.wire import BytesWriter, write_i16_be, write_i64_be
+from penstock.base.wire import BytesWriter, read_i16_be, write_i16_be, write_i64_be
 from penstock.broker.actors.confirms import begin_method
 from penstock.broker.actors.output import Output
 from penstock.protocol.content import FramedMessage, Message, write_content
@@ -49,7 +49,7 @@ class ChannelSink(DeliverySink):
         else:
             tag = self.table.add(message, consumer.queue, consumer, position)
             self.unacked_count += 1
-            self.unacked_bytes += message.body_bytes
+            self.unacked_bytes += i64(message.body_size)
         address = message.address
         suffix_bytes: i64 = len(address.suffix)
         if consumer.head_bytes != suffix_bytes:
@@ -62,7 +62,8 @@ class ChannelSink(DeliverySink):
         writer.append(1 if redelivered else 0)
         writer.write(address.suffix)
         shown = consumer.queue.shown(message) if redelivered else message
-        if shown.channel == self.number and len(shown.raw) <= self.frame_bytes_max:
+        number: i64 = i64(read_i16_be(shown.raw, 1)) & 0xFFFF
+        if number == self.number and len(shown.raw) <= self.frame_bytes_max:
             if output.takes_pieces and len(shown.raw) >= PIECE_BYTES:
                 output.write_piece(shown.raw)
             else:

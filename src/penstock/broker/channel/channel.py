@@ -580,7 +580,7 @@ class Channel(LaneReceiver):
         sink = self.sink
         if delivery.consumer is not None:
             sink.unacked_count -= 1
-            sink.unacked_bytes -= delivery.message.body_bytes
+            sink.unacked_bytes -= i64(delivery.message.body_size)
         delivery.queue.settle(delivery)
         if sink.waiting:
             sink.serve_waiting()
@@ -597,7 +597,7 @@ class Channel(LaneReceiver):
         for delivery in deliveries:
             if delivery.consumer is not None:
                 sink.unacked_count -= 1
-                sink.unacked_bytes -= delivery.message.body_bytes
+                sink.unacked_bytes -= i64(delivery.message.body_size)
             if is_discard:
                 delivery.queue.discard(delivery)
         if not is_discard:

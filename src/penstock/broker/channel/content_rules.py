@@ -111,9 +111,8 @@ class PropertyRules:
 
     def _with_header(self, message: Message, header: bytes) -> Message:
         """A copy of `message` with another header payload."""
-        copy = make_content(
-            int(message.channel), message.method, header, message.body(), self.frame_bytes_max
-        )
+        copy = make_content(int(message.channel), b"", header, message.body(), self.frame_bytes_max)
+        copy.address = message.address
         copy.origin = message.origin
         return copy
 

@@ -15,10 +15,11 @@ basic.publish, field "immediate"; RabbitMQ before 3.0.
 from collections.abc import Callable
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i32, i64
 
 from penstock.base.errors import ChannelFault, ConnectionFault
 from penstock.base.limits import ROUTE_CACHE_ENTRIES, UNCONFIRMED_MAX
+from penstock.base.wire import read_i32_be
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.confirms import Confirms
 from penstock.broker.actors.lane import Answerable, Lane
@@ -34,7 +35,7 @@ from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.flow.strategy import Strategy
-from penstock.protocol.content import Address, Message
+from penstock.protocol.content import REFUSED, Address, Message, names_suffix
 from penstock.protocol.property_lookup import (
     FLAG_EXPIRATION,
     FLAG_HEADERS,
@@ -118,19 +119,22 @@ class Publisher(Answerable):
         is_forced: hand over past closed hops (a barrier method or a close stands behind it).
         Raises: ChannelFault, ConnectionFault: the publish broke a rule.
         """
-        if message.sequence < 0:
+        if message.sequence == REFUSED:
             return self._refuse(is_forced)
         route = self.last_route
-        if route is None or (route.method is not message.method and route.method != message.method):
-            route = self.cache.get(message.method)
+        address = message.address
+        if route is None or (
+            route.address is not address and route.address.method != address.method
+        ):
+            route = self.cache.get(address.method)
             self.last_route = route
         if route is None or route.epoch != self.vhost.router.epoch:
-            route = self._resolve(message.method)
+            route = self._resolve(address)
             self.last_route = route
         lanes = route.lanes
         flags: i64 = i64(message.raw[19])
         # No properties, or the delivery mode alone, need no look at what stands behind the flags.
-        if (flags & 0xEF) != 0 or message.raw[20] != 0 or message.header_bytes > 15:
+        if (flags & 0xEF) != 0 or message.raw[20] != 0 or read_i32_be(message.raw, 3) > 15:
             check_properties(message.raw, 19, int(message.header_bytes) + 7)
         if (flags & 0x03) != 0 or (message.raw[20] & FLAG_USER_ID) != 0:
             message = self.rules.checked(message)
@@ -182,19 +186,20 @@ class Publisher(Answerable):
 
     def check(self, message: Message) -> None:
         """Raise what `publish` would raise: a transaction hears of it before its commit."""
-        route = self.cache.get(message.method)
-        if route is None or route.epoch != self.vhost.router.epoch:
-            route = self._resolve(message.method)
+        route = self._route_of(message)
         check_properties(message.raw, 19, int(message.header_bytes) + 7)
         self.rules.checked(message)
         self._targets(route, message)
 
     def targets_of(self, message: Message) -> list[QueueTarget]:
         """Where `message` would go now. Raises: see `publish`."""
-        route = self.cache.get(message.method)
+        return self._targets(self._route_of(message), message)
+
+    def _route_of(self, message: Message) -> Route:
+        route = self.cache.get(message.address.method)
         if route is None or route.epoch != self.vhost.router.epoch:
-            route = self._resolve(message.method)
-        return self._targets(route, message)
+            route = self._resolve(message.address)
+        return route
 
     def _is_unanswered_full(self) -> bool:
         """While a publish is parked those behind it are confirmed out of order, and the list of
@@ -220,13 +225,12 @@ class Publisher(Answerable):
     def _accept(self, message: Message, route: Route) -> None:
         """The publish is taken: it gets its number and its address."""
         self.publish_count += 1
-        message.method = route.method
         message.address = route.address
         if route.needs_headers:
             self.vhost.router.settle()
         confirms = self.confirms
         if confirms is not None:
-            message.sequence = confirms.begin()
+            message.sequence = i32(confirms.begin())
 
     def _hand_over(self, message: Message, route: Route, lanes: list[Lane]) -> None:
         count: i64 = len(lanes)
@@ -238,9 +242,9 @@ class Publisher(Answerable):
         elif route.is_mandatory and is_delaying(lanes):
             # As RabbitMQ's plugin does: nobody can say yet whether it will have a queue to go to.
             self._give_back(message, route)
-        if message.sequence > 0 and confirms is not None:
+        if message.sequence >= 0 and confirms is not None:
             if count != 1:
-                confirms.expect(message.sequence, count)
+                confirms.expect(i64(message.sequence), count)
             if count == 0:
                 self.must_answer()
         size: i64 = len(message.raw)
@@ -262,8 +266,9 @@ class Publisher(Answerable):
         else:
             self.give_back(message, 312, "NO_ROUTE")
 
-    def _resolve(self, method: bytes) -> Route:
+    def _resolve(self, address: Address) -> Route:
         """Decode the method's bytes and look the route up. Raises: see `publish`."""
+        method = address.method
         exchange_name = short_text(method, 6)
         at: i64 = 7 + i64(method[6])
         key = short_text(method, at)
@@ -282,7 +287,10 @@ class Publisher(Answerable):
         if len(self.cache) >= ROUTE_CACHE_ENTRIES.default:
             self.cache.clear()
         self.last_route = None
-        route = Route(method, Address(exchange_name, key), exchange)
+        address.exchange = exchange_name
+        address.routing_key = key
+        address.suffix = names_suffix(exchange_name, key)
+        route = Route(address, exchange)
         route.is_mandatory = (bits & 1) != 0
         route.epoch = self.vhost.router.epoch
         route.is_immediate = (bits & 2) != 0
@@ -360,8 +368,8 @@ class Publisher(Answerable):
         if confirms is None:
             return
         for message in messages:
-            if message.sequence > 0:
-                confirms.refuse(message.sequence)
+            if message.sequence >= 0:
+                confirms.refuse(i64(message.sequence))
         self.must_answer()
 
     def queue_gone(self, actor: QueueActor) -> None:

@@ -9,7 +9,7 @@ from penstock.routing.exchange import Exchange
 
 
 class Route:
-    """Where publishes with one method payload go, while the router's epoch is `epoch`.
+    """Where publishes with the method payload of `address` go, while the router's epoch is `epoch`.
 
     needs_headers: each publish is routed for itself, by its headers or by who consumes."""
 
@@ -20,12 +20,10 @@ class Route:
         "is_immediate",
         "is_mandatory",
         "lanes",
-        "method",
         "needs_headers",
     )
 
-    def __init__(self, method: bytes, address: Address, exchange: Exchange) -> None:
-        self.method = method
+    def __init__(self, address: Address, exchange: Exchange) -> None:
         self.address = address
         self.exchange = exchange
         self.lanes: list[Lane] = []

@@ -49,7 +49,7 @@ from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.rate import Meter, RatePayer, RateWaiter
 from penstock.flow.strategy import Strategy
-from penstock.protocol.content import EVENT_HEARTBEAT, Event, Message
+from penstock.protocol.content import EVENT_HEARTBEAT, REFUSED, Event, Message
 from penstock.protocol.frames import FrameParser, Received
 
 ACTION_BLOCK: Final = "block"
@@ -58,8 +58,6 @@ ACTION_CLOSE: Final = "close"
 ACTIONS: Final = (ACTION_BLOCK, ACTION_NACK, ACTION_CLOSE)
 """What an alarm does to a publish, the most drastic one last."""
 ACTION_KEY: Final = "alarm-action"
-REFUSED: Final = -1
-"""In place of a publish sequence: the channel answers it with basic.nack."""
 
 STANDSTILL_NS: Final = 100_000_000
 """How long a stopped connection with unanswered deliveries waits before it is let on."""
@@ -305,7 +303,7 @@ class Connection(ChannelHost):
             message = received.message
             if message is not None:
                 if self.phase < PHASE_CLOSING:
-                    self._arrive(message)
+                    self._arrive(received.channel, message)
                 continue
             event = received.event
             if event is not None:
@@ -345,11 +343,11 @@ class Connection(ChannelHost):
             output.times.reply = event.tag
             output.note_answering(self.answering)
 
-    def _arrive(self, message: Message) -> None:
+    def _arrive(self, number: i64, message: Message) -> None:
         self.receive_count += 1
         channel = self.last_channel
-        if channel is None or channel.number != message.channel:
-            channel = self.channels.get(message.channel)
+        if channel is None or channel.number != number:
+            channel = self.channels.get(number)
             if channel is None:
                 raise ConnectionFault(504, "expected 'channel.open'", 60, 40)
             self.last_channel = channel

@@ -222,7 +222,7 @@ class ClassicActor(QueueActor):
                 self.messages.settled(self.messages.position)
         else:
             consumer.unacked += 1
-            consumer.unacked_bytes += message.body_bytes
+            consumer.unacked_bytes += i64(message.body_size)
             self.unacked_count += 1
             self.unacked_bytes += len(message.raw)
         consumer.sink.deliver(consumer, message, self.messages.position, self.messages.redelivered)
@@ -323,7 +323,7 @@ class ClassicActor(QueueActor):
             paid += 1
             paid_bytes += size + MESSAGE_OVERHEAD_BYTES
             raw_bytes += size
-            body_bytes += message.body_bytes
+            body_bytes += i64(message.body_size)
             at += 1
         if self.keeper is not None:
             self.keeper.left_all(deliveries, first, at)
@@ -365,7 +365,7 @@ class ClassicActor(QueueActor):
         consumer = delivery.consumer
         if consumer is not None:
             consumer.unacked -= 1
-            consumer.unacked_bytes -= delivery.message.body_bytes
+            consumer.unacked_bytes -= i64(delivery.message.body_size)
             if not consumer.is_ready:
                 self.offer(consumer)
         if self.is_deep:

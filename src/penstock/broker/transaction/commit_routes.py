@@ -70,6 +70,7 @@ class _Way:
         if exchange is None:
             raise refused(f"no exchange '{name}' in vhost '{vhost.name}'", 404)
         self.address = Address(name, key)
+        self.address.method = method
         self.exchange = exchange
         self.is_mandatory = bits & 1 != 0
         self.is_immediate = bits & 2 != 0
@@ -85,9 +86,10 @@ def route_all(vhost: VirtualHost, rules: PropertyRules, messages: list[Message])
     ways: dict[bytes, _Way] = {}
     found: list[Routed] = []
     for message in messages:
-        way = ways.get(message.method)
+        method = message.address.method
+        way = ways.get(method)
         if way is None:
-            way = ways[message.method] = _Way(vhost, message.method)
+            way = ways[method] = _Way(vhost, method)
             if way.is_immediate:
                 raise refused("publishes of a transaction cannot be immediate")
         has_headers = message.raw[19] & FLAG_HEADERS != 0
@@ -100,7 +102,6 @@ def route_all(vhost: VirtualHost, rules: PropertyRules, messages: list[Message])
         # What a delay store alone is given keeps its BCC keys until it is routed for good.
         if has_headers and not _is_delaying(actors):
             shown = rules.without_bcc(message)
-        shown.method = message.method
         shown.address = way.address
         found.append(Routed(shown, actors))
     return found

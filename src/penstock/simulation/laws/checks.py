@@ -23,6 +23,7 @@ The functions only read. Raises: LawBroken naming the actor and the numbers.
 """
 
 from penstock.broker.actors.actor import Actor
+from penstock.broker.actors.confirms import SEQUENCE_MASK
 from penstock.broker.actors.lane import Lane
 from penstock.broker.alarm.alarm_manager import MODE_ALL
 from penstock.broker.broker import Broker
@@ -282,8 +283,8 @@ def check_unconfirmed(channel: Channel) -> None:
     waiting = [message for lane in publisher.lanes.values() for message in lane.items]
     waiting.extend(one.message for one in channel.parking.routed)
     for message in waiting:
-        index = int(message.sequence - confirms.base)
-        if message.sequence and (index < confirms.ripe or confirms.waiting[index] <= 0):
+        index = (int(message.sequence) - int(confirms.base)) & SEQUENCE_MASK
+        if message.sequence >= 0 and (index < confirms.ripe or confirms.waiting[index] <= 0):
             raise LawBroken(
                 f"{channel.identity}: {message.sequence} is confirmed and in no queue yet"
             )

@@ -192,8 +192,8 @@ class RecordEncoder:
         self._move_rest(
             self.suffix_bytes + body + BODY_HEAD_BYTES,
             position,
-            message.header_bytes,
-            message.body_bytes,
+            i64(read_i32_be(raw, 3)),
+            i64(message.body_size),
         )
         scratch = self.scratch
         extend = segment.extend
@@ -364,14 +364,14 @@ class RecordEncoder:
                 size = fits
             elif end + size > segment_bytes:
                 break
-            if message.body_bytes != body_bytes:
-                sum_ ^= spread(reach, message.body_bytes ^ body_bytes, suffix_bytes + BODY_BEHIND)
-                body_bytes = message.body_bytes
-            if message.header_bytes != header_bytes:
-                sum_ ^= spread(
-                    reach, message.header_bytes ^ header_bytes, suffix_bytes + HEADER_BEHIND
-                )
-                header_bytes = message.header_bytes
+            payload: i64 = i64(message.body_size)
+            if payload != body_bytes:
+                sum_ ^= spread(reach, payload ^ body_bytes, suffix_bytes + BODY_BEHIND)
+                body_bytes = payload
+            payload = i64(read_i32_be(raw, 3))
+            if payload != header_bytes:
+                sum_ ^= spread(reach, payload ^ header_bytes, suffix_bytes + HEADER_BEHIND)
+                header_bytes = payload
             changed: i64 = position ^ before
             before = position
             if changed & ~0xFF == 0:

@@ -5,7 +5,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.wire import read_i32_be, read_i64_be
-from penstock.protocol.content import Address, DeadLetter, Message, channel_of
+from penstock.protocol.content import Address, DeadLetter, Message
 from penstock.storage.layout.format import (
     BODY,
     BODY_HEAD_BYTES,
@@ -101,13 +101,8 @@ def message_of(record: Record, data: bytes, at: i64, addresses: dict[bytes, Addr
         addresses[suffix] = address
     raw = data[frames : at + record.size]
     if record.flags & IS_DEAD_LETTER != 0:
-        message: Message = DeadLetter(
-            channel_of(raw), b"", raw, record.header_bytes, record.body_bytes
-        )
-    else:
-        message = Message(channel_of(raw), b"", raw, record.header_bytes, record.body_bytes)
-    message.address = address
-    return message
+        return DeadLetter(raw, record.body_bytes, address)
+    return Message(raw, record.body_bytes, address)
 
 
 def address_of(suffix: bytes) -> Address:

@@ -1,6 +1,6 @@
 """Counting confirms. The laws are in property/test_confirms_model."""
 
-from penstock.broker.actors.confirms import Confirms
+from penstock.broker.actors.confirms import SEQUENCE_MASK, Confirms
 
 
 def begun(*queues: int) -> Confirms:
@@ -17,6 +17,21 @@ def test_what_is_done_in_order_goes_out_as_one() -> None:
     assert confirms.is_dirty
     assert confirms.collect_multiple() == 3 and confirms.collect_singles() == []
     assert confirms.collect_multiple() == 0
+    assert confirms.span() == 1
+
+
+def test_numbers_of_which_a_message_keeps_the_lower_bits_go_on() -> None:
+    confirms = Confirms()
+    confirms.base = confirms.next_sequence = SEQUENCE_MASK - 1
+    tickets = [int(confirms.begin()) for _ in range(4)]
+    assert tickets == [SEQUENCE_MASK - 1, SEQUENCE_MASK, 0, 1]
+    for ticket in tickets[:3]:
+        confirms.accept(ticket)
+    assert confirms.collect_multiple() == SEQUENCE_MASK + 1
+    confirms.refuse(tickets[3])
+    assert confirms.collect_nacks() == [SEQUENCE_MASK + 2]
+    # What was answered already is not meant again.
+    confirms.accept(tickets[0])
     assert confirms.span() == 1
 
 

@@ -21,7 +21,7 @@ def lane(count: int, size: int) -> Lane:
         Answerable(),
     )  # fmt: skip
     for _ in range(count):
-        made.items.append(Message(1, b"", bytes(size), 0, 0))
+        made.items.append(Message(bytes(size), 0))
     return made
 
 

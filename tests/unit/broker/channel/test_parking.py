@@ -96,7 +96,7 @@ def test_an_end_hands_over_all_that_is_parked_in_its_order() -> None:
 
 
 def made(size: int) -> Message:
-    return Message(1, b"", b"x" * size, 0, size)
+    return Message(b"x" * size, size)
 
 
 def test_the_entrances_of_one_connection_share_its_bytes() -> None:

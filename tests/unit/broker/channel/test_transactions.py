@@ -29,8 +29,8 @@ def test_settles_are_bounded() -> None:
 
 def test_bytes_are_bounded() -> None:
     transaction = Transaction()
-    message = Message(1, b"", bytes(TX_BYTES_MAX.default // 4), 14, 0)
+    message = Message(bytes(TX_BYTES_MAX.default // 4), 0)
     for _ in range(4):
         transaction.publish(message)
     with pytest.raises(ChannelFault):
-        transaction.publish(Message(1, b"", b"x", 14, 0))
+        transaction.publish(Message(b"x", 0))

@@ -120,7 +120,7 @@ def made(rows: list[tuple[int, str, int]], index: QueueIndex) -> list[Message]:
             header = b"\x00\x3c\x00\x00" + size.to_bytes(8, "big") + b"\x18\x00\x02\x05"
         one = make_content(1, b"", header, bytes(size), 131_072)
         if kind == "letter":
-            one = DeadLetter(one.channel, b"", one.raw, one.header_bytes, one.body_bytes)
+            one = DeadLetter(one.raw, one.body_bytes)
         one.address = Address("ex", "other") if kind == "other" else names
         stored = Stored()
         if kind == "shared":

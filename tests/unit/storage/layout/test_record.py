@@ -104,7 +104,7 @@ def test_a_body_full_of_marks_does_not_stop_the_search() -> None:
 def test_a_dead_letter_comes_back_as_one() -> None:
     """Otherwise the next death would take its record of deaths for the publisher's word."""
     made = message(b"dead")
-    letter = DeadLetter(made.channel, b"", made.raw, made.header_bytes, made.body_bytes)
+    letter = DeadLetter(made.raw, made.body_bytes)
     letter.address = made.address
     pieces = Pieces(BytesWriter())
     RecordEncoder().add_body(pieces, segment_at(64), 4, 9, letter, 1, 77)

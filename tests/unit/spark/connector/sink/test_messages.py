@@ -31,7 +31,7 @@ def sent(
     while parser.next(received):
         message = received.message
         assert isinstance(message, Message)
-        method = decode_method(message.method)
+        method = decode_method(message.address.method)
         assert isinstance(method, BasicPublish)
         found.append((method, decode_properties(message.header(), 12), message.body()))
     return found
