@@ -43,7 +43,7 @@ class PagingDepot(Depot):
     """g is where dead letters go, d1 to d3 are durable, without rules; each queue keeps
     TARGET_BYTES in memory. levels: of r; number: of the next message."""
 
-    def __init__(self, is_durable: bool = True, **arguments: Value) -> None:
+    def __init__(self, is_durable: bool = True, /, **arguments: Value) -> None:
         super().__init__(PENSTOCK)
         give_scratch(self.broker, self.disk, 1 << 20)
         self.levels = int(str(arguments.get("max_priority", 0))) + 1

@@ -10,8 +10,7 @@ import msgspec
 
 from penstock.broker.actors.lane import Answerable
 from penstock.broker.store.commit_state import CommitState
-from penstock.broker.stream.stream_actor import StreamActor
-from penstock.broker.transaction.commit_streams import Outbox
+from penstock.broker.stream.stream_actor import Outbox, StreamActor
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, Value
 from penstock.server.boot.node import Node
