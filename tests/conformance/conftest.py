@@ -80,3 +80,10 @@ def connection(broker: Broker) -> Iterator[BlockingConnection]:
 def channel(connection: BlockingConnection) -> BlockingChannel:
     """A pika channel on that connection."""
     return connection.channel()
+
+
+@pytest.fixture
+def queue(channel: BlockingChannel, name: str) -> str:
+    """A queue with the test's own name, declared on that channel."""
+    channel.queue_declare(name)
+    return name
