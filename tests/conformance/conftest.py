@@ -9,8 +9,6 @@ written no traceback.
 At the end the run prints what was off, in the clients' own suites too, and why.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

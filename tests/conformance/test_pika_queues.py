@@ -1,7 +1,5 @@
 """pika: the life of queues, and what their methods count."""
 
-from __future__ import annotations
-
 import pytest
 from pika import BasicProperties, BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel

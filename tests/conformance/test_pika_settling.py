@@ -1,7 +1,5 @@
 """pika: acknowledgements, returned messages, their order, recover and prefetch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
