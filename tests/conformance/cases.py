@@ -1,7 +1,5 @@
 """What a case of the conformance tables is, and how an expectation becomes an outcome."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 

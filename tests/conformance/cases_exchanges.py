@@ -3,8 +3,6 @@
 Every code and text was recorded from RabbitMQ 3.10.8.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from pamqp.commands import Exchange

@@ -3,19 +3,68 @@
 Every code and text was recorded from RabbitMQ 3.10.8.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from pamqp.commands import Basic, Confirm, Queue, Tx
 
-from tests.conformance.cases import Case
+from tests.conformance.cases import FINE, Case
+from tests.conformance.peer import Step
 from tests.conformance.steps import consume, put, q, raw, x
 
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 NO_LAST: Final = "no previously declared queue"
 
+# What a queue is told of a message's lifetime, and what is wrong with it.
+EXPIRATIONS: Final = (
+    ("publish-expiration-text", "soon", "no_integer"),
+    ("publish-expiration-negative", "-1", "{value_negative,-1}"),
+    ("publish-expiration-fraction", "1.5", '{leftover_string,".5"}'),
+    ("publish-expiration-spaces", " 5", "no_integer"),
+    ("publish-expiration-empty", "", ""),
+    ("publish-expiration-huge", str(2**33), ""),
+)
+
+
+def expires(case: str, text: str, fault: str) -> Case:
+    """A publish with this expiration; fault: "" for none."""
+    expected = (406, f"invalid expiration '{text}': {fault}") if fault else FINE
+    return Case(case, lambda n: [q(n), put("", n, expiration=text)], expected)
+
+
+# Answers to deliveries that are not there, or are not there any more.
+ANSWERS: Final[tuple[tuple[str, int, tuple[Step, ...]], ...]] = (
+    ("ack-unknown-tag", 7, (Basic.Ack(7),)),
+    ("ack-zero-single", 0, (Basic.Ack(0),)),
+    ("ack-multiple-unknown", 9, (Basic.Ack(9, multiple=True),)),
+    ("nack-unknown-tag", 3, (Basic.Nack(3),)),
+    ("reject-unknown-tag", 4, (Basic.Reject(4),)),
+    ("tx-ack-unknown", 5, (Tx.Select(), Basic.Ack(5), Tx.Commit())),
+)
+SETTLED: Final[tuple[tuple[str, bool, tuple[Step, ...]], ...]] = (
+    ("ack-twice", False, (Basic.Ack(1), Basic.Ack(1))),
+    ("ack-of-no-ack", True, (Basic.Ack(1),)),
+    ("reject-twice", False, (Basic.Reject(1), Basic.Reject(1))),
+)
+
+
+def unknown(case: str, tag: int, steps: tuple[Step, ...]) -> Case:
+    """Nothing waits for `tag`."""
+    return Case(case, lambda _: steps, (406, f"unknown delivery tag {tag}"))
+
+
+def settled(case: str, no_ack: bool, steps: tuple[Step, ...]) -> Case:
+    """Nothing waits for the only message got."""
+    return Case(
+        case,
+        lambda n: [q(n), put("", n), Basic.Get(queue=n, no_ack=no_ack), *steps],
+        (406, "unknown delivery tag 1"),
+    )
+
+
 CASES: Final = (
+    *(expires(*row) for row in EXPIRATIONS),
+    *(unknown(*row) for row in ANSWERS),
+    *(settled(*row) for row in SETTLED),
     Case("publish-missing-exchange", lambda n: [put(n, "k")], (404, "no {x}")),
     Case(
         "publish-internal-exchange",
@@ -30,28 +79,6 @@ CASES: Final = (
         (406, "user_id property set to 'somebody' but authenticated user was 'guest'"),
     ),
     Case("publish-own-user-id", lambda n: [put("", n, user_id="guest")]),
-    Case(
-        "publish-expiration-text",
-        lambda n: [q(n), put("", n, expiration="soon")],
-        (406, "invalid expiration 'soon': no_integer"),
-    ),
-    Case(
-        "publish-expiration-negative",
-        lambda n: [q(n), put("", n, expiration="-1")],
-        (406, "invalid expiration '-1': {value_negative,-1}"),
-    ),
-    Case("publish-expiration-empty", lambda n: [q(n), put("", n, expiration="")]),
-    Case(
-        "publish-expiration-fraction",
-        lambda n: [q(n), put("", n, expiration="1.5")],
-        (406, "invalid expiration '1.5': {leftover_string,\".5\"}"),
-    ),
-    Case("publish-expiration-huge", lambda n: [q(n), put("", n, expiration=str(2**33))]),
-    Case(
-        "publish-expiration-spaces",
-        lambda n: [q(n), put("", n, expiration=" 5")],
-        (406, "invalid expiration ' 5': no_integer"),
-    ),
     Case(
         "publish-cc-not-array",
         lambda n: [q(n), put("", n, headers={"CC": "a"})],
@@ -116,49 +143,7 @@ CASES: Final = (
         ),
     ),
     Case("cancel-unknown-tag", lambda n: [Basic.Cancel(consumer_tag="nobody")]),
-    Case("ack-unknown-tag", lambda n: [Basic.Ack(delivery_tag=7)], (406, "unknown delivery tag 7")),
-    Case("ack-zero-single", lambda n: [Basic.Ack(delivery_tag=0)], (406, "unknown delivery tag 0")),
     Case("ack-zero-multiple-none", lambda n: [Basic.Ack(delivery_tag=0, multiple=True)]),
-    Case(
-        "ack-multiple-unknown",
-        lambda n: [Basic.Ack(delivery_tag=9, multiple=True)],
-        (406, "unknown delivery tag 9"),
-    ),
-    Case(
-        "ack-twice",
-        lambda n: [
-            q(n),
-            put("", n),
-            Basic.Get(queue=n),
-            Basic.Ack(delivery_tag=1),
-            Basic.Ack(delivery_tag=1),
-        ],
-        (406, "unknown delivery tag 1"),
-    ),
-    Case(
-        "ack-of-no-ack",
-        lambda n: [q(n), put("", n), Basic.Get(queue=n, no_ack=True), Basic.Ack(delivery_tag=1)],
-        (406, "unknown delivery tag 1"),
-    ),
-    Case(
-        "nack-unknown-tag", lambda n: [Basic.Nack(delivery_tag=3)], (406, "unknown delivery tag 3")
-    ),
-    Case(
-        "reject-unknown-tag",
-        lambda n: [Basic.Reject(delivery_tag=4)],
-        (406, "unknown delivery tag 4"),
-    ),
-    Case(
-        "reject-twice",
-        lambda n: [
-            q(n),
-            put("", n),
-            Basic.Get(queue=n),
-            Basic.Reject(delivery_tag=1),
-            Basic.Reject(delivery_tag=1),
-        ],
-        (406, "unknown delivery tag 1"),
-    ),
     Case(
         "qos-prefetch-size", lambda n: [Basic.Qos(prefetch_size=10)], (540, "prefetch_size!=0 (10)")
     ),
@@ -185,11 +170,6 @@ CASES: Final = (
     Case("tx-twice", lambda n: [Tx.Select(), Tx.Select()]),
     Case("tx-commit-without", lambda n: [Tx.Commit()], (406, "channel is not transactional")),
     Case("tx-rollback-without", lambda n: [Tx.Rollback()], (406, "channel is not transactional")),
-    Case(
-        "tx-ack-unknown",
-        lambda n: [Tx.Select(), Basic.Ack(delivery_tag=5), Tx.Commit()],
-        (406, "unknown delivery tag 5"),
-    ),
     Case(
         "tx-publish-missing-exchange",
         lambda n: [Tx.Select(), put(n, "k"), Tx.Commit()],

@@ -4,8 +4,6 @@ CONFORMANCE_QUEUE_KIND says what its queue is: plain, priority (ten levels), or 
 exchange, which makes Celery delay tasks in the broker instead of in the worker.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from importlib import import_module

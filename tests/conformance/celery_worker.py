@@ -1,7 +1,5 @@
 """Runs a Celery worker as a process of its own on the application `celery_app`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

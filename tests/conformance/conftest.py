@@ -9,8 +9,6 @@ written no traceback.
 At the end the run prints what was off, in the clients' own suites too, and why.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 
@@ -80,3 +78,10 @@ def connection(broker: Broker) -> Iterator[BlockingConnection]:
 def channel(connection: BlockingConnection) -> BlockingChannel:
     """A pika channel on that connection."""
     return connection.channel()
+
+
+@pytest.fixture
+def queue(channel: BlockingChannel, name: str) -> str:
+    """A queue with the test's own name, declared on that channel."""
+    channel.queue_declare(name)
+    return name

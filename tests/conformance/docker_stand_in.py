@@ -5,8 +5,6 @@ asks which host port became the container's 5672. Here nothing is started: the a
 of the broker under test, and the TLS port is one nobody listens on.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

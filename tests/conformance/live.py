@@ -1,7 +1,5 @@
 """Starts a broker as a process of its own, waits until it answers, and checks how it ends."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

@@ -1,7 +1,5 @@
 """Short spellings for the steps of the scripts in the conformance tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

@@ -7,8 +7,6 @@ node ids in which `*` stands for any text), `PENSTOCK_SUITE_TEST_S_MAX` the seco
 `PENSTOCK_SUITE_USUAL_PORT` whether the suite believes the broker to be at port 5672 of this host.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

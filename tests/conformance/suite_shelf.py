@@ -1,7 +1,5 @@
 """Fetches suites and what they need, and keeps them between runs: nothing of theirs is in here."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

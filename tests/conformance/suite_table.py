@@ -5,8 +5,6 @@ tests or not all of them, from the project's repository at one commit. What it n
 clients stays out of the environment of our own tests.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final, NamedTuple

@@ -8,8 +8,6 @@ with its reason.
 By hand: `python -m tests.conformance.suites <suite> <amqp url>` prints what does not pass.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

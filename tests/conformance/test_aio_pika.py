@@ -1,7 +1,5 @@
 """aio-pika and aiormq: robust connections, confirms, iterators, transactions and RPC."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -4,8 +4,6 @@ The broker runs with a watermark low enough to fill. Publishing passes it; purgi
 the memory, and the broker looks once a second.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

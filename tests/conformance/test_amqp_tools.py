@@ -1,7 +1,5 @@
 """The amqp-tools package: C programs over librabbitmq, against the live broker."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

@@ -1,7 +1,5 @@
 """Celery: a worker process of its own with prefetch, retries, ETA, groups, events and control."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from importlib import import_module

@@ -6,8 +6,6 @@ window of a consumer that is there already, which the worker relies on while it 
 time has not come.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from importlib import import_module

@@ -1,8 +1,6 @@
 """pika and py-amqp hear that one queue holds them: connection.blocked with its name, and
 channel.flow where they have asked for it, with the replies each of them gives or does not give."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sized
 

@@ -1,7 +1,5 @@
 """The raw wire: opening, tuning, logging in, heartbeats, closing, and the order of answers."""
 
-from __future__ import annotations
-
 import select
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """py-amqp and kombu: what they do differently from pika, against the live broker."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Our own client against a live broker."""
 
-from __future__ import annotations
-
 import pytest
 
 from penstock.client import io_blocking

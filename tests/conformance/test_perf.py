@@ -1,7 +1,5 @@
 """The load tool against a live broker: every message arrives, and a lost one is noticed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Its x-death is compared whole. The three x-last-death headers are of later versi
 Penstock is asked for them.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pika.data

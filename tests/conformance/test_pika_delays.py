@@ -3,8 +3,6 @@
 The plugins that bring them to RabbitMQ are not part of it, so these run against Penstock alone.
 """
 
-from __future__ import annotations
-
 import time
 from itertools import combinations
 

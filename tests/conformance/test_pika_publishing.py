@@ -1,7 +1,5 @@
 """pika: confirms, returns, transactions, properties, and bodies of every size."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """pika: the life of queues, and what their methods count."""
 
-from __future__ import annotations
-
 import pytest
 from pika import BasicProperties, BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
@@ -107,13 +105,12 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding(
 
 
 def test_deleting_a_queue_tells_its_consumers(
-    connection: BlockingConnection, channel: BlockingChannel, name: str
+    connection: BlockingConnection, channel: BlockingChannel, queue: str
 ) -> None:
-    channel.queue_declare(name)
     told: list[str] = []
     channel.add_on_cancel_callback(lambda frame: told.append(frame.method.consumer_tag))
-    channel.basic_consume(name, lambda *_: None, consumer_tag="watching")
-    connection.channel().queue_delete(name)
+    channel.basic_consume(queue, lambda *_: None, consumer_tag="watching")
+    connection.channel().queue_delete(queue)
     wait(channel, lambda: told)
     assert told == ["watching"]
     channel.basic_qos(prefetch_count=1)

@@ -1,7 +1,5 @@
 """pika: all kinds of exchanges, exchanges behind exchanges, alternates, CC and BCC."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """pika: direct reply-to, and what the connection itself can do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

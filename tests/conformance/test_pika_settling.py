@@ -1,7 +1,5 @@
 """pika: acknowledgements, returned messages, their order, recover and prefetch."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -134,41 +132,37 @@ def test_recover_in_a_transaction(
     assert [one[-1] for one in take(second, name)] == list(at_last)
 
 
-def test_returned_messages_go_before_newer_ones(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name)
-    publish(channel, name, *"abc")
-    got, _, _ = channel.basic_get(name)
-    publish(channel, name, "d")
+def test_returned_messages_go_before_newer_ones(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, *"abc")
+    got, _, _ = channel.basic_get(queue)
+    publish(channel, queue, "d")
     channel.basic_nack(got.delivery_tag)
-    assert take(channel, name) == ["again:a", "b", "c", "d"]
+    assert take(channel, queue) == ["again:a", "b", "c", "d"]
 
 
 def test_a_lost_connection_returns_everything(
-    broker: Broker, channel: BlockingChannel, name: str
+    broker: Broker, channel: BlockingChannel, queue: str
 ) -> None:
-    channel.queue_declare(name)
-    publish(channel, name, *"abc")
+    publish(channel, queue, *"abc")
     with connect(broker) as lost:
-        assert deliveries(lost.channel(), name, 3) == ["a", "b", "c"]
-    assert take(channel, name) == ["again:a", "again:b", "again:c"]
+        assert deliveries(lost.channel(), queue, 3) == ["a", "b", "c"]
+    assert take(channel, queue) == ["again:a", "again:b", "again:c"]
 
 
-def test_get_counts_what_is_left(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name)
-    publish(channel, name, *"abc")
-    assert [channel.basic_get(name)[0].message_count for _ in range(3)] == [2, 1, 0]
-    assert channel.basic_get(name) == (None, None, None)
+def test_get_counts_what_is_left(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, *"abc")
+    assert [channel.basic_get(queue)[0].message_count for _ in range(3)] == [2, 1, 0]
+    assert channel.basic_get(queue) == (None, None, None)
 
 
-def test_prefetch_of_each_consumer(channel: BlockingChannel, name: str) -> None:
+def test_prefetch_of_each_consumer(channel: BlockingChannel, queue: str) -> None:
     """Without `global`, the number is for each consumer started afterwards."""
-    channel.queue_declare(name)
-    publish(channel, name, *map(str, range(10)))
+    publish(channel, queue, *map(str, range(10)))
     channel.basic_qos(prefetch_count=2)
-    assert deliveries(channel, name, 2) == ["0", "1"]
+    assert deliveries(channel, queue, 2) == ["0", "1"]
     channel.basic_qos(prefetch_count=3)
-    assert deliveries(channel, name, 3) == ["2", "3", "4"]
-    assert counts(channel, name) == (5, 2)
+    assert deliveries(channel, queue, 3) == ["2", "3", "4"]
+    assert counts(channel, queue) == (5, 2)
 
 
 def test_prefetch_of_the_whole_channel(channel: BlockingChannel, name: str) -> None:
@@ -207,36 +201,33 @@ def test_prefetch_of_the_whole_channel_goes_round_its_queues(
 
 
 def test_a_consumer_that_waits_is_given_it_before_anybody_looks(
-    connection: BlockingConnection, channel: BlockingChannel, name: str
+    connection: BlockingConnection, channel: BlockingChannel, queue: str
 ) -> None:
-    channel.queue_declare(name)
     seen: list[bytes] = []
-    channel.basic_consume(name, lambda _c, _m, _p, body: seen.append(body), auto_ack=True)
+    channel.basic_consume(queue, lambda _c, _m, _p, body: seen.append(body), auto_ack=True)
     other = connection.channel()
     other.confirm_delivery()
     for _ in range(20):
-        publish(channel, name, "same channel")
-        assert channel.basic_get(name) == (None, None, None)
-        publish(other, name, "confirmed")
-        assert counts(channel, name) == (0, 1)
-        publish(other, name, "confirmed")
-        assert channel.queue_purge(name).method.message_count == 0
+        publish(channel, queue, "same channel")
+        assert channel.basic_get(queue) == (None, None, None)
+        publish(other, queue, "confirmed")
+        assert counts(channel, queue) == (0, 1)
+        publish(other, queue, "confirmed")
+        assert channel.queue_purge(queue).method.message_count == 0
     wait(channel, lambda: len(seen) == 60)
 
 
-def test_prefetch_does_not_limit_get(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name)
+def test_prefetch_does_not_limit_get(channel: BlockingChannel, queue: str) -> None:
     channel.basic_qos(prefetch_count=1)
-    publish(channel, name, *"abc")
-    assert take(channel, name, ack=False) == ["a", "b", "c"]
+    publish(channel, queue, *"abc")
+    assert take(channel, queue, ack=False) == ["a", "b", "c"]
 
 
-def test_an_ack_brings_the_next(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name)
-    publish(channel, name, *"abc")
+def test_an_ack_brings_the_next(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, *"abc")
     channel.basic_qos(prefetch_count=1)
     seen = []
-    for method, _, body in channel.consume(name, inactivity_timeout=PATIENCE_S):
+    for method, _, body in channel.consume(queue, inactivity_timeout=PATIENCE_S):
         seen.append(body.decode())
         channel.basic_ack(method.delivery_tag)
         if len(seen) == 3:
@@ -245,33 +236,31 @@ def test_an_ack_brings_the_next(channel: BlockingChannel, name: str) -> None:
     assert channel.cancel() == 0
 
 
-def test_messages_go_round_the_consumers(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name)
+def test_messages_go_round_the_consumers(channel: BlockingChannel, queue: str) -> None:
     seen: dict[str, list[str]] = {"x": [], "y": [], "z": []}
 
     def keep(method: object, body: bytes) -> None:
         seen[method.consumer_tag].append(body.decode())  # type: ignore[attr-defined]  # pika
 
     for tag in seen:
-        channel.basic_consume(name, lambda _c, m, _p, b: keep(m, b), consumer_tag=tag)
-    publish(channel, name, *map(str, range(9)))
+        channel.basic_consume(queue, lambda _c, m, _p, b: keep(m, b), consumer_tag=tag)
+    publish(channel, queue, *map(str, range(9)))
     while sum(map(len, seen.values())) < 9:
         channel.connection.process_data_events(time_limit=0.1)
     assert sorted(seen.values()) == [["0", "3", "6"], ["1", "4", "7"], ["2", "5", "8"]]
 
 
-def test_the_higher_consumer_priority_is_served_first(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name)
+def test_the_higher_consumer_priority_is_served_first(channel: BlockingChannel, queue: str) -> None:
     seen: list[str] = []
     channel.basic_qos(prefetch_count=2)
     for tag, priority in (("low", 0), ("high", 5)):
         channel.basic_consume(
-            name,
+            queue,
             lambda _c, method, _p, _b: seen.append(method.consumer_tag),
             consumer_tag=tag,
             arguments={"x-priority": priority},
         )
-    publish(channel, name, *"abc")
+    publish(channel, queue, *"abc")
     while len(seen) < 3:
         channel.connection.process_data_events(time_limit=0.1)
     assert seen == ["high", "high", "low"]

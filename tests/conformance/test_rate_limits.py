@@ -1,7 +1,5 @@
 """A limited publisher gets its rate and nobody else notices; pika against a live broker."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

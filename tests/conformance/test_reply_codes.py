@@ -3,8 +3,6 @@
 `DELIBERATE` lists the few answers in which Penstock, started by this run, differs on purpose.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.conformance import cases_exchanges, cases_messages, cases_protocol, cases_queues

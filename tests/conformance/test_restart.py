@@ -1,7 +1,5 @@
 """What is durable is there again after a clean stop and after kill -9; pika and real files."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sqlite3

@@ -1,7 +1,5 @@
 """The runner of the clients' suites itself: a failure may never get lost on the way to us."""
 
-from __future__ import annotations
-
 import json
 import socket
 from contextlib import nullcontext

@@ -6,8 +6,6 @@ and the tests are skipped with what pip or git said. Those that take longer than
 run when `PENSTOCK_LONG_SUITES=1`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

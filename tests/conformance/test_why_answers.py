@@ -1,7 +1,5 @@
 """`penstock why` names what unmodified clients wait for by their own choice; with a disk."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Small verbs over an unmodified pika, so that a test reads as the story it checks."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -429,9 +429,9 @@ class RabbitDepot(Depot):
         self.settle()
         queue = self.queue("d1")
         assert (self.ready("d1"), queue.unacked_count, self.spent("d1")) == (1_500, 500, 0)
-        desk = self.broker.stores.paging
-        assert desk is not None
-        pager = desk.pager_of(queue)
+        manager = self.broker.stores.paging
+        assert manager is not None
+        pager = manager.pager_of(queue)
         assert isinstance(pager, RabbitPager)
         pager.rules.rate_in = 800 / 0.1
         pager.aim_at(0.1)

@@ -115,12 +115,26 @@ def test_a_request_without_wait_expects_nothing(wire: Wire, channel: int) -> Non
     assert isinstance(reply, Replied) and reply.request == m.QueueDeclare("b")
 
 
-def test_a_reply_nobody_asked_for_closes_the_connection(wire: Wire, channel: int) -> None:
-    wire.broker.say(channel, m.QueuePurgeOk(1))
+@pytest.mark.parametrize(
+    ("number", "said", "code"),
+    [
+        (1, m.QueuePurgeOk(1), 503),
+        (0, m.ConnectionTune(), 503),
+        (1, m.BasicPublish("", "q"), 505),
+    ],
+    ids=["nobody asked", "out of its state", "for brokers"],
+)
+def test_what_a_broker_may_not_say_closes_the_connection(
+    wire: Wire, channel: int, number: int, said: m.Method, code: int
+) -> None:
+    if isinstance(said, m.BasicPublish):
+        wire.broker.say_content(channel, said, b"x")
+    else:
+        wire.broker.say(number, said)
     (event,) = wire.pump()
-    assert isinstance(event, ConnectionClosed) and event.code == 503
+    assert isinstance(event, ConnectionClosed) and event.code == code
     close = wire.broker.heard[-1][1]
-    assert isinstance(close, m.ConnectionClose) and close.reply_code == 503
+    assert isinstance(close, m.ConnectionClose) and close.reply_code == code
 
 
 def test_too_many_open_requests_are_refused_here(wire: Wire, channel: int) -> None:
@@ -268,18 +282,6 @@ def test_heartbeats_go_out_when_nothing_else_does_and_silence_ends_it() -> None:
     wire.now_ns += 20 * SECOND_NS
     (event,) = wire.session.tick(wire.now_ns)
     assert isinstance(event, ConnectionClosed) and "silent" in event.text
-
-
-def test_a_method_out_of_its_state_is_a_fault(wire: Wire) -> None:
-    wire.broker.say(0, m.ConnectionTune())
-    (event,) = wire.pump()
-    assert isinstance(event, ConnectionClosed) and event.code == 503
-
-
-def test_a_publish_for_a_client_is_a_fault(wire: Wire, channel: int) -> None:
-    wire.broker.say_content(channel, m.BasicPublish("", "q"), b"x")
-    (event,) = wire.pump()
-    assert isinstance(event, ConnectionClosed) and event.code == 505
 
 
 def test_the_bound_is_asked_for_and_kept() -> None:

@@ -2,7 +2,7 @@
 
     connection.blocked / unblocked   for an alarm that holds a publish of this connection, and,
                                      where the operator wants it, for any other hold that lasts
-                                     longer than notify_ns; strictly alternating, whoever asks
+                                     longer than notify_ns; strictly alternating
     channel.flow                     to clients that have opted in: for an alarm on every channel,
                                      for a hold that lasts longer than flow_stall_ns on its own
 

@@ -42,7 +42,7 @@ class ConsumerTimeout:
         self.step = 1
 
     def tick(self, now_ns: int) -> None:
-        """Once a second: date deliveries, and look for those that nobody answers."""
+        """Once a second: date deliveries, and look for those that wait too long."""
         self.stamp.now_ns = now_ns
         if not self.round:
             self.round = list(self.connections.values())

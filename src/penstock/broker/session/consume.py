@@ -66,7 +66,7 @@ class Consuming:
     def consume(self, channel: Channel, q: m.BasicConsume) -> m.Method | None:
         tag = q.consumer_tag
         if tag == "":
-            tag = self.session.maker.fresh_name("amq.ctag-")
+            tag = self.session.host.fresh_name("amq.ctag-")
         elif tag in channel.consumers:
             raise ConnectionFault(530, f"attempt to reuse consumer tag '{tag}'", 60, 20)
         if len(channel.consumers) >= CONSUMERS_PER_CHANNEL.default:
@@ -83,12 +83,7 @@ class Consuming:
         check_consumer(actor.name, actor.vhost, actor.arguments, q, channel.prefetch)
         is_single = actor.choice is not None and actor.choice.is_single
         if actor.exclusive_consumer is not None or (q.exclusive and (is_single or actor.consumers)):
-            raise ChannelFault(
-                403,
-                f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use",
-                60,
-                20,
-            )
+            raise _in_exclusive_use(actor, 20)
         consumer = Consumer(
             tag,
             actor.client,
@@ -107,7 +102,7 @@ class Consuming:
         consumer.started_ns = channel.line.clock.monotonic_ns()
         is_of_lease = GROUP_ARGUMENT in q.arguments
         if is_of_lease:
-            read_lease(self.session.maker.leases, actor, consumer)
+            read_lease(self.session.host.leases, actor, consumer)
         channel.consumers[tag] = consumer
         channel.queues_of[tag] = actor
         # consume-ok first: a delivery for a tag the client does not know yet would be a fault.
@@ -118,7 +113,7 @@ class Consuming:
         return None
 
     def _reply_queue(self, channel: Channel, q: m.BasicConsume) -> QueueActor:
-        """Direct reply-to: a queue of this channel alone, under a name nobody can guess."""
+        """Direct reply-to: a queue of this channel alone, under a name that cannot be guessed."""
         publisher = channel.publisher
         rules = publisher.rules
         assert isinstance(rules, PropertyRules), "the broker gives channels these rules"
@@ -126,8 +121,8 @@ class Consuming:
             raise ChannelFault(406, "reply consumer cannot acknowledge", 60, 20)
         if rules.reply_queue != "":
             raise ChannelFault(406, "reply consumer already set", 60, 20)
-        name = self.session.maker.fresh_name(REPLY_TO_NAME + ".")
-        actor = self.session.maker.make_queue(
+        name = self.session.host.fresh_name(REPLY_TO_NAME + ".")
+        actor = self.session.host.make_queue(
             self.session.vhost, name, False, True, self.session.owner, {}
         )
         self.session.vhost.add_queue(actor)
@@ -156,9 +151,7 @@ class Consuming:
     def get(self, channel: Channel, q: m.BasicGet) -> m.Method | None:
         actor = self.declarations.queue(int(channel.number), q.queue, 60, 70)
         if actor.exclusive_consumer is not None:
-            raise ChannelFault(
-                403, f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use", 60, 70
-            )
+            raise _in_exclusive_use(actor, 70)
         actor.check_verb("basic.get", 60, 70)
         message = actor.get()
         if message is None:
@@ -319,7 +312,7 @@ class ChannelCommits(Commits):
 def apply_settle(
     channel: Channel, tag: int, is_multiple: bool, action: int, method_id: int
 ) -> None:
-    """Do what one settle says. Raises: ChannelFault 406 for a tag nobody waits for."""
+    """Do what one settle says. Raises: ChannelFault 406 for a tag that no delivery waits under."""
     if is_multiple:
         _answer(channel, channel.take_many(tag, method_id), action)
         return
@@ -357,6 +350,11 @@ def _refuse_for_streams(deliveries: list[Delivery], what: str, method_id: int) -
     """Raise ConnectionFault 540 if a stream has made one of `deliveries`: it takes nothing back."""
     for delivery in deliveries:
         delivery.queue.check_verb(what, 60, method_id)
+
+
+def _in_exclusive_use(actor: QueueActor, method_id: int) -> ChannelFault:
+    text = f"queue '{actor.name}' in vhost '{actor.vhost}' in exclusive use"
+    return ChannelFault(403, text, 60, method_id)
 
 
 def _transaction(channel: Channel, method_id: int) -> Transaction:

@@ -68,7 +68,7 @@ class Declarations:
                     q.type, name, q.durable, q.auto_delete, q.internal, q.arguments
                 )
                 vhost.add_exchange(made)
-                self.session.maker.exchange_made(vhost, made)
+                self.session.host.exchange_made(vhost, made)
             else:
                 self._same_exchange(found, q)
         return None if q.no_wait else m.ExchangeDeclareOk()
@@ -180,11 +180,11 @@ class Declarations:
             return found
         check_properties(name, vhost.name, q.durable, q.auto_delete, q.exclusive, q.arguments)
         if name == "":
-            name = self.session.maker.fresh_name("amq.gen-")
+            name = self.session.host.fresh_name("amq.gen-")
         else:
             self._not_reserved("queue", name, 50)
         vhost.check_room(name)
-        actor = self.session.maker.make_queue(
+        actor = self.session.host.make_queue(
             vhost, name, q.durable, q.auto_delete, owner, q.arguments
         )
         vhost.add_queue(actor)
@@ -206,7 +206,7 @@ class Declarations:
         vhost = self.session.vhost
         actor = vhost.queues.get(name)
         exchange = vhost.find_exchange(q.exchange)
-        # Undoing a binding that is not there is no fault in RabbitMQ, whoever has the queue.
+        # Undoing a binding that is not there is no fault in RabbitMQ, even of a locked queue.
         if actor is not None and exchange is not None:
             if exchange.has_binding(actor.target, key, q.arguments):
                 self._not_locked(actor, 50)

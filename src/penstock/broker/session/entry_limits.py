@@ -1,6 +1,6 @@
 """How many connections, channels and queues a virtual host and a user may have.
 
-A limit of 0 lets nobody in; a negative one is none. Codes and texts are RabbitMQ's, and so is the
+A limit of 0 allows none; a negative one is no limit. Codes and texts are RabbitMQ's, and so is the
 order: the virtual host's limit before the user's. Source: RabbitMQ's rabbit_reader,
 rabbit_vhost_limit, rabbit_auth_backend_internal, rabbit_queue_type (check_vhost_queue_limit).
 """
@@ -52,7 +52,7 @@ class Limits:
 
     def set(self, kind: str, name: str, limits: Mapping[str, object]) -> dict[str, int]:
         """Put `limits` in force besides those of other keys: all that `name` has now. kind: VHOST
-        or USER. Nobody who is in already is put out, and no queue is deleted.
+        or USER. No open connection is closed, and no queue is deleted.
 
         Raises: OperatorError, then nothing has changed."""
         self._check_name(kind, name)

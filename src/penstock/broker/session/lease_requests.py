@@ -39,7 +39,7 @@ def lease_acquire(ask: Ask) -> None:
     order.accepts_loss = _flag(ask, "accept_loss")
     order.is_forgettable = _flag(ask, "forgettable")
     order.holder = ask.session.connection.identity
-    _desk(ask).acquire(queue, order)
+    ask.session.host.leases.acquire(queue, order)
 
 
 def lease_state(ask: Ask) -> None:
@@ -51,17 +51,17 @@ def lease_state(ask: Ask) -> None:
     queue = _ordinary(ask.queue("queue"))
     first = ask.number_of("first", 0, NUMBER_MAX, 0)
     stop = ask.number_of("stop", 0, NUMBER_MAX, NUMBER_MAX)
-    desk = _desk(ask)
+    manager = ask.session.host.leases
     name = _group(ask)
     queue.used()
     ready = int(queue.messages.ready_count())
-    book = desk.book_of(queue)
+    book = manager.book_of(queue)
     group = None if book is None else book.groups.get(name)
     if book is None or group is None:
         nothing: Table = {"acked_to": 0, "end": 0, "count": 0, "bytes": 0, "ready": ready}
         ask.ticket.settle({**nothing, "runs": []})
         return
-    desk.renew(book, group)
+    manager.renew(book, group)
     ask.ticket.settle(
         {
             "acked_to": int(group.acked_to),
@@ -80,11 +80,11 @@ def lease_release(ask: Ask) -> None:
 
     Raises: ChannelFault 404 also for a group there is not, 405, 406."""
     queue = _ordinary(ask.queue("queue"))
-    count = _desk(ask).release(queue, _group(ask), _flag(ask, "forget"))
+    count = ask.session.host.leases.release(queue, _group(ask), _flag(ask, "forget"))
     ask.ticket.settle({"count": count})
 
 
-def read_lease(desk: LeaseManager, queue: QueueActor, consumer: Consumer) -> None:
+def read_lease(manager: LeaseManager, queue: QueueActor, consumer: Consumer) -> None:
     """Give what `consumer` asks for by its arguments: numbers from x-lease-from to x-lease-to, not
     with it, of the group x-lease-group. A sign of life of the group.
 
@@ -96,7 +96,7 @@ def read_lease(desk: LeaseManager, queue: QueueActor, consumer: Consumer) -> Non
     if stop < first:
         text = f"invalid arg '{TO_ARGUMENT}': {stop} is below {FROM_ARGUMENT}, which is {first}"
         raise ChannelFault(406, text, 60, 20)
-    book = desk.book_of(queue)
+    book = manager.book_of(queue)
     group = None if book is None or not isinstance(name, str) else book.groups.get(name)
     if book is None or group is None:
         raise refused(
@@ -110,7 +110,7 @@ def read_lease(desk: LeaseManager, queue: QueueActor, consumer: Consumer) -> Non
             f"hold {lost} of {first}..{stop - 1}; it holds {group.held_count} messages of "
             f"{group.acked_to}..{group.end() - 1}"
         )
-    desk.renew(book, group)
+    manager.renew(book, group)
     consumer.queue = book.actor.reads
     book.actor.read(LeaseReader(consumer, group, first, stop))
 
@@ -148,7 +148,3 @@ def _number(value: object, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= NUMBER_MAX:
         raise ChannelFault(406, f"invalid arg '{name}': {value!r} is no number from 0 on", 60, 20)
     return value
-
-
-def _desk(ask: Ask) -> LeaseManager:
-    return ask.session.maker.leases

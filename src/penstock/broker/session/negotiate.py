@@ -185,7 +185,7 @@ class Negotiator(ConnectionVerbs):
     def _enter(self, connection: Connection, method: m.ConnectionOpen) -> None:
         host = self.host
         credentials = self.credentials
-        assert credentials is not None, "nobody is tuned who is not authenticated"
+        assert credentials is not None, "authentication comes before tuning"
         vhost = host.enter_vhost(method.virtual_host, credentials.user)
         is_emulating = host.context.profile.name.startswith("rabbitmq-")
         self.session = Session(
@@ -246,7 +246,7 @@ class Negotiator(ConnectionVerbs):
         session = self.session
         verbs = self.verbs
         assert session is not None and verbs is not None, "the connection is open"
-        session.maker.limits.check_channel(session.user)
+        session.host.limits.check_channel(session.user)
         profile = self.host.context.profile
         line = connection.line
         identity = f"chan:{connection.name}/{number}"

@@ -36,7 +36,7 @@ def is_password(password: str, password_hash: str, hashing: str) -> bool:
 
 
 def hash_fault(password_hash: str, hashing: str) -> str:
-    """Why nobody could log in with this, "" if somebody can. An empty hash is nobody's, as in
+    """Why this hash fits no password, "" if it may fit one. An empty hash fits none, as in
     RabbitMQ, and no fault."""
     if hashing not in _DIGESTS:
         return f"hashing_algorithm '{hashing}' is unknown; one of: {', '.join(HASHINGS)}"

@@ -1,4 +1,4 @@
-"""What one open connection may work with: its user, its virtual host, and the broker's makers."""
+"""What one open connection may work with: its user, its virtual host, and the broker."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class SessionHost:
     alarm_reason: Callable[[], str]
 
     def fresh_name(self, prefix: str) -> str:
-        """A name nobody has, `prefix` and 22 characters."""
+        """A fresh name: `prefix` and 22 random characters."""
         return prefix + urlsafe_b64encode(self.context.chance.token(16)).decode().rstrip("=")
 
     def enter_vhost(self, name: str, user: str) -> VirtualHost:
@@ -60,21 +60,21 @@ class Session:
     """One authenticated user's connection to one virtual host. is_emulating: what RabbitMQ does
     not implement is refused, as it refuses it."""
 
-    __slots__ = ("capabilities", "connection", "is_emulating", "maker", "user", "vhost")
+    __slots__ = ("capabilities", "connection", "host", "is_emulating", "user", "vhost")
 
     def __init__(
         self,
         connection: Connection,
         user: str,
         vhost: VirtualHost,
-        maker: SessionHost,
+        host: SessionHost,
         capabilities: frozenset[str],
         is_emulating: bool,
     ) -> None:
         self.connection = connection
         self.user = user
         self.vhost = vhost
-        self.maker = maker
+        self.host = host
         self.capabilities = capabilities
         self.is_emulating = is_emulating
 

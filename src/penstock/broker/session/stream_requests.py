@@ -73,7 +73,7 @@ def group_remove(ask: Ask) -> None:
 
 
 def end_group(actor: StreamActor, name: str) -> int:
-    """Nobody waits for the group `name` any more; where it was. Raises: ChannelFault 404."""
+    """Forget the group `name`; where it was. Raises: ChannelFault 404."""
     groups, registry = _parts(actor)
     group = _known(groups, name, actor)
     groups.remove(group.name)

@@ -18,7 +18,6 @@ from penstock.broker.channel.publish import Publisher
 from penstock.broker.session.tickets import Ask, refused
 from penstock.broker.transaction.commit_routes import Asked
 from penstock.broker.transaction.stages import OPEN, StagedTransaction
-from penstock.broker.transaction.transaction_manager import TransactionManager
 
 BATCH_MOST: Final = (1 << 63) - 1
 NS_PER_MS: Final = 1_000_000
@@ -31,7 +30,7 @@ def begin(ask: Ask) -> None:
     if channel.transaction is not None or publisher.confirms is not None:
         raise refused("the channel confirms, or has a transaction already; take another channel")
     stage = StagedTransaction(
-        ask.session.maker.fresh_name("txn-"),
+        ask.session.host.fresh_name("txn-"),
         _app(ask),
         _batch(ask),
         ask.text("attempt", ""),
@@ -45,7 +44,7 @@ def begin(ask: Ask) -> None:
             TRANSACTION_TTL_MS.default,
         ),
     )
-    _desk(ask).begin(
+    ask.session.host.transactions.begin(
         ask.session.vhost.name,
         stage,
         lambda: channel.is_closed or channel.transaction is not stage,
@@ -62,16 +61,16 @@ def stage(ask: Ask) -> None:
     found = channel.transaction
     if not isinstance(found, StagedTransaction) or found.identity != identity:
         raise refused(f"the channel does not stage transaction '{identity}'", 404)
-    desk = _desk(ask)
-    if identity not in desk.stages or found.state != OPEN:
+    manager = ask.session.host.transactions
+    if identity not in manager.stages or found.state != OPEN:
         raise refused(
             f"transaction '{identity}' is over: its time has passed, or it was rolled back", 404
         )
     channel.transaction = None
     try:
-        desk.staged(found, publisher)
+        manager.staged(found, publisher)
     except BaseException:
-        desk.drop(found)
+        manager.drop(found)
         raise
     ask.ticket.settle({"messages": len(found.messages), "bytes": int(found.staged_bytes)})
 
@@ -81,19 +80,21 @@ def commit(ask: Ask) -> None:
     one. Raises: ChannelFault 404, 406, and then nothing is committed."""
     channel, publisher = _channel(ask)
     asked = Asked(publisher, ask.ticket.settle, ask.ticket.refuse, lambda: channel.is_closed)
-    _desk(ask).commit(asked, _app(ask), _batch(ask), _ids(ask))
+    ask.session.host.transactions.commit(asked, _app(ask), _batch(ask), _ids(ask))
 
 
 def roll_back(ask: Ask) -> None:
     """Drop transactions of a batch: those of `ids`, or all of them without."""
     ids = _ids(ask) if "ids" in ask.arguments else None
-    count = _desk(ask).roll_back(ask.session.vhost.name, _app(ask), _batch(ask), ids)
+    count = ask.session.host.transactions.roll_back(
+        ask.session.vhost.name, _app(ask), _batch(ask), ids
+    )
     ask.ticket.settle({"dropped": count})
 
 
 def last(ask: Ask) -> None:
     """The batch that the app has committed last, -1 for none."""
-    mark = _desk(ask).marks_of(ask.session.vhost.name).last.get(_app(ask))
+    mark = ask.session.host.transactions.marks_of(ask.session.vhost.name).last.get(_app(ask))
     ask.ticket.settle({"batch": -1 if mark is None else mark.batch})
 
 
@@ -101,15 +102,11 @@ def forget(ask: Ask) -> None:
     """The app begins anew: any batch of it can be committed again. Raises: ChannelFault 406 while
     a commit of it is under way."""
     app = _app(ask)
-    desk = _desk(ask)
+    manager = ask.session.host.transactions
     vhost = ask.session.vhost.name
-    if (vhost, app) in desk.under_way:
+    if (vhost, app) in manager.under_way:
         raise refused(f"a commit of app '{app}' is under way")
-    ask.ticket.settle({"forgotten": desk.marks_of(vhost).forget(app)})
-
-
-def _desk(ask: Ask) -> TransactionManager:
-    return ask.session.maker.transactions
+    ask.ticket.settle({"forgotten": manager.marks_of(vhost).forget(app)})
 
 
 def _channel(ask: Ask) -> tuple[Channel, Publisher]:
