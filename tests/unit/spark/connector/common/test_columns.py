@@ -55,11 +55,11 @@ def test_chunks_say_when_the_broker_took_a_row_and_deliveries_do_not() -> None:
     chunks = [built([flow_row(0), flow_row(1), flow_row(2)]), built([flow_row(3)], first=3)]
     first, second = viewed(*chunks)
     batch = BatchMaker(FLOW).batch([RowRange(first, 1, 3), RowRange(second, 0, 1)])
-    assert batch.schema.equals(FLOW.arflow_row())
+    assert batch.schema.equals(FLOW.arrow())
     taken = batch.column("enqueue_ts").cast(pa.int64()).to_pylist()
     assert taken == [START_US + 1, START_US + 2, START_US]
     (plain,) = record_batches(delivered(*chunks), 0, FLOW)
-    assert plain.schema.equals(FLOW.arflow_row())
+    assert plain.schema.equals(FLOW.arrow())
     assert plain.column("enqueue_ts").to_pylist() == [None] * 4
 
 
