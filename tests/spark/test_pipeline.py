@@ -11,7 +11,7 @@ from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.summary import TableSource, summarise
 from penstock.spark.schema.formats import EVENT_FILES, read_events, read_run, read_traces
-from penstock.spark.schema.rows import Tables
+from penstock.spark.schema.rows import Counts, Tables
 from tests.spark.ground_truth import SHARE_MIN, named_share
 from tests.spark.injected_causes import drawn, record
 from tests.spark.marks import IN_SPARK
@@ -34,6 +34,14 @@ def job_on(spark: Any, tmp_path: Path) -> Callable[..., Any]:
     return job
 
 
+def analysed(job: Any) -> tuple[Tables, Counts]:
+    """What the job makes of what is there now."""
+    from penstock.spark.tables.store import load_tables
+
+    job.update()
+    return load_tables(job.store), job.counts()
+
+
 def twin_of(directory: Path, origin_ns: int = 0) -> Tables:
     """What plain Python makes of the same input."""
     events, traces = read_events(directory), read_traces(directory)
@@ -48,7 +56,7 @@ def assert_same(tables: Tables, twin: Tables) -> None:
 def test_spark_and_plain_python_agree(job_on: Callable[..., Any], tmp_path: Path) -> None:
     write_world(tmp_path / "in", World(seed=12, damaged=True, lost=2, duplicated=3))
     origin_ns = read_run(tmp_path / "in").origin_ns
-    tables, counts = job_on(tmp_path / "in", origin_ns).run()
+    tables, counts = analysed(job_on(tmp_path / "in", origin_ns))
     assert_same(tables, twin_of(tmp_path / "in", origin_ns))
     assert (counts.events_missing, counts.unreadable_lines) == (3, 1)
     run = read_run(tmp_path / "in")
@@ -137,7 +145,7 @@ def test_events_alone_are_enough(job_on: Callable[..., Any], tmp_path: Path) -> 
     write_world(tmp_path / "in", World(seed=14))
     for path in (tmp_path / "in").glob("trace-*.jsonl"):
         path.unlink()
-    tables, counts = job_on(tmp_path / "in").run()
+    tables, counts = analysed(job_on(tmp_path / "in"))
     assert counts.trace_count == 0
     assert tables.root_cause
     assert not tables.integrity
@@ -147,7 +155,7 @@ def test_traces_alone_are_enough(job_on: Callable[..., Any], tmp_path: Path) -> 
     write_world(tmp_path / "in", World(seed=15))
     for path in (tmp_path / "in").glob("events-*.jsonl"):
         path.unlink()
-    tables, counts = job_on(tmp_path / "in").run()
+    tables, counts = analysed(job_on(tmp_path / "in"))
     assert counts.event_count == 0
     assert tables.integrity
     assert not tables.root_cause
@@ -156,7 +164,7 @@ def test_traces_alone_are_enough(job_on: Callable[..., Any], tmp_path: Path) -> 
         '{"format":"penstock-events","boot_id":"b"}\n'
         '{"seq":0,"t":5,"kind":"actor_up","actor":"queue:/q","peer":"","reason":"","amount":0}\n'
     )
-    again, counts = job_on(tmp_path / "in").run()
+    again, counts = analysed(job_on(tmp_path / "in"))
     assert counts.event_count == 1
     assert (again.integrity, again.root_cause) == (tables.integrity, ())
 
