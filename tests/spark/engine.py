@@ -15,9 +15,13 @@ killed: `python -m tests.spark.engine DIRECTORY OPTIONS`, with the options as JS
 import json
 import os
 import pickle
+import signal
 import socket
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +175,58 @@ def sunk(directory: Path) -> list[str]:
     """Every row in the sink, in the order of the batches."""
     paths = sorted((directory / "sink").iterdir(), key=lambda path: int(path.name))
     return [row for path in paths for row in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def earliest(url: str, stream: str, **more: str) -> dict[str, str]:
+    """Options of a query that reads a stream from its beginning, unless they say otherwise."""
+    given = {"url": url, "queue": stream, "mode": "stream", "startingOffsets": "earliest"}
+    return {**given, **more}
+
+
+def numbers(stop: int, first: int = 0) -> list[str]:
+    """Rows first..stop-1 as `publish` makes them."""
+    return [str(number) for number in range(first, stop)]
+
+
+def live(directory: Path, options: dict[str, str], rows: int = 0, idle_s: float = 0.4) -> Engine:
+    """One run of a query until silence, as `Engine.drain`, that ends in order."""
+    engine = Engine(directory, options)
+    engine.drain(idle_s, rows)
+    engine.stop()
+    return engine
+
+
+def die(
+    directory: Path, options: dict[str, str], step: str, rows: int = 0, triggers: int = 0
+) -> None:
+    """One run of a query that dies after `step`, `triggers` triggers later than at first."""
+    engine = Engine(directory, options)
+    for _ in range(triggers):
+        engine.step()
+    engine.dies_after = step
+    try:
+        engine.drain(rows=rows)
+    except Died:
+        engine.stop()
+        return
+    raise AssertionError(f"there was nothing to do, and so no step {step}")
+
+
+@contextmanager
+def reading(directory: Path, options: dict[str, str]) -> Iterator[None]:
+    """The engine as a process of its own, which is killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.engine", str(directory), json.dumps(options)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"running\n"
+        yield
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
 
 
 def main() -> None:

@@ -5,13 +5,9 @@ it on its way, and then at most `prefetch` of them; from a stream every row come
 """
 
 import contextlib
-import json
 import os
 import random
-import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -25,11 +21,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
-from penstock.protocol.values import Table
 from tests.patience import until
-from tests.spark.engine import STEPS, Died, Engine, sunk
+from tests.spark.engine import (
+    STEPS,
+    Died,
+    Engine,
+    die,
+    earliest,
+    live,
+    numbers,
+    reading,
+    sunk,
+)
 from tests.spark.marks import READERS
-from tests.spark.through_amqp import Publisher, patiently, publish, queue_at
+from tests.spark.through_amqp import Publisher, publish, queue_at
 
 pytestmark = READERS
 
@@ -107,10 +112,10 @@ def play(url: str, actions: list[tuple[str, int]], folder: Path) -> None:
             engine.stop()
         rows = sunk(folder)
         counts = Counter(rows)
-        assert set(counts) == {str(number) for number in range(published)}, "lost"
+        assert set(counts) == set(numbers(published)), "lost"
         assert len(rows) - published <= losses * PREFETCH, "too many duplicates"
         if losses == 0:
-            assert rows == [str(number) for number in range(published)]
+            assert rows == numbers(published)
         # Nothing is left unacknowledged: with the query gone it would be ready again.
         assert channel.declare_queue(queue, passive=True).message_count == 0
 
@@ -138,7 +143,7 @@ def test_a_batch_that_fills_the_prefetch_does_not_stop_the_query(
         publish(channel, queue, 0, 40)
         engine = Engine(tmp_path, options(broker_url, queue, maxOffsetsPerTrigger=str(PREFETCH)))
         assert engine.drain(rows=40) >= 40 // PREFETCH
-        assert sunk(tmp_path) == [str(number) for number in range(40)]
+        assert sunk(tmp_path) == numbers(40)
         # The last batch is acknowledged although nothing came after it.
         engine.stop()
         assert channel.declare_queue(queue, passive=True).message_count == 0
@@ -151,26 +156,15 @@ def test_killed_again_and_again(broker_url: str, tmp_path: Path) -> None:
         given = options(broker_url, queue, maxOffsetsPerTrigger="50", prefetch="100")
         published = kills = 0
         while kills < 6:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.engine", str(tmp_path), json.dumps(given)],
-                stdout=subprocess.PIPE,
-            )
-            try:
-                assert process.stdout is not None
-                assert process.stdout.readline() == b"running\n"
+            with reading(tmp_path, given):
                 publish(channel, queue, published, 200)
                 published += 200
                 # How long it has lived is what chance decides; there is no state to wait for.
                 time.sleep(chance.uniform(0.0, 0.25))
-            finally:
-                process.send_signal(signal.SIGKILL)
-                process.communicate()
-                kills += 1
-        engine = Engine(tmp_path, given)
-        engine.drain(1.0, published)
-        engine.stop()
+            kills += 1
+        live(tmp_path, given, published, 1.0)
         rows = sunk(tmp_path)
-        assert set(rows) == {str(number) for number in range(published)}
+        assert set(rows) == set(numbers(published))
         assert len(rows) - published <= kills * 100
         assert channel.declare_queue(queue, passive=True).message_count == 0
 
@@ -181,29 +175,14 @@ def test_a_slow_sink_holds_the_publishers(
     """Publishers are never further ahead of the sink than the queue, the prefetch and their own
     window hold together, however slow the sink is; and nothing is lost on the way."""
     is_ours = "penstock" in request.node.name
-    arguments: Table = {
+    arguments: dict[str, str | int] = {
         "x-max-length": 60,
         "x-overflow": "backpressure" if is_ours else "reject-publish",
     }
-    with patiently(broker_url) as connection:
-        channel = connection.channel()
-        queue = f"connector.slow.{os.getpid()}"
-        channel.declare_queue(queue, durable=True, arguments=arguments)
+    with queue_at(broker_url, arguments) as (_, queue):
         publisher = Publisher(broker_url, queue)
-        engine = Engine(tmp_path, options(broker_url, queue, maxOffsetsPerTrigger="20",
-                                          prefetch="40"))  # fmt: skip
-        try:
-            while len(publisher.confirmed) < 400:
-                engine.step()
-                # The slow sink: publishers would be a hundred times as fast.
-                time.sleep(0.05)
-                ahead = len(publisher.confirmed) - engine.end["position"]
-                assert ahead <= 60 + 40 + Publisher.WINDOW
-        finally:
-            publisher.stop(engine.step)
-            engine.drain(rows=len(publisher.confirmed))
-            engine.stop()
-            channel.delete_queue(queue)
+        given = options(broker_url, queue, maxOffsetsPerTrigger="20", prefetch="40")
+        publisher.hold(Engine(tmp_path, given), 400, 60 + 40)
         assert set(publisher.confirmed) <= set(sunk(tmp_path))
 
 
@@ -217,7 +196,7 @@ def test_available_now_reads_what_was_there_and_leaves_the_rest(
         publish(channel, queue, 21, 5)
         while engine.step():
             continue
-        assert sunk(tmp_path) == [str(number) for number in range(21)]
+        assert sunk(tmp_path) == numbers(21)
         until(
             lambda: channel.declare_queue(queue, passive=True).message_count == 5,
             "what came later is given back",
@@ -281,22 +260,12 @@ def test_a_queue_that_is_deleted_fails_the_query(broker_url: str, tmp_path: Path
 def test_every_crash_point_of_a_stream(broker_url: str, tmp_path: Path, step: str) -> None:
     """Every row once and in order: ranges can be read again."""
     with queue_at(broker_url, {"x-queue-type": "stream"}) as (channel, stream):
-        given = {
-            "url": broker_url, "queue": stream, "mode": "stream", "startingOffsets": "earliest",
-            "maxOffsetsPerTrigger": "6", "minPartitions": "2",
-        }  # fmt: skip
+        given = earliest(broker_url, stream, maxOffsetsPerTrigger="6", minPartitions="2")
         publish(channel, stream, 0, 15)
-        engine = Engine(tmp_path, given)
-        engine.step()
-        engine.dies_after = step
-        with pytest.raises(Died):
-            engine.drain(rows=15)
-        engine.stop()
+        die(tmp_path, given, step, 15, triggers=1)
         publish(channel, stream, 15, 5)
-        engine = Engine(tmp_path, given)
-        engine.drain(1.0, 20)
-        engine.stop()
-        assert sunk(tmp_path) == [str(number) for number in range(20)]
+        live(tmp_path, given, 20, 1.0)
+        assert sunk(tmp_path) == numbers(20)
 
 
 @pytest.mark.parametrize("step", ["wal", "read", "sink"])
@@ -319,7 +288,7 @@ def test_a_first_batch_that_died_keeps_the_beginning_that_was_latest(
         engine.drain(rows=15)
         assert not engine.step() and engine.batch <= 2, "there is nothing new"
         engine.stop()
-        assert sunk(tmp_path) == [str(number) for number in range(5, 20)]
+        assert sunk(tmp_path) == numbers(20, 5)
 
 
 def test_a_connection_that_ended_between_triggers_costs_no_batch(
@@ -327,9 +296,7 @@ def test_a_connection_that_ended_between_triggers_costs_no_batch(
 ) -> None:
     """With long triggers the broker's heartbeat ends it every time."""
     with queue_at(broker_url, {"x-queue-type": "stream"}) as (channel, stream):
-        given = {
-            "url": broker_url, "queue": stream, "mode": "stream", "startingOffsets": "earliest",
-        }  # fmt: skip
+        given = earliest(broker_url, stream)
         publish(channel, stream, 0, 5)
         engine = Engine(tmp_path, given)
         engine.drain(rows=5)
@@ -338,7 +305,7 @@ def test_a_connection_that_ended_between_triggers_costs_no_batch(
         assert engine.step()
         engine.drain(rows=10)
         engine.stop()
-        assert sunk(tmp_path) == [str(number) for number in range(10)]
+        assert sunk(tmp_path) == numbers(10)
 
 
 @pytest.mark.parametrize("is_available_now", [False, True])
@@ -360,9 +327,7 @@ def test_so_is_one_that_has_grown_beyond_the_checkpoint(
 def remade(url: str, tmp_path: Path, starting: str, rows: int, is_available_now: bool) -> None:
     """A checkpoint at 15, and a new stream of that name with `rows`."""
     with queue_at(url, {"x-queue-type": "stream"}) as (channel, stream):
-        given = {
-            "url": url, "queue": stream, "mode": "stream", "startingOffsets": starting,
-        }  # fmt: skip
+        given = earliest(url, stream, startingOffsets=starting)
         if starting != "latest":
             publish(channel, stream, 0, 15)
         engine = Engine(tmp_path, given)

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow")
 from penstock.base.errors import OperatorError
 from penstock.client.io_blocking import Channel
 from tests.patience import PATIENCE_S
-from tests.spark.engine import STEPS, Died, Engine, sunk
+from tests.spark.engine import STEPS, Died, Engine, earliest, live, numbers, sunk
 from tests.spark.marks import READERS
 from tests.spark.through_amqp import patiently, publish, queue_at
 
@@ -21,10 +21,7 @@ STREAM = {"x-queue-type": "stream"}
 
 
 def options(url: str, stream: str, **more: str) -> dict[str, str]:
-    return {
-        "url": url, "queue": stream, "mode": "stream", "startingOffsets": "earliest",
-        "maxOffsetsPerTrigger": "6", "group": "etl", **more,
-    }  # fmt: skip
+    return {**earliest(url, stream, maxOffsetsPerTrigger="6", group="etl"), **more}
 
 
 def position(channel: Channel, stream: str) -> int:
@@ -51,10 +48,8 @@ def test_it_never_passes_what_is_not_committed(
             engine.drain(rows=15)
         engine.stop()
         assert position(channel, stream) <= len(sunk(tmp_path))
-        engine = Engine(tmp_path, options(penstock_url, stream))
-        engine.drain(rows=15)
-        engine.stop()
-        assert sunk(tmp_path) == [str(number) for number in range(15)]
+        live(tmp_path, options(penstock_url, stream), 15)
+        assert sunk(tmp_path) == numbers(15)
         assert position(channel, stream) == 15
 
 
@@ -67,7 +62,7 @@ def test_a_group_that_was_removed_is_there_again(penstock_url: str, tmp_path: Pa
         publish(channel, stream, 5, 5)
         engine.drain()
         engine.stop()
-        assert sunk(tmp_path) == [str(number) for number in range(10)]
+        assert sunk(tmp_path) == numbers(10)
         assert position(channel, stream) == 10
 
 
@@ -100,7 +95,7 @@ def test_publishers_are_held_to_the_pace_of_the_query(penstock_url: str, tmp_pat
         assert ends.is_set()
         engine.drain()
         engine.stop()
-        assert sunk(tmp_path) == [str(number) for number in range(6000)]
+        assert sunk(tmp_path) == numbers(6000)
 
 
 def test_a_broker_without_groups_says_so(rabbitmq_url: str, tmp_path: Path) -> None:

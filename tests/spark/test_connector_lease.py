@@ -4,12 +4,8 @@ PENSTOCK_KILLS=60 makes of the short run with kills a long one.
 """
 
 import itertools
-import json
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -23,7 +19,7 @@ from penstock.client.errors import ClientError
 from penstock.client.io_blocking import Channel, connect
 from tests.conformance.live import Broker
 from tests.patience import undisturbed, until
-from tests.spark.engine import STEPS, Died, Engine, sunk
+from tests.spark.engine import STEPS, Engine, die, live, numbers, reading, sunk
 from tests.spark.marks import READERS
 from tests.spark.mortal import MortalBroker
 from tests.spark.through_amqp import Publisher, publish, queue_at
@@ -45,10 +41,6 @@ def options(url: str, queue: str, **more: str) -> dict[str, str]:
     return {**given, **more}
 
 
-def numbers(count: int) -> list[str]:
-    return [str(number) for number in range(count)]
-
-
 def nameless(url: str, queue: str, **more: str) -> dict[str, str]:
     """A query that names no group."""
     given = options(url, queue, **more)
@@ -68,16 +60,9 @@ def test_every_crash_point(penstock_url: str, tmp_path: Path, step: str) -> None
     with queue_at(penstock_url) as (channel, queue):
         given = options(penstock_url, queue)
         publish(channel, queue, 0, 10)
-        engine = Engine(tmp_path, given)
-        engine.step()
-        engine.dies_after = step
-        with pytest.raises(Died):
-            engine.drain(rows=10)
-        engine.stop()
+        die(tmp_path, given, step, 10, triggers=1)
         publish(channel, queue, 10, 3)
-        engine = Engine(tmp_path, given)
-        engine.drain(rows=13)
-        engine.stop()
+        live(tmp_path, given, 13)
         assert sunk(tmp_path) == numbers(13)
         assert left(channel, queue) == (0, 0)
 
@@ -93,15 +78,9 @@ def test_crash_points_of_a_group_that_only_the_checkpoint_knows(
         dying = nameless(penstock_url, queue, leaseTimeout="300ms") if step == "latest" else given
         publish(channel, queue, 0, 10)
         for _ in range(2):
-            engine = Engine(tmp_path, dying)
-            engine.dies_after = step
-            with pytest.raises(Died):
-                engine.drain(rows=10)
-            engine.stop()
+            die(tmp_path, dying, step, 10)
         publish(channel, queue, 10, 3)
-        engine = Engine(tmp_path, given)
-        engine.drain(0.8, 13)
-        engine.stop()
+        engine = live(tmp_path, given, 13, 0.8)
         rows = sunk(tmp_path)
         if step == "latest":
             # Planners that died before their names were written down: theirs came back in between.
@@ -118,10 +97,7 @@ def test_a_new_checkpoint_is_a_new_group_and_does_not_read_what_was_done(
         publish(channel, queue, 0, 6)
         groups = []
         for name in ("one", "two"):
-            engine = Engine(tmp_path / name, nameless(penstock_url, queue))
-            engine.drain()
-            engine.stop()
-            groups.append(engine.end["group"])
+            groups.append(live(tmp_path / name, nameless(penstock_url, queue)).end["group"])
             publish(channel, queue, 6, 2)
         assert groups[0] != groups[1]
         assert sunk(tmp_path / "one") == numbers(6)
@@ -140,9 +116,7 @@ def test_a_new_checkpoint_is_a_new_group_and_does_not_read_what_was_done(
 def test_a_checkpoint_with_a_named_group_wants_its_name(penstock_url: str, tmp_path: Path) -> None:
     with queue_at(penstock_url) as (channel, queue):
         publish(channel, queue, 0, 2)
-        engine = Engine(tmp_path, options(penstock_url, queue))
-        engine.drain()
-        engine.stop()
+        live(tmp_path, options(penstock_url, queue))
         with pytest.raises(OperatorError, match="has to stay the same"):
             Engine(tmp_path, nameless(penstock_url, queue)).step()
 
@@ -168,9 +142,7 @@ def test_two_queues_in_one_query(penstock_url: str, tmp_path: Path) -> None:
         publish(other, second, 6, 7)
         given = options(penstock_url, "")
         del given["queue"]
-        engine = Engine(tmp_path, {**given, "queues": f"{first},{second}"})
-        engine.drain()
-        engine.stop()
+        live(tmp_path, {**given, "queues": f"{first},{second}"})
         assert sorted(sunk(tmp_path), key=int) == numbers(13)
 
 
@@ -179,11 +151,7 @@ def test_a_lease_that_ran_out_fails_the_query_with_numbers(
 ) -> None:
     with queue_at(penstock_url) as (channel, queue):
         publish(channel, queue, 0, 6)
-        engine = Engine(tmp_path, options(penstock_url, queue, leaseTimeout="200ms"))
-        engine.dies_after = "wal"
-        with pytest.raises(Died):
-            engine.drain()
-        engine.stop()
+        die(tmp_path, options(penstock_url, queue, leaseTimeout="200ms"), "wal")
         # Not lease.state, which would be a sign of life.
         until(
             lambda: channel.declare_queue(queue, passive=True).message_count == 6,
@@ -193,9 +161,7 @@ def test_a_lease_that_ran_out_fails_the_query_with_numbers(
         with pytest.raises(OperatorError, match=r"LEASE_LOST.*failOnDataLoss"):
             engine.drain()
         engine.stop()
-        engine = Engine(tmp_path, options(penstock_url, queue, failOnDataLoss="false"))
-        engine.drain()
-        engine.stop()
+        live(tmp_path, options(penstock_url, queue, failOnDataLoss="false"))
         # The range that was lost is an empty batch, its messages come under new numbers.
         assert sunk(tmp_path) == numbers(6)
 
@@ -228,17 +194,13 @@ def test_a_lease_lives_as_long_as_its_query(penstock: Broker, tmp_path: Path) ->
 def test_a_checkpoint_that_was_rolled_back_is_stale(penstock_url: str, tmp_path: Path) -> None:
     with queue_at(penstock_url) as (channel, queue):
         publish(channel, queue, 0, 12)
-        engine = Engine(tmp_path, options(penstock_url, queue))
-        engine.drain()
-        engine.stop()
+        live(tmp_path, options(penstock_url, queue))
         for kind in ("offsets", "commits", "sink"):
             (tmp_path / kind / "2").unlink()
         publish(channel, queue, 12, 1)
         with pytest.raises(OperatorError, match=r"STALE.*12.*begins at 8.*4 messages"):
             Engine(tmp_path, options(penstock_url, queue)).drain()
-        engine = Engine(tmp_path, options(penstock_url, queue, failOnDataLoss="false"))
-        engine.drain()
-        engine.stop()
+        live(tmp_path, options(penstock_url, queue, failOnDataLoss="false"))
         assert sunk(tmp_path) == [*numbers(8), "12"]
 
 
@@ -247,18 +209,8 @@ def test_a_slow_sink_holds_the_publishers(penstock_url: str, tmp_path: Path) -> 
     hold together, and nothing is lost on the way."""
     with queue_at(penstock_url, {"x-max-length": 60, "x-overflow": "backpressure"}) as (_, queue):
         publisher = Publisher(penstock_url, queue)
-        engine = Engine(tmp_path, options(penstock_url, queue, maxOffsetsPerTrigger="20"))
-        try:
-            while len(publisher.confirmed) < 300:
-                engine.step()
-                # The slow sink: publishers would be a hundred times as fast.
-                time.sleep(0.05)
-                ahead = len(publisher.confirmed) - engine.end["number"]
-                assert ahead <= 60 + 20 + Publisher.WINDOW
-        finally:
-            publisher.stop(engine.step)
-            engine.drain(rows=len(publisher.confirmed))
-            engine.stop()
+        given = options(penstock_url, queue, maxOffsetsPerTrigger="20")
+        publisher.hold(Engine(tmp_path, given), 300, 60 + 20)
         rows = sunk(tmp_path)
         assert len(rows) == len(set(rows))
         assert set(publisher.confirmed) <= set(rows)
@@ -279,15 +231,7 @@ def test_broker_and_driver_are_killed_and_every_row_is_there_once(tmp_path: Path
         given = options(broker.url, "orders", maxOffsetsPerTrigger="50")
         sent = 0
         for number in range(KILLS):
-            reader = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.engine", str(tmp_path / "query"),
-                 json.dumps(given)],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-            try:
-                assert reader.stdout is not None
-                assert reader.stdout.readline() == b"running\n"
+            with reading(tmp_path / "query", given):
                 broker.publish(sent, 200)
                 sent += 200
                 # How long they have lived is what chance decides.
@@ -295,12 +239,7 @@ def test_broker_and_driver_are_killed_and_every_row_is_there_once(tmp_path: Path
                 if number % 2 == 0:
                     broker.again()
                     time.sleep(chance.uniform(0.0, 0.5))
-            finally:
-                reader.send_signal(signal.SIGKILL)
-                reader.communicate()
-        engine = Engine(tmp_path / "query", given)
-        engine.drain(1.0, sent)
-        engine.stop()
+        live(tmp_path / "query", given, sent, 1.0)
         rows = sunk(tmp_path / "query")
         assert len(rows) == len(set(rows)) == sent
         assert rows == numbers(sent)
@@ -328,9 +267,7 @@ def test_a_broker_that_is_away_for_a_moment_costs_no_query(tmp_path: Path) -> No
 def test_the_same_job_leases_where_it_can(broker_url: str, tmp_path: Path) -> None:
     with queue_at(broker_url) as (channel, queue):
         publish(channel, queue, 0, 9)
-        engine = Engine(tmp_path, options(broker_url, queue, mode="auto"))
-        engine.drain(rows=9)
-        engine.stop()
+        engine = live(tmp_path, options(broker_url, queue, mode="auto"), 9)
         assert sunk(tmp_path) == numbers(9)
         has_leases = "penstock.leases" in capabilities_of(broker_url)
         assert ("lease" in engine.end) == has_leases

@@ -10,22 +10,19 @@ pytest.importorskip("pyarrow")
 
 from penstock.base.errors import OperatorError
 from penstock.client.io_blocking import Channel
-from tests.spark.engine import Died, Engine, sunk
+from tests.spark.engine import Engine, die, earliest, numbers, sunk
 from tests.spark.marks import READERS
 from tests.spark.through_amqp import publish, queue_at
 
 pytestmark = READERS
 
 STREAM = {"x-queue-type": "stream"}
-OLD = [str(number) for number in range(10)]
+OLD = numbers(10)
 
 
 def options(url: str, stream: str, **more: str) -> dict[str, str]:
     """Of a query that takes two rows at a time."""
-    return {
-        "url": url, "queue": stream, "mode": "stream", "startingOffsets": "earliest",
-        "maxOffsetsPerTrigger": "2", **more,
-    }  # fmt: skip
+    return earliest(url, stream, maxOffsetsPerTrigger="2", **more)
 
 
 def make_anew(channel: Channel, stream: str) -> None:
@@ -63,13 +60,7 @@ def test_a_batch_that_died_is_not_run_again_with_rows_of_another_stream(
     with queue_at(penstock_url, STREAM) as (channel, stream):
         publish(channel, stream, 0, 10)
         given = options(penstock_url, stream)
-        engine = Engine(tmp_path, given)
-        for _ in range(batches):
-            engine.step()
-        engine.dies_after = "wal"
-        with pytest.raises(Died):
-            engine.step()
-        engine.stop()
+        die(tmp_path, given, "wal", triggers=batches)
         make_anew(channel, stream)
         engine = Engine(tmp_path, given)
         with pytest.raises(OperatorError, match=f"made anew.* is at {2 * batches} "):

@@ -25,7 +25,7 @@ from penstock.protocol.properties import Properties
 from penstock.spark.connector.source import AmqpDataSource
 from tests.conformance.live import Broker
 from tests.patience import undisturbed, until
-from tests.spark.engine import SCHEMA, STEPS, Died, Engine, sunk
+from tests.spark.engine import SCHEMA, STEPS, Died, Engine, live, sunk
 from tests.spark.hanging import late_broker
 from tests.spark.marks import READERS
 from tests.spark.through_amqp import publish, queue_at
@@ -75,10 +75,8 @@ def test_every_crash_point_of_several_queues(penstock_url: str, tmp_path: Path, 
             engine.drain()
         engine.stop()
         publish(channel, names[2], 200, 3)
-        engine = Engine(tmp_path, given)
         expected = {*range(20), 100, 101, 200, 201, 202}
-        engine.drain(0.8, len(expected))
-        engine.stop()
+        live(tmp_path, given, len(expected), 0.8)
         counts = Counter(sunk(tmp_path))
         assert set(counts) == {str(number) for number in expected}, "lost"
         assert sum(counts.values()) - len(expected) <= 6, "more than a batch came twice"
@@ -130,9 +128,7 @@ def test_several_streams_exactly_once_from_places_of_their_own(
         with pytest.raises(Died):
             engine.drain(rows=30)
         engine.stop()
-        engine = Engine(tmp_path, given)
-        engine.drain(0.8, 30)
-        engine.stop()
+        live(tmp_path, given, 30, 0.8)
         rows = sorted(map(int, sunk(tmp_path)))
         assert rows == [*range(10, 30), *range(100, 110)]
 
@@ -149,24 +145,18 @@ def test_a_pattern_finds_queues_and_new_ones_at_the_next_start(
         }  # fmt: skip
         for number, name in enumerate(names):
             publish(channel, name, 100 * number, 3)
-        engine = Engine(tmp_path, given)
-        engine.drain(rows=9)
+        engine = live(tmp_path, given, 9)
         assert engine.end["streams"] == dict.fromkeys(names, 3)
-        engine.stop()
         extra = names[0].rsplit(".", 1)[0] + ".extra"
         channel.declare_queue(extra, durable=True, arguments=dict(STREAM))
         publish(channel, extra, 900, 5)
         publish(channel, names[1], 103, 1)
         # What is new is read whole, whatever startingOffsets said for the first start.
-        engine = Engine(tmp_path, {**given, "startingOffsets": "latest"})
         expected = [0, 1, 2, 100, 101, 102, 103, 200, 201, 202, *range(900, 905)]
-        engine.drain(0.8, len(expected))
-        engine.stop()
+        live(tmp_path, {**given, "startingOffsets": "latest"}, len(expected), 0.8)
         channel.delete_queue(extra)
         assert sorted(map(int, sunk(tmp_path))) == expected
-        engine = Engine(tmp_path, given)
-        engine.drain()
-        engine.stop()
+        engine = live(tmp_path, given)
         assert engine.end["streams"] == {names[0]: 3, names[1]: 4, names[2]: 3}
         assert len(sunk(tmp_path)) == len(expected), "what is gone is forgotten"
 
@@ -194,15 +184,21 @@ def batch_reader(given: dict[str, str]) -> Any:
     return AmqpDataSource(given).reader(SCHEMA)
 
 
+def publish_twice(channel: Channel, stream: str) -> int:
+    """Ten rows, five before and five after the second of 1970 that is returned. AMQP counts in
+    seconds, so the next one has to begin."""
+    publish(channel, stream, 0, 5)
+    moment = int(time.time()) + 1
+    while time.time() < moment + 0.05:
+        time.sleep(0.02)
+    publish(channel, stream, 5, 5)
+    return moment
+
+
 def test_from_one_time_to_another(penstock_url: str) -> None:
     """To the row on Penstock. AMQP counts in seconds, so there is one between the two halves."""
     with queue_at(penstock_url, STREAM) as (channel, stream):
-        publish(channel, stream, 0, 5)
-        # AMQP's own times are whole seconds: the next one has to begin.
-        moment = int(time.time()) + 1
-        while time.time() < moment + 0.05:
-            time.sleep(0.02)
-        publish(channel, stream, 5, 5)
+        moment = publish_twice(channel, stream)
         given = {"url": penstock_url, "queue": stream, "mode": "stream"}
         iso = datetime.fromtimestamp(moment, UTC).isoformat()
         late = rows_of(batch_reader({**given, "startingTimestamp": iso}))
@@ -215,11 +211,7 @@ def test_from_one_time_to_another(penstock_url: str) -> None:
 
 def test_a_time_on_rabbitmq_begins_with_its_chunk_and_misses_nothing(rabbitmq_url: str) -> None:
     with queue_at(rabbitmq_url, STREAM) as (channel, stream):
-        publish(channel, stream, 0, 5)
-        moment = int(time.time()) + 1
-        while time.time() < moment + 0.05:
-            time.sleep(0.02)
-        publish(channel, stream, 5, 5)
+        moment = publish_twice(channel, stream)
         given = {"url": rabbitmq_url, "queue": stream, "mode": "stream"}
         rows = rows_of(batch_reader({**given, "startingTimestamp": str(moment * 1000)}))
         assert [offset for _, offset, _ in rows][-5:] == [5, 6, 7, 8, 9]

@@ -4,12 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.spark.input.intake import FileInput, Intake
 from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.summary import TableSource, summarise
 from penstock.spark.schema.formats import EVENT_FILES, read_events, read_run, read_traces
-from penstock.spark.schema.rows import Tables
+from penstock.spark.schema.rows import Counts, Tables
 from tests.spark.ground_truth import SHARE_MIN, named_share
 from tests.spark.injected_causes import drawn, record
 from tests.spark.marks import IN_SPARK
@@ -21,22 +23,41 @@ SLOW_CONSUMERS, SLOW_DISK = 9, 4
 pytestmark = IN_SPARK
 
 
-def both(spark: Any, directory: Path, world: World) -> tuple[Tables, Tables, Any]:
+@pytest.fixture
+def job_on(spark: Any, tmp_path: Path) -> Callable[..., Any]:
+    """Makes a job of an input, into the tables of the test; origin_ns: of its throughput."""
     from penstock.spark.job.job import SparkJob
 
-    write_world(directory / "in", world)
-    origin_ns = read_run(directory / "in").origin_ns
-    job = SparkJob(spark, directory / "in", directory / "tables", BUCKET_NS, origin_ns)
-    tables, counts = job.run()
-    events, traces = read_events(directory / "in"), read_traces(directory / "in")
-    return tables, in_memory.analyse(events, traces, BUCKET_NS, origin_ns), counts
+    def job(place: Path | FileInput, origin_ns: int = 0) -> SparkJob:
+        return SparkJob(spark, place, tmp_path / "tables", BUCKET_NS, origin_ns)
+
+    return job
 
 
-def test_spark_and_plain_python_agree(spark: Any, tmp_path: Path) -> None:
-    world = World(seed=12, damaged=True, lost=2, duplicated=3)
-    tables, twin, counts = both(spark, tmp_path, world)
+def analysed(job: Any) -> tuple[Tables, Counts]:
+    """What the job makes of what is there now."""
+    from penstock.spark.tables.store import load_tables
+
+    job.update()
+    return load_tables(job.store), job.counts()
+
+
+def twin_of(directory: Path, origin_ns: int = 0) -> Tables:
+    """What plain Python makes of the same input."""
+    events, traces = read_events(directory), read_traces(directory)
+    return in_memory.analyse(events, traces, BUCKET_NS, origin_ns)
+
+
+def assert_same(tables: Tables, twin: Tables) -> None:
     for name, found, expected in zip(Tables._fields, tables, twin, strict=True):
         assert sorted(found) == sorted(expected), name
+
+
+def test_spark_and_plain_python_agree(job_on: Callable[..., Any], tmp_path: Path) -> None:
+    write_world(tmp_path / "in", World(seed=12, damaged=True, lost=2, duplicated=3))
+    origin_ns = read_run(tmp_path / "in").origin_ns
+    tables, counts = analysed(job_on(tmp_path / "in", origin_ns))
+    assert_same(tables, twin_of(tmp_path / "in", origin_ns))
     assert (counts.events_missing, counts.unreadable_lines) == (3, 1)
     run = read_run(tmp_path / "in")
     summary = summarise(tables, run, TableSource("spark", "", *counts))
@@ -50,11 +71,10 @@ def test_spark_and_plain_python_agree(spark: Any, tmp_path: Path) -> None:
 
 
 def test_in_parts_is_as_in_one_pass_and_nothing_new_changes_nothing(
-    spark: Any, tmp_path: Path
+    job_on: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Whatever the files are cut into, also in a line, and with a second boot that comes later;
     two culprits of the simulator are named."""
-    from penstock.spark.job.job import SparkJob
     from penstock.spark.tables.store import load_tables
 
     whole, growing = tmp_path / "whole", tmp_path / "growing"
@@ -64,51 +84,44 @@ def test_in_parts_is_as_in_one_pass_and_nothing_new_changes_nothing(
         data = path.read_bytes()
         (growing / path.name).write_bytes(data[: len(data) * 3 // 7])
     origin_ns = read_run(whole).origin_ns
-    job = SparkJob(spark, growing, tmp_path / "tables", BUCKET_NS, origin_ns)
+    job = job_on(growing, origin_ns)
     assert job.update()
     culprits = [record(drawn(seed), str(whole)) for seed in (SLOW_CONSUMERS, SLOW_DISK)]
     for path in whole.glob("*.jsonl"):
         (growing / path.name).write_bytes(path.read_bytes())
     assert job.update()
-    tables, twin = (
-        load_tables(job.store),
-        in_memory.analyse(read_events(whole), read_traces(whole), BUCKET_NS, origin_ns),
-    )
-    for name, found, expected in zip(Tables._fields, tables, twin, strict=True):
-        assert sorted(found) == sorted(expected), name
-    assert (
-        job.counts() == SparkJob(spark, growing, tmp_path / "tables", BUCKET_NS, origin_ns).counts()
-    )
+    tables = load_tables(job.store)
+    assert_same(tables, twin_of(whole, origin_ns))
+    assert job.counts() == job_on(growing, origin_ns).counts()
     # Both culprits share the time of one directory: together they explain what the simulator held.
     simulated = [row for row in tables.root_cause if "lab-" in row.victim]
     shares = [named_share(simulated, truth) for truth in culprits]
     assert sum(shares) >= SHARE_MIN, shares
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "tables").rglob("*")}
-    assert not SparkJob(spark, growing, tmp_path / "tables", BUCKET_NS, origin_ns).update()
+    assert not job_on(growing, origin_ns).update()
     assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "tables").rglob("*")}
 
 
-def test_a_run_that_was_cut_short_is_finished_by_the_next(spark: Any, tmp_path: Path) -> None:
+def test_a_run_that_was_cut_short_is_finished_by_the_next(
+    spark: Any, job_on: Callable[..., Any], tmp_path: Path
+) -> None:
     """Bronze has the lines, nothing has been made of them yet; the plain tables this time."""
     from penstock.spark.input import bronze
     from penstock.spark.input.intake import fresh
-    from penstock.spark.job.job import SparkJob
     from penstock.spark.tables.store import ParquetStore, load_tables
 
     write_world(tmp_path / "in", World(seed=17))
-    job = SparkJob(spark, tmp_path / "in", tmp_path / "tables", BUCKET_NS)
+    job = job_on(tmp_path / "in")
     job.store = ParquetStore(tmp_path / "tables")
     source = bronze.SOURCES[0]
     bronze.take_in(spark, job.store, source, fresh(tmp_path / "in", source.pattern, lambda name: 0))
     assert job.update()
-    events, traces = read_events(tmp_path / "in"), read_traces(tmp_path / "in")
-    twin = in_memory.analyse(events, traces, BUCKET_NS)
-    assert load_tables(job.store) == twin
+    assert load_tables(job.store) == twin_of(tmp_path / "in")
 
 
-def test_an_update_ends_although_the_broker_goes_on_writing(spark: Any, tmp_path: Path) -> None:
-    from penstock.spark.job.job import SparkJob
-
+def test_an_update_ends_although_the_broker_goes_on_writing(
+    job_on: Callable[..., Any], tmp_path: Path
+) -> None:
     class Busy(FileInput):
         """Something new is there whenever it is asked."""
 
@@ -123,30 +136,26 @@ def test_an_update_ends_although_the_broker_goes_on_writing(spark: Any, tmp_path
             return super().fresh(pattern, taken)
 
     write_world(tmp_path / "in", World(seed=18))
-    job = SparkJob(spark, Busy(tmp_path / "in"), tmp_path / "tables", BUCKET_NS)
+    job = job_on(Busy(tmp_path / "in"))
     assert job.update() and job.counts().unreadable_lines == 1
     assert job.update() and job.counts().unreadable_lines > 1
 
 
-def test_events_alone_are_enough(spark: Any, tmp_path: Path) -> None:
-    from penstock.spark.job.job import SparkJob
-
+def test_events_alone_are_enough(job_on: Callable[..., Any], tmp_path: Path) -> None:
     write_world(tmp_path / "in", World(seed=14))
     for path in (tmp_path / "in").glob("trace-*.jsonl"):
         path.unlink()
-    tables, counts = SparkJob(spark, tmp_path / "in", tmp_path / "tables", BUCKET_NS).run()
+    tables, counts = analysed(job_on(tmp_path / "in"))
     assert counts.trace_count == 0
     assert tables.root_cause
     assert not tables.integrity
 
 
-def test_traces_alone_are_enough(spark: Any, tmp_path: Path) -> None:
-    from penstock.spark.job.job import SparkJob
-
+def test_traces_alone_are_enough(job_on: Callable[..., Any], tmp_path: Path) -> None:
     write_world(tmp_path / "in", World(seed=15))
     for path in (tmp_path / "in").glob("events-*.jsonl"):
         path.unlink()
-    tables, counts = SparkJob(spark, tmp_path / "in", tmp_path / "tables", BUCKET_NS).run()
+    tables, counts = analysed(job_on(tmp_path / "in"))
     assert counts.event_count == 0
     assert tables.integrity
     assert not tables.root_cause
@@ -155,7 +164,7 @@ def test_traces_alone_are_enough(spark: Any, tmp_path: Path) -> None:
         '{"format":"penstock-events","boot_id":"b"}\n'
         '{"seq":0,"t":5,"kind":"actor_up","actor":"queue:/q","peer":"","reason":"","amount":0}\n'
     )
-    again, counts = SparkJob(spark, tmp_path / "in", tmp_path / "tables", BUCKET_NS).run()
+    again, counts = analysed(job_on(tmp_path / "in"))
     assert counts.event_count == 1
     assert (again.integrity, again.root_cause) == (tables.integrity, ())
 

@@ -2,9 +2,11 @@
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from penstock.client.errors import NackedError
 from penstock.client.io_blocking import Channel, Connection, connect
@@ -68,6 +70,21 @@ class Publisher:
         self._is_stopping = threading.Event()
         self.thread = threading.Thread(target=self._run, args=(url, queue))
         self.thread.start()
+
+    def hold(self, engine: Any, count: int, ahead_most: int) -> None:
+        """Let `engine` be a slow sink until `count` were confirmed, of which no more than
+        `ahead_most` may be ahead of it; then let both end. The offset has one number."""
+        try:
+            while len(self.confirmed) < count:
+                engine.step()
+                # Publishers would be a hundred times as fast.
+                time.sleep(0.05)
+                (done,) = (number for number in engine.end.values() if isinstance(number, int))
+                assert len(self.confirmed) - done <= ahead_most + self.WINDOW
+        finally:
+            self.stop(engine.step)
+            engine.drain(rows=len(self.confirmed))
+            engine.stop()
 
     def stop(self, step: Callable[[], object]) -> None:
         """Let it end with what it has begun, for which `step` makes room."""

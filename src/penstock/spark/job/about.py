@@ -9,14 +9,16 @@ mix buckets, so another width is refused.
 import csv
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, get_type_hints
+
+import msgspec
 
 from penstock.base.errors import OperatorError
 from penstock.spark.report.summary import TableSource
 from penstock.spark.schema.formats import RunDescription, read_run, write_run
-from penstock.spark.schema.rows import ROW_TYPES, Counts, Tables
+from penstock.spark.schema.rows import ROW_TYPES, Tables
 
 FILE: Final = "about.json"
 VERSION: Final = 2
@@ -43,25 +45,15 @@ class About:
     origin_ns: int
     run: RunDescription
 
-    def counts(self) -> Counts:
-        """The size of the input."""
-        source = self.source
-        return Counts(
-            source.event_count, source.events_missing, source.unreadable_lines, source.trace_count
-        )
-
 
 def write_about(directory: Path, about: About) -> None:
     """Write it, unless it says the same already. Raises: OSError."""
-    source = about.source
     fields = {
         "format": "penstock-tables",
         "version": VERSION,
         "bucket_ns": about.bucket_ns,
         "origin_ns": about.origin_ns,
-        "engine": source.engine,
-        "engine_note": source.engine_note,
-        **about.counts()._asdict(),
+        **asdict(about.source),
     }
     text = json.dumps(fields, indent=1) + "\n"
     path = directory / FILE
@@ -81,19 +73,12 @@ def read_about(directory: Path) -> About | None:
         if fields["version"] != VERSION:
             raise ValueError(f"of version {fields['version']}, where this one reads {VERSION}")
         return About(
-            TableSource(
-                str(fields["engine"]),
-                str(fields["engine_note"]),
-                int(fields["event_count"]),
-                int(fields["events_missing"]),
-                int(fields["unreadable_lines"]),
-                int(fields["trace_count"]),
-            ),
+            msgspec.convert(fields, TableSource),
             int(fields["bucket_ns"]),
             int(fields["origin_ns"]),
             read_run(directory),
         )
-    except (OSError, ValueError, KeyError, TypeError) as fault:
+    except (OSError, ValueError, KeyError, TypeError, msgspec.ValidationError) as fault:
         raise OperatorError(
             f"{path} does not describe tables that can be read here ({fault}); make them anew in "
             "another directory"

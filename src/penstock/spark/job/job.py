@@ -34,8 +34,8 @@ from penstock.spark.job import gold_tables, silver_tables
 from penstock.spark.job.gold_tables import Answers
 from penstock.spark.job.silver_tables import Facts
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, in_tasks
-from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts, Tables
-from penstock.spark.tables.store import EVENTS, TableStore, load_tables, open_store
+from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
+from penstock.spark.tables.store import EVENTS, TableStore, open_store
 
 TABLES_AT_A_TIME: Final = 2
 STRETCHES_A_CORE: Final = 2
@@ -61,7 +61,7 @@ class Made(NamedTuple):
 
 
 class SparkJob:
-    """One directory of input into one directory of tables, as often as `run` is called.
+    """One directory of input into one directory of tables, as often as `update` is called.
 
     bucket_ns: width of the buckets of blame; origin_ns: where buckets of throughput begin. Both
     must be the same whenever the same tables are gone on with.
@@ -81,16 +81,9 @@ class SparkJob:
         self._bucket_ns = bucket_ns
         self._origin_ns = origin_ns
 
-    def run(self) -> tuple[Tables, Counts]:
-        """Take in what is new; returns the gold tables, in the order that the plain twin gives.
-
-        Raises: OperatorError when a file is not the one that was read before.
-        """
-        self.update()
-        return load_tables(self.store), self.counts()
-
     def update(self) -> bool:
         """Take in what is there now and make the tables that follow; whether anything was written.
+        Raises: OperatorError when a file is not the one that was read before.
 
         What comes meanwhile is left for the next call: a live broker says something every second.
         """

@@ -42,8 +42,8 @@ def check(
     """Check all promises, in the order in which a reader cares. That of the bystander is only
     for runs that name one."""
     promises = (
-        _nothing_lost(tables),
-        _nothing_twice(tables),
+        _traced(tables, "no confirmed message lost", "confirmed", "lost", "lost"),
+        _traced(tables, "no message delivered twice", "delivered", "duplicated", "duplicates"),
         _explained(has_events, explained_share, held_ns),
         _books_balance(tables, has_events),
         _time_adds_up(tables),
@@ -55,22 +55,12 @@ def _state(is_kept: bool) -> str:
     return "kept" if is_kept else "broken"
 
 
-def _nothing_lost(tables: Tables) -> Promise:
-    name = "no confirmed message lost"
+def _traced(tables: Tables, name: str, whole: str, wrong: str, word: str) -> Promise:
+    """That the column `wrong` of integrity is 0, beside `whole`. word: for what is wrong."""
     if not tables.integrity:
         return Promise(name, "unknown", "no message traces")
-    confirmed = sum(row.confirmed for row in tables.integrity)
-    lost = sum(row.lost for row in tables.integrity)
-    return Promise(name, _state(lost == 0), f"{confirmed:,} confirmed, {lost:,} lost")
-
-
-def _nothing_twice(tables: Tables) -> Promise:
-    name = "no message delivered twice"
-    if not tables.integrity:
-        return Promise(name, "unknown", "no message traces")
-    delivered = sum(row.delivered for row in tables.integrity)
-    twice = sum(row.duplicated for row in tables.integrity)
-    return Promise(name, _state(twice == 0), f"{delivered:,} delivered, {twice:,} duplicates")
+    count, bad = (sum(getattr(row, one) for row in tables.integrity) for one in (whole, wrong))
+    return Promise(name, _state(bad == 0), f"{count:,} {whole}, {bad:,} {word}")
 
 
 def _explained(has_events: bool, explained_share: float, held_ns: int) -> Promise:

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from penstock.spark.blame.blame import QUEUES, UNEXPLAINED, blamed, held_kinds, of_whom
 from penstock.spark.report.promises import Promise, check
 from penstock.spark.report.recommend import Recommendation, recommend
@@ -68,14 +70,8 @@ class Summary:
 
     @staticmethod
     def read(path: Path) -> "Summary":
-        """Read what `write` wrote. Raises: OSError, ValueError, KeyError, TypeError."""
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        fields["source"] = TableSource(**fields["source"])
-        fields["causes"] = tuple(CauseShare(*cause) for cause in fields["causes"])
-        fields["promises"] = tuple(Promise(*promise) for promise in fields["promises"])
-        fields["sentences"] = tuple(fields["sentences"])
-        fields["recommendations"] = tuple(Recommendation(*one) for one in fields["recommendations"])
-        return Summary(**fields)
+        """Read what `write` wrote. Raises: OSError, msgspec.MsgspecError."""
+        return msgspec.json.decode(path.read_bytes(), type=Summary)
 
 
 def summarise(

@@ -47,7 +47,6 @@ _READ_FIELDS: Final = frozenset(
     | {*STATE_FIELDS, *SAMPLE_FIELDS}
     | {"id", "stage", "client", "queue", "phase"}
 )
-STAGES: Final = ("published", "confirmed", "nacked", "returned", "delivered", "acked")
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 

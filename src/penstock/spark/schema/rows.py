@@ -9,12 +9,11 @@ The broker knows a client by its address; `renamed` puts in the names that runs 
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 CONNECTION: Final = "conn:"
 _OF_ACTORS: Final = ("actor", "peer", "victim", "root", "path")
 """Fields with names of actors in them, which people may see by other names."""
-Row = TypeVar("Row", bound=tuple[object, ...])
 
 
 class BlockInterval(NamedTuple):

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from penstock.base.errors import ConnectionFault
-from penstock.protocol.properties import Properties, decode_properties
+from penstock.protocol.properties import decode_properties
 from penstock.protocol.property_lookup import (
     CONTENT_ENCODING,
     CONTENT_TYPE,
@@ -286,10 +286,7 @@ def timestamp_us(raw: bytes, flags_at: int, end: int) -> int | None:
 
 def _add_details(raw: bytes, flags_at: int, end: int, shape: Shape, columns: Columns) -> None:
     if shape.has_properties:
-        try:
-            columns.properties.append(property_row(decode_properties(raw, flags_at, end)))
-        except ConnectionFault:
-            columns.properties.append(None)
+        columns.properties.append(properties_of(raw, flags_at, end))
     if shape.has_headers:
         table: Table | None = None
         try:
@@ -301,8 +298,12 @@ def _add_details(raw: bytes, flags_at: int, end: int, shape: Shape, columns: Col
         columns.headers.append(None if table is None else header_items(table))
 
 
-def property_row(properties: Properties) -> dict[str, object]:
-    """The column `properties` of one row."""
+def properties_of(raw: bytes, flags_at: int, end: int) -> dict[str, object] | None:
+    """The column `properties` of one row; None for what is malformed."""
+    try:
+        properties = decode_properties(raw, flags_at, end)
+    except ConnectionFault:
+        return None
     row: dict[str, object] = {
         field.name: getattr(properties, field.name) for field in fields(properties)
     }

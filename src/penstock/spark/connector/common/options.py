@@ -304,12 +304,6 @@ def parse_source(given: Mapping[str, str], found: tuple[str, ...] = ()) -> Sourc
     )
 
 
-def named(options: SourceOptions, queue: str) -> SourceOptions:
-    """The options of a task that reads `queue`, which they may not name: patterns are matched in
-    each process anew."""
-    return replace(options, queue=queue)
-
-
 def of_queue(options: SourceOptions, number: int) -> SourceOptions:
     """The options as they are for the queue of that number alone."""
     return replace(

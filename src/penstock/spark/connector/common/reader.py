@@ -11,7 +11,8 @@ import gc
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from pyspark import TaskContext
@@ -34,6 +35,7 @@ from penstock.spark.connector.common.planner import (
     plan_batch,
     tasks_of,
 )
+from penstock.spark.connector.common.ranges import split
 
 TIMES: Final = 2
 _spared: dict[int, int] = {}
@@ -69,6 +71,21 @@ class RangePartition(InputPartition):
         self.stop = stop
 
 
+def read_part(
+    partition: InputPartition,
+    options: SourceOptions,
+    shape: Shape,
+    read: Callable[[SourceOptions, int, int, Shape], Iterator[Any]],
+) -> Iterator[Any]:
+    """What a task does with a range: it reads the queue that the partition names, which options
+    may not, because patterns are matched in each process anew."""
+    assert isinstance(partition, RangePartition), "partitions come from partitions()"
+    spare_worker()
+    options = replace(options, queue=partition.queue, group=partition.group)
+    shape = replace(shape, queue=partition.queue)
+    return read(options, partition.first, partition.stop, shape)
+
+
 class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[P]):
     """A streaming query over one or several queues, or streams, each with a planner of its own.
 
@@ -81,6 +98,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
     def __init__(self, options: SourceOptions, shape: Shape) -> None:
         self._options = options
         self._shape = shape
+        self._group = options.group
         self._planners: list[P] = []
         self._watch: PaceWatch | None = None
 
@@ -91,11 +109,12 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Gene
     def planner_of(self, options: SourceOptions) -> P:
         """A new planner for the one queue that `options` name. Opens nothing yet."""
 
-    @abstractmethod
     def parts_of(
         self, number: int, planner: P, start: int, end: int, count: int
     ) -> Sequence[InputPartition]:
         """The rows start..end of the queue of that number, in about `count` parts."""
+        queue = self._options.queues[number]
+        return [RangePartition(queue, *part, self._group) for part in split(start, end, count)]
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins."""

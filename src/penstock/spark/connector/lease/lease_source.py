@@ -29,13 +29,12 @@ from penstock.spark.connector.common.decode import Shape
 from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.offsets import group_of, is_made_up, make_up, with_group
 from penstock.spark.connector.common.opening import open_connection
-from penstock.spark.connector.common.options import Endpoint, SourceOptions, named
-from penstock.spark.connector.common.ranges import RangePlanner, Run, arrivals, read_batches, split
+from penstock.spark.connector.common.options import Endpoint, SourceOptions
+from penstock.spark.connector.common.ranges import RangePlanner, Run, arrivals, read_batches
 from penstock.spark.connector.common.reader import (
     CONNECTION_NAME,
     AmqpStreamReader,
-    RangePartition,
-    spare_worker,
+    read_part,
 )
 
 _log = logging.getLogger("penstock.spark")
@@ -325,7 +324,6 @@ class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
 
     def __init__(self, options: SourceOptions, shape: Shape) -> None:
         super().__init__(options, shape)
-        self._group = options.group
         self._is_ending = False
 
     def initialOffset(self) -> dict[str, Any]:
@@ -375,17 +373,6 @@ class LeaseStreamReader(AmqpStreamReader[LeasePlanner]):
         """One that leases messages of that queue."""
         return LeasePlanner(replace(options, group=self._group), CONNECTION_NAME)
 
-    def parts_of(
-        self, number: int, planner: LeasePlanner, start: int, end: int, count: int
-    ) -> Sequence[InputPartition]:
-        """Ranges of about equal length."""
-        queue = self._options.queues[number]
-        return [RangePartition(queue, *part, self._group) for part in split(start, end, count)]
-
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches; in a worker. Raises: OperatorError, ClientError."""
-        assert isinstance(partition, RangePartition), "partitions come from partitions()"
-        spare_worker()
-        options = replace(named(self._options, partition.queue), group=partition.group)
-        shape = replace(self._shape, queue=options.queue)
-        return read_lease(options, partition.first, partition.stop, shape)
+        return read_part(partition, self._options, self._shape, read_lease)

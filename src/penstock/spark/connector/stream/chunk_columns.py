@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.base.errors import ConnectionFault
-from penstock.protocol.properties import decode_properties
 from penstock.protocol.property_lookup import headers_table_span
 from penstock.protocol.values import Table, decode_table
 from penstock.spark.connector.common.decode import (
@@ -24,7 +23,7 @@ from penstock.spark.connector.common.decode import (
     SECONDS_MAX,
     Shape,
     header_items,
-    property_row,
+    properties_of,
     timestamp_us,
 )
 from penstock.spark.connector.stream.chunk_layout import Bytes, ChunkView
@@ -169,7 +168,7 @@ class BatchMaker:
         raw = headers.tobytes()
         bounds = headers_at.tolist()
         if "properties" in kept:
-            rows = [_properties(raw, start, stop) for start, stop in pairwise(bounds)]
+            rows = [properties_of(raw, start, stop) for start, stop in pairwise(bounds)]
             made["properties"] = pa.array(rows, PROPERTIES_TYPE)
         if "headers" in kept:
             items = [
@@ -310,13 +309,6 @@ def _texts(parts: list[tuple[Any, Bytes]]) -> Any:
         rows = _binary(at, data).to_pylist()
         return pa.array([_text(row) for row in rows], pa.string())
     return texts
-
-
-def _properties(raw: bytes, start: int, stop: int) -> dict[str, object] | None:
-    try:
-        return property_row(decode_properties(raw, start, stop))
-    except ConnectionFault:
-        return None
 
 
 def _headers(raw: bytes, start: int, stop: int, offset: int) -> list[tuple[str, str | None]] | None:

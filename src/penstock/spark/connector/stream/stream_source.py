@@ -8,7 +8,6 @@ unless the query has a group, which the stream keeps its rows for (`stream_tail`
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -25,14 +24,14 @@ from penstock.spark.connector.common.offsets import (
     ids_in,
 )
 from penstock.spark.connector.common.option_values import time_ms
-from penstock.spark.connector.common.options import SourceOptions, named, of_queue
+from penstock.spark.connector.common.options import SourceOptions, of_queue
 from penstock.spark.connector.common.planner import tasks_of
 from penstock.spark.connector.common.ranges import RETRY_MS, RangePlanner, split
 from penstock.spark.connector.common.reader import (
     CONNECTION_NAME,
     AmqpStreamReader,
     RangePartition,
-    spare_worker,
+    read_part,
 )
 from penstock.spark.connector.stream.stream_read import check_loss, read_rows
 from penstock.spark.connector.stream.stream_tail import GroupMember, StreamEnds
@@ -294,16 +293,9 @@ class StreamStreamReader(AmqpStreamReader[StreamPlanner]):
         """One that finds the ends of that stream."""
         return StreamPlanner(options, CONNECTION_NAME)
 
-    def parts_of(
-        self, number: int, planner: StreamPlanner, start: int, end: int, count: int
-    ) -> Sequence[InputPartition]:
-        """Ranges of about equal length."""
-        queue = self._options.queues[number]
-        return [RangePartition(queue, *part) for part in split(start, end, count)]
-
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches; in a worker. Raises: OperatorError, ClientError."""
-        return read_partition(self._options, self._shape, partition)
+        return read_part(partition, self._options, self._shape, read_rows)
 
 
 class StreamBatchReader(DataSourceReader):
@@ -336,15 +328,4 @@ class StreamBatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Arrow batches; in a worker. Raises: OperatorError, ClientError."""
-        return read_partition(self._options, self._shape, partition)
-
-
-def read_partition(
-    options: SourceOptions, shape: Shape, partition: InputPartition
-) -> Iterator[Any]:
-    """Arrow batches of one range. Raises: OperatorError, ClientError."""
-    assert isinstance(partition, RangePartition), "partitions come from partitions()"
-    spare_worker()
-    options = named(options, partition.queue)
-    shape = replace(shape, queue=options.queue)
-    return read_rows(options, partition.first, partition.stop, shape)
+        return read_part(partition, self._options, self._shape, read_rows)

@@ -63,3 +63,36 @@ def test_the_end_of_a_first_batch_says_where_it_begins() -> None:
     later = offsets.written("stream", ["s"], [7])
     assert offsets.beginning_of(first, later) == start
     assert offsets.beginning_of(end, later) == later
+
+
+# --- groups that were made up --------------------------------------------------------------
+
+LEASED = {"lease": "orders", "number": 4}
+
+
+def test_names_are_made_up_once_and_known_as_such() -> None:
+    assert offsets.make_up() != offsets.make_up()
+    assert offsets.is_made_up(offsets.make_up()) and not offsets.is_made_up("orders")
+
+
+def test_what_an_offset_says_is_the_group() -> None:
+    name = offsets.make_up()
+    assert offsets.with_group(LEASED, name) == {"lease": "orders", "number": 4, "group": name}
+    assert offsets.group_of("", offsets.with_group(LEASED, name)) == name
+    assert offsets.group_of("etl", LEASED) == "etl"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "words"),
+    [
+        ("etl", "checkpoint-1", "leave the option out"),
+        ("", None, "was made with one"),
+        ("", "etl", "was made with one"),
+    ],
+)
+def test_an_option_and_a_checkpoint_that_do_not_belong_together_are_refused(
+    given: str, kept: str | None, words: str
+) -> None:
+    offset = LEASED if kept is None else offsets.with_group(LEASED, kept)
+    with pytest.raises(OperatorError, match=words):
+        offsets.group_of(given, offset)

@@ -1,18 +1,24 @@
 """Options: good ones mean what they say, bad ones are refused by name, secrets stay secret."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.spark.connector.common.opening import open_connection
+from penstock.spark.connector.common.option_values import time_ms
 from penstock.spark.connector.common.options import (
+    AT_LEAST_ONCE,
+    EXACTLY_ONCE,
     SINK_OPTIONS,
     SOURCE_OPTIONS,
+    of_queue,
     parse_sink,
     parse_source,
 )
 
+TWO = {"queues": "a,b", "mode": "stream"}
 REPOSITORY = Path(__file__).resolve().parents[5]
 
 
@@ -79,6 +85,22 @@ def test_names_come_in_any_case_and_values_with_units() -> None:
         ({"queue": "q", "bodyColumn": "Offset"}, ["'Offset'", "another one than queue, offset,"]),
         ({"queue": "q", "bodyColumn": ""}, ["bodyColumn is empty", "leave it out"]),
         ({"queue": "q", "password": "a", "passwordEnv": "B"}, ["give one of them"]),
+        ({"queue": "q", "columns": "key"}, ["'key'", "body, queue, offset"]),
+        ({"queue": "q", "columns": ""}, ["names ''"]),
+        ({"queue": "q", "columns": "body,"}, ["names ''"]),
+        ({"queue": "q", "columns": "offset,offset"}, ["'offset' twice"]),
+        ({"queue": "q", "columns": "body", "bodyColumn": "value"}, ["'body'", "there are value"]),
+        ({"queue": "q", "columns": "properties"}, ["includeProperties=true"]),
+        ({**TWO, "startingOffsets": "12"}, ["12", "2 queues", '{"a": 12, "b": 12}']),
+        ({**TWO, "startingOffsets": '{"a": 1}'}, ["each of a, b"]),
+        ({**TWO, "startingOffsets": '{"a": 1, "b": 2, "c": 3}'}, ["for nothing else"]),
+        ({**TWO, "startingOffsets": '{"a": 1,'}, ["no JSON"]),
+        ({**TWO, "startingOffsets": '{"a": 1, "b": "soon"}'}, ["'soon'", "earliest, latest"]),
+        ({**TWO, "startingOffsets": '{"a": 1, "b": -2}'}, ["'-2'"]),
+        ({**TWO, "startingOffsets": "1", "startingTimestamp": "1"}, ["give one of them"]),
+        ({**TWO, "startingTimestamp": "yesterday"}, ["'yesterday'", "2026-05-01T12:00:00Z"]),
+        ({**TWO, "startingOffsetsByTimestamp": "1700000000000"}, ["each of a, b"]),
+        ({**TWO, "endingOffsets": "earliest"}, ["takes latest or an offset"]),
     ],
 )
 def test_a_bad_option_is_named_with_what_it_takes(given: dict[str, str], words: list[str]) -> None:
@@ -86,6 +108,62 @@ def test_a_bad_option_is_named_with_what_it_takes(given: dict[str, str], words: 
         parse_source(given)
     for word in words:
         assert word in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({"delivery": "once"}, "exactly-once or dedup"),
+        ({"appId": "a"}, "appId is for delivery=exactly-once or dedup"),
+        ({"delivery": "dedup", "maxStagedBytes": "1m"}, "maxStagedBytes is for"),
+        ({"delivery": "exactly-once", "appId": "a" * 201}, "200 bytes"),
+        ({"delivery": "exactly-once", "stagedTimeout": "10ms"}, "1000"),
+        ({"delivery": "exactly-once", "maxStagedBytes": "10"}, "1024"),
+    ],
+)
+def test_an_option_of_another_delivery_is_refused(given: dict[str, str], word: str) -> None:
+    with pytest.raises(OperatorError, match=word):
+        parse_sink(given)
+
+
+def test_options_of_a_transaction() -> None:
+    usual = parse_sink({})
+    assert (usual.delivery, usual.app_id) == (AT_LEAST_ONCE, "")
+    assert (usual.staged_bytes, usual.staged_ms) == (16 << 20, 600_000)
+    given = {"DELIVERY": "Exactly-Once", "appid": "bills", "maxstagedbytes": "1m"}
+    sink = parse_sink({**given, "stagedtimeout": "30s"})
+    assert (sink.delivery, sink.app_id) == (EXACTLY_ONCE, "bills")
+    assert (sink.staged_bytes, sink.staged_ms) == (1 << 20, 30_000)
+
+
+def test_names_are_those_the_query_sees() -> None:
+    given = {"queue": "q", "bodyColumn": "value", "includeHeaders": "true"}
+    assert parse_source(given).columns == ()
+    options = parse_source({**given, "columns": "headers, value,offset"})
+    assert options.columns == ("headers", "body", "offset")
+
+
+def starts(given: dict[str, str]) -> tuple[str, ...]:
+    return parse_source({**TWO, **given}).starts
+
+
+def test_one_word_or_time_is_for_all() -> None:
+    assert starts({}) == ("", "")
+    assert starts({"startingOffsets": "Earliest"}) == ("earliest", "earliest")
+    assert starts({"startingTimestamp": "2026-05-01T12:00:00Z"}) == ("@1777636800000",) * 2
+    assert starts({"startingTimestamp": "2026-05-01T14:00:00+02:00"}) == ("@1777636800000",) * 2
+    assert starts({"startingTimestamp": "2026-05-01T12:00:00"}) == ("@1777636800000",) * 2
+    assert time_ms(starts({"startingTimestamp": "1700000000123"})[0]) == 1_700_000_000_123
+    assert time_ms("1700000000123") == -1
+
+
+def test_json_is_for_each() -> None:
+    assert starts({"startingOffsets": json.dumps({"b": 7, "a": "latest"})}) == ("latest", "7")
+    times = json.dumps({"a": 5, "b": "1970-01-01T00:00:01Z"})
+    assert starts({"startingOffsetsByTimestamp": times}) == ("@5", "@1000")
+    options = parse_source({**TWO, "endingOffsets": json.dumps({"a": 3, "b": "latest"})})
+    assert [of_queue(options, number).ending for number in (0, 1)] == ["3", "latest"]
+    assert [of_queue(options, number).queue for number in (0, 1)] == ["a", "b"]
 
 
 def test_secrets_are_in_no_repr_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

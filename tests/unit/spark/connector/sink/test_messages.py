@@ -12,8 +12,13 @@ from penstock.protocol.frames import FrameParser, Received  # noqa: E402
 from penstock.protocol.methods import BasicPublish  # noqa: E402
 from penstock.protocol.methods.codec import decode_method  # noqa: E402
 from penstock.protocol.properties import Properties, decode_properties  # noqa: E402
-from penstock.spark.connector.common.options import parse_sink  # noqa: E402
-from penstock.spark.connector.sink.messages import MessageMaker, Origin, plan_rows  # noqa: E402
+from penstock.spark.connector.common.options import DEDUP, parse_sink  # noqa: E402
+from penstock.spark.connector.sink.messages import (  # noqa: E402
+    MessageMaker,
+    Origin,
+    dedup_key,
+    plan_rows,
+)
 
 FRAME_BYTES_MAX = 4096
 NOBODY = Origin("", "", 0)
@@ -140,3 +145,14 @@ def test_every_row_has_its_deduplication_key_when_asked() -> None:
     rows = sent({"body": "binary"}, batch, given, Origin("query", "4", 1))
     found = [row[1].headers for row in rows]
     assert found == [{"x-deduplication-header": f"query/4/1/{n}"} for n in (0, 1)]
+
+
+def test_a_deduplication_key_is_the_same_in_every_attempt() -> None:
+    options = parse_sink({"delivery": DEDUP})
+    assert dedup_key(options, Origin("query", "7", 3, 0)) == "query/7/3"
+    assert dedup_key(options, Origin("query", "7", 3, 1)) == "query/7/3"
+    named = parse_sink({"delivery": DEDUP, "appId": "bills"})
+    assert dedup_key(named, Origin("query", "7", 3)) == "bills/7/3"
+    assert dedup_key(parse_sink({}), Origin("query", "7", 3)) == ""
+    with pytest.raises(OperatorError, match="writeStream"):
+        dedup_key(options, Origin("", "", 0))
