@@ -35,15 +35,18 @@ def print_json(answer: object) -> None:
     click.echo(msgspec.json.encode(answer).decode())
 
 
-FORM: Final = click.option("--format", "form", type=click.Choice(("text", "json")), default="text")
+FORMS: Final = click.Choice(("text", "json"))
+FORM: Final = click.option("--format", "form", type=FORMS, default="text")
 """How answers are printed, as a parameter `form`."""
+FORM_SHOWN: Final = click.option("--format", "form", type=FORMS, default="text", show_default=True)
+"""The same, and the help names the default."""
 
 
 def placed(
-    port: str = "Port of the broker to ask.",
-    control: str = "Its control socket, if not at the usual place.",
+    port_help: str = "Port of the broker to ask.",
+    control_help: str = "Its control socket, if not at the usual place.",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command `--port` and `--control`, help as here, as `path`: the control socket's."""
+    """Gives a command `--port` and `--control`, as `path`: that of the control socket."""
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
@@ -53,7 +56,6 @@ def placed(
         asked = click.option("--control", default="", help=control_help)(asked)
         return click.option("--port", default=5672, show_default=True, help=port_help)(asked)
 
-    port_help, control_help = port, control
     return wrap
 
 
@@ -67,14 +69,7 @@ def asking(command: Callable[..., None]) -> Callable[..., None]:
     def asked(*args: object, path: str, form: str, **given: object) -> None:
         command(*args, broker=RunningBroker(path, form), **given)
 
-    form = click.option(
-        "--format",
-        "form",
-        type=click.Choice(("text", "json")),
-        default="text",
-        show_default=True,
-    )
-    return THE_BROKER(form(asked))
+    return THE_BROKER(FORM_SHOWN(asked))
 
 
 def limited(command: Callable[..., None]) -> Callable[..., None]:

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from penstock.base.errors import OperatorError
+from penstock.cli.asking import FORM
 from penstock.flow.profile import PROFILES, STATIC, profile_named
 from penstock.lab.live import measure, measure_alone
 from penstock.lab.peers import PeerFailed
@@ -54,7 +55,7 @@ class Options:
     type=click.IntRange(1, 64),
     help="Simulations at a time.",
 )
-@click.option("--format", "form", default="text", type=click.Choice(("text", "json")))
+@FORM
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),

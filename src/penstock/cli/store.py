@@ -10,7 +10,7 @@ import click
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import STORE_SEGMENT_BYTES
-from penstock.cli.asking import print_json
+from penstock.cli.asking import FORM_SHOWN, print_json
 from penstock.cli.tables import RED, columns, console, more, say, show, table
 from penstock.server.boot.config_file import read_config
 from penstock.server.control.control_client import ask, control_path
@@ -29,13 +29,7 @@ def located(command: click.decorators.FC) -> click.decorators.FC:
     command = click.option(
         "--json", "form", flag_value="json", hidden=True, help="The same as --format json."
     )(command)
-    command = click.option(
-        "--format",
-        "form",
-        type=click.Choice(("text", "json")),
-        default="text",
-        show_default=True,
-    )(command)
+    command = FORM_SHOWN(command)
     command = click.option("--config", "config_path", default="", help="The broker's TOML file.")(
         command
     )

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_bytes
+from penstock.cli.asking import FORM
 from penstock.sweep.front import ratios, summaries
 from penstock.sweep.grid import DEFAULT_CONNECTIONS, Grid, points_of
 from penstock.sweep.plots import write_plots
@@ -63,7 +64,7 @@ SEEDS_MAX: Final = 1000
 @click.option("--master", default="", help="Where Spark runs: local[*], or the URL of a cluster.")
 @click.option("--no-plots", is_flag=True, help="Only the table.")
 @click.option("--dry-run", is_flag=True, help="Say how many points there are and are left.")
-@click.option("--format", "form", default="text", type=click.Choice(("text", "json")))
+@FORM
 def command(
     workloads: str, profiles: str, credit: str, depth: str, memory_high: str, load: str,
     connections: str, seeds: str, seconds: float | None, engine: str, out: Path, table: str,

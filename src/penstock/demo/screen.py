@@ -13,7 +13,8 @@ from rich.text import Text
 
 from penstock.spark.blame.blame import HELD_KINDS, Edge, actor_kind, sweep
 from penstock.spark.blame.intervals import GateTracker
-from penstock.spark.schema.formats import EVENT_FILES, event_from_line, input_files
+from penstock.spark.input.intake import fresh, read_range
+from penstock.spark.schema.formats import EVENT_FILES, event_from_line
 
 PLAIN_SECONDS: Final = 3.0
 SPARKS: Final = "▁▂▃▄▅▆▇█"
@@ -126,17 +127,11 @@ class HoldsSeen:
 
 
 @dataclass(slots=True)
-class _File:
-    offset: int = 0
-    rest: str = ""
-
-
-@dataclass(slots=True)
 class EventTail:
     """Reads what was appended since the last look. directory: where the broker writes."""
 
     directory: Path
-    _files: dict[Path, _File] = field(default_factory=dict)
+    _taken: dict[str, int] = field(default_factory=dict)
     _tracker: GateTracker = field(default_factory=lambda: GateTracker(""))
     _seen_ns: int = 0
     _depths: dict[str, int] = field(default_factory=dict)
@@ -144,16 +139,15 @@ class EventTail:
     def look(self, now_ns: int) -> HoldsSeen:
         """Read on and say who was held since the last look; the first look starts the clock."""
         ended = []
-        for path in input_files(self.directory, EVENT_FILES):
-            for line in self._new_lines(path):
-                event = event_from_line("", line)
-                if event is None:
-                    continue
-                if event.kind == "queue_sample":
-                    numbers = event.numbers
-                    self._depths[event.actor] = numbers.get("ready", 0) + numbers.get("unacked", 0)
-                else:
-                    ended.extend(self._tracker.feed(event))
+        for line in self._new_lines():
+            event = event_from_line("", line)
+            if event is None:
+                continue
+            if event.kind == "queue_sample":
+                numbers = event.numbers
+                self._depths[event.actor] = numbers.get("ready", 0) + numbers.get("unacked", 0)
+            else:
+                ended.extend(self._tracker.feed(event))
         since_ns, self._seen_ns = self._seen_ns, now_ns
         waiting = sum(self._depths.values())
         if not since_ns or now_ns <= since_ns:
@@ -165,14 +159,11 @@ class EventTail:
         share, cause = summarise(edges, now_ns - since_ns)
         return HoldsSeen(share, cause, waiting)
 
-    def _new_lines(self, path: Path) -> list[str]:
-        known = self._files.setdefault(path, _File())
-        with path.open("rb") as file:
-            file.seek(known.offset)
-            data = file.read()
-        known.offset += len(data)
-        *lines, known.rest = (known.rest + data.decode(errors="replace")).split("\n")
-        return lines
+    def _new_lines(self) -> list[str]:
+        found = fresh(self.directory, EVENT_FILES, lambda name: self._taken.get(name, 0))
+        self._taken.update(found.marks)
+        data = b"".join(read_range(one) for one in found.ranges)
+        return data.decode(errors="replace").split("\n")
 
 
 def summarise(edges: list[Edge], window_ns: int) -> tuple[float, str]:
