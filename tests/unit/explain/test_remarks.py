@@ -6,7 +6,7 @@ from penstock.explain.explain import explain
 from penstock.explain.explanation import RootCause
 from penstock.explain.remarks import CONFIRMS, PARKS, about_mixture, mixture_on, notes_on, unmix
 from penstock.explain.render import render
-from penstock.telemetry.window import ActorWindow
+from penstock.telemetry.actor_window import ActorWindow
 from tests.unit.explain.scene import actor, held, scene
 
 STALLED = RootCause(
