@@ -79,7 +79,7 @@ def test_f02_no_confirm_covers_what_is_not_synced(seed: int) -> None:
                 must_survive[said] = [(name, text) for name in queues if is_kept and name != "q1"]
             hand.client.flush()
         elif depot.disk.jobs:
-            depot.disk.work_one()
+            depot.disk.work()
         depot.settle()
         if len(hand.confirmed) == looked:
             continue
@@ -147,7 +147,7 @@ def test_f18_the_disk_alarm_comes_before_the_disk_is_full() -> None:
                 )
             hand.client.flush()
         depot.settle()
-        depot.disk.work_one()
+        depot.disk.work()
         rest(depot)
         if at_alarm < 0 and "alarm:disk" in depot.broker.alarms:
             at_alarm = depot.files.room
@@ -171,7 +171,7 @@ def test_f20_slow_syncs_make_larger_batches() -> None:
         depot.send(hand, "d1", 1000, 40)
         depot.world.clock.jump(depot.world.clock.now_ns + 200_000_000)
         before = len(hand.confirmed)
-        depot.disk.work_one()
+        depot.disk.work()
         depot.settle()
         sizes.append(len(hand.confirmed) - before)
     assert sizes[0] == 1 and min(sizes[2:]) >= 40, "the first goes alone, then all that came"

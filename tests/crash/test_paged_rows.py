@@ -95,7 +95,7 @@ def test_f01_f02_crashes_while_messages_are_paged_out_and_read_back() -> None:
             reader = taker(depot, 5)
             ledger.note(depot, hand, said, len(reader.taken))
         for _ in range(dice.below(4)):
-            depot.disk.work_one()
+            depot.disk.work()
             depot.settle()
             ledger.note(depot, hand, said, 0 if reader is None else len(reader.taken))
         if depot.queue("d1").messages.is_paging:
