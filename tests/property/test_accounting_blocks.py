@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.telemetry.accounting import BLOCK_ENTRIES_MAX, BlockLedger
-from penstock.telemetry.snapshots import OTHERS, BlockTotals
-from penstock.telemetry.window import ActorSnapshot, Times, WindowHistory
+from penstock.telemetry.snapshots import OTHERS, ActorSnapshot, BlockTotals, Times
+from penstock.telemetry.window import WindowHistory
 
 Pair = tuple[str, str]
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.telemetry.snapshots import ActorSnapshot, Times
+from penstock.telemetry.snapshots import ActorSnapshot, Times, per_second
 from penstock.telemetry.window import WindowHistory
 
 S = 1_000_000_000
@@ -51,13 +51,14 @@ def test_windows_are_those_of_a_full_history(
         for actor, window in windows.items():
             new = now[actor]
             old = kept[start].get(actor) if len(kept) > 1 else None
-            base = Times(0, 0, 0, 0)
+            base, published = Times(0, 0, 0, 0), new.numbers["published"]
             if old is not None and old.started_ns == new.started_ns:
-                base = old.times
+                base, published = old.times, published - old.numbers["published"]
             assert window.times.busy_ns == new.times.busy_ns - base.busy_ns
             assert window.times.idle_ns == new.times.idle_ns - base.idle_ns
             assert window.times.waiting_ns == new.times.waiting_ns - base.waiting_ns
             assert window.window_ns == new.times.total_ns() - base.total_ns()
+            assert window.rates == {"published": per_second(published, window.window_ns)}
 
 
 def test_an_idle_actor_is_kept_once() -> None:

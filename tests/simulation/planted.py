@@ -1,7 +1,7 @@
 """Bugs that were made on purpose, each in the place where it could really be made.
 
-Every one is a strategy, an output, a shell, a picker or a broker with one thing wrong, or a gremlin
-(gremlins.py); `plant` brings it in through what `WorldSetting` makes a world of.
+Every one is a strategy, an output, a shell, a picker or a broker with one thing wrong, or a fault
+(injected_faults.py); `plant` brings it in through what `WorldSetting` makes a world of.
 """
 
 from collections.abc import Callable
@@ -45,14 +45,14 @@ def plant(setting: WorldSetting, kind: type[object]) -> WorldSetting:
     elif issubclass(kind, SimulatedBroker):
         setting.broker = kind
     else:
-        assert issubclass(kind, Gremlin), kind
-        gremlin = kind()
-        setting.broker = gremlin.enter
-        setting.picker = gremlin.picker
+        assert issubclass(kind, InjectedFault), kind
+        fault = kind()
+        setting.broker = fault.enter
+        setting.picker = fault.picker
     return setting
 
 
-class Gremlin:
+class InjectedFault:
     """Changes the state of real actors before every turn. Nominal base."""
 
     broker: SimulatedBroker

@@ -26,6 +26,7 @@ from penstock.lab.workload import ALARM, KIB, WORKLOADS, Workload, WorkloadEvent
 from penstock.lab.world import LabWorld
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.window import WindowHistory
+from tests.simulation.test_attribution import check_states
 
 NS_PER_S = 1_000_000_000
 ROUND_NS = 100_000_000
@@ -232,12 +233,3 @@ def test_blocked_time_is_explained_by_who_was_the_reason(name: str, profile: str
     if name in CULPRITS and profile != "syndicate":
         assert culprit_ns >= EXPLAINED * total_ns, (culprit_ns / total_ns, told)
     check_states(done.windows)
-
-
-def check_states(windows: dict[str, ActorWindow]) -> None:
-    """Idle, busy, blocked and waiting cover every actor's window without gap and overlap."""
-    for actor, window in windows.items():
-        if window.kind in ("conn", "chan", "queue"):
-            times = window.times
-            parts = (times.idle_ns, times.busy_ns, times.blocked_ns, times.waiting_ns)
-            assert min(parts) >= 0 and sum(parts) == window.window_ns, actor

@@ -9,7 +9,8 @@ import pytest
 
 from penstock.simulation.machine.faults import SimulationFailed
 from penstock.simulation.scenario.scenarios import simulate, small_setting
-from tests.simulation import gremlins, planted
+from tests.simulation import injected_faults as faults
+from tests.simulation import planted
 
 SEEDS = range(1, 41)
 PENSTOCK, RABBITMQ = "penstock", "rabbitmq-4"
@@ -40,33 +41,33 @@ BUGS: list[tuple[type[object], str, str, str]] = [
     (planted.RepeatsBlocked, "alarm_storm", PENSTOCK, "told twice"),
     (planted.ForgetsUnblocked, "alarm_storm", PENSTOCK, "told twice|never told"),
     (planted.ConfirmsBeforeReturns, GRAPH, PENSTOCK, "confirmed before it comes back"),
-    (gremlins.LosesAGrantOnRelease, GRAPH, RABBITMQ, "on the books"),
-    (gremlins.GrantsBehindAClosedGate, GRAPH, RABBITMQ, "C3|the window is"),
-    (gremlins.ChangesAWindowOnly, GRAPH, PENSTOCK, "on the books"),
+    (faults.LosesAGrantOnRelease, GRAPH, RABBITMQ, "on the books"),
+    (faults.GrantsBehindAClosedGate, GRAPH, RABBITMQ, "C3|the window is"),
+    (faults.ChangesAWindowOnly, GRAPH, PENSTOCK, "on the books"),
     (
-        gremlins.KeepsAGrantForTheDead,
+        faults.KeepsAGrantForTheDead,
         "short_lives",
         PENSTOCK,
         "somebody who is gone|grants of the dead",
     ),
-    (gremlins.IsHeldByTheDead, GRAPH, RABBITMQ, "C4: .* which is gone"),
-    (gremlins.TakesTheSecondFirst, GRAPH, RABBITMQ, "C5|came after"),
-    (gremlins.DropsTheParked, GRAPH, PENSTOCK, "is lost|did not|somebody waits"),
-    (gremlins.OvertakesTheParked, "chain", PENSTOCK, "came after|did not"),
-    (gremlins.EscapesWithoutCount, "own_backlog", PENSTOCK, "the window is|C9"),
+    (faults.IsHeldByTheDead, GRAPH, RABBITMQ, "C4: .* which is gone"),
+    (faults.TakesTheSecondFirst, GRAPH, RABBITMQ, "C5|came after"),
+    (faults.DropsTheParked, GRAPH, PENSTOCK, "is lost|did not|somebody waits"),
+    (faults.OvertakesTheParked, "chain", PENSTOCK, "came after|did not"),
+    (faults.EscapesWithoutCount, "own_backlog", PENSTOCK, "the window is|C9"),
     (
-        gremlins.ForgetsWhoIsParked,
+        faults.ForgetsWhoIsParked,
         GRAPH,
         PENSTOCK,
         "somebody waits|although every hop is open|more than a minute",
     ),
-    (gremlins.RepaysThePageOnly, GRAPH, PENSTOCK, "believes"),
-    (gremlins.KeepsWhatWasPurged, GRAPH, PENSTOCK, "stored"),
-    (gremlins.KeepsTheDebtOfASocket, GRAPH, PENSTOCK, "owes"),
-    (gremlins.LeaksPrefetchOnRequeue, GRAPH, PENSTOCK, "its window holds"),
-    (gremlins.ForgetsAReadyConsumer, GRAPH, PENSTOCK, "sleeps with a ready"),
-    (gremlins.HidesMessages, GRAPH, PENSTOCK, "C7"),
-    (gremlins.NeverWakes, "rate_limits", PENSTOCK, "somebody waits|more than a minute"),
+    (faults.RepaysThePageOnly, GRAPH, PENSTOCK, "believes"),
+    (faults.KeepsWhatWasPurged, GRAPH, PENSTOCK, "stored"),
+    (faults.KeepsTheDebtOfASocket, GRAPH, PENSTOCK, "owes"),
+    (faults.LeaksPrefetchOnRequeue, GRAPH, PENSTOCK, "its window holds"),
+    (faults.ForgetsAReadyConsumer, GRAPH, PENSTOCK, "sleeps with a ready"),
+    (faults.HidesMessages, GRAPH, PENSTOCK, "C7"),
+    (faults.NeverWakes, "rate_limits", PENSTOCK, "somebody waits|more than a minute"),
 ]
 
 

@@ -9,7 +9,7 @@ from penstock.simulation.machine.faults import SimulationFailed
 from penstock.simulation.scenario.plan import EVENT_KINDS, drawn, smallest
 from penstock.simulation.scenario.random_graph import ON_BROKERS, ON_CLIENTS
 from penstock.simulation.scenario.scenarios import PROFILES, simulate, small_setting
-from tests.simulation.gremlins import ChangesAWindowOnly
+from tests.simulation.injected_faults import ChangesAWindowOnly
 from tests.simulation.planted import plant
 
 SEEDS_EACH = 7

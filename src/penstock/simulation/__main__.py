@@ -26,22 +26,14 @@ class SimulationRun:
     check_every: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunVerdict:
-    """What became of it. fault: what to print, "" if all is well."""
-
-    job: SimulationRun
-    steps: int
-    fault: str
-
-
-def carry_out(job: SimulationRun) -> RunVerdict:
-    """Run; a random world that fails is made as small as it will go."""
+def carry_out(job: SimulationRun) -> tuple[int, str]:
+    """Run: how many steps, and what to print, "" if all is well. A random world that fails is made
+    as small as it will go."""
     try:
         report = simulate(job.scenario, job.seed, job.profile, job.check_every)
     except SimulationFailed as failure:
-        return RunVerdict(job, failure.step, explained(failure, job.check_every))
-    return RunVerdict(job, report.steps, "")
+        return failure.step, explained(failure, job.check_every)
+    return report.steps, ""
 
 
 def explained(failure: SimulationFailed, check_every: int) -> str:
@@ -122,12 +114,13 @@ def sweep(
     began = time.monotonic()
     least = graphs if scenario in (None, RANDOM) else 0
     runs = steps = failures = seeds = 0
-    for outcome in map(carry_out, jobs_from(first_seed, check_every, scenario)):
+    for job in jobs_from(first_seed, check_every, scenario):
+        done, fault = carry_out(job)
         runs += 1
-        seeds += outcome.job.scenario == RANDOM
-        steps += outcome.steps
-        if outcome.fault:
-            click.echo(outcome.fault, err=True)
+        seeds += job.scenario == RANDOM
+        steps += done
+        if fault:
+            click.echo(fault, err=True)
             failures += 1
         if failures and not keep_going:
             break

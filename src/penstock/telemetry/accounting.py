@@ -111,26 +111,16 @@ class BlockEntry:
 
     def totals(self, now_ns: int, share_ns: int) -> BlockTotals:
         """The page as it stands at `now_ns`, when the virtual clock shows `share_ns`."""
-        if not self.is_closed:
-            return BlockTotals(
-                self.peer,
-                self.reason,
-                self.attributed_ns,
-                self.closed_ns,
-                self.stops,
-                self.longest_ns,
-                None,
-                self.first_ns,
-            )
-        running_ns = now_ns - self.since_ns
+        running_ns = now_ns - self.since_ns if self.is_closed else 0
+        shared_ns = share_ns - self.since_share_ns if self.is_closed else 0
         return BlockTotals(
             self.peer,
             self.reason,
-            self.attributed_ns + share_ns - self.since_share_ns,
+            self.attributed_ns + shared_ns,
             self.closed_ns + running_ns,
             self.stops,
             max(self.longest_ns, running_ns),
-            self.since_ns,
+            self.since_ns if self.is_closed else None,
             self.first_ns,
         )
 

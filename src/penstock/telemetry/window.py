@@ -16,28 +16,8 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.base.limits import HISTORY_CHANGES
-from penstock.telemetry.actor_window import COUNTER_NAMES, ActorWindow, BlockWindow, difference
-from penstock.telemetry.snapshots import (
-    NOT_TAKEN,
-    NS_PER_S,
-    ActorSnapshot,
-    BlockedTotals,
-    BlockTotals,
-    Times,
-)
-
-__all__ = [
-    "COUNTER_NAMES",
-    "ActorSnapshot",
-    "ActorWindow",
-    "BlockTotals",
-    "BlockWindow",
-    "BlockedTotals",
-    "Times",
-    "Trail",
-    "WindowHistory",
-]
-
+from penstock.telemetry.actor_window import ActorWindow, difference
+from penstock.telemetry.snapshots import NOT_TAKEN, NS_PER_S, ActorSnapshot
 
 STEP_CHANGES: Final = 256
 """Actors or changes looked at in one step of `ending`: a fraction of a millisecond."""

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from penstock.telemetry.actor_window import ActorWindow, BlockWindow
 from penstock.telemetry.snapshots import Times
-from penstock.telemetry.window import ActorWindow, BlockWindow
 
 MS: Final = 1_000_000
 S: Final = 1_000_000_000

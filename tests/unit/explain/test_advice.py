@@ -4,7 +4,7 @@ import pytest
 
 from penstock.explain.advice import advise
 from penstock.explain.explanation import RootCause
-from penstock.telemetry.window import ActorWindow
+from penstock.telemetry.actor_window import ActorWindow
 from tests.unit.explain.scene import actor, scene
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.explain.blame import PATH_ACTORS_MAX, follow, split, upstream
-from penstock.telemetry.window import ActorWindow, BlockWindow
+from penstock.telemetry.actor_window import ActorWindow, BlockWindow
 from tests.unit.explain.scene import MS, actor, held, scene, slow_disk
 
 NAMES = ["a", "b", "c", "d", "e"]

@@ -16,7 +16,7 @@ from penstock.explain.remarks import (
     unmix,
 )
 from penstock.explain.render import render
-from penstock.telemetry.window import ActorWindow
+from penstock.telemetry.actor_window import ActorWindow
 from tests.unit.explain.scene import actor, held, scene
 
 STALLED = RootCause(

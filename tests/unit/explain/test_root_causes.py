@@ -5,7 +5,7 @@ import pytest
 from penstock.explain.blame import Stay, Step
 from penstock.explain.consumer_causes import ack_time_ns, consumer_detail
 from penstock.explain.root_causes import dominant_state, name_cause
-from penstock.telemetry.window import ActorWindow
+from penstock.telemetry.actor_window import ActorWindow
 from tests.unit.explain.scene import actor, held, scene
 
 

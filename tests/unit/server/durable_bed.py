@@ -55,39 +55,20 @@ def topology(broker: Broker) -> Topology:
     for vhost in broker.vhosts.values():
         for actor in vhost.queues.values():
             if actor.durable and actor.owner == "":
+                arguments = canonical(actor.arguments)
                 found["queues"].add(
-                    (
-                        vhost.name,
-                        actor.name,
-                        actor.queue_id,
-                        actor.auto_delete,
-                        canonical(actor.arguments),
-                    )
+                    (vhost.name, actor.name, actor.queue_id, actor.auto_delete, arguments)
                 )
-        for exchange in vhost.router.exchanges():
-            if exchange.durable and exchange.name not in given:
-                found["exchanges"].add(
-                    (
-                        vhost.name,
-                        exchange.name,
-                        exchange.kind,
-                        exchange.auto_delete,
-                        exchange.internal,
-                        canonical(exchange.arguments),
-                    )
-                )
-            if exchange.durable and exchange.name != "":
-                for one in exchange.bindings():
-                    if is_kept(one.destination):
-                        kind = "e" if isinstance(one.destination, Exchange) else "q"
+        for one in vhost.router.exchanges():
+            if one.durable and one.name not in given:
+                flags = (one.auto_delete, one.internal, canonical(one.arguments))
+                found["exchanges"].add((vhost.name, one.name, one.kind, *flags))
+            if one.durable and one.name != "":
+                for to in one.bindings():
+                    if is_kept(to.destination):
+                        kind = "e" if isinstance(to.destination, Exchange) else "q"
+                        end = (kind, to.destination.name)
                         found["bindings"].add(
-                            (
-                                vhost.name,
-                                exchange.name,
-                                kind,
-                                one.destination.name,
-                                one.routing_key,
-                                one.identity,
-                            )
+                            (vhost.name, one.name, *end, to.routing_key, to.identity)
                         )
     return found

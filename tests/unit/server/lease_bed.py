@@ -3,32 +3,23 @@ its disk: what it has not done by then is not there."""
 
 from pathlib import Path
 
-from penstock.broker.admin.restore import restore
-from penstock.broker.vhost.metadata_store import MetadataStore
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.server.disk.data_directory import DataDirectory
 from penstock.server.disk.disk_files import FileReclaimer
-from penstock.server.disk.metadata_db import MetadataDb
 from penstock.server.disk.store_boot import StoreBoot
-from tests.unit.broker.peer import Bed, Peer, publish
-from tests.unit.server.durable_bed import HandDisk
+from tests.unit.broker.peer import Peer, publish
+from tests.unit.server.durable_bed import DurableBed
 
 PERSISTENT = (0x1000, b"\x02")
 
 
-class LeaseBed(Bed):
+class LeaseBed(DurableBed):
     """One life. path: the data directory. settings: of Config."""
 
     def __init__(self, path: Path, **settings: object) -> None:
-        super().__init__(**settings)  # type: ignore[arg-type]  # tests name fields of Config
         self.directory = DataDirectory(path, "boot")
-        self.database = MetadataDb(self.directory.metadata)
-        kept = self.database.read()
-        restore(self.broker, kept)
-        self.disk = HandDisk()
-        self.catalogue = MetadataStore(self.disk, self.database.apply, self.log, kept.queue_id_max)
-        self.broker.keep(self.catalogue)
+        super().__init__(self.directory.metadata, **settings)
         self.broker.delays.keep_all()
         self.freeing = FileReclaimer()
         self.boot = StoreBoot(self.broker, self.directory, self.disk, self.freeing)

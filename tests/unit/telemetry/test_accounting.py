@@ -31,10 +31,6 @@ def test_a_ledger_does_not_go_back() -> None:
         ledger.open("queue:/a", "credit", 109)
 
 
-def test_a_new_ledger_is_empty() -> None:
-    assert BlockLedger(5).snapshot(9) == BlockedTotals(0, 0, 0, None, ())
-
-
 def test_two_holders_at_once_share_equally() -> None:
     ledger = BlockLedger(0)
     ledger.close("queue:/a", "credit", 100)

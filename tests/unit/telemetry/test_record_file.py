@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.explain.asking import Question, ask_why
 from penstock.explain.summary import summary
+from penstock.telemetry.events import Event
 from penstock.telemetry.record_file import (
     Encoder,
     RecordError,
@@ -47,20 +48,17 @@ def test_it_reaches_back_as_far_as_was_asked() -> None:
     assert "conn:short" not in dict(read.history.fine.trails())
 
 
+MANY = [Event(n, 80 * S + n, 0, "conn:a", "queue:/q", "credit", 0) for n in range(1234)]
+
+
 def test_events_come_in_order_however_many_pieces_they_were_written_in() -> None:
-    many = [
-        type(EVENTS[0])(n, 80 * S + n, 0, "conn:a", "queue:/q", "credit", 0) for n in range(1234)
-    ]
-    encoder = Encoder(header(90), flight(90), many)
+    encoder = Encoder(header(90), flight(90), MANY)
     read = decode_record(b"".join(encoder.pieces()).splitlines())
     assert [event.seq for event in read.events] == list(range(1234))
 
 
 def test_what_does_not_fit_is_left_out_and_counted() -> None:
-    many = [
-        type(EVENTS[0])(n, 80 * S + n, 0, "conn:a", "queue:/q", "credit", 0) for n in range(1234)
-    ]
-    encoder = Encoder(header(90), flight(90), many)
+    encoder = Encoder(header(90), flight(90), MANY)
     written = []
     for piece in encoder.pieces():
         written.append(piece)
@@ -68,7 +66,7 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
     read = decode_record(b"".join(written).splitlines())
     assert read.left_out_events == 734
     assert [event.seq for event in read.events] == list(range(734, 1234)), "the newest are kept"
-    encoder = Encoder(header(90), flight(90), many)
+    encoder = Encoder(header(90), flight(90), MANY)
     encoder.is_full = True
     read = decode_record(b"".join(encoder.pieces()).splitlines())
     assert read.left_out_actors > 0 and read.left_out_events == 1234

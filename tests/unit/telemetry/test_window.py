@@ -3,26 +3,15 @@
 import pytest
 
 from penstock.telemetry.accounting import BlockLedger
+from penstock.telemetry.actor_window import BlockWindow
 from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, Times
-from penstock.telemetry.window import BlockWindow, WindowHistory
+from penstock.telemetry.window import WindowHistory
 
 S = 1_000_000_000
 
 
-def snapshot(
-    idle_s: int, busy_s: int = 0, *, started_s: int = 0, **numbers: float
-) -> ActorSnapshot:
-    return ActorSnapshot(
-        "conn:a",
-        "conn",
-        started_ns=started_s * S,
-        times=Times(idle_s * S, busy_s * S),
-        numbers=numbers,
-    )
-
-
-def test_nothing_was_pushed() -> None:
-    assert WindowHistory(2).over(10) == {}
+def snapshot(idle_s: int, **numbers: float) -> ActorSnapshot:
+    return ActorSnapshot("conn:a", "conn", times=Times(idle_s * S), numbers=numbers)
 
 
 def test_the_window_starts_at_the_newest_snapshot_that_is_old_enough() -> None:
@@ -34,44 +23,6 @@ def test_the_window_starts_at_the_newest_snapshot_that_is_old_enough() -> None:
     assert window.rates == {"published": 100.0}
     assert window.numbers == {"published": 1400.0}
     assert history.over(3.5)["conn:a"].window_ns == 4 * S
-
-
-def test_a_short_history_gives_a_short_window() -> None:
-    history = WindowHistory(3)
-    for second in range(10):
-        history.push(second * S, {"conn:a": snapshot(second)})
-    assert history.over(10)["conn:a"].window_ns == 2 * S
-
-
-def test_one_snapshot_stands_for_the_whole_life() -> None:
-    history = WindowHistory(3)
-    history.push(7 * S, {"conn:a": snapshot(5, 2, published=70)})
-    window = history.over(10)["conn:a"]
-    assert window.window_ns == 7 * S
-    assert window.rates == {"published": 10.0}
-
-
-def test_an_actor_that_came_up_meanwhile_counts_from_its_start() -> None:
-    history = WindowHistory(9)
-    history.push(0, {})
-    history.push(5 * S, {"conn:a": snapshot(2, started_s=3)})
-    assert history.over(10)["conn:a"].window_ns == 2 * S
-
-
-def test_another_life_of_the_same_name_counts_from_its_own_start() -> None:
-    history = WindowHistory(9)
-    history.push(0, {"conn:a": snapshot(100, published=5000)})
-    history.push(5 * S, {"conn:a": snapshot(1, 1, started_s=3, published=20)})
-    window = history.over(10)["conn:a"]
-    assert window.window_ns == 2 * S
-    assert window.rates == {"published": 10.0}
-
-
-def test_who_is_gone_is_left_out() -> None:
-    history = WindowHistory(9)
-    history.push(0, {"conn:a": snapshot(0)})
-    history.push(1 * S, {})
-    assert history.over(10) == {}
 
 
 def test_time_goes_forward_and_a_window_has_two_ends() -> None:

@@ -145,8 +145,7 @@ class Node:
         if self.events.feed is not None:
             self._every(FEED_S, self.feed)
 
-    def _every(self, seconds: float, work: object) -> None:
-        assert callable(work), "periodic work is a function"
+    def _every(self, seconds: float, work: Callable[[], None]) -> None:
         slot = len(self.ticks)
 
         def again() -> None:
@@ -316,7 +315,7 @@ def _shell_of(connection: Connection) -> SocketShell:
     return shell
 
 
-async def serve(config: Config, announce: object) -> None:
+async def serve(config: Config, announce: Callable[[Node], None]) -> None:
     """Run a broker until SIGINT or SIGTERM. `announce(node)` is called once it is ready."""
     loop = asyncio.get_running_loop()
     raise_limit(config.connections_max)
@@ -338,7 +337,6 @@ async def serve(config: Config, announce: object) -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 1000)
     sys.setswitchinterval(0.0005)
-    assert callable(announce), "the caller says how it is announced"
     announce(node)
     await asked.wait()
     await node.stop()

@@ -25,34 +25,20 @@ T = TypeVar("T")
 
 
 async def in_slices(steps: Steps[T]) -> T:
-    """Run `steps` to their end. The caller may give up; the steps done stay done."""
-    try:
-        while True:
-            rest_s = _slice(steps)
-            await asyncio.sleep(rest_s)
-    except _Ended as end:
-        found: T = end.value  # type: ignore[assignment]  # what `steps` has returned
-        return found
-
-
-def _slice(steps: Steps[T]) -> float:
-    """Steps for SLICE_NS, or until one wants to rest. Raises: _Ended."""
-    end_ns = time.monotonic_ns() + SLICE_NS
+    """Run `steps` to their end, with a rest when SLICE_NS are over or a step wants one. The caller
+    may give up; the steps done stay done."""
     while True:
+        end_ns = time.monotonic_ns() + SLICE_NS
+        rest_s = 0.0
         try:
-            rest_s = next(steps)
+            while rest_s <= 0.0:
+                rest_s = next(steps)
+                if time.monotonic_ns() >= end_ns:
+                    break
         except StopIteration as end:
-            raise _Ended(end.value) from None
-        if rest_s > 0 or time.monotonic_ns() >= end_ns:
-            return rest_s
-
-
-class _Ended(Exception):
-    """The steps have ended with `value`; a coroutine may not raise StopIteration."""
-
-    def __init__(self, value: object) -> None:
-        super().__init__()
-        self.value = value
+            found: T = end.value
+            return found
+        await asyncio.sleep(rest_s)
 
 
 def json_steps(value: object) -> Steps[bytes]:
@@ -140,19 +126,17 @@ class ControlSocket:
 
     async def _reply(self, line: bytes) -> bytes:
         try:
-            request = _request(line)
-        except msgspec.DecodeError as error:
-            return msgspec.json.encode({"error": f"not a JSON object: {error}"}) + b"\n"
-        try:
-            answer = self.answer(request)
+            answer = self.answer(_request(line))
             if isinstance(answer, Generator):
                 return await in_slices(json_steps(await in_slices(answer))) + b"\n"
             return msgspec.json.encode(answer) + b"\n"
+        except msgspec.DecodeError as error:
+            text = f"not a JSON object: {error}"
         except OperatorError as error:
-            return msgspec.json.encode({"error": str(error)}) + b"\n"
+            text = str(error)
         except Exception as error:
             text = f"internal error while answering: {type(error).__name__}: {error}"
-            return msgspec.json.encode({"error": text}) + b"\n"
+        return msgspec.json.encode({"error": text}) + b"\n"
 
     async def close(self) -> None:
         if self.server is not None:

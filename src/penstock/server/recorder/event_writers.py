@@ -39,11 +39,6 @@ class EventSamples:
         self.clock = clock
         self.holds = ConsumerHolds(recorder)
 
-    def take_all(self, snapshots: dict[str, ActorSnapshot]) -> None:
-        """Put the actors' cumulative numbers on record."""
-        for one in snapshots.values():
-            self.take(one)
-
     def take(self, one: ActorSnapshot) -> None:
         """Put one actor's cumulative numbers on record; accounts and the node have no time."""
         self.holds.take(one)
@@ -121,7 +116,8 @@ class EventWriters:
     def sample(self) -> None:
         """Put on record what everybody has to say now."""
         if self.samples is not None:
-            self.samples.take_all(actor_snapshots(self.broker))
+            for one in actor_snapshots(self.broker).values():
+                self.samples.take(one)
 
     def close(self) -> None:
         """Sample once more, then write everything. The stream has it when its store is closed."""

@@ -33,9 +33,9 @@ from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.broker.dead_letter.dead_letters import DeadLane
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate
-from penstock.queues.consumers import REASON_STANDBY, Consumer
+from penstock.queues.consumers import REASON_STANDBY, Consumer, Delivery
 from penstock.simulation.laws.ledger_checks import LedgerLaws, check_streams, is_waiting_for_letters
-from penstock.simulation.laws.watch import Watch
+from penstock.simulation.laws.watch import Watch, channels_of, queues_of, unanswered
 from penstock.simulation.machine.clock import VirtualClock
 from penstock.simulation.machine.durable_disks import check_store
 from penstock.simulation.machine.faults import LawBroken
@@ -70,9 +70,8 @@ class Laws:
         now_ns = self.clock.now_ns
         for connection in list(broker.connections.values()):
             self._check_connection(connection, now_ns)
-        for vhost in broker.vhosts.values():
-            for queue in vhost.queues.values():
-                self._check_queue(queue, now_ns)
+        for queue in queues_of(broker):
+            self._check_queue(queue, now_ns)
         for store in broker.stores.by_name.values():
             check_store(store)
         for streams in broker.streams.stores.values():
@@ -101,26 +100,24 @@ class Laws:
 
     def check_wakeups(self) -> None:
         """Nothing is ready to run: no actor may have been forgotten. Raises: LawBroken."""
-        for vhost in self.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                ruling = queue.ruling
-                is_full = ruling is not None and ruling.is_full
-                is_held = is_full or not queue.may_take()
-                check(is_held or not queue.pending, f"{queue.identity} sleeps on full lanes")
-                if is_waiting_for_letters(queue):
+        for queue in queues_of(self.broker):
+            ruling = queue.ruling
+            is_full = ruling is not None and ruling.is_full
+            is_held = is_full or not queue.may_take()
+            check(is_held or not queue.pending, f"{queue.identity} sleeps on full lanes")
+            if is_waiting_for_letters(queue):
+                continue
+            if queue.is_paused:
+                continue
+            for consumer in queue.consumers:
+                reason = consumer.reason
+                if queue.choice is not None and reason == REASON_STANDBY:
                     continue
-                if queue.is_paused:
-                    continue
-                for consumer in queue.consumers:
-                    reason = consumer.reason
-                    if queue.choice is not None and reason == REASON_STANDBY:
-                        continue
-                    forgotten = consumer.room() > 0 and queue.has_more_for(consumer)
-                    consumer.reason = reason
-                    check(not forgotten, f"{queue.identity} sleeps with a ready consumer")
-        for connection in self.broker.connections.values():
-            for channel in connection.channels.values():
-                check_channel_awake(channel)
+                forgotten = consumer.room() > 0 and queue.has_more_for(consumer)
+                consumer.reason = reason
+                check(not forgotten, f"{queue.identity} sleeps with a ready consumer")
+        for channel in channels_of(self.broker):
+            check_channel_awake(channel)
 
     def _check_alarms(self) -> None:
         """C9: the alarms are those that ring, and everybody who is open knows them."""
@@ -308,33 +305,24 @@ def check_parking(channel: Channel) -> None:
 
 def check_deliveries(channel: Channel) -> None:
     """The channel's counts of unanswered deliveries agree."""
-    table = channel.table
-    known = len(table.old)
-    consumed = sum(1 for entry in table.old.values() if entry.consumer is not None)
-    for entry in table.entries:
-        if entry is not None:
-            known += 1
-            consumed += entry.consumer is not None
-    sink = channel.sink
-    if known != table.count or consumed != sink.unacked_count:
+    table, sink = channel.table, channel.sink
+    deliveries = unanswered(channel)
+    consumed = sum(one.consumer is not None for one in deliveries)
+    if len(deliveries) != table.count or consumed != sink.unacked_count:
         raise LawBroken(
-            f"{channel.identity}: {known} unanswered, counted as {table.count} and "
+            f"{channel.identity}: {len(deliveries)} unanswered, counted as {table.count} and "
             f"{sink.unacked_count}"
         )
     for consumer in channel.consumers.values():
-        check_unacked(consumer, channel)
+        check_unacked(consumer, channel, deliveries)
     if 0 < sink.prefetch < sink.unacked_count:
         raise LawBroken(f"{channel.identity}: over its limit")
 
 
-def check_unacked(consumer: Consumer, channel: Channel) -> None:
+def check_unacked(consumer: Consumer, channel: Channel, deliveries: list[Delivery]) -> None:
     """A consumer's window holds its unanswered deliveries, in messages and in bytes."""
-    count = size = 0
-    for entries in (channel.table.entries, channel.table.old.values()):
-        for entry in entries:
-            if entry is not None and entry.consumer is consumer:
-                count += 1
-                size += int(entry.message.body_bytes)
+    mine = [one for one in deliveries if one.consumer is consumer]
+    count, size = len(mine), sum(int(one.message.body_bytes) for one in mine)
     if count != consumer.unacked or size != consumer.unacked_bytes:
         raise LawBroken(
             f"{channel.identity}: {consumer.tag} has {count} unanswered of {size} bytes, its "

@@ -33,6 +33,7 @@ from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.flow.account import REASON, Account
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.simulation.laws.watch import channels_of, queues_of, unanswered
 from penstock.simulation.machine.durable_disks import check_requests
 from penstock.simulation.machine.faults import LawBroken
 
@@ -141,10 +142,9 @@ class LedgerLaws:
         waiting_bytes = 0
         for connection in self.broker.connections.values():
             waiting_bytes += self._check_connection(connection, debts)
-        for vhost in self.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                for cause, size in letters_to(queue):
-                    add(debts, cause, 1, size)
+        for queue in queues_of(self.broker):
+            for cause, size in letters_to(queue):
+                add(debts, cause, 1, size)
         for store in self.broker.stores.by_name.values():
             for request in store.requests():
                 # Letters are charged to their own causes, one by one.
@@ -173,10 +173,9 @@ class LedgerLaws:
         for cause, held in debts.items():
             if held[0]:
                 raise LawBroken(f"{cause.name} owes {held[0]} messages and is not in the ledger")
-        for vhost in self.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                waiting_bytes += int(queue.messages.bytes_ready)
-                waiting_bytes += sum(size for _, size in letters_stored(queue))
+        for queue in queues_of(self.broker):
+            waiting_bytes += int(queue.messages.bytes_ready)
+            waiting_bytes += sum(size for _, size in letters_stored(queue))
         if stored_bytes != waiting_bytes:
             raise LawBroken(
                 f"the ledger has {stored_bytes} bytes stored, but {waiting_bytes} are in queues"
@@ -185,18 +184,15 @@ class LedgerLaws:
     def check_origins(self) -> None:
         """Every stored message is on the page of who published it. Raises: LawBroken."""
         stored: dict[Cause, list[int]] = {}
-        for vhost in self.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                for message in queue.messages.ready_messages():
-                    add(stored, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
-                for cause, size in letters_stored(queue):
-                    add(stored, cause, 1, size)
-        for connection in self.broker.connections.values():
-            for channel in connection.channels.values():
-                for delivery in [*channel.table.old.values(), *channel.table.entries]:
-                    if delivery is not None:
-                        size = len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
-                        add(stored, delivery.message.origin, 1, size)
+        for queue in queues_of(self.broker):
+            for message in queue.messages.ready_messages():
+                add(stored, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+            for cause, size in letters_stored(queue):
+                add(stored, cause, 1, size)
+        for channel in channels_of(self.broker):
+            for delivery in unanswered(channel):
+                size = len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
+                add(stored, delivery.message.origin, 1, size)
         pages: list[Account] = []
         collect(self.broker.node_account, pages)
         for page in pages:
@@ -229,10 +225,8 @@ class LedgerLaws:
             # One publish held beside the channel and one parked in it may still go on.
             slack += 2
             is_bounded = is_bounded and channel.escapes == 0 and channel.transaction is None
-            for entries in (channel.table.old.values(), channel.table.entries):
-                for delivery in entries:
-                    if delivery is not None:
-                        unanswered_bytes += len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
+            for delivery in unanswered(channel):
+                unanswered_bytes += len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
         owed = connection.output.debt
         if owed.messages:
             raise LawBroken(f"{connection.identity}: {owed.messages} deliveries are not charged")

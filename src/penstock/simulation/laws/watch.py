@@ -34,6 +34,7 @@ from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate
 from penstock.protocol.content import Message
+from penstock.queues.consumers import Delivery
 from penstock.queues.ring import BLANK
 from penstock.simulation.machine.faults import LawBroken
 
@@ -217,6 +218,22 @@ def reachable_messages(root: object) -> list[Message]:
     return found
 
 
+def queues_of(broker: Broker) -> list[QueueActor]:
+    """Of all virtual hosts."""
+    return [queue for vhost in broker.vhosts.values() for queue in vhost.queues.values()]
+
+
+def channels_of(broker: Broker) -> list[Channel]:
+    """Of all connections."""
+    return [one for link in broker.connections.values() for one in link.channels.values()]
+
+
+def unanswered(channel: Channel) -> list[Delivery]:
+    """What its client was given and has not answered, in no order."""
+    table = channel.table
+    return [one for one in (*table.old.values(), *table.entries) if one is not None]
+
+
 def counted_messages(broker: Broker) -> Iterator[Message]:
     """Every message in a place with a bound and an owner."""
     for connection in broker.connections.values():
@@ -224,9 +241,8 @@ def counted_messages(broker: Broker) -> Iterator[Message]:
             yield connection.received.message
         for channel in connection.channels.values():
             yield from channel_messages(channel)
-    for vhost in broker.vhosts.values():
-        for queue in vhost.queues.values():
-            yield from queue_messages(queue)
+    for queue in queues_of(broker):
+        yield from queue_messages(queue)
     for store in broker.stores.by_name.values():
         for request in store.requests():
             yield from request.messages
@@ -243,9 +259,8 @@ def channel_messages(channel: Channel) -> Iterator[Message]:
         yield parked.message
     if channel.transaction is not None:
         yield from channel.transaction.messages
-    for entry in (*channel.table.entries, *channel.table.old.values()):
-        if entry is not None:
-            yield entry.message
+    for delivery in unanswered(channel):
+        yield delivery.message
 
 
 def queue_messages(queue: QueueActor) -> Iterator[Message]:

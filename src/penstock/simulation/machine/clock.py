@@ -43,24 +43,24 @@ class Timers:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def after(self, delay_ns: int, deed: Callable[[], None]) -> None:
-        """Do `deed` when `delay_ns` have passed."""
+    def after(self, delay_ns: int, action: Callable[[], None]) -> None:
+        """Do `action` when `delay_ns` have passed."""
         self._count += 1
-        heappush(self._heap, (self.clock.now_ns + delay_ns, self._count, deed))
+        heappush(self._heap, (self.clock.now_ns + delay_ns, self._count, action))
 
     def next_ns(self) -> int:
-        """When the next deed is to be done. Raises: IndexError when there is none."""
+        """When the next action is to be done. Raises: IndexError when there is none."""
         return self._heap[0][0]
 
     def is_due(self) -> bool:
-        """Whether the next deed's time has come."""
+        """Whether the next action's time has come."""
         return len(self._heap) > 0 and self._heap[0][0] <= self.clock.now_ns
 
     def run_next(self) -> None:
-        """Jump to the next deed, unless it is late already, and do it."""
-        at_ns, _, deed = heappop(self._heap)
+        """Jump to the next action, unless it is late already, and do it."""
+        at_ns, _, action = heappop(self._heap)
         self.clock.jump(at_ns)
-        deed()
+        action()
 
 
 class WorldWaker(Waker):

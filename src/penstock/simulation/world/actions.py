@@ -1,4 +1,4 @@
-"""Deeds that scenarios share: declare, renew queues, ring alarms, nap, stop, hang up, leave."""
+"""Actions that scenarios share: declare, renew queues, ring alarms, nap, stop, hang up, leave."""
 
 from collections.abc import Callable, Sequence
 from typing import Final

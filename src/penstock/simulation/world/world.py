@@ -19,6 +19,7 @@ from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.flow.profile import Profile
 from penstock.simulation.laws.checks import Laws
 from penstock.simulation.laws.oracle import Books, Identity
+from penstock.simulation.laws.watch import queues_of
 from penstock.simulation.machine.clock import Timers, VirtualClock, WorldWaker
 from penstock.simulation.machine.dice import Dice, SeededPicker
 from penstock.simulation.machine.durable_disks import Depot
@@ -36,7 +37,6 @@ from penstock.simulation.world.publishing import identity_of
 TICK_NS = 1_000_000_000
 QUIET_TICKS_MAX = 4
 LONGEST_NS = 3600 * TICK_NS
-Deed = Callable[[], object]
 
 
 class FaultLog(Log):
@@ -202,7 +202,7 @@ class World:
         if self.turns % self.setting.check_every == 0:
             self.laws.check_step()
 
-    def _do(self, ready: Sequence[tuple[int, Deed]]) -> None:
+    def _do(self, ready: Sequence[tuple[int, Callable[[], object]]]) -> None:
         self.steps += 1
         if self.steps > self.setting.steps_max:
             busy = [actor.identity for actor in self.broker.scheduler.ready]
@@ -212,16 +212,16 @@ class World:
             return
         total = sum(weight for weight, _ in ready)
         at = self.dice.below(total)
-        for weight, deed in ready:
+        for weight, action in ready:
             at -= weight
             if at < 0:
-                deed()
+                action()
                 break
         if self.log.errors:
             raise LawBroken(self.log.errors[0])
 
-    def _ready(self) -> list[tuple[int, Deed]]:
-        ready: list[tuple[int, Deed]] = []
+    def _ready(self) -> list[tuple[int, Callable[[], object]]]:
+        ready: list[tuple[int, Callable[[], object]]] = []
         weights = self.weights
         scheduler = self.broker.scheduler
         if scheduler.outputs.dirty or self.picker.can_pick(scheduler.ready):
@@ -260,8 +260,7 @@ class World:
         """Give queues that hold messages and have no consumer one; whether there were any."""
         lonely = [
             queue.name
-            for vhost in self.broker.vhosts.values()
-            for queue in vhost.queues.values()
+            for queue in queues_of(self.broker)
             if queue.messages.ready_count() > 0 and not queue.consumers and not queue.delays
         ]
         if lonely:
@@ -276,8 +275,7 @@ class World:
         """Every role is done, every queue is empty and every delivery answered."""
         return self.is_done() and all(
             queue.messages.ready_count() == 0 and queue.unacked_count == 0
-            for vhost in self.broker.vhosts.values()
-            for queue in vhost.queues.values()
+            for queue in queues_of(self.broker)
         )
 
     def _is_everybody_over(self) -> bool:
@@ -285,10 +283,9 @@ class World:
 
     def _left(self) -> dict[str, list[Identity]]:
         left: dict[str, list[Identity]] = {}
-        for vhost in self.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                held = queue.messages.ready_messages()
-                left[queue.name] = [identity_of(message.body()) for message in held]
+        for queue in queues_of(self.broker):
+            held = queue.messages.ready_messages()
+            left[queue.name] = [identity_of(message.body()) for message in held]
         return left
 
     def _who_is_stuck(self) -> str:
@@ -304,8 +301,7 @@ class World:
             for channel in connection.channels.values():
                 by = f"parked {len(channel.parking.entries())}, stalled {channel.is_stalled}"
                 lines.append(f"  {channel.identity}: {channel.gate.snapshot()} {by}")
-        for vhost in self.broker.vhosts.values():
-            for queue in vhost.queues.values():
-                counts = f"{queue.messages.ready_count()} ready, {queue.unacked_count} unacked"
-                lines.append(f"  {queue.identity}: {counts}, deep {queue.is_deep}")
+        for queue in queues_of(self.broker):
+            counts = f"{queue.messages.ready_count()} ready, {queue.unacked_count} unacked"
+            lines.append(f"  {queue.identity}: {counts}, deep {queue.is_deep}")
         return "\n".join(lines)

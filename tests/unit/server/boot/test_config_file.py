@@ -32,7 +32,7 @@ def test_settings_and_users(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "words"),
     [
         ("prot = 1", "prot"),
         ('port = "5672"', "port"),
@@ -44,10 +44,37 @@ def test_settings_and_users(tmp_path: Path) -> None:
         ('[[users]]\nname = "x"', "password"),
         ('[[users]]\nname = "x"\npassword = "x"\nadmin = true', "admin"),
         ("port = ", "TOML"),
+        ("[[user_limits]]\nmax-channels = 2", r"every \[\[user_limits\]\] table names its user"),
+        ("vhost_limits = 3", "vhost_limits must be written as"),
+        ("memory_high = true", "memory_high = True must be of type str"),
+        ("disk_free_min = true", "disk_free_min = True must be of type str"),
+        ("alarm_actions = 1", "must be written as"),
+        ('[[alarm_actions]]\nvhost = "web"', "has no action"),
+        ('[[alarm_actions]]\naction = "nack"\nqueue = "q"', "unknown key 'queue'"),
+        ("[[alarm_actions]]\naction = 1", "strings only"),
+        ('rates = "x"', "must be written as"),
+        ("[[rates]]\nmessages = 5", "names one of user, vhost or queue"),
+        ('[[rates]]\nuser = "a"\nvhost = "/"\nmessages = 5', "names one of user, vhost or queue"),
+        ('[[rates]]\nuser = "a"', "user 'a' needs messages"),
+        ('[[rates]]\nuser = "a"\nmessages = 0', "user 'a' needs messages"),
+        ('[[rates]]\nuser = "a"\nmessages = true', "user 'a' needs messages"),
+        ('[[rates]]\nuser = "a"\nmesages = 5', "unknown key 'mesages'"),
+        ('policies = "short"', r"policies must be written as \[\[policies\]\] tables"),
+        ('[[policies]]\npattern = ""', "needs a name"),
+        ('[[operator_policies]]\nname = "a"', 'Key "pattern" not found in a'),
+        (
+            '[[policies]]\nname = "a"\npattern = ""\ndefinition = { expires = 1 }\n' * 2,
+            "two .*policies.* tables are called 'a' in vhost '/'",
+        ),
+        ('store = "interval"', r"store must be written as a \[store\] table"),
+        ("[store]\nspeed = 1", "unknown key 'store_speed'"),
+        ("[store]\nsync_interval_ms = 0", "store_sync_interval_ms = 0 is not within 1..60000"),
+        ("[store]\nsync = 1", "store_sync = 1 must be of type str"),
+        ('store_sync = "none"\n[store]\nsync = "none"', "store_sync is given twice"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, named: str) -> None:
-    with pytest.raises(OperatorError, match=named) as caught:
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(OperatorError, match=words) as caught:
         read(tmp_path, text)
     assert "penstock.toml" in str(caught.value)
 
@@ -67,68 +94,25 @@ def test_marks_are_texts_or_numbers(
     assert (config.memory_high, config.disk_free_min) == (memory_high, disk_free_min)
 
 
-@pytest.mark.parametrize("key", ["memory_high", "disk_free_min"])
-def test_a_mark_is_nothing_else(tmp_path: Path, key: str) -> None:
-    with pytest.raises(OperatorError, match=f"{key} = True must be of type str"):
-        read(tmp_path, f"{key} = true")
-
-
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="cannot read"):
         read_config(str(tmp_path / "none.toml"))
 
 
 def test_alarm_actions_are_tables_of_strings(tmp_path: Path) -> None:
-    path = tmp_path / "penstock.toml"
-    path.write_text('[[alarm_actions]]\naction = "nack"\nvhost = "web"\n')
-    assert read_config(str(path)).alarm_actions == (AlarmAction("nack", "web"),)
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("alarm_actions = 1", "must be written as"),
-        ('[[alarm_actions]]\nvhost = "web"', "has no action"),
-        ('[[alarm_actions]]\naction = "nack"\nqueue = "q"', "unknown key 'queue'"),
-        ("[[alarm_actions]]\naction = 1", "strings only"),
-    ],
-)
-def test_other_alarm_actions_are_refused(tmp_path: Path, text: str, complaint: str) -> None:
-    path = tmp_path / "penstock.toml"
-    path.write_text(text)
-    with pytest.raises(OperatorError, match=complaint):
-        read_config(str(path))
+    config = read(tmp_path, '[[alarm_actions]]\naction = "nack"\nvhost = "web"\n')
+    assert config.alarm_actions == (AlarmAction("nack", "web"),)
 
 
 def test_rate_limits_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "penstock.toml"
-    path.write_text(
+    config = read(
+        tmp_path,
         "rate_connection_messages = 100\n"
         '[[rates]]\nuser = "app"\nmessages = 500\n'
-        '[[rates]]\nqueue = "/slow*"\nbytes = 1000\n'
+        '[[rates]]\nqueue = "/slow*"\nbytes = 1000\n',
     )
-    config = read_config(str(path))
     assert config.rate_connection_messages == 100
     assert config.rates == (RateRow("user", "app", 500), RateRow("queue", "/slow*", 0, 1000))
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ('rates = "x"', "must be written as"),
-        ("[[rates]]\nmessages = 5", "names one of user, vhost or queue"),
-        ('[[rates]]\nuser = "a"\nvhost = "/"\nmessages = 5', "names one of user, vhost or queue"),
-        ('[[rates]]\nuser = "a"', "user 'a' needs messages"),
-        ('[[rates]]\nuser = "a"\nmessages = 0', "user 'a' needs messages"),
-        ('[[rates]]\nuser = "a"\nmessages = true', "user 'a' needs messages"),
-        ('[[rates]]\nuser = "a"\nmesages = 5', "unknown key 'mesages'"),
-    ],
-)
-def test_a_bad_rate_limit_is_refused(tmp_path: Path, text: str, wrong: str) -> None:
-    path = tmp_path / "penstock.toml"
-    path.write_text(text)
-    with pytest.raises(OperatorError, match=wrong):
-        read_config(str(path))
 
 
 def test_policies_are_tables(tmp_path: Path) -> None:
@@ -144,23 +128,6 @@ def test_policies_are_tables(tmp_path: Path) -> None:
     assert config.operator_policies == (Policy("t", "cap", "", {"expires": 5}),)
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ('policies = "short"', r"policies must be written as \[\[policies\]\] tables"),
-        ('[[policies]]\npattern = ""', "needs a name"),
-        ('[[operator_policies]]\nname = "a"', 'Key "pattern" not found in a'),
-        (
-            '[[policies]]\nname = "a"\npattern = ""\ndefinition = { expires = 1 }\n' * 2,
-            "two .*policies.* tables are called 'a' in vhost '/'",
-        ),
-    ],
-)
-def test_a_bad_policy_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
-    with pytest.raises(OperatorError, match=complaint):
-        read(tmp_path, text)
-
-
 def test_limits_of_vhosts_and_users_are_tables(tmp_path: Path) -> None:
     config = read(
         tmp_path,
@@ -170,10 +137,6 @@ def test_limits_of_vhosts_and_users_are_tables(tmp_path: Path) -> None:
     assert config.vhost_limits == (EntryLimits("vhost", "/", {"max-queues": 3}),)
     both = {"max-channels": 2, "max-connections": 1}
     assert config.user_limits == (EntryLimits("user", "app", both),)
-    with pytest.raises(OperatorError, match=r"every \[\[user_limits\]\] table names its user"):
-        read(tmp_path, "[[user_limits]]\nmax-channels = 2\n")
-    with pytest.raises(OperatorError, match="vhost_limits must be written as"):
-        read(tmp_path, "vhost_limits = 3")
 
 
 def test_the_store_has_a_table_of_its_own(tmp_path: Path) -> None:
@@ -182,18 +145,3 @@ def test_the_store_has_a_table_of_its_own(tmp_path: Path) -> None:
     assert (config.store_sync, config.store_sync_interval_ms) == ("interval", 50)
     assert config == read(tmp_path, 'store_sync = "interval"\nstore_sync_interval_ms = 50\n')
     assert Config().store_sync == "always"
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ('store = "interval"', r"store must be written as a \[store\] table"),
-        ("[store]\nspeed = 1", "unknown key 'store_speed'"),
-        ("[store]\nsync_interval_ms = 0", "store_sync_interval_ms = 0 is not within 1..60000"),
-        ("[store]\nsync = 1", "store_sync = 1 must be of type str"),
-        ('store_sync = "none"\n[store]\nsync = "none"', "store_sync is given twice"),
-    ],
-)
-def test_a_bad_table_of_the_store_is_refused(tmp_path: Path, text: str, wrong: str) -> None:
-    with pytest.raises(OperatorError, match=wrong):
-        read(tmp_path, text)

@@ -9,10 +9,11 @@ import pytest
 
 from penstock.protocol import methods as m
 from penstock.protocol.constants import PROTOCOL_HEADER
+from penstock.server.boot.node import Node
 from penstock.server.machine.machine import resident_bytes
 from tests.patience import PATIENCE_S, undisturbed
 from tests.unit.broker.peer import publish
-from tests.unit.server.wire import Wire, book_of, running
+from tests.unit.server.wire import Wire, book_of, running, until
 
 
 async def test_whoever_does_not_open_in_time_is_closed(tmp_path: Path) -> None:
@@ -110,8 +111,7 @@ def test_a_dead_peer_that_takes_nothing_is_closed(tmp_path: Path) -> None:
             listener = node.listener
             assert listener is not None
             wire.reader._transport.pause_reading()  # type: ignore[attr-defined]
-            while len(node.broker.connections) > 1:
-                await asyncio.sleep(0.02)
+            await until(lambda: len(node.broker.connections) == 1)
             assert len(listener.shells) == 1
             await wire.close()
             await other.close()
@@ -162,30 +162,24 @@ async def test_periodic_work_that_fails_is_logged_and_tried_again(tmp_path: Path
         book_of(node).errors.clear()
 
 
-def test_memory_stays_flat_under_connection_churn(tmp_path: Path) -> None:
+async def test_memory_stays_flat_under_connection_churn(tmp_path: Path) -> None:
     """F70, in small."""
 
-    async def churn(count: int, node: object) -> None:
+    async def churn(count: int, node: Node) -> None:
         for _ in range(count):
-            wire = await Wire.connect(node)  # type: ignore[arg-type]
-            await wire.open()
+            wire = await Wire.opened(node)
             wire.say(1, m.QueueDeclare("", exclusive=True))
             await wire.expect(m.QueueDeclareOk)
             await wire.close()
 
-    async def scenario() -> None:
-        async with running(tmp_path) as node:
-            await churn(20, node)
-            while node.broker.connections:
-                await asyncio.sleep(0.001)
-            gc.collect()
-            objects = len(gc.get_objects())
-            await churn(40, node)
-            while node.broker.connections:
-                await asyncio.sleep(0.001)
-            gc.collect()
-            # Events in the recorder's ring are all that may be new.
-            assert len(gc.get_objects()) - objects < 500
-            assert node.broker.vhosts["/"].queues == {}
-
-    asyncio.run(scenario())
+    async with running(tmp_path) as node:
+        await churn(20, node)
+        await until(lambda: not node.broker.connections)
+        gc.collect()
+        objects = len(gc.get_objects())
+        await churn(40, node)
+        await until(lambda: not node.broker.connections)
+        gc.collect()
+        # Events in the recorder's ring are all that may be new.
+        assert len(gc.get_objects()) - objects < 500
+        assert node.broker.vhosts["/"].queues == {}

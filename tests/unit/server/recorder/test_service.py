@@ -1,6 +1,5 @@
 """The flight recorder of a running broker: slices, records, incidents, and what it may not cost."""
 
-import asyncio
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,14 +18,13 @@ from penstock.server.recorder import service as flight_deck
 from penstock.server.recorder.service import RecorderService, without_secrets
 from penstock.telemetry.record_file import FlightRecord, decode_record
 from penstock.telemetry.snapshots import ActorSnapshot
-from tests.patience import PATIENCE_S
-from tests.unit.server.wire import Wire, running
+from tests.unit.server.wire import Wire, running, until
 
 
 async def written(deck: RecorderService, number: int) -> FlightRecord:
-    async with asyncio.timeout(PATIENCE_S):
-        while (data := deck.kept(number).bytes_now()) is None:
-            await asyncio.sleep(0.01)
+    await until(lambda: deck.kept(number).bytes_now() is not None)
+    data = deck.kept(number).bytes_now()
+    assert data is not None
     return decode_record(gzip.decompress(data).splitlines())
 
 
@@ -67,36 +65,30 @@ def test_secrets_are_removed_at_any_depth() -> None:
     assert without_secrets(config) == {"a": [{"x": {"y": [3]}}]}
 
 
-def test_a_large_round_is_taken_in_slices_and_is_complete_at_its_end(
+async def test_a_large_round_is_taken_in_slices_and_is_complete_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A nanosecond has passed after every step, so a slice is one of them."""
     monkeypatch.setattr(flight_deck, "SLICE_NS", 1)
-
-    async def scenario() -> None:
-        async with running(tmp_path) as node:
-            # Its own rounds, one a second, would be in the way of this one.
-            for timer in node.ticks:
-                timer.cancel()
-            wire = await Wire.opened(node)
-            for number in range(20):
-                wire.say(1, m.QueueDeclare(f"q{number}"))
-                await wire.expect(m.QueueDeclareOk)
-            before = node.flight.rounds
-            taken: list[str] = []
-            node.flight.tick(lambda one: taken.append(one.actor))
-            assert node.flight.rounds == before, "one slice is not enough"
-            node.flight.tick()
-            assert node.flight.skipped == 1
-            async with asyncio.timeout(PATIENCE_S):
-                while node.flight.rounds == before:
-                    await asyncio.sleep(0.01)
-            expected = {one.actor for one in views.each_snapshot(node.broker)}
-            assert set(taken) == expected and len(taken) == len(expected)
-            assert set(node.history.over(1)) >= expected
-            await wire.close()
-
-    asyncio.run(scenario())
+    async with running(tmp_path) as node:
+        # Its own rounds, one a second, would be in the way of this one.
+        for timer in node.ticks:
+            timer.cancel()
+        wire = await Wire.opened(node)
+        for number in range(20):
+            wire.say(1, m.QueueDeclare(f"q{number}"))
+            await wire.expect(m.QueueDeclareOk)
+        before = node.flight.rounds
+        taken: list[str] = []
+        node.flight.tick(lambda one: taken.append(one.actor))
+        assert node.flight.rounds == before, "one slice is not enough"
+        node.flight.tick()
+        assert node.flight.skipped == 1
+        await until(lambda: node.flight.rounds > before)
+        expected = {one.actor for one in views.each_snapshot(node.broker)}
+        assert set(taken) == expected and len(taken) == len(expected)
+        assert set(node.history.over(1)) >= expected
+        await wire.close()
 
 
 async def test_what_goes_while_a_round_is_taken_does_no_harm(tmp_path: Path) -> None:
@@ -110,8 +102,7 @@ async def test_what_goes_while_a_round_is_taken_does_no_harm(tmp_path: Path) -> 
         seen = [next(walk).actor for _ in range(3)]
         for wire in wires[1:]:
             await wire.close()
-        while len(node.broker.connections) > 1:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(node.broker.connections) == 1)
         seen += [one.actor for one in walk]
         assert len(seen) == len(set(seen))
         assert "queue:/q0" in seen and "queue:/q2" not in seen

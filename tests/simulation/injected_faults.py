@@ -1,7 +1,7 @@
 """Bugs in places that no factory reaches, made from outside: between two turns the state of real
 actors is changed into what the bug would have left behind.
 
-A gremlin looks at the broker before every turn and remembers what it saw. It works the same on the
+A fault looks at the broker before every turn and remembers what it saw. It works the same on the
 interpreted and on the compiled build, because it only reads and writes attributes.
 """
 
@@ -14,25 +14,18 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.account import Account
 from penstock.flow.due import Waker
 from penstock.protocol.content import Message
-from tests.simulation.planted import Gremlin
-
-
-def channels(broker: Broker) -> list[Channel]:
-    return [one for link in broker.connections.values() for one in link.channels.values()]
+from penstock.simulation.laws.watch import channels_of, queues_of
+from tests.simulation.planted import InjectedFault
 
 
 def publishers(broker: Broker) -> list[Publisher]:
-    return [one.publisher for one in channels(broker) if one.publisher is not None]
-
-
-def queues(broker: Broker) -> list[QueueActor]:
-    return [one for vhost in broker.vhosts.values() for one in vhost.queues.values()]
+    return [one.publisher for one in channels_of(broker) if one.publisher is not None]
 
 
 # -- credit ----------------------------------------------------------------------------------------
 
 
-class LosesAGrantOnRelease(Gremlin):
+class LosesAGrantOnRelease(InjectedFault):
     """What was deferred goes nowhere when the gate opens."""
 
     def __init__(self) -> None:
@@ -48,7 +41,7 @@ class LosesAGrantOnRelease(Gremlin):
         self.deferred = {lane: int(lane.deferred) for lane in lanes}
 
 
-class GrantsBehindAClosedGate(Gremlin):
+class GrantsBehindAClosedGate(InjectedFault):
     """A receiver that is held gives its sender what it should keep."""
 
     def act(self, broker: Broker) -> None:
@@ -58,7 +51,7 @@ class GrantsBehindAClosedGate(Gremlin):
                 lane.release()
 
 
-class ChangesAWindowOnly(Gremlin):
+class ChangesAWindowOnly(InjectedFault):
     """A live change of a window that leaves the balance as it was."""
 
     def __init__(self) -> None:
@@ -72,23 +65,24 @@ class ChangesAWindowOnly(Gremlin):
         self.windows = {lane: int(lane.window) for lane in lanes}
 
 
-class KeepsAGrantForTheDead(Gremlin):
+class KeepsAGrantForTheDead(InjectedFault):
     """A hop that is gone stays among those that a closed gate will release."""
 
     def __init__(self) -> None:
         self.kept: dict[QueueActor, list[Lane]] = {}
 
     def act(self, broker: Broker) -> None:
-        for queue in queues(broker):
+        for queue in queues_of(broker):
             for lane in self.kept.get(queue, []):
                 if lane not in queue.lanes and not queue.gate.is_open:
                     queue.gate.deferred.append(lane)
         self.kept = {
-            queue: [lane for lane in queue.lanes if lane.deferred > 0] for queue in queues(broker)
+            queue: [lane for lane in queue.lanes if lane.deferred > 0]
+            for queue in queues_of(broker)
         }
 
 
-class IsHeldByTheDead(Gremlin):
+class IsHeldByTheDead(InjectedFault):
     """A queue's end does not take its reason out of the gates of those who published to it."""
 
     def __init__(self) -> None:
@@ -96,7 +90,7 @@ class IsHeldByTheDead(Gremlin):
 
     def act(self, broker: Broker) -> None:
         known: dict[Channel, set[str]] = {}
-        for channel in channels(broker):
+        for channel in channels_of(broker):
             publisher = channel.publisher
             now = set() if publisher is None else {one.receiver for one in publisher.lanes.values()}
             for gone in self.known.get(channel, set()) - now:
@@ -105,7 +99,7 @@ class IsHeldByTheDead(Gremlin):
         self.known = known
 
 
-class TakesTheSecondFirst(Gremlin):
+class TakesTheSecondFirst(InjectedFault):
     """A mailbox is emptied from somewhere else than its head."""
 
     def act(self, broker: Broker) -> None:
@@ -118,14 +112,14 @@ class TakesTheSecondFirst(Gremlin):
 # -- parking ---------------------------------------------------------------------------------------
 
 
-class DropsTheParked(Gremlin):
+class DropsTheParked(InjectedFault):
     """A publish that is parked is forgotten, once in a while."""
 
     def __init__(self) -> None:
         self.met: list[Message] = []
 
     def act(self, broker: Broker) -> None:
-        for channel in channels(broker):
+        for channel in channels_of(broker):
             for parked in list(channel.parking.routed)[:1]:
                 if parked.message in self.met:
                     continue
@@ -135,14 +129,14 @@ class DropsTheParked(Gremlin):
                     channel.wake()
 
 
-class OvertakesTheParked(Gremlin):
+class OvertakesTheParked(InjectedFault):
     """The publish behind the parked one is handed over first."""
 
     def __init__(self) -> None:
         self.met: list[Message] = []
 
     def act(self, broker: Broker) -> None:
-        for channel in channels(broker):
+        for channel in channels_of(broker):
             lane = channel.upstream
             if lane is None or not channel.parking.routed:
                 continue
@@ -156,19 +150,19 @@ class OvertakesTheParked(Gremlin):
                     behind.raw, parked.raw = parked.raw, behind.raw
 
 
-class EscapesWithoutCount(Gremlin):
+class EscapesWithoutCount(InjectedFault):
     """Publishes that are forced past closed hops are not counted."""
 
     def act(self, broker: Broker) -> None:
-        for channel in channels(broker):
+        for channel in channels_of(broker):
             channel.escapes = 0
 
 
-class ForgetsWhoIsParked(Gremlin):
+class ForgetsWhoIsParked(InjectedFault):
     """Nobody is told that the hop of a parked publish is open again."""
 
     def act(self, broker: Broker) -> None:
-        for channel in channels(broker):
+        for channel in channels_of(broker):
             if not channel.parking.routed or not channel.is_ready:
                 continue
             if not any(lane.is_closed for lane in channel.parking.lanes):
@@ -179,7 +173,7 @@ class ForgetsWhoIsParked(Gremlin):
 # -- accounts --------------------------------------------------------------------------------------
 
 
-class RepaysThePageOnly(Gremlin):
+class RepaysThePageOnly(InjectedFault):
     """A page that is limited is not told of what the pages below it repay."""
 
     def __init__(self) -> None:
@@ -192,7 +186,7 @@ class RepaysThePageOnly(Gremlin):
             self.below[page] = int(page.below_messages)
 
 
-class KeepsWhatWasPurged(Gremlin):
+class KeepsWhatWasPurged(InjectedFault):
     """Messages that are purged stay on the page of who published them."""
 
     def __init__(self) -> None:
@@ -201,7 +195,7 @@ class KeepsWhatWasPurged(Gremlin):
     def act(self, broker: Broker) -> None:
         now: dict[QueueActor, tuple[int, int]] = {}
         pages = [one.account for one in broker.connections.values()]
-        for queue in queues(broker):
+        for queue in queues_of(broker):
             messages = queue.messages
             now[queue] = (int(messages.ready_count()), int(messages.deliver_count))
             ready, delivered = self.stored.get(queue, (0, 0))
@@ -211,7 +205,7 @@ class KeepsWhatWasPurged(Gremlin):
         self.stored = now
 
 
-class KeepsTheDebtOfASocket(Gremlin):
+class KeepsTheDebtOfASocket(InjectedFault):
     """What waited for a consumer's socket is still owed when the socket has taken it or is gone."""
 
     def __init__(self) -> None:
@@ -232,32 +226,32 @@ class KeepsTheDebtOfASocket(Gremlin):
 # -- consumers -------------------------------------------------------------------------------------
 
 
-class LeaksPrefetchOnRequeue(Gremlin):
+class LeaksPrefetchOnRequeue(InjectedFault):
     """The bytes of a delivery that comes back stay in its consumer's window."""
 
     def __init__(self) -> None:
         self.requeued: dict[QueueActor, int] = {}
 
     def act(self, broker: Broker) -> None:
-        for queue in queues(broker):
+        for queue in queues_of(broker):
             count = int(queue.messages.requeue_count)
             if count > self.requeued.get(queue, count) and queue.consumers:
                 queue.consumers[0].unacked_bytes += 100
             self.requeued[queue] = count
 
 
-class ForgetsAReadyConsumer(Gremlin):
+class ForgetsAReadyConsumer(InjectedFault):
     """A consumer that has room again is not put back into the ring."""
 
     def act(self, broker: Broker) -> None:
-        for queue in queues(broker):
+        for queue in queues_of(broker):
             for consumer in queue.consumers:
                 if consumer.delivered >= 3 and consumer.is_ready:
                     consumer.is_ready = False
                     queue.ready.remove(consumer)
 
 
-class HidesMessages(Gremlin):
+class HidesMessages(InjectedFault):
     """Somebody keeps what passes through, and nobody counts it (C7)."""
 
     def act(self, broker: Broker) -> None:
@@ -266,7 +260,7 @@ class HidesMessages(Gremlin):
             hidden += lane.items[int(lane.head) :]
 
 
-class NeverWakes(Gremlin):
+class NeverWakes(InjectedFault):
     """Nobody is woken when a rate limit has tokens again."""
 
     def act(self, broker: Broker) -> None:
