@@ -7,7 +7,7 @@ from penstock.flow.account import Account
 from penstock.queues.delta import PAYERS_MAX, PIECE_BYTES, Delta
 from penstock.queues.entry import is_stub, stub_of
 from penstock.queues.line import MessageLine
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, FoundRange
 from penstock.storage.layout.index import QueueIndex
 from tests.property.paging_rig import PagedRig
 
@@ -195,8 +195,9 @@ def restored(count: int, redelivered: int) -> PagedRig:
     rig.queue.purge()
     rig.queue = MessageLine()
     rig.payers = dict.fromkeys(rig.payers, rig.origins[2])
-    index = rig.index
-    rig.paged.restore_delta(index, 1, count, count, count * 90, rig.origins[2], redelivered)
+    found = FoundRange(rig.index, 1, count, count, count * 90, rig.origins[2])
+    found.redelivered_count = redelivered
+    rig.paged.restore_delta(found)
     return rig
 
 

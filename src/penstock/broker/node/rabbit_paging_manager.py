@@ -19,8 +19,7 @@ from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.vhost.context import Context
 from penstock.queues.line import MessageLine
-from penstock.queues.paging_rules import UNBOUNDED, desired_duration_s
-from penstock.queues.rabbit_paging import RabbitPaging
+from penstock.queues.rabbit_paging import UNBOUNDED, RabbitPaging, desired_duration_s
 
 REPORT_NS: Final = 5_000_000_000
 RECKON_NS: Final = 2_500_000_000

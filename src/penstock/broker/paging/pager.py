@@ -21,7 +21,7 @@ from penstock.broker.store.durability import UNCHARGED_BYTES, StoreDurability
 from penstock.flow.account import Account
 from penstock.queues.backlog import UNBOUNDED
 from penstock.queues.entry import FLAG_EXPIRATION, flags_of, stub_of
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ReadRequest
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, FoundRange, ReadRequest
 from penstock.queues.rabbit_paging import PendingAcks
 from penstock.queues.rules import QueueRules
 from penstock.storage.layout.ranges import spans_without
@@ -358,9 +358,12 @@ class Pager(QueuePaging):
         average: i64 = index.live_bytes() // index.live_count()
         for span in spans:
             total += span.count
+            found = FoundRange(
+                index, span.first, span.last, span.count, average * span.count, origin
+            )
             before: i64 = span.below(index, index.delivered_below) if is_clean else span.count
-            bytes_: i64 = average * span.count
-            messages.restore_delta(index, span.first, span.last, span.count, bytes_, origin, before)
+            found.redelivered_count = before
+            messages.restore_delta(found)
         messages.restored_unread(body_bytes)
         self.keeper.is_through = True
         return total
