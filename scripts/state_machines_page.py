@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TypeVar
 
+from penstock.broker.paging import pager
 from penstock.flow import channel_flow
 from penstock.protocol import handshake
 
@@ -12,12 +13,26 @@ State = TypeVar("State", bound=Enum)
 Cause = TypeVar("Cause", bound=Enum)
 Action = TypeVar("Action", bound=Enum)
 
+
+class Silence(Enum):
+    """The action of tables that have none."""
+
+    NOTHING = "nothing"
+
+
 HEADER = """\
 # State machines
 
 This page is printed by `make docs` from tables in the source; edit those. What is not drawn in a
 state leaves it as it is, or is a fault.
 """
+
+
+def only_moves(
+    table: Mapping[tuple[State, Cause], State],
+) -> dict[tuple[State, Cause], tuple[State, Silence]]:
+    """A table without actions, as `drawn` wants it."""
+    return {key: (after, Silence.NOTHING) for key, after in table.items()}
 
 
 def drawn(table: Mapping[tuple[State, Cause], tuple[State, Action]], first: State) -> str:
@@ -48,6 +63,10 @@ def page() -> str:
             "`flow/channel_flow`: what a client has been told about its publishes on one channel, "
             "and what it\nhas answered.\n",
             drawn(channel_flow.TRANSITIONS, channel_flow.Told.FREE),
+            "## Paging of one queue\n",
+            "`broker/paging/pager`: whether a queue has messages on the disk, and what becomes of "
+            "reading them\nback.\n",
+            drawn(only_moves(pager.TRANSITIONS), pager.PagerPhase.IN_MEMORY),
         ]
     )
 

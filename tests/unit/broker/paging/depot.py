@@ -43,12 +43,13 @@ class PagingDepot(Depot):
     """g is where dead letters go, d1 to d3 are durable, without rules; each queue keeps
     TARGET_BYTES in memory. levels: of r; number: of the next message."""
 
-    def __init__(self, is_durable: bool = True, **arguments: Value) -> None:
+    def __init__(self, is_durable: Value = True, **arguments: Value) -> None:
         super().__init__(PENSTOCK)
         give_scratch(self.broker, self.disk, 1 << 20)
         self.levels = int(str(arguments.get("max_priority", 0))) + 1
         self.hand = self.connect()[0]
-        self.hand.say(m.QueueDeclare("r", durable=is_durable, arguments=table_of(arguments)))
+        table = table_of(arguments)
+        self.hand.say(m.QueueDeclare("r", durable=is_durable is True, arguments=table))
         self.hand.say(m.QueueDeclare("g"))
         self.settle()
         for actor in self.broker.vhosts["/"].queues.values():
