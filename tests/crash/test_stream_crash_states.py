@@ -145,6 +145,7 @@ def without_sync(patch: pytest.MonkeyPatch) -> None:
 
 def without_checksum(patch: pytest.MonkeyPatch) -> None:
     """Whatever looks like a chunk is believed."""
+
     def chunk_at(file: File, segment: StreamSegment, at: int, end: int) -> Chunk | None:
         data = read_fully(file, at, end - at)
         size = size_at(data, 0) if len(data) >= CHUNK_HEAD_BYTES else 0
