@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TypeVar
 
 from penstock.broker.connection import phases
+from penstock.broker.paging import pager
 from penstock.broker.store import commit_state
 from penstock.flow import channel_flow
 from penstock.protocol import handshake
@@ -14,12 +15,26 @@ State = TypeVar("State", bound=Enum)
 Cause = TypeVar("Cause", bound=Enum)
 Action = TypeVar("Action", bound=Enum)
 
+
+class Silence(Enum):
+    """The action of tables that have none."""
+
+    NOTHING = "nothing"
+
+
 HEADER = """\
 # State machines
 
 This page is printed by `make docs` from tables in the source; edit those. What is not drawn in a
 state leaves it as it is, or is a fault.
 """
+
+
+def only_moves(
+    table: Mapping[tuple[State, Cause], State],
+) -> dict[tuple[State, Cause], tuple[State, Silence]]:
+    """A table without actions, as `drawn` wants it."""
+    return {key: (after, Silence.NOTHING) for key, after in table.items()}
 
 
 def drawn(table: Mapping[tuple[State, Cause], tuple[State, Action]], first: State) -> str:
@@ -67,6 +82,10 @@ def page() -> str:
             "`broker/store/commit_state`: what a message store, or the store of streams, does with "
             "one batch\nafter the other.\n",
             drawn(commit_state.TRANSITIONS, commit_state.CommitState.FREE),
+            "## Paging of one queue\n",
+            "`broker/paging/pager`: whether a queue has messages on the disk, and what becomes of "
+            "reading them\nback.\n",
+            drawn(only_moves(pager.TRANSITIONS), pager.PagerPhase.IN_MEMORY),
         ]
     )
 

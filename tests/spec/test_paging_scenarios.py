@@ -18,17 +18,20 @@ from penstock.protocol.content import Message
 from penstock.queues.consumers import ConsumerQueue, Delivery
 from penstock.queues.entry import is_stub
 from penstock.queues.line import MessageLine
-from penstock.queues.paging_rules import (
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.rabbit_paging import (
     SEGMENT_ENTRIES,
     UNBOUNDED,
+    PendingAcks,
+    RabbitPaging,
+    Reduction,
+    Traffic,
     desired_duration_s,
     next_rate,
     permitted_betas,
     quota_of,
     target_count,
 )
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.queues.rabbit_paging import PendingAcks, RabbitPaging, Reduction, Traffic
 from penstock.simulation.machine.dice import Dice
 from tests.property.paging_rig import PagedRig
 from tests.spec.pair import Processes, Wire

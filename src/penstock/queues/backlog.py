@@ -26,9 +26,8 @@ from mypy_extensions import i64
 from penstock.base.cause import Cause
 from penstock.protocol.content import Message, Stub
 from penstock.queues.delta import Delta
-from penstock.queues.entry import Leaving, Returned, content_bytes, is_stub, stub_of
-from penstock.queues.paging_rules import is_embedded
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ReadRequest
+from penstock.queues.entry import Leaving, Returned, content_bytes, is_embedded, is_stub, stub_of
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, FoundRange, ReadRequest
 from penstock.queues.ring import MessageRing
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.layout.stored import Stored
@@ -249,13 +248,11 @@ class Backlog:
                     self.front.items.extend(self.q1.clear())
         self.is_split = bool(self.q3) or self.delta.count > 0
 
-    def restore(
-        self, index: QueueIndex, first: i64, last: i64, count: i64, bytes_: i64, origin: Cause
-    ) -> None:
+    def restore(self, found: FoundRange) -> None:
         """See ClassicQueue.restore_delta."""
         assert not self.q2 and len(self.q1) == 0, "the queue was used before it was restored"
         pieces_bytes = self.delta.ram_bytes
-        self.delta.restore(index, first, last, count, bytes_, origin)
+        self.delta.restore(found)
         self.bytes += self.delta.ram_bytes - pieces_bytes
         self.is_split = True
 

@@ -18,6 +18,7 @@ from mypy_extensions import i64
 
 from penstock.base.cause import Cause
 from penstock.base.limits import PAGED_PAYERS
+from penstock.queues.queue import FoundRange
 from penstock.storage.layout.index import QueueIndex
 
 MORE: Final = 0x80
@@ -289,18 +290,16 @@ class Delta:
         piece.pay_first(origin)
         self._counted(piece, size)
 
-    def restore(
-        self, index: QueueIndex, first: i64, last: i64, count: i64, bytes_: i64, origin: Cause
-    ) -> None:
+    def restore(self, found: FoundRange) -> None:
         """A piece that was found on the disk, behind all others."""
-        piece = self._begin(index, first, origin, False)
-        piece.last = last
-        piece.payers.append(Payer(origin, count))
-        piece.count = count
-        piece.bytes = bytes_
+        piece = self._begin(found.index, found.first, found.origin, False)
+        piece.last = found.last
+        piece.payers.append(Payer(found.origin, found.count))
+        piece.count = found.count
+        piece.bytes = found.bytes
         self.pieces.append(piece)
-        self.count += count
-        self.bytes += bytes_
+        self.count += found.count
+        self.bytes += found.bytes
 
     def _begin(self, index: QueueIndex, position: i64, host: Cause, is_sparse: bool) -> Piece:
         piece = Piece(index, position, host, is_sparse)

@@ -18,6 +18,8 @@ FLAG_PRIORITY: Final = 0x08
 FLAG_HEADERS: Final = 0x20
 FLAGS_AT: Final = 19
 VALUES_AT: Final = 19
+FIXED_HEADER_BYTES: Final = 14
+"""Of a content header's payload without values: class, weight, body size, flags."""
 UNBORN: Final = -(1 << 62)
 """In `came_ns`: the lifetime begins when the message comes back."""
 
@@ -120,6 +122,14 @@ def is_stub(message: Message) -> bool:
     """Whether the body has to be read before the message can be delivered."""
     size: i64 = len(message.raw)
     return size == 0
+
+
+def is_embedded(message: Message, embed_below: i64) -> bool:
+    """Whether RabbitMQ keeps the message in the queue's index (queue_index_embed_msgs_below, in
+    bytes of body and properties, 0 for never; scenario 24)."""
+    if embed_below == 0 or message.body_bytes >= embed_below:
+        return False
+    return message.body_bytes + message.header_bytes - FIXED_HEADER_BYTES < embed_below
 
 
 def content_bytes(message: Message) -> i64:

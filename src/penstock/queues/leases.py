@@ -76,10 +76,7 @@ class LeaseGroup:
         count: i64 = start - self.acked_to
         done = [entry for entry in self.entries[:count] if entry is not None]
         rest = [entry for entry in self.entries[count:] if entry is not None]
-        self.entries = []
-        self.gaps = 0
-        self.held_count = 0
-        self.held_bytes = 0
+        self.give_up()
         self.acked_to = start
         for delivery in rest:
             self.add(delivery)

@@ -21,7 +21,6 @@ from typing import Final, cast
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.base.cause import Cause
 from penstock.protocol.content import Message
 from penstock.queues.backlog import UNSAVED, Backlog, Paged, fill
 from penstock.queues.bodies import Bodies
@@ -30,6 +29,7 @@ from penstock.queues.queue import (
     MESSAGE_OVERHEAD_BYTES,
     ClassicQueue,
     Dropped,
+    FoundRange,
     ReadRequest,
 )
 from penstock.queues.ring import MessageRing
@@ -276,19 +276,10 @@ class MessageLine(ClassicQueue):
         if is_redelivered:
             self.redelivered_below = self.end_position()
 
-    def restore_delta(
-        self,
-        index: QueueIndex,
-        first: i64,
-        last: i64,
-        count: i64,
-        bytes_: i64,
-        origin: Cause,
-        redelivered_count: i64,
-    ) -> None:
-        if redelivered_count > 0:
-            self.redelivered_below = self.end_position() + redelivered_count
-        self.behind.restore(index, first, last, count, bytes_, origin)
+    def restore_delta(self, found: FoundRange) -> None:
+        if found.redelivered_count > 0:
+            self.redelivered_below = self.end_position() + found.redelivered_count
+        self.behind.restore(found)
         self._sum()
 
     def reject(self, position: i64, stub: Message) -> bool:

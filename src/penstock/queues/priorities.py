@@ -24,7 +24,6 @@ from typing import Final, cast
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.base.cause import Cause
 from penstock.protocol.content import Message
 from penstock.queues.bodies import ENTRY_BYTES
 from penstock.queues.deduplication import Keys
@@ -36,6 +35,7 @@ from penstock.queues.queue import (
     ClassicQueue,
     Dropped,
     DropSink,
+    FoundRange,
     ReadRequest,
 )
 from penstock.queues.rules import (
@@ -226,9 +226,6 @@ class PriorityQueue(ClassicQueue):
             self.levels = [one for one in self.by_level if one is not None]
         return level
 
-    def _level_of(self, entry: Entry) -> PriorityLevel:
-        return self._level(entry.level)
-
     def _first_level(self) -> PriorityLevel | None:
         """The highest level that has a message, wherever it is."""
         while True:
@@ -342,7 +339,7 @@ class PriorityQueue(ClassicQueue):
     def _supersede(self, entry: Entry, message: Message, is_redelivered: bool) -> None:
         """`message` takes the place of the one that `entry` has."""
         overtaken = entry.message
-        level = self._level_of(entry)
+        level = self._level(entry.level)
         self._left(entry)
         level.line.replace(entry, message)
         self._arrive(entry, is_redelivered)
@@ -354,7 +351,7 @@ class PriorityQueue(ClassicQueue):
     def _come_back_over(self, entry: Entry, newer: Entry) -> None:
         """`newer`, which comes back, takes the place of `entry`, whose key it has."""
         overtaken = entry.message
-        level = self._level_of(entry)
+        level = self._level(entry.level)
         self._left(entry)
         level.line.replace(entry, newer.message)
         entry.continue_as(newer)
@@ -408,7 +405,7 @@ class PriorityQueue(ClassicQueue):
             entry.is_uneven = True
         entry.deliveries += 1
         self.requeue_count += 1
-        level = self._level_of(entry)
+        level = self._level(entry.level)
         limit: i64 = self.rules.delivery_limit
         if limit != NEVER and entry.deliveries > limit:
             if is_stub(message):
@@ -705,18 +702,9 @@ class PriorityQueue(ClassicQueue):
                 self.body_bytes_ready += entry.message.body_bytes
         self._change_keys()
 
-    def restore_delta(
-        self,
-        index: QueueIndex,
-        first: i64,
-        last: i64,
-        count: i64,
-        bytes_: i64,
-        origin: Cause,
-        redelivered_count: i64,
-    ) -> None:
+    def restore_delta(self, found: FoundRange) -> None:
         level = self.levels[0]
-        level.line.restore_delta(index, first, last, count, bytes_, origin, redelivered_count)
+        level.line.restore_delta(found)
         self._sum(level)
 
     def can_restore_unread(self) -> bool:

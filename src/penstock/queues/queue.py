@@ -39,6 +39,25 @@ class DropSink:
         return NO_BOUND
 
 
+class FoundRange:
+    """What a start has found in a log: the unsettled positions first..last of `index`. count,
+    bytes: of its messages, 1.. and an estimate; origin: pays for them when they are read;
+    redelivered_count: the first so many may have been delivered."""
+
+    __slots__ = ("bytes", "count", "first", "index", "last", "origin", "redelivered_count")
+
+    def __init__(
+        self, index: QueueIndex, first: i64, last: i64, count: i64, bytes_: i64, origin: Cause
+    ) -> None:
+        self.index = index
+        self.first: i64 = first
+        self.last: i64 = last
+        self.count: i64 = count
+        self.bytes: i64 = bytes_
+        self.origin = origin
+        self.redelivered_count: i64 = 0
+
+
 class ReadRequest:
     """The next read of a queue: up to `count` unsettled positions of `index` from `first` on, which
     is what MessageLog.plan_reads takes.
@@ -146,20 +165,9 @@ class ClassicQueue:
         it came. Those that had been delivered come first."""
         raise NotImplementedError
 
-    def restore_delta(
-        self,
-        index: QueueIndex,
-        first: i64,
-        last: i64,
-        count: i64,
-        bytes_: i64,
-        origin: Cause,
-        redelivered_count: i64,
-    ) -> None:
-        """What the disk has at first..last of `index`, behind everything restored before it;
-        nothing was published yet. count, bytes_: of its messages, 1.. and an estimate; origin: pays
-        for them when they are read; redelivered_count: the first so many may have been delivered.
-        """
+    def restore_delta(self, found: FoundRange) -> None:
+        """What the disk has in `found`, behind everything restored before it; nothing was published
+        yet."""
         raise NotImplementedError
 
     def restored_unread(self, body_bytes: i64) -> None:

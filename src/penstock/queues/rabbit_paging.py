@@ -5,10 +5,11 @@
     reduce      one pass: unanswered deliveries and messages by quota, then positions in chunks
 A pass is made when the target falls, after publishes and requeues, and when the store grants
 credit; never when messages leave. From 3.8 on a pass is capped, and the queue reminds itself to go
-on (scenario 44). Source: flow-semantics 6.2 to 6.6.
+on (scenario 44). Source: flow-semantics 6.2 to 6.6
+(rabbit_memory_monitor, rabbit_variable_queue 3.5.5, 3.8).
 """
 
-from math import inf
+from math import exp, inf, log
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -17,17 +18,16 @@ from penstock.protocol.content import Message
 from penstock.queues.backlog import Paged
 from penstock.queues.consumers import Delivery
 from penstock.queues.line import MessageLine
-from penstock.queues.paging_rules import (
-    SEGMENT_ENTRIES,
-    UNBOUNDED,
-    has_acks_first,
-    next_rate,
-    own_duration_s,
-    permitted_betas,
-    quota_of,
-    target_count,
-)
 
+SEGMENT_ENTRIES: Final = 16_384
+"""Of RabbitMQ's queue index: fewer betas are always permitted."""
+UNBOUNDED: Final = 1 << 62
+"""A target, or a number of permitted betas, that is never reached: nothing is paged (P5)."""
+FIRM_RATIO: Final = 0.95
+"""Of memory used; below it one more second is allowed."""
+HALF_LIFE_S: Final = 5.0
+RATE_MIN: Final = 0.01
+"""In 1/s; a rate below counts as none."""
 OPERATIONS_CAPPED: Final = 1000
 """Publishes and requeues between two passes where passes are capped (3.8)."""
 NS_PER_S: Final = 1_000_000_000
@@ -41,7 +41,7 @@ class PendingAcks:
     __slots__ = ()
 
     def whole_count(self) -> i64:
-        """Deliveries whose bodies are in memory and are not embedded (paging_rules.is_embedded)."""
+        """Deliveries whose bodies are in memory and are not embedded (entry.is_embedded)."""
         return 0
 
     def newest(self, count: i64) -> list[Delivery]:
@@ -222,3 +222,80 @@ class RabbitPaging:
         paged.charged.reverse()
         done.to_save.extend(paged.charged)
         return paged.count
+
+
+# -- numbers: each function is pure ----------------------------------------------------------------
+
+
+def desired_duration_s(
+    used_bytes: int,
+    limit_bytes: int,
+    paging_ratio: float,
+    durations_s: list[float],
+    has_disk_alarm: bool,
+) -> float:
+    """For how many seconds of its traffic a queue may hold messages in memory; `inf` for no bound.
+
+    limit_bytes: the memory mark, 0 for none at all; durations_s: what queues have reported, those
+    without traffic left out. Scenarios 40, 41.
+    """
+    if has_disk_alarm:
+        return inf
+    if limit_bytes == 0:
+        return 0.0
+    ratio = used_bytes / limit_bytes
+    if ratio < paging_ratio or not durations_s:
+        return inf
+    total = sum(durations_s)
+    if ratio < FIRM_RATIO:
+        total += 1.0
+    return total / len(durations_s) / ratio
+
+
+def own_duration_s(
+    ram: int, ram_before: int, ack_ram: int, ack_ram_before: int, rate: float
+) -> float:
+    """For how many seconds the queue has messages in memory: now and at the last report, against
+    the sum of its four rates in 1/s. `inf` for a queue without traffic."""
+    if rate < RATE_MIN * 4:
+        return inf
+    return (ram + ram_before + ack_ram + ack_ram_before) / (4 * rate)
+
+
+def next_rate(rate: float, count: int, seconds: float) -> float:
+    """A moving average with a half-life of HALF_LIFE_S, in 1/s: `count` came in the last so many
+    seconds, > 0. Scenario 43."""
+    weight = exp(seconds * log(0.5) / HALF_LIFE_S)
+    return count / seconds * (1 - weight) + rate * weight
+
+
+def target_count(duration_s: float, rate: float) -> int:
+    """How many messages may be in memory, UNBOUNDED for no bound. rate: the sum of the queue's four
+    rates. Scenario 42."""
+    return UNBOUNDED if duration_s == inf else int(duration_s * rate)
+
+
+def quota_of(ram: int, ack_ram: int, target: int) -> int:
+    """How many messages and unanswered deliveries are to be paged in all. Scenario 30."""
+    return max(0, ram + ack_ram - target)
+
+
+def has_acks_first(
+    rate_in: float, rate_out: float, rate_ack_in: float, rate_ack_out: float
+) -> bool:
+    """Whether unanswered deliveries are paged before messages: if they grow faster. Scenario 31."""
+    return rate_ack_in - rate_ack_out > rate_in - rate_out
+
+
+def permitted_betas(count: int, beta_delta_count: int, beta_count: int, target: int) -> int:
+    """How many messages without a body may have their place in memory, UNBOUNDED for any number.
+
+    count: of the whole queue; beta_delta_count: those that are not whole; beta_count: of them those
+    before delta. Scenario 39.
+    """
+    if count == 0 or target == UNBOUNDED:
+        return UNBOUNDED
+    if target == 0:
+        return min(beta_count, SEGMENT_ENTRIES)
+    share = beta_delta_count - beta_delta_count**2 // (beta_delta_count + target)
+    return max(SEGMENT_ENTRIES, share)

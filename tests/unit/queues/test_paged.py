@@ -5,9 +5,8 @@ import pytest
 
 from penstock.flow.account import Account
 from penstock.queues.delta import PAYERS_MAX, PIECE_BYTES, Delta
-from penstock.queues.entry import is_stub, stub_of
 from penstock.queues.line import MessageLine
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, FoundRange
 from penstock.storage.layout.index import QueueIndex
 from tests.property.paging_rig import PagedRig
 
@@ -31,15 +30,6 @@ def on_disk(count: int) -> PagedRig:
     rig.paged.page_bytes(SIZE, 0, ALL)
     rig.paged.page_bytes(SIZE + PIECE_BYTES, 0, ALL)
     return rig
-
-
-def test_a_stub_is_the_message_without_its_frames() -> None:
-    rig = filled(1)
-    whole = rig.queue.ready_messages()[0]
-    stub = stub_of(whole)
-    assert is_stub(stub) and not is_stub(whole)
-    assert (stub.body_bytes, stub.header_bytes) == (whole.body_bytes, whole.header_bytes)
-    assert stub.stored is whole.stored and stub.origin is whole.origin
 
 
 def test_what_has_its_place_in_the_log_costs_nothing() -> None:
@@ -108,13 +98,6 @@ def test_the_first_message_stays_unless_it_alone_is_too_much() -> None:
     assert rig.paged.at_hand() == 0
 
 
-def test_what_comes_later_stands_behind_what_was_paged() -> None:
-    rig = on_disk(5)
-    rig.publish()
-    assert len(rig.paged.behind.q1) == 1
-    assert len(rig.drain()) == 6
-
-
 def test_nothing_can_be_taken_from_the_disk() -> None:
     rig = on_disk(3)
     rig.take()
@@ -139,17 +122,6 @@ def test_no_read_is_wanted_of_what_has_no_place_yet() -> None:
     assert rig.paged.at_hand() == 0 and rig.paged.next_read(ALL, True) is None
     rig.append()
     assert rig.paged.next_read(ALL // 1024, True) is not None
-
-
-def test_a_read_that_comes_after_a_purge_is_dropped() -> None:
-    rig = on_disk(5)
-    begun = rig.begin_read(10_000)
-    assert begun is not None
-    assert rig.purge() == 5
-    assert rig.paged.arrived(begun[0], begun[1].found) == 0
-    rig.publish()
-    assert rig.paged.arrived(begun[0], begun[1].found) == 0
-    rig.check()
 
 
 def test_nothing_is_put_behind_one_that_is_missing() -> None:
@@ -195,8 +167,9 @@ def restored(count: int, redelivered: int) -> PagedRig:
     rig.queue.purge()
     rig.queue = MessageLine()
     rig.payers = dict.fromkeys(rig.payers, rig.origins[2])
-    index = rig.index
-    rig.paged.restore_delta(index, 1, count, count, count * 90, rig.origins[2], redelivered)
+    found = FoundRange(rig.index, 1, count, count, count * 90, rig.origins[2])
+    found.redelivered_count = redelivered
+    rig.paged.restore_delta(found)
     return rig
 
 
@@ -238,17 +211,6 @@ def test_one_that_is_lost_takes_its_mark_with_it() -> None:
         rig.take()
         flags.append(rig.queue.redelivered)
     assert flags == [True, False, False]
-
-
-def test_a_plain_queue_is_taken_over_as_it_is() -> None:
-    rig = filled(5)
-    rig.take()
-    rig.take()
-    rig.requeue(0)
-    paged = rig.paged
-    assert (paged.publish_count, paged.deliver_count, paged.requeue_count) == (5, 2, 1)
-    assert paged.ready_count() == 4
-    rig.check()
 
 
 class TestDelta:

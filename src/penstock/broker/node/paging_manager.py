@@ -34,8 +34,7 @@ from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.vhost.context import Context
 from penstock.queues.fair_level import fair_level
 from penstock.queues.line import MessageLine
-from penstock.queues.paging_rules import UNBOUNDED, desired_duration_s
-from penstock.queues.rabbit_paging import RabbitPaging
+from penstock.queues.rabbit_paging import UNBOUNDED, RabbitPaging, desired_duration_s
 
 SCRATCH_IDS: Final = 1 << 40
 """Queues that are not durable have numbers from here on, in the transient log of their vhost."""

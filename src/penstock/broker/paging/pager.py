@@ -9,7 +9,9 @@ What a queue wants to read may still be in the batch the store is making: then i
 that is on its way. A queue that has nothing on the disk any more does not page, until it has to.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import MappingProxyType
 from typing import Final
 
 from mypy_extensions import i64
@@ -21,7 +23,7 @@ from penstock.broker.store.durability import UNCHARGED_BYTES, StoreDurability
 from penstock.flow.account import Account
 from penstock.queues.backlog import UNBOUNDED
 from penstock.queues.entry import FLAG_EXPIRATION, flags_of, stub_of
-from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ReadRequest
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, FoundRange, ReadRequest
 from penstock.queues.rabbit_paging import PendingAcks
 from penstock.queues.rules import QueueRules
 from penstock.storage.layout.ranges import spans_without
@@ -41,6 +43,48 @@ does not have to leave again."""
 PASSES_PER_TURN: Final = 4
 
 
+class PagerPhase(Enum):
+    """What a pager is about."""
+
+    IN_MEMORY = "everything is in memory"
+    RESTING = "part of it is on the disk"
+    READING = "a read is under way"
+    RETRYING = "a read failed and waits to be tried again"
+    DISK_FULL = "what comes next waits for room on the disk"
+
+
+class PagerEvent(Enum):
+    """What moves a pager on."""
+
+    BEGUN = "messages may leave memory"
+    SUBMITTED = "a read is given to the disk"
+    READ = "the read has ended"
+    FAILED = "the read failed by an error that may pass"
+    REFUSED = "the read ended at what a full disk has not taken"
+    RETRIED = "it is time to try again"
+    ROOM = "the disk takes batches again"
+    GIVEN_UP = "the queue is purged or deleted"
+    WHOLE = "everything is in memory again"
+
+
+TRANSITIONS: Final[Mapping[tuple[PagerPhase, PagerEvent], PagerPhase]] = MappingProxyType(
+    {
+        (PagerPhase.IN_MEMORY, PagerEvent.BEGUN): PagerPhase.RESTING,
+        (PagerPhase.RESTING, PagerEvent.SUBMITTED): PagerPhase.READING,
+        (PagerPhase.READING, PagerEvent.READ): PagerPhase.RESTING,
+        (PagerPhase.READING, PagerEvent.FAILED): PagerPhase.RETRYING,
+        (PagerPhase.READING, PagerEvent.REFUSED): PagerPhase.DISK_FULL,
+        (PagerPhase.READING, PagerEvent.GIVEN_UP): PagerPhase.RESTING,
+        (PagerPhase.RETRYING, PagerEvent.RETRIED): PagerPhase.RESTING,
+        (PagerPhase.DISK_FULL, PagerEvent.ROOM): PagerPhase.RESTING,
+        (PagerPhase.RESTING, PagerEvent.WHOLE): PagerPhase.IN_MEMORY,
+        (PagerPhase.RETRYING, PagerEvent.WHOLE): PagerPhase.IN_MEMORY,
+        (PagerPhase.DISK_FULL, PagerEvent.WHOLE): PagerPhase.IN_MEMORY,
+    }
+)
+"""What is not here changes nothing."""
+
+
 class PagerClient(JobClient):
     """The pager as the disk sees it; apart from it, which has another base."""
 
@@ -55,10 +99,9 @@ class PagerClient(JobClient):
 
 
 class Pager(QueuePaging):
-    """request, job: the read under way;
-    has_stubs_out: bodies of unanswered deliveries may be on the disk only; is_at_end: what comes
-    next is in a batch that the disk has no room for; read_bytes: of the next one; came_bytes: what
-    the last one has put into memory; waiters: for the first message; wants_all: rules that need
+    """phase: see TRANSITIONS; request, job: the read under way; has_stubs_out: bodies of unanswered
+    deliveries may be on the disk only; read_bytes: of the next read; came_bytes: what the last one
+    has put into memory; waiters: for the first message; wants_all: rules that need
     every entry wait until everything is in memory; again: lets it wait for what could not be read;
     damaged: told how many messages are lost."""
 
@@ -69,9 +112,9 @@ class Pager(QueuePaging):
         "client",
         "damaged",
         "has_stubs_out",
-        "is_at_end",
         "job",
         "keeper",
+        "phase",
         "read_bytes",
         "request",
         "target_bytes",
@@ -90,7 +133,8 @@ class Pager(QueuePaging):
         self.keeper = keeper
         self.target_bytes: i64 = target_bytes
         self.damaged = damaged
-        self.again = ReadAgain(actor, keeper.store)
+        self.phase = PagerPhase.IN_MEMORY
+        self.again = ReadAgain(actor, keeper.store, self._retry)
         self.client = PagerClient(self)
         self.read_bytes: i64 = READ_BYTES_MIN
         self.came_bytes: i64 = 0
@@ -98,8 +142,11 @@ class Pager(QueuePaging):
         self.job: ReadJob | None = None
         self.waiters: list[ReadWaiter] = []
         self.wants_all = False
-        self.is_at_end = False
         self.has_stubs_out = False
+
+    def _move(self, event: PagerEvent) -> None:
+        """`event` has happened: the phase is what the table says."""
+        self.phase = TRANSITIONS.get((self.phase, event), self.phase)
 
     # -- the turn --------------------------------------------------------------------------------
 
@@ -120,15 +167,17 @@ class Pager(QueuePaging):
 
     def _begin(self) -> None:
         """The queue is about to have messages on the disk."""
+        self._move(PagerEvent.BEGUN)
         self.actor.messages.begin_paging(self.keeper.index, self.keeper.index)
         self.actor.page_above = ALWAYS
 
     def _end(self) -> bool:
         """The queue does not page any more, if it has everything in memory; whether it has."""
-        if self.job is not None or not self.actor.messages.is_whole():
+        if self.phase is PagerPhase.READING or not self.actor.messages.is_whole():
             return False
         if self.has_stubs_out and self.actor.unacked_count > 0:
             return False
+        self._move(PagerEvent.WHOLE)
         self.has_stubs_out = False
         self.keeper.is_through = False
         self.actor.messages.end_paging()
@@ -224,17 +273,17 @@ class Pager(QueuePaging):
 
     def _read(self) -> None:
         """Begin the next read, if there is something to read and none is under way."""
-        if self.job is not None or self.again.is_waiting():
+        if self.phase is PagerPhase.READING or self.phase is PagerPhase.RETRYING:
             return
         messages = self.actor.messages
         if messages.is_whole():
             return
         store = self.keeper.store
-        if self.is_at_end:
+        if self.phase is PagerPhase.DISK_FULL:
             if store.is_full or store.is_failed:
-                store.readers[self.actor] = None
+                self._wait_for_store()
                 return
-            self.is_at_end = False
+            self._move(PagerEvent.ROOM)
         size: i64 = self._read_size()
         room: i64 = UNBOUNDED
         if messages.at_hand() > 0:
@@ -257,6 +306,7 @@ class Pager(QueuePaging):
             return
         self.request = request
         self.job = job
+        self._move(PagerEvent.SUBMITTED)
         store.disk.submit(job, self.client)
 
     def _wait_for_store(self) -> None:
@@ -274,16 +324,21 @@ class Pager(QueuePaging):
         store = self.keeper.store
         found = job.found
         damaged = job.damaged
+        event = PagerEvent.READ
         if store.is_full or store.is_failed:
             # A batch that found the disk full is not there yet, and what is in it is not damaged.
-            self.is_at_end = len(damaged) > 0 or error is not None
+            if damaged or error is not None:
+                event = PagerEvent.REFUSED
             if damaged:
                 found = [one for one in found if one.position < damaged[0]]
                 damaged = []
         elif error is not None:
             damaged = self.again.failed(job, error)
+            if self.again.is_waiting():
+                event = PagerEvent.FAILED
         else:
             self.again.succeeded()
+        self._move(event)
         if not self.actor.messages.has_entries and has_expiration(found):
             # A queue that came back from the disk without entries needs them after all.
             self.actor.expects_lifetimes()
@@ -358,9 +413,12 @@ class Pager(QueuePaging):
         average: i64 = index.live_bytes() // index.live_count()
         for span in spans:
             total += span.count
+            found = FoundRange(
+                index, span.first, span.last, span.count, average * span.count, origin
+            )
             before: i64 = span.below(index, index.delivered_below) if is_clean else span.count
-            bytes_: i64 = average * span.count
-            messages.restore_delta(index, span.first, span.last, span.count, bytes_, origin, before)
+            found.redelivered_count = before
+            messages.restore_delta(found)
         messages.restored_unread(body_bytes)
         self.keeper.is_through = True
         return total
@@ -381,9 +439,12 @@ class Pager(QueuePaging):
         self.wants_all = True
         return False
 
+    def _retry(self, now_ns: int) -> None:
+        self._move(PagerEvent.RETRIED)
+        self.actor.wake()
+
     def purging(self) -> None:
-        self.job = None
-        self.request = None
+        self._give_up_read()
         store = self.keeper.store
         stretches = self.actor.messages.stretches()
         for index, first, last in stretches:
@@ -393,9 +454,14 @@ class Pager(QueuePaging):
         self._let_go_on()
 
     def ended(self) -> None:
+        self._give_up_read()
+        self._let_go_on()
+
+    def _give_up_read(self) -> None:
+        """What is being read is of no use any more."""
         self.job = None
         self.request = None
-        self._let_go_on()
+        self._move(PagerEvent.GIVEN_UP)
 
 
 def plan(log: MessageLog, request: ReadRequest, count_max: i64, bytes_max: i64) -> ReadJob:

@@ -19,10 +19,9 @@ from penstock.broker.queue.queue_actor import ALWAYS, NO_PAGING, QueueActor
 from penstock.broker.store.durability import StoreDurability
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Delivery
-from penstock.queues.entry import is_stub
+from penstock.queues.entry import is_embedded, is_stub
 from penstock.queues.line import MessageLine
-from penstock.queues.paging_rules import UNBOUNDED, is_embedded
-from penstock.queues.rabbit_paging import PendingAcks, RabbitPaging, Traffic
+from penstock.queues.rabbit_paging import UNBOUNDED, PendingAcks, RabbitPaging, Traffic
 from penstock.queues.rules import DROP_HEAD
 
 READ_TARGET_BYTES: Final = 16_777_216

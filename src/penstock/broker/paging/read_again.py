@@ -7,6 +7,7 @@
 Bytes that came and do not fit are found by the job itself, and are none of this.
 """
 
+from collections.abc import Callable
 from errno import EIO, ENOENT
 from typing import Final
 
@@ -26,24 +27,24 @@ NO_FAILURE: Final = -1
 class ReadAgain:
     """Of `actor`, which reads what `store` has written. since_ns: when the first of the reads
     failed that have failed since, NO_FAILURE while they do not; has_lost: one of these was given
-    up, and so is what fails behind it."""
+    up, and so is what fails behind it; try_again: called when it is time for the next."""
 
     __slots__ = ("actor", "has_lost", "since_ns", "store", "timer")
 
-    def __init__(self, actor: Actor, store: StoreActor) -> None:
+    def __init__(self, actor: Actor, store: StoreActor, try_again: Callable[[int], None]) -> None:
         self.actor = actor
         self.store = store
         self.since_ns: i64 = NO_FAILURE
         self.has_lost = False
-        self.timer = Timer(self._try_again)
+        self.timer = Timer(try_again)
 
     def is_waiting(self) -> bool:
         """Whether the next read has to wait."""
         return self.timer.due_ns >= 0
 
     def failed(self, job: ReadJob, error: OSError) -> list[int]:
-        """`job` ended with `error`: which of its positions are lost, ascending. Without the others
-        the queue waits, and is woken."""
+        """`job` ended with `error`: which of its positions are lost, ascending. For the others it
+        waits until `try_again` is called."""
         now_ns: i64 = self.actor.line.clock.monotonic_ns()
         is_first = self.since_ns == NO_FAILURE
         if is_first:
@@ -65,9 +66,6 @@ class ReadAgain:
         if not self.has_lost:
             self.store.owner.reads_again(self.actor.identity)
         self.has_lost = False
-
-    def _try_again(self, now_ns: int) -> None:
-        self.actor.wake()
 
 
 def _is_lost(error: OSError, failing_ns: i64) -> bool:

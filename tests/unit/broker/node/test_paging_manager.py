@@ -12,7 +12,7 @@ from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
 from penstock.protocol import methods as m
 from penstock.queues.line import MessageLine
-from penstock.queues.paging_rules import UNBOUNDED
+from penstock.queues.rabbit_paging import UNBOUNDED
 from penstock.queues.rules import DROP_HEAD, QueueRules
 from tests.spec.test_store_scenarios import PERSISTENT, TRANSIENT, Depot
 

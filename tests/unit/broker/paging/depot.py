@@ -48,7 +48,8 @@ class PagingDepot(Depot):
         give_scratch(self.broker, self.disk, 1 << 20)
         self.levels = int(str(arguments.get("max_priority", 0))) + 1
         self.hand = self.connect()[0]
-        self.hand.say(m.QueueDeclare("r", durable=is_durable, arguments=table_of(arguments)))
+        table = table_of(arguments)
+        self.hand.say(m.QueueDeclare("r", durable=is_durable is True, arguments=table))
         self.hand.say(m.QueueDeclare("g"))
         self.settle()
         for actor in self.broker.vhosts["/"].queues.values():

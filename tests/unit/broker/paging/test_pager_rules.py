@@ -6,6 +6,7 @@ import pytest
 from penstock.broker.paging.paged_view import paged_of
 from penstock.protocol import methods as m
 from penstock.protocol.properties import Properties
+from penstock.protocol.values import Value
 from penstock.queues.rules import REASON_EXPIRED, REASON_MAXLEN
 from tests.unit.broker.paging.depot import (
     BODY_BYTES,
@@ -20,8 +21,8 @@ OUT = 30
 HIGHEST = 3
 
 
-def priority_depot(**arguments: object) -> PagingDepot:
-    return PagingDepot(max_priority=HIGHEST, **arguments)  # type: ignore[arg-type]
+def priority_depot(**arguments: Value) -> PagingDepot:
+    return PagingDepot(max_priority=HIGHEST, **arguments)
 
 
 def put(depot: PagingDepot, priority: int, count: int) -> list[bytes]:

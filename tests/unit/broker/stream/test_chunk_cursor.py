@@ -9,7 +9,7 @@ from penstock.storage.layout.checksum import extend_of
 from penstock.streams.chunk import Chunk, is_whole
 from penstock.streams.handout import CONTENT_TYPE
 from tests.unit.broker.peer import Bed, Heard, Peer
-from tests.unit.broker.stream.test_streams import S, made, stream
+from tests.unit.broker.stream.test_streams import S, stream, streaming
 
 
 def chunk_reader(
@@ -74,17 +74,16 @@ def spans(peer: Peer) -> list[tuple[int, int]]:
     return found
 
 
-def filled(bed: Bed, chunks: int, rows: int) -> Peer:
-    """A stream with `chunks` chunks of `rows` messages."""
-    peer = made(bed)
+def filled(chunks: int, rows: int) -> tuple[Bed, Peer]:
+    """A broker, the publisher of a stream with `chunks` chunks of `rows` messages."""
+    bed, peer = streaming()
     for chunk in range(chunks):
         peer.publish("s", *(b"%d" % (chunk * rows + row) for row in range(rows)))
-    return peer
+    return bed, peer
 
 
 def test_what_was_read_together_is_one_delivery() -> None:
-    bed = Bed()
-    filled(bed, 3, 4)
+    bed, _ = filled(3, 4)
     (one,) = deliveries(chunk_reader(bed))
     assert isinstance(one.method, m.BasicDeliver)
     assert (one.method.routing_key, one.method.delivery_tag) == ("s", 1)
@@ -94,14 +93,12 @@ def test_what_was_read_together_is_one_delivery() -> None:
 
 
 def test_the_chunk_with_the_offset_comes_whole() -> None:
-    bed = Bed()
-    filled(bed, 3, 4)
+    bed, _ = filled(3, 4)
     assert spans(chunk_reader(bed, 6)) == [(4, 8)]
 
 
 def test_what_comes_later_comes_at_once() -> None:
-    bed = Bed()
-    peer = filled(bed, 1, 2)
+    bed, peer = filled(1, 2)
     late = chunk_reader(bed, "next")
     assert spans(late) == []
     peer.publish("s", b"2", b"3", b"4")
@@ -109,8 +106,7 @@ def test_what_comes_later_comes_at_once() -> None:
 
 
 def test_nothing_is_delivered_from_the_end_on() -> None:
-    bed = Bed()
-    peer = filled(bed, 3, 4)
+    bed, peer = filled(3, 4)
     some = chunk_reader(bed, 0, x_stream_until=5)
     assert spans(some) == [(0, 8)]
     peer.publish("s", b"12")
@@ -126,8 +122,7 @@ def test_nothing_is_delivered_from_the_end_on() -> None:
 
 
 def test_a_range_that_is_gone_shows_by_the_first_chunk_there_is() -> None:
-    bed = Bed()
-    peer = made(bed, x_stream_max_segment_size_bytes=5_000, x_max_length_bytes=10_000)
+    bed, peer = streaming(x_stream_max_segment_size_bytes=5_000, x_max_length_bytes=10_000)
     for _ in range(6):
         peer.publish("s", bytes(5_000))
     log = stream(bed).counts.log
@@ -136,8 +131,7 @@ def test_a_range_that_is_gone_shows_by_the_first_chunk_there_is() -> None:
 
 
 def test_prefetch_counts_deliveries_and_acknowledging_gives_room() -> None:
-    bed = Bed()
-    peer = filled(bed, 1, 2)
+    bed, peer = filled(1, 2)
     slow = chunk_reader(bed, "first", 1)
     assert spans(slow) == [(0, 2)]
     peer.publish("s", b"2")
@@ -148,8 +142,7 @@ def test_prefetch_counts_deliveries_and_acknowledging_gives_room() -> None:
 
 
 def test_a_chunk_is_cut_into_frames_as_its_reader_has_agreed() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     body = bytes(n % 251 for n in range(20_000))
     peer.publish("s", body, b"", body)
     assert bodies(opened(deliveries(chunk_reader(bed, frame_bytes_max=4096))[0])) == [
@@ -160,8 +153,7 @@ def test_a_chunk_is_cut_into_frames_as_its_reader_has_agreed() -> None:
 
 
 def test_chunks_that_ended_before_a_time_are_passed_over() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     start_s = bed.clock.wall_ns() // S
     for n in range(4):
         peer.publish("s", b"%d" % n)
@@ -170,8 +162,7 @@ def test_chunks_that_ended_before_a_time_are_passed_over() -> None:
 
 
 def test_a_reader_that_retention_has_overtaken_goes_on_with_the_first_there_is() -> None:
-    bed = Bed()
-    peer = made(bed, x_stream_max_segment_size_bytes=20_000, x_max_length_bytes=50_000)
+    bed, peer = streaming(x_stream_max_segment_size_bytes=20_000, x_max_length_bytes=50_000)
     for _ in range(3):
         peer.publish("s", bytes(5_000))
     reader = chunk_reader(bed, "first", 1)
@@ -195,8 +186,7 @@ def test_a_reader_that_retention_has_overtaken_goes_on_with_the_first_there_is()
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: Table, text: str) -> None:
-    bed = Bed()
-    made(bed)
+    bed, _ = streaming()
     peer = bed.connect("reader")
     peer.call(1, m.BasicQos(0, 10, False), m.BasicQosOk)
     closed = peer.call(1, m.BasicConsume("s", arguments=arguments), m.ChannelClose)

@@ -9,11 +9,17 @@ from penstock.broker.admin.views import actor_snapshots
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table, Value
 from tests.unit.broker.peer import Bed, Peer
-from tests.unit.broker.stream.test_streams import made, stream
+from tests.unit.broker.stream.test_streams import stream, streaming
 
 S = 1_000_000_000
 WINDOW = 400
 """More than a publisher hands over before it feels that the gate is closed."""
+
+
+def reading(**arguments: Value) -> tuple[Bed, Peer, Peer]:
+    """As `streaming`, and a reader."""
+    bed, peer = streaming(**arguments)
+    return bed, peer, bed.connect("reader", channels=2)
 
 
 def ask(peer: Peer, verb: str, **arguments: Value) -> Table:
@@ -38,9 +44,7 @@ def flood(peer: Peer, count: int) -> int:
 
 
 def test_a_group_that_is_behind_holds_publishers_until_it_has_caught_up() -> None:
-    bed = Bed()
-    peer = made(bed)
-    reader = bed.connect("reader", channels=2)
+    bed, peer, reader = reading()
     ask(reader, "stream.group.register", group="etl", max_lag_messages=100)
     held_at = flood(peer, 3000)
     assert 100 < held_at < 100 + 2 * WINDOW
@@ -60,9 +64,7 @@ def test_a_group_that_is_behind_holds_publishers_until_it_has_caught_up() -> Non
 
 
 def test_publishers_without_confirms_are_held_too_and_nothing_is_lost() -> None:
-    bed = Bed()
-    peer = made(bed)
-    reader = bed.connect("reader", channels=2)
+    bed, peer, reader = reading()
     ask(reader, "stream.group.register", group="etl", max_lag_bytes=50_000)
     for _ in range(1500):
         peer.publish("s", bytes(1000))
@@ -79,9 +81,7 @@ def test_publishers_without_confirms_are_held_too_and_nothing_is_lost() -> None:
 
 def test_what_is_on_its_way_to_the_log_counts_as_lag() -> None:
     """Many come at a time: the stream takes a window of them before the store has any."""
-    bed = Bed()
-    peer = made(bed)
-    reader = bed.connect("reader", channels=2)
+    bed, peer, reader = reading()
     ask(reader, "stream.group.register", group="etl", max_lag_messages=100)
     peer.publish("s", *[b"x"] * 3000)
     log = stream(bed).counts.log
@@ -94,9 +94,7 @@ def test_what_is_on_its_way_to_the_log_counts_as_lag() -> None:
 
 
 def test_retention_takes_nothing_a_group_has_not_passed() -> None:
-    bed = Bed()
-    peer = made(bed, x_stream_max_segment_size_bytes=5_000, x_max_length_bytes=10_000)
-    reader = bed.connect("reader", channels=2)
+    _, peer, reader = reading(x_stream_max_segment_size_bytes=5_000, x_max_length_bytes=10_000)
     ask(reader, "stream.group.register", group="a", offset=0)
     ask(reader, "stream.group.register", group="b", offset=0)
     for _ in range(20):
@@ -114,8 +112,7 @@ def test_retention_takes_nothing_a_group_has_not_passed() -> None:
 
 
 def test_where_a_group_begins_and_that_it_goes_back_only_when_it_says_so() -> None:
-    bed = Bed()
-    peer = made(bed)
+    _, peer = streaming()
     peer.publish("s", b"0", b"1", b"2", b"3")
     assert ask(peer, "stream.group.register", group="new")["offset"] == 4
     assert ask(peer, "stream.group.register", group="new", offset=1)["offset"] == 1
@@ -132,9 +129,7 @@ def test_where_a_group_begins_and_that_it_goes_back_only_when_it_says_so() -> No
 
 
 def test_the_stricter_of_both_bounds_counts_and_policies_change_it() -> None:
-    bed = Bed()
-    peer = made(bed, x_max_lag_messages=50)
-    reader = bed.connect("reader", channels=2)
+    bed, peer, reader = reading(x_max_lag_messages=50)
     ask(reader, "stream.group.register", group="etl", max_lag_messages=1_000_000)
     flood(peer, 500)
     groups = stream(bed).groups
@@ -151,9 +146,7 @@ def test_the_stricter_of_both_bounds_counts_and_policies_change_it() -> None:
 
 
 def test_a_deleted_stream_takes_its_groups_along() -> None:
-    bed = Bed()
-    peer = made(bed)
-    reader = bed.connect("reader", channels=2)
+    bed, peer, reader = reading()
     ask(reader, "stream.group.register", group="etl", max_lag_messages=1)
     flood(peer, 1000)
     reader.call(1, m.QueueDelete("s"), m.QueueDeleteOk)
@@ -163,9 +156,7 @@ def test_a_deleted_stream_takes_its_groups_along() -> None:
 
 
 def test_why_names_the_group_and_since_when() -> None:
-    bed = Bed()
-    peer = made(bed)
-    reader = bed.connect("reader", channels=2)
+    bed, peer, reader = reading()
     ask(reader, "stream.group.register", group="etl", max_lag_messages=10)
     flood(peer, 1000)
     bed.clock.advance(5 * S)
@@ -189,15 +180,13 @@ def test_why_names_the_group_and_since_when() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(verb: str, arguments: Table, code: int, text: str) -> None:
-    bed = Bed()
-    peer = made(bed)
+    _, peer = streaming()
     found = refusal(peer, verb, **arguments)
     assert found[0] == code and text in found[1]
 
 
 def test_a_stream_has_no_more_than_so_many_groups() -> None:
-    bed = Bed()
-    peer = made(bed)
+    _, peer = streaming()
     for number in range(64):
         ask(peer, "stream.group.register", group=f"g{number}")
     ask(peer, "stream.group.register", group="g3")

@@ -23,6 +23,12 @@ def made(bed: Bed, **arguments: Value) -> Peer:
     return peer
 
 
+def streaming(**arguments: Value) -> tuple[Bed, Peer]:
+    """A broker, and a publisher who has declared the stream `s`."""
+    bed = Bed()
+    return bed, made(bed, **arguments)
+
+
 def stream(bed: Bed) -> StreamActor:
     actor = bed.broker.vhosts["/"].queues["s"]
     assert isinstance(actor, StreamActor)
@@ -52,8 +58,7 @@ def headers(one: Heard) -> Table:
 
 
 def test_everybody_reads_from_a_place_of_his_own() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     peer.publish("s", *(b"%d" % n for n in range(5)))
     assert given(reader(bed, "first", name="a")) == [b"0", b"1", b"2", b"3", b"4"]
     assert given(reader(bed, 3, name="b")) == [b"3", b"4"]
@@ -68,16 +73,14 @@ def test_everybody_reads_from_a_place_of_his_own() -> None:
 
 
 def test_last_is_the_last_chunk() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     peer.publish("s", b"0", b"1")
     peer.publish("s", b"2", b"3")
     assert given(reader(bed, "last")) == [b"2", b"3"]
 
 
 def test_times() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     start_s = bed.clock.wall_ns() // S
     for n in range(4):
         peer.publish("s", b"%d" % n)
@@ -95,8 +98,7 @@ def test_times() -> None:
 
 
 def test_deliveries_carry_their_offset() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     old: Table = {"a": 1, "x-stream-offset": "old", "z": "q"}
     peer.publish("s", b"plain")
     peer.send(publish(1, "", "s", b"headed", headers_property(old)))
@@ -111,8 +113,7 @@ def test_deliveries_carry_their_offset() -> None:
 
 
 def test_an_acknowledgement_gives_room_and_nothing_else() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     peer.publish("s", *(b"%d" % n for n in range(6)))
     slow = reader(bed, prefetch=2)
     assert given(slow) == [b"0", b"1"]
@@ -127,8 +128,7 @@ def test_an_acknowledgement_gives_room_and_nothing_else() -> None:
 
 
 def test_what_is_delivered_and_not_acknowledged_takes_no_memory_of_its_size() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     peer.publish("s", bytes(50_000))
     slow = reader(bed)
     (channel,) = slow.connection.channels.values()
@@ -138,8 +138,7 @@ def test_what_is_delivered_and_not_acknowledged_takes_no_memory_of_its_size() ->
 
 
 def test_a_body_is_cut_as_its_receiver_has_agreed() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     body = bytes(n % 251 for n in range(20_000))
     peer.publish("s", body, b"")
     small = bed.connect("small", frame_bytes_max=4096)
@@ -149,8 +148,7 @@ def test_a_body_is_cut_as_its_receiver_has_agreed() -> None:
 
 
 def test_a_publisher_is_confirmed() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     peer.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
     peer.publish("s", b"a", b"b")
     assert peer.confirmed() == {1: "ack", 2: "ack"}
@@ -158,8 +156,7 @@ def test_a_publisher_is_confirmed() -> None:
 
 
 def test_many_messages_to_a_reader_that_answers() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     slow = reader(bed, prefetch=7)
     for start in range(0, 3000, 100):
         peer.publish("s", *(b"%d" % n for n in range(start, start + 100)))
@@ -186,8 +183,7 @@ def test_many_messages_to_a_reader_that_answers() -> None:
     ],
 )
 def test_what_streams_do_not_do(said: m.Method, what: str) -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     peer.publish("s", b"a")
     other = reader(bed)
     other.heard()
@@ -202,8 +198,7 @@ def test_what_streams_do_not_do(said: m.Method, what: str) -> None:
 
 @pytest.mark.parametrize("said", [m.BasicNack(0, True), m.BasicRecover(True)], ids=str)
 def test_what_a_stream_does_not_take_back_loses_nothing_of_other_queues(said: m.Method) -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
     peer.publish("s", b"a")
     peer.publish("q", b"b")
@@ -219,16 +214,14 @@ def test_what_a_stream_does_not_take_back_loses_nothing_of_other_queues(said: m.
 
 
 def test_arguments_of_another_declaration_count() -> None:
-    bed = Bed()
-    peer = made(bed, x_max_age="1h")
+    _, peer = streaming(x_max_age="1h")
     table: Table = {"x-queue-type": "stream", "x-max-age": "2h"}
     peer.say(1, m.QueueDeclare("s", durable=True, arguments=table))
     assert "inequivalent arg 'x-max-age'" in peer.one(m.ChannelClose).reply_text
 
 
 def test_a_deleted_stream_ends_its_consumers_and_gives_everything_back() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     peer.publish("s", b"a", b"b")
     other = reader(bed)
     other.heard()
@@ -240,8 +233,7 @@ def test_a_deleted_stream_ends_its_consumers_and_gives_everything_back() -> None
 
 
 def test_in_memory_the_oldest_go() -> None:
-    bed = Bed()
-    peer = made(bed, x_max_length_bytes=40_000, x_stream_max_segment_size_bytes=10_000)
+    bed, peer = streaming(x_max_length_bytes=40_000, x_stream_max_segment_size_bytes=10_000)
     behind = reader(bed, prefetch=1)
     for n in range(60):
         peer.publish("s", b"%04d" % n + bytes(2000))
@@ -264,8 +256,7 @@ def test_in_memory_the_oldest_go() -> None:
 
 
 def test_a_paused_stream_gives_nothing_and_takes_everything() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     other = reader(bed)
     stream(bed).pause(True)
     peer.publish("s", b"a")
@@ -277,8 +268,7 @@ def test_a_paused_stream_gives_nothing_and_takes_everything() -> None:
 
 
 def test_a_stream_takes_dead_letters() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     table: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "s"}
     peer.call(1, m.QueueDeclare("q", arguments={**table, "x-message-ttl": 0}), m.QueueDeclareOk)
     peer.publish("q", b"dead")
@@ -288,8 +278,7 @@ def test_a_stream_takes_dead_letters() -> None:
 
 
 def test_what_is_shown() -> None:
-    bed = Bed()
-    peer = made(bed, x_max_age="1h", x_max_length_bytes=1_000_000)
+    bed, peer = streaming(x_max_age="1h", x_max_length_bytes=1_000_000)
     peer.publish("s", b"a", b"b")
     said = stream_in_words(stream(bed))
     assert said["offsets"] == "0..2" and said["max-age"] == "1h"
@@ -304,8 +293,7 @@ def test_what_is_shown() -> None:
 
 
 def test_one_message_is_in_many_streams_and_queues() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     table: Table = {"x-queue-type": "stream"}
     peer.call(1, m.QueueDeclare("t", durable=True, arguments=table), m.QueueDeclareOk)
     peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
@@ -319,8 +307,7 @@ def test_one_message_is_in_many_streams_and_queues() -> None:
 
 
 def test_policies_say_what_a_stream_keeps() -> None:
-    bed = Bed()
-    peer = made(bed, x_stream_max_segment_size_bytes=5000)
+    bed, peer = streaming(x_stream_max_segment_size_bytes=5000)
     for _ in range(20):
         peer.publish("s", bytes(1000))
     assert stream(bed).messages.ready_count() == 20
@@ -342,8 +329,7 @@ def test_policies_say_what_a_stream_keeps() -> None:
 
 
 def test_an_expiration_means_nothing_to_a_stream() -> None:
-    bed = Bed()
-    peer = made(bed)
+    bed, peer = streaming()
     peer.send(publish(1, "", "s", b"brief", (0x0100, b"\x010")))
     bed.clock.advance(S)
     assert given(reader(bed)) == [b"brief"]
