@@ -186,7 +186,7 @@ def test_messages_that_cost_no_credit_are_bounded_too() -> None:
     assert lane.in_flight == 0
     waiting = sum(len(message.raw) for one in lane.items for message in one.messages)
     assert UNCHARGED_BYTES <= waiting < UNCHARGED_BYTES + 400 * 3200
-    assert depot.store.log.open_bytes() < BATCH_BYTES + 400 * 3200
+    assert depot.store.log.open_size < BATCH_BYTES + 400 * 3200
     assert len(reader.deliveries) < 6000
     rest(depot)
     assert len(reader.deliveries) == 6000
