@@ -59,7 +59,7 @@ def main() -> int:
         print(f"{path} is there already; a released format does not change", file=sys.stderr)
         return 1
     db = MetadataDb(path)
-    db.job(0, tuple(CatalogueChange(True, row) for row in rows())).run()
+    db.apply(0, tuple(CatalogueChange(True, row) for row in rows()))
     db.close()
     path.chmod(0o644)
     print(path)

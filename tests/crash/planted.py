@@ -30,7 +30,7 @@ from penstock.storage.recovery import old_segment as wreck
 from penstock.storage.recovery import recovery
 from penstock.storage.recovery.old_segment import OldSegment
 from penstock.storage.recovery.recovery import Recovered, recover
-from tests.crash import rig
+from tests.crash.life import CONFIRMED
 from tests.crash.planted_reuse import REUSED, Plant
 from tests.crash.rig import Rig
 
@@ -61,7 +61,7 @@ def confirms_early(patch: pytest.MonkeyPatch) -> None:
         entries = list(self._open)
         taken = take(self, must_sync)
         if taken is not None and must_sync:
-            self.note(rig.CONFIRMED, [each for each in entries if each not in self._settled])
+            self.note(CONFIRMED, [each for each in entries if each not in self._settled])
         return taken
 
     patch.setattr(Rig, "take", take_and_confirm)
@@ -73,7 +73,7 @@ def confirms_the_next_batch(patch: pytest.MonkeyPatch) -> None:
 
     def run_and_confirm(self: Rig, taken: Batch | None) -> None:
         run(self, taken)
-        self.note(rig.CONFIRMED, [each for each in self._open if each not in self._settled])
+        self.note(CONFIRMED, [each for each in self._open if each not in self._settled])
 
     patch.setattr(Rig, "run", run_and_confirm)
 
