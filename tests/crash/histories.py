@@ -331,7 +331,7 @@ def next_life(first: Rig) -> Rig:
     for _ in range(3):
         life.publish(1)
         life.flush()
-    life.settle(1, int(life.log.first_position(life.queues[1])))
+    life.settle(1, int(life.queues[1].first_position()))
     life.flush()
     return life
 

@@ -201,7 +201,7 @@ class Rig(Life):
             rig.publish(queue_id, text="again")
         rig.flush()
         for queue_id in sorted(expected.queues):
-            first = rig.log.first_position(rig.queues[queue_id])
+            first = int(rig.queues[queue_id].first_position())
             rig.settle(queue_id, first)
             rig.publish(queue_id, size=200, text="more")
         rig.flush()

@@ -189,7 +189,7 @@ def test_f21_never_more_than_two_batches() -> None:
         for number, hand in enumerate(hands):
             depot.send(hand, f"d{number % 3 + 1}", 100_000, 10)
         assert len(depot.disk.jobs) == 1, "one batch is under way"
-        assert depot.store.log.open_bytes() < BATCH_BYTES + 110_000
+        assert depot.store.log.open_size < BATCH_BYTES + 110_000
     queued = sum(int(lane.in_flight) for lane in depot.store.lanes)
     assert queued > 2 * BATCH_BYTES // 100_000, "more waits than two batches"
     batches = 0

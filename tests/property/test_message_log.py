@@ -149,7 +149,7 @@ class LogMachine(RuleBasedStateMachine):
         for queue_id, index in self.rig.queues.items():
             mine = sorted(entry[1] for entry in self.live if entry[0] == queue_id)
             assert self.rig.log.live_count(index) == len(mine)
-            assert self.rig.log.first_position(index) == (mine[0] if mine else -1)
+            assert int(index.first_position()) == (mine[0] if mine else -1)
         assert sum(segment.live for segment in self.rig.log.segments.values()) >= len(self.live)
 
     @precondition(lambda self: self.held is None)

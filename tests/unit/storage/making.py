@@ -6,6 +6,7 @@ from penstock.simulation.machine.disk import SimDisk
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.log import MessageLog
 from penstock.storage.log.reading import ReadJob
+from penstock.storage.recovery.recovery import recover
 from tests.crash.life import message
 
 NOW_MS = 1_700_000_000_000
@@ -22,6 +23,18 @@ def fill(log: MessageLog, index: QueueIndex, count: int, size: int = 40) -> list
         made.append(message(str(number).encode().ljust(size, b".")))
         log.append(index, made[-1], NOW_MS)
     return made
+
+
+def filled(
+    count: int, segment_bytes: int = 4096, size: int = 40
+) -> tuple[SimDisk, MessageLog, QueueIndex]:
+    """A disk, a log on it, and a queue with `count` messages that are safe."""
+    disk = SimDisk()
+    log = fresh(disk, segment_bytes)
+    index = log.open_queue(1)
+    fill(log, index, count, size)
+    flush(log)
+    return disk, log, index
 
 
 def append_at(
@@ -49,3 +62,9 @@ def read(log: MessageLog, index: QueueIndex, position: int = 1, count: int = 100
 
 def positions(job: ReadJob) -> list[int]:
     return [int(found.position) for found in job.found]
+
+
+def brought_back(disk: SimDisk) -> list[int]:
+    """The positions of queue 1 that a start after a crash would find."""
+    recovered = recover(SimDisk(disk.contents()), Dice(5), 4096, {1})
+    return positions(read(recovered.log, recovered.queues[1]))

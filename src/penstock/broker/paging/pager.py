@@ -26,7 +26,7 @@ from penstock.queues.entry import FLAG_EXPIRATION, flags_of, stub_of
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, FoundRange, ReadRequest
 from penstock.queues.rabbit_paging import PendingAcks
 from penstock.queues.rules import QueueRules
-from penstock.storage.layout.ranges import spans_without
+from penstock.storage.layout.index import spans_without
 from penstock.storage.log.job import Job
 from penstock.storage.log.log import MessageLog
 from penstock.storage.log.reading import Found, ReadJob, Stretch, plan_run

@@ -22,7 +22,7 @@ from penstock.base.limits import STORE_GATHER_MESSAGES, STORE_GATHER_US
 
 WAIT_NS: Final = STORE_GATHER_US.default * 1000
 GATHER_MESSAGES: Final = STORE_GATHER_MESSAGES.default
-FLOW_MESSAGES: Final = 128
+FLOW_MESSAGES: Final = 256
 FIRST_REPEATS: Final = 2
 REPEATS_MOST: Final = 1024
 
@@ -90,8 +90,9 @@ class Gathering:
             self.skips = self.skips_next
             if self.skips_next < REPEATS_MOST:
                 self.skips_next *= 2
-        elif self.begun > 0:
+        elif self.begun > 0 and self.repeats >= self.wanted:
             self.wanted = FIRST_REPEATS
+        elif self.begun > 0:
             self.skips_next = 1
         elif self.skips > 0:
             self.skips -= 1

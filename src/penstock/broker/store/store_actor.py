@@ -8,19 +8,80 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.base.clock import Clock
 from penstock.broker.actors.actor import Actor, Line
-from penstock.broker.actors.disk import Disk
+from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.actors.syncing import NONE, Syncing, SyncRule
 from penstock.broker.store.group_commit import GroupCommit, StoreOwner
-from penstock.broker.store.recycling import RecyclingWatch
 from penstock.broker.store.write_request import StoreLane, StoreRequest, WriteLane, WriteRequest
-from penstock.flow.due import DueLine, Timer
+from penstock.flow.due import NEVER, DueLine, Timer
 from penstock.flow.strategy import Strategy
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.batch import Batch
 from penstock.storage.log.compaction import Compactor, CopyJob
 from penstock.storage.log.job import Job
 from penstock.storage.log.log import MessageLog
+from penstock.storage.log.recycled import GiveBack, RecycledSegments
+
+IDLE_NS: Final = 3_000_000_000
+
+
+class Unwatched(JobClient):
+    """For removals: a file that could not be removed is removed by the next start."""
+
+    __slots__ = ()
+
+    def job_done(self, job: Job, error: OSError | None) -> None:
+        """There is nothing to do."""
+
+
+class RecyclingWatch:
+    """Gives back the files that a store keeps to write over. Where none was used for IDLE_NS one is
+    enough, and where nothing was written either, none: an idle store keeps nothing, and the room is
+    back soon after a purge (reliability F16).
+
+    seen_count: of files that had been used again at the last look;
+    is_written: something was written since. timer: runs only while there is something to give
+    back."""
+
+    __slots__ = ("client", "disk", "dues", "is_written", "seen_count", "spares", "timer")
+
+    def __init__(self, spares: RecycledSegments, disk: Disk, dues: DueLine) -> None:
+        self.spares = spares
+        self.disk = disk
+        self.dues = dues
+        self.client = Unwatched()
+        self.seen_count: i64 = 0
+        self.is_written = False
+        self.timer = Timer(self._look_again)
+
+    def look(self, batch: Batch, clock: Clock) -> None:
+        """`batch` is on the disk."""
+        if batch.chunks:
+            self.is_written = True
+        if self.spares.kept_bytes > 0 and self.timer.due_ns == NEVER:
+            self.seen_count = self.spares.taken_count
+            self.dues.put(self.timer, clock.monotonic_ns() + IDLE_NS)
+
+    def allow(self, is_wanted: bool) -> None:
+        """Whether the disk has room for any."""
+        self.spares.is_wanted = is_wanted
+        if not is_wanted:
+            self._give_back(0)
+
+    def _look_again(self, now_ns: int) -> None:
+        spares = self.spares
+        if spares.taken_count == self.seen_count:
+            self._give_back(1 if self.is_written else 0)
+        self.is_written = False
+        self.seen_count = spares.taken_count
+        if spares.kept_bytes > 0:
+            self.dues.put(self.timer, now_ns + IDLE_NS)
+
+    def _give_back(self, left_count: i64) -> None:
+        if self.spares.kept_bytes > 0:
+            self.disk.submit(GiveBack(self.spares, left_count), self.client)
+
 
 ACKS_EVERY: Final = 8
 """Batches of which one takes the acknowledgements along: they cost a write of their own."""

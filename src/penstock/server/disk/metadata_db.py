@@ -14,9 +14,10 @@ goes to tests/fixtures. `arguments`: an AMQP table or empty; `identity`: see rou
 import os
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import fields
 from errno import EIO, ENOSPC
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from penstock.base.errors import OperatorError
 from penstock.broker.lease.lease_rows import COMPONENT as LEASE
@@ -32,6 +33,8 @@ from penstock.broker.vhost.catalogue_rows import (
     VhostRow,
 )
 from penstock.server.disk.whole_file import sync_directory
+
+AnyRow = TypeVar("AnyRow", VhostRow, UserRow, ExchangeRow, StoredQueue, BindingRow, ParameterRow)
 
 APPLICATION_ID: Final = 0x504E5354
 FORMAT: Final = 1
@@ -158,33 +161,28 @@ class MetadataDb:
             raise OperatorError(f"{self.path} is damaged ({error}); {MEND}") from error
 
     def _read(self) -> StoredCatalogue:
-        every = self.db.execute
-        kept = StoredCatalogue()
-        for row in every("SELECT name FROM vhosts ORDER BY id"):
-            kept.vhosts.append(VhostRow(*row))
-        for row in every("SELECT name, password_hash, hashing, tags FROM users ORDER BY id"):
-            kept.users.append(UserRow(*row))
-        for vhost, name, kind, is_auto_delete, is_internal, arguments in every(
-            "SELECT vhost, name, kind, is_auto_delete, is_internal, arguments "
-            "FROM exchanges ORDER BY id"
-        ):
-            kept.exchanges.append(
-                ExchangeRow(vhost, name, kind, is_auto_delete == 1, is_internal == 1, arguments)
+        found = self.db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'queues'").fetchone()
+        return StoredCatalogue(
+            self._rows(VhostRow),
+            self._rows(UserRow),
+            self._rows(ExchangeRow),
+            self._rows(StoredQueue),
+            self._rows(BindingRow),
+            self._rows(ParameterRow),
+            0 if found is None else int(found[0]),
+        )
+
+    def _rows(self, kind: type[AnyRow]) -> list[AnyRow]:
+        table = TABLES[kind]
+        return [
+            kind(
+                *(
+                    value == 1 if name.startswith("is_") else value
+                    for name, value in zip(table.fields, row, strict=True)
+                )
             )
-        for queue_id, vhost, name, is_auto_delete, arguments in every(
-            "SELECT id, vhost, name, is_auto_delete, arguments FROM queues ORDER BY id"
-        ):
-            kept.queues.append(StoredQueue(queue_id, vhost, name, is_auto_delete == 1, arguments))
-        for vhost, source, is_to_exchange, *rest in every(
-            "SELECT vhost, source, is_to_exchange, destination, routing_key, identity, arguments "
-            "FROM bindings ORDER BY id"
-        ):
-            kept.bindings.append(BindingRow(vhost, source, is_to_exchange == 1, *rest))
-        for row in every("SELECT vhost, component, name, value FROM parameters ORDER BY id"):
-            kept.parameters.append(ParameterRow(*row))
-        found = every("SELECT seq FROM sqlite_sequence WHERE name = 'queues'").fetchone()
-        kept.queue_id_max = 0 if found is None else int(found[0])
-        return kept
+            for row in self.db.execute(table.select)
+        ]
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -209,97 +207,69 @@ class MetadataDb:
             self.db.execute("ROLLBACK")
 
     def _apply(self, change: CatalogueChange) -> None:
-        for statement, values in _statements(change):
+        row = change.row
+        table = TABLES[type(row)]
+        if change.is_kept:
+            self.db.execute(table.insert, [getattr(row, name) for name in table.fields])
+            return
+        for statement, values in _gone_with(row):
             self.db.execute(statement, values)
+        self.db.execute(table.delete, [getattr(row, name) for name in table.key])
 
     def close(self) -> None:
         """After the disk's thread has ended: the log is folded into the file."""
         self.db.close()
 
 
-Statement = tuple[str, tuple[object, ...]]
+class Table:
+    """How rows of one kind are kept: a column for each field. key: fields that a row which goes is
+    found by; is_replaced: a row that comes takes the place of one with its key."""
+
+    def __init__(
+        self, name: str, kind: type[Row], key: tuple[str, ...], is_replaced: bool = False
+    ) -> None:
+        self.key = key
+        self.fields = tuple(one.name for one in fields(kind))
+        # A queue's number is that of its row, which the database never gives twice.
+        named = ["id" if one == "queue_id" else one for one in self.fields]
+        columns = ", ".join(named)
+        self.select = f"SELECT {columns} FROM {name} ORDER BY id"
+        self.insert = f"INSERT INTO {name} ({columns}) VALUES ({', '.join('?' for _ in named)})"
+        if is_replaced:
+            others = ", ".join(f"{one} = excluded.{one}" for one in named if one not in key)
+            does = f"UPDATE SET {others}" if others else "NOTHING"
+            self.insert += f" ON CONFLICT ({', '.join(key)}) DO {does}"
+        found = " AND ".join(f"{'id' if one == 'queue_id' else one} = ?" for one in key)
+        self.delete = f"DELETE FROM {name} WHERE {found}"
 
 
-def _statements(change: CatalogueChange) -> Iterable[Statement]:
-    return _puts(change.row) if change.is_kept else _drops(change.row)
+TABLES: Final[dict[type[Row], Table]] = {
+    VhostRow: Table("vhosts", VhostRow, ("name",), is_replaced=True),
+    UserRow: Table("users", UserRow, ("name",), is_replaced=True),
+    ExchangeRow: Table("exchanges", ExchangeRow, ("vhost", "name")),
+    StoredQueue: Table("queues", StoredQueue, ("queue_id",)),
+    BindingRow: Table(
+        "bindings",
+        BindingRow,
+        ("vhost", "source", "is_to_exchange", "destination", "routing_key", "identity"),
+    ),
+    ParameterRow: Table(
+        "parameters", ParameterRow, ("vhost", "component", "name"), is_replaced=True
+    ),
+}
 
 
-def _puts(row: Row) -> Iterable[Statement]:
+def _gone_with(row: Row) -> Iterable[tuple[str, tuple[object, ...]]]:
+    """What goes with a queue or an exchange."""
+    if isinstance(row, StoredQueue | ExchangeRow):
+        yield (
+            "DELETE FROM bindings WHERE vhost = ? AND is_to_exchange = ? AND destination = ?",
+            (row.vhost, isinstance(row, ExchangeRow), row.name),
+        )
     if isinstance(row, StoredQueue):
-        yield (
-            "INSERT INTO queues (id, vhost, name, is_auto_delete, arguments) VALUES (?,?,?,?,?)",
-            (row.queue_id, row.vhost, row.name, row.is_auto_delete, row.arguments),
-        )
-    elif isinstance(row, ExchangeRow):
-        yield (
-            "INSERT INTO exchanges (vhost, name, kind, is_auto_delete, is_internal, arguments) "
-            "VALUES (?,?,?,?,?,?)",
-            (row.vhost, row.name, row.kind, row.is_auto_delete, row.is_internal, row.arguments),
-        )
-    elif isinstance(row, BindingRow):
-        yield (
-            "INSERT INTO bindings (vhost, source, is_to_exchange, destination, routing_key, "
-            "identity, arguments) VALUES (?,?,?,?,?,?,?)",
-            (*_binding_key(row), row.arguments),
-        )
-    elif isinstance(row, ParameterRow):
-        yield (
-            "INSERT INTO parameters (vhost, component, name, value) VALUES (?,?,?,?) "
-            "ON CONFLICT (vhost, component, name) DO UPDATE SET value = excluded.value",
-            (row.vhost, row.component, row.name, row.value),
-        )
-    elif isinstance(row, UserRow):
-        yield (
-            "INSERT INTO users (name, password_hash, hashing, tags) VALUES (?,?,?,?) "
-            "ON CONFLICT (name) DO UPDATE SET password_hash = excluded.password_hash, "
-            "hashing = excluded.hashing, tags = excluded.tags",
-            (row.name, row.password_hash, row.hashing, row.tags),
-        )
-    else:
-        yield "INSERT OR IGNORE INTO vhosts (name) VALUES (?)", (row.name,)
-
-
-def _drops(row: Row) -> Iterable[Statement]:
-    if isinstance(row, StoredQueue):
-        yield (
-            "DELETE FROM bindings WHERE vhost = ? AND is_to_exchange = 0 AND destination = ?",
-            (row.vhost, row.name),
-        )
         yield (
             "DELETE FROM parameters WHERE component = ? AND name GLOB ?",
             (LEASE, f"{row.queue_id}/*"),
         )
-        yield "DELETE FROM queues WHERE id = ?", (row.queue_id,)
     elif isinstance(row, ExchangeRow):
         yield "DELETE FROM bindings WHERE vhost = ? AND source = ?", (row.vhost, row.name)
-        yield (
-            "DELETE FROM bindings WHERE vhost = ? AND is_to_exchange = 1 AND destination = ?",
-            (row.vhost, row.name),
-        )
-        yield "DELETE FROM exchanges WHERE vhost = ? AND name = ?", (row.vhost, row.name)
-    elif isinstance(row, BindingRow):
-        yield (
-            "DELETE FROM bindings WHERE vhost = ? AND source = ? AND is_to_exchange = ? "
-            "AND destination = ? AND routing_key = ? AND identity = ?",
-            _binding_key(row),
-        )
-    elif isinstance(row, ParameterRow):
-        yield (
-            "DELETE FROM parameters WHERE vhost = ? AND component = ? AND name = ?",
-            (row.vhost, row.component, row.name),
-        )
-    elif isinstance(row, UserRow):
-        yield "DELETE FROM users WHERE name = ?", (row.name,)
-    else:
-        yield "DELETE FROM vhosts WHERE name = ?", (row.name,)
-
-
-def _binding_key(row: BindingRow) -> tuple[object, ...]:
-    return (
-        row.vhost,
-        row.source,
-        row.is_to_exchange,
-        row.destination,
-        row.routing_key,
-        row.identity,
-    )

@@ -41,9 +41,15 @@ from penstock.streams.handles import StreamHandles
 from penstock.streams.recovery import StreamReport, recover_streams
 
 
-class StreamBoot:
-    """count: messages that were found; queue_id_known, queue_id_max: see StoreBoot. Raises:
-    OperatorError that names the directory."""
+class VhostBoot:
+    """Opens what every virtual host has on the disk. what: for errors; folder: below its own;
+    count: messages that came back; queue_id_max: the highest of all that was found; queue_id_known:
+    the highest that was ever given, as far as the catalogue says.
+
+    Raises: OperatorError that names the directory."""
+
+    what = ""
+    folder = ""
 
     def __init__(
         self, broker: Broker, directory: DataDirectory, disk: Disk, freeing: FileReclaimer
@@ -53,25 +59,38 @@ class StreamBoot:
         self.disk = disk
         self.freeing = freeing
         self.count = 0
-        self.queue_id_known = OUTBOX_QUEUE_ID
         self.queue_id_max = 0
+        self.queue_id_known = OUTBOX_QUEUE_ID
 
-    def open(self) -> None:
-        """Open the streams of all virtual hosts."""
-        self.broker.streams.opener = self.open_vhost
+    def open_all(self) -> None:
         for name in list(self.broker.vhosts):
             self.open_vhost(name)
 
     def open_vhost(self, name: str) -> None:
-        """Open the streams of one virtual host."""
-        path = self.directory.vhost(name) / STREAMS
+        """Open what one virtual host has."""
+        path = self.directory.vhost(name) / self.folder
         try:
             self._open(name, path)
         except OSError as error:
             raise OperatorError(
-                f"cannot bring back the streams in {path}: {error}; look at the disk, or start "
+                f"cannot bring back the {self.what} in {path}: {error}; look at the disk, or start "
                 "with another directory with --data"
             ) from error
+
+    def _open(self, name: str, path: Path) -> None:
+        raise NotImplementedError
+
+
+class StreamBoot(VhostBoot):
+    """The streams."""
+
+    what = "streams"
+    folder = STREAMS
+
+    def open(self) -> None:
+        """Open the streams of all virtual hosts."""
+        self.broker.streams.opener = self.open_vhost
+        self.open_all()
 
     def _open(self, name: str, path: Path) -> None:
         actors = {
@@ -137,23 +156,16 @@ TRANSIENT: Final = "transient"
 NS_PER_MS: Final = 1_000_000
 
 
-class StoreBoot:
-    """count: messages that came back; queue_id_max: the highest of all records that were found;
-    queue_id_known: the highest that was ever given, as far as the catalogue says.
+class StoreBoot(VhostBoot):
+    """The message stores, and the queues in them. paths: of the virtual hosts."""
 
-    Raises: OperatorError that names the directory."""
+    what = "messages"
 
     def __init__(
         self, broker: Broker, directory: DataDirectory, disk: Disk, freeing: FileReclaimer
     ) -> None:
-        self.broker = broker
-        self.directory = directory
-        self.disk = disk
-        self.freeing = freeing
-        self.count = 0
+        super().__init__(broker, directory, disk, freeing)
         self.paths: dict[str, Path] = {}
-        self.queue_id_max = 0
-        self.queue_id_known = OUTBOX_QUEUE_ID
 
     def open(self) -> None:
         """Open the stores of all virtual hosts, and fill their durable queues."""
@@ -164,19 +176,7 @@ class StoreBoot:
             self.broker.stores.wait_ns = WAIT_NS
         if rule.mode == NONE:
             self.broker.log.warning(f"messages are not synced (store_sync) - {rule.words()}")
-        for name in list(self.broker.vhosts):
-            self.open_vhost(name)
-
-    def open_vhost(self, name: str) -> None:
-        """Open the store of one virtual host."""
-        path = self.directory.vhost(name)
-        try:
-            self._open(name, path)
-        except OSError as error:
-            raise OperatorError(
-                f"cannot bring back the messages in {path}: {error}; look at the disk, or start "
-                "with another directory with --data"
-            ) from error
+        self.open_all()
 
     def _open(self, name: str, path: Path) -> None:
         is_clean = take_clean(path)

@@ -104,7 +104,7 @@ def _queue_stats(log: MessageLog, index: QueueIndex, written: int, is_read: bool
     return QueueStats(
         int(index.queue_id),
         log.live_count(index),
-        log.live_bytes(index),
+        int(index.live_bytes()),
         written,
         len({int(run.table.segment.number) for run in index.runs}),
         oldest_ms,

@@ -160,17 +160,9 @@ class MessageLog:
             for run in set(copies.values()):
                 self._drop_run(run)
 
-    def first_position(self, index: QueueIndex) -> int:
-        """The first position that counts, -1 for none."""
-        return int(index.first_position())
-
     def live_count(self, index: QueueIndex) -> int:
         """Entries that count."""
         return int(index.live_count())
-
-    def live_bytes(self, index: QueueIndex) -> int:
-        """What they take on disk, from averages."""
-        return int(index.live_bytes())
 
     def disk_bytes(self) -> int:
         """What all segments take, footers and acknowledgements left out."""
@@ -479,12 +471,6 @@ class MessageLog:
         self.acking = {}
         return deeds
 
-    def _take_ack_sync(self) -> bool:
-        """Whether the next batch has to sync acknowledgements; it does then."""
-        wants = self.wants_ack_sync
-        self.wants_ack_sync = False
-        return wants
-
     def _settle_copy(self, segment: Segment, index: QueueIndex, position: i64) -> None:
         """What was copied out of `segment` already is settled as well."""
         assert segment.copies is not None, "its callers have looked"
@@ -552,10 +538,6 @@ class MessageLog:
 
     # -- batches ---------------------------------------------------------------------------------
 
-    def open_bytes(self) -> int:
-        """Bytes of records in the open batch."""
-        return int(self.open_size)
-
     def has_work(self) -> bool:
         """Whether there is anything for a batch to write or to remove."""
         return bool(
@@ -589,7 +571,8 @@ class MessageLog:
         batch = Batch(self.handles, must_sync and not self.is_scratch)
         if takes_acks or self.dead:
             batch.acks = self._take_acks()
-            batch.syncs_acks = self._take_ack_sync()
+            batch.syncs_acks = self.wants_ack_sync
+            self.wants_ack_sync = False
         batch.chunks = self.chunks
         self._end_chunk()
         if self.dead:

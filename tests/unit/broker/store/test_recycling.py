@@ -4,7 +4,7 @@ import pytest
 
 from penstock.base.clock import ManualClock
 from penstock.broker.actors.disk import Disk, JobClient
-from penstock.broker.store.recycling import IDLE_NS, RecyclingWatch
+from penstock.broker.store.store_actor import IDLE_NS, RecyclingWatch
 from penstock.flow.due import DueLine
 from penstock.simulation.machine.disk import SimDisk
 from penstock.simulation.machine.durable_disks import HandDisk, give_store

@@ -10,6 +10,7 @@ from penstock.flow.profile import PENSTOCK, RABBITMQ_4
 from penstock.protocol import methods as m
 from penstock.storage.layout.files import SyncFailed
 from penstock.storage.log.compaction import CopyJob
+from tests.spec.stage import Hand
 from tests.spec.test_store_scenarios import Depot
 
 
@@ -26,6 +27,15 @@ def rest(depot: Depot) -> None:
             depot.world.timers.run_next()
         depot.settle()
     depot.write()
+
+
+def confirming(segment_bytes: int = 1 << 20) -> tuple[Depot, Hand]:
+    """A broker, and a publisher who waits for confirms."""
+    depot = Depot(PENSTOCK, segment_bytes=segment_bytes)
+    hand = depot.connect()[0]
+    hand.say(m.ConfirmSelect())
+    depot.settle()
+    return depot, hand
 
 
 def test_f16_an_acknowledged_backlog_gives_its_room_back() -> None:
@@ -72,10 +82,7 @@ def test_a_slice_that_cannot_be_read_does_not_end_compaction(
 
 
 def test_a_deleted_queue_answers_what_it_had_taken() -> None:
-    depot = Depot(PENSTOCK)
-    hand = depot.connect()[0]
-    hand.say(m.ConfirmSelect())
-    depot.settle()
+    depot, hand = confirming()
     depot.send(hand, "d1", 100, 10)
     assert hand.client.session.unconfirmed(hand.channel) == 10
     other = depot.connect()[0]
@@ -89,10 +96,7 @@ def test_a_deleted_queue_answers_what_it_had_taken() -> None:
 
 def test_f17_a_full_disk_is_tried_again() -> None:
     """F17: nothing is confirmed, an alarm is set; with room again all of it is, in order."""
-    depot = Depot(PENSTOCK)
-    hand = depot.connect()[0]
-    hand.say(m.ConfirmSelect())
-    depot.settle()
+    depot, hand = confirming()
     depot.files.room = 100
     depot.send(hand, "d1", 1000, 5)
     rest(depot)
@@ -106,10 +110,7 @@ def test_f17_a_full_disk_is_tried_again() -> None:
 
 def test_a_store_without_a_handle_waits_for_one() -> None:
     """Clients who have all files of the process must not be the end of the store."""
-    depot = Depot(PENSTOCK)
-    hand = depot.connect()[0]
-    hand.say(m.ConfirmSelect())
-    depot.settle()
+    depot, hand = confirming()
     depot.send(hand, "d1", 100)
     job, client = depot.disk.jobs.pop()
     client.job_done(job, OSError(EMFILE, "Too many open files"))
@@ -122,10 +123,7 @@ def test_a_store_without_a_handle_waits_for_one() -> None:
 
 def test_f17_a_full_disk_gets_room_from_what_is_purged() -> None:
     """F17: without anybody else who makes room, and while a batch waits."""
-    depot = Depot(PENSTOCK, segment_bytes=4096)
-    hand = depot.connect()[0]
-    hand.say(m.ConfirmSelect())
-    depot.settle()
+    depot, hand = confirming(4096)
     depot.send(hand, "d1", 1000, 30)
     rest(depot)
     depot.files.room = 100
@@ -141,10 +139,7 @@ def test_f17_a_full_disk_gets_room_from_what_is_purged() -> None:
 
 def test_f04_after_a_failed_sync_nothing_is_written() -> None:
     """F4."""
-    depot = Depot(PENSTOCK)
-    hand = depot.connect()[0]
-    hand.say(m.ConfirmSelect())
-    depot.settle()
+    depot, hand = confirming()
     depot.send(hand, "d1", 100)
     job, client = depot.disk.jobs.pop()
     client.job_done(job, SyncFailed(5, "Input/output error"))
@@ -186,7 +181,7 @@ def test_messages_that_cost_no_credit_are_bounded_too() -> None:
     assert lane.in_flight == 0
     waiting = sum(len(message.raw) for one in lane.items for message in one.messages)
     assert UNCHARGED_BYTES <= waiting < UNCHARGED_BYTES + 400 * 3200
-    assert depot.store.log.open_bytes() < BATCH_BYTES + 400 * 3200
+    assert depot.store.log.open_size < BATCH_BYTES + 400 * 3200
     assert len(reader.deliveries) < 6000
     rest(depot)
     assert len(reader.deliveries) == 6000

@@ -161,7 +161,7 @@ def test_many_records_are_what_they_are_one_by_one(
                 if batch is not None:
                     batch.run()
                     log.done(batch)
-        size = log.open_bytes()
+        size = log.open_size
         log.take_last_batch().run()
         ends.append(
             (

@@ -8,7 +8,7 @@ from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import CREATE, SYNC, SYNC_DIRECTORY, WRITE, SimDisk
 from penstock.storage.layout.files import SyncFailed
 from penstock.storage.recovery.recovery import recover
-from tests.unit.storage.making import fill, flush, fresh, positions, read
+from tests.unit.storage.making import brought_back, fill, filled, flush, fresh, positions, read
 
 
 def test_f03_short_writes_are_carried_on() -> None:
@@ -39,16 +39,11 @@ def test_f17_a_full_disk_is_waited_for(room: int) -> None:
     disk.room = -1
     batch.run()
     log.done(batch)
-    again = recover(SimDisk(disk.contents()), Dice(2), 4096, {1})
-    assert positions(read(again.log, again.queues[1])) == [1, 2, 4, 5, 6, 7, 8]
+    assert brought_back(disk) == [1, 2, 4, 5, 6, 7, 8]
 
 
 def test_a_full_disk_gets_room_from_what_is_settled() -> None:
-    disk = SimDisk()
-    log = fresh(disk, 1024)
-    index = log.open_queue(1)
-    fill(log, index, 40)
-    flush(log)
+    disk, log, index = filled(40, 1024)
     log.settle_below(index, 30)
     fill(log, index, 5)
     disk.room = 0
@@ -60,11 +55,7 @@ def test_a_full_disk_gets_room_from_what_is_settled() -> None:
 @pytest.mark.parametrize("settled", [16, 41, 46])
 def test_f17_a_batch_that_waits_gets_room_from_what_is_settled_meanwhile(settled: int) -> None:
     """F17: it is run again without what nobody needs by then, but never without what it writes."""
-    disk = SimDisk()
-    log = fresh(disk, 1024)
-    index = log.open_queue(1)
-    fill(log, index, 40)
-    flush(log)
+    disk, log, index = filled(40, 1024)
     batch = fill(log, index, 5) and log.take_batch(True)
     assert batch
     disk.room = 0
@@ -109,11 +100,7 @@ def test_f04_a_failed_sync_is_the_end() -> None:
 
 
 def test_a_batch_without_acknowledgements_leaves_them_to_a_later_one() -> None:
-    disk = SimDisk()
-    log = fresh(disk)
-    index = log.open_queue(1)
-    fill(log, index, 8)
-    flush(log)
+    disk, log, index = filled(8)
     log.settle(index, 3)
     fill(log, index, 1)
     batch = log.take_batch(True, False)
@@ -130,10 +117,7 @@ def test_a_batch_without_acknowledgements_leaves_them_to_a_later_one() -> None:
 
 def test_a_file_goes_together_with_the_acknowledgements_of_its_time() -> None:
     """What was copied out of it and settled since would otherwise come back."""
-    log = fresh(SimDisk(), 1024)
-    index = log.open_queue(1)
-    fill(log, index, 40)
-    flush(log)
+    _, log, index = filled(40, 1024)
     log.settle_below(index, 30)
     log.settle(index, 40)
     batch = log.take_batch(True, False)
@@ -142,11 +126,7 @@ def test_a_file_goes_together_with_the_acknowledgements_of_its_time() -> None:
 
 def test_after_a_clean_stop_every_acknowledgement_is_safe() -> None:
     """Those of earlier batches too: a start that calls the stop clean would not mark them."""
-    disk = SimDisk()
-    log = fresh(disk, 2048)
-    index = log.open_queue(1)
-    fill(log, index, 60)
-    flush(log)
+    disk, log, index = filled(60, 2048)
     for position in range(1, 31, 2):
         log.settle(index, position)
     flush(log)
@@ -176,11 +156,7 @@ def test_what_a_footer_makes_safe_has_its_name_safe_too() -> None:
 
 
 def test_a_batch_that_removes_what_it_acknowledges_owes_nothing_for_it() -> None:
-    disk = SimDisk()
-    log = fresh(disk, 1024)
-    index = log.open_queue(1)
-    fill(log, index, 40)
-    flush(log)
+    disk, log, index = filled(40, 1024)
     log.settle(index, 1)
     batch = log.take_batch(True)
     assert batch is not None and len(batch.acks) == 1

@@ -6,7 +6,7 @@ from penstock.storage.layout.stored import Stored
 from penstock.storage.log.compaction import LOOK_NS, Compactor
 from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery.recovery import recover
-from tests.unit.storage.making import NOW_MS, fill, flush, fresh, positions, read
+from tests.unit.storage.making import NOW_MS, brought_back, fill, flush, fresh, positions, read
 
 
 def emptied(disk: SimDisk, keep: int = 5) -> MessageLog:
@@ -45,8 +45,7 @@ def test_room_comes_back_and_everything_that_counts_is_there() -> None:
     job = read(log, index)
     assert positions(job) == list(range(5, 61, 5))
     assert [int(found.message.body().strip(b".")) for found in job.found] == list(range(4, 60, 5))
-    again = recover(SimDisk(disk.contents()), Dice(3), 2048, {1})
-    assert positions(read(again.log, again.queues[1])) == list(range(5, 61, 5))
+    assert brought_back(disk) == list(range(5, 61, 5))
 
 
 def test_full_segments_are_left_alone() -> None:
@@ -73,8 +72,7 @@ def test_what_is_settled_meanwhile_is_settled_in_both_places() -> None:
     flush(log)
     left = list(range(20, 61, 5))
     assert positions(read(log, index)) == left
-    again = recover(SimDisk(disk.contents()), Dice(3), 2048, {1})
-    assert positions(read(again.log, again.queues[1])) == left
+    assert brought_back(disk) == left
 
 
 def test_a_queue_that_is_deleted_meanwhile_is_not_brought_back() -> None:

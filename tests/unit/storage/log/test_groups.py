@@ -45,7 +45,7 @@ def test_its_size_is_an_upper_bound() -> None:
     one = message(b"x" * 300)
     entries = [GroupEntry(rig.queues[1], one, True), GroupEntry(rig.queues[2], one, False)]
     append_group(rig.log, entries, 0)
-    assert 300 < rig.log.open_bytes() <= group_bytes(entries)
+    assert 300 < rig.log.open_size <= group_bytes(entries)
 
 
 def test_what_is_not_persistent_does_not_come_back() -> None:

@@ -6,9 +6,18 @@ from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SYNC, SYNC_DIRECTORY, SimDisk
 from penstock.storage.layout.stored import Stored
 from penstock.storage.log.log import MessageLog
-from penstock.storage.recovery.recovery import recover
 from tests.crash.life import message
-from tests.unit.storage.making import NOW_MS, append_at, fill, flush, fresh, positions, read
+from tests.unit.storage.making import (
+    NOW_MS,
+    append_at,
+    brought_back,
+    fill,
+    filled,
+    flush,
+    fresh,
+    positions,
+    read,
+)
 
 
 def test_what_is_appended_is_read_in_order_with_everything_it_had() -> None:
@@ -30,10 +39,7 @@ def test_what_is_appended_is_read_in_order_with_everything_it_had() -> None:
 
 
 def test_what_is_in_the_open_batch_is_not_read() -> None:
-    log = fresh()
-    index = log.open_queue(1)
-    fill(log, index, 2)
-    flush(log)
+    _, log, index = filled(2)
     fill(log, index, 2)
     assert positions(read(log, index)) == [1, 2]
     assert log.live_count(index) == 4
@@ -49,7 +55,7 @@ def test_a_message_for_several_queues_is_written_once() -> None:
         stored.join(index.queue_id)
     for index in queues:
         log.append(index, one, NOW_MS)
-    assert log.open_bytes() < 1300
+    assert log.open_size < 1300
     flush(log)
     for index in queues:
         assert read(log, index).found[0].message.body() == b"x" * 1000
@@ -84,11 +90,7 @@ def test_a_message_larger_than_a_segment_has_one_to_itself() -> None:
 
 
 def test_a_full_segment_goes_with_its_last_entry() -> None:
-    disk = SimDisk()
-    log = fresh(disk, 1024)
-    index = log.open_queue(1)
-    fill(log, index, 30)
-    flush(log)
+    disk, log, index = filled(30, 1024)
     count = len(log.segments)
     for position in range(1, 31):
         log.settle(index, position)
@@ -97,7 +99,7 @@ def test_a_full_segment_goes_with_its_last_entry() -> None:
     assert count > 3
     assert disk.names() == [f"{count:010d}.acks", f"{count:010d}.log"]
     assert log.live_count(index) == 0
-    assert log.first_position(index) == -1
+    assert int(index.first_position()) == -1
 
 
 def test_purging_and_deleting_give_room_back() -> None:
@@ -119,19 +121,14 @@ def test_purging_and_deleting_give_room_back() -> None:
 
 
 def test_a_stretch_in_the_middle_is_settled_alone() -> None:
-    disk = SimDisk()
-    log = fresh(disk, 1024)
-    index = log.open_queue(1)
-    fill(log, index, 60)
-    flush(log)
+    disk, log, index = filled(60, 1024)
     log.settle(index, 25)
     assert log.settle_between(index, 11, 51) == 39
     assert log.settle_between(index, 11, 51) == 0
     assert positions(read(log, index)) == [*range(1, 11), *range(51, 61)]
     assert [int(index.live_below(at)) for at in (1, 6, 11, 51, 53, 99)] == [0, 5, 10, 10, 12, 20]
     flush(log)
-    again = recover(SimDisk(disk.contents()), Dice(5), 1024, {1})
-    assert positions(read(again.log, again.queues[1])) == [*range(1, 11), *range(51, 61)]
+    assert brought_back(disk) == [*range(1, 11), *range(51, 61)]
 
 
 def test_a_position_is_settled_once() -> None:
@@ -161,10 +158,7 @@ def test_positions_of_the_callers_may_come_in_any_order() -> None:
 
 
 def test_reading_stops_at_its_bounds_and_says_where_to_go_on() -> None:
-    log = fresh()
-    index = log.open_queue(1)
-    fill(log, index, 20, size=100)
-    flush(log)
+    _, log, index = filled(20, size=100)
     assert positions(read(log, index, 4, 3)) == [4, 5, 6]
     job = log.plan_reads(index, 1, 1000, 500)
     job.run()

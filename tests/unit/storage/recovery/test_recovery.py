@@ -11,7 +11,16 @@ from penstock.storage.layout.format import SETTLED, U32, header
 from penstock.storage.layout.stored import Stored
 from penstock.storage.recovery.recovery import Recovered, empty, recover
 from tests.crash.life import message
-from tests.unit.storage.making import append_at, fill, flush, fresh, positions, read
+from tests.unit.storage.making import (
+    append_at,
+    brought_back,
+    fill,
+    filled,
+    flush,
+    fresh,
+    positions,
+    read,
+)
 
 
 def again(disk: SimDisk, *queues: int) -> Recovered:
@@ -42,16 +51,11 @@ def test_f23_only_what_is_persistent_comes_back() -> None:
         append_at(log, index, position, message(b"m"), is_persistent=position % 2 == 0)
     flush(log)
     assert positions(read(log, index)) == [1, 2, 3, 4, 5, 6]
-    recovered = again(disk, 1)
-    assert positions(read(recovered.log, recovered.queues[1])) == [2, 4, 6]
+    assert brought_back(disk) == [2, 4, 6]
 
 
 def test_what_was_settled_stays_away() -> None:
-    disk = SimDisk()
-    log = fresh(disk)
-    index = log.open_queue(1)
-    fill(log, index, 6)
-    flush(log)
+    disk, log, index = filled(6)
     for position in (2, 5):
         log.settle(index, position)
     flush(log, must_sync=False)
@@ -228,11 +232,7 @@ def _checksum(data: bytes) -> int:
 
 
 def test_recovery_may_be_cut_short_anywhere() -> None:
-    disk = SimDisk()
-    log = fresh(disk, 1024)
-    index = log.open_queue(1)
-    fill(log, index, 20)
-    flush(log)
+    disk, log, index = filled(20, 1024)
     log.settle_below(index, 9)
     flush(log)
     expected = positions(read(log, index))
