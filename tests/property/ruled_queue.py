@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.base.clock import ManualClock
 from penstock.broker.actors.actor import Actor, Picker, Scheduler
 from penstock.broker.actors.lane import Answerable, Lane
-from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
+from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import DeadLetterSink
 from penstock.broker.queue.ruling import Ruling
 from penstock.flow.account import Account
@@ -174,7 +174,7 @@ class RuledQueue(RuleBasedStateMachine):
         self.actor.attach(self.lane)
         self.sink = Sink()
         self.log = Log()
-        self.ruling = self.kind(self.actor, self.dues, RuleSource())
+        self.ruling = self.kind(self.actor, self.dues, lambda actor: None)
         self.ruling.dead_letters = self.log
         self.actor.ruling = self.ruling
         self._keep()

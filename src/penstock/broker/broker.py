@@ -24,7 +24,7 @@ from penstock.broker.connection.consumer_timeout import ConsumerTimeout
 from penstock.broker.dead_letter.delay_store import DelayStores
 from penstock.broker.lease.lease_manager import LeaseManager
 from penstock.broker.node.damage import close_damaged
-from penstock.broker.node.failure_handler import QueueFailureHandler
+from penstock.broker.node.failure_handler import FailureHandler
 from penstock.broker.node.rabbit_paging_manager import ProfilePaging
 from penstock.broker.node.store_registry import StoreRegistry
 from penstock.broker.node.stream_registry import StreamRegistry
@@ -93,7 +93,7 @@ class Broker(SessionHost):
         self.depth_bytes = 0
         if profile.is_depth_aware:
             self.depth_bytes = config.queue_depth_bytes or memory_high_bytes // 5
-        self.scheduler.mender = QueueFailureHandler(log, vhosts)
+        self.scheduler.failed = FailureHandler(log, vhosts).failed
         limits = (*config.vhost_limits, *config.user_limits)
         self.limits = Limits(vhosts, self.access.users, limits)
         self.ledger = Ledger(config, self.access, vhosts)
@@ -253,7 +253,7 @@ class Broker(SessionHost):
                 self.strategy,
                 self.depth_bytes,
             )
-            classic.rule_source = self.rulebook
+            classic.new_ruling = self.rulebook.new_ruling
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
         self.rulebook.made(actor)

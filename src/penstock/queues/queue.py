@@ -13,6 +13,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.cause import Cause
 from penstock.protocol.content import Message
+from penstock.queues.rules import NEVER
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.reading import Found
 
@@ -191,6 +192,10 @@ class ClassicQueue:
         """How many of the ready messages can be taken in a row now: those whose bodies need not be
         read from the disk first. A lower bound, above 0 if the first one can be taken."""
         return self.ready_count()
+
+    def next_expiry_ns(self) -> i64:
+        """When the next message dies, rules.NEVER for none."""
+        return NEVER
 
     def first_bytes(self) -> i64:
         """Bytes in the body of the first ready message; of a piece the average. Raises: IndexError

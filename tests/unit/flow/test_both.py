@@ -4,15 +4,16 @@ from penstock.base.clock import ManualClock
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
-from penstock.flow.pending import Both, Rule
+from penstock.flow.pending import Both, SoftLimit
 from penstock.flow.profile import ADAPTIVE
 from penstock.flow.strategy import Strategy
 
 
-class Listening(Rule):
+class Listening(SoftLimit):
     """Writes down what it is told, with what the books say at that moment."""
 
     def __init__(self) -> None:
+        super().__init__(1)
         self.told: list[tuple[str, int]] = []
 
     def wired(self, hop: Hop) -> None:

@@ -34,7 +34,6 @@ from penstock.queues.consumers import (
     REASON_UNSENT,
     Consumer,
 )
-from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import NEVER
 from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, Times
 from penstock.telemetry.words import duration
@@ -188,8 +187,7 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
 def _exchange(store: QueueActor, snapshot: ActorSnapshot) -> ActorSnapshot:
     """A delayed message exchange, which holds its publishers while its store is full."""
     numbers = {name: snapshot.numbers[name] for name in ("ready", "bytes", "published")}
-    records = store.messages
-    next_ns = int(records.next_expiry_ns()) if isinstance(records, RuledQueue) else NEVER
+    next_ns = int(store.messages.next_expiry_ns())
     if next_ns != NEVER:
         numbers["next_due_ns"] = float(max(0, next_ns - snapshot.taken_ns))
     return ActorSnapshot(

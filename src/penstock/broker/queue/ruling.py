@@ -17,12 +17,13 @@ Limits count ready messages only. What the lanes of a channel that has ended sti
 past a limit of backpressure, because it has nowhere to wait; it is at most their windows.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.lane import Lane
-from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
+from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueRuling
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import DueLine, Timer
@@ -51,7 +52,7 @@ EVERYTHING: Final = 1 << 30
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Ruling(QueueRuling):
-    """The rules of `actor`. source: told when the queue has been unused for too long; records: its
+    """The rules of `actor`. unused: called when it has been unused for its x-expires; records: its
     messages while each has a record, else None; is_keeping: messages with lifetimes of their own
     have come, so they need records whatever the rules are; used_ns: when the queue was used last,
     as x-expires means it; is_stopped: in this turn a message was left in its lane, because it would
@@ -66,16 +67,18 @@ class Ruling(QueueRuling):
         "is_stopped",
         "now_ns",
         "records",
-        "source",
         "stopped",
+        "unused",
         "unused_timer",
         "used_ns",
     )
 
-    def __init__(self, actor: ClassicActor, dues: DueLine, source: RuleSource) -> None:
+    def __init__(
+        self, actor: ClassicActor, dues: DueLine, unused: Callable[[ClassicActor], None]
+    ) -> None:
         super().__init__()
         self.actor = actor
-        self.source = source
+        self.unused = unused
         self.dues = dues
         self.records: RuledQueue | None = None
         self.is_stopped = False
@@ -495,7 +498,7 @@ class Ruling(QueueRuling):
         if now_ns < due_ns:
             self.dues.put(self.unused_timer, int(due_ns))
         else:
-            self.source.unused(actor)
+            self.unused(actor)
 
     def finished(self) -> None:
         self.dues.take_off(self.expiry)
