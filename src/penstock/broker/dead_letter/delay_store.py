@@ -19,8 +19,8 @@ from penstock.broker.actors.actor import Line
 from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import DeadLetter, DeadLetters, dead_letters_of
 from penstock.broker.queue.classic_actor import ClassicActor
+from penstock.broker.queue.expiry_and_limits import Ruling
 from penstock.broker.queue.queue_actor import QueueTarget
-from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.catalogue import BY_EXCHANGE
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import VirtualHost

@@ -7,8 +7,8 @@ from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import address_dead_letters
 from penstock.broker.policy.policies import Policies
 from penstock.broker.queue.classic_actor import ClassicActor
+from penstock.broker.queue.expiry_and_limits import Ruling
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import is_quorum, is_stream
 from penstock.broker.vhost.vhost import REPLY_PREFIX

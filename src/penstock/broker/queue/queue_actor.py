@@ -149,8 +149,8 @@ class DeadLetterSink(DropSink):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueRuling(DropSink):
-    """The rules of one queue as its actor sees them; broker/queue/ruling has them, which knows the
-    inside of the classic queue. A queue without rules pays one comparison a turn for it.
+    """The rules of one queue as its actor sees them; broker/queue/expiry_and_limits has them, which
+    knows the inside of the classic queue. A queue without rules pays one comparison a turn for it.
 
     rules: in force; drops: messages given up by rules.REASON_*; dead_letters: gets what is dropped
     for the reasons of RabbitMQ, None for nobody; is_full: the queue takes nothing (overflow

@@ -28,12 +28,14 @@ from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueRuling
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import DueLine, Timer
 from penstock.protocol.content import Message
+from penstock.queues.applied import Applied
 from penstock.queues.line import MessageLine
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.ruled import RuledQueue
 from penstock.queues.rules import (
     BACKPRESSURE,
     DROP_HEAD,
+    DROP_NAMES,
     NEVER,
     NS_PER_MS,
     REASON_DELIVERY_LIMIT,
@@ -42,6 +44,7 @@ from penstock.queues.rules import (
     REASON_REFUSED,
     REJECT_PUBLISH_DLX,
     QueueRules,
+    rules_in_words,
 )
 
 DROPS_PER_TURN: Final = 2048
@@ -515,3 +518,34 @@ def _band(limit: i64, most: i64) -> i64:
     if band > most:
         band = most
     return band if band > 0 else 1
+
+
+# -- in its snapshot ---------------------------------------------------------------------------
+
+
+def note_ruling(ruling: QueueRuling, numbers: dict[str, float], labels: dict[str, str]) -> None:
+    """Add `dropped:<reason>` to `numbers`, counts since the queue was declared; to `labels` its
+    `rules` in words. What its dead letters count goes to `numbers`."""
+    for name, count in zip(DROP_NAMES, ruling.drops, strict=True):
+        if count > 0:
+            numbers[f"dropped:{name}"] = float(count)
+    if ruling.dead_letters is not None:
+        numbers.update(ruling.dead_letters.numbers())
+    said = rules_in_words(ruling.rules)
+    if said:
+        labels["rules"] = ", ".join(f"{name} {text}" for name, text in said.items())
+
+
+def note_limit(rules: QueueRules, applied: Applied | None, labels: dict[str, str]) -> None:
+    """Add to `labels` what bounds the queue as its `limit`, with the policy that says so."""
+    found = []
+    for key, value in (("max-length", rules.max_length), ("max-length-bytes", rules.max_bytes)):
+        if value == NEVER:
+            continue
+        source = ""
+        # An argument may be smaller than the policy, and then it is not the policy's.
+        if applied is not None and applied.definition.get(key) == value:
+            source = applied.source_of(key)
+        found.append(f"{key} {int(value)}" + (f" ({source})" if source else ""))
+    if found:
+        labels["limit"] = ", ".join(found)
