@@ -4,7 +4,7 @@ Every one is a PriorityQueue or a Ruling with one thing wrong; the machine has t
 """
 
 from penstock.broker.actors.lane import Lane
-from penstock.broker.queue.ruling import Ruling
+from penstock.broker.queue.expiry_and_limits import Ruling
 from penstock.protocol.content import Message
 from penstock.queues.entry import FLAGS_AT, Entry
 from penstock.queues.priorities import PriorityQueue

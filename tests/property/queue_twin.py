@@ -1,8 +1,8 @@
 """A queue with rules and its naive twin, step by step: what both do must be the same.
 
 The twin keeps plain lists, sorts them whenever it looks, and knows nothing of records, levels,
-heaps, timers or lanes. One step of either is one turn at one instant, as broker/queue/ruling draws
-it.
+heaps, timers or lanes. One step of either is one turn at one instant, as
+broker/queue/expiry_and_limits draws it.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.base.clock import ManualClock
 from penstock.broker.actors.actor import Actor, Picker, Scheduler
 from penstock.broker.actors.lane import Answerable, Lane
-from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
+from penstock.broker.queue.classic_actor import ClassicActor
+from penstock.broker.queue.expiry_and_limits import Ruling
 from penstock.broker.queue.queue_actor import DeadLetterSink
-from penstock.broker.queue.ruling import Ruling
 from penstock.flow.account import Account
 from penstock.flow.due import DueLine
 from penstock.flow.gate import Gate, GateObserver
@@ -187,7 +187,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.actor.attach(self.lane)
         self.sink = Sink()
         self.log = Log()
-        self.ruling = self.kind(self.actor, self.dues, RuleSource())
+        self.ruling = self.kind(self.actor, self.dues, lambda actor: None)
         self.ruling.dead_letters = self.log
         self.actor.ruling = self.ruling
         self._keep()

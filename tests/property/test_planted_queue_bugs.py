@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from penstock.broker.queue.ruling import Ruling
+from penstock.broker.queue.expiry_and_limits import Ruling
 from tests.property.planted_queue_bugs import planted
 from tests.property.queue_twin import QueueMachine
 

@@ -242,7 +242,7 @@ def test_scenario_98_actor_crash(profile: Profile) -> None:
         "connection", "", Marks(DebtMark(5, stage.broker.strategy.low_of(5)))
     )
     assert debt(stage, p) == 7 and not reads(stage, p)
-    stage.broker.scheduler.mender.failed(queue, RuntimeError("a bug of ours"))
+    stage.broker.scheduler.failed(queue, RuntimeError("a bug of ours"))
     stage.world.log.errors.clear()
     assert debt(stage, p) == 0 and held_for(stage, p) == []
     stage.settle()

@@ -22,7 +22,7 @@ from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
 from penstock.broker.dead_letter.delay_store import DelayStores
 from penstock.broker.lease.lease_manager import LeaseManager
-from penstock.broker.node.failure_handler import QueueFailureHandler, close_damaged
+from penstock.broker.node.failure_handler import FailureHandler, close_damaged
 from penstock.broker.node.paging_manager import PagingManager
 from penstock.broker.node.store_registry import StoreRegistry
 from penstock.broker.node.stream_registry import StreamRegistry
@@ -90,7 +90,7 @@ class Broker:
         self.depth_bytes = 0
         if profile.is_depth_aware:
             self.depth_bytes = config.queue_depth_bytes or memory_high_bytes // 5
-        self.scheduler.mender = QueueFailureHandler(log, vhosts)
+        self.scheduler.failed = FailureHandler(log, vhosts).failed
         limits = (*config.vhost_limits, *config.user_limits)
         self.limits = Limits(vhosts, self.access.users, limits)
         self.ledger = Ledger(config, self.access, vhosts)
@@ -254,7 +254,7 @@ class Broker:
                 self.strategy,
                 self.depth_bytes,
             )
-            classic.rule_source = self.rule_manager
+            classic.new_ruling = self.rule_manager.new_ruling
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
         self.rule_manager.made(actor)

@@ -26,31 +26,12 @@ from penstock.flow.hop import Hop, HopNotes
 from penstock.flow.strategy import Strategy
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Rule:
-    """A rule that is laid over a strategy. Nominal base."""
-
-    __slots__ = ()
-
-    def wired(self, hop: Hop) -> None:
-        """A hop begins its life."""
-
-    def charged(self, hop: Hop, messages: i64, bytes_: i64) -> None:
-        """The books of `hop` have this much more in flight."""
-
-    def repaid(self, hop: Hop, messages: i64, bytes_: i64) -> None:
-        """The books of `hop` have this much less in flight."""
-
-    def forgotten(self, hop: Hop) -> None:
-        """The receiver is gone: let go of the sender."""
-
-
 class Both(Strategy):
     """books: the strategy that charges and repays; rules: laid over it, in order."""
 
     __slots__ = ("books", "rules")
 
-    def __init__(self, name: str, books: Strategy, rules: list[Rule]) -> None:
+    def __init__(self, name: str, books: Strategy, rules: "list[SoftLimit]") -> None:
         super().__init__(name)
         self.books = books
         self.rules = rules
@@ -84,7 +65,8 @@ LIMIT: Final = 32
 """quorum_commands_soft_limit since RabbitMQ 3.8.4."""
 
 
-class SoftLimit(Rule):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SoftLimit:
     """limit: commands, 1.. . Raises: OperatorError."""
 
     __slots__ = ("limit",)
@@ -94,15 +76,21 @@ class SoftLimit(Rule):
             raise OperatorError(f"pending limit {limit}: at least 1, or nothing is ever proposed")
         self.limit: i64 = limit
 
+    def wired(self, hop: Hop) -> None:
+        """A hop begins its life."""
+
     def charged(self, hop: Hop, messages: i64, bytes_: i64) -> None:
+        """The books of `hop` have this much more in flight."""
         if hop.in_flight > self.limit:
             hop.sender_gate.close(hop.receiver, REASON)
 
     def repaid(self, hop: Hop, messages: i64, bytes_: i64) -> None:
+        """The books of `hop` have this much less in flight."""
         if hop.in_flight < self.limit:
             hop.sender_gate.open(hop.receiver, REASON)
 
     def forgotten(self, hop: Hop) -> None:
+        """The receiver is gone: let go of the sender."""
         hop.sender_gate.open(hop.receiver, REASON)
 
     def is_slow(self, hop: Hop) -> bool:

@@ -13,6 +13,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.cause import Cause
 from penstock.protocol.content import Message
+from penstock.queues.rules import NEVER
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.reading import Found
 
@@ -204,14 +205,14 @@ class ClassicQueue:
         read from the disk first. A lower bound, above 0 if the first one can be taken."""
         return self.ready_count()
 
+    def next_expiry_ns(self) -> i64:
+        """When the next message dies, rules.NEVER for none."""
+        return NEVER
+
     def first_bytes(self) -> i64:
         """Bytes in the body of the first ready message; of a piece the average. Raises: IndexError
         when there is none."""
         raise NotImplementedError
-
-    def next_expiry_ns(self) -> i64:
-        """When the first of the heads expires, -1 (rules.NEVER) if none does."""
-        return -1
 
     def ready_messages(self, step: int = 1) -> list[Message]:
         """Every `step`th message or stub that is ready, not in order. What is in pieces is not

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.flow.watermark import Ceiling, Floor, parse_ceiling, parse_floor
+from penstock.flow.watermark import Ceiling, Floor, Trend, next_look_ms, parse_ceiling, parse_floor
 
 
 def test_a_ceiling_is_strict_and_ends_below_nine_tenths() -> None:
@@ -98,3 +98,52 @@ def test_another_floor_is_refused_by_name(text: str) -> None:
 def test_a_floor_that_no_number_holds_is_refused(text: str) -> None:
     with pytest.raises(OperatorError, match=f"'{text}' is no disk mark.*{2**63 - 1}"):
         parse_floor(text, 1000)
+
+
+S = 1_000_000_000
+
+
+def rising(seconds: int, per_second: int) -> Trend:
+    trend = Trend()
+    for second in range(seconds + 1):
+        trend.add(second * S, 1000 + second * per_second)
+    return trend
+
+
+def test_a_steady_rise_reaches_its_mark() -> None:
+    trend = rising(30, 10)
+    assert trend.per_second() == 10.0
+    assert trend.seconds_until(1000 + 300 + 500) == 50.0
+
+
+def test_a_short_stretch_a_fall_and_a_mark_that_is_passed_say_nothing() -> None:
+    assert rising(19, 10).seconds_until(10_000) == -1.0
+    assert rising(30, -10).seconds_until(10_000) == -1.0
+    assert rising(30, 10).seconds_until(1000) == -1.0
+    assert Trend().seconds_until(5) == -1.0
+
+
+def test_the_last_minute_counts_and_one_sample_a_second() -> None:
+    trend = Trend()
+    for tenth in range(600):
+        trend.add(tenth * S // 10, 0)
+    for second in range(60, 180):
+        trend.add(second * S, (second - 60) * 7)
+    assert trend.per_second() == 7.0
+
+
+@pytest.mark.parametrize(
+    ("free", "limit", "is_alarmed", "wait_ms"),
+    [
+        (1_050_000_000, 50_000_000, False, 8_000),
+        (60_000_000, 50_000_000, False, 100),
+        (1 << 50, 50_000_000, False, 10_000),
+        (50_000_000, 50_000_000, False, 100),
+        (49_000_000, 50_000_000, False, 100),
+        (49_000_000, 50_000_000, True, 10_000),
+        (1 << 50, 50_000_000, True, 10_000),
+        (550_000_000, 50_000_000, False, 4_000),
+    ],
+)
+def test_next_look(free: int, limit: int, is_alarmed: bool, wait_ms: int) -> None:
+    assert next_look_ms(free, limit, is_alarmed) == wait_ms

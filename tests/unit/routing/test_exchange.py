@@ -2,7 +2,9 @@
 
 import pytest
 
+from penstock.base.errors import ChannelFault
 from penstock.routing.bindings import Binding
+from penstock.routing.default import DefaultExchange
 from penstock.routing.destination import Destination
 from penstock.routing.direct import DirectExchange
 from penstock.routing.directory import QueueDirectory
@@ -137,3 +139,54 @@ def test_a_base_class_used_bare_says_what_is_missing() -> None:
         topology.alternate_changed(bare)
     with pytest.raises(AssertionError):
         topology.queues_changed()
+
+
+def match(exchange: DirectExchange, key: str) -> list[Destination]:
+    found: list[Destination] = []
+    exchange.match(key, None, found)
+    return found
+
+
+def test_exactly_the_key_matches() -> None:
+    exchange = DirectExchange("x", False, False, False, None)
+    first, second = Destination("1"), Destination("2")
+    exchange.bind(first, "a.b", None)
+    exchange.bind(second, "a.b", None)
+    exchange.bind(second, "", None)
+    exchange.bind(second, "#", None)
+    assert match(exchange, "a.b") == [first, second]
+    assert match(exchange, "") == [second]
+    assert match(exchange, "a") == []
+    assert (exchange.needs_key, exchange.needs_headers) == (True, False)
+
+
+def test_bindings_that_differ_in_arguments_alone_give_one_delivery() -> None:
+    exchange, queue = DirectExchange("x", False, False, False, None), Destination("q")
+    assert exchange.bind(queue, "k", None)
+    assert exchange.bind(queue, "k", {"note": "again"})
+    assert match(exchange, "k") == [queue]
+    assert exchange.unbind(queue, "k", None)
+    assert match(exchange, "k") == [queue]
+    assert exchange.unbind(queue, "k", {"note": "again"})
+    assert match(exchange, "k") == []
+
+
+def test_the_key_is_the_name_of_the_queue() -> None:
+    directory, queue = QueueDirectory(), Destination("q")
+    directory.add(queue)
+    exchange = DefaultExchange(directory)
+    found: list[Destination] = []
+    exchange.match("other", None, found)
+    assert found == []
+    exchange.match("q", None, found)
+    assert found == [queue]
+    assert (exchange.name, exchange.kind, exchange.durable) == ("", "direct", True)
+
+
+def test_nothing_can_be_bound() -> None:
+    exchange = DefaultExchange(QueueDirectory())
+    with pytest.raises(ChannelFault) as refusal:
+        exchange.bind(Destination("q"), "k", None)
+    assert refusal.value.code == 403
+    assert refusal.value.text == "operation not permitted on the default exchange"
+    assert not exchange.unbind(Destination("q"), "k", None)

@@ -2,10 +2,11 @@
 
 import pytest
 
-from penstock.routing.destination import Destination
+from penstock.routing.destination import Destination, Targets
 from penstock.routing.directory import QueueDirectory
 from penstock.routing.exchange import Exchange
 from penstock.routing.factory import make_exchange
+from penstock.routing.mixing import MIXED_SPAN, mixed, text_number
 from penstock.routing.router import Router
 
 
@@ -223,3 +224,53 @@ def test_auto_delete_waits_for_the_last_binding() -> None:
     assert exchange.unbind(world.queues["2"], "a", None)
     assert exchange.is_due
     assert world.router.remove_exchange(exchange) == [exchange]
+
+
+def given(targets: Targets) -> list[Destination]:
+    found: list[Destination] = []
+    targets.give(found)
+    return found
+
+
+def test_given_once_in_order_until_the_last_binding_goes() -> None:
+    targets, first, second = Targets(), Destination("1"), Destination("2")
+    assert given(targets) == []
+    targets.hold(first)
+    assert given(targets) == [first]
+    targets.hold(second)
+    targets.hold(first)
+    assert given(targets) == [first, second]
+    assert not targets.release(first)
+    assert given(targets) == [first, second]
+    assert not targets.release(first)
+    assert given(targets) == [second]
+    assert targets.release(second)
+    assert given(targets) == []
+
+
+def test_what_is_given_belongs_to_the_caller() -> None:
+    targets, queue = Targets(), Destination("q")
+    targets.hold(queue)
+    given(targets).clear()
+    assert given(targets) == [queue]
+
+
+def test_neighbours_are_spread_over_the_whole_span() -> None:
+    numbers = [int(mixed(number)) for number in range(4_096)]
+    assert len(set(numbers)) == len(numbers)
+    buckets = [0] * 16
+    for number in numbers:
+        assert 0 <= number < MIXED_SPAN
+        buckets[number >> 28] += 1
+    assert max(buckets) < 2 * min(buckets)
+
+
+def test_the_ends_of_the_span() -> None:
+    assert mixed(0) == 0
+    assert 0 <= mixed(MIXED_SPAN - 1) < MIXED_SPAN
+
+
+def test_a_text_has_one_number_in_every_run() -> None:
+    assert text_number("customer.1") == text_number("customer." + str(1))
+    assert text_number("customer.1") != text_number("customer.2")
+    assert 0 <= text_number("\udcff") < MIXED_SPAN

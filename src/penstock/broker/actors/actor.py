@@ -11,6 +11,7 @@ a row while others wait, and no turn is longer than its budget of messages (fair
 connections and queues).
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -29,7 +30,6 @@ __all__ = [
     "IDLE",
     "WAITING",
     "Actor",
-    "FailureHandler",
     "Line",
     "Picker",
     "Scheduler",
@@ -105,6 +105,10 @@ class Actor(GateObserver):
         """Do up to `budget` messages of work; True if there is more. The scheduler calls it."""
         raise NotImplementedError
 
+    def failing_queue(self) -> tuple[str, str]:
+        """Virtual host and name of the queue that ends when this actor has failed; "" for none."""
+        return "", ""
+
     def run_ended(self) -> None:
         """No actor has a turn now, and what was written is about to be sent; see `end_with`."""
 
@@ -150,24 +154,18 @@ class Picker:
         return budget
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class FailureHandler:
-    """Who is told of an actor that failed in its turn. Nominal base; the broker's stops it."""
-
-    __slots__ = ()
-
-    def failed(self, actor: Actor, error: Exception) -> None:
-        """`error` left the turn of `actor`: a bug of ours. The other actors go on."""
-        raise error
+def _raise(actor: Actor, error: Exception) -> None:
+    raise error
 
 
 class Scheduler(Line):
     """clock: time for the accounts; turn_messages: see limits.TURN_MESSAGES;
-    is_exploring: let `picker` choose order, budgets and the end of a run (simulation)."""
+    failed: called with an error that left the turn of an actor, which is a bug of ours: the others
+    go on; is_exploring: let `picker` choose order, budgets and the end of a run (simulation)."""
 
     __slots__ = (
+        "failed",
         "is_exploring",
-        "mender",
         "outputs",
         "picker",
         "stop_at_bytes",
@@ -182,7 +180,7 @@ class Scheduler(Line):
         self.turns: i64 = 0
         self.stop_at_bytes: i64 = NO_STOP
         self.picker = Picker()
-        self.mender = FailureHandler()
+        self.failed: Callable[[Actor, Exception], None] = _raise
         self.is_exploring = False
 
     def charge_outputs(self) -> None:
@@ -222,7 +220,7 @@ class Scheduler(Line):
                 try:
                     actor.run_ended()
                 except Exception as error:
-                    self.mender.failed(actor, error)
+                    self.failed(actor, error)
 
     def run_actors(self, end_ns: int) -> int:
         """Serve the line until it is empty or `end_ns` has passed, and send nothing; the time."""
@@ -254,7 +252,7 @@ class Scheduler(Line):
         try:
             has_more = actor.turn(budget)
         except Exception as error:
-            self.mender.failed(actor, error)
+            self.failed(actor, error)
         if is_accounting:
             began_ns = now_ns
             now_ns = self.clock.monotonic_ns()

@@ -36,7 +36,7 @@ class Answerable:
 
 
 class Lane(Hop):
-    """items: the mailbox, oldest first, from `head`; receiving: whose it is; toll: the rate
+    """items: the mailbox, oldest first, from `head`; receiving: whose it is; queue_rate: the rate
     limit of the queue it leads to; origin: who pays for what is in it; wants_answers: the sender
     confirms; taken, taken_bytes: what the receiver has taken and not repaid yet, within a turn
     only; saved_bytes: see fair_take."""
@@ -47,11 +47,11 @@ class Lane(Hop):
         "is_listed",
         "items",
         "origin",
+        "queue_rate",
         "receiving",
         "saved_bytes",
         "taken",
         "taken_bytes",
-        "toll",
         "wants_answers",
     )
 
@@ -82,7 +82,7 @@ class Lane(Hop):
         self.wants_answers = False
         self.saved_bytes: i64 = 0
         self.origin = origin
-        self.toll: QueueRate | None = None
+        self.queue_rate: QueueRate | None = None
         self.answerable = answerable
 
     def take_rest(self) -> list[Message]:
@@ -95,14 +95,14 @@ class Lane(Hop):
 
 
 class LaneReceiver(Actor):
-    """An actor with lanes: channels and queues. toll: its rate limit, None for most; delays: what
+    """An actor with lanes: channels and queues. queue_rate: its limit, None for most; delays: what
     it takes is published again when its time has come. Nominal base."""
 
-    __slots__ = ("delays", "toll")
+    __slots__ = ("delays", "queue_rate")
 
     def __init__(self, identity: str, line: Line) -> None:
         super().__init__(identity, line)
-        self.toll: QueueRate | None = None
+        self.queue_rate: QueueRate | None = None
         self.delays = False
 
     def offered(self, lane: Lane) -> None:
@@ -150,10 +150,10 @@ class QueueRate:
         self._first = 0
         self._waiter = MeterWaiter(self)
         for lane in lanes:
-            lane.toll = self
+            lane.queue_rate = self
 
     def joined(self, lane: Lane) -> None:
-        lane.toll = self
+        lane.queue_rate = self
         if self.is_shut:
             lane.hold(self.meter.name)
 
@@ -185,5 +185,5 @@ class QueueRate:
         self.meter.leave(self._waiter)
         self.is_shut = False
         for lane in self.lanes:
-            lane.toll = None
+            lane.queue_rate = None
             lane.let_on(self.meter.name)

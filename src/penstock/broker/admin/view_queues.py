@@ -12,8 +12,8 @@ from penstock.broker.admin.view_loads import queue_loads
 from penstock.broker.broker import Broker
 from penstock.broker.lease.lease_view import note_lease
 from penstock.broker.paging.paged_view import note_paged
+from penstock.broker.queue.expiry_and_limits import note_limit, note_ruling
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.ruling_view import note_limit, note_ruling
 from penstock.broker.stream.stream_actor import StreamActor, stream_of
 from penstock.explain.consumer_causes import (
     LAG_BYTES,

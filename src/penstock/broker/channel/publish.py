@@ -253,9 +253,9 @@ class Publisher(Answerable):
         for lane in lanes:
             lane.items.append(message)
             strategy.charge(lane, account, 1, size)
-            toll = lane.toll
-            if toll is not None:
-                toll.spend(size)
+            queue_rate = lane.queue_rate
+            if queue_rate is not None:
+                queue_rate.spend(size)
             if not lane.is_listed:
                 lane.receiving.offered(lane)
 

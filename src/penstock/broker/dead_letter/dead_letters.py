@@ -144,9 +144,9 @@ class DeadLane(Lane):
         self.items.append(message)
         message.origin.charge(1, size)
         message.origin.store(1, size + MESSAGE_OVERHEAD_BYTES)
-        toll = self.toll
-        if toll is not None:
-            toll.spend(int(size))
+        queue_rate = self.queue_rate
+        if queue_rate is not None:
+            queue_rate.spend(int(size))
         if not self.is_listed:
             self.target.offered(self)
 

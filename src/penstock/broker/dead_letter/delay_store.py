@@ -18,9 +18,9 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.broker.actors.actor import Line
 from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import DeadLetter, DeadLetters, dead_letters_of
-from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
+from penstock.broker.queue.classic_actor import ClassicActor
+from penstock.broker.queue.expiry_and_limits import Ruling
 from penstock.broker.queue.queue_actor import QueueTarget
-from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.catalogue import BY_EXCHANGE
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import VirtualHost
@@ -98,6 +98,10 @@ class DelayStore(ClassicActor):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+def _stay(actor: ClassicActor) -> None:
+    """A store stays as long as its exchange."""
+
+
 class DelayRuling(Ruling):
     """The turn of a store: what is due leaves first, then what comes is taken up to the bounds.
     released_count: messages that went on to the exchange."""
@@ -105,7 +109,7 @@ class DelayRuling(Ruling):
     __slots__ = ("released_count",)
 
     def __init__(self, actor: DelayStore, dues: DueLine) -> None:
-        super().__init__(actor, dues, RuleSource())
+        super().__init__(actor, dues, _stay)
         self.released_count: i64 = 0
         self.is_keeping = True
 

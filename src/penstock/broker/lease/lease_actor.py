@@ -161,6 +161,9 @@ class LeaseActor(Actor):
         self.readers: list[LeaseReader] = []
         self.is_waiting = False
 
+    def failing_queue(self) -> tuple[str, str]:
+        return self.queue.failing_queue()
+
     def turn(self, budget: i64) -> bool:
         if not self.queue.is_alive:
             # It went while no group held anything, so that nothing of it was told.

@@ -4,14 +4,13 @@ its turn failed          it ends, and its senders and consumers are told
 messages are unreadable  it is paused and listed until a person has decided
 """
 
-from penstock.broker.actors.actor import Actor, FailureHandler
+from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.log import Log
-from penstock.broker.lease.lease_actor import LeaseActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.vhost import VirtualHost
 
 
-class QueueFailureHandler(FailureHandler):
+class FailureHandler:
     """vhosts: of the broker, live."""
 
     __slots__ = ("log", "vhosts")
@@ -21,12 +20,14 @@ class QueueFailureHandler(FailureHandler):
         self.vhosts = vhosts
 
     def failed(self, actor: Actor, error: Exception) -> None:
+        """`error` left the turn of `actor`."""
         self.log.error(f"internal error in {actor.identity}, which is stopped", error)
         actor.is_alive = False
-        if isinstance(actor, QueueActor):
-            self.vhosts[actor.vhost].remove_queue(actor, True)
-        elif isinstance(actor, LeaseActor):
-            self.vhosts[actor.queue.vhost].remove_queue(actor.queue, True)
+        vhost, name = actor.failing_queue()
+        if name != "":
+            queue = self.vhosts[vhost].queues.get(name)
+            if queue is not None:
+                self.vhosts[vhost].remove_queue(queue, True)
 
 
 def close_damaged(log: Log, actor: QueueActor, lost_count: int) -> None:

@@ -6,9 +6,9 @@ from penstock.base.errors import OperatorError
 from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import address_dead_letters
 from penstock.broker.policy.policies import Policies
-from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
+from penstock.broker.queue.classic_actor import ClassicActor
+from penstock.broker.queue.expiry_and_limits import Ruling
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import is_quorum, is_stream
 from penstock.broker.vhost.vhost import REPLY_PREFIX
@@ -20,7 +20,7 @@ from penstock.queues.rules import NEVER, OVERFLOW_NAMES, QueueRules, rules_from
 OVERFLOW_KEYS: Final = ("x-overflow", "overflow")
 
 
-class RuleManager(RuleSource):
+class RuleManager:
     """vhosts: of the broker, live; dues: where timers of queues stand; policies: those there are.
     Owner: the broker."""
 
@@ -103,7 +103,7 @@ class RuleManager(RuleSource):
             address_dead_letters(self.letters, actor, ruling, rules)
 
     def new_ruling(self, actor: ClassicActor) -> Ruling:
-        return Ruling(actor, self.dues, self)
+        return Ruling(actor, self.dues, self.unused)
 
     # -- ending and pausing ----------------------------------------------------------------------
 

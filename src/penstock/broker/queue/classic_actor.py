@@ -21,9 +21,10 @@ still the consumers who hold the senders: a ration can only be as large as what 
 Source: flow-semantics 16 (W18); scenario 116.
 """
 
+from collections.abc import Callable
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.broker.actors.actor import Line
 from penstock.broker.actors.lane import Lane
@@ -33,7 +34,6 @@ from penstock.protocol.content import Message
 from penstock.queues.consumers import Consumer, Delivery
 from penstock.queues.delivery_count import with_delivery_count
 from penstock.queues.line import MessageLine
-from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import QueueRules
 
@@ -41,26 +41,12 @@ DEPTH_BAND_BYTES: Final = 1_048_576
 EMPTY_PARTS: Final = 8
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class RuleSource:
-    """Gives classic queues their rules; broker/policy/rule_manager, a later room, does."""
-
-    __slots__ = ()
-
-    def new_ruling(self, actor: "ClassicActor") -> QueueRuling:
-        """What `actor` goes by that had no rules."""
-        raise NotImplementedError
-
-    def unused(self, actor: "ClassicActor") -> None:
-        """`actor` has been unused for its x-expires: it goes."""
-
-
 class ClassicActor(QueueActor):
-    """cursor: whose turn it is in the ring of ready consumers; rule_source: gives it rules when a
+    """cursor: whose turn it is in the ring of ready consumers; new_ruling: gives it rules when a
     policy or a message asks for them, None for a queue that clients have not declared; open_bytes:
     what is held where the next ration is due; ration_bytes: the last one."""
 
-    __slots__ = ("cursor", "open_bytes", "ration_bytes", "rule_source")
+    __slots__ = ("cursor", "new_ruling", "open_bytes", "ration_bytes")
 
     def __init__(
         self,
@@ -80,7 +66,7 @@ class ClassicActor(QueueActor):
         self.has_rules = True
         self.depth_bytes = depth_bytes
         self.cursor: i64 = 0
-        self.rule_source: RuleSource | None = None
+        self.new_ruling: Callable[[ClassicActor], QueueRuling] | None = None
         self.open_bytes: i64 = 0
         self.ration_bytes: i64 = 0
 
@@ -127,10 +113,15 @@ class ClassicActor(QueueActor):
         return self.keeper is None or self.keeper.has_room()
 
     def expects_lifetimes(self) -> None:
-        if self.rule_source is not None and not self.messages.has_entries:
-            if self.ruling is None:
-                self.ruling = self.rule_source.new_ruling(self)
+        if not self.messages.has_entries and self._get_ruling():
+            assert self.ruling is not None, "it has them now"
             self.ruling.keep_records()
+
+    def _get_ruling(self) -> bool:
+        """Whether it has rules, which it gets if it can."""
+        if self.ruling is None and self.new_ruling is not None:
+            self.ruling = self.new_ruling(self)
+        return self.ruling is not None
 
     def take_lane(self, lane: Lane, budget: i64) -> bool:
         if self.ruling is not None:
@@ -145,21 +136,8 @@ class ClassicActor(QueueActor):
             count = budget
         else:
             lane.items = []
-        bytes_: i64 = 0
-        messages = self.messages
-        index: i64 = 0
-        try:
-            if not messages.has_entries:
-                bytes_ = messages.add_all(items)
-                index = count
-            while index < count:
-                message = items[index]
-                messages.add(message)
-                bytes_ += len(message.raw)
-                index += 1
-        finally:
-            # Also when this fails: what came in is repaid when the failed queue is emptied.
-            lane.origin.store(index, bytes_ + index * MESSAGE_OVERHEAD_BYTES)
+        bytes_: i64 = self.messages.add_all(items)
+        lane.origin.store(count, bytes_ + count * MESSAGE_OVERHEAD_BYTES)
         lane.taken += count
         lane.taken_bytes += bytes_
         if self.keeper is not None:
@@ -278,9 +256,9 @@ class ClassicActor(QueueActor):
         return self.messages.at_hand() > 0
 
     def shown(self, message: Message) -> Message:
-        messages = self.messages
-        if isinstance(messages, PriorityQueue) and messages.rules.is_counted:
-            return with_delivery_count(message, messages.deliveries)
+        ruling = self.ruling
+        if ruling is not None and self.messages.has_entries and ruling.rules.is_counted:
+            return with_delivery_count(message, self.messages.deliveries)
         return message
 
     def settled(self, delivery: Delivery) -> None:
@@ -458,8 +436,8 @@ class ClassicActor(QueueActor):
     # -- life ------------------------------------------------------------------------------------
 
     def go_by(self, rules: QueueRules) -> None:
-        if self.ruling is None and self.rule_source is not None and not rules.is_plain():
-            self.ruling = self.rule_source.new_ruling(self)
+        if not rules.is_plain():
+            self._get_ruling()
         if self.ruling is not None:
             self.ruling.change(rules)
 
@@ -468,8 +446,8 @@ class ClassicActor(QueueActor):
             self.ruling.used()
 
     def pause(self, is_paused: bool) -> None:
-        if is_paused and self.ruling is None and self.rule_source is not None:
-            self.ruling = self.rule_source.new_ruling(self)
+        if is_paused:
+            self._get_ruling()
         if not is_paused and self.damaged_count > 0:
             self.damaged_count = 0
             if self.keeper is not None:

@@ -149,8 +149,8 @@ class DeadLetterSink(DropSink):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueueRuling(DropSink):
-    """The rules of one queue as its actor sees them; broker/queue/ruling has them, which knows the
-    inside of the classic queue. A queue without rules pays one comparison a turn for it.
+    """The rules of one queue as its actor sees them; broker/queue/expiry_and_limits has them, which
+    knows the inside of the classic queue. A queue without rules pays one comparison a turn for it.
 
     rules: in force; drops: messages given up by rules.REASON_*; dead_letters: gets what is dropped
     for the reasons of RabbitMQ, None for nobody; is_full: the queue takes nothing (overflow
@@ -391,8 +391,8 @@ class QueueActor(LaneReceiver):
     def attach(self, lane: Lane) -> None:
         """A channel begins to publish here."""
         self.lanes.append(lane)
-        if self.toll is not None:
-            self.toll.joined(lane)
+        if self.queue_rate is not None:
+            self.queue_rate.joined(lane)
 
     def offered(self, lane: Lane) -> None:
         """`lane` got its first message: see to it."""
@@ -627,8 +627,8 @@ class QueueActor(LaneReceiver):
         """The queue is deleted, or has failed: lanes are forgotten, consumers cancelled, senders
         told. As in RabbitMQ what was on its way counts as taken, unless the queue has failed."""
         self.is_alive = False
-        if self.toll is not None:
-            self.toll.end()
+        if self.queue_rate is not None:
+            self.queue_rate.end()
         for lane in self.lanes:
             items = lane.items
             lane.items = []
@@ -648,6 +648,9 @@ class QueueActor(LaneReceiver):
             consumer.sink.cancelled_by_broker(consumer)
         self.consumers.clear()
         self.exclusive_consumer = None
+
+    def failing_queue(self) -> tuple[str, str]:
+        return self.vhost, self.name
 
     def rest_state(self) -> int:
         """Blocked while held; else waiting while messages rest that no consumer can take."""

@@ -129,24 +129,24 @@ class Rates:
         """A queue is new, or its limit has changed: it holds from the next message on."""
         name = actor.identity[6:]
         limit = self.limit_of("queue", name)
-        toll = actor.toll
+        queue_rate = actor.queue_rate
         if limit.is_off():
-            if toll is not None:
-                actor.toll = None
-                toll.end()
+            if queue_rate is not None:
+                actor.queue_rate = None
+                queue_rate.end()
             return
-        if toll is None:
-            toll = QueueRate(Meter(f"rate:queue:{name}", self.clock, self.line), actor.lanes)
-            actor.toll = toll
-        toll.meter.set_limits(limit.messages, limit.bytes, self.burst_ns)
+        if queue_rate is None:
+            queue_rate = QueueRate(Meter(f"rate:queue:{name}", self.clock, self.line), actor.lanes)
+            actor.queue_rate = queue_rate
+        queue_rate.meter.set_limits(limit.messages, limit.bytes, self.burst_ns)
 
     def meters(self) -> list[Meter]:
         """Every meter in force."""
         found = list(self._meters.values())
         for vhost in self.vhosts.values():
             for actor in vhost.queues.values():
-                if actor.toll is not None:
-                    found.append(actor.toll.meter)
+                if actor.queue_rate is not None:
+                    found.append(actor.queue_rate.meter)
         return found
 
     def _apply(self, scope: str) -> None:

@@ -19,7 +19,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.actor import BLOCKED, IDLE, WAITING, Actor, Line
 from penstock.broker.actors.disk import Disk, JobClient
-from penstock.broker.actors.sync_times import SyncTimes
+from penstock.broker.actors.syncing import SyncTimes
 from penstock.broker.store.commit_state import (
     TRANSITIONS,
     CommitAction,

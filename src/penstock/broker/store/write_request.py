@@ -6,7 +6,7 @@ from mypy_extensions import i64
 
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Answerable
-from penstock.broker.actors.sync_times import SyncTimes
+from penstock.broker.actors.syncing import SyncTimes
 from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_QUEUE, LAYER_STORE, Hop

@@ -56,10 +56,10 @@ def _take(actor: QueueActor, messages: list[Message]) -> None:
     assert isinstance(origin, Account), "a connection's page pays for what it publishes"
     lane = Lane("transaction", LAYER_CHANNEL, actor.gate, actor, LAYER_QUEUE, origin, NOBODY)
     lane.items = messages
-    toll = actor.toll
-    if toll is not None:
+    queue_rate = actor.queue_rate
+    if queue_rate is not None:
         for message in messages:
-            toll.spend(len(message.raw))
+            queue_rate.spend(len(message.raw))
     while actor.take_lane(lane, COMMITTED):
         pass
 

@@ -13,8 +13,8 @@ from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.channel.route import short_text
 from penstock.broker.dead_letter.hashed_properties import with_properties
+from penstock.broker.queue.expiry_and_limits import Ruling
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.broker.queue.ruling import Ruling
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.content import Address, Message
 from penstock.protocol.property_lookup import FLAG_HEADERS

@@ -77,9 +77,9 @@ class StreamShare(Answerable):
         requests = in_requests(self.messages)
         for number, (messages, size) in enumerate(requests, 1):
             origin = messages[0].origin
-            if actor.toll is not None:
+            if actor.queue_rate is not None:
                 for message in messages:
-                    actor.toll.spend(len(message.raw))
+                    actor.queue_rate.spend(len(message.raw))
             answerable = self if number == len(requests) else None
             if not isinstance(origin, Account):
                 origin = payer

@@ -253,7 +253,7 @@ def test_a_queue_limit_is_set_and_removed_live() -> None:
     bed.broker.settings.write("rate.queue.messages:/q", "off")
     bed.run()
     assert ready(bed, "q") == 4
-    assert bed.broker.vhosts["/"].queues["q"].toll is None
+    assert bed.broker.vhosts["/"].queues["q"].queue_rate is None
     bed.settle()
 
 

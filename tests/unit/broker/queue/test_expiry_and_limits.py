@@ -3,9 +3,11 @@
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.broker.queue.ruling import DROPS_PER_TURN
+from penstock.base.policy import Policy
+from penstock.broker.queue.expiry_and_limits import DROPS_PER_TURN, note_limit
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
+from penstock.queues.applied import Applied
 from penstock.queues.rules import REASON_EXPIRED, REASON_MAXLEN, REASON_REFUSED, rules_from
 from penstock.server.control.questions_queues import row_of
 from tests.unit.broker.peer import Bed, Peer
@@ -182,3 +184,26 @@ def test_the_nodes_own_depth_is_for_queues_without_one(said: dict[str, int], kep
 def test_a_bad_default_refuses_to_start(key: str, value: object) -> None:
     with pytest.raises(OperatorError, match=key):
         Bed(**{key: value})  # type: ignore[arg-type]  # its other settings are objects
+
+
+def limit(said: dict[str, object], applied: Applied | None) -> str:
+    labels: dict[str, str] = {}
+    note_limit(rules_from(said), applied, labels)
+    return labels.get("limit", "")
+
+
+def test_who_says_what_bounds_a_queue() -> None:
+    policy = Policy("/", "mine", "", {"max-length": 5, "expires": 9})
+    cap = Policy("/", "cap", "", {"max-length-bytes": 70})
+    both: dict[str, object] = {"max-length": 5, "max-length-bytes": 70}
+    assert limit({}, None) == ""
+    assert limit({"expires": 9}, Applied(policy, None)) == ""
+    assert limit(both, None) == "max-length 5, max-length-bytes 70"
+    assert limit(both, Applied(policy, cap)) == (
+        "max-length 5 (policy 'mine'), max-length-bytes 70 (operator policy 'cap')"
+    )
+
+
+def test_a_smaller_argument_is_not_the_policys() -> None:
+    policy = Policy("/", "mine", "", {"max-length": 5})
+    assert limit({"max-length": 3}, Applied(policy, None)) == "max-length 3"

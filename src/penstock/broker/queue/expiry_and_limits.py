@@ -17,22 +17,25 @@ Limits count ready messages only. What the lanes of a channel that has ended sti
 past a limit of backpressure, because it has nowhere to wait; it is at most their windows.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.lane import Lane
-from penstock.broker.queue.classic_actor import ClassicActor, RuleSource
+from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueRuling
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import DueLine, Timer
 from penstock.protocol.content import Message
+from penstock.queues.applied import Applied
 from penstock.queues.line import MessageLine
 from penstock.queues.priorities import PriorityQueue
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import (
     BACKPRESSURE,
     DROP_HEAD,
+    DROP_NAMES,
     NEVER,
     NS_PER_MS,
     REASON_DELIVERY_LIMIT,
@@ -41,6 +44,7 @@ from penstock.queues.rules import (
     REASON_REFUSED,
     REJECT_PUBLISH_DLX,
     QueueRules,
+    rules_in_words,
 )
 
 DROPS_PER_TURN: Final = 2048
@@ -51,7 +55,7 @@ EVERYTHING: Final = 1 << 30
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Ruling(QueueRuling):
-    """The rules of `actor`. source: told when the queue has been unused for too long; records: its
+    """The rules of `actor`. unused: called when it has been unused for its x-expires; records: its
     messages while each has a record, else None; is_keeping: messages with lifetimes of their own
     have come, so they need records whatever the rules are; used_ns: when the queue was used last,
     as x-expires means it; is_stopped: in this turn a message was left in its lane, because it would
@@ -66,16 +70,18 @@ class Ruling(QueueRuling):
         "is_stopped",
         "now_ns",
         "records",
-        "source",
         "stopped",
+        "unused",
         "unused_timer",
         "used_ns",
     )
 
-    def __init__(self, actor: ClassicActor, dues: DueLine, source: RuleSource) -> None:
+    def __init__(
+        self, actor: ClassicActor, dues: DueLine, unused: Callable[[ClassicActor], None]
+    ) -> None:
         super().__init__()
         self.actor = actor
-        self.source = source
+        self.unused = unused
         self.dues = dues
         self.records: PriorityQueue | None = None
         self.is_stopped = False
@@ -495,7 +501,7 @@ class Ruling(QueueRuling):
         if now_ns < due_ns:
             self.dues.put(self.unused_timer, int(due_ns))
         else:
-            self.source.unused(actor)
+            self.unused(actor)
 
     def finished(self) -> None:
         self.dues.take_off(self.expiry)
@@ -512,3 +518,34 @@ def _band(limit: i64, most: i64) -> i64:
     if band > most:
         band = most
     return band if band > 0 else 1
+
+
+# -- in its snapshot ---------------------------------------------------------------------------
+
+
+def note_ruling(ruling: QueueRuling, numbers: dict[str, float], labels: dict[str, str]) -> None:
+    """Add `dropped:<reason>` to `numbers`, counts since the queue was declared; to `labels` its
+    `rules` in words. What its dead letters count goes to `numbers`."""
+    for name, count in zip(DROP_NAMES, ruling.drops, strict=True):
+        if count > 0:
+            numbers[f"dropped:{name}"] = float(count)
+    if ruling.dead_letters is not None:
+        numbers.update(ruling.dead_letters.numbers())
+    said = rules_in_words(ruling.rules)
+    if said:
+        labels["rules"] = ", ".join(f"{name} {text}" for name, text in said.items())
+
+
+def note_limit(rules: QueueRules, applied: Applied | None, labels: dict[str, str]) -> None:
+    """Add to `labels` what bounds the queue as its `limit`, with the policy that says so."""
+    found = []
+    for key, value in (("max-length", rules.max_length), ("max-length-bytes", rules.max_bytes)):
+        if value == NEVER:
+            continue
+        source = ""
+        # An argument may be smaller than the policy, and then it is not the policy's.
+        if applied is not None and applied.definition.get(key) == value:
+            source = applied.source_of(key)
+        found.append(f"{key} {int(value)}" + (f" ({source})" if source else ""))
+    if found:
+        labels["limit"] = ", ".join(found)
