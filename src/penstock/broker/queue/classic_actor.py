@@ -43,7 +43,7 @@ EMPTY_PARTS: Final = 8
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RuleSource:
-    """Gives classic queues their rules; broker/policy/rule_manager, a later room, does."""
+    """Gives classic queues their rules; broker/policy/policy_manager, a later room, does."""
 
     __slots__ = ()
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.base.limits import PATTERN_BYTES
-from penstock.broker.policy.patterns import compile_pattern
+from penstock.broker.policy.policies import compile_pattern
 
 
 @pytest.mark.parametrize(
