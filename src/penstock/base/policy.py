@@ -1,7 +1,7 @@
 """One policy as the configuration, a command and exported definitions have it.
 
 Whether its keys and values make sense is said by queues/policy_keys, and whether its pattern is one
-by broker/policy/patterns; here stands only what every policy is made of. Source: RabbitMQ's
+by broker/policy/policies; here stands only what every policy is made of. Source: RabbitMQ's
 rabbit_policy.
 """
 

@@ -27,8 +27,7 @@ from penstock.broker.node.paging_manager import PagingManager
 from penstock.broker.node.store_registry import StoreRegistry
 from penstock.broker.node.stream_registry import StreamRegistry
 from penstock.broker.policy.policies import Policies
-from penstock.broker.policy.policy_manager import PolicyManager
-from penstock.broker.policy.rule_manager import RuleManager
+from penstock.broker.policy.policy_manager import PolicyManager, RuleManager
 from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.access import Access

@@ -40,8 +40,8 @@ from penstock.broker.admin.definitions_rows import (
 )
 from penstock.broker.admin.restore import LOOPBACK_ONLY
 from penstock.broker.broker import Broker
-from penstock.broker.policy.patterns import compile_pattern
 from penstock.broker.policy.policies import COMPONENT as OPERATOR_POLICY
+from penstock.broker.policy.policies import compile_pattern
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.session.entry_limits import COMPONENT as VHOST_LIMITS
 from penstock.broker.session.entry_limits import QUEUES, USER, VHOST, check_limits

@@ -124,11 +124,8 @@ def snapshot_steps(
             sums.met(connection.account)
             if memory is not None and len(connection.channels) <= PARTS_MAX:
                 yield from _remembered(broker, connection, memory)
-                continue
-            yield _connection(broker, connection)
-            for channel in list(connection.channels.values()):
-                if channel.is_alive:
-                    yield _channel(broker, channel)
+            else:
+                yield from _with_channels(broker, connection)
     for vhost in list(broker.vhosts.values()):
         for queue in list(vhost.queues.values()):
             if queue.is_alive and memory is not None and len(queue.consumers) <= PARTS_MAX:
@@ -168,13 +165,19 @@ def _pages(broker: Broker, sums: PageSums) -> Iterator[ActorSnapshot | None]:
     yield _node(broker, sums.whole(broker.node_account, vhosts))
 
 
+def _with_channels(broker: Broker, connection: Connection) -> Iterator[ActorSnapshot]:
+    yield _connection(broker, connection)
+    for channel in list(connection.channels.values()):
+        if channel.is_alive:
+            yield _channel(broker, channel)
+
+
 def _remembered(broker: Broker, connection: Connection, memory: ViewMemory) -> list[ActorSnapshot]:
     now_ns = broker.clock.monotonic_ns()
     known = memory.recall(connection.identity, connection_stamp(connection, now_ns))
     if known is not None:
         return known
-    made = [_connection(broker, connection)]
-    made += [_channel(broker, one) for one in connection.channels.values() if one.is_alive]
+    made = list(_with_channels(broker, connection))
     memory.keep(connection.identity, connection_stamp(connection, now_ns), made)
     return made
 

@@ -229,6 +229,8 @@ class DelayStores:
         self.log = context.log
         self.messages_max = context.config.delayed_messages_max
         self.bytes_max = context.config.delayed_bytes_max
+        for vhost in self.vhosts.values():
+            vhost.exchange_added = self.exchange_made
 
     def exchange_made(self, vhost: VirtualHost, exchange: Exchange) -> None:
         if isinstance(exchange, DelayedExchange):
