@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
+from msgspec import ValidationError
+
 from penstock.base.errors import ChannelFault
 from penstock.base.limits import LEASE_GROUPS, LEASE_WAITING
 from penstock.broker.actors.lane import Answerable
@@ -155,6 +157,14 @@ class LeaseManager:
         prefix = row_name(queue_id, "")
         names = [name for name in self.found if name.startswith(prefix)]
         return {name[len(prefix) :]: self.found.pop(name) for name in names}
+
+    def unreadable(self, queue: QueueActor, group: str, error: ValidationError) -> None:
+        """The row of a group of `queue` is not one: what it held is in the queue again."""
+        self._context.log.warning(
+            f"{queue.identity}: the leases of '{group}' cannot be restored, their row in the "
+            f"catalogue is damaged ({error}); its messages are in the queue again, and its reader "
+            f"is told that the lease is lost"
+        )
 
     def book_of(self, queue: QueueActor) -> LeaseBook | None:
         """The leases of `queue`, None if it never had any."""

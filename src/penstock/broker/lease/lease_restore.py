@@ -4,7 +4,7 @@ What a group was done with and the log had not heard of leaves the queue now. Wh
 back, because it was not persistent or is damaged, is lost to the group: whoever reads it is told.
 """
 
-from msgspec import convert
+from msgspec import ValidationError, convert
 
 from penstock.base.limits import LEASE_TIMEOUT_MS
 from penstock.broker.lease.lease_manager import LeaseBook, LeaseManager
@@ -30,7 +30,11 @@ def restore_leases(
     queue is not given. origin: pays for the messages from now on."""
     held: list[int] = []
     for name, found in leases.claim(int(actor.queue_id)).items():
-        row = convert(found, LeaseRow)
+        try:
+            row = convert(found, LeaseRow)
+        except ValidationError as error:
+            leases.unreadable(actor, name, error)
+            continue
         index.next_position = max(int(index.next_position), row.top + 1)
         book = leases.open_book(actor)
         timeout_ms = row.timeout_ms or LEASE_TIMEOUT_MS.default

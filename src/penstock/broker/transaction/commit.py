@@ -2,6 +2,11 @@
 
 It goes past limits and credit, because it is committed: what holds publishers back has been asked
 before, and is measured again by the queue's next turn.
+
+Before that a commit stands in line for queues that are full for now (`Place`). A queue that is too
+deep hands its room out in rations to those whose grants its gate keeps; a commit that only looked
+now and then would wait for as long as publishers press. Commits that overlap would keep publishers
+out, so none goes to a queue that another one holds while they wait there.
 """
 
 from collections.abc import Callable
@@ -14,15 +19,80 @@ from penstock.broker.queue.queue_actor import COMMITTED, QueueActor
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import StreamActor, stream_of, streams_of
-from penstock.broker.transaction.commit_line import CommitLine
 from penstock.broker.transaction.commit_routes import Asked
 from penstock.broker.transaction.commit_streams import StreamShare, offset_note, outbox_of
 from penstock.broker.transaction.stages import StagedTransaction
 from penstock.flow.account import Account
+from penstock.flow.gate import Deferred
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import FLAG_EXPIRATION
+from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.storage.log.groups import GroupEntry
+
+
+class Place(Deferred):
+    """In the line of one gate. left_bytes: of the commit's share, not granted yet; is_granted: all
+    of it is, so that this queue does not hold the commit any more."""
+
+    __slots__ = ("is_granted", "left_bytes")
+
+    def __init__(self, bytes_: i64) -> None:
+        self.left_bytes: i64 = bytes_
+        self.is_granted = False
+
+    def release(self) -> None:
+        self.left_bytes = 0
+        self.is_granted = True
+
+    def kept_bytes(self) -> i64:
+        return self.left_bytes
+
+    def release_part(self, bytes_: i64) -> None:
+        self.left_bytes -= bytes_
+
+
+class CommitLine:
+    """places: of one commit, by queue."""
+
+    __slots__ = ("places",)
+
+    def __init__(self) -> None:
+        self.places: dict[QueueActor, Place] = {}
+
+    def is_held(self, shared: dict[QueueActor, list[Message]]) -> bool:
+        """Whether a queue takes nothing for now, in whose line the commit stands then. shared: what
+        each is to get."""
+        is_held = False
+        for actor, messages in shared.items():
+            if not actor.is_alive:
+                continue
+            keeper = actor.keeper
+            if actor.pending and isinstance(keeper, StoreDurability) and keeper.commits > 0:
+                is_held = True
+            if actor.stop_reason() == "":
+                continue
+            place = self.places.get(actor)
+            if place is None:
+                place = self.places[actor] = Place(_bytes_of(messages))
+                actor.gate.deferred.append(place)
+            if not place.is_granted:
+                is_held = True
+        return is_held
+
+    def leave(self) -> None:
+        """It waits for nobody any more."""
+        for actor, place in self.places.items():
+            actor.gate.drop(place)
+        self.places = {}
+
+
+def _bytes_of(messages: list[Message]) -> i64:
+    total: i64 = 0
+    for message in messages:
+        total += len(message.raw) + MESSAGE_OVERHEAD_BYTES
+    return total
+
 
 NOBODY = Answerable()
 

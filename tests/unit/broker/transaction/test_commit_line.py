@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.broker.transaction.commit_line import CommitLine, Place
+from penstock.broker.transaction.commit import CommitLine, Place
 from penstock.broker.transaction.transaction_manager import RETRY_NS
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table

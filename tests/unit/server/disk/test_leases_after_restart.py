@@ -1,6 +1,8 @@
 """Leases of durable queues: on the disk before they are answered, there again before anybody is
 served, and whole or refused when they are read."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -281,4 +283,26 @@ def test_what_is_leased_has_no_duplicates_after_a_restart(tmp_path: Path) -> Non
     for properties in keyed:
         bed.publish(peer, b"second", properties=properties)
     assert bed.ready() == 3
+    bed.die()
+
+
+def test_a_damaged_row_of_leases_is_told_and_its_messages_are_in_the_queue_again(
+    tmp_path: Path,
+) -> None:
+    bed = begun(tmp_path)
+    acquire(bed, spark(bed), 0, 5)
+    path = bed.directory.metadata
+    bed.end()
+    with closing(sqlite3.connect(path)) as database, database:
+        damaged = database.execute(
+            """UPDATE parameters SET value = '{"acked_to": "five"}' WHERE component = 'lease'"""
+        )
+        assert damaged.rowcount == 1
+    bed = LeaseBed(tmp_path)
+    assert bed.ready() == 20
+    peer = spark(bed)
+    assert read(peer, 0, 5) is None
+    assert any("row in the catalogue is damaged" in line for line in bed.log.lines)
+    found = acquire(bed, peer, 0, 20)
+    assert (found["end"], found["count"]) == (20, 20)
     bed.die()
