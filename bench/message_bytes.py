@@ -1,6 +1,6 @@
 """Bytes of memory that a queued transient message takes, by the size of its body.
 
-python -m bench.message_bytes                      bodies of 16 B and 1 KiB, 200,000 messages each
+python -m bench.message_bytes                      bodies of 16 B and 1 KiB, 40,000 messages each
 python -m bench.message_bytes --sizes 16 --count 50000
 
 A broker in memory with one queue and one publisher to it, in this process; each size is measured in
@@ -65,7 +65,7 @@ def measure(size: int, count: int, is_traced: bool) -> float:
 def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[16, 1024])
-    parser.add_argument("--count", type=int, default=200_000)
+    parser.add_argument("--count", type=int, default=40_000)
     parser.add_argument("--one", choices=("rss", "traced"), help="measure one size, in here")
     options = parser.parse_args()
     if options.one is not None:
