@@ -83,9 +83,9 @@ class PagedQueueMachine(QueueMachine):
         strategy = profile_named("penstock").strategy()
         store = StoreActor("/", log, self.disk, self.dues, strategy, Quiet(), self.line)
         index = log.open_queue(1)
-        self.keeper = StoreDurability(store, store.join(self.actor, index), index, 0)
-        self.actor.keeper = self.keeper
-        self.pager = Pager(self.actor, self.keeper, TARGETS[1], self._damaged)
+        self.durability = StoreDurability(store, store.join(self.actor, index), index, 0)
+        self.actor.durability = self.durability
+        self.pager = Pager(self.actor, self.durability, TARGETS[1], self._damaged)
         self.actor.paging = self.pager
         self.actor.page_above = TARGETS[1]
         self.acks = Open(self.actor, self.sink.open)
@@ -132,8 +132,8 @@ class PagedQueueMachine(QueueMachine):
         for one, other in zip(found, expected, strict=True):
             assert one == other or (one[0] == other[0] and {one[1], other[1]} <= EITHER)
         for at, name in enumerate(DROP_NAMES):
-            assert name in EITHER or self.ruling.drops[at] == self.drops[at]
-        assert sum(self.ruling.drops) == sum(self.drops)
+            assert name in EITHER or self.queue_limits.drops[at] == self.drops[at]
+        assert sum(self.queue_limits.drops) == sum(self.drops)
 
     def _check_what_rests(self) -> None:
         """What is in memory is as much as is charged, and what is on the disk is the rest."""
@@ -159,7 +159,7 @@ class PagedQueueMachine(QueueMachine):
         out = sum(len(one.message.raw) + MESSAGE_OVERHEAD_BYTES for one in self.sink.open)
         assert self.account.stored_messages == len(there) + len(self.sink.open)
         assert self.account.stored_bytes == messages.bytes_ready + out
-        live = self.keeper.store.log.live_count(self.keeper.index)
+        live = self.durability.store.log.live_count(self.durability.index)
         assert live <= len(self.ready) + len(self.sink.open)
 
     def _check_line(self, line: MessageLine) -> None:

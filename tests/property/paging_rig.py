@@ -1,7 +1,7 @@
 """A paged queue with real logs on a simulated disk, and its naive twin: a list of bodies.
 
-The rig does what broker/paging/pager and the keeper do, by hand: appends what was handed over, runs
-batches and reads, settles what leaves.
+The rig does what broker/paging/pager and the durability do, by hand: appends what was handed over,
+runs batches and reads, settles what leaves.
 """
 
 from functools import cache

@@ -1,10 +1,10 @@
 """Bugs that were made on purpose in the queue with rules, each where it could really be made.
 
-Every one is a PriorityQueue or a Ruling with one thing wrong; the machine has to notice.
+Every one is a PriorityQueue or a ExpiryAndLimits with one thing wrong; the machine has to notice.
 """
 
 from penstock.broker.actors.lane import Lane
-from penstock.broker.queue.expiry_and_limits import Ruling
+from penstock.broker.queue.expiry_and_limits import ExpiryAndLimits
 from penstock.protocol.content import Message
 from penstock.queues.entry import FLAGS_AT, Entry
 from penstock.queues.priorities import PriorityQueue
@@ -17,7 +17,7 @@ from penstock.queues.rules import (
 )
 
 
-class BuggyRuling(Ruling):
+class BuggyLimits(ExpiryAndLimits):
     """Takes its messages from `messages`. Nominal base."""
 
     messages: type[PriorityQueue] = PriorityQueue
@@ -108,7 +108,7 @@ class SupersedesWithoutACount(PriorityQueue):
         overtaken = entry.message
         super()._supersede(entry, message, is_redelivered)
         counts = self.sink
-        assert isinstance(counts, Ruling)
+        assert isinstance(counts, ExpiryAndLimits)
         counts.drops[REASON_SUPERSEDED] -= 1
         assert overtaken is not message
 
@@ -128,10 +128,10 @@ class PurgesWithoutRepaying(PriorityQueue):
         return super().purge()
 
 
-# -- the ruling ------------------------------------------------------------------------------------
+# -- limits and lifetimes ------------------------------------------------------------------------
 
 
-class DropsTheTail(BuggyRuling):
+class DropsTheTail(BuggyLimits):
     def _drop_over(self) -> bool:
         messages = self.actor.messages
         while self.rules.overflow == 0 and self.rules.is_over(
@@ -146,7 +146,7 @@ class DropsTheTail(BuggyRuling):
         return False
 
 
-class DropsBeforeItGives(BuggyRuling):
+class DropsBeforeItGives(BuggyLimits):
     def _take_lanes(self, budget: int) -> None:
         super()._take_lanes(budget)
         ready = self.actor.ready
@@ -155,14 +155,14 @@ class DropsBeforeItGives(BuggyRuling):
         self.actor.ready = ready
 
 
-class CountsTheUnanswered(BuggyRuling):
+class CountsTheUnanswered(BuggyLimits):
     def _is_beyond(self, message: Message, is_holding: bool) -> bool:
         return super()._is_beyond(message, is_holding) or (
             self.rules.max_length >= 0 and self.actor.unacked_count >= self.rules.max_length
         )
 
 
-class AcceptsWhatItRefuses(BuggyRuling):
+class AcceptsWhatItRefuses(BuggyLimits):
     def take_lane(self, lane: Lane, budget: int) -> bool:
         before = int(self.drops[6])
         items = list(lane.items)
@@ -172,18 +172,18 @@ class AcceptsWhatItRefuses(BuggyRuling):
         return answer
 
 
-class TakesWhenItIsFull(BuggyRuling):
+class TakesWhenItIsFull(BuggyLimits):
     def _is_beyond(self, message: Message, is_holding: bool) -> bool:
         return not is_holding and super()._is_beyond(message, is_holding)
 
 
-class StaysFull(BuggyRuling):
+class StaysFull(BuggyLimits):
     def freed(self) -> None:
         if self.rules.overflow != BACKPRESSURE:
             super().freed()
 
 
-class OpensForWhatDoesNotFit(BuggyRuling):
+class OpensForWhatDoesNotFit(BuggyLimits):
     def measure_full(self) -> None:
         stopped, self.stopped = self.stopped, None
         if stopped is not None and not self.is_full:
@@ -193,13 +193,13 @@ class OpensForWhatDoesNotFit(BuggyRuling):
             super().measure_full()
 
 
-class ForgetsToSetTheTimer(BuggyRuling):
+class ForgetsToSetTheTimer(BuggyLimits):
     def _arm(self) -> None:
         if self.records is not None and self.records.count < 2:
             super()._arm()
 
 
-class RepaysTheDeadTwice(BuggyRuling):
+class RepaysTheDeadTwice(BuggyLimits):
     def dropped(self, message: Message, reason: int) -> None:
         super().dropped(message, reason)
         if reason == REASON_EXPIRED and message.origin.name and message.raw[FLAGS_AT] & 1:
@@ -232,7 +232,7 @@ MESSAGES: dict[type[PriorityQueue], dict[str, object]] = {
     KeepsTheOlderLastValue: LAST,
     PurgesWithoutRepaying: AGED,
 }
-RULINGS: dict[type[Ruling], dict[str, object]] = {
+RULINGS: dict[type[ExpiryAndLimits], dict[str, object]] = {
     DropsTheTail: {**SHORT, "overflow": 0, "size": 30},
     DropsBeforeItGives: {**SHORT, "overflow": 0},
     CountsTheUnanswered: {**SHORT, "overflow": 1},
@@ -246,10 +246,10 @@ RULINGS: dict[type[Ruling], dict[str, object]] = {
 """Each bug, and the kind of rules under which it shows."""
 
 
-def planted() -> list[tuple[type[Ruling], dict[str, object]]]:
-    """Every bug as a Ruling, and rules to try it with."""
-    made: list[tuple[type[Ruling], dict[str, object]]] = [
-        (type(one.__name__, (BuggyRuling,), {"messages": one}), rules)
+def planted() -> list[tuple[type[ExpiryAndLimits], dict[str, object]]]:
+    """Every bug as a ExpiryAndLimits, and rules to try it with."""
+    made: list[tuple[type[ExpiryAndLimits], dict[str, object]]] = [
+        (type(one.__name__, (BuggyLimits,), {"messages": one}), rules)
         for one, rules in MESSAGES.items()
     ]
     return [*made, *RULINGS.items()]

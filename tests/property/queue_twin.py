@@ -17,7 +17,7 @@ from penstock.base.clock import ManualClock
 from penstock.broker.actors.actor import Actor, Picker, Scheduler
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.queue.classic_actor import ClassicActor
-from penstock.broker.queue.expiry_and_limits import Ruling
+from penstock.broker.queue.expiry_and_limits import ExpiryAndLimits
 from penstock.broker.queue.queue_actor import DeadLetterSink
 from penstock.flow.account import Account
 from penstock.flow.due import DueLine
@@ -139,13 +139,13 @@ class Patience(Picker):
 class QueueMachine(RuleBasedStateMachine):
     """The machine, with parameters for the kinds of queues that are tried.
 
-    kind: the Ruling, planted bugs bring their own; fixed: rules that are not drawn; prefetch: of a
-    consumer that is there from the beginning, 0 for none; is_deduplicated: of messages with the
-    same key and size only one is taken; has_limits, has_lifetimes: whether such rules are drawn;
+    kind: of ExpiryAndLimits, planted bugs bring their own; fixed: rules that are not drawn;
+    prefetch: of a consumer that is there from the beginning, 0 for none; is_deduplicated: of messages
+    with the same key and size only one is taken; has_limits, has_lifetimes: whether such rules are drawn;
     shortest_ms: lifetimes are no shorter; overflows: what a limit may do; is_padded: messages have
     hundreds of bytes, some of them fewer."""
 
-    kind: type[Ruling] = Ruling
+    kind: type[ExpiryAndLimits] = ExpiryAndLimits
     fixed: Mapping[str, object] = MappingProxyType({})
     prefetch = 0
     is_deduplicated = False
@@ -187,9 +187,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.actor.attach(self.lane)
         self.sink = Sink()
         self.log = Log()
-        self.ruling = self.kind(self.actor, self.dues, lambda actor: None)
-        self.ruling.dead_letters = self.log
-        self.actor.ruling = self.ruling
+        self.queue_limits = self.kind(self.actor, self.dues, lambda actor: None)
+        self.queue_limits.dead_letters = self.log
+        self.actor.queue_limits = self.queue_limits
         self._keep()
         # The twin.
         self.ready: list[Entry] = []
@@ -245,7 +245,7 @@ class QueueMachine(RuleBasedStateMachine):
         rules.is_deduplicated = self.is_deduplicated
         self.goal = rules
         had_entries = self.actor.messages.has_entries
-        self.ruling.change(rules)
+        self.queue_limits.change(rules)
         self.era += self.actor.messages.has_entries and not had_entries
         self._turn()
 
@@ -275,7 +275,7 @@ class QueueMachine(RuleBasedStateMachine):
             message.address = Address("", key)
             message.origin = self.account
             if lifetime is not None and not self.actor.messages.has_entries:
-                self.ruling.keep_records()
+                self.queue_limits.keep_records()
                 self.era += 1
             self.lane.items.append(message)
             self.strategy.charge(self.lane, self.account, 1, len(message.raw))
@@ -596,13 +596,13 @@ class QueueMachine(RuleBasedStateMachine):
         assert sorted(self.sender.answers) == sorted(self.answers)
         assert messages.ready_count() == len(self.ready)
         assert [number_of(one) for one in self.lane.items] == [n for n, _ in self.mailbox]
-        assert self.ruling.is_full == self.is_full
-        assert self.ruling.is_full == (("consumers:/q", "full") in actor.gate.reasons)
+        assert self.queue_limits.is_full == self.is_full
+        assert self.queue_limits.is_full == (("consumers:/q", "full") in actor.gate.reasons)
         self._check_what_rests()
 
     def _check_deaths(self) -> None:
         assert self.log.dead == self.dead
-        assert self.ruling.drops == self.drops
+        assert self.queue_limits.drops == self.drops
 
     def _check_what_rests(self) -> None:
         messages = self.actor.messages

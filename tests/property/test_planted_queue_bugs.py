@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from penstock.broker.queue.expiry_and_limits import Ruling
+from penstock.broker.queue.expiry_and_limits import ExpiryAndLimits
 from tests.property.planted_queue_bugs import planted
 from tests.property.queue_twin import QueueMachine
 
@@ -28,7 +28,7 @@ def test_the_list_is_long_enough() -> None:
 
 
 @pytest.mark.parametrize(("kind", "rules"), planted(), ids=[kind.__name__ for kind, _ in planted()])
-def test_it_is_found(kind: type[Ruling], rules: dict[str, object]) -> None:
+def test_it_is_found(kind: type[ExpiryAndLimits], rules: dict[str, object]) -> None:
     machine = type("Planted", (QueueMachine,), {"kind": kind, "fixed": rules, "prefetch": 2})
     with pytest.raises(AssertionError):
         run_state_machine_as_test(machine, settings=SEARCH)

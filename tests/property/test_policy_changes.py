@@ -120,12 +120,12 @@ def test_nothing_is_lost_uncounted_while_policies_change(
         story.do(verb, with_what)
     story.end()
     queue = story.queue
-    ruling = queue.ruling
-    dropped = 0 if ruling is None else sum(ruling.drops)
+    queue_limits = queue.queue_limits
+    dropped = 0 if queue_limits is None else sum(queue_limits.drops)
     resting = int(queue.messages.ready_count())
     assert story.published == len(story.taken) + resting + dropped
     assert story.taken == sorted(story.taken)
-    rules = {} if ruling is None else rules_in_words(ruling.rules)
+    rules = {} if queue_limits is None else rules_in_words(queue_limits.rules)
     assert rules == rules_in_words(rules_from(arguments))
     assert queue.stop_reason() == "" and queue.applied is None
     story.do("get", resting)

@@ -4,7 +4,7 @@ from heapq import heappop, heappush
 
 from penstock.base.config import Config
 from penstock.broker.actors.log import Log
-from penstock.broker.dead_letter.delay_store import DelayRuling, DelayStore, DelayStores
+from penstock.broker.dead_letter.delay_store import DelayLimits, DelayStore, DelayStores
 from penstock.flow.profile import Profile
 from penstock.protocol.content import Message
 from penstock.queues.delayed import DelayedMessages
@@ -49,7 +49,7 @@ class Purges(DelayedMessages):
         return super().purge()
 
 
-class KeepsTheCharge(DelayRuling):
+class KeepsTheCharge(DelayLimits):
     """What is released is on its publisher's page for ever."""
 
     def dropped(self, message: Message, reason: int) -> None:
@@ -58,7 +58,7 @@ class KeepsTheCharge(DelayRuling):
             self.dead_letters.dropped(message, reason)
 
 
-class LosesOne(DelayRuling):
+class LosesOne(DelayLimits):
     """The ninth message that is released goes nowhere."""
 
     def dropped(self, message: Message, reason: int) -> None:
@@ -69,7 +69,7 @@ class LosesOne(DelayRuling):
         self.dead_letters = letters
 
 
-class ReleasesTwice(DelayRuling):
+class ReleasesTwice(DelayLimits):
     """Every ninth message is published twice."""
 
     def dropped(self, message: Message, reason: int) -> None:
@@ -78,7 +78,7 @@ class ReleasesTwice(DelayRuling):
         super().dropped(message, reason)
 
 
-class TakesAll(DelayRuling):
+class TakesAll(DelayLimits):
     """Has no bound."""
 
     def begin(self, messages_max: int, bytes_max: int) -> None:
@@ -91,7 +91,7 @@ RECORDS: dict[str, type[DelayedMessages]] = {
     "sleeping": Sleeps,
     "purged": Purges,
 }
-RULINGS: dict[str, type[DelayRuling]] = {
+RULINGS: dict[str, type[DelayLimits]] = {
     "charged": KeepsTheCharge,
     "lost": LosesOne,
     "twice": ReleasesTwice,
@@ -99,7 +99,7 @@ RULINGS: dict[str, type[DelayRuling]] = {
 }
 
 
-class OtherRecords(DelayRuling):
+class OtherRecords(DelayLimits):
     """Keeps its messages in `kind`."""
 
     kind: type[DelayedMessages] = DelayedMessages
@@ -112,12 +112,12 @@ def plant_delay_bug(setting: WorldSetting, name: str) -> WorldSetting:
     """`setting` with a broker whose stores have the bug `name`."""
 
     class Stores(DelayStores):
-        def make_ruling(self, store: DelayStore) -> DelayRuling:
+        def make_limits(self, store: DelayStore) -> DelayLimits:
             if name in RULINGS:
                 return RULINGS[name](store, self.dues)
-            ruling = OtherRecords(store, self.dues)
-            ruling.kind = RECORDS[name]
-            return ruling
+            queue_limits = OtherRecords(store, self.dues)
+            queue_limits.kind = RECORDS[name]
+            return queue_limits
 
     def broker(
         config: Config, clock: VirtualClock, dice: Dice, log: Log, profile: Profile

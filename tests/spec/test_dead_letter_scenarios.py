@@ -46,7 +46,7 @@ def test_scenario_85_reject_publish(profile: str) -> None:
     actor = bed.declare("q", max_length=100, overflow="reject-publish")
     bed.fill("q", 101)
     assert bed.ready("q") == 100
-    assert actor.ruling is not None and sum(actor.ruling.drops) == 1
+    assert actor.queue_limits is not None and sum(actor.queue_limits.drops) == 1
     bed.peer.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
     bed.fill("q", 1)
     assert bed.peer.confirmed() == {1: "nack"}

@@ -253,7 +253,7 @@ class Broker:
                 self.strategy,
                 self.depth_bytes,
             )
-            classic.new_ruling = self.rule_manager.new_ruling
+            classic.new_limits = self.rule_manager.new_limits
         actor.fair_bytes = self.profile.fair_bytes
         self.rates.queue_made(actor)
         self.rule_manager.made(actor)

@@ -104,7 +104,7 @@ class QueueRules:
         )
 
     def is_plain(self) -> bool:
-        """Whether none of them is in force, so that a queue needs no ruling."""
+        """Whether none of them is in force, so that a queue needs none of them enforced."""
         return (
             not self.keeps_records()
             and not self.is_limited()

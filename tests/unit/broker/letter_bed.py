@@ -29,9 +29,9 @@ class LetterBed(Bed):
         return self.actor(name)
 
     def letters(self, name: str) -> DeadLetters:
-        ruling = self.actor(name).ruling
-        assert ruling is not None
-        found = ruling.dead_letters
+        queue_limits = self.actor(name).queue_limits
+        assert queue_limits is not None
+        found = queue_limits.dead_letters
         assert isinstance(found, DeadLetters)
         return found
 
@@ -104,8 +104,8 @@ class LetterBed(Bed):
             messages += len(ready) + int(actor.unacked_count)
             bytes_ += sum(len(message.raw) + MESSAGE_OVERHEAD_BYTES for message in ready)
             bytes_ += int(actor.unacked_bytes + actor.unacked_count * MESSAGE_OVERHEAD_BYTES)
-            ruling = actor.ruling
-            letters = None if ruling is None else ruling.dead_letters
+            queue_limits = actor.queue_limits
+            letters = None if queue_limits is None else queue_limits.dead_letters
             if isinstance(letters, DeadLetters):
                 bytes_ += int(letters.held_bytes)
                 messages += len(letters.late) + len(letters.stuck)

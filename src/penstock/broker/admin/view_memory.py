@@ -130,7 +130,7 @@ def queue_stamp(queue: QueueActor, now_ns: int) -> Stamp | None:
     if (
         not queue.line.is_accounting
         or not queue.gate.is_open
-        or queue.ruling is not None
+        or queue.queue_limits is not None
         or has_groups(queue)
         or len(queue.lanes) > PARTS_MAX
         or len(queue.consumers) > PARTS_MAX

@@ -12,7 +12,7 @@ from penstock.broker.admin.view_loads import queue_loads
 from penstock.broker.broker import Broker
 from penstock.broker.lease.lease_view import note_lease
 from penstock.broker.paging.paged_view import note_paged
-from penstock.broker.queue.expiry_and_limits import note_limit, note_ruling
+from penstock.broker.queue.expiry_and_limits import note_limit, note_limits
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.stream.stream_actor import StreamActor, stream_of
 from penstock.explain.consumer_causes import (
@@ -168,9 +168,9 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
         labels["paused"] = "yes"
     if queue.damaged_count > 0:
         labels["damaged"] = str(queue.damaged_count)
-    if queue.ruling is not None:
-        note_ruling(queue.ruling, numbers, labels)
-        note_limit(queue.ruling.rules, queue.applied, labels)
+    if queue.queue_limits is not None:
+        note_limits(queue.queue_limits, numbers, labels)
+        note_limit(queue.queue_limits.rules, queue.applied, labels)
     return ActorSnapshot(
         queue.identity,
         "queue",

@@ -26,7 +26,7 @@ from penstock.broker.queue.queue_actor import (
     FORCED,
     DeadLetterSink,
     QueueActor,
-    QueueRuling,
+    QueueLimits,
     QueueTarget,
 )
 from penstock.flow.account import Account
@@ -368,15 +368,15 @@ class DeadLetters(DeadLetterSink):
         """`letter` rests in this queue from now on (1), or does not any more (-1)."""
         self.held_bytes += sign * letter.size
         message = letter.message
-        keeper = self.actor.keeper
+        durability = self.actor.durability
         if sign > 0:
             message.origin.store(1, letter.size)
-            if message.stored is not None and keeper is not None:
-                keeper.hold(message)
+            if message.stored is not None and durability is not None:
+                durability.hold(message)
         else:
             message.origin.unstore(1, letter.size)
-            if message.stored is not None and keeper is not None:
-                keeper.release(message)
+            if message.stored is not None and durability is not None:
+                durability.release(message)
         letter.is_held = sign > 0
 
     # -- sending ---------------------------------------------------------------------------------
@@ -628,12 +628,12 @@ class DeadLetters(DeadLetterSink):
 
 def dead_letters_of(queue: QueueActor) -> DeadLetters | None:
     """What `queue` has for its dead letters, None if they go nowhere."""
-    found = None if queue.ruling is None else queue.ruling.dead_letters
+    found = None if queue.queue_limits is None else queue.queue_limits.dead_letters
     return found if isinstance(found, DeadLetters) else None
 
 
 def address_dead_letters(
-    manager: DeadLetterManager, actor: QueueActor, ruling: QueueRuling, rules: QueueRules
+    manager: DeadLetterManager, actor: QueueActor, queue_limits: QueueLimits, rules: QueueRules
 ) -> None:
     """Dead letters of `actor`, which goes by `rules` from now on, go where they say."""
     letters = dead_letters_of(actor)
@@ -641,7 +641,7 @@ def address_dead_letters(
         if rules.dead_letter_exchange is None:
             return
         letters = DeadLetters(actor, manager)
-        ruling.dead_letters = letters
+        queue_limits.dead_letters = letters
     is_confirmed = rules.is_at_least_once
     if is_confirmed and rules.overflow == DROP_HEAD:
         is_confirmed = False

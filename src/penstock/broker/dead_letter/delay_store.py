@@ -19,7 +19,7 @@ from penstock.broker.actors.actor import Line
 from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import DeadLetter, DeadLetters, dead_letters_of
 from penstock.broker.queue.classic_actor import ClassicActor
-from penstock.broker.queue.expiry_and_limits import Ruling
+from penstock.broker.queue.expiry_and_limits import ExpiryAndLimits
 from penstock.broker.queue.queue_actor import QueueTarget
 from penstock.broker.vhost.catalogue import BY_EXCHANGE
 from penstock.broker.vhost.context import Context
@@ -102,7 +102,7 @@ def _stay(actor: ClassicActor) -> None:
     """A store stays as long as its exchange."""
 
 
-class DelayRuling(Ruling):
+class DelayLimits(ExpiryAndLimits):
     """The turn of a store: what is due leaves first, then what comes is taken up to the bounds.
     released_count: messages that went on to the exchange."""
 
@@ -151,11 +151,13 @@ class DelayedLetters(DeadLetters):
     there until the last of its queues has answered, with its copy as safe as that queue keeps it;
     it counts as resting in the store so long."""
 
-    __slots__ = ("ruling",)
+    __slots__ = ("queue_limits",)
 
-    def __init__(self, store: DelayStore, manager: DeadLetterManager, ruling: DelayRuling) -> None:
+    def __init__(
+        self, store: DelayStore, manager: DeadLetterManager, queue_limits: DelayLimits
+    ) -> None:
         super().__init__(store, manager)
-        self.ruling = ruling
+        self.queue_limits = queue_limits
         self.exchange = store.exchange.name
         self.window = manager.window_of(False)
 
@@ -187,14 +189,14 @@ class DelayedLetters(DeadLetters):
 
     def finished(self) -> None:
         # What the log has goes with its store, or comes back for the next one after a crash.
-        self.actor.keeper = None
+        self.actor.durability = None
         super().finished()
 
     def numbers(self) -> dict[str, float]:
         """released: messages that went on; the rest as of dead letters."""
         found: dict[str, float] = {}
-        if self.ruling.released_count > 0:
-            found["released"] = float(int(self.ruling.released_count))
+        if self.queue_limits.released_count > 0:
+            found["released"] = float(int(self.queue_limits.released_count))
         for name, number in super().numbers().items():
             if not name.startswith("dead_lettered:"):
                 found[name] = number
@@ -247,18 +249,18 @@ class DelayStores:
         store = DelayStore(vhost.name, exchange, self, self.scheduler, self.context.strategy)
         store.queue_id = queue_id or vhost.catalogue.queue_added(store)
         store.fair_bytes = self.context.profile.fair_bytes
-        ruling = self.make_ruling(store)
-        ruling.begin(self.messages_max, self.bytes_max)
-        ruling.dead_letters = DelayedLetters(store, self.letters, ruling)
-        store.ruling = ruling
+        queue_limits = self.make_limits(store)
+        queue_limits.begin(self.messages_max, self.bytes_max)
+        queue_limits.dead_letters = DelayedLetters(store, self.letters, queue_limits)
+        store.queue_limits = queue_limits
         vhost.add_store(store)
         exchange.store = store.target
         exchange.gone = partial(vhost.remove_queue, store)
         self.scheduler.recorder.record(ACTOR_UP, store.identity, "", "", 0)
 
-    def make_ruling(self, store: DelayStore) -> DelayRuling:
+    def make_limits(self, store: DelayStore) -> DelayLimits:
         """What a new store goes by."""
-        return DelayRuling(store, self.dues)
+        return DelayLimits(store, self.dues)
 
     def failed(self, store: DelayStore) -> None:
         """A turn of the store has failed: its exchange needs another one."""

@@ -280,13 +280,13 @@ class LeaseManager:
 
     def _note_settled(self, book: LeaseBook, group: LeaseGroup, start: int) -> None:
         """What is about to be settled is on record until the disk knows it."""
-        keeper = _lasting(book.actor.queue)
-        if keeper is None:
+        durability = _lasting(book.actor.queue)
+        if durability is None:
             return
         count = start - int(group.acked_to)
         for entry in group.entries[: max(0, count)]:
             if entry is not None and entry.message.stored is not None:
-                position = position_of(entry.message, keeper)
+                position = position_of(entry.message, durability)
                 if position > 0:
                     group.settled.append(position)
 
@@ -300,11 +300,11 @@ class LeaseManager:
         """See that what the answer says is on the disk."""
         group = book.groups[order.group]
         queue = book.actor.queue
-        keeper = _lasting(queue)
-        if keeper is None:
+        durability = _lasting(queue)
+        if durability is None:
             self._answer(book, order)
             return
-        if waits_for_place(group, keeper):
+        if waits_for_place(group, durability):
             # A message has a position when the store has taken it; the row has to name it.
             order.mark = -1
         else:
@@ -312,17 +312,17 @@ class LeaseManager:
             self.write_row(queue, group)
             order.mark = catalogue.hand_over()
             if group.settled:
-                keeper.store.is_flush_due = True
-                keeper.store.log.wants_ack_sync = keeper.store.syncing.is_prompt
-        request = StoreRequest(keeper.lane, self._payer, _Kept(self, book, order), [])
-        keeper.store.offered(request)
+                durability.store.is_flush_due = True
+                durability.store.log.wants_ack_sync = durability.store.syncing.is_prompt
+        request = StoreRequest(durability.lane, self._payer, _Kept(self, book, order), [])
+        durability.store.offered(request)
 
     def write_row(self, queue: QueueActor, group: LeaseGroup) -> None:
         """What `group` holds is handed to the catalogue, if the queue is kept."""
-        keeper = _lasting(queue)
-        if keeper is not None:
+        durability = _lasting(queue)
+        if durability is not None:
             name = row_name(int(queue.queue_id), group.name)
-            value = row_of(group, keeper)
+            value = row_of(group, durability)
             self._context.catalogue.parameter_set(queue.vhost, COMPONENT, name, value)
 
     def is_on_disk(self, book: LeaseBook, order: Order) -> None:
@@ -441,7 +441,7 @@ def refused(text: str, code: int = 406) -> ChannelFault:
 
 def _lasting(queue: QueueActor) -> StoreDurability | None:
     """The way to the disk of a queue that comes back after a restart."""
-    keeper = queue.keeper
-    if isinstance(keeper, StoreDurability) and keeper.is_lasting and queue.queue_id > 0:
-        return keeper
+    durability = queue.durability
+    if isinstance(durability, StoreDurability) and durability.is_lasting and queue.queue_id > 0:
+        return durability
     return None

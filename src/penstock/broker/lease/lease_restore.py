@@ -106,8 +106,8 @@ def _read(
         job = store.log.plan_reads(index, position, _in_a_row(wanted, position), READ_BYTES)
         job.run()
         damaged = [one for one in job.damaged if one in wanted]
-        if damaged and isinstance(queue.keeper, StoreDurability):
-            queue.keeper.cannot_read(damaged)
+        if damaged and isinstance(queue.durability, StoreDurability):
+            queue.durability.cannot_read(damaged)
         for one in job.found:
             if int(one.position) in wanted:
                 found[int(one.position)] = one.message

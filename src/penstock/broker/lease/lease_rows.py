@@ -36,15 +36,15 @@ def row_name(queue_id: int, group: str) -> str:
     return f"{queue_id}/{group}"
 
 
-def position_of(message: Message, keeper: StoreDurability) -> int:
+def position_of(message: Message, durability: StoreDurability) -> int:
     """The message's position in its queue's log, 0 if it has none."""
     stored = message.stored
-    return int(stored.position_in(keeper.index.queue_id)) if isinstance(stored, Stored) else 0
+    return int(stored.position_in(durability.index.queue_id)) if isinstance(stored, Stored) else 0
 
 
-def waits_for_place(group: LeaseGroup, keeper: StoreDurability) -> bool:
+def waits_for_place(group: LeaseGroup, durability: StoreDurability) -> bool:
     """Whether a message of `group` is on its way to the log and has no position yet."""
-    queue_id = keeper.index.queue_id
+    queue_id = durability.index.queue_id
     for entry in group.entries:
         if entry is not None:
             stored = entry.message.stored
@@ -53,10 +53,10 @@ def waits_for_place(group: LeaseGroup, keeper: StoreDurability) -> bool:
     return False
 
 
-def row_of(group: LeaseGroup, keeper: StoreDurability) -> LeaseRow:
+def row_of(group: LeaseGroup, durability: StoreDurability) -> LeaseRow:
     """What is kept of `group` now."""
     positions = [
-        0 if entry is None else position_of(entry.message, keeper) for entry in group.entries
+        0 if entry is None else position_of(entry.message, durability) for entry in group.entries
     ]
     group.top = max(int(group.top), max(positions, default=0))
     return LeaseRow(

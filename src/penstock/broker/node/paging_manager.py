@@ -259,39 +259,39 @@ class PagingManager(QueuePaging):
         store."""
         if isinstance(actor.paging, Pager):
             return actor.paging
-        keeper = self.keeper_of(actor)
-        if keeper is None:
+        durability = self.durability_of(actor)
+        if durability is None:
             return None
         if self.is_rabbits():
-            return self._rabbit_pager(actor, keeper)
+            return self._rabbit_pager(actor, durability)
         target_bytes: i64 = actor.page_above
-        pager = Pager(actor, keeper, target_bytes, self.damaged)
+        pager = Pager(actor, durability, target_bytes, self.damaged)
         actor.paging = pager
         return pager
 
-    def _rabbit_pager(self, actor: QueueActor, keeper: StoreDurability) -> Pager:
-        if not keeper.is_lasting:
-            keeper.embed_below = self.context.profile.embed_below
-        pager = RabbitPager(actor, keeper, self.damaged, self.rules_of(actor))
+    def _rabbit_pager(self, actor: QueueActor, durability: StoreDurability) -> Pager:
+        if not durability.is_lasting:
+            durability.embed_below = self.context.profile.embed_below
+        pager = RabbitPager(actor, durability, self.damaged, self.rules_of(actor))
         if actor.page_above < NO_PAGING:
             pager.ruled_bytes = actor.page_above
         actor.paging = pager
         return pager
 
-    def keeper_of(self, actor: QueueActor) -> StoreDurability | None:
+    def durability_of(self, actor: QueueActor) -> StoreDurability | None:
         """The way of `actor` to a log, made if it has none; None where there is no store."""
-        keeper = actor.keeper
-        if keeper is None:
+        durability = actor.durability
+        if durability is None:
             store = self.scratch(actor.vhost)
-            return None if store is None else self._fleeting_keeper(store, actor)
-        assert isinstance(keeper, StoreDurability), "the broker makes these"
-        return keeper
+            return None if store is None else self._transient_durability(store, actor)
+        assert isinstance(durability, StoreDurability), "the broker makes these"
+        return durability
 
-    def _fleeting_keeper(self, store: StoreActor, actor: QueueActor) -> StoreDurability:
+    def _transient_durability(self, store: StoreActor, actor: QueueActor) -> StoreDurability:
         """The way of a queue that is gone after a restart to the transient log."""
         self.last_id += 1
         index = store.log.open_queue(self.last_id)
-        keeper = StoreDurability(store, store.join(actor, index), index, 0)
-        keeper.is_lasting = False
-        actor.keeper = keeper
-        return keeper
+        durability = StoreDurability(store, store.join(actor, index), index, 0)
+        durability.is_lasting = False
+        actor.durability = durability
+        return durability

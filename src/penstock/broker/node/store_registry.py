@@ -104,7 +104,7 @@ class StoreRegistry(StoreOwner):
         """The persistent messages of `actor` go to `store`, under `index`."""
         lane = store.join(actor, index)
         lane.keeps_all = is_quorum(actor.arguments)
-        actor.keeper = StoreDurability(store, lane, index, self._context.profile.embed_below)
+        actor.durability = StoreDurability(store, lane, index, self._context.profile.embed_below)
         if self.paging is not None:
             self.paging.adopt(actor)
 

@@ -111,9 +111,9 @@ class Pager(QueuePaging):
         "came_bytes",
         "client",
         "damaged",
+        "durability",
         "has_stubs_out",
         "job",
-        "keeper",
         "phase",
         "read_bytes",
         "request",
@@ -125,16 +125,16 @@ class Pager(QueuePaging):
     def __init__(
         self,
         actor: QueueActor,
-        keeper: StoreDurability,
+        durability: StoreDurability,
         target_bytes: i64,
         damaged: Callable[[QueueActor, int], None],
     ) -> None:
         self.actor = actor
-        self.keeper = keeper
+        self.durability = durability
         self.target_bytes: i64 = target_bytes
         self.damaged = damaged
         self.phase = PagerPhase.IN_MEMORY
-        self.again = ReadAgain(actor, keeper.store, self._retry)
+        self.again = ReadAgain(actor, durability.store, self._retry)
         self.client = PagerClient(self)
         self.read_bytes: i64 = READ_BYTES_MIN
         self.came_bytes: i64 = 0
@@ -156,7 +156,7 @@ class Pager(QueuePaging):
         self._page()
         self._read()
         messages = self.actor.messages
-        self.keeper.is_through = messages.pieces_count() > 0
+        self.durability.is_through = messages.pieces_count() > 0
         if messages.is_whole():
             self._end()
 
@@ -168,7 +168,7 @@ class Pager(QueuePaging):
     def _begin(self) -> None:
         """The queue is about to have messages on the disk."""
         self._move(PagerEvent.BEGUN)
-        self.actor.messages.begin_paging(self.keeper.index, self.keeper.index)
+        self.actor.messages.begin_paging(self.durability.index, self.durability.index)
         self.actor.page_above = ALWAYS
 
     def _end(self) -> bool:
@@ -179,14 +179,14 @@ class Pager(QueuePaging):
             return False
         self._move(PagerEvent.WHOLE)
         self.has_stubs_out = False
-        self.keeper.is_through = False
+        self.durability.is_through = False
         self.actor.messages.end_paging()
         self.actor.page_above = self.target_bytes
         if self.wants_all:
             self.wants_all = False
-            ruling = self.actor.ruling
-            if ruling is not None:
-                ruling.change(ruling.rules)
+            queue_limits = self.actor.queue_limits
+            if queue_limits is not None:
+                queue_limits.change(queue_limits.rules)
         return True
 
     # -- out of memory ---------------------------------------------------------------------------
@@ -196,8 +196,8 @@ class Pager(QueuePaging):
         leave of the target, but a part of it in any case, so that deliveries go on."""
         least: i64 = self.target_bytes // READY_SHARE
         left: i64 = self.target_bytes - self.actor.unacked_bytes
-        if self.actor.ruling is not None:
-            left -= self.actor.ruling.held_bytes()
+        if self.actor.queue_limits is not None:
+            left -= self.actor.queue_limits.held_bytes()
         left -= self.actor.messages.resting_bytes()
         return left if left > least else least
 
@@ -228,8 +228,8 @@ class Pager(QueuePaging):
     def _page(self) -> None:
         """Passes until the queue is at its target, the store has no more credit, or it is enough
         for one turn."""
-        keeper = self.keeper
-        lane = keeper.lane
+        durability = self.durability
+        lane = durability.lane
         passes: i64 = 0
         messages = self.actor.messages
         while self._leaving_bytes() > self._keep_bytes():
@@ -248,7 +248,7 @@ class Pager(QueuePaging):
                     # They go, too, when they have their places.
                     self._wait_for_store()
                 return
-            keeper.save(saves)
+            durability.save(saves)
 
     def page_unanswered(self, acks: PendingAcks, keep_bytes: i64) -> None:
         """Let bodies of deliveries go that have their place in the log, the newest first, until
@@ -278,7 +278,7 @@ class Pager(QueuePaging):
         messages = self.actor.messages
         if messages.is_whole():
             return
-        store = self.keeper.store
+        store = self.durability.store
         if self.phase is PagerPhase.DISK_FULL:
             if store.is_full or store.is_failed:
                 self._wait_for_store()
@@ -311,7 +311,7 @@ class Pager(QueuePaging):
 
     def _wait_for_store(self) -> None:
         """What comes next is not in a batch yet: look again when the next one is on its way."""
-        self.keeper.store.readers[self.actor] = None
+        self.durability.store.readers[self.actor] = None
 
     def read_done(self, job: ReadJob, error: OSError | None) -> None:
         """The read that was under way has ended. One of a queue that was purged or deleted since
@@ -321,7 +321,7 @@ class Pager(QueuePaging):
             return
         self.job = None
         self.request = None
-        store = self.keeper.store
+        store = self.durability.store
         found = job.found
         damaged = job.damaged
         event = PagerEvent.READ
@@ -348,7 +348,7 @@ class Pager(QueuePaging):
             self.came_bytes += len(one.message.raw) + MESSAGE_OVERHEAD_BYTES
         lost = self._take_in(request, found, damaged)
         if lost:
-            self.keeper.cannot_read(lost)
+            self.durability.cannot_read(lost)
             self.damaged(self.actor, len(lost))
         if not found and not damaged:
             self._wait_for_store()
@@ -375,9 +375,11 @@ class Pager(QueuePaging):
         clock = self.actor.line.clock
         now_ns = clock.monotonic_ns()
         for dropped in messages.take_in(found, now_ns, clock.wall_ns() - now_ns):
-            ruling = self.actor.ruling
-            assert ruling is not None, "what was rejected is read for the dead letters of rules"
-            ruling.dropped(dropped.message, dropped.reason)
+            queue_limits = self.actor.queue_limits
+            assert queue_limits is not None, (
+                "what was rejected is read for the dead letters of rules"
+            )
+            queue_limits.dropped(dropped.message, dropped.reason)
         return lost
 
     def is_read_awaited(self) -> bool:
@@ -403,7 +405,7 @@ class Pager(QueuePaging):
         nothing of it is read before somebody wants it; how many. `origin` pays for it then.
         is_clean: only what the log says was delivered may have been; body_bytes: of all of them,
         for a limit; 0 where there is none."""
-        index = self.keeper.index
+        index = self.durability.index
         total: i64 = 0
         spans = spans_without(index, without)
         if not spans:
@@ -420,7 +422,7 @@ class Pager(QueuePaging):
             found.redelivered_count = before
             messages.restore_delta(found)
         messages.restored_unread(body_bytes)
-        self.keeper.is_through = True
+        self.durability.is_through = True
         return total
 
     def page_restored(self) -> None:
@@ -431,7 +433,7 @@ class Pager(QueuePaging):
         if not messages.is_paging:
             self._begin()
         messages.page_bytes(self.target_bytes, 0, 0)
-        self.keeper.is_through = True
+        self.durability.is_through = True
 
     def may_keep_records(self, rules: QueueRules) -> bool:
         if not self.actor.messages.is_paging or rules.last_value_key == "" or self._end():
@@ -445,7 +447,7 @@ class Pager(QueuePaging):
 
     def purging(self) -> None:
         self._give_up_read()
-        store = self.keeper.store
+        store = self.durability.store
         stretches = self.actor.messages.stretches()
         for index, first, last in stretches:
             store.log.settle_between(index, first, last + 1)

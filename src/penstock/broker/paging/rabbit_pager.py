@@ -84,11 +84,11 @@ class RabbitPager(Pager):
     def __init__(
         self,
         actor: QueueActor,
-        keeper: StoreDurability,
+        durability: StoreDurability,
         damaged: Callable[[QueueActor, int], None],
         rules: RabbitPaging,
     ) -> None:
-        super().__init__(actor, keeper, READ_TARGET_BYTES, damaged)
+        super().__init__(actor, durability, READ_TARGET_BYTES, damaged)
         self.rules = rules
         self.acks = QueueAcks(actor, rules.embed_below)
         self.ruled_bytes: i64 = READ_TARGET_BYTES
@@ -103,7 +103,7 @@ class RabbitPager(Pager):
             return
         self.target_bytes = READ_TARGET_BYTES
         # By counts a publish is written when it is paged, and not as it comes.
-        self.keeper.is_through = False
+        self.durability.is_through = False
         if not queue.messages.is_paging and self.rules.target == UNBOUNDED:
             queue.page_above = NO_PAGING
             return
@@ -171,22 +171,22 @@ class RabbitPager(Pager):
 
     def _is_over(self, messages: MessageLine) -> bool:
         """Whether a limit waits for the first message, to drop it."""
-        ruling = self.actor.ruling
-        if ruling is None or ruling.rules.overflow != DROP_HEAD:
+        queue_limits = self.actor.queue_limits
+        if queue_limits is None or queue_limits.rules.overflow != DROP_HEAD:
             return False
         # A limit in bytes would have kept everything in memory.
-        return ruling.rules.is_over(messages.ready_count(), 0)
+        return queue_limits.rules.is_over(messages.ready_count(), 0)
 
     def _reduce(self) -> None:
         """One pass; another one follows when its cap ended it, or credit comes."""
-        lane = self.keeper.lane
+        lane = self.durability.lane
         credit: i64 = lane.balance if lane.window > 0 else UNBOUNDED
         if not self.actor.gate.is_open:
             credit = 0
         done = self.rules.reduce(self._plain(), self.acks, credit)
         if done.acks > 0:
             self.has_stubs_out = True
-        self.keeper.save(done.to_save)
+        self.durability.save(done.to_save)
         lane.is_pass_waiting = lane.is_closed
         self.is_due = done.has_more or lane.is_closed
         if done.has_more:

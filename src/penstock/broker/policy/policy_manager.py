@@ -15,7 +15,7 @@ from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import address_dead_letters
 from penstock.broker.policy.policies import COMPONENT, POLICY_COMPONENT, Policies
 from penstock.broker.queue.classic_actor import ClassicActor
-from penstock.broker.queue.expiry_and_limits import Ruling
+from penstock.broker.queue.expiry_and_limits import ExpiryAndLimits
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import is_quorum, is_stream
@@ -112,12 +112,12 @@ class RuleManager:
     def apply(self, actor: QueueActor, rules: QueueRules) -> None:
         """`actor` goes by `rules` from now on, whatever it had before."""
         actor.go_by(rules)
-        ruling = actor.ruling
-        if ruling is not None:
-            address_dead_letters(self.letters, actor, ruling, rules)
+        queue_limits = actor.queue_limits
+        if queue_limits is not None:
+            address_dead_letters(self.letters, actor, queue_limits, rules)
 
-    def new_ruling(self, actor: ClassicActor) -> Ruling:
-        return Ruling(actor, self.dues, self.unused)
+    def new_limits(self, actor: ClassicActor) -> ExpiryAndLimits:
+        return ExpiryAndLimits(actor, self.dues, self.unused)
 
     # -- ending and pausing ----------------------------------------------------------------------
 

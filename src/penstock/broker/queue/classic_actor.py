@@ -28,7 +28,7 @@ from mypy_extensions import i64
 
 from penstock.broker.actors.actor import Line
 from penstock.broker.actors.lane import Lane
-from penstock.broker.queue.queue_actor import QueueActor, QueueRuling
+from penstock.broker.queue.queue_actor import QueueActor, QueueLimits
 from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Consumer, Delivery
@@ -42,11 +42,11 @@ EMPTY_PARTS: Final = 8
 
 
 class ClassicActor(QueueActor):
-    """cursor: whose turn it is in the ring of ready consumers; new_ruling: gives it rules when a
+    """cursor: whose turn it is in the ring of ready consumers; new_limits: gives it rules when a
     policy or a message asks for them, None for a queue that clients have not declared; open_bytes:
     what is held where the next ration is due; ration_bytes: the last one."""
 
-    __slots__ = ("cursor", "new_ruling", "open_bytes", "ration_bytes")
+    __slots__ = ("cursor", "new_limits", "open_bytes", "ration_bytes")
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class ClassicActor(QueueActor):
         self.has_rules = True
         self.depth_bytes = depth_bytes
         self.cursor: i64 = 0
-        self.new_ruling: Callable[[ClassicActor], QueueRuling] | None = None
+        self.new_limits: Callable[[ClassicActor], QueueLimits] | None = None
         self.open_bytes: i64 = 0
         self.ration_bytes: i64 = 0
 
     def turn(self, budget: i64) -> bool:
-        if self.ruling is not None:
-            return self.ruling.turn(budget)
+        if self.queue_limits is not None:
+            return self.queue_limits.turn(budget)
         pending = self.pending
         if pending and self.may_take():
             self.take_round(budget)
@@ -90,8 +90,8 @@ class ClassicActor(QueueActor):
         return len(self.ready) > 0 and self.messages.at_hand() > 0
 
     def catch_up(self) -> None:
-        if self.ruling is not None:
-            self.ruling.catch_up()
+        if self.queue_limits is not None:
+            self.queue_limits.catch_up()
             return
         pending = self.pending
         self.pending = []
@@ -110,22 +110,22 @@ class ClassicActor(QueueActor):
     # -- publishing ------------------------------------------------------------------------------
 
     def may_take(self) -> bool:
-        return self.keeper is None or self.keeper.has_room()
+        return self.durability is None or self.durability.has_room()
 
     def expects_lifetimes(self) -> None:
-        if not self.messages.has_entries and self._get_ruling():
-            assert self.ruling is not None, "it has them now"
-            self.ruling.keep_records()
+        if not self.messages.has_entries and self._get_limits():
+            assert self.queue_limits is not None, "it has them now"
+            self.queue_limits.keep_records()
 
-    def _get_ruling(self) -> bool:
+    def _get_limits(self) -> bool:
         """Whether it has rules, which it gets if it can."""
-        if self.ruling is None and self.new_ruling is not None:
-            self.ruling = self.new_ruling(self)
-        return self.ruling is not None
+        if self.queue_limits is None and self.new_limits is not None:
+            self.queue_limits = self.new_limits(self)
+        return self.queue_limits is not None
 
     def take_lane(self, lane: Lane, budget: i64) -> bool:
-        if self.ruling is not None:
-            return self.ruling.take_lane(lane, budget)
+        if self.queue_limits is not None:
+            return self.queue_limits.take_lane(lane, budget)
         items = lane.items
         count: i64 = len(items)
         if count == 0 or budget == 0:
@@ -140,15 +140,15 @@ class ClassicActor(QueueActor):
         lane.origin.store(count, bytes_ + count * MESSAGE_OVERHEAD_BYTES)
         lane.taken += count
         lane.taken_bytes += bytes_
-        if self.keeper is not None:
-            self.keeper.took(lane, items, count)
+        if self.durability is not None:
+            self.durability.took(lane, items, count)
         elif lane.wants_answers:
             lane.answerable.accepted(items, count)
         return len(lane.items) > 0
 
     def stop_reason(self) -> str:
         """Full, or above its depth mark."""
-        if self.ruling is not None and self.ruling.is_full:
+        if self.queue_limits is not None and self.queue_limits.is_full:
             return "full"
         return "depth" if self.is_deep else ""
 
@@ -196,7 +196,7 @@ class ClassicActor(QueueActor):
             message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
             if message.stored is not None:
                 self.forget(message)
-            if self.ruling is not None:
+            if self.queue_limits is not None:
                 self.messages.settled(self.messages.position)
         else:
             consumer.unacked += 1
@@ -251,13 +251,13 @@ class ClassicActor(QueueActor):
 
     def _has_one(self) -> bool:
         """Whether the first message can be given away now."""
-        if self.ruling is not None and not self.ruling.may_get():
+        if self.queue_limits is not None and not self.queue_limits.may_get():
             return False
         return self.messages.at_hand() > 0
 
     def shown(self, message: Message) -> Message:
-        ruling = self.ruling
-        if ruling is not None and self.messages.has_entries and ruling.rules.is_counted:
+        queue_limits = self.queue_limits
+        if queue_limits is not None and self.messages.has_entries and queue_limits.rules.is_counted:
             return with_delivery_count(message, self.messages.deliveries)
         return message
 
@@ -268,7 +268,7 @@ class ClassicActor(QueueActor):
         message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
         if message.stored is not None:
             self.forget(message)
-        if self.ruling is not None:
+        if self.queue_limits is not None:
             self.messages.settled(delivery.position)
         self.answered(delivery)
 
@@ -276,7 +276,7 @@ class ClassicActor(QueueActor):
         """Those of one consumer: the books are changed once for all of them. With rules every
         delivery is looked at by itself."""
         consumer = deliveries[first].consumer
-        if consumer is None or self.ruling is not None:
+        if consumer is None or self.queue_limits is not None:
             self.settled(deliveries[first])
             return first + 1
         client = self.client
@@ -303,8 +303,8 @@ class ClassicActor(QueueActor):
             raw_bytes += size
             body_bytes += i64(message.body_size)
             at += 1
-        if self.keeper is not None:
-            self.keeper.left_all(deliveries, first, at)
+        if self.durability is not None:
+            self.durability.left_all(deliveries, first, at)
         origin.unstore(paid, paid_bytes)
         count: i64 = at - first
         self.messages.ack_count += count
@@ -319,8 +319,8 @@ class ClassicActor(QueueActor):
         return at
 
     def discarded(self, delivery: Delivery) -> None:
-        ruling = self.ruling if self.is_alive else None
-        if ruling is None or ruling.rejected(delivery.position, delivery.message):
+        queue_limits = self.queue_limits if self.is_alive else None
+        if queue_limits is None or queue_limits.rejected(delivery.position, delivery.message):
             self.settled(delivery)
         else:
             self.answered(delivery)
@@ -350,13 +350,13 @@ class ClassicActor(QueueActor):
             self.wake()
 
     def get(self) -> Message | None:
-        if self.ruling is not None and not self.ruling.may_get():
+        if self.queue_limits is not None and not self.queue_limits.may_get():
             return None
         if self.messages.at_hand() == 0:
             return None
         message = self.messages.take()
-        if self.ruling is not None:
-            self.ruling.freed()
+        if self.queue_limits is not None:
+            self.queue_limits.freed()
         if self.is_deep or self.page_above < 0:
             self.wake()
         return message
@@ -367,7 +367,7 @@ class ClassicActor(QueueActor):
 
     def get_done(self, message: Message) -> None:
         self.messages.ack_count += 1
-        if self.ruling is not None:
+        if self.queue_limits is not None:
             self.messages.settled(self.messages.position)
         message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
         if message.stored is not None:
@@ -375,8 +375,8 @@ class ClassicActor(QueueActor):
 
     def forget(self, message: Message) -> None:
         """`message`, which has a place on the disk, has left this queue for good."""
-        if self.keeper is not None:
-            self.keeper.left(message)
+        if self.durability is not None:
+            self.durability.left(message)
 
     # -- depth -----------------------------------------------------------------------------------
 
@@ -389,8 +389,8 @@ class ClassicActor(QueueActor):
     def measure_depth(self) -> None:
         """Close or open the gate for the depth mark."""
         held: i64 = self.messages.bytes_ready + self.unacked_bytes
-        if self.ruling is not None:
-            held += self.ruling.held_bytes()
+        if self.queue_limits is not None:
+            held += self.queue_limits.held_bytes()
         if self.is_deep:
             self._drained(held)
         elif held > self.depth_bytes:
@@ -437,33 +437,33 @@ class ClassicActor(QueueActor):
 
     def go_by(self, rules: QueueRules) -> None:
         if not rules.is_plain():
-            self._get_ruling()
-        if self.ruling is not None:
-            self.ruling.change(rules)
+            self._get_limits()
+        if self.queue_limits is not None:
+            self.queue_limits.change(rules)
 
     def used(self) -> None:
-        if self.ruling is not None:
-            self.ruling.used()
+        if self.queue_limits is not None:
+            self.queue_limits.used()
 
     def pause(self, is_paused: bool) -> None:
         if is_paused:
-            self._get_ruling()
+            self._get_limits()
         if not is_paused and self.damaged_count > 0:
             self.damaged_count = 0
-            if self.keeper is not None:
-                self.keeper.give_up()
+            if self.durability is not None:
+                self.durability.give_up()
         super().pause(is_paused)
 
     def purge(self) -> int:
-        if self.keeper is not None:
+        if self.durability is not None:
             for message in self.messages.ready_messages():
                 if message.stored is not None:
                     self.forget(message)
         if self.paging is not None:
             self.paging.purging()
         count = self.messages.purge()
-        if self.ruling is not None:
-            self.ruling.freed()
+        if self.queue_limits is not None:
+            self.queue_limits.freed()
         if self.is_deep:
             self.wake()
         return count
@@ -473,10 +473,10 @@ class ClassicActor(QueueActor):
         if self.paging is not None:
             self.paging.ended()
         self.messages.purge()
-        if self.keeper is not None and not is_crash:
+        if self.durability is not None and not is_crash:
             # What a queue that has failed had on the disk comes back with it at the next start.
-            self.keeper.ended()
-        if self.ruling is not None:
-            self.ruling.finished()
+            self.durability.ended()
+        if self.queue_limits is not None:
+            self.queue_limits.finished()
         if self.is_deep:
             self.end_depth()

@@ -24,7 +24,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.classic_actor import ClassicActor
-from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueRuling
+from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueLimits
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import DueLine, Timer
 from penstock.protocol.content import Message
@@ -54,7 +54,7 @@ EVERYTHING: Final = 1 << 30
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Ruling(QueueRuling):
+class ExpiryAndLimits(QueueLimits):
     """The rules of `actor`. unused: called when it has been unused for its x-expires; records: its
     messages while each has a record, else None; is_keeping: messages with lifetimes of their own
     have come, so they need records whatever the rules are; used_ns: when the queue was used last,
@@ -337,12 +337,12 @@ class Ruling(QueueRuling):
         return len(lane.items) > 0
 
     def _keep(self, lane: Lane, taken: list[Message]) -> None:
-        """`taken` are in the queue: before any of them may leave it, its keeper knows of them, or
-        it would keep what has gone."""
+        """`taken` are in the queue: before any of them may leave it, its durability knows of them,
+        or it would keep what has gone."""
         if not taken:
             return
-        if self.actor.keeper is not None:
-            self.actor.keeper.took(lane, taken, len(taken))
+        if self.actor.durability is not None:
+            self.actor.durability.took(lane, taken, len(taken))
         elif lane.wants_answers:
             lane.answerable.accepted(taken, len(taken))
 
@@ -523,15 +523,17 @@ def _band(limit: i64, most: i64) -> i64:
 # -- in its snapshot ---------------------------------------------------------------------------
 
 
-def note_ruling(ruling: QueueRuling, numbers: dict[str, float], labels: dict[str, str]) -> None:
+def note_limits(
+    queue_limits: QueueLimits, numbers: dict[str, float], labels: dict[str, str]
+) -> None:
     """Add `dropped:<reason>` to `numbers`, counts since the queue was declared; to `labels` its
     `rules` in words. What its dead letters count goes to `numbers`."""
-    for name, count in zip(DROP_NAMES, ruling.drops, strict=True):
+    for name, count in zip(DROP_NAMES, queue_limits.drops, strict=True):
         if count > 0:
             numbers[f"dropped:{name}"] = float(count)
-    if ruling.dead_letters is not None:
-        numbers.update(ruling.dead_letters.numbers())
-    said = rules_in_words(ruling.rules)
+    if queue_limits.dead_letters is not None:
+        numbers.update(queue_limits.dead_letters.numbers())
+    said = rules_in_words(queue_limits.rules)
     if said:
         labels["rules"] = ", ".join(f"{name} {text}" for name, text in said.items())
 

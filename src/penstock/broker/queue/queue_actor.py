@@ -47,7 +47,7 @@ class QueueDurability:
 
     def took(self, lane: Lane, messages: list[Message], count: i64) -> None:
         """The queue has taken the first `count` of `messages`; their senders are answered when they
-        are as safe as they asked for. The list is the keeper's from now on."""
+        are as safe as they asked for. The list is the durability's from now on."""
         raise NotImplementedError
 
     def left(self, message: Message) -> None:
@@ -148,7 +148,7 @@ class DeadLetterSink(DropSink):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class QueueRuling(DropSink):
+class QueueLimits(DropSink):
     """The rules of one queue as its actor sees them; broker/queue/expiry_and_limits has them, which
     knows the inside of the classic queue. A queue without rules pays one comparison a turn for it.
 
@@ -283,10 +283,10 @@ class QueueActor(LaneReceiver):
     given nothing; damaged_count: messages that could not be read, for which it was paused, 0 once
     it was resumed.
 
-    Attached, None for a type or a queue that has none: ruling (limits, lifetimes, pausing), keeper
-    (its way to the disk), paging (its way out of memory; page_above: bytes held in memory above
-    which it is asked at the end of a turn). depth_bytes: the mark above which senders get no more
-    credit, 0 for none; is_deep: it is above.
+    Attached, None for a type or a queue that has none: queue_limits (limits, lifetimes, pausing),
+    durability (its way to the disk), paging (its way out of memory; page_above:
+    bytes held in memory above which it is asked at the end of a turn). depth_bytes: the mark above
+    which senders get no more credit, 0 for none; is_deep: it is above.
 
     A replicated queue is a type as well. The contract leaves room for what sets it apart:
       - `take_lane` takes responsibility for a publish, and does not answer it: the answer
@@ -310,6 +310,7 @@ class QueueActor(LaneReceiver):
         "consumers",
         "damaged_count",
         "depth_bytes",
+        "durability",
         "durable",
         "exclusive_consumer",
         "fair_bytes",
@@ -319,7 +320,6 @@ class QueueActor(LaneReceiver):
         "is_deep",
         "is_internal",
         "is_paused",
-        "keeper",
         "lanes",
         "messages",
         "name",
@@ -328,8 +328,8 @@ class QueueActor(LaneReceiver):
         "paging",
         "pending",
         "queue_id",
+        "queue_limits",
         "ready",
-        "ruling",
         "strategy",
         "takes_policies",
         "target",
@@ -381,8 +381,8 @@ class QueueActor(LaneReceiver):
         self.damaged_count = 0
         self.page_above: i64 = NO_PAGING
         self.paging: QueuePaging | None = None
-        self.keeper: QueueDurability | None = None
-        self.ruling: QueueRuling | None = None
+        self.durability: QueueDurability | None = None
+        self.queue_limits: QueueLimits | None = None
         self.target = QueueTarget(name, self)
         self.client = QueueClient(self)
 
@@ -614,7 +614,7 @@ class QueueActor(LaneReceiver):
 
     def full_store(self) -> str:
         """What it waits for while the disk has no room for its messages, else ""."""
-        return "" if self.keeper is None else self.keeper.full_store()
+        return "" if self.durability is None else self.durability.full_store()
 
     def check_ending(self, what: str, method_id: int) -> None:
         """Raise ChannelFault 403 if clients may not do this. what: deletion or purge."""

@@ -15,10 +15,10 @@ from penstock.storage.log.log import MessageLog
 
 
 class GroupRequest(StoreRequest):
-    """entries: of the group, the mark of its app among them; keepers: of its queues, which take
-    nothing else until `answerable` is told."""
+    """entries: of the group, the mark of its app among them; durabilities: of its queues, which
+    take nothing else until `answerable` is told."""
 
-    __slots__ = ("entries", "keepers", "store")
+    __slots__ = ("durabilities", "entries", "store")
 
     def __init__(
         self,
@@ -27,17 +27,17 @@ class GroupRequest(StoreRequest):
         answerable: Answerable,
         mark: Message,
         entries: list[GroupEntry],
-        keepers: list[StoreDurability],
+        durabilities: list[StoreDurability],
         store: StoreActor,
     ) -> None:
         super().__init__(lane, origin, answerable, [mark])
         self.entries = entries
-        self.keepers = keepers
+        self.durabilities = durabilities
         self.store = store
 
     def append_to(self, log: MessageLog, now_ms: int) -> None:
-        for keeper in self.keepers:
-            self.store.hasten(keeper.lane)
+        for durability in self.durabilities:
+            self.store.hasten(durability.lane)
         entries: list[GroupEntry] = []
         for entry in self.entries:
             # A queue may have been deleted since.

@@ -67,8 +67,8 @@ class CommitLine:
         for actor, messages in shared.items():
             if not actor.is_alive:
                 continue
-            keeper = actor.keeper
-            if actor.pending and isinstance(keeper, StoreDurability) and keeper.commits > 0:
+            durability = actor.durability
+            if actor.pending and isinstance(durability, StoreDurability) and durability.commits > 0:
                 is_held = True
             if actor.stop_reason() == "":
                 continue
@@ -102,18 +102,18 @@ def put_in(actor: QueueActor, messages: list[Message]) -> None:
     log. Nothing happens to a queue that is gone."""
     if not actor.is_alive:
         return
-    keeper = actor.keeper
-    is_kept = isinstance(keeper, StoreDurability) and keeper.is_lasting
+    durability = actor.durability
+    is_kept = isinstance(durability, StoreDurability) and durability.is_lasting
     if any(message.raw[19] & FLAG_EXPIRATION for message in messages):
         actor.expects_lifetimes()
-    if isinstance(keeper, StoreDurability):
-        keeper.is_arriving = is_kept
+    if isinstance(durability, StoreDurability):
+        durability.is_arriving = is_kept
     try:
         for _, run in groupby(messages, _payer):
             _take(actor, list(run))
     finally:
-        if isinstance(keeper, StoreDurability):
-            keeper.is_arriving = False
+        if isinstance(durability, StoreDurability):
+            durability.is_arriving = False
     actor.wake()
 
 
@@ -149,9 +149,9 @@ class Commit(Answerable):
         "asked",
         "batch",
         "complete",
+        "durabilities",
         "finish",
         "held",
-        "keepers",
         "kept",
         "left",
         "line",
@@ -179,7 +179,7 @@ class Commit(Answerable):
         self.batch = batch
         self.stages = stages
         self.shared: dict[QueueActor, list[Message]] = {}
-        self.keepers: list[StoreDurability] = []
+        self.durabilities: list[StoreDurability] = []
         self.line = CommitLine()
         self.kept = -1
         self.mark: Message | None = None

@@ -13,7 +13,7 @@ from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.channel.route import short_text
 from penstock.broker.dead_letter.hashed_properties import with_properties
-from penstock.broker.queue.expiry_and_limits import Ruling
+from penstock.broker.queue.expiry_and_limits import ExpiryAndLimits
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.protocol.content import Address, Message
@@ -150,12 +150,15 @@ def shares(routed: list[Routed]) -> dict[QueueActor, list[Message]]:
 def check_room(actor: QueueActor, messages: list[Message]) -> None:
     """Raises: ChannelFault 406 when `actor` rejects publishes at its limit and would reject some
     of `messages`."""
-    ruling = actor.ruling
-    if not isinstance(ruling, Ruling) or ruling.rules.overflow not in REJECTING:
+    queue_limits = actor.queue_limits
+    if (
+        not isinstance(queue_limits, ExpiryAndLimits)
+        or queue_limits.rules.overflow not in REJECTING
+    ):
         return
-    rules = ruling.rules
+    rules = queue_limits.rules
     count = int(actor.messages.ready_count()) + len(messages)
-    body_bytes = int(ruling.body_bytes()) + sum(int(one.body_bytes) for one in messages)
+    body_bytes = int(queue_limits.body_bytes()) + sum(int(one.body_bytes) for one in messages)
     if rules.is_limited() and rules.is_over(count, body_bytes):
         raise refused(
             f"queue '{actor.name}' in vhost '{actor.vhost}' rejects publishes beyond its limit "

@@ -299,29 +299,33 @@ class TransactionManager:
         mark = mark_message(commit.app, commit.batch)
         entries: list[GroupEntry] = []
         for actor, messages in commit.shared.items():
-            keeper = actor.keeper
-            if isinstance(keeper, StoreDurability) and keeper.is_lasting:
-                commit.keepers.append(keeper)
+            durability = actor.durability
+            if isinstance(durability, StoreDurability) and durability.is_lasting:
+                commit.durabilities.append(durability)
                 for message in messages:
-                    entries.append(GroupEntry(keeper.index, message, keeper.lane.keeps(message)))
+                    entries.append(
+                        GroupEntry(durability.index, message, durability.lane.keeps(message))
+                    )
         entries.extend(commit.entries(store))
         entries.append(GroupEntry(marks.index, mark, True))
         size = group_bytes(entries) + HEAD_ROOM_BYTES
         if size > SEGMENT_BYTES_MOST:
-            commit.keepers = []
+            commit.durabilities = []
             commit.shares = []
             raise refused(f"a commit of {size} bytes is larger than {SEGMENT_BYTES_MOST}")
         commit.mark = mark
-        for keeper in commit.keepers:
-            keeper.commits += 1
+        for durability in commit.durabilities:
+            durability.commits += 1
         payer = commit.asked.account
-        store.offered(GroupRequest(marks.lane, payer, commit, mark, entries, commit.keepers, store))
+        store.offered(
+            GroupRequest(marks.lane, payer, commit, mark, entries, commit.durabilities, store)
+        )
 
     def complete(self, commit: Commit) -> None:
         """The disk has everything of `commit`: it is in the queues now, and on its way to
         streams."""
-        for keeper in commit.keepers:
-            keeper.commits -= 1
+        for durability in commit.durabilities:
+            durability.commits -= 1
         for actor, messages in commit.shared.items():
             if not actor.has_own_log:
                 put_in(actor, messages)

@@ -134,7 +134,7 @@ def row_of(
     actor: QueueActor, window: ActorWindow | None, leases: LeaseManager | None = None
 ) -> QueueRow:
     """One queue. window: its last WINDOW_S."""
-    ruling = actor.ruling
+    queue_limits = actor.queue_limits
     messages = actor.messages
     rates = {} if window is None else window.rates
     paged, paged_bytes = paged_of(actor)
@@ -156,15 +156,15 @@ def row_of(
         policy=policy,
         operator_policy=operator_policy,
         effective_policy_definition={} if actor.applied is None else dict(actor.applied.definition),
-        drops={} if ruling is None else drops_of(ruling.drops),
+        drops={} if queue_limits is None else drops_of(queue_limits.drops),
         dead_letters=letters_of(actor),
     )
 
 
 def rules_of(actor: QueueActor) -> dict[str, str]:
     """The rules `actor` goes by, in words."""
-    ruling = actor.ruling
-    said = rules_in_words(NO_RULES if ruling is None else ruling.rules)
+    queue_limits = actor.queue_limits
+    said = rules_in_words(NO_RULES if queue_limits is None else queue_limits.rules)
     if actor.choice is not None and actor.choice.is_single:
         said["single-active-consumer"] = "true"
     kind = type_in_words(actor.arguments)
@@ -180,13 +180,13 @@ def drops_of(counts: list[int]) -> dict[str, int]:
 
 def letter_bytes(actor: QueueActor) -> int:
     """Of dead letters that rest in the queue and wait to be sent."""
-    return 0 if actor.ruling is None else int(actor.ruling.held_bytes())
+    return 0 if actor.queue_limits is None else int(actor.queue_limits.held_bytes())
 
 
 def letters_of(actor: QueueActor) -> dict[str, int]:
     """What became of its dead letters, in words: sent by the reason of their death, lost by the
     reason of that, how many wait, are under way, or were forced into a full queue."""
-    letters = None if actor.ruling is None else actor.ruling.dead_letters
+    letters = None if actor.queue_limits is None else actor.queue_limits.dead_letters
     found: dict[str, int] = {}
     if letters is not None:
         for key, count in letters.numbers().items():

@@ -253,8 +253,8 @@ class StoreBoot(VhostBoot):
         while True:
             job = store.log.plan_reads(index, position, READ_COUNT, READ_BYTES)
             job.run()
-            if job.damaged and isinstance(actor.keeper, StoreDurability):
-                actor.keeper.cannot_read(job.damaged)
+            if job.damaged and isinstance(actor.durability, StoreDurability):
+                actor.durability.cannot_read(job.damaged)
             lost += len(job.damaged)
             for found in job.found:
                 if found.position in held:
@@ -318,9 +318,9 @@ class StoreBoot(VhostBoot):
             batch.run()
             store.batch_done(batch)
         for actor in self.broker.vhosts[name].queues.values():
-            keeper = actor.keeper
-            if isinstance(keeper, StoreDurability) and keeper.is_lasting:
-                keeper.note_delivered(actor.messages.returned_messages())
+            durability = actor.durability
+            if isinstance(durability, StoreDurability) and durability.is_lasting:
+                durability.note_delivered(actor.messages.returned_messages())
         settle_dead_letters(store, list(self.broker.vhosts[name].queues.values()))
         store.last_batch().run()
         leave_clean(self.paths[name])
@@ -328,7 +328,7 @@ class StoreBoot(VhostBoot):
 
 def _is_bounded(actor: QueueActor) -> bool:
     """Whether the bytes of its messages decide what `actor` may take."""
-    return actor.ruling is not None and actor.ruling.rules.max_bytes != NEVER
+    return actor.queue_limits is not None and actor.queue_limits.rules.max_bytes != NEVER
 
 
 def _body_bytes(store: StoreActor, index: QueueIndex, leased: set[int]) -> int:

@@ -101,8 +101,8 @@ class Laws:
     def check_wakeups(self) -> None:
         """Nothing is ready to run: no actor may have been forgotten. Raises: LawBroken."""
         for queue in queues_of(self.broker):
-            ruling = queue.ruling
-            is_full = ruling is not None and ruling.is_full
+            queue_limits = queue.queue_limits
+            is_full = queue_limits is not None and queue_limits.is_full
             is_held = is_full or not queue.may_take()
             check(is_held or not queue.pending, f"{queue.identity} sleeps on full lanes")
             if is_waiting_for_letters(queue):
@@ -193,7 +193,7 @@ class Laws:
         is_on_record = any(reason == "depth" for _, reason in queue.gate.reasons)
         if queue.is_deep != is_on_record:
             raise LawBroken(f"{name}: deep {queue.is_deep}")
-        is_full = queue.ruling is not None and queue.ruling.is_full
+        is_full = queue.queue_limits is not None and queue.queue_limits.is_full
         if is_full != any(reason == "full" for _, reason in queue.gate.reasons):
             raise LawBroken(f"{name}: full {is_full}")
         if queue.choice is not None and queue.choice.is_single and len(queue.ready) > 1:

@@ -129,9 +129,9 @@ class Depot:
             raise LawBroken(f"{store.identity}: {len(store.requests())} requests are left behind")
         queues = [one for one in broker.vhosts["/"].queues.values() if one.queue_id > 0]
         for queue in queues:
-            keeper = queue.keeper
-            assert isinstance(keeper, StoreDurability), "a queue with an id has a keeper"
-            kept = store.log.live_count(keeper.index)
+            durability = queue.durability
+            assert isinstance(durability, StoreDurability), "a queue with an id has a durability"
+            kept = store.log.live_count(durability.index)
             if kept != queue.messages.ready_count():
                 raise LawBroken(
                     f"{queue.identity}: {kept} in the log, {queue.messages.ready_count()} ready"

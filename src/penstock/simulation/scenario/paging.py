@@ -84,10 +84,10 @@ def _rule(world: World, name: str) -> None:
     """The queue goes by other rules, none of which takes a message from anybody."""
     rules = QueueRules()
     actor = world.broker.vhosts["/"].queues[name]
-    if actor.ruling is not None:
+    if actor.queue_limits is not None:
         # These are said once, at declaration.
-        rules.max_priority = actor.ruling.rules.max_priority
-        rules.is_deduplicated = actor.ruling.rules.is_deduplicated
+        rules.max_priority = actor.queue_limits.rules.max_priority
+        rules.is_deduplicated = actor.queue_limits.rules.is_deduplicated
     kind = world.dice.below(4)
     if kind == 0:
         rules.ttl_ms = LONG_MS
@@ -109,7 +109,7 @@ def _press(world: World) -> None:
         actor = world.broker.vhosts["/"].queues[name]
         pager = desk.pager_of(actor)
         if isinstance(pager, RabbitPager):
-            pager.rules.embed_below = pager.acks.embed_below = pager.keeper.embed_below = 0
+            pager.rules.embed_below = pager.acks.embed_below = pager.durability.embed_below = 0
             pager.rules.rate_in = 100.0
             pager.rules.rate_ack_in = dice.one_of((0.0, 200.0))
             pager.aim_at(dice.one_of((0.0, 0.01, 0.1, 0.3, inf)))

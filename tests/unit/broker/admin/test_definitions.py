@@ -57,10 +57,10 @@ def test_an_export_of_rabbitmq_3_10() -> None:
     assert [note.partition(":")[0] for note in done.notes] == ["permissions[1]", "bindings[2]"]
     broker = bed.broker
     assert set(broker.vhosts["/"].queues) == {"temp", "orders.eu", "mail", "p"}
-    ruling = broker.vhosts["/"].queues["orders.eu"].ruling
-    assert ruling is not None
+    queue_limits = broker.vhosts["/"].queues["orders.eu"].queue_limits
+    assert queue_limits is not None
     # The operator policy is stricter than the queue's own 1000.
-    assert (ruling.rules.max_length, ruling.rules.ttl_ms) == (500, 60_000)
+    assert (queue_limits.rules.max_length, queue_limits.rules.ttl_ms) == (500, 60_000)
     assert broker.access.check(Credentials("app", "secret"), "10.0.0.1") == ""
     assert broker.access.check(Credentials("app", "other"), "10.0.0.1") != ""
     alternate = broker.vhosts["/"].find_exchange("alt")
@@ -88,8 +88,11 @@ def test_an_export_of_rabbitmq_4_1() -> None:
     types = {row["name"]: row["type"] for row in exported(bed)["queues"]}
     assert types == {"c": "classic", "q": "quorum", "s": "stream"}
     assert bed.broker.access.check(Credentials("shop", "test12"), "10.0.0.1") == ""
-    ruling = shop.queues["c"].ruling
-    assert ruling is not None and (ruling.rules.max_length, ruling.rules.ttl_ms) == (9, 1000)
+    queue_limits = shop.queues["c"].queue_limits
+    assert queue_limits is not None and (
+        queue_limits.rules.max_length,
+        queue_limits.rules.ttl_ms,
+    ) == (9, 1000)
 
 
 @pytest.mark.parametrize("name", ["3.10", "4.1"])

@@ -39,7 +39,7 @@ def test_a_queue_comes_back_whole() -> None:
     assert (done.exchanges, done.queues, done.bindings, done.notes) == (1, 1, 1, [])
     actor = bed.broker.vhosts["/"].queues["q"]
     assert actor.queue_id == 41 and actor.durable and actor.owner == ""
-    assert actor.ruling is not None and actor.ruling.rules.max_length == 5
+    assert actor.queue_limits is not None and actor.queue_limits.rules.max_length == 5
     exchange = bed.broker.vhosts["/"].find_exchange("e")
     assert exchange is not None and exchange.internal and exchange.auto_delete
     peer = bed.connect()

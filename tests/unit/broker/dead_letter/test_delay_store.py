@@ -6,7 +6,7 @@ from penstock.broker.admin.views import actor_snapshots
 from penstock.broker.dead_letter.delay_store import (
     STORE_PREFIX,
     DelayedLetters,
-    DelayRuling,
+    DelayLimits,
     DelayStore,
 )
 from penstock.explain.explain import explain
@@ -321,11 +321,11 @@ def test_pausing_the_store_stops_the_release(bed: DelayBed) -> None:
 
 
 def test_policies_do_not_touch_a_store(bed: DelayBed) -> None:
-    ruling, letters = bed.store.ruling, bed.letters(STORE_PREFIX + "x")
-    assert isinstance(ruling, DelayRuling) and isinstance(letters, DelayedLetters)
-    before = ruling.rules
+    queue_limits, letters = bed.store.queue_limits, bed.letters(STORE_PREFIX + "x")
+    assert isinstance(queue_limits, DelayLimits) and isinstance(letters, DelayedLetters)
+    before = queue_limits.rules
     bed.broker.rule_manager.apply(bed.store, bed.broker.rule_manager.rules_of(bed.actor("q")))
-    assert ruling.rules is before and letters.exchange == "x"
+    assert queue_limits.rules is before and letters.exchange == "x"
 
 
 # -- mandatory, confirms, and clients that reach for the store ----------------------------------

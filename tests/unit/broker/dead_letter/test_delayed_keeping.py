@@ -126,13 +126,13 @@ class StoredBed(LetterBed):
         properties = 0x3000, encode_table({"x-delay": delay_ms}) + b"\x02"
         self.peer.send(publish(1, "x", "k", body, properties))
 
-    def keeper(self, name: str) -> StoreDurability:
-        found = self.actor(name).keeper
+    def durability(self, name: str) -> StoreDurability:
+        found = self.actor(name).durability
         assert isinstance(found, StoreDurability)
         return found
 
     def kept(self, name: str) -> int:
-        return self.store.log.live_count(self.keeper(name).index)
+        return self.store.log.live_count(self.durability(name).index)
 
     def write(self) -> None:
         self.run()
@@ -146,10 +146,10 @@ def test_a_message_stays_on_the_disk_until_its_queue_has_it_there() -> None:
     bed.write()
     assert bed.kept(STORE) == 1
     bed.wait(100)
-    assert bed.bodies("q") == [b"m"] and len(bed.keeper(STORE).held) == 1
+    assert bed.bodies("q") == [b"m"] and len(bed.durability(STORE).held) == 1
     assert bed.kept(STORE) == 1, "the queue's copy is in memory only"
     bed.write()
-    assert (bed.kept(STORE), bed.kept("q")) == (0, 1) and not bed.keeper(STORE).held
+    assert (bed.kept(STORE), bed.kept("q")) == (0, 1) and not bed.durability(STORE).held
     bed.check_books()
 
 

@@ -210,8 +210,8 @@ class PagingDepot(Depot):
         return paged_of(self.queue())[0]
 
     def drops(self, reason: int) -> int:
-        ruling = self.queue().ruling
-        return 0 if ruling is None else ruling.drops[reason]
+        queue_limits = self.queue().queue_limits
+        return 0 if queue_limits is None else queue_limits.drops[reason]
 
     def stored_bytes(self) -> int:
         return self.broker.node_account.total_stored_bytes()

@@ -288,7 +288,7 @@ def test_f14_damage_that_does_not_come_next_any_more_is_found_again() -> None:
     depot.settle()
     assert depot.paged() > before, "a part of the front has left"
     depot.rest()
-    assert queue.ruling is None and not depot.pager.keeper.unread
+    assert queue.queue_limits is None and not depot.pager.durability.unread
     hand = depot.drain()
     assert queue.is_paused
     queue.pause(False)
@@ -304,13 +304,13 @@ def test_f17_what_a_full_disk_has_not_taken_is_not_damaged() -> None:
     depot.files.room = 3000
     bodies += depot.fill(20)
     hand = depot.drain()
-    assert depot.queue().ruling is None
+    assert depot.queue().queue_limits is None
     assert hand.bodies() == bodies[: len(hand.bodies())]
     assert len(hand.bodies()) >= 50
     depot.files.room = 1 << 30
     depot.pass_ms(5000)
     assert hand.bodies() == bodies
-    assert depot.queue().ruling is None
+    assert depot.queue().queue_limits is None
 
 
 def test_a_limit_drops_what_is_on_the_disk_from_its_head() -> None:

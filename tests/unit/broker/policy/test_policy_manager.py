@@ -253,7 +253,7 @@ def with_queues(count: int) -> tuple[Bed, VirtualHost]:
 
 def limits(vhost: VirtualHost) -> list[int]:
     return [
-        -1 if one.ruling is None else int(one.ruling.rules.max_length)
+        -1 if one.queue_limits is None else int(one.queue_limits.rules.max_length)
         for one in vhost.queues.values()
     ]
 

@@ -37,9 +37,9 @@ class TwinBed(LetterBed):
         self.peer.call(1, m.QueueBind("q", "x", "any"), m.QueueBindOk)
 
     def drops(self, name: str) -> int:
-        ruling = self.actor(name).ruling
-        assert ruling is not None
-        return ruling.drops[5]
+        queue_limits = self.actor(name).queue_limits
+        assert queue_limits is not None
+        return queue_limits.drops[5]
 
 
 # -- the exchange -------------------------------------------------------------------------------

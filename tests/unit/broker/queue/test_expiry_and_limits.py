@@ -39,8 +39,8 @@ def test_messages_expire_without_anybody_looking() -> None:
     assert ready(bed) == [b"1", b"2"]
     wait(bed, 1)
     assert ready(bed) == []
-    ruling = bed.broker.vhosts["/"].queues["q"].ruling
-    assert ruling is not None and ruling.drops[REASON_EXPIRED] == 2
+    queue_limits = bed.broker.vhosts["/"].queues["q"].queue_limits
+    assert queue_limits is not None and queue_limits.drops[REASON_EXPIRED] == 2
     bed.settle()
 
 
@@ -52,10 +52,10 @@ def test_a_great_many_expire_in_slices() -> None:
     peer.publish("q", *([b"x"] * count))
     actor = bed.broker.vhosts["/"].queues["q"]
     bed.clock.advance(10 * MS)
-    assert actor.ruling is not None
+    assert actor.queue_limits is not None
     # Twice a turn: before it gives, and after.
-    assert actor.ruling.turn(10) and actor.messages.ready_count() == 1
-    assert not actor.ruling.turn(10) and actor.messages.ready_count() == 0
+    assert actor.queue_limits.turn(10) and actor.messages.ready_count() == 1
+    assert not actor.queue_limits.turn(10) and actor.messages.ready_count() == 0
     bed.settle()
 
 
@@ -79,9 +79,9 @@ def test_publishes_beyond_the_limit_are_refused() -> None:
     peer.publish("q", b"1", b"2", b"3")
     assert peer.confirmed() == {1: "ack", 2: "ack", 3: "nack"}
     assert ready(bed) == [b"1", b"2"]
-    ruling = bed.broker.vhosts["/"].queues["q"].ruling
-    assert ruling is not None
-    assert (ruling.drops[REASON_REFUSED], ruling.drops[REASON_MAXLEN]) == (1, 0)
+    queue_limits = bed.broker.vhosts["/"].queues["q"].queue_limits
+    assert queue_limits is not None
+    assert (queue_limits.drops[REASON_REFUSED], queue_limits.drops[REASON_MAXLEN]) == (1, 0)
     bed.settle()
 
 
@@ -141,7 +141,7 @@ def test_rules_come_and_go_while_messages_are_there() -> None:
     declared(bed, peer)
     peer.publish("q", *(b"%d" % number for number in range(5)))
     actor = bed.broker.vhosts["/"].queues["q"]
-    assert actor.ruling is None and not actor.messages.has_entries
+    assert actor.queue_limits is None and not actor.messages.has_entries
     bed.broker.rule_manager.apply(actor, rules_from({"max-length": 3, "max-length-bytes": 100}))
     bed.run()
     assert ready(bed) == [b"2", b"3", b"4"] and actor.messages.has_entries

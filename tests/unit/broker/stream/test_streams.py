@@ -319,7 +319,7 @@ def test_policies_say_what_a_stream_keeps() -> None:
         peer.publish("s", bytes(1000))
     log = stream(bed).counts.log
     assert log is not None and log.disk_bytes < 16_000 and log.first() > 10
-    assert stream(bed).ruling is None, "the rules of other queues are none of a stream's"
+    assert stream(bed).queue_limits is None, "the rules of other queues are none of a stream's"
     bed.broker.policy_manager.clear("/", "short", False)
     bed.run()
     for _ in range(20):
@@ -333,4 +333,4 @@ def test_an_expiration_means_nothing_to_a_stream() -> None:
     peer.send(publish(1, "", "s", b"brief", (0x0100, b"\x010")))
     bed.clock.advance(S)
     assert given(reader(bed)) == [b"brief"]
-    assert stream(bed).ruling is None
+    assert stream(bed).queue_limits is None

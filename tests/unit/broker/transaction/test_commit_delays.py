@@ -151,8 +151,8 @@ def test_blind_copies_are_kept_for_the_time_they_go_on() -> None:
 def test_a_full_store_lets_the_commit_wait() -> None:
     bed = Later()
     store = bed.actor(STORE)
-    assert isinstance(store, DelayStore) and store.ruling is not None
-    store.ruling.rules.max_length = 1
+    assert isinstance(store, DelayStore) and store.queue_limits is not None
+    store.queue_limits.rules.max_length = 1
     bed.admin.send(publish(1, "x", "k", b"old", delayed(500)))
     bed.write()
     bed.stage(("k", b"new", delayed(100)))

@@ -261,8 +261,8 @@ def test_policies_and_limits_come_back(tmp_path: Path) -> None:
         ("vhost", {"max-queues": 7}),
         ("user", {"max-channels": 8}),
     ]
-    ruling = again.broker.vhosts["/"].queues["q"].ruling
-    assert ruling is not None and ruling.rules.max_length == 3
+    queue_limits = again.broker.vhosts["/"].queues["q"].queue_limits
+    assert queue_limits is not None and queue_limits.rules.max_length == 3
     again.close()
 
 
