@@ -140,10 +140,10 @@ class QueueMachine(RuleBasedStateMachine):
     """The machine, with parameters for the kinds of queues that are tried.
 
     kind: of ExpiryAndLimits, planted bugs bring their own; fixed: rules that are not drawn;
-    prefetch: of a consumer that is there from the beginning, 0 for none; is_deduplicated: of messages
-    with the same key and size only one is taken; has_limits, has_lifetimes: whether such rules are drawn;
-    shortest_ms: lifetimes are no shorter; overflows: what a limit may do; is_padded: messages have
-    hundreds of bytes, some of them fewer."""
+    prefetch: of a consumer that is there from the beginning, 0 for none; is_deduplicated: of
+    messages with the same key and size only one is taken; has_limits, has_lifetimes: whether such
+    rules are drawn; shortest_ms: lifetimes are no shorter; overflows: what a limit may do;
+    is_padded: messages have hundreds of bytes, some of them fewer."""
 
     kind: type[ExpiryAndLimits] = ExpiryAndLimits
     fixed: Mapping[str, object] = MappingProxyType({})

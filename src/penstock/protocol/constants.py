@@ -43,7 +43,7 @@ REPLY_NAMES: Final[Mapping[int, str]] = MappingProxyType(
     {
         code: name
         for name, code in globals().items()
-        if isinstance(code, int) and REPLY_SUCCESS <= code <= INTERNAL_ERROR
+        if name != "FRAME_END" and isinstance(code, int) and code in range(REPLY_SUCCESS, 600)
     }
 )
 """The names of the codes above."""
