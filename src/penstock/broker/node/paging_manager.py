@@ -3,7 +3,7 @@
 Once a second the targets are set anew:
 
     target = min(half of the queue's depth mark, level)    level: flow of all to paging_ratio of the
-                                                           memory mark, see queues/fair_level
+                                                           memory mark, see `fair_level`
 A queue below its target pays one comparison a turn. One that is above gets a pager, and with it,
 if it is not durable, a place in its vhost's transient log, which is made when the first one needs
 it. What queues without paging hold leaves less of the budget to the others.
@@ -32,9 +32,31 @@ from penstock.broker.queue.queue_actor import NO_PAGING, QueueActor, QueuePaging
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.vhost.context import Context
-from penstock.queues.fair_level import fair_level
 from penstock.queues.line import MessageLine
 from penstock.queues.rabbit_paging import UNBOUNDED, RabbitPaging, desired_duration_s
+
+NO_LEVEL: Final = 1 << 62
+
+
+def fair_level(held: list[int], budget: int) -> int:
+    """The bytes a queue may keep in memory, NO_LEVEL while every queue may keep all it has.
+
+    All queues share one budget. A queue below its equal share keeps everything in memory; the rest
+    of the budget is divided equally among the larger queues.
+    held: bytes of each queue, in any order; budget: bytes of all together, 0.. ."""
+    left = budget
+    if sum(held) <= left:
+        return NO_LEVEL
+    ascending = sorted(held)
+    count = len(ascending)
+    for bytes_ in ascending:
+        share = left // count
+        if bytes_ > share:
+            return share
+        left -= bytes_
+        count -= 1
+    return NO_LEVEL
+
 
 SCRATCH_IDS: Final = 1 << 40
 """Queues that are not durable have numbers from here on, in the transient log of their vhost."""

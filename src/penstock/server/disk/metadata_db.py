@@ -221,7 +221,7 @@ class MetadataDb:
         self.db.close()
 
 
-class Table:
+class CatalogueTable:
     """How rows of one kind are kept: a column for each field. key: fields that a row which goes is
     found by; is_replaced: a row that comes takes the place of one with its key."""
 
@@ -243,17 +243,17 @@ class Table:
         self.delete = f"DELETE FROM {name} WHERE {found}"
 
 
-TABLES: Final[dict[type[Row], Table]] = {
-    VhostRow: Table("vhosts", VhostRow, ("name",), is_replaced=True),
-    UserRow: Table("users", UserRow, ("name",), is_replaced=True),
-    ExchangeRow: Table("exchanges", ExchangeRow, ("vhost", "name")),
-    StoredQueue: Table("queues", StoredQueue, ("queue_id",)),
-    BindingRow: Table(
+TABLES: Final[dict[type[Row], CatalogueTable]] = {
+    VhostRow: CatalogueTable("vhosts", VhostRow, ("name",), is_replaced=True),
+    UserRow: CatalogueTable("users", UserRow, ("name",), is_replaced=True),
+    ExchangeRow: CatalogueTable("exchanges", ExchangeRow, ("vhost", "name")),
+    StoredQueue: CatalogueTable("queues", StoredQueue, ("queue_id",)),
+    BindingRow: CatalogueTable(
         "bindings",
         BindingRow,
         ("vhost", "source", "is_to_exchange", "destination", "routing_key", "identity"),
     ),
-    ParameterRow: Table(
+    ParameterRow: CatalogueTable(
         "parameters", ParameterRow, ("vhost", "component", "name"), is_replaced=True
     ),
 }

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.queues.fair_level import NO_LEVEL, fair_level
+from penstock.broker.node.paging_manager import NO_LEVEL, fair_level
 
 
 def test_everybody_keeps_what_he_has_while_there_is_room() -> None:
