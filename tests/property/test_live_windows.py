@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from penstock.base.clock import ManualClock
 from penstock.flow.account import Account
 from penstock.flow.adaptive import Adaptive
+from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import KIND_CHANNEL_QUEUE, Hop
-from penstock.flow.strategy import Credit, Window
 
 SENDERS = 3
 

@@ -14,9 +14,9 @@ from penstock.broker.actors.output import OutputLine
 from penstock.broker.broker import Broker, Log
 from penstock.broker.connection.connection import Connection
 from penstock.flow.account import Account
+from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import Hop
 from penstock.flow.profile import Profile
-from penstock.flow.strategy import Credit, Window
 from penstock.simulation.machine.clock import VirtualClock
 from penstock.simulation.machine.dice import Dice, SeededPicker
 from penstock.simulation.machine.network import (

@@ -2,10 +2,10 @@
 
 from penstock.base.clock import ManualClock
 from penstock.flow.account import Account
+from penstock.flow.credit import Strategy
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
 from penstock.flow.profile import Profile
-from penstock.flow.strategy import Strategy
 
 REASON = "credit"
 

@@ -7,10 +7,10 @@ applied. Source: flow-semantics 8.1, 8.2; scenarios 77-82.
 """
 
 from penstock.flow.account import Account
+from penstock.flow.credit import Strategy
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE, Hop
 from penstock.flow.pending import SoftLimit
-from penstock.flow.strategy import Strategy
 
 
 class Command:

@@ -15,10 +15,10 @@ from penstock.broker.admin.flow_ledger import ledger_rows
 from penstock.broker.session.access import Access
 from penstock.broker.settings.ledger import USER, DebtMark, Ledger, Marks
 from penstock.flow.account import Account
+from penstock.flow.credit import Strategy
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
 from penstock.flow.profile import PENSTOCK, SYNDICATE, Profile, profile_named
-from penstock.flow.strategy import Strategy
 from penstock.protocol import methods as m
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.machine.clock import Timers, VirtualClock

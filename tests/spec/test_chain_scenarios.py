@@ -8,8 +8,8 @@ broker no actor stands there.
 import pytest
 
 from penstock.flow.account import Account
+from penstock.flow.credit import Credit, Window
 from penstock.flow.profile import PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
-from penstock.flow.strategy import Credit, Window
 from penstock.protocol import methods as m
 from penstock.telemetry.events import GATE_OPENED
 from tests.spec.stage import Hand, Stage, numbered

@@ -10,10 +10,10 @@ from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.broker import Log
 from penstock.broker.queue.classic_actor import ClassicActor
+from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
 from penstock.flow.profile import NONE, PENSTOCK, RABBITMQ_4, RABBITMQ_35, Profile
-from penstock.flow.strategy import Credit, Window
 from penstock.simulation.machine.clock import VirtualClock
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.world.world import SimulatedBroker

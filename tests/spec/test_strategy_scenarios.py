@@ -10,6 +10,7 @@ import pytest
 from penstock.base.clock import ManualClock
 from penstock.broker.admin.views import actor_snapshots
 from penstock.flow.account import Account
+from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
 from penstock.flow.pending import LIMIT, EmulatedSoftLimit, SoftLimit, pending_strategy
@@ -21,7 +22,6 @@ from penstock.flow.profile import (
     HopWindow,
     Profile,
 )
-from penstock.flow.strategy import Credit, Window
 from penstock.protocol import methods as m
 from tests.spec.replicated import Leader, ReplicatedClient
 from tests.spec.stage import Hand, Stage

@@ -51,9 +51,9 @@ from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import KindNotes, is_stream
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.explain.naming import client_name
+from penstock.flow.credit import Strategy
 from penstock.flow.overrides import configured
 from penstock.flow.profile import Profile, profile_named
-from penstock.flow.strategy import Strategy
 from penstock.protocol.frames import FrameParser
 from penstock.protocol.handshake import OWN_CAPABILITIES, ServerIdentity, server_properties
 from penstock.protocol.values import Table

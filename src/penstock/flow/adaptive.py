@@ -47,9 +47,9 @@ from penstock.base.limits import (
     ADAPTIVE_MESSAGES_MIN,
 )
 from penstock.flow.account import Account
+from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Gate
 from penstock.flow.hop import KIND_CONNECTION_CHANNEL, Hop, HopNotes
-from penstock.flow.strategy import Credit, Window
 
 TARGET_NS: Final = 5_000_000
 INTERVAL_NS: Final = 100_000_000

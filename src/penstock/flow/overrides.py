@@ -3,9 +3,9 @@
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_window
+from penstock.flow.credit import Window
 from penstock.flow.hop import KIND_NAMES
 from penstock.flow.profile import HopWindow, Profile
-from penstock.flow.strategy import Window
 
 
 def configured(profile: Profile, config: Config) -> Profile:

@@ -22,8 +22,8 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import OperatorError
 from penstock.flow.account import Account
+from penstock.flow.credit import Strategy
 from penstock.flow.hop import Hop, HopNotes
-from penstock.flow.strategy import Strategy
 
 
 class Both(Strategy):

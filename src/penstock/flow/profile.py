@@ -12,12 +12,12 @@ from typing import Final
 from penstock.base.errors import OperatorError
 from penstock.base.limits import UNSENT_DELIVERIES
 from penstock.flow.adaptive import INTERVAL_NS, TARGET_NS, Adaptive
+from penstock.flow.credit import Credit, Debt, Strategy, Window
 from penstock.flow.hop import (
     KIND_CHANNEL_QUEUE,
     KIND_CONNECTION_CHANNEL,
     KIND_NAMES,
 )
-from penstock.flow.strategy import Credit, Debt, Strategy, Window
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB

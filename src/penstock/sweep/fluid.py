@@ -2,7 +2,7 @@
 
     due -> socket -> [ hop 1: connection to channel ] -> [ hop 2: channel to queue ] -> rest -> gone
 One array element is one publisher, one connection, one channel; another set of arrays is the
-queues. The rules are those of flow/strategy, flow/hop and the depth mark of
+queues. The rules are those of flow/credit, flow/hop and the depth mark of
 broker/queue/classic_actor, on real numbers:
 
     credit     balance falls with what is handed over; what is done is granted back in quanta

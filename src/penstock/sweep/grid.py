@@ -12,8 +12,8 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_window
+from penstock.flow.credit import Window
 from penstock.flow.profile import profile_named
-from penstock.flow.strategy import Window
 from penstock.lab.workload import WORKLOADS, Workload
 from penstock.sweep.load import CHAINS, FAN_IN, chain, workload_of
 from penstock.sweep.point import EVENTS, FLUID, Point, model_of

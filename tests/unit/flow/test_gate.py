@@ -2,9 +2,9 @@
 
 from penstock.base.clock import ManualClock
 from penstock.flow.account import Account
+from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import STATE_WINDOW_NS, Gate, GateObserver
 from penstock.flow.hop import Hop
-from penstock.flow.strategy import Credit, Window
 
 
 class Witness(GateObserver):

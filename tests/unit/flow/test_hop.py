@@ -5,9 +5,9 @@ import pytest
 from penstock.base.clock import ManualClock
 from penstock.base.errors import OperatorError
 from penstock.flow.account import Account
+from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE, Hop
-from penstock.flow.strategy import Credit, Window
 
 
 def new(initial: int, more: int, initial_bytes: int = 0, more_bytes: int = 0) -> Hop:

@@ -5,11 +5,11 @@ import pytest
 from penstock.base.clock import ManualClock
 from penstock.base.errors import OperatorError
 from penstock.flow.account import Account
+from penstock.flow.credit import Credit, Strategy, Window
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
 from penstock.flow.pending import Both, EmulatedSoftLimit, SoftLimit, pending_strategy
 from penstock.flow.profile import ADAPTIVE
-from penstock.flow.strategy import Credit, Strategy, Window
 
 ORIGIN = Account("conn:a", None, None, 0)
 

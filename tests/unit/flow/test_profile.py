@@ -4,6 +4,7 @@ import pytest
 
 from penstock.base.errors import OperatorError
 from penstock.flow.adaptive import Adaptive
+from penstock.flow.credit import Credit
 from penstock.flow.hop import (
     KIND_CHANNEL_QUEUE,
     KIND_CONNECTION_CHANNEL,
@@ -22,7 +23,6 @@ from penstock.flow.profile import (
     profile_named,
     static_profile,
 )
-from penstock.flow.strategy import Credit
 
 
 def test_the_windows_are_those_of_the_versions() -> None:

@@ -30,8 +30,8 @@ from penstock.broker.channel.transactions import Transaction
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
+from penstock.flow.credit import Strategy
 from penstock.flow.gate import Gate
-from penstock.flow.strategy import Strategy
 from penstock.protocol.content import EVENT_ACK, Event, Message
 from penstock.queues.consumers import Consumer, ConsumerQueue, Delivery, Unsent
 from penstock.queues.unacked import UnackedTable

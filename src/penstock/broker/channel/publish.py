@@ -32,9 +32,9 @@ from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
 from penstock.broker.stream.internal_stream import refuse_internal
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
+from penstock.flow.credit import Strategy
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
-from penstock.flow.strategy import Strategy
 from penstock.protocol.content import REFUSED, Address, Message, names_suffix
 from penstock.protocol.property_lookup import (
     FLAG_EXPIRATION,

@@ -46,9 +46,9 @@ from penstock.broker.connection.phases import (
     TRANSITIONS,
 )
 from penstock.flow.account import Account
+from penstock.flow.credit import Strategy
 from penstock.flow.gate import Gate
 from penstock.flow.rate import Meter, RatePayer, RateWaiter
-from penstock.flow.strategy import Strategy
 from penstock.protocol.content import EVENT_HEARTBEAT, REFUSED, Event, Message
 from penstock.protocol.frames import FrameParser, Received
 

@@ -30,11 +30,11 @@ from penstock.broker.queue.queue_actor import (
     QueueTarget,
 )
 from penstock.flow.account import Account
+from penstock.flow.credit import Strategy
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import Timer
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_DEAD_LETTERS, LAYER_QUEUE
-from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Address, Message
 from penstock.queues.dead_letter import (
     LOST_CYCLE,

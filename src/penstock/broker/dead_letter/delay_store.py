@@ -24,8 +24,8 @@ from penstock.broker.queue.queue_actor import QueueTarget
 from penstock.broker.vhost.catalogue import BY_EXCHANGE
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import VirtualHost
+from penstock.flow.credit import Strategy
 from penstock.flow.due import DueLine
-from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.protocol.property_lookup import FLAG_EXPIRATION
 from penstock.queues.dead_letter import Obituary

@@ -29,7 +29,7 @@ from mypy_extensions import i64
 from penstock.broker.actors.actor import Line
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.queue_actor import QueueActor, QueueLimits
-from penstock.flow.strategy import Strategy
+from penstock.flow.credit import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Consumer, Delivery
 from penstock.queues.delivery_count import with_delivery_count

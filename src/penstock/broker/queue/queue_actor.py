@@ -13,7 +13,7 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.broker.actors.actor import BLOCKED, IDLE, WAITING, Line
 from penstock.broker.actors.fair_take import affordable, allot
 from penstock.broker.actors.lane import Lane, LaneReceiver
-from penstock.flow.strategy import Strategy
+from penstock.flow.credit import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.applied import Applied
 from penstock.queues.consumer_selection import ConsumerSelection

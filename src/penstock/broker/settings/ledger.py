@@ -14,8 +14,8 @@ from penstock.base.errors import OperatorError
 from penstock.base.quantities import parse_bytes, show_bytes
 from penstock.broker.session.access import Access
 from penstock.flow.account import Account
+from penstock.flow.credit import Strategy
 from penstock.flow.profile import Profile
-from penstock.flow.strategy import Strategy
 
 CONNECTION: Final = "connection"
 USER: Final = "user"

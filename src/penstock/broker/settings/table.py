@@ -39,8 +39,8 @@ from penstock.broker.settings.rates import SCOPES, UNITS, Rates
 from penstock.broker.settings.settings import Setting, Settings
 from penstock.broker.vhost.context import Context
 from penstock.flow.adaptive import Adaptive
+from penstock.flow.credit import Credit, Window
 from penstock.flow.hop import KIND_NAMES
-from penstock.flow.strategy import Credit, Window
 
 NS_PER_US: Final = 1_000
 NS_PER_MS: Final = 1_000_000

@@ -28,8 +28,8 @@ from penstock.broker.store.commit_state import (
 )
 from penstock.broker.store.gathering import Gathering
 from penstock.broker.store.write_request import WriteLane, WriteRequest
+from penstock.flow.credit import Strategy
 from penstock.flow.due import DueLine, Timer
-from penstock.flow.strategy import Strategy
 from penstock.storage.layout.files import can_wait
 from penstock.storage.log.job import Job
 

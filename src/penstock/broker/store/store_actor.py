@@ -14,8 +14,8 @@ from penstock.broker.actors.disk import Disk, JobClient
 from penstock.broker.actors.syncing import NONE, Syncing, SyncRule
 from penstock.broker.store.group_commit import GroupCommit, StoreOwner
 from penstock.broker.store.write_request import StoreLane, StoreRequest, WriteLane, WriteRequest
+from penstock.flow.credit import Strategy
 from penstock.flow.due import NEVER, DueLine, Timer
-from penstock.flow.strategy import Strategy
 from penstock.storage.layout.index import QueueIndex
 from penstock.storage.log.batch import Batch
 from penstock.storage.log.compaction import Compactor, CopyJob

@@ -14,7 +14,7 @@ from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.vhost.stream_arguments import BYTES_KEY, LAG_BYTES_KEY, SEGMENT_KEY
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
-from penstock.flow.strategy import Strategy
+from penstock.flow.credit import Strategy
 from penstock.protocol.values import Table
 from penstock.routing.exchange import Exchange
 

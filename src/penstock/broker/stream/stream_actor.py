@@ -36,7 +36,7 @@ from penstock.broker.vhost.stream_arguments import (
     wants_chunks,
 )
 from penstock.flow.account import Account
-from penstock.flow.strategy import Strategy
+from penstock.flow.credit import Strategy
 from penstock.protocol.content import Message
 from penstock.queues.consumers import Consumer, Delivery
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, ClassicQueue

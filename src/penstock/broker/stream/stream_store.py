@@ -15,9 +15,9 @@ from penstock.broker.actors.syncing import Syncing
 from penstock.broker.store.group_commit import GroupCommit, StoreOwner
 from penstock.broker.store.write_request import WriteLane, WriteRequest
 from penstock.flow.account import Account
+from penstock.flow.credit import Strategy
 from penstock.flow.due import DueLine
 from penstock.flow.gate import Gate
-from penstock.flow.strategy import Strategy
 from penstock.protocol.content import Message
 from penstock.storage.log.job import Job
 from penstock.streams.batch import StreamBatch

@@ -7,9 +7,9 @@ from penstock.broker.actors.actor import Scheduler
 from penstock.broker.actors.log import Log
 from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
 from penstock.broker.vhost.vhost import VirtualHost
+from penstock.flow.credit import Strategy
 from penstock.flow.due import DueLine
 from penstock.flow.profile import Profile
-from penstock.flow.strategy import Strategy
 from penstock.telemetry.recorder import Recorder
 
 

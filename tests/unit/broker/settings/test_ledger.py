@@ -17,7 +17,7 @@ from penstock.broker.settings.ledger import (
 )
 from penstock.explain.naming import Names
 from penstock.flow.account import Account
-from penstock.flow.strategy import Debt, Strategy
+from penstock.flow.credit import Debt, Strategy
 from penstock.protocol import methods as m
 from tests.owed import owed_rows
 from tests.unit.broker.peer import Bed, Peer, publish

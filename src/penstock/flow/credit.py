@@ -1,4 +1,4 @@
-"""The rule of flow control on a hop: the base keeps the books, debt and credit hold senders.
+"""When a receiver grants a sender more: the base keeps the books, debt and credit hold senders.
 
 The base is the strategy `none`: costs are charged and repaid, so the ledger is right, and no gate
 ever closes. Every other strategy adds its rule to these books.

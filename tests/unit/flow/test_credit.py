@@ -1,13 +1,13 @@
-"""flow/strategy: what only the edges of charge and repay show, windows, and debt."""
+"""flow/credit: what only the edges of charge and repay show, windows, and debt."""
 
 import pytest
 
 from penstock.base.clock import ManualClock
 from penstock.base.errors import OperatorError
 from penstock.flow.account import Account
+from penstock.flow.credit import Credit, Debt, Strategy, Window
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
-from penstock.flow.strategy import Credit, Debt, Strategy, Window
 
 
 def test_none_counts_and_never_holds() -> None:
