@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TypeVar
 
+from penstock.broker.channel import parking
 from penstock.broker.connection import phases
 from penstock.broker.paging import pager
 from penstock.broker.store import commit_state
@@ -78,6 +79,10 @@ def page() -> str:
             "`flow/channel_flow`: what a client has been told about its publishes on one channel, "
             "and what it\nhas answered.\n",
             drawn(channel_flow.TRANSITIONS, channel_flow.Told.FREE),
+            "## Parking of one publish\n",
+            "`broker/channel/parking`: where a publish waits that cannot go on. Nothing is read "
+            "behind one in\nfront of a full entrance.\n",
+            drawn(only_moves(parking.TRANSITIONS), parking.ParkedAt.MOVING),
             "## Batches of a store\n",
             "`broker/store/commit_state`: what a message store, or the store of streams, does with "
             "one batch\nafter the other.\n",

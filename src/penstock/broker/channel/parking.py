@@ -13,7 +13,9 @@ is. What is behind a full entrance, and behind full lines, waits in front of it.
 Source: docs/flow.md. COMPILED.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import MappingProxyType
 from typing import Final
 
 from mypy_extensions import i64
@@ -30,6 +32,42 @@ RATE: Final = "rate"
 
 ENTRANCE_MAX: Final = 1
 LINES_MAX: Final = 1
+
+
+class ParkedAt(Enum):
+    """Where a publish is that a channel deals with."""
+
+    MOVING = "on its way"
+    ENTRANCE = "at the entrance"
+    OVERFLOW = "in front of a full entrance"
+    LINES = "in the lines of its queues"
+
+
+class ParkingEvent(Enum):
+    """What happens to one publish."""
+
+    HELD = "the hop to the channel, an alarm or a rate limit holds it"
+    NO_PLACE = "it is held, and the entrance is full: nothing more is read"
+    LOOKED_AT = "the entrance may have room"
+    TAKEN = "nothing holds it there any more, or it is forced"
+    QUEUE_HELD = "it is numbered and routed, and a queue it is for has no credit or tokens"
+    OPENED = "it is the first of its lines and their queues are open, or it is forced"
+    ENDED = "the channel ends"
+
+
+TRANSITIONS: Final[Mapping[tuple[ParkedAt, ParkingEvent], ParkedAt]] = MappingProxyType(
+    {
+        (ParkedAt.MOVING, ParkingEvent.HELD): ParkedAt.ENTRANCE,
+        (ParkedAt.MOVING, ParkingEvent.NO_PLACE): ParkedAt.OVERFLOW,
+        (ParkedAt.MOVING, ParkingEvent.QUEUE_HELD): ParkedAt.LINES,
+        (ParkedAt.ENTRANCE, ParkingEvent.TAKEN): ParkedAt.MOVING,
+        (ParkedAt.ENTRANCE, ParkingEvent.ENDED): ParkedAt.MOVING,
+        (ParkedAt.OVERFLOW, ParkingEvent.LOOKED_AT): ParkedAt.MOVING,
+        (ParkedAt.OVERFLOW, ParkingEvent.ENDED): ParkedAt.MOVING,
+        (ParkedAt.LINES, ParkingEvent.OPENED): ParkedAt.MOVING,
+    }
+)
+"""What is not here is a bug, and raises KeyError."""
 
 
 class OpenedObserver(GateObserver):
@@ -62,19 +100,25 @@ class ParkingLot:
 class ParkedPublish:
     """One publish that waits.
 
-    size: bytes it counts for; reason: CREDIT, ALARM, RATE, or another word of a gate; since_ns:
-    when the turn began in which it came; route, lanes: None and [] until it is routed.
+    at: see TRANSITIONS; size: bytes it counts for; reason: CREDIT, ALARM, RATE, or another word of
+    a gate; since_ns: when the turn began in which it came; route, lanes: None and [] until it is
+    routed.
     """
 
-    __slots__ = ("lanes", "message", "reason", "route", "since_ns", "size")
+    __slots__ = ("at", "lanes", "message", "reason", "route", "since_ns", "size")
 
     def __init__(self, message: Message, reason: str, since_ns: i64) -> None:
+        self.at = ParkedAt.MOVING
         self.message = message
         self.reason = reason
         self.since_ns: i64 = since_ns
         self.size: i64 = len(message.raw)
         self.route: Route | None = None
         self.lanes: list[Lane] = []
+
+    def move(self, event: ParkingEvent) -> None:
+        """Raises: KeyError for what cannot happen where it is."""
+        self.at = TRANSITIONS[self.at, event]
 
 
 class Parking:
@@ -127,35 +171,39 @@ class Parking:
         entry = ParkedPublish(message, reason, now_ns)
         self.entrance.append(entry)
         lot.bytes += size
-        self._enter(entry)
+        self._enter(entry, ParkingEvent.HELD)
         return True
 
     def first(self) -> ParkedPublish | None:
         """The oldest one at the entrance."""
         return self.entrance[0] if self.entrance else None
 
-    def take_first(self) -> None:
+    def take_first(self, event: ParkingEvent = ParkingEvent.TAKEN) -> None:
         """The oldest one at the entrance goes on. Raises: IndexError when there is none."""
         entry = self.entrance.pop(0)
         self.lot.bytes -= entry.size
-        self._leave(entry)
+        self._leave(entry, event)
 
     def clear_entrance(self) -> None:
         """The channel is gone, and what was not routed with it."""
         while self.entrance:
-            self.take_first()
-        self.overflow = None
+            self.take_first(ParkingEvent.ENDED)
+        if self.overflow is not None:
+            self.overflow.move(ParkingEvent.ENDED)
+            self.overflow = None
 
     def overflows(self, message: Message, reason: str, now_ns: i64) -> None:
         """`message` has no place: it is kept, and nothing behind it may come."""
         assert self.overflow is None, "because nothing is read behind one"
         self.overflow = ParkedPublish(message, reason, now_ns)
+        self.overflow.move(ParkingEvent.NO_PLACE)
 
     def take_overflow(self) -> Message:
         """The one that had no place is looked at again."""
         entry = self.overflow
         assert entry is not None, "because the reading was stopped for it"
         self.overflow = None
+        entry.move(ParkingEvent.LOOKED_AT)
         return entry.message
 
     # -- lines -----------------------------------------------------------------------------------
@@ -177,7 +225,7 @@ class Parking:
                 self.lanes.append(lane)
             else:
                 line.append(entry)
-        self._enter(entry)
+        self._enter(entry, ParkingEvent.QUEUE_HELD)
 
     def next_routed(self, is_forced: bool) -> ParkedPublish | None:
         """One that may be handed over now, or with `is_forced` the oldest; it has left its
@@ -199,7 +247,7 @@ class Parking:
             if not line:
                 del self.lines[lane]
                 self.lanes.remove(lane)
-        self._leave(entry)
+        self._leave(entry, ParkingEvent.OPENED)
         return entry
 
     def _may_go(self, entry: ParkedPublish) -> bool:
@@ -222,8 +270,10 @@ class Parking:
 
     # -- counting --------------------------------------------------------------------------------
 
-    def _enter(self, entry: ParkedPublish) -> None:
+    def _enter(self, entry: ParkedPublish, event: ParkingEvent) -> None:
+        entry.move(event)
         self.bytes += entry.size
 
-    def _leave(self, entry: ParkedPublish) -> None:
+    def _leave(self, entry: ParkedPublish, event: ParkingEvent) -> None:
+        entry.move(event)
         self.bytes -= entry.size

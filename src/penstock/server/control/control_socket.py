@@ -130,8 +130,6 @@ class ControlSocket:
             if isinstance(answer, Generator):
                 return await in_slices(json_steps(await in_slices(answer))) + b"\n"
             return msgspec.json.encode(answer) + b"\n"
-        except msgspec.DecodeError as error:
-            text = f"not a JSON object: {error}"
         except OperatorError as error:
             text = str(error)
         except Exception as error:
@@ -146,8 +144,11 @@ class ControlSocket:
 
 
 def _request(line: bytes) -> dict[str, object]:
-    """Raises: msgspec.DecodeError."""
-    return {
-        key: value if key in UNREAD else msgspec.json.decode(value)
-        for key, value in msgspec.json.decode(line, type=dict[str, msgspec.Raw]).items()
-    }
+    """Raises: OperatorError for what is no JSON object."""
+    try:
+        return {
+            key: value if key in UNREAD else msgspec.json.decode(value)
+            for key, value in msgspec.json.decode(line, type=dict[str, msgspec.Raw]).items()
+        }
+    except msgspec.DecodeError as error:
+        raise OperatorError(f"not a JSON object: {error}") from error
