@@ -31,13 +31,16 @@ UNIQUE: dict[str, object] = {"is_deduplicated": True}
 PRIORITIES = {**fixed(3, ""), "has_limits": False, "is_ordered": False}
 """Without limits: what is dropped at one is another if lower levels died while the highest was
 read."""
+HOLDS_NOBODY = tuple(one for one in range(4) if one != BACKPRESSURE)
+"""Where order is by level or key: while the last messages are read, a full queue that has given
+some takes from its mailbox, and what it takes then is given first; the twin reads at once."""
+PRIORITY_LIMITS = {**fixed(3, ""), "has_lifetimes": False, "overflows": HOLDS_NOBODY}
 VALUES: dict[str, object] = {
     **fixed(0, "routing-key"),
     "is_padded": True,
     "is_ordered": False,
     "targets": (0, 700, 1600, 3000),
-    # What waits in a mailbox may overtake what is being read, and the twin reads at once.
-    "overflows": [one for one in range(4) if one != BACKPRESSURE],
+    "overflows": HOLDS_NOBODY,
 }
 """One message a key; some are so small that they stay in memory."""
 PRIORITY_VALUES = {**VALUES, **fixed(3, "routing-key"), "has_limits": False}
@@ -49,7 +52,7 @@ KINDS: dict[str, tuple[type[QueueMachine], dict[str, object]]] = {
     "paged-unique": (PagedQueueMachine, UNIQUE),
     "paged-priorities": (PagedQueueMachine, PRIORITIES),
     "paged-priorities-unique": (PagedQueueMachine, {**PRIORITIES, **UNIQUE}),
-    "paged-priorities-limits": (PagedQueueMachine, {**fixed(3, ""), "has_lifetimes": False}),
+    "paged-priorities-limits": (PagedQueueMachine, PRIORITY_LIMITS),
     "paged-values": (PagedQueueMachine, VALUES),
     "paged-values-priorities": (PagedQueueMachine, PRIORITY_VALUES),
     "paged-values-priorities-unique": (PagedQueueMachine, {**PRIORITY_VALUES, **UNIQUE}),
