@@ -46,14 +46,6 @@ DELIBERATE: Final[dict[str, tuple[Expected, str]]] = {
     ),
     "qos-prefetch-size": (FINE, "byte prefetch is honoured; RabbitMQ never implemented it"),
     "flow-off": (FINE, "a client may pause its deliveries; RabbitMQ gave that up in 3.3"),
-    "channel-above-max": (
-        (530, "channel number 2048 is above the negotiated channel_max (2047)"),
-        "channel_max is the highest number, as the specification has it; RabbitMQ counts channels",
-    ),
-    "channel-highest-number": (
-        (530, "channel number 65535 is above the negotiated channel_max (2047)"),
-        "channel_max is the highest number, as the specification has it; RabbitMQ counts channels",
-    ),
     "method-truncated": ((502, ANY_TEXT), "the code the specification has for illegal values"),
     "method-trailing-bytes": ((502, ANY_TEXT), "the code the specification has for illegal values"),
     "publish-table-garbage": (

@@ -236,12 +236,9 @@ class Negotiator(ConnectionVerbs):
     def _open_channel(self, connection: Connection, number: int) -> None:
         highest = self.tuning.channel_max or self.host.context.config.channels_max
         opened = len(connection.channels)
-        wrong = ""
         if opened >= highest:
+            # Channels are counted and their numbers are not looked at, as in RabbitMQ.
             wrong = f"number of channels opened ({opened}) has reached"
-        elif number > highest:
-            wrong = f"channel number {number} is above"
-        if wrong != "":
             raise ConnectionFault(530, f"{wrong} the negotiated channel_max ({highest})", 20, 10)
         session = self.session
         verbs = self.verbs
