@@ -156,7 +156,7 @@ def test_f06_killed_while_files_are_written_over(call: int, begun: Path, data: P
         is_used_again = is_used_again or any(map(was_written_over, store_of(data).glob("*.log")))
     with served(data, folder) as broker:
         check_back(broker, "d1", range(said), confirmed - purged)
-    assert (is_used_again and len(confirmed) > 60) or call < 100, "a file had an earlier life"
+    assert (is_used_again and len(confirmed) > 60) or call < 150, "a file had an earlier life"
     assert not list(store_of(data).glob("*.spare"))
 
 
