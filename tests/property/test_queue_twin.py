@@ -32,8 +32,9 @@ PRIORITIES = {**fixed(3, ""), "has_limits": False, "is_ordered": False}
 """Without limits: what is dropped at one is another if lower levels died while the highest was
 read."""
 HOLDS_NOBODY = tuple(one for one in range(4) if one != BACKPRESSURE)
-"""Where order is by level or key: while the last messages are read, a full queue that has given
-some takes from its mailbox, and what it takes then is given first; the twin reads at once."""
+"""Where order is by level or key, or keys decide what is taken: while the last messages are read, a
+full queue that has given some takes from its mailbox, and what it takes then is given first, or is
+the duplicate of one that is being read; the twin reads at once."""
 PRIORITY_LIMITS = {**fixed(3, ""), "has_lifetimes": False, "overflows": HOLDS_NOBODY}
 VALUES: dict[str, object] = {
     **fixed(0, "routing-key"),
@@ -49,7 +50,7 @@ KINDS: dict[str, tuple[type[QueueMachine], dict[str, object]]] = {
     "memory": (QueueMachine, {}),
     "memory-unique": (QueueMachine, UNIQUE),
     "paged": (PagedQueueMachine, {}),
-    "paged-unique": (PagedQueueMachine, UNIQUE),
+    "paged-unique": (PagedQueueMachine, {**UNIQUE, "overflows": HOLDS_NOBODY}),
     "paged-priorities": (PagedQueueMachine, PRIORITIES),
     "paged-priorities-unique": (PagedQueueMachine, {**PRIORITIES, **UNIQUE}),
     "paged-priorities-limits": (PagedQueueMachine, PRIORITY_LIMITS),

@@ -114,6 +114,9 @@ class MessageLine(ClassicQueue):
         count += len(self.entries) - self.at + len(self.behind.leaving)
         return count + self.behind.count() if self.behind.is_split else count
 
+    def leaving_count(self) -> i64:
+        return 0 if self.is_simple else len(self.behind.leaving)
+
     def at_hand(self) -> i64:
         count: i64 = len(self.ring.items) - self.ring.head + len(self.returned)
         if self.is_simple:

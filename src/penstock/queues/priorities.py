@@ -152,8 +152,6 @@ class PriorityQueue(ClassicQueue):
             self._entered(entry)
             back.append(entry)
         line.returned = back
-        for leaving in line.behind.leaving:
-            self.body_bytes_ready += leaving.message.body_bytes
         if line.behind.is_split:
             behind: i64 = line.taken + len(line.ring)
             level.arrivals.note_unknown(behind, self.lifetimes.ttl_ns(), now_ns)
@@ -452,7 +450,6 @@ class PriorityQueue(ClassicQueue):
     def _leave(self, level: PriorityLevel, position: i64, stub: Message, reason: i64) -> None:
         """`stub`, which was out, is read, and dropped then."""
         level.line.leave(position, stub, reason)
-        self.body_bytes_ready += stub.body_bytes
         self._sum(level)
 
     def purge(self) -> int:
@@ -594,6 +591,13 @@ class PriorityQueue(ClassicQueue):
 
     def ready_count(self) -> i64:
         return self.ready
+
+    def leaving_count(self) -> i64:
+        count: i64 = 0
+        if self.is_paging:
+            for level in self.levels:
+                count += level.line.leaving_count()
+        return count
 
     def at_hand(self) -> i64:
         if not self.is_paging:
@@ -825,7 +829,6 @@ class PriorityQueue(ClassicQueue):
             self._take_gone(level.line)
             for one in level.line.behind.filled:
                 if isinstance(one, Leaving):
-                    self.body_bytes_ready -= one.message.body_bytes
                     self._forget(one.position)
                     if one.reason == REASON_REJECTED:
                         self.ack_count += 1
@@ -844,8 +847,6 @@ class PriorityQueue(ClassicQueue):
         for one in line.behind.gone:
             if isinstance(one, Entry):
                 self._left(one)
-            else:
-                self.body_bytes_ready -= one.message.body_bytes
             self._forget(one.position)
         line.behind.gone = []
         if line.behind.has_gap:

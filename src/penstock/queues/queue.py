@@ -197,8 +197,12 @@ class ClassicQueue:
     # -- looking ---------------------------------------------------------------------------------
 
     def ready_count(self) -> i64:
-        """Messages that are ready, wherever they are."""
+        """Messages that are ready, wherever they are, and those that are leaving."""
         raise NotImplementedError
+
+    def leaving_count(self) -> i64:
+        """Messages that are read from the disk only to be dropped; no limit counts them."""
+        return 0
 
     def at_hand(self) -> i64:
         """How many of the ready messages can be taken in a row now: those whose bodies need not be

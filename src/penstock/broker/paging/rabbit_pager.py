@@ -175,7 +175,7 @@ class RabbitPager(Pager):
         if queue_limits is None or queue_limits.rules.overflow != DROP_HEAD:
             return False
         # A limit in bytes would have kept everything in memory.
-        return queue_limits.rules.is_over(messages.ready_count(), 0)
+        return queue_limits.rules.is_over(messages.ready_count() - messages.leaving_count(), 0)
 
     def _reduce(self) -> None:
         """One pass; another one follows when its cap ended it, or credit comes."""

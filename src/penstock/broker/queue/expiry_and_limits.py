@@ -244,7 +244,7 @@ class ExpiryAndLimits(QueueLimits):
             return False
         actor = self.actor
         left: i64 = DROPS_PER_TURN
-        while rules.is_over(actor.messages.ready_count(), self.body_bytes()):
+        while rules.is_over(self.ready_count(), self.body_bytes()):
             if actor.messages.at_hand() == 0:
                 # The first message is being read from the disk, and wakes the queue.
                 return False
@@ -268,7 +268,7 @@ class ExpiryAndLimits(QueueLimits):
         self.stopped = None
         count: i64 = len(actor.pending)
         if count > 1 and rules.overflow == BACKPRESSURE and rules.max_length != NEVER:
-            share: i64 = (rules.max_length - actor.messages.ready_count()) // count
+            share: i64 = (rules.max_length - self.ready_count()) // count
             if share < 1:
                 share = 1
             if share < budget:
@@ -364,7 +364,7 @@ class ExpiryAndLimits(QueueLimits):
 
     def _is_beyond(self, message: Message, is_holding: bool) -> bool:
         """Whether `message` would break a limit (RabbitMQ's will_overflow)."""
-        count: i64 = self.actor.messages.ready_count()
+        count: i64 = self.ready_count()
         if is_holding and count == 0:
             return False
         bytes_: i64 = self.body_bytes() + message.body_bytes
@@ -386,7 +386,7 @@ class ExpiryAndLimits(QueueLimits):
             if self.is_full:
                 self.open_gate()
             return
-        count: i64 = actor.messages.ready_count()
+        count: i64 = self.ready_count()
         bytes_: i64 = self.body_bytes()
         limit: i64 = rules.max_length
         if limit == 0:
@@ -419,6 +419,11 @@ class ExpiryAndLimits(QueueLimits):
         self.is_stopped = False
         self.stopped = None
         self.actor.gate.open(self.actor.consumers_id(), "full")
+
+    def ready_count(self) -> i64:
+        """Messages that a limit counts: what is dead already, and is only read for its dead letter,
+        takes nobody's place."""
+        return self.actor.messages.ready_count() - self.actor.messages.leaving_count()
 
     def body_bytes(self) -> i64:
         """Of the ready messages, as far as they are counted: 0 for a plain queue."""

@@ -157,7 +157,7 @@ def check_room(actor: QueueActor, messages: list[Message]) -> None:
     ):
         return
     rules = queue_limits.rules
-    count = int(actor.messages.ready_count()) + len(messages)
+    count = int(queue_limits.ready_count()) + len(messages)
     body_bytes = int(queue_limits.body_bytes()) + sum(int(one.body_bytes) for one in messages)
     if rules.is_limited() and rules.is_over(count, body_bytes):
         raise refused(

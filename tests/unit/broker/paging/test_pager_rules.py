@@ -181,6 +181,30 @@ def test_a_limit_in_bytes_counts_what_is_on_the_disk(overflow: str) -> None:
     assert depot.is_empty()
 
 
+@pytest.mark.parametrize("limit", [{"max_length": 20}, {"max_length_bytes": 20 * BODY_BYTES}])
+@pytest.mark.parametrize("is_rejected", [True, False])
+def test_what_is_read_for_its_letter_takes_no_place(
+    limit: dict[str, Value], is_rejected: bool
+) -> None:
+    """A limit that counted it would drop a living message for a dead one."""
+    arguments: dict[str, Value] = {**limit, **LETTERS}
+    depot = PagingDepot(**arguments, **({} if is_rejected else {"delivery_limit": 0}))
+    out = depot.fill(20)
+    hand = depot.holding(20)
+    rest = depot.fill(20)
+    hand.say(m.BasicCancel(hand.deliveries[0].consumer_tag))
+    depot.page_unanswered()
+    if is_rejected:
+        for delivery in hand.deliveries[:20]:
+            hand.say(m.BasicReject(delivery.delivery_tag, False))
+        depot.rest()
+    depot.leave(hand)
+    assert depot.drops(REASON_MAXLEN) == 0
+    assert sorted(depot.drain("g").bodies()) == sorted(out)
+    assert depot.drain().bodies() == rest
+    assert depot.is_empty()
+
+
 def test_what_leaves_in_the_turn_in_which_it_came_is_not_kept() -> None:
     """It makes room at the limit, or is overtaken by the next value: a start must not find it."""
     depot = PagingDepot(max_length=2, overflow="reject-publish")
