@@ -1,0 +1,1 @@
+"""Programs that look at a broker from outside: own sockets, nothing of Penstock imported."""
