@@ -1,4 +1,12 @@
-"""Every hop of the broker as rows: what is under way on it, what is left, who holds its sender."""
+"""Every hop of the broker as rows: what is under way on it, what is left, who holds its sender.
+
+    connection -> channel -> queue     publishes
+    queue -> store -> disk             what durable queues and streams keep, and what is paged
+    dead letters of a queue -> queue   and what a delayed exchange lets go
+    queue -> lease, stream -> group    what a reader has taken, or has not passed
+
+What consumers have is not here: it is theirs to answer, and in `flow top`.
+"""
 
 from collections.abc import Iterator
 from heapq import nsmallest
@@ -9,6 +17,11 @@ from msgspec import Struct
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.connection.connection import Connection
+from penstock.broker.dead_letter.dead_letters import DeadLane, DeadLetters, dead_letters_of
+from penstock.broker.queue.queue_actor import QueueActor
+from penstock.broker.store.group_commit import BATCH_BYTES, GroupCommit
+from penstock.broker.store.write_request import WriteLane
+from penstock.broker.stream.stream_actor import stream_of
 from penstock.flow.hop import KIND_NAMES
 
 Hold = tuple[str, str, int]
@@ -16,33 +29,39 @@ Hold = tuple[str, str, int]
 
 SORTS: Final = ("blocked", "in-flight", "stops", "name")
 
+STORE_DISK: Final = "store_disk"
+DEAD_LETTERS: Final = "dead_letters"
+QUEUE_LEASE: Final = "queue_lease"
+STREAM_GROUP: Final = "stream_group"
+
 
 class EdgeRow(Struct, frozen=True):
-    """One hop. kind: KIND_NAMES; window_*, balance_*: 0 and 0 without credit in that dimension;
-    is_blocked: its sender may hand over nothing; by, reason: who holds the sender longest, "" if
-    nobody does; blocked_for_ns: since then; stops: how often credit ran out; blocked_ns: how long
-    the hop's gate was closed in all, the present hold included. What holds a whole connection
-    (rate, debt, alarm, socket) holds each hop from it. In a profile without parking all hops of a
-    channel share one gate, and so the last four."""
+    """One hop. kind: KIND_NAMES, or one of the four above; window_*, balance_*: 0 and 0 without
+    credit in that dimension; is_blocked: its sender may hand over nothing; by, reason: who holds
+    the sender longest, "" if nobody does; blocked_for_ns: since then; stops: how often credit ran
+    out; blocked_ns: how long the hop's gate was closed in all, the present hold included. What
+    holds a whole connection (rate, debt, alarm, socket) holds each hop from it. In a profile
+    without parking all hops of a channel share one gate, and so the last four. Of hops that are
+    not lanes with credit `stops` and `blocked_ns` are 0."""
 
     sender: str
     receiver: str
     vhost: str
     kind: str
-    window_messages: int
-    balance_messages: int
-    window_bytes: int
-    balance_bytes: int
-    in_flight_messages: int
-    in_flight_bytes: int
-    deferred_messages: int
-    deferred_bytes: int
-    is_blocked: bool
-    by: str
-    reason: str
-    blocked_for_ns: int
-    stops: int
-    blocked_ns: int
+    window_messages: int = 0
+    balance_messages: int = 0
+    window_bytes: int = 0
+    balance_bytes: int = 0
+    in_flight_messages: int = 0
+    in_flight_bytes: int = 0
+    deferred_messages: int = 0
+    deferred_bytes: int = 0
+    is_blocked: bool = False
+    by: str = ""
+    reason: str = ""
+    blocked_for_ns: int = 0
+    stops: int = 0
+    blocked_ns: int = 0
 
 
 class Edges(Struct, frozen=True):
@@ -99,6 +118,14 @@ def _rows(broker: Broker, names: dict[str, str], vhost: str, now_ns: int) -> Ite
             if hop.sender == connection.identity:
                 holds += held
             yield _row(hop, holds, connection.name, shown, session.vhost.name, now_ns)
+    for name, stores in _stores(broker):
+        if vhost in ("", name):
+            for store in stores:
+                yield from _store_rows(store, name, now_ns)
+    for name, host in broker.vhosts.items():
+        if vhost in ("", name):
+            for queue in host.queues.values():
+                yield from _queue_rows(broker, queue, now_ns)
 
 
 def _holds_of(connection: Connection) -> list[Hold]:
@@ -138,4 +165,160 @@ def _row(
         now_ns - since_ns if by != "" else 0,
         int(hop.blocks),
         int(gate.held_ns) + running_ns,
+    )
+
+
+def _stores(broker: Broker) -> Iterator[tuple[str, list[GroupCommit]]]:
+    """The stores of each virtual host: of messages, of what is paged and not kept, of streams."""
+    for name in broker.vhosts:
+        found: list[GroupCommit] = []
+        for store in (
+            broker.stores.stores.get(name),
+            broker.stores.scratch.get(name),
+            broker.streams.stores.get(name),
+        ):
+            if store is not None:
+                found.append(store)
+        yield name, found
+
+
+def _store_rows(store: GroupCommit, vhost: str, now_ns: int) -> Iterator[EdgeRow]:
+    """What leads to `store`, and its own way to the disk: a batch is under way while the next one
+    is made."""
+    for lane in store.all_lanes():
+        yield _write_row(lane, vhost, now_ns)
+    reason, since_ns = _disk_hold(store, now_ns)
+    under_way = [*store.withheld, *store.under_way]
+    yield EdgeRow(
+        sender=store.identity,
+        receiver="disk",
+        vhost=vhost,
+        kind=STORE_DISK,
+        window_bytes=BATCH_BYTES,
+        balance_bytes=BATCH_BYTES - int(store.open_bytes()),
+        in_flight_messages=sum(len(request.messages) for request in under_way),
+        in_flight_bytes=int(store.batch_bytes),
+        is_blocked=reason != "",
+        by="disk" if reason else "",
+        reason=reason,
+        blocked_for_ns=max(0, now_ns - since_ns),
+    )
+
+
+def _disk_hold(store: GroupCommit, now_ns: int) -> tuple[str, int]:
+    """Why `store` takes nothing more, and since when; "" while it does."""
+    times = store.sync_times
+    if store.is_failed:
+        return "failed", int(times.began_ns)
+    if store.is_full:
+        return "disk full", int(times.full_since_ns)
+    if store.batch is not None and store.pending and store.open_bytes() >= BATCH_BYTES:
+        return "sync", int(times.began_ns)
+    return "", now_ns
+
+
+def _write_row(lane: WriteLane, vhost: str, now_ns: int) -> EdgeRow:
+    """A queue's hop to its store. The queue's gate closes for other reasons as well, so what is
+    shown is what its ledger has for the store alone."""
+    closed_ns = 0
+    for one in lane.queue.ledger.snapshot(now_ns).blocks:
+        if one.peer == lane.receiver:
+            closed_ns += one.closed_ns
+    since_ns = now_ns
+    for peer, _, began_ns in lane.sender_gate.snapshot():
+        if peer == lane.receiver:
+            since_ns = min(since_ns, began_ns)
+    is_blocked = lane.is_closed
+    return EdgeRow(
+        sender=lane.sender,
+        receiver=lane.receiver,
+        vhost=vhost,
+        kind=KIND_NAMES[int(lane.kind)],
+        window_messages=int(lane.window),
+        balance_messages=int(lane.balance),
+        window_bytes=int(lane.window_bytes),
+        balance_bytes=int(lane.balance_bytes),
+        in_flight_messages=int(lane.in_flight),
+        in_flight_bytes=int(lane.in_flight_bytes),
+        deferred_messages=int(lane.deferred),
+        deferred_bytes=int(lane.deferred_bytes),
+        is_blocked=is_blocked,
+        by=lane.receiver if is_blocked else "",
+        reason="credit" if is_blocked else "",
+        blocked_for_ns=now_ns - since_ns if is_blocked else 0,
+        stops=int(lane.blocks),
+        blocked_ns=closed_ns,
+    )
+
+
+def _queue_rows(broker: Broker, queue: QueueActor, now_ns: int) -> Iterator[EdgeRow]:
+    """What leads away from `queue`, consumers left out."""
+    letters = dead_letters_of(queue)
+    if letters is not None:
+        for lane in letters.lanes.values():
+            yield _letter_row(letters, lane, queue.vhost, now_ns)
+    book = broker.leases.book_of(queue)
+    if book is not None:
+        for name, lease in book.groups.items():
+            yield EdgeRow(
+                sender=queue.identity,
+                receiver=f"lease:{name}@{queue.identity[6:]}",
+                vhost=queue.vhost,
+                kind=QUEUE_LEASE,
+                in_flight_messages=int(lease.held_count),
+                in_flight_bytes=int(lease.held_bytes),
+            )
+    stream = stream_of(queue)
+    groups = None if stream is None else stream.groups
+    if groups is None:
+        return
+    for group in groups.groups.values():
+        lag = int(group.lag_messages(groups.log))
+        lag_bytes = int(group.lag_bytes(groups.log))
+        receiver = groups.identity_of(group)
+        yield EdgeRow(
+            sender=queue.identity,
+            receiver=receiver,
+            vhost=queue.vhost,
+            kind=STREAM_GROUP,
+            window_messages=int(group.bound.messages),
+            balance_messages=int(group.bound.messages) - lag if group.bound.messages else 0,
+            window_bytes=int(group.bound.bytes),
+            balance_bytes=int(group.bound.bytes) - lag_bytes if group.bound.bytes else 0,
+            in_flight_messages=lag,
+            in_flight_bytes=lag_bytes,
+            is_blocked=group.is_holding,
+            by=receiver if group.is_holding else "",
+            reason="lag" if group.is_holding else "",
+            blocked_for_ns=max(0, now_ns - int(group.since_ns)) if group.is_holding else 0,
+        )
+
+
+def _letter_row(letters: DeadLetters, lane: DeadLane, vhost: str, now_ns: int) -> EdgeRow:
+    """One way of a queue's dead letters. They share a window, so all ways of a queue stand still
+    when the letters for one target have used it up."""
+    is_blocked = not letters.has_room()
+    by = ""
+    if is_blocked:
+        by = lane.receiver if lane.waits() else letters.waits_for() or lane.receiver
+    window, window_bytes = int(letters.window), 0
+    if window > 0:
+        window_bytes = int(letters.manager.window_bytes)
+    return EdgeRow(
+        sender=lane.sender,
+        receiver=lane.receiver,
+        vhost=vhost,
+        kind=DEAD_LETTERS,
+        window_messages=window,
+        balance_messages=window - int(letters.count) if window else 0,
+        window_bytes=window_bytes,
+        balance_bytes=window_bytes - int(letters.bytes) if window else 0,
+        in_flight_messages=len(lane.under_way),
+        in_flight_bytes=sum(int(one.size) for one in lane.under_way.values()),
+        deferred_messages=len(lane.kept),
+        deferred_bytes=sum(int(one.size) for one in lane.kept),
+        is_blocked=is_blocked,
+        by=by,
+        reason="window" if is_blocked else "",
+        blocked_for_ns=letters.full_for_ns(now_ns),
     )

@@ -264,8 +264,9 @@ class DeadLetters(DeadLetterSink):
     """The dead letters of `actor`, on their way to their targets.
 
     exchange, key: where to, exchange None for nowhere any more; lanes: by the name of the target;
-    count, bytes: of letters under way; late: those that wait for a place; stuck: those to be
-    published again, which keep their place; is_asked: the queue was told that there is no room;
+    count, bytes: of letters under way; full_since_ns: when they last used the window up; late:
+    those that wait for a place; stuck: those to be published again, which keep their place;
+    is_asked: the queue was told that there is no room;
     warned: of what the log has a line already."""
 
     __slots__ = (
@@ -276,6 +277,7 @@ class DeadLetters(DeadLetterSink):
         "count",
         "counts",
         "exchange",
+        "full_since_ns",
         "is_asked",
         "is_confirmed",
         "key",
@@ -301,6 +303,7 @@ class DeadLetters(DeadLetterSink):
         self.window: i64 = 0
         self.count: i64 = 0
         self.bytes: i64 = 0
+        self.full_since_ns: int = 0
         self.late: deque[DeadLetter] = deque()
         self.stuck: list[DeadLetter] = []
         self.is_asked = False
@@ -335,6 +338,21 @@ class DeadLetters(DeadLetterSink):
             and self.bytes < self.manager.window_bytes
             and self.worker.gate.is_open
         )
+
+    def full_for_ns(self, now_ns: int) -> int:
+        """How long no letter may be sent, 0 while one may."""
+        if self.has_room():
+            return 0
+        gate = self.worker.gate
+        since_ns = self.full_since_ns if gate.is_open else gate.blocked_at_ns
+        return max(0, now_ns - since_ns)
+
+    def waits_for(self) -> str:
+        """The first target that has letters and does not want them now, "" if there is none."""
+        for lane in self.lanes.values():
+            if lane.waits():
+                return lane.target.identity
+        return ""
 
     def room(self, reason: i64) -> i64:
         if self.exchange is None or self.window == 0 or reason != REASON_EXPIRED:
@@ -405,6 +423,8 @@ class DeadLetters(DeadLetterSink):
         """The first time `letter` is published: it takes its place in the window."""
         self.count += 1
         self.bytes += letter.size
+        if not self.has_room():
+            self.full_since_ns = self.actor.line.clock.monotonic_ns()
         letter.is_confirmed = is_confirmed
         self._publish(letter)
 

@@ -81,11 +81,7 @@ class DelayStore(ClassicActor):
 
     def overdue_for(self) -> str:
         letters = dead_letters_of(self)
-        if letters is not None and letters.is_stalled():
-            for lane in letters.lanes.values():
-                if lane.waits():
-                    return lane.target.identity
-        return ""
+        return letters.waits_for() if letters is not None and letters.is_stalled() else ""
 
     def finish(self, is_crash: bool) -> None:
         count = int(self.messages.ready_count())
