@@ -20,7 +20,6 @@ from penstock.lab.peers import PeerFailed
 from penstock.lab.table import new_table
 from penstock.server.control.control_client import ask
 from penstock.simulation.machine.faults import LawBroken
-from penstock.telemetry.record_file import FlightRecord
 from penstock.whatif.change import Setup, changed, recorded, window_of
 from penstock.whatif.judge import (
     LOWEST_BAND,
@@ -53,7 +52,7 @@ def whatif(changes: tuple[str, ...], last: str, file: Path | None, path: str, fo
     observation are compared.
     """
     window_s = parse_duration_ns(last) / NS_PER_S
-    record = read_record(file) if file is not None else current(path, last)
+    record = decode_packed(current_bytes(path, window_s)) if file is None else read_record(file)
     seen = observe(record.history, window_s)
     if not seen.queues:
         raise OperatorError(
@@ -91,13 +90,13 @@ def whatif(changes: tuple[str, ...], last: str, file: Path | None, path: str, fo
         show_predictions(console, made, " ".join(changes))
 
 
-def current(place: str, last: str) -> FlightRecord:
-    """The record of a running broker. Raises: OperatorError when there is none."""
-    last_s = parse_duration_ns(last) / NS_PER_S
+def current_bytes(place: str, last_s: float) -> bytes:
+    """The record of a running broker as a file holds it. Raises: OperatorError when there is
+    none."""
     answer = ask(place, {"op": "record", "do": "save", "last_s": last_s})
     number = answer["number"]
     assert isinstance(number, int | float), "the broker answers with a number"
-    return decode_packed(fetch(place, int(number)))
+    return fetch(place, int(number))
 
 
 def simulated(model: Model, setup: Setup) -> ModelledRun:
