@@ -52,6 +52,7 @@ LAYER_OF: Final = {
     "conformance/test_suite_verdicts.py": CLIENTS,
     "conformance/test_suites.py": CLIENTS,
     "conformance/test_why_answers.py": CLIENTS,
+    "conformance/test_why_culprits.py": CLIENTS,
     "bench": CLIENTS,
     "crash": DISK,
     # Bugs can only be planted in plain Python.

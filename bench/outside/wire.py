@@ -98,6 +98,13 @@ class Loop:
     def __init__(self) -> None:
         self.selector = selectors.DefaultSelector()
         self.before: list[Callable[[float], None]] = []
+        self.connections: list[Connection] = []
+
+    def close(self) -> None:
+        """End every connection without a word."""
+        for connection in self.connections:
+            connection.drop()
+        self.selector.close()
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> float:
         """Serve for `seconds`, or until `until` is true; how long it took."""
@@ -133,12 +140,14 @@ class Connection:
         timeout: float = 20.0,
     ) -> None:
         self.loop = loop
+        loop.connections.append(self)
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.inbox = bytearray()
         self.outbox: deque[bytes] = deque()
         self.outbox_bytes = 0
         self.is_writing = False
+        self.is_read = True
         self.blocked = ""
         self.blocked_log: list[tuple[float, str]] = []
         self.closed = ""
@@ -316,7 +325,7 @@ class Connection:
     def _end(self, why: str) -> None:
         if not self.closed:
             self.closed = why
-            if self.sock.gettimeout() == 0.0:
+            if self.sock.gettimeout() == 0.0 and self.is_read:
                 self.loop.selector.unregister(self.sock)
             self.sock.close()
 
@@ -326,6 +335,7 @@ class Connection:
 
     def stop_reading(self, is_stopped: bool) -> None:
         """A client that does not take its answers, for as long as it is wanted."""
+        self.is_read = not is_stopped
         if is_stopped:
             self.loop.selector.unregister(self.sock)
         else:

@@ -12,7 +12,7 @@ from penstock.explain.consumer_causes import (
 )
 from penstock.explain.explanation import ActorShare, RootCause
 from penstock.explain.remarks import consumers_on
-from penstock.explain.root_causes import debt_of, state_share
+from penstock.explain.root_causes import debt_of, state_share, sync_time_ns
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import amount, called, duration, percent, rate, size
 
@@ -140,7 +140,7 @@ def _about_cpu(who: str, window: ActorWindow) -> tuple[str, ...]:
 
 
 def _about_disk(who: str, window: ActorWindow) -> tuple[str, ...]:
-    sync_ns = round(window.numbers.get("fsync_p50_ns", 0.0))
+    sync_ns = sync_time_ns(window)
     cost = f": one takes {duration(sync_ns)}" if sync_ns > 0 else ""
     return (
         f"let more messages share one sync, publish with confirms in batches{cost}",

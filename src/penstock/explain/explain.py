@@ -17,7 +17,7 @@ from penstock.explain.answers import (
     waits_long,
     waits_of,
 )
-from penstock.explain.blame import Stay, follow, upstream
+from penstock.explain.blame import Stay, follow
 from penstock.explain.consumer_causes import (
     consumer_detail,
     consumer_trouble,
@@ -29,7 +29,6 @@ from penstock.explain.explanation import (
     THROTTLED,
     THROTTLED_SHARE,
     UNKNOWN,
-    ActorShare,
     ChainStep,
     Explanation,
     RootCause,
@@ -50,12 +49,12 @@ from penstock.explain.remarks import (
 )
 from penstock.explain.render import render
 from penstock.explain.root_causes import (
-    connection_of,
     dominant_state,
     full_disk_note,
     name_cause,
     state_share,
 )
+from penstock.explain.victims import cause_at, held_by
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 
@@ -64,7 +63,6 @@ LIMIT: Final = "limit"
 __all__ = ["KINDS", "explain", "render"]
 
 VICTIMS_SHOWN: Final = 5
-VICTIMS_FOLLOWED_MAX: Final = 50
 SUGGESTIONS_MAX: Final = 3
 
 
@@ -179,9 +177,33 @@ def _explain_actor(
     )
     if not is_throttled and _leads(window, waits, windows):
         return replace(plain, suggestions=advise_answers(window, waits, own, windows))
-    if not is_throttled or not causes:
+    if not is_throttled:
+        return _as_root(plain, windows)
+    if not causes:
         return plain
     return _with_surroundings(plain, causes[0], stays, windows)
+
+
+def _as_root(plain: Explanation, windows: Mapping[str, ActorWindow]) -> Explanation:
+    """The same of who is not held, but holds others: whom, because of what, and what helps."""
+    victims = held_by(plain.subject, plain.subject, windows)
+    cause = cause_at(plain.subject, victims, windows)
+    if cause is None:
+        return plain
+    loaded, owners, owned = loads(cause, windows)
+    detail = f" ({cause.detail})" if cause.detail else ""
+    return replace(
+        plain,
+        text=f"{called(plain.subject)} is not blocked, it is what others wait for: "
+        f"{blamed(cause.root, cause.reason)}{detail}",
+        holding=cause,
+        victims=tuple(victims[:VICTIMS_SHOWN]),
+        victims_more=max(0, len(victims) - VICTIMS_SHOWN),
+        loaded=loaded,
+        owners=owners,
+        owned=owned,
+        suggestions=advise(cause, windows)[:SUGGESTIONS_MAX],
+    )
 
 
 def _with_surroundings(
@@ -193,7 +215,7 @@ def _with_surroundings(
     if queue is not None:
         # An actor that waits for one consumer waits for all of its queue's.
         root = f"consumers:{name_of(queue)}"
-    victims = _victims(plain.subject, root, windows)
+    victims = held_by(plain.subject, root, windows)
     hit = {part.name for part in victims}
     loaded, owners, owned = loads(first, windows)
     shared = sharing(plain.subject, windows)
@@ -276,25 +298,6 @@ def _used_credit(who: str, peer: str, windows: Mapping[str, ActorWindow]) -> str
     if initial <= 0 or now is None:
         return ""
     return f"{initial - now:.0f} of {initial:.0f} used"
-
-
-def _victims(subject: str, root: str, windows: Mapping[str, ActorWindow]) -> list[ActorShare]:
-    """Other connections that the root held for at least 1 % of their window, worst first.
-
-    Bound: the VICTIMS_FOLLOWED_MAX most blocked ones are followed.
-    """
-    own = connection_of(subject)
-    reached = [windows[actor] for actor in upstream(root, windows) if actor in windows]
-    held = [w for w in reached if w.kind == "conn" and w.actor != own and w.window_ns > 0]
-    held.sort(key=lambda w: (-w.blocked_ns, w.actor))
-    victims: list[ActorShare] = []
-    for window in held[:VICTIMS_FOLLOWED_MAX]:
-        ns = sum(stay.ns for stay in follow(window.actor, windows) if stay.root == root)
-        share = min(1.0, ns / window.window_ns)
-        if share >= 0.01:
-            victims.append(ActorShare(window.actor, share))
-    victims.sort(key=lambda part: (-part.share, part.name))
-    return victims
 
 
 def _verdict(subject: str, share: float, window_s: float, causes: list[RootCause]) -> str:

@@ -89,6 +89,8 @@ def _at_ease(explanation: Explanation) -> list[str]:
     if waits_long(waits):
         details = wait_lines(waits, explanation.own_share)
         lines += ["", *details] if details else []
+    after = _around(explanation) if explanation.holding is not None else []
+    lines += ["", *after] if after else []
     lines += _notes(explanation)
     if explanation.suggestions:
         lines.append("")
@@ -171,7 +173,8 @@ def _around(explanation: Explanation) -> list[str]:
     lines: list[str] = []
     if explanation.victims:
         more = f" and {explanation.victims_more} more" if explanation.victims_more else ""
-        lines.append(f" same cause hits   {_parts(explanation.victims)}{more}")
+        word = "same cause hits" if explanation.holding is None else "it holds"
+        lines.append(f" {word:<17} {_parts(explanation.victims)}{more}")
     if explanation.unaffected:
         plural = "" if explanation.unaffected == 1 else "s"
         lines.append(f" not affected      {explanation.unaffected} connection{plural}")

@@ -19,7 +19,14 @@ from penstock.explain.consumer_causes import (
     lease_detail,
     queue_detail,
 )
-from penstock.telemetry.actor_window import MAIL_SHARE, MAILBOX, OWED, ActorWindow
+from penstock.telemetry.actor_window import (
+    MAIL_SHARE,
+    MAILBOX,
+    OWED,
+    SYNC_NS,
+    SYNCS,
+    ActorWindow,
+)
 from penstock.telemetry.words import (
     amount,
     called,
@@ -37,6 +44,8 @@ WANTED: Final = "wanted_bytes"
 """Beside it: how much waits, in bytes; `mailbox` says how many messages."""
 FULL_STORE: Final = "full_store"
 """In labels of a queue: the store that keeps its messages, while that waits for room."""
+SYNC_NOW_NS: Final = "sync_now_ns"
+"""In numbers of a store: how long the sync under way has taken; absent without one."""
 _ALARM: Final = "alarm:disk"
 
 
@@ -263,10 +272,19 @@ def _by_state(
     if state == "":
         return gate or "unknown", ""
     if kind in _DISK_KINDS:
-        sync_ns = round(window.numbers.get("fsync_p50_ns", 0.0))
+        sync_ns = sync_time_ns(window)
         sync = f"one sync {duration(sync_ns)}, " if sync_ns > 0 else ""
         return "disk", f"{sync}busy {busy}, waiting {waiting}"
     return ("socket" if kind == "conn" else "waiting"), f"waiting {waiting}"
+
+
+def sync_time_ns(store: ActorWindow) -> int:
+    """Nanoseconds that one sync of a store's files took, the mean of those that ended in the
+    window; where none did, how long the one under way has taken; 0 where nothing was synced."""
+    ended = store.rates.get(SYNCS, 0.0)
+    if ended > 0:
+        return round(store.rates.get(SYNC_NS, 0.0) / ended)
+    return round(store.numbers.get(SYNC_NOW_NS, 0.0))
 
 
 def connection_of(actor: str) -> str:

@@ -26,6 +26,7 @@ COUNTER_NAMES: Final = frozenset(
         "bytes_in",
         "bytes_out",
         "syncs",
+        "sync_ns",
         "held_ns",
         "answer_ns",
         "given_ns",
@@ -34,6 +35,10 @@ COUNTER_NAMES: Final = frozenset(
 )
 """The names in ActorSnapshot.numbers that are cumulative; all others are values of the moment."""
 
+
+SYNCS: Final = "syncs"
+SYNC_NS: Final = "sync_ns"
+"""Of a store: syncs of its files that have ended, and nanoseconds all of them took."""
 
 SENT: Final = "sent:"
 """Prefix of the messages an account has handed to an actor, cumulative too."""

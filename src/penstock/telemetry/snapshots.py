@@ -93,7 +93,8 @@ class ActorSnapshot:
     numbers: by name. Cumulative: those in window.COUNTER_NAMES. Now: ready, unacked (messages),
     bytes, consumers, prefetch (messages, 0 is unlimited), prefetch_full_share and socket_blocked
     (0..1, share of the consumers held by it), credit_now and credit_initial (messages; with
-    `:PEER` appended when there are several), fsync_p50_ns, used_bytes and limit_bytes (of an
+    `:PEER` appended when there are several), sync_now_ns (of a store: how long the sync under way
+    has taken), used_bytes and limit_bytes (of an
     alarm), mailbox (messages handed to a queue and not taken), `debt:ACCOUNT` (messages of that
     account outstanding here), `stored:ACCOUNT` (bytes of it at rest here, of a deep queue only),
     `owed:ACCOUNT` (bytes of it that wait for this connection's socket), `wait_most:ANSWER` (most

@@ -84,7 +84,7 @@ def slow_disk() -> dict[str, ActorWindow]:
                 "debt:conn:x": 2,
             },
         ),
-        actor("store:/", (100, 300, 0, 9_600), numbers={"fsync_p50_ns": 8.1e6}),
+        actor("store:/", (100, 300, 0, 9_600), rates={"syncs": 60.0, "sync_ns": 60 * 8.1e6}),
     )
 
 

@@ -26,7 +26,7 @@ def queue(**numbers: float) -> ActorWindow:
         ("cpu", actor(QUEUE, (0, 9, 0, 1)), ["busy 90 %, and its work"]),
         (
             "disk",
-            actor("store:/", numbers={"fsync_p50_ns": 8.1e6}),
+            actor("store:/", rates={"syncs": 60.0, "sync_ns": 60 * 8.1e6}),
             ["one takes 8.1 ms", "more credit will not help"],
         ),
         (

@@ -109,9 +109,32 @@ def test_below_five_percent_nobody_is_throttled() -> None:
 
 def test_a_free_queue_says_what_its_consumers_do() -> None:
     assert explain("queue", "/events", slow_consumer(), 0).text == (
-        "queue /events is not blocked: busy 5 %; prefetch window of its consumer full 92 % of the "
-        "time: 1.9k/s acked; 402 000 ready"
+        "queue /events is not blocked, it is what others wait for: consumer at queue /events "
+        "(prefetch window of its consumer full 92 % of the time: 1.9k/s acked; 402 000 ready)"
     )
+
+
+def test_a_store_that_holds_others_is_not_called_free() -> None:
+    answer = explain("store", "/", slow_disk(), 0)
+    assert answer.text == (
+        "store / is not blocked, it is what others wait for: disk at store / "
+        "(one sync 8.1 ms, busy 3 %, waiting 96 %)"
+    )
+    assert answer.exit_status() == 0
+    assert answer.holding is not None
+    assert (answer.holding.root, answer.holding.reason) == ("store:/", "disk")
+    assert [part.name for part in answer.victims] == ["conn:web-7", "conn:etl"]
+    assert "faster disk" in answer.suggestions[1]
+    assert " it holds          web-7 58 %, etl 22 %" in render(answer)
+
+
+def test_a_store_that_holds_nobody_for_long_is_at_ease() -> None:
+    windows = {**slow_disk()}
+    del windows["conn:web-7"]
+    windows["conn:etl"] = actor("conn:etl", (9_800, 0, 200, 0), held("chan:etl/1", 200))
+    answer = explain("store", "/", windows, 0)
+    assert answer.text.startswith("store / is not blocked: waiting")
+    assert (answer.holding, answer.suggestions) == (None, ())
 
 
 def test_an_alarm_is_a_root_of_its_own() -> None:
@@ -207,7 +230,7 @@ def test_any_world_is_explained_and_can_be_sent_as_json(kind: str, data: st.Data
                 "prefetch",
                 "socket_blocked",
                 "debt:conn:a",
-                "fsync_p50_ns",
+                "sync_now_ns",
                 "credit_initial",
             ]
         ),

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.explain.blame import Stay, Step
 from penstock.explain.consumer_causes import ack_time_ns, consumer_detail
-from penstock.explain.root_causes import dominant_state, name_cause
+from penstock.explain.root_causes import dominant_state, name_cause, sync_time_ns
 from penstock.telemetry.actor_window import ActorWindow
 from tests.unit.explain.scene import actor, held, scene
 
@@ -58,7 +58,7 @@ def alarm(resource: str, used: float, limit: float) -> ActorWindow:
         (queue((0, 0, 0, 0)), "credit", "credit", ""),
         (actor("store:/", WAITING), "credit", "disk", "busy 8 %, waiting 83 %"),
         (
-            actor("store:/", WAITING, numbers={"fsync_p50_ns": 8.1e6}),
+            actor("store:/", WAITING, rates={"syncs": 60.0, "sync_ns": 60 * 8.1e6}),
             "credit",
             "disk",
             "one sync 8.1 ms, busy 8 %, waiting 83 %",
@@ -187,3 +187,12 @@ def test_an_idle_root_of_short_holds_waits_for_the_processor(
     path = (Step("conn:a", "chan:a/1", "credit", ms),)
     found, _ = name_cause(Stay("chan:a/1", ms, path, False), scene(victim, root))
     assert found == label
+
+
+def test_the_time_of_a_sync_is_the_mean_of_the_window() -> None:
+    """What has ended in it, and only where nothing has, what is under way."""
+    ended = actor("store:/", rates={"syncs": 4.0, "sync_ns": 4 * 15e6}, numbers={"sync_now_ns": 9})
+    assert sync_time_ns(ended) == 15_000_000
+    under_way = actor("store:/", rates={"syncs": 0.0, "sync_ns": 0.0}, numbers={"sync_now_ns": 7e9})
+    assert sync_time_ns(under_way) == 7_000_000_000
+    assert sync_time_ns(actor("store:/")) == 0

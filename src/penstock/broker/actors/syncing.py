@@ -6,7 +6,7 @@
 
 Whatever the mode, what a process has written is there after kill -9: the kernel has it. The modes
 differ in what a loss of power takes. And whatever the mode, a file goes only after copies of what
-counted in it are safe (storage/log/compaction). How long the last batches took is kept as well.
+counted in it are safe (storage/log/compaction). When the last batch was safe is kept as well.
 """
 
 from collections.abc import Callable
@@ -17,19 +17,16 @@ from mypy_extensions import i64
 from penstock.base.errors import OperatorError
 from penstock.flow.due import NEVER, DueLine, Timer
 
-SYNCS_KEPT: Final = 63
-
 
 class SyncTimes:
-    """How long the last batches took from being submitted to being safe: a ring of nanoseconds.
-    full_since_ns: since when the batch under way waits for room on the disk, -1 while none does;
-    sent_ns, done_ns: when the last one was submitted, and was safe."""
+    """When the last batch was submitted and was safe. full_since_ns: since when the batch under way
+    waits for room on the disk, -1 while none does; sent_ns, done_ns: when the last one was
+    submitted, and was safe. How long a sync of a file takes is measured where it is done, see
+    storage/layout/files: a batch without a sync is safe at once and says nothing of the disk."""
 
-    __slots__ = ("at", "began_ns", "done_ns", "full_since_ns", "ring", "sent_ns")
+    __slots__ = ("began_ns", "done_ns", "full_since_ns", "sent_ns")
 
     def __init__(self) -> None:
-        self.ring: list[int] = []
-        self.at: i64 = 0
         self.began_ns: i64 = 0
         self.full_since_ns: i64 = -1
         self.sent_ns: i64 = 0
@@ -40,19 +37,10 @@ class SyncTimes:
         self.full_since_ns = -1
         self.sent_ns = self.began_ns
         self.done_ns = now_ns
-        if len(self.ring) < SYNCS_KEPT:
-            self.ring.append(int(now_ns - self.began_ns))
-            return
-        self.ring[self.at] = int(now_ns - self.began_ns)
-        self.at = (self.at + 1) % SYNCS_KEPT
 
     def found_full(self, now_ns: i64) -> None:
         """The batch that was begun found no room."""
         self.full_since_ns = now_ns
-
-    def median_ns(self) -> int:
-        """0 before the first."""
-        return sorted(self.ring)[len(self.ring) // 2] if self.ring else 0
 
 
 ALWAYS: Final = "always"

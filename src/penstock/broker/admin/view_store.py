@@ -8,19 +8,23 @@ from penstock.broker.store.group_commit import GroupCommit
 from penstock.broker.store.store_actor import StoreActor
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.broker.stream.stream_store import StreamStore
-from penstock.explain.root_causes import DEBT, FULL_NS, WANTED
+from penstock.explain.root_causes import DEBT, FULL_NS, SYNC_NOW_NS, WANTED
+from penstock.storage.layout.files import SyncTotals
 from penstock.streams.log import NO_BOUND
+from penstock.telemetry.actor_window import SYNC_NS, SYNCS
 from penstock.telemetry.snapshots import ActorSnapshot
 
 
 def store_snapshot(broker: Broker, store: StoreActor) -> ActorSnapshot:
     """The store of one virtual host."""
     bytes_ = int(store.batch_bytes), int(store.log.disk_bytes())
-    return snapshot_of(broker, store, bytes_)
+    return snapshot_of(broker, store, bytes_, store.log.handles.directory.sync_totals())
 
 
-def snapshot_of(broker: Broker, store: GroupCommit, bytes_: tuple[int, int]) -> ActorSnapshot:
-    """What stores have in common. bytes_: under way to the disk, and on it."""
+def snapshot_of(
+    broker: Broker, store: GroupCommit, bytes_: tuple[int, int], syncs: SyncTotals | None
+) -> ActorSnapshot:
+    """What stores have in common. bytes_: under way to the disk, and on it; syncs: of its files."""
     now_ns = broker.clock.monotonic_ns()
     mailbox = waiting_bytes = 0
     numbers: dict[str, float] = {}
@@ -33,7 +37,11 @@ def snapshot_of(broker: Broker, store: GroupCommit, bytes_: tuple[int, int]) -> 
     numbers["bytes"] = float(bytes_[0])
     numbers["stored_bytes"] = float(bytes_[1])
     numbers["synced"] = float(store.synced_count)
-    numbers["fsync_p50_ns"] = float(store.sync_times.median_ns())
+    if syncs is not None:
+        began_ns = syncs.began_ns
+        numbers[SYNCS], numbers[SYNC_NS] = float(syncs.count), float(syncs.ns)
+        if began_ns >= 0:
+            numbers[SYNC_NOW_NS] = float(max(0, now_ns - began_ns))
     state = "running"
     if store.is_failed:
         state = "failed"
@@ -59,7 +67,8 @@ def snapshot_of(broker: Broker, store: GroupCommit, bytes_: tuple[int, int]) -> 
 def stream_store_snapshot(broker: Broker, store: StreamStore) -> ActorSnapshot:
     """The streams of one virtual host, on their way to the disk."""
     stored_bytes = sum(int(lane.log.disk_bytes) for lane in store.lanes.values())
-    return snapshot_of(broker, store, (int(store.open_bytes()), stored_bytes))
+    bytes_ = int(store.open_bytes()), stored_bytes
+    return snapshot_of(broker, store, bytes_, store.handles.directory.sync_totals())
 
 
 def stream_in_words(actor: QueueActor) -> dict[str, str]:

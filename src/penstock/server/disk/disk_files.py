@@ -6,13 +6,14 @@ which confirms wait, takes only the name away, in its order, and leaves that clo
 """
 
 import os
+import time
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Final
 
 from penstock.base.limits import STORE_FREEING_FILES
-from penstock.storage.layout.files import Directory, File
+from penstock.storage.layout.files import Directory, File, SyncTotals
 
 
 class FileReclaimer:
@@ -52,12 +53,13 @@ FREED_LATER_BYTES: Final = 1_048_576
 
 
 class DiskFile(File):
-    """One open file. Raises, everywhere: OSError."""
+    """One open file. syncs: counts its syncs, None for nobody. Raises, everywhere: OSError."""
 
-    __slots__ = ("_fd",)
+    __slots__ = ("_fd", "_syncs")
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, syncs: SyncTotals | None = None) -> None:
         self._fd = fd
+        self._syncs = syncs
 
     def write(self, at: int, data: bytes) -> int:
         return os.pwrite(self._fd, data, at)
@@ -68,7 +70,17 @@ class DiskFile(File):
         return super().write_parts(at, parts)
 
     def sync(self) -> None:
-        os.fdatasync(self._fd)
+        syncs = self._syncs
+        if syncs is None:
+            os.fdatasync(self._fd)
+            return
+        syncs.began_ns = time.monotonic_ns()
+        try:
+            os.fdatasync(self._fd)
+        finally:
+            syncs.ns += time.monotonic_ns() - syncs.began_ns
+            syncs.count += 1
+            syncs.began_ns = -1
 
     def read(self, at: int, count: int) -> bytes:
         return os.pread(self._fd, count, at)
@@ -89,24 +101,28 @@ class DiskDirectory(Directory):
     """One directory, made with mode 0700 if it is not there. freeing: who gives the room of large
     files back, None to wait for it. Raises, everywhere: OSError."""
 
-    __slots__ = ("freeing", "path")
+    __slots__ = ("_syncs", "freeing", "path")
 
     def __init__(self, path: str, freeing: FileReclaimer | None = None) -> None:
         self.path = path
         self.freeing = freeing
+        self._syncs = SyncTotals()
         if not os.path.isdir(path):
             os.mkdir(path, 0o700)
             _sync_directory(os.path.dirname(path) or ".")
+
+    def sync_totals(self) -> SyncTotals | None:
+        return self._syncs
 
     def names(self) -> list[str]:
         return sorted(os.listdir(self.path))
 
     def open(self, name: str) -> File:
-        return DiskFile(os.open(self._at(name), os.O_RDWR | os.O_CLOEXEC))
+        return DiskFile(os.open(self._at(name), os.O_RDWR | os.O_CLOEXEC), self._syncs)
 
     def create(self, name: str) -> File:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        return DiskFile(os.open(self._at(name), flags, 0o600))
+        return DiskFile(os.open(self._at(name), flags, 0o600), self._syncs)
 
     def remove(self, name: str) -> None:
         path = self._at(name)
