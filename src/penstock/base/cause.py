@@ -28,3 +28,7 @@ class Cause:
 
     def unstore(self, messages: i64, bytes_: i64) -> None:
         """Messages of this cause have left a queue, however."""
+
+    def share(self, bytes_: i64) -> None:
+        """So many bytes more (fewer, if negative) are stored twice in the books and once in
+        memory."""

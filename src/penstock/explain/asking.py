@@ -77,8 +77,8 @@ def explain_memory(
     numbers = {} if node is None else node.numbers
     used, limit = numbers.get("used_bytes", 0.0), numbers.get("limit_bytes", 0.0)
     held = numbers.get("memory_bytes", 0.0)
-    queues = _largest({a: w.numbers.get("bytes", 0.0) for a, w in windows.items()
-                       if w.kind == "queue"})  # fmt: skip
+    queues = _largest({a: w.numbers.get("memory_bytes", w.numbers.get("bytes", 0.0))
+                       for a, w in windows.items() if w.kind == "queue"})  # fmt: skip
     accounts = _largest({a: w.numbers.get("memory_bytes", 0.0) for a, w in windows.items()
                          if w.kind == "conn"})  # fmt: skip
     stopped = [

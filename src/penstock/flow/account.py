@@ -3,6 +3,8 @@
 Seed S4: every piece of work is charged to the account that started it and repaid when it is done.
     debt    cost of everything of this cause in mailboxes, and of its bytes that wait for sockets
     stored  cost of what of this cause rests in queues; counted apart, and never a reason to wait
+    shared  of that, what is in the books more than once and in memory once, because several queues
+            hold the same message
 Accounts nest: connection within user within virtual host within node, each with its own marks.
     held  <=>  debt of the page and everything below it rose above `high`, and has not come down
                to `low` since
@@ -58,6 +60,7 @@ class Account(Cause):
         "mark_bytes",
         "mark_messages",
         "parent",
+        "shared_bytes",
         "stored_bytes",
         "stored_messages",
     )
@@ -70,6 +73,7 @@ class Account(Cause):
         self.debt_bytes: i64 = 0
         self.stored_messages: i64 = 0
         self.stored_bytes: i64 = 0
+        self.shared_bytes: i64 = 0
         self.below_messages: i64 = 0
         self.below_bytes: i64 = 0
         self.high_messages: i64 = 0
@@ -273,6 +277,11 @@ class Account(Cause):
         if self.is_closed:
             self._vanish_if_done()
 
+    def share(self, bytes_: i64) -> None:
+        """Raises: AssertionError if more is shared no more than was."""
+        self.shared_bytes += bytes_
+        assert self.shared_bytes >= 0, "fewer share a message than did"
+
     # -- sums ------------------------------------------------------------------------------------
 
     def total_messages(self) -> int:
@@ -297,8 +306,8 @@ class Account(Cause):
         return total
 
     def total_stored_bytes(self) -> int:
-        """Bytes in queues, with everything nested below."""
-        total = int(self.stored_bytes)
+        """Bytes in queues, with everything nested below; what queues share is counted once."""
+        total = int(self.stored_bytes - self.shared_bytes)
         for child in self.children.values():
             total += child.total_stored_bytes()
         return total

@@ -163,7 +163,44 @@ class Stub(Message):
 
 
 @mypyc_attr(acyclic=True)
-class DeadLetter(Message):
+class SharedMessage(Message):
+    """One that may rest in several queues at once: they share its frames, which memory has once.
+
+    Each queue charges the frames to `origin` as if it had them alone; `joined` and `left` tell the
+    origin how much of that is there once only. holders: queues that have it whole in memory."""
+
+    __slots__ = ("holders",)
+
+    def __init__(self, raw: bytes, body_bytes: i64, address: Address = NO_ADDRESS) -> None:
+        super().__init__(raw, body_bytes, address)
+        self.holders: i64 = 0
+
+    def joined(self) -> None:
+        """A queue more has it, and has charged it."""
+        self.holders += 1
+        if self.holders > 1:
+            self.origin.share(len(self.raw))
+
+    def left(self) -> None:
+        """A queue is about to repay it, because it has left it or its body went to the disk. One
+        that was read from the disk was never joined: each queue reads its own."""
+        if self.holders == 0:
+            return
+        self.holders -= 1
+        if self.holders > 0:
+            self.origin.share(-len(self.raw))
+
+
+def shared_of(message: Message) -> SharedMessage:
+    """`message` for several queues. It has no place in a log yet."""
+    shared = SharedMessage(message.raw, message.body_bytes, message.address)
+    shared.sequence = message.sequence
+    shared.origin = message.origin
+    return shared
+
+
+@mypyc_attr(acyclic=True)
+class DeadLetter(SharedMessage):
     """A message that the broker published, because another died: its x-death is true."""
 
     __slots__ = ()

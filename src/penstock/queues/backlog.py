@@ -24,7 +24,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.cause import Cause
-from penstock.protocol.content import Message, Stub
+from penstock.protocol.content import Message, SharedMessage, Stub
 from penstock.queues.delta import Delta
 from penstock.queues.entry import Leaving, Returned, content_bytes, is_embedded, is_stub, stub_of
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, FoundRange, ReadRequest
@@ -200,6 +200,8 @@ class Backlog:
         stub = stub_of(message)
         self.count_stub(stub, 1)
         self.bytes -= size
+        if isinstance(message, SharedMessage):
+            message.left()
         message.origin.unstore(0, size)
         return stub
 
@@ -219,6 +221,8 @@ class Backlog:
         size: i64 = len(message.raw)
         if size == 0:
             self.count_stub(message, -1)
+        elif isinstance(message, SharedMessage):
+            message.left()
         delta = self.delta
         pieces_bytes = delta.ram_bytes
         if is_last:

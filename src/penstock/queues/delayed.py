@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.protocol.content import DeadLetter, Message
+from penstock.protocol.content import DeadLetter, Message, SharedMessage
 from penstock.protocol.integers import LongInteger
 from penstock.protocol.property_lookup import (
     HEADERS,
@@ -94,10 +94,15 @@ class DelayedMessages(PriorityQueue):
     def ready_messages(self, step: int = 1) -> list[Message]:
         return [entry[2] for entry in self.waiting[::step]]
 
+    def some_messages(self, most: i64) -> list[Message]:
+        return self.ready_messages(max(1, len(self.waiting) // int(most)))
+
     def purge(self) -> int:
         count = len(self.waiting)
         for entry in self.waiting:
             message = entry[2]
+            if isinstance(message, SharedMessage):
+                message.left()
             message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
         self.waiting.clear()
         self.count = 0

@@ -21,7 +21,7 @@ from typing import Final, cast
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.protocol.content import Message
+from penstock.protocol.content import Message, SharedMessage
 from penstock.queues.backlog import UNSAVED, Backlog, Paged, fill
 from penstock.queues.bodies import Bodies
 from penstock.queues.entry import Entry, Leaving, Returned, content_bytes, is_stub, stub_of
@@ -316,6 +316,8 @@ class MessageLine(ClassicQueue):
     def purge(self) -> int:
         count = int(self.ready_count())
         for message in self.ready_messages():
+            if isinstance(message, SharedMessage):
+                message.left()
             message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
         self.taken = self.end_position()
         self.ring.clear()
@@ -462,6 +464,21 @@ class MessageLine(ClassicQueue):
         found.extend(self.behind.messages())
         return found if step == 1 else found[::step]
 
+    def some_messages(self, most: i64) -> list[Message]:
+        ring = self.ring.items
+        newest = self.behind.q1.items
+        entries = self.entries
+        at = int(self.at)
+        head = int(self.ring.head)
+        end = int(self.behind.q1.head)
+        count = len(ring) - head + len(entries) - at + len(newest) - end + len(self.returned)
+        step = max(1, count // int(most))
+        found = [one.message for one in self.returned[::step]]
+        found.extend([one.message for one in entries[at::step]])
+        found.extend(ring[head::step])
+        found.extend(newest[end::step])
+        return found
+
     def returned_messages(self) -> list[Message]:
         found = [one.message for one in self.returned]
         found.extend([one.message for one in self.behind.leaving])
@@ -582,6 +599,8 @@ class MessageLine(ClassicQueue):
                 saves.append(message)
             bodies.take_last()
             self.replace(entry, stub_of(message))
+            if isinstance(message, SharedMessage):
+                message.left()
             message.origin.unstore(0, size)
         if kept and first is not None:
             bodies.put_first(first)
@@ -613,6 +632,8 @@ class MessageLine(ClassicQueue):
             self.behind.reserve(message)
             paged.charged.append(message)
         paged.count += 1
+        if isinstance(message, SharedMessage):
+            message.left()
         message.origin.unstore(0, len(message.raw))
         return stub_of(message)
 

@@ -623,6 +623,13 @@ class PriorityQueue(ClassicQueue):
             found.extend(level.line.ready_messages())
         return found if step == 1 else found[::step]
 
+    def some_messages(self, most: i64) -> list[Message]:
+        found: list[Message] = []
+        each: i64 = most // len(self.levels)
+        for level in self.levels:
+            found.extend(level.line.some_messages(each if each > 0 else 1))
+        return found
+
     def returned_messages(self) -> list[Message]:
         found: list[Message] = []
         for level in self.levels:

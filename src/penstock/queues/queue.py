@@ -223,6 +223,11 @@ class ClassicQueue:
         among them, see `stretches`."""
         return []
 
+    def some_messages(self, most: i64) -> list[Message]:
+        """About `most` of what is ready and in memory, from all over it, for whoever estimates; the
+        cost does not grow with the queue."""
+        return []
+
     def returned_messages(self) -> list[Message]:
         """Those that are ready and were delivered before."""
         return []

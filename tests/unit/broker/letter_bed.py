@@ -2,6 +2,7 @@
 
 from penstock.broker.dead_letter.dead_letters import DeadLetters
 from penstock.broker.queue.queue_actor import QueueActor
+from penstock.flow.account import Account
 from penstock.protocol import methods as m
 from penstock.protocol.content import DeadLetter
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
@@ -10,6 +11,11 @@ from penstock.queues.dead_letter import LOST_NAMES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import DROP_NAMES
 from tests.unit.broker.peer import MS, Bed, Peer
+
+
+def pages_of(page: Account) -> list[Account]:
+    """`page` and all below it."""
+    return [page, *(one for child in page.children.values() for one in pages_of(child))]
 
 
 class LetterBed(Bed):
@@ -92,7 +98,8 @@ class LetterBed(Bed):
         return [message.body() for message in self.actor(name).messages.ready_messages()]
 
     def stored_bytes(self) -> int:
-        return self.broker.node_account.total_stored_bytes()
+        """With what several queues share counted for each of them."""
+        return sum(int(page.stored_bytes) for page in pages_of(self.broker.node_account))
 
     def check_books(self) -> None:
         """What rests is charged, all of it and nothing else; nothing is owed; no error came."""

@@ -39,10 +39,12 @@ class Lane(Hop):
     """items: the mailbox, oldest first, from `head`; receiving: whose it is; queue_rate: the rate
     limit of the queue it leads to; origin: who pays for what is in it; wants_answers: the sender
     confirms; taken, taken_bytes: what the receiver has taken and not repaid yet, within a turn
-    only; saved_bytes: see fair_take."""
+    only; saved_bytes: see fair_take; has_shared: there may be messages among the items that other
+    queues get as well."""
 
     __slots__ = (
         "answerable",
+        "has_shared",
         "head",
         "is_listed",
         "items",
@@ -81,6 +83,7 @@ class Lane(Hop):
         self.is_listed = False
         self.wants_answers = False
         self.saved_bytes: i64 = 0
+        self.has_shared = False
         self.origin = origin
         self.queue_rate: QueueRate | None = None
         self.answerable = answerable

@@ -10,7 +10,7 @@ such.
 from collections.abc import Iterator
 from typing import Final
 
-from penstock.broker.admin.view_queues import has_groups
+from penstock.broker.admin.view_queues import has_groups, sharers
 from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
@@ -90,6 +90,7 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
         account.debt_bytes,
         account.stored_messages,
         account.stored_bytes,
+        account.shared_bytes,
         account.high_messages,
         account.high_bytes,
     ]
@@ -149,6 +150,7 @@ def queue_stamp(queue: QueueActor, now_ns: int) -> Stamp | None:
         queue.unacked_count,
         queue.unacked_bytes,
         queue.depth_bytes,
+        sharers(queue),
     ]
     for lane in queue.lanes:
         stamp += (lane.sender, lane.in_flight, lane.granted, lane.deferred, lane.done)

@@ -39,7 +39,7 @@ class Sum:
         self.debt_messages += int(page.debt_messages)
         self.debt_bytes += int(page.debt_bytes)
         self.stored_messages += int(page.stored_messages)
-        self.stored_bytes += int(page.stored_bytes)
+        self.stored_bytes += int(page.stored_bytes - page.shared_bytes)
 
     def add(self, other: "Sum") -> None:
         self.debt_messages += other.debt_messages
@@ -73,7 +73,7 @@ class PageSums:
         for index, child in enumerate(list(page.children.values())):
             if child.is_closed and is_of_connection(child):
                 above.add_own(child)
-                above.ended_bytes += int(child.debt_bytes + child.stored_bytes)
+                above.ended_bytes += int(child.debt_bytes + child.stored_bytes - child.shared_bytes)
             if index % STEP_PAGES == STEP_PAGES - 1:
                 yield None
 

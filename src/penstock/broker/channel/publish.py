@@ -35,7 +35,7 @@ from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
-from penstock.protocol.content import REFUSED, Address, Message, names_suffix
+from penstock.protocol.content import REFUSED, Address, Message, names_suffix, shared_of
 from penstock.protocol.property_lookup import (
     FLAG_EXPIRATION,
     FLAG_HEADERS,
@@ -250,6 +250,10 @@ class Publisher(Answerable):
         size: i64 = len(message.raw)
         strategy = self.strategy
         account = self.account
+        if count > 1:
+            message = shared_of(message)
+            for lane in lanes:
+                lane.has_shared = True
         for lane in lanes:
             lane.items.append(message)
             strategy.charge(lane, account, 1, size)

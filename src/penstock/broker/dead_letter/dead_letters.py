@@ -35,7 +35,7 @@ from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import Timer
 from penstock.flow.gate import Gate
 from penstock.flow.hop import LAYER_DEAD_LETTERS, LAYER_QUEUE
-from penstock.protocol.content import Address, Message
+from penstock.protocol.content import Address, Message, SharedMessage
 from penstock.queues.dead_letter import (
     LOST_CYCLE,
     LOST_DELETED,
@@ -144,6 +144,8 @@ class DeadLane(Lane):
         self.items.append(message)
         message.origin.charge(1, size)
         message.origin.store(1, size + MESSAGE_OVERHEAD_BYTES)
+        if isinstance(message, SharedMessage):
+            message.joined()
         queue_rate = self.queue_rate
         if queue_rate is not None:
             queue_rate.spend(int(size))
@@ -168,6 +170,8 @@ class DeadLane(Lane):
             else:
                 # What waited for the disk had been in the queue, and was repaid as it emptied.
                 if message.stored is None:
+                    if isinstance(message, SharedMessage):
+                        message.left()
                     message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
                 letter.is_missed = True
                 self.box.refused(letter)
@@ -389,9 +393,13 @@ class DeadLetters(DeadLetterSink):
         durability = self.actor.durability
         if sign > 0:
             message.origin.store(1, letter.size)
+            if isinstance(message, SharedMessage):
+                message.joined()
             if message.stored is not None and durability is not None:
                 durability.hold(message)
         else:
+            if isinstance(message, SharedMessage):
+                message.left()
             message.origin.unstore(1, letter.size)
             if message.stored is not None and durability is not None:
                 durability.release(message)

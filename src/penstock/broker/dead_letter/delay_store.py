@@ -26,7 +26,7 @@ from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.credit import Strategy
 from penstock.flow.due import DueLine
-from penstock.protocol.content import Message
+from penstock.protocol.content import Message, SharedMessage
 from penstock.protocol.property_lookup import FLAG_EXPIRATION
 from penstock.queues.dead_letter import Obituary
 from penstock.queues.delayed import DelayedMessages, release
@@ -139,6 +139,8 @@ class DelayLimits(ExpiryAndLimits):
             self.dead_letters.dropped(message, reason)
         if message.stored is not None:
             self.actor.forget(message)
+        if isinstance(message, SharedMessage):
+            message.left()
         message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
 
 

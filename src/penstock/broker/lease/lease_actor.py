@@ -14,7 +14,7 @@ from mypy_extensions import i64
 from penstock.base.limits import LEASE_RUNS
 from penstock.broker.actors.actor import Actor, Line
 from penstock.broker.queue.queue_actor import QueueActor, ReadWaiter
-from penstock.protocol.content import Message
+from penstock.protocol.content import Message, SharedMessage
 from penstock.queues.consumers import (
     REASON_CHANNEL_PREFETCH,
     Consumer,
@@ -264,6 +264,8 @@ class LeaseActor(Actor):
             size: i64 = len(message.raw)
             self.queue.unacked_count -= 1
             self.queue.unacked_bytes -= size
+            if isinstance(message, SharedMessage):
+                message.left()
             message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
 
     def end(self) -> None:

@@ -21,6 +21,7 @@ from penstock.broker.paging.read_again import ReadAgain
 from penstock.broker.queue.queue_actor import ALWAYS, QueueActor, QueuePaging, ReadWaiter
 from penstock.broker.store.durability import UNCHARGED_BYTES, StoreDurability
 from penstock.flow.account import Account
+from penstock.protocol.content import SharedMessage
 from penstock.queues.backlog import UNBOUNDED
 from penstock.queues.entry import FLAG_EXPIRATION, flags_of, stub_of
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES, FoundRange, ReadRequest
@@ -263,6 +264,8 @@ class Pager(QueuePaging):
                 return
             message = delivery.message
             if messages.place_of(message) > 0:
+                if isinstance(message, SharedMessage):
+                    message.left()
                 message.origin.unstore(0, len(message.raw))
                 stub = stub_of(message)
                 acks.replace(delivery, stub)

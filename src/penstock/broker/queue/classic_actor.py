@@ -30,7 +30,7 @@ from penstock.broker.actors.actor import Line
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.queue_actor import QueueActor, QueueLimits
 from penstock.flow.credit import Strategy
-from penstock.protocol.content import Message
+from penstock.protocol.content import Message, SharedMessage
 from penstock.queues.consumers import Consumer, Delivery
 from penstock.queues.delivery_count import with_delivery_count
 from penstock.queues.line import MessageLine
@@ -138,6 +138,10 @@ class ClassicActor(QueueActor):
             lane.items = []
         bytes_: i64 = self.messages.add_all(items)
         lane.origin.store(count, bytes_ + count * MESSAGE_OVERHEAD_BYTES)
+        if lane.has_shared:
+            for message in items:
+                if isinstance(message, SharedMessage):
+                    message.joined()
         lane.taken += count
         lane.taken_bytes += bytes_
         if self.durability is not None:
@@ -193,6 +197,8 @@ class ClassicActor(QueueActor):
         if consumer.is_no_ack:
             self.messages.ack_count += 1
             size: i64 = len(message.raw)
+            if isinstance(message, SharedMessage):
+                message.left()
             message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
             if message.stored is not None:
                 self.forget(message)
@@ -265,6 +271,8 @@ class ClassicActor(QueueActor):
         self.messages.ack_count += 1
         message = delivery.message
         size: i64 = len(message.raw)
+        if isinstance(message, SharedMessage):
+            message.left()
         message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
         if message.stored is not None:
             self.forget(message)
@@ -297,6 +305,8 @@ class ClassicActor(QueueActor):
                 origin = message.origin
                 paid = 0
                 paid_bytes = 0
+            if isinstance(message, SharedMessage):
+                message.left()
             size: i64 = len(message.raw)
             paid += 1
             paid_bytes += size + MESSAGE_OVERHEAD_BYTES
@@ -332,6 +342,8 @@ class ClassicActor(QueueActor):
             if self.is_alive:
                 self.messages.put_back(delivery.position, message)
             else:
+                if isinstance(message, SharedMessage):
+                    message.left()
                 message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
             self.answered(delivery)
         self.wake()
@@ -369,6 +381,8 @@ class ClassicActor(QueueActor):
         self.messages.ack_count += 1
         if self.queue_limits is not None:
             self.messages.settled(self.messages.position)
+        if isinstance(message, SharedMessage):
+            message.left()
         message.origin.unstore(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
         if message.stored is not None:
             self.forget(message)

@@ -27,7 +27,7 @@ from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueLimits
 from penstock.flow.due import NEVER as NOT_DUE
 from penstock.flow.due import DueLine, Timer
-from penstock.protocol.content import Message
+from penstock.protocol.content import Message, SharedMessage
 from penstock.queues.applied import Applied
 from penstock.queues.line import MessageLine
 from penstock.queues.priorities import PriorityQueue
@@ -355,9 +355,14 @@ class ExpiryAndLimits(QueueLimits):
         is in, because it may supersede one that is repaid at once."""
         before = self.drops[REASON_DUPLICATE]
         lane.origin.store(1, size + MESSAGE_OVERHEAD_BYTES)
+        shared = message if lane.has_shared and isinstance(message, SharedMessage) else None
+        if shared is not None:
+            shared.joined()
         try:
             self.actor.messages.add(message)
         except Exception:
+            if shared is not None:
+                shared.left()
             lane.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
             raise
         return self.drops[REASON_DUPLICATE] == before
@@ -440,6 +445,8 @@ class ExpiryAndLimits(QueueLimits):
         if message.stored is not None:
             self.actor.forget(message)
         size: i64 = len(message.raw)
+        if isinstance(message, SharedMessage):
+            message.left()
         message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
 
     def room(self, reason: i64) -> i64:

@@ -126,6 +126,7 @@ def _take(actor: QueueActor, messages: list[Message]) -> None:
     assert isinstance(origin, Account), "a connection's page pays for what it publishes"
     lane = Lane("transaction", LAYER_CHANNEL, actor.gate, actor, LAYER_QUEUE, origin, NOBODY)
     lane.items = messages
+    lane.has_shared = True
     queue_rate = actor.queue_rate
     if queue_rate is not None:
         for message in messages:

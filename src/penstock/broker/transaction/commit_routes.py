@@ -16,7 +16,7 @@ from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.expiry_and_limits import ExpiryAndLimits
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.vhost.vhost import VirtualHost
-from penstock.protocol.content import Address, Message
+from penstock.protocol.content import Address, Message, shared_of
 from penstock.protocol.property_lookup import FLAG_HEADERS
 from penstock.protocol.values import Table
 from penstock.queues.rules import REJECT_PUBLISH, REJECT_PUBLISH_DLX
@@ -142,8 +142,9 @@ def shares(routed: list[Routed]) -> dict[QueueActor, list[Message]]:
     """What each queue gets, in order."""
     found: dict[QueueActor, list[Message]] = {}
     for one in routed:
+        message = shared_of(one.message) if len(one.actors) > 1 else one.message
         for actor in one.actors:
-            found.setdefault(actor, []).append(one.message)
+            found.setdefault(actor, []).append(message)
     return found
 
 

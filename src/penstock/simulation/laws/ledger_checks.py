@@ -2,6 +2,7 @@
 
 double entry   debt of a page = what lanes hold and sockets have not taken of it    (law 2)
 storage        stored bytes of all pages = bytes in all queues and unanswered       (law 2)
+sharing        of a message in several queues all but one are what its page shares
 sums           a limited page knows the debt below it
 levels         a page is held only above its low mark, and at the latest above its high mark;
                every owner of debt is held by every held page above it
@@ -32,6 +33,7 @@ from penstock.broker.store.write_request import WriteRequest
 from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.flow.account import REASON, Account
+from penstock.protocol.content import SharedMessage
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.laws.watch import channels_of, queues_of, unanswered
 from penstock.simulation.machine.durable_disks import check_requests
@@ -182,20 +184,45 @@ class LedgerLaws:
             )
 
     def check_origins(self) -> None:
-        """Every stored message is on the page of who published it. Raises: LawBroken."""
+        """Every stored message is on the page of who published it, and what several queues share is
+        known there. Raises: LawBroken."""
         stored: dict[Cause, list[int]] = {}
+        holders: dict[SharedMessage, int] = {}
         for queue in queues_of(self.broker):
             for message in queue.messages.ready_messages():
                 add(stored, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+                if isinstance(message, SharedMessage):
+                    holders[message] = holders.get(message, 0) + 1
+            for lane in queue.lanes:
+                if isinstance(lane, DeadLane):
+                    for message in lane.items[int(lane.head) :]:
+                        if isinstance(message, SharedMessage):
+                            holders[message] = holders.get(message, 0) + 1
+            letters = dead_letters_of(queue)
+            for letter in [] if letters is None else held_by(letters):
+                if isinstance(letter.message, SharedMessage):
+                    holders[letter.message] = holders.get(letter.message, 0) + 1
             for cause, size in letters_stored(queue):
                 add(stored, cause, 1, size)
         for channel in channels_of(self.broker):
             for delivery in unanswered(channel):
-                size = len(delivery.message.raw) + MESSAGE_OVERHEAD_BYTES
-                add(stored, delivery.message.origin, 1, size)
+                message = delivery.message
+                add(stored, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+                if isinstance(message, SharedMessage):
+                    holders[message] = holders.get(message, 0) + 1
+        shared: dict[Cause, int] = {}
+        for message, count in holders.items():
+            # What was read from the disk is one queue's own.
+            if message.holders > 0 and message.holders != count:
+                raise LawBroken(f"{count} queues hold a message that knows of {message.holders}")
+            shared[message.origin] = shared.get(message.origin, 0) + (count - 1) * len(message.raw)
         pages: list[Account] = []
         collect(self.broker.node_account, pages)
         for page in pages:
+            if page.shared_bytes != shared.get(page, 0):
+                raise LawBroken(
+                    f"{page.name} shares {page.shared_bytes} bytes, queues {shared.get(page, 0)}"
+                )
             held = stored.pop(page, None) or [0, 0]
             if page.stored_messages != held[0] or page.stored_bytes != held[1]:
                 raise LawBroken(
