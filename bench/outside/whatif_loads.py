@@ -9,6 +9,7 @@ import statistics
 import struct
 import time
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Final
 
 from bench.brokers import Broker, penstock_target
@@ -18,6 +19,8 @@ from penstock.server.control.control_client import ask, control_path
 KIB: Final = 1024
 SAMPLE_S: Final = 0.2
 """How often the depth of each queue is asked for."""
+PARTS: Final = 5
+"""Equal stretches of a measurement, of which latencies are the median."""
 AT_START: Final = ("queue_depth", "profile")
 """Keys that a broker takes only when it starts."""
 
@@ -101,6 +104,35 @@ LOADS: Final = (
 )
 
 
+def varied(load: Load, dice: Random) -> Load:
+    """A load of the same kind with other numbers: nothing that is foretold was fitted to it."""
+
+    def some(lowest: float, highest: float) -> float:
+        return float(lowest * (highest / lowest) ** dice.random())
+
+    publishers = tuple(
+        replace(
+            one,
+            count=max(1, round(one.count * some(0.7, 2.0))),
+            window=round(one.window * some(0.5, 1.5)),
+            body_bytes=round(one.body_bytes * some(0.3, 2.0)),
+        )
+        for one in load.publishers
+    )
+    pace = some(0.6, 1.3)
+    publishers = tuple(
+        # As many a second together as before, times the pace.
+        replace(one, per_s=one.per_s * pace * old.count / one.count)
+        for old, one in zip(load.publishers, publishers, strict=True)
+    )
+    consumers = tuple(
+        replace(one, per_s=one.per_s * pace, prefetch=round(one.prefetch * some(0.5, 2.0)))
+        for one in load.consumers
+    )
+    depth_bytes = round(load.depth_bytes * some(0.5, 2.0))
+    return replace(load, publishers=publishers, consumers=consumers, depth_bytes=depth_bytes)
+
+
 @dataclass(frozen=True, slots=True)
 class QueueTruth:
     """What one queue did. in_per_s, out_per_s: messages taken, and answered; held: ready and with
@@ -116,7 +148,8 @@ class QueueTruth:
 @dataclass(frozen=True, slots=True)
 class Truth:
     """What clients have seen in `seconds`. p50_ms, p99_ms: from a publish to its confirm, of all
-    publishers."""
+    publishers, each the median of PARTS, so that a moment in which the machine stood still is
+    not taken for what the broker does."""
 
     seconds: float
     queues: dict[str, QueueTruth]
@@ -245,17 +278,21 @@ class Scene:
 
     def measure(self, seconds: float) -> Truth:
         """Let the clients work for so long, and say what they saw."""
-        for _, publisher in self.publishers:
-            publisher.latencies.clear()
         queues = self.load.queues()
         acked = {queue: self._acked(queue) for queue in queues}
         first = {queue: self._held(queue) for queue in queues}
         samples: dict[str, list[float]] = {queue: [first[queue]] for queue in queues}
+        parts: list[list[float]] = []
         began = time.monotonic()
-        while (left := began + seconds - time.monotonic()) > 0:
-            self.loop.run(min(SAMPLE_S, left))
-            for queue in queues:
-                samples[queue].append(self._held(queue))
+        for part in range(PARTS):
+            for _, publisher in self.publishers:
+                publisher.latencies.clear()
+            end = began + seconds * (part + 1) / PARTS
+            while (left := end - time.monotonic()) > 0:
+                self.loop.run(min(SAMPLE_S, left))
+                for queue in queues:
+                    samples[queue].append(self._held(queue))
+            parts.append(sorted(ms for _, one in self.publishers for ms in one.latencies))
         took = time.monotonic() - began
         found = {}
         for queue in queues:
@@ -269,10 +306,10 @@ class Scene:
                 statistics.fmean(line[:fifth]),
                 statistics.fmean(line[-fifth:]),
             )
-        latencies = sorted(one for _, publisher in self.publishers for one in publisher.latencies)
-        return Truth(
-            took, found, at_share(latencies, 0.5), at_share(latencies, 0.99), len(latencies)
-        )
+        medians = [
+            statistics.median(at_share(part, share) for part in parts) for share in (0.5, 0.99)
+        ]
+        return Truth(took, found, medians[0], medians[1], sum(map(len, parts)))
 
     def _acked(self, queue: str) -> int:
         return sum(one.acked for spec, one in self.consumers if spec.queue == queue)

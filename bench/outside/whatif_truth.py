@@ -3,6 +3,7 @@
     python bench/outside/whatif_truth.py                  # 5 loads, 20 changes, about 15 minutes
     python bench/outside/whatif_truth.py --keep DIR       # records and truths stay there
     python bench/outside/whatif_truth.py --again DIR      # foretell anew from what was kept
+    python bench/outside/whatif_truth.py --seed 7         # loads of the same kinds, other numbers
     python bench/outside/whatif_truth.py --smoke          # one load, one change: does it run?
 
 Each load runs on a broker of its own and is recorded. Each of its changes is then really made, and
@@ -27,6 +28,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
@@ -39,6 +41,7 @@ from bench.outside.whatif_loads import (  # noqa: E402
     QueueTruth,
     Scene,
     Truth,
+    varied,
 )
 from penstock.base.errors import OperatorError  # noqa: E402
 from penstock.base.quantities import parse_bytes  # noqa: E402
@@ -287,6 +290,7 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--keep", default="", help="folder for records and truths")
     parser.add_argument("--again", default="", help="such a folder: foretell anew, run nothing")
     parser.add_argument("--out", default="", help="JSON file for every figure")
+    parser.add_argument("--seed", type=int, default=0, help="0 for the loads as written")
     parser.add_argument("--smoke", action="store_true", help="one load and change, briefly")
     parser.add_argument("--strict", action="store_true", help="a missed goal fails the run")
     options = parser.parse_args(words)
@@ -305,6 +309,11 @@ def run(options: argparse.Namespace, keep: Path) -> tuple[float, list[Cell]]:
     loads = [load for load in LOADS if load.name in options.loads]
     if options.smoke:
         seconds, settle_s, loads = 3.0, 1.0, loads[:1]
+    if options.seed:
+        dice = Random(options.seed)
+        loads = [varied(load, dice) for load in loads]
+        for load in loads:
+            print(load)
     cells: list[Cell] = []
     for load in loads:
         changes = load.changes[:1] if options.smoke else load.changes

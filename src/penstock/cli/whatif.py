@@ -21,8 +21,13 @@ from penstock.lab.table import new_table
 from penstock.server.control.control_client import ask
 from penstock.simulation.machine.faults import LawBroken
 from penstock.whatif.change import Setup, changed, recorded, window_of
+from penstock.whatif.doubt import doubts_of
 from penstock.whatif.judge import (
-    LOWEST_BAND,
+    FALLS,
+    NO_DOUBTS,
+    RISES,
+    SAME,
+    UNSURE,
     Check,
     Prediction,
     checks,
@@ -69,8 +74,13 @@ def whatif(changes: tuple[str, ...], last: str, file: Path | None, path: str, fo
     before = simulated(model, setup)
     found = checks(seen, before)
     made: list[Prediction] = []
+    doubts = NO_DOUBTS
     if changes:
-        made = predictions(seen, before, simulated(model, wanted), found)
+        after = simulated(model, wanted)
+        pairs = (text.partition("=") for text in changes)
+        values = {key.strip(): value.strip() for key, _, value in pairs}
+        doubts = doubts_of(seen, model, wanted.workload, values, before, after)
+        made = predictions(seen, before, after, found, doubts)
     if form == "json":
         click.echo(
             json.dumps(
@@ -79,6 +89,7 @@ def whatif(changes: tuple[str, ...], last: str, file: Path | None, path: str, fo
                     "checks": [asdict(one) for one in found],
                     "predictions": [asdict(one) for one in made],
                     "notes": model.notes,
+                    "unsure": doubts.sentences(),
                 }
             )
         )
@@ -88,6 +99,8 @@ def whatif(changes: tuple[str, ...], last: str, file: Path | None, path: str, fo
     show_checks(console, found)
     if changes:
         show_predictions(console, made, " ".join(changes))
+        for sentence in doubts.sentences():
+            console.print(f"unsure     {sentence}", soft_wrap=True)
 
 
 def current_bytes(place: str, last_s: float) -> bytes:
@@ -133,7 +146,7 @@ def show_checks(console: Console, found: list[Check]) -> None:
             else f"{one.error * 100:+.1f} %"
         )
         table.add_row(
-            one.queue if one.queue != name else "",
+            (one.queue or "all") if one.queue != name else "",
             TITLES[one.measure],
             shown(one.measure, one.observed),
             shown(one.measure, one.model),
@@ -155,29 +168,32 @@ def show_predictions(console: Console, made: list[Prediction], changes: str) -> 
     name = "?"
     for one in made:
         label = TITLES.get(one.measure, one.measure)
-        expected = "not observed" if one.expected is None else shown(one.measure, one.expected)
+        expected = ARROWS[one.trend] if one.expected is None else shown(one.measure, one.expected)
+        band = f"{shown(one.measure, one.low)} .. {shown(one.measure, one.high)}"
         table.add_row(
             (one.queue or "all") if one.queue != name else "",
             label,
             shown(one.measure, one.before),
             shown(one.measure, one.after),
-            expected,
-            f"{shown(one.measure, one.low)} .. {shown(one.measure, one.high)}",
+            expected if one.is_sure or one.trend else "unsure",
+            band if one.is_sure else "unsure",
         )
         name = one.queue
     console.print(table)
     console.print(
-        "expected: observed × (model then / model now); band: the error above, "
-        f"{LOWEST_BAND * 100:.0f} % at least",
+        "expected: observed × (model then / model now); band: the error above, and at least what "
+        "was measured when settings were really changed",
         soft_wrap=True,
     )
 
 
+ARROWS = {"": "not observed", RISES: RISES, FALLS: FALLS, SAME: SAME, UNSURE: UNSURE}
 TITLES = {
     "in": "in, msg/s",
     "out": "answered, msg/s",
     "held": "messages held",
     "held time": "publishers held",
+    "confirm mean, ms": "confirm mean, ms",
 }
 
 

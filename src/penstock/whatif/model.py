@@ -3,7 +3,9 @@
 What cannot be seen is assumed, and said:
     a connection that was held   wanted more than it got: as much as it published while it was free,
                                  and publishes as fast as it may up to that
-    one that was not             publishes what it did, on a timetable
+    one that was owed as many    keeps that many unconfirmed, and publishes as fast as that allows
+    confirms as ever
+    any other                    publishes what it did, on a timetable
     consumers of a queue with a  cannot do more than they did
     backlog or full windows
     others                       take whatever comes at once
@@ -24,8 +26,6 @@ from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.telemetry.flight import FlightHistory
 from penstock.whatif.observe import PUBLISH_BYTES, Flow, Observed, QueueSeen, observe
 
-HELD_SHARE: Final = 0.02
-"""Of the time: who was held for less was not limited by it."""
 WANTED_MAX: Final = 20.0
 """Times what it published that a connection is taken to have wanted at most."""
 BACKLOG: Final = 10.0
@@ -43,6 +43,10 @@ AT_MARK: Final = 0.4
 WARM_UP_MAX_S: Final = 20.0
 SETTLED: Final = 1.5
 """Times what all windows together take to drain."""
+TRIES: Final = 3
+"""Runs of one setting, each longer than the one before, until its queues are steady."""
+UNLIMITED: Final = 10_000
+"""Unconfirmed publishes that a client is taken to keep where nothing shows its limit."""
 SEED: Final = 1
 
 
@@ -59,11 +63,12 @@ class Model:
 @dataclass(frozen=True, slots=True)
 class ModelledRun:
     """What a run of a model has shown: flows as they are seen in a record, with the real names of
-    queues, and the lab's figures."""
+    queues, and the lab's figures. seconds: of the measured stretch."""
 
     seen: Observed
     result: Result
     warm_up_s: float
+    seconds: float = 0.0
 
     def peak_bytes(self) -> int:
         """Most that was held after the warm-up, which begins with a flood."""
@@ -84,20 +89,20 @@ def model_of(seen: Observed, prefetches: dict[str, int], window: int) -> Model:
         flows = [flow for flow in seen.flows if flow.queue == one.name]
         mine = _publishers(name, one, flows)
         publishers += mine
-        limit = _drain_per_s(one)
+        limit = drain_per_s(one)
         if one.consumers:
             rate = limit / one.consumers
             count, prefetch = one.consumers, prefetches.get(one.name, 0)
             consumers.append(ConsumerSpec(name, rate, count, prefetch))
-        if limit > 0 and any(flow.blocked_share > HELD_SHARE for flow in flows):
+        if limit > 0 and any(flow.is_held() for flow in flows):
             warm_up_s = max(warm_up_s, min(SETTLED * window * len(flows) / limit, WARM_UP_MAX_S))
         excess = sum(spec.rate_per_s * spec.count for spec in mine) - limit
         if one.is_paged():
             notes.append(f"{one.name} is paged to a disk; the model has none, and no depth mark")
         if not one.is_steady():
             notes.append(
-                f"{one.name} was not steady ({one.in_per_s - one.out_per_s:+.0f} messages/s), so "
-                "what it held is not compared"
+                f"{one.name} was not steady in the record ({one.growth_per_s:+.0f} messages/s), so "
+                "what follows for it is not sure"
             )
         elif limit > 0 and one.held > BACKLOG:
             need_s = 0.5 + 1.3 * one.held / excess if excess > 0 else 0.5
@@ -107,11 +112,18 @@ def model_of(seen: Observed, prefetches: dict[str, int], window: int) -> Model:
                     f"{one.name} held {one.held:.0f} messages, which its rates do not explain in "
                     f"{WARM_UP_MAX_S:g} s; the model has fewer"
                 )
-    held = [flow for flow in seen.flows if flow.blocked_share > HELD_SHARE]
+    held = [flow for flow in seen.flows if flow.is_held()]
     if held:
         notes.append(
             f"{len(held)} of {len(seen.flows)} flows were held; what they would have published is "
             "taken from what they did while they were free"
+        )
+    windowed = [flow for flow in seen.flows if flow.window() > 0]
+    if windowed:
+        notes.append(
+            f"{len(windowed)} of {len(seen.flows)} flows waited for their confirms with "
+            f"{_range([flow.window() for flow in windowed])} unconfirmed; they are taken to "
+            "publish as fast as that allows"
         )
     is_paged = any(one.is_paged() for one in seen.queues)
     passing = sum(_passing_per_s(one, seen.flows) for one in seen.queues)
@@ -130,7 +142,24 @@ def model_of(seen: Observed, prefetches: dict[str, int], window: int) -> Model:
 
 
 def run_model(model: Model, config: Config) -> ModelledRun:
-    """Simulate `model` with `config`. Raises: LawBroken, PeerFailed, OperatorError."""
+    """Simulate `model` with `config`, for longer where a queue is not steady yet, up to TRIES
+    times. Raises: LawBroken, PeerFailed, OperatorError."""
+    workload = model.workload
+    for left in range(TRIES - 1, -1, -1):
+        run = _run_once(replace(model, workload=workload), config)
+        if left == 0 or all(one.is_steady() for one in run.seen.queues):
+            break
+        passed = run.seen.in_per_s() * (workload.warm_up_s + workload.seconds)
+        if passed > MESSAGES_MAX:
+            break
+        # What did not settle in one run is where the next one begins to look.
+        longer_s = min(CYCLES_S_MAX, 1.5 * workload.seconds)
+        warm_up_s = workload.warm_up_s + workload.seconds
+        workload = replace(workload, seconds=longer_s, warm_up_s=warm_up_s)
+    return run
+
+
+def _run_once(model: Model, config: Config) -> ModelledRun:
     workload = model.workload
     history = FlightHistory()
     rounds = _Rounds(history, workload)
@@ -146,7 +175,9 @@ def run_model(model: Model, config: Config) -> ModelledRun:
     flows = tuple(
         replace(one, queue=model.names[one.queue.removeprefix("queue:/")]) for one in seen.flows
     )
-    return ModelledRun(Observed(seen.span_s, queues, flows), result, workload.warm_up_s)
+    return ModelledRun(
+        Observed(seen.span_s, queues, flows), result, workload.warm_up_s, workload.seconds
+    )
 
 
 class _Rounds:
@@ -171,53 +202,71 @@ def _publishers(name: str, queue: QueueSeen, flows: list[Flow]) -> list[Publishe
     target = (Target("", name),)
     size = max(16, queue.body_bytes)
     if len(flows) > FLOWS_MAX:
-        mean = sum(_wanted_per_s(flow) for flow in flows) / len(flows)
-        is_held = any(flow.blocked_share > HELD_SHARE for flow in flows)
-        confirms = 10_000 if any(flow.has_confirms for flow in flows) else 0
+        mean = sum(wanted_per_s(flow) for flow in flows) / len(flows)
+        is_pressing = any(flow.is_held() or flow.window() for flow in flows)
+        confirms = max(_confirms_max(flow) for flow in flows)
         return [
             PublisherSpec(
-                name, target, mean, len(flows), size, size, confirms, is_paced=not is_held
+                name, target, mean, len(flows), size, size, confirms, is_paced=not is_pressing
             )
         ]
     return [
         PublisherSpec(
             flow.connection,
             target,
-            _wanted_per_s(flow),
+            wanted_per_s(flow),
             1,
             size,
             size,
-            10_000 if flow.has_confirms else 0,
-            is_paced=flow.blocked_share <= HELD_SHARE,
+            _confirms_max(flow),
+            is_paced=not flow.is_held() and not flow.window(),
         )
         for flow in flows
     ]
 
 
-def _wanted_per_s(flow: Flow) -> float:
-    if flow.blocked_share <= HELD_SHARE:
+def _confirms_max(flow: Flow) -> int:
+    """Publishes that its program keeps unconfirmed, 0 for one without confirms."""
+    if not flow.has_confirms:
+        return 0
+    return flow.window() or UNLIMITED
+
+
+def _range(values: list[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def wanted_per_s(flow: Flow) -> float:
+    """What its program would publish if nothing stopped it: what it did in the time in which it was
+    neither held nor waiting for its confirms, WANTED_MAX times what it did at most."""
+    if flow.window():
+        stopped = flow.full_share
+    elif flow.is_held():
+        stopped = flow.blocked_share
+    else:
         return flow.per_s
-    return flow.per_s * min(WANTED_MAX, 1 / max(1e-6, 1 - flow.blocked_share))
+    return flow.per_s * min(WANTED_MAX, 1 / max(1e-6, 1 - stopped))
 
 
 def _passing_per_s(queue: QueueSeen, flows: tuple[Flow, ...]) -> float:
     """What will be simulated: what is wanted, or what consumers do where that holds publishers."""
-    wanted = sum(_wanted_per_s(flow) for flow in flows if flow.queue == queue.name)
-    limit = _drain_per_s(queue)
+    wanted = sum(wanted_per_s(flow) for flow in flows if flow.queue == queue.name)
+    limit = drain_per_s(queue)
     return wanted if limit == 0 or queue.is_paged() else min(wanted, max(limit, queue.in_per_s))
 
 
 def _cycles_s(queue: QueueSeen) -> float:
     """How long a run has to be for this queue, seconds: two of its turns between full and open."""
-    limit = _drain_per_s(queue)
+    limit = drain_per_s(queue)
     size = queue.body_bytes + PUBLISH_BYTES + MESSAGE_OVERHEAD_BYTES
     if limit == 0 or queue.is_paged() or queue.held * size < AT_MARK * queue.depth_bytes:
         return SECONDS_MAX
     return max(SECONDS_MAX, min(CYCLES_S_MAX, queue.depth_bytes / (size * limit)))
 
 
-def _drain_per_s(queue: QueueSeen) -> float:
-    """What its consumers can do together, 0 for whatever comes."""
+def drain_per_s(queue: QueueSeen) -> float:
+    """What its consumers were seen to do at most together, 0 where they took whatever came."""
     if queue.ready > BACKLOG or queue.full_share > FULL_SHARE:
         return queue.out_per_s
     return 0.0

@@ -49,6 +49,17 @@ def test_model_and_observation_come_first(tmp_path: Path) -> None:
     text = found.output
     assert "recorded   10 s: 1 flows into 1 queues, 200 msg/s" in text
     assert text.index("model versus observed") < text.index("error band") < text.index("load=3")
+    # Its consumer always had something unanswered, so what more it can do is not known.
+    assert "unsure     queue:/q: its consumers were never at their limit" in text
+    with_change = text[text.index("with load=3") :]
+    assert with_change.count("unsure") > 6 and " .. " not in with_change
+
+
+def test_what_is_sure_has_a_band(tmp_path: Path) -> None:
+    path = record(tmp_path / "r.pflow", 200)
+    found = CliRunner().invoke(whatif, ["--file", str(path), "--last", "10s", "load=0.5"])
+    assert "unsure" not in found.output
+    assert "95 .. 10" in found.output or "94 .. 10" in found.output
 
 
 def test_as_json(tmp_path: Path) -> None:
@@ -61,6 +72,8 @@ def test_as_json(tmp_path: Path) -> None:
     assert check["observed"] == pytest.approx(200) and abs(check["error"]) < 0.05
     made = next(one for one in answer["predictions"] if one["measure"] == "in")
     assert made["expected"] == pytest.approx(600, rel=0.05)
+    assert made["is_sure"] is False and "never at their limit" in made["why"]
+    assert answer["unsure"] == [f"queue:/q: {made['why']}"]
 
 
 def test_without_load_there_is_nothing_to_replay(tmp_path: Path) -> None:
