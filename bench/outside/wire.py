@@ -464,6 +464,7 @@ class Consumer:
     """Takes and acknowledges messages of one queue.
 
     rate: acknowledgements a second at most, 0 for as fast as they come; prefetch 0: no limit.
+    rejects: it answers each with basic.nack without requeue, which makes a dead letter.
     taken: deliveries that were complete; acked; is_stopped: takes, and acknowledges nothing.
     """
 
@@ -479,12 +480,14 @@ class Consumer:
         channel: int = 1,
         name: str = "",
         no_ack: bool = False,
+        rejects: bool = False,
     ) -> None:
         self.loop = loop
         self.connection = connection or Connection(loop, port, name=name)
         self.channel = channel
         self.rate = rate
         self.no_ack = no_ack
+        self.rejects = rejects
         self.is_stopped = False
         self.taken = 0
         self.acked = 0
@@ -509,7 +512,8 @@ class Consumer:
         if due <= 0:
             return
         self.acked += due
-        self.connection.send(method(self.channel, 60, 80, struct.pack(">QB", self.acked, 1)))
+        number = 120 if self.rejects else 80
+        self.connection.send(method(self.channel, 60, number, struct.pack(">QB", self.acked, 1)))
 
 
 def jain(shares: list[float]) -> float:

@@ -6,6 +6,7 @@ What is true is known from outside: what the test did, counted and timed by its 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -61,3 +62,83 @@ def test_the_time_of_a_sync_is_that_of_the_window(broker: LiveBroker, loop: Loop
     assert "is not blocked, it is what others wait for: disk at store /" in text
     assert " it holds          bulk" in text
     assert "faster disk" in text
+
+
+def caused(answer: dict[str, object]) -> tuple[str, float, float]:
+    """The first cause of an answer, its share of the blocked time, and the blocked share."""
+    first = cast(list[dict[str, object]], answer["causes"])[0]
+    blocked_share = cast(float, answer["blocked_share"])
+    return cast(str, first["root"]), cast(float, first["share"]), blocked_share
+
+
+def links(answer: dict[str, object]) -> list[tuple[object, object]]:
+    chain = cast(list[dict[str, object]], answer["chain"])
+    return [(link["who"], link["waits_for"]) for link in chain]
+
+
+FULL = {"x-max-length": 200, "x-overflow": "backpressure"}
+
+
+def dead_letters_to(target: str, **arguments: str | int | bool) -> dict[str, str | int | bool]:
+    return {
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": target,
+        **{f"x-{name.replace('_', '-')}": value for name, value in arguments.items()},
+    }
+
+
+def test_what_expires_into_a_full_target_blames_the_target(broker: LiveBroker, loop: Loop) -> None:
+    owner = Connection(loop, broker.port)
+    owner.channel()
+    owner.declare("target", arguments=FULL)
+    owner.declare(
+        "source",
+        arguments=dead_letters_to(
+            "target", message_ttl=100, max_length=1000, overflow="backpressure"
+        ),
+    )
+    sender = Publisher(loop, broker.port, "source", body=bytes(200), name="sender")
+    loop.run(2.0)
+    sent = sender.sent
+    loop.run(5.0)
+    assert sender.sent - sent < 2000, "the sender is held"
+    answer = broker.why("connection", "sender", window_s=4)
+    assert links(answer)[2:] == [
+        ("queue:/source", "dead:/source"),
+        ("dead:/source", "queue:/target"),
+        ("queue:/target", "consumers:/target"),
+    ]
+    root, share, blocked = caused(answer)
+    assert (root, round(share, 2)) == ("consumers:/target", 1.0)
+    assert blocked > 0.95
+    advice = " ".join(cast(list[str], answer["suggestions"]))
+    assert "start a consumer on queue /target" in advice
+    assert "ttl" not in advice and "/source" not in advice
+    # What is advised helps.
+    Consumer(loop, broker.port, "target")
+    loop.run(5.0)
+    answer = broker.why("connection", "sender", window_s=3)
+    assert cast(float, answer["blocked_share"]) < 0.9, answer["text"]
+    assert sender.sent > sent + 2000
+
+
+@pytest.mark.parametrize("strategy", ["at-most-once", "at-least-once"])
+def test_what_is_rejected_into_a_full_target_blames_the_target(
+    tmp_path: Path, loop: Loop, strategy: str
+) -> None:
+    with LiveBroker(tmp_path, free_port(), "--queue-depth", "1000000") as broker:
+        owner = Connection(loop, broker.port)
+        owner.channel()
+        owner.declare("target", arguments=FULL)
+        rules = dead_letters_to("target", dead_letter_strategy=strategy, overflow="reject-publish")
+        owner.declare("source", arguments=rules)
+        Publisher(loop, broker.port, "source", body=bytes(1000), name="sender")
+        Consumer(loop, broker.port, "source", prefetch=50, rejects=True, name="rejecter")
+        loop.run(7.0)
+        answer = broker.why("connection", "sender", window_s=4)
+        root, share, blocked = caused(answer)
+        assert root == "consumers:/target", answer["text"]
+        assert share > 0.9 and blocked > 0.9
+        assert ("dead:/source", "queue:/target") in links(answer)
+        assert "prefetch" not in " ".join(cast(list[str], answer["suggestions"]))
+        loop.close()

@@ -10,6 +10,7 @@ from penstock.explain.consumer_causes import (
     consumer_trouble,
     rate_without_waits,
 )
+from penstock.explain.dead_letter_causes import LETTERS
 from penstock.explain.explanation import ActorShare, RootCause
 from penstock.explain.remarks import consumers_on
 from penstock.explain.root_causes import debt_of, state_share, sync_time_ns
@@ -39,11 +40,16 @@ def advise(cause: RootCause, windows: Mapping[str, ActorWindow]) -> tuple[str, .
     if cause.reason == "delay":
         return _about_delay(who, window)
     if cause.reason == "consumer":
-        return about_leases(window, windows) or _about_consumer(who, window)
+        return about_leases(window, windows) or _about_consumer(who, window, windows)
     if cause.reason == "lag":
         return about_lag(window, cause.root)
     if window is None:
         return ()
+    if cause.reason == LETTERS:
+        return (
+            f"declare and bind what {who} are for: {cause.detail}",
+            "or take x-dead-letter-exchange away where dead messages may be lost",
+        )
     if cause.reason == "cpu":
         return _about_cpu(who, window)
     if cause.reason == "room":
@@ -148,12 +154,27 @@ def _about_disk(who: str, window: ActorWindow) -> tuple[str, ...]:
     )
 
 
-def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
+def _about_bounds(queue: str, window: ActorWindow | None) -> str:
+    """How a queue loses messages instead of holding publishers, which it does not do yet. window:
+    of the queue or of its consumers together; its rules are in the labels."""
+    rules = "" if window is None else window.labels.get("rules", "")
+    if "overflow backpressure" in rules:
+        return f"let {queue} drop its oldest if they may be lost: x-overflow drop-head"
+    missing = [name for name in ("max-length", "message-ttl") if f"{name} " not in rules]
+    names = " or ".join(f"x-{name}" for name in missing)
+    if not names:
+        return f"lower the x-max-length of {queue} if its messages may be lost"
+    return f"bound {queue} with {names} if its messages may be lost"
+
+
+def _about_consumer(
+    who: str, window: ActorWindow | None, windows: Mapping[str, ActorWindow]
+) -> tuple[str, ...]:
     if window is None and who.startswith("the consumers of "):
         queue = who.removeprefix("the consumers of ")
         return (
             f"start a consumer on {queue}: it has none",
-            f"bound {queue} with x-max-length or x-message-ttl if its messages may be lost",
+            _about_bounds(queue, windows.get(queue.replace("queue ", "queue:", 1))),
         )
     if window is None:
         return (f"let {who} ack sooner, or add consumers beside it",)
@@ -163,7 +184,7 @@ def _about_consumer(who: str, window: ActorWindow | None) -> tuple[str, ...]:
         who = who.removeprefix("the consumers of ")
         return (
             f"start a consumer on {who}: {ready} messages are ready and no consumer takes them",
-            f"bound {who} with x-max-length or x-message-ttl if its messages may be lost",
+            _about_bounds(who, window),
         )
     taken = window.rates.get("acked", 0.0)
     coming = window.rates.get("published", 0.0)

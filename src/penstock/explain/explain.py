@@ -24,6 +24,7 @@ from penstock.explain.consumer_causes import (
     held_share,
     queue_detail,
 )
+from penstock.explain.dead_letter_causes import letters_note
 from penstock.explain.explanation import (
     FREE,
     THROTTLED,
@@ -168,6 +169,7 @@ def _explain_actor(
             f"{called(window.actor)} {note}"
             for note in (
                 *notes_on(window),
+                *letters_note(window, windows),
                 *full_disk_note(window, windows),
                 *waiting_publishers(window, windows),
             )

@@ -2,10 +2,12 @@
 
     consumers:Q -> chan:W/1     the consumer W is given nothing because it acks nothing, and it acks
                                 nothing because its own publishes are held: it forwards
+    queue:Q -> dead:Q -> queue:T  Q is full of what has died, for which T has no room
     conn:P -> socket:C          P has used up an account, and what it has outstanding waits for the
                                 socket of C, which is not read
-No gate says either: the first wait is inside a client, and an account has no place. Both are
-inferred from the numbers of the same window, so blame stays conserved; it only goes further.
+No gate says any of these: the first wait is inside a client, the second is said of the queue's
+consumers (dead_letter_causes), and an account has no place. They are inferred from the numbers of
+the same window, so blame stays conserved; it only goes further.
 """
 
 from collections.abc import Mapping
@@ -13,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.explain.blame import FORWARDS, split
+from penstock.explain.dead_letter_causes import through_letters
 from penstock.telemetry.actor_window import OWED, ActorWindow, BlockWindow
 from penstock.telemetry.words import name_of
 
@@ -27,6 +30,7 @@ def beyond(windows: Mapping[str, ActorWindow]) -> dict[str, ActorWindow]:
     """The same windows under their first names, before `named`; those of consumers that forward,
     and of connections and channels held for debt, have further or other blocks."""
     answer = dict(windows)
+    through_letters(answer)
     _through_clients(answer)
     _into_sockets(answer)
     return answer

@@ -33,6 +33,7 @@ _AT_ROOT: Final = {
     "socket": "waits for its peer to read",
     "stuck": "does not take its messages",
     "slow": "takes its messages slowly",
+    "letters": "go nowhere",
     "delay": "is full of messages that are not due",
     "credit": "has little to do, its credit is too small",
     "debt": "has too much outstanding",

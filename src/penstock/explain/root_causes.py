@@ -19,6 +19,8 @@ from penstock.explain.consumer_causes import (
     lease_detail,
     queue_detail,
 )
+from penstock.explain.dead_letter_causes import EXPIRED, LATE, LETTERS, letters_detail
+from penstock.explain.dead_letter_causes import KIND as LETTER_KIND
 from penstock.telemetry.actor_window import (
     MAIL_SHARE,
     MAILBOX,
@@ -88,6 +90,9 @@ DEBT: Final = "debt:"
 
 ACCOUNT_KINDS: Final = frozenset({"conn", "chan", "user", "vhost", "node"})
 
+OF_CONSUMERS: Final = frozenset({"depth", "full", EXPIRED, LATE})
+"""Reasons for which a queue takes nothing until its consumers have taken more."""
+
 SHORT_NS: Final = 2_000_000
 """Mean hold below which an idle root means that the loop was busy elsewhere."""
 
@@ -134,13 +139,15 @@ def name_cause(stay: Stay, windows: Mapping[str, ActorWindow]) -> tuple[str, str
         return "debt", debt_detail(window, windows)
     if kind == "exchange":
         return "delay", delay_detail(window)
+    if kind == LETTER_KIND:
+        return LETTERS, letters_detail(window)
     if kind in ("consumer", "consumers"):
         return consumer_label(window), consumer_detail(window, windows)
     stops, held_ns = _stops_of(stay, windows)
-    if kind == "queue" and gate not in ("depth", "full") and does_not_take(window):
+    if kind == "queue" and gate not in OF_CONSUMERS and does_not_take(window):
         if not _is_short(stops, held_ns) and processor_share(windows) < BUSY_LOOP_SHARE:
             return _not_taking(window)
-    elif kind == "queue" and (gate in ("depth", "full") or _waits_for_consumers(window)):
+    elif kind == "queue" and (gate in OF_CONSUMERS or _waits_for_consumers(window)):
         return consumer_label(window), lease_detail(window, windows) or queue_detail(window)
     found = _by_state(window, kind, gate, stops, held_ns)
     is_idle = found[0] != "cpu" and dominant_state(window) == "idle"

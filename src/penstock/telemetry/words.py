@@ -24,6 +24,9 @@ _WAITS_FOR: Final = {
     "rate": "is held by",
     "flow": "did not heed channel.flow of",
     "forwards": "ack only after their own publishes by",
+    "letters": "waits for",
+    "expired": "wait for room in",
+    "late": "wait for room in",
     "owes": "has used up its limit with what waits for",
 }
 
@@ -109,6 +112,8 @@ def called(actor: str) -> str:
         return f"the rate limit of {called(name)}"
     if kind == "consumers":
         return f"the consumers of queue {name}"
+    if kind == "dead":
+        return f"the dead letters of queue {name}"
     if kind == "exchange":
         return f"delayed exchange {name}"
     if kind == "group":

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from penstock.broker.admin.view_letters import letters_snapshot
 from penstock.broker.admin.view_loads import answer_loads, output_loads
 from penstock.broker.admin.view_memory import PARTS_MAX, ViewMemory, connection_stamp, queue_stamp
 from penstock.broker.admin.view_queues import blocked, queue_and_consumers, times
@@ -128,6 +129,8 @@ def snapshot_steps(
                 yield from _with_channels(broker, connection)
     for vhost in list(broker.vhosts.values()):
         for queue in list(vhost.queues.values()):
+            if queue.is_alive:
+                yield from letters_snapshot(queue)
             if queue.is_alive and memory is not None and len(queue.consumers) <= PARTS_MAX:
                 yield from _remembered_queue(broker, queue, memory)
             elif queue.is_alive:

@@ -15,6 +15,7 @@ lanes: the ring holds as many messages as before. Source: flow-semantics 2.9, W1
 """
 
 from collections import deque
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -174,7 +175,7 @@ class DeadLane(Lane):
                         message.left()
                     message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
                 letter.is_missed = True
-                self.box.refused(letter)
+                self.box.refused(letter, self.target.identity)
             if is_kept:
                 self.kept.append(letter)
             else:
@@ -227,7 +228,7 @@ class DeadLane(Lane):
             size: i64 = len(message.raw)
             message.origin.repay(1, size)
             letter.is_missed = True
-            self.box.refused(letter)
+            self.box.refused(letter, self.target.identity)
             self.box.answered(letter)
 
 
@@ -264,13 +265,21 @@ class LaneAnswers(Answerable):
             self.lane.answer(messages, len(messages), False)
 
 
+NOT_STALLED: Final = ("", "")
+EXPIRED: Final = "expired"
+"""Reason: what has expired stays at the head of its queue, because no letter may be sent."""
+LATE: Final = "late"
+"""Reason: a backlog waits, of what has died for other reasons."""
+
+
 class DeadLetters(DeadLetterSink):
     """The dead letters of `actor`, on their way to their targets.
 
     exchange, key: where to, exchange None for nowhere any more; lanes: by the name of the target;
     count, bytes: of letters under way; full_since_ns: when they last used the window up; late:
     those that wait for a place; stuck: those to be published again, which keep their place;
-    is_asked: the queue was told that there is no room;
+    is_asked: the queue was told that there is no room; stalled_by: peer and reason of the hold that
+    is on record while letters wait for a place; refused_by: the target that refused one last;
     warned: of what the log has a line already."""
 
     __slots__ = (
@@ -288,7 +297,9 @@ class DeadLetters(DeadLetterSink):
         "lanes",
         "late",
         "manager",
+        "refused_by",
         "route_epoch",
+        "stalled_by",
         "stuck",
         "timer",
         "warned",
@@ -312,6 +323,8 @@ class DeadLetters(DeadLetterSink):
         self.stuck: list[DeadLetter] = []
         self.is_asked = False
         self.warned = ""
+        self.refused_by = ""
+        self.stalled_by = NOT_STALLED
         self.route_epoch: i64 = -1
         self.address = Address("", "")
         self.counts = LetterCounts()
@@ -364,6 +377,8 @@ class DeadLetters(DeadLetterSink):
         if self.late or not self.has_room():
             self.is_asked = True
             self._watch()
+            if self.stalled_by[1] != EXPIRED:
+                self._note()
             return 0
         return self.window - self.count
 
@@ -385,6 +400,27 @@ class DeadLetters(DeadLetterSink):
         self._hold(letter, 1)
         self.late.append(letter)
         self._watch()
+        if self.stalled_by is NOT_STALLED:
+            self._note()
+
+    def _note(self) -> None:
+        """Put it on record when letters begin or cease to wait for a place, and who has it."""
+        by = NOT_STALLED
+        # A closed gate is on record already.
+        if self.is_stalled() and self.worker.gate.is_open:
+            peer = self.waits_for()
+            if peer == "" and self.stuck:
+                peer = self.refused_by
+            by = (peer, EXPIRED if self.is_asked else LATE)
+        if by == self.stalled_by:
+            return
+        was = self.stalled_by
+        self.stalled_by = by
+        now_ns = self.actor.line.clock.monotonic_ns()
+        if was[1] != "":
+            self.worker.note_freed(was[0], was[1], now_ns)
+        if by[1] != "":
+            self.worker.note_held(by[0], by[1], now_ns)
 
     def _hold(self, letter: DeadLetter, sign: i64) -> None:
         """`letter` rests in this queue from now on (1), or does not any more (-1)."""
@@ -425,6 +461,7 @@ class DeadLetters(DeadLetterSink):
             self.actor.wake()
         if self.actor.is_deep:
             self.actor.wake()
+        self._note()
         return False
 
     def _begin(self, letter: DeadLetter, is_confirmed: bool) -> None:
@@ -531,8 +568,9 @@ class DeadLetters(DeadLetterSink):
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def refused(self, letter: DeadLetter) -> None:
+    def refused(self, letter: DeadLetter, target: str) -> None:
         """A target refused it or is gone; at-most-once that copy is lost."""
+        self.refused_by = target
         if not letter.is_confirmed:
             self.counts.lost[LOST_REFUSED] += 1
 
@@ -577,6 +615,7 @@ class DeadLetters(DeadLetterSink):
             self._watch()
         else:
             self.worker.wake()
+        self._note()
 
     def _waits_for_itself(self) -> bool:
         """Whether these wait for targets whose letters wait, over others, for this queue."""
@@ -644,6 +683,8 @@ class DeadLetters(DeadLetterSink):
         self.stuck = []
         self.manager.dues.take_off(self.timer)
         self.worker.is_alive = False
+        self.is_asked = False
+        self._note()
 
     def numbers(self) -> dict[str, float]:
         found = self.counts.numbers()

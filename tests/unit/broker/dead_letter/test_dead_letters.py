@@ -4,6 +4,7 @@ from typing import Final
 
 import pytest
 
+from penstock.broker.admin.views import actor_snapshots
 from penstock.flow.profile import PROFILES
 from penstock.protocol import methods as m
 from penstock.protocol.property_lookup import EXPIRATION, HEADERS
@@ -429,3 +430,66 @@ def test_where_a_client_says_a_message_has_been_is_believed_by_an_older_broker(
     assert bed.lost("q") == ({"cycle": 1} if profile == "rabbitmq-3.5" else {})
     assert bed.ready("dead") == (0 if profile == "rabbitmq-3.5" else 1)
     bed.check_books()
+
+
+# -- on record ---------------------------------------------------------------------------------
+
+
+def held_by(bed: LetterBed) -> list[tuple[str, str]]:
+    """Who holds the dead letters of q now, and why."""
+    now_ns = bed.clock.monotonic_ns()
+    blocks = bed.letters("q").worker.ledger.snapshot(now_ns).blocks
+    return [(block.peer, block.reason) for block in blocks if block.since_ns is not None]
+
+
+def test_what_expires_and_finds_no_room_is_on_record_while_it_waits(bed: LetterBed) -> None:
+    bed.declare("full", max_length=10, overflow="backpressure")
+    bed.declare("q", "full", message_ttl=10)
+    bed.fill("q", 100)
+    bed.wait(2000)
+    assert held_by(bed) == [("queue:/full", "expired")]
+    snapshot = actor_snapshots(bed.broker)["dead:/q"]
+    assert (snapshot.kind, snapshot.labels["queue"]) == ("dead", "queue:/q")
+    assert snapshot.numbers["unacked"] == 32.0
+    bed.peer.call(1, m.QueuePurge("full"), m.QueuePurgeOk)
+    bed.wait(2000)
+    while bed.ready("q"):
+        bed.peer.call(1, m.QueuePurge("full"), m.QueuePurgeOk)
+        bed.wait(2000)
+    bed.peer.call(1, m.QueuePurge("full"), m.QueuePurgeOk)
+    bed.wait(2000)
+    assert held_by(bed) == []
+
+
+def test_a_backlog_is_on_record_with_the_target_that_has_no_room(bed: LetterBed) -> None:
+    bed.declare("full", max_length=1, overflow="backpressure")
+    bed.rejected(100, dead_letter_exchange="", dead_letter_routing_key="full")
+    bed.wait(2000)
+    assert held_by(bed) == [("queue:/full", "late")]
+    assert actor_snapshots(bed.broker)["dead:/q"].numbers["backlog_bytes"] > 0
+    bed.remove("q")
+    assert "dead:/q" not in actor_snapshots(bed.broker)
+
+
+def test_a_target_that_refuses_is_on_record(bed: LetterBed) -> None:
+    bed.declare("full", max_length=1, overflow="reject-publish")
+    letters = bed.rejected(
+        100,
+        dead_letter_exchange="",
+        dead_letter_routing_key="full",
+        dead_letter_strategy="at-least-once",
+        overflow="reject-publish",
+    )
+    assert len(letters.stuck) > 0
+    assert held_by(bed) == [("queue:/full", "late")]
+
+
+def test_letters_that_go_nowhere_are_held_by_nobody_and_say_why(bed: LetterBed) -> None:
+    bed.rejected(
+        100,
+        dead_letter_exchange="gone",
+        dead_letter_strategy="at-least-once",
+        overflow="reject-publish",
+    )
+    assert held_by(bed) == [("", "late")]
+    assert "'gone'" in actor_snapshots(bed.broker)["dead:/q"].labels["warned"]
