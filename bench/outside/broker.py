@@ -18,14 +18,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from subprocess import PIPE, Popen
 from types import TracebackType
 from typing import Final, cast
 
-from bench.outside.wire import Failed
+from bench.outside.wire import Failed, Loop
 
 CLI: Final = (sys.executable, "-m", "penstock.cli.main")
 SOURCE: Final = Path(__file__).with_name("slow_sync.c")
 START_S: Final = 60.0
+COMMAND_S: Final = 60.0
 SHARED: Final = struct.Struct("QQQQ")
 
 
@@ -41,12 +43,14 @@ def build_slow_sync(folder: Path) -> Path | None:
 
 
 class LiveBroker:
-    """folder: for its data, settings and control socket; port: where it listens; options: of
+    """loop: served while a command runs, so that clients go on meanwhile, None for none.
+    folder: for its data, settings and control socket; port: where it listens; options: of
     `penstock serve`; settings: lines of its TOML file. has_slow_sync: its disk can be made slow."""
 
     def __init__(
         self, folder: Path, port: int, *options: str, settings: str = "", is_in_memory: bool = False
     ) -> None:
+        self.loop: Loop | None = None
         self.folder = folder
         self.port = port
         self.control = folder / "control.sock"
@@ -110,7 +114,11 @@ class LiveBroker:
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run `penstock WORDS` against it."""
         where = ["--port", str(self.port), "--control", str(self.control)]
-        return subprocess.run([*CLI, *words, *where], capture_output=True, text=True, check=False)
+        with Popen([*CLI, *words, *where], stdout=PIPE, stderr=PIPE, text=True) as process:
+            if self.loop is not None:
+                self.loop.run(COMMAND_S, lambda: process.poll() is not None)
+            out, error = process.communicate(timeout=COMMAND_S)
+        return subprocess.CompletedProcess(words, process.returncode, out, error)
 
     def why(self, *words: str, window_s: float) -> dict[str, object]:
         """What `penstock why WORDS` says, as data. Raises: Failed."""

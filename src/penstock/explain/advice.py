@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from penstock.base.quantities import show_rate
+from penstock.explain.alarm_advice import about_alarm
 from penstock.explain.consumer_causes import (
     about_lag,
     about_leases,
@@ -15,8 +17,10 @@ from penstock.explain.explanation import ActorShare, RootCause
 from penstock.explain.remarks import consumers_on
 from penstock.explain.root_causes import debt_of, state_share, sync_time_ns
 from penstock.telemetry.actor_window import ActorWindow
-from penstock.telemetry.words import amount, called, duration, percent, rate, size
+from penstock.telemetry.words import amount, called, duration, percent, rate
 
+USED_UP: Final = 0.8
+"""A limit of which less passed was not the one that held."""
 WORTH: Final = 1.1
 """A larger prefetch is worth it from so many times the rate on."""
 
@@ -26,7 +30,7 @@ def advise(cause: RootCause, windows: Mapping[str, ActorWindow]) -> tuple[str, .
     window = windows.get(cause.root)
     who = called(cause.root)
     if cause.reason in ("alarm:memory", "alarm:disk"):
-        return _about_alarm(cause, windows)
+        return about_alarm(cause.reason, cause.detail, windows)
     if cause.reason == "circle":
         return _about_circle(cause)
     if cause.reason == "socket":
@@ -34,7 +38,7 @@ def advise(cause: RootCause, windows: Mapping[str, ActorWindow]) -> tuple[str, .
     if cause.reason == "flow":
         return _about_flow(who, window)
     if cause.reason == "rate":
-        return _about_rate(cause)
+        return _about_rate(cause, window)
     if cause.reason == "debt":
         return _about_debt(cause, windows)
     if cause.reason == "delay":
@@ -113,13 +117,20 @@ def _about_mailbox(cause: RootCause, who: str) -> tuple[str, ...]:
     )
 
 
-def _about_rate(cause: RootCause) -> tuple[str, ...]:
+def _about_rate(cause: RootCause, window: ActorWindow | None) -> tuple[str, ...]:
     scope, _, name = cause.root.removeprefix("rate:").partition(":")
-    of_one = "connection" if scope == "conn" else f"{scope}.messages:{name}"
-    key = f"rate.{of_one}.messages" if scope == "conn" else f"rate.{of_one}"
+    numbers = {} if window is None else window.numbers
+    passed = 0.0 if window is None else window.rates.get("published", 0.0)
+    messages, bytes_ = numbers.get("messages_per_s", 0.0), numbers.get("bytes_per_s", 0.0)
+    # Of two limits the one that is not used up is not the one that holds.
+    is_of_bytes = bytes_ > 0 and (messages == 0 or passed < USED_UP * messages)
+    unit = "bytes" if is_of_bytes else "messages"
+    limit = bytes_ if is_of_bytes else messages
+    key = f"rate.connection.{unit}" if scope == "conn" else f"rate.{scope}.{unit}:{name}"
     detail = f" ({cause.detail})" if cause.detail else ""
+    twice = show_rate(2 * limit) if limit > 0 else "off"
     return (
-        f"raise the limit if this load is meant to pass{detail}: penstock flow set {key}=1000/s",
+        f"raise the limit if this load is meant to pass{detail}: penstock flow set {key}={twice}",
         "spread the publishing over time: what comes in bursts waits, and nothing is lost",
     )
 
@@ -213,28 +224,6 @@ def _about_consumer(
         f"raise the prefetch from {amount(prefetch)} only if the client works on several "
         f"messages at once{each}",
     )
-
-
-def _about_alarm(cause: RootCause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
-    held = [
-        (window.numbers.get("bytes", 0.0), actor)
-        for actor, window in windows.items()
-        if window.kind == "queue" and window.numbers.get("bytes", 0.0) > 0
-    ]
-    free: tuple[str, ...] = ()
-    if cause.reason == "alarm:disk" and cause.detail:
-        free = (f"free space on the broker's disk: {cause.detail}",)
-    if not held:
-        return free
-    total = sum(count for count, _ in held)
-    most, queue = max(held)
-    drain = (
-        f"consume from or purge {called(queue)}: it holds {size(most)}, "
-        f"{percent(most / total)} of what is in queues"
-    )
-    if free:
-        return (*free, drain)
-    return (drain, f"bound {called(queue)} with x-max-length-bytes so that it cannot recur")
 
 
 def _about_debt(cause: RootCause, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:

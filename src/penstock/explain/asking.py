@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from penstock.base.errors import OperatorError
+from penstock.explain.alarm_advice import about_alarm
 from penstock.explain.explain import explain
 from penstock.explain.explanation import FREE, THROTTLED, ActorShare
 from penstock.explain.graph_extension import beyond
@@ -46,7 +47,8 @@ class MemoryExplanation:
     held_bytes: of it in queues, mailboxes and outputs; blocked_share: 1.0 while publishing is held,
     else 0.0; who: whom the alarm stops, in words; stopped: connections held by it, with the share
     of the window; queues, accounts: the largest, bytes; ended_bytes: of connections that are gone;
-    growth_bytes_per_s: of held_bytes in the window."""
+    growth_bytes_per_s: of held_bytes in the window;
+    suggestions: what ends the alarm, best first."""
 
     state: str
     text: str
@@ -62,6 +64,7 @@ class MemoryExplanation:
     accounts: tuple[Holding, ...]
     ended_bytes: int
     growth_bytes_per_s: float
+    suggestions: tuple[str, ...] = ()
 
     def exit_status(self) -> int:
         """For a command: 3 while publishing is held, 0 otherwise."""
@@ -106,7 +109,18 @@ def explain_memory(
         accounts,
         round(sum(w.numbers.get("ended_bytes", 0.0) for w in windows.values() if w.kind == "user")),
         (held - before_bytes) / span_s if span_s > 0 else 0.0,
+        () if alarm is None else _suggestions(queues, windows),
     )
+
+
+def _suggestions(
+    queues: tuple[Holding, ...], windows: Mapping[str, ActorWindow]
+) -> tuple[str, ...]:
+    found = about_alarm(ALARM, "", windows)
+    if not queues:
+        return found
+    most = queues[0].name.partition(":")[2]
+    return (*found[:1], f"see who keeps up with it: penstock why queue {most}", *found[1:])
 
 
 def render_memory(answer: MemoryExplanation) -> str:
@@ -136,19 +150,8 @@ def render_memory(answer: MemoryExplanation) -> str:
         if growth > 0 and 0 < left < growth * FORECAST_S and not answer.is_held:
             line += f": the alarm in about {duration(round(left / growth * 1e9))} at this rate"
         lines.append(line)
-    lines += [f" try       {one}" for one in _advice(answer)]
+    lines += [f" try       {one}" for one in answer.suggestions]
     return "\n".join(lines)
-
-
-def _advice(answer: MemoryExplanation) -> list[str]:
-    if not answer.is_held or not answer.queues:
-        return []
-    queue = answer.queues[0]
-    return [
-        f"consume from or purge {called(queue.name)}: it holds {size(queue.bytes)}, "
-        f"{percent(queue.share)} of what is in queues",
-        f"see who keeps up with it: penstock why queue {queue.name.partition(':')[2]}",
-    ]
 
 
 def _rows(title: str, holdings: tuple[Holding, ...]) -> list[str]:

@@ -37,6 +37,7 @@ from penstock.explain.explanation import (
 )
 from penstock.explain.naming import KINDS, find, nobody_called
 from penstock.explain.remarks import (
+    Waiting,
     about_mixture,
     about_waiting,
     loads,
@@ -53,6 +54,7 @@ from penstock.explain.root_causes import (
     dominant_state,
     full_disk_note,
     name_cause,
+    rate_note,
     state_share,
 )
 from penstock.explain.victims import cause_at, held_by
@@ -169,6 +171,7 @@ def _explain_actor(
             f"{called(window.actor)} {note}"
             for note in (
                 *notes_on(window),
+                *rate_note(window, windows),
                 *letters_note(window, windows),
                 *full_disk_note(window, windows),
                 *waiting_publishers(window, windows),
@@ -187,7 +190,14 @@ def _explain_actor(
 
 
 def _as_root(plain: Explanation, windows: Mapping[str, ActorWindow]) -> Explanation:
-    """The same of who is not held, but holds others: whom, because of what, and what helps."""
+    """The same of who is not held, but holds others: whom, because of what, and what helps. Or of
+    who waits where something is stopped: what stops it, and what helps."""
+    found = _waits_at(windows[plain.subject], windows)
+    if found is not None:
+        stops = _merge(follow(found.at, windows), windows)[:1]
+        helps = tuple(one for stop in stops for one in advise(stop, windows))
+        behind = stops[0] if stops else None
+        return replace(plain, behind=behind, suggestions=helps[:SUGGESTIONS_MAX])
     victims = held_by(plain.subject, plain.subject, windows)
     cause = cause_at(plain.subject, victims, windows)
     if cause is None:
@@ -198,7 +208,7 @@ def _as_root(plain: Explanation, windows: Mapping[str, ActorWindow]) -> Explanat
         plain,
         text=f"{called(plain.subject)} is not blocked, it is what others wait for: "
         f"{blamed(cause.root, cause.reason)}{detail}",
-        holding=cause,
+        behind=cause,
         victims=tuple(victims[:VICTIMS_SHOWN]),
         victims_more=max(0, len(victims) - VICTIMS_SHOWN),
         loaded=loaded,
@@ -318,11 +328,16 @@ def _unthrottled(window: ActorWindow, windows: Mapping[str, ActorWindow], window
     waits = waits_of(window)
     if _leads(window, waits, windows):
         return about_answers(window, waits, window_s)
-    found = waiting(window, stopped_places(windows)) if window.blocked_ns == 0 else None
+    found = _waits_at(window, windows)
     if found is None:
         return _at_ease(window)
     stop = _stop_of(windows[found.at], windows, window_s)
     return f"{about_waiting(window, found, windows)}: {stop}"
+
+
+def _waits_at(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> Waiting | None:
+    """The stopped place where publishes of one who is not held wait, None if there is none."""
+    return waiting(window, stopped_places(windows)) if window.blocked_ns == 0 else None
 
 
 def _leads(

@@ -109,8 +109,8 @@ class Explanation:
     STORED_NOW, OUTSTANDING, SENT_NOW or SENT_EVER.
     notes: what else is known of the subject, each a sentence; suggestions: at most three, best
     first; text: the verdict in a sentence.
-    holding: of an actor that is not held and holds others: what it does to the one it holds most,
-    None for all others; victims are those it holds then.
+    behind: of an actor that is not held: what it does to the one it holds most, victims being those
+    it holds; or what stops the place where its publishes wait; None without either.
     waits: what its client waited for by its own choice, largest first; own_share: 0..1 of the
     window, what was neither that nor blocked.
     """
@@ -139,7 +139,7 @@ class Explanation:
     notes: tuple[str, ...] = ()
     waits: tuple[Wait, ...] = ()
     own_share: float = 0.0
-    holding: RootCause | None = None
+    behind: RootCause | None = None
 
     def exit_status(self) -> int:
         """For a command: 3 throttled, 2 no such actor, 0 otherwise."""

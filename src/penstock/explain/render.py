@@ -90,7 +90,7 @@ def _at_ease(explanation: Explanation) -> list[str]:
     if waits_long(waits):
         details = wait_lines(waits, explanation.own_share)
         lines += ["", *details] if details else []
-    after = _around(explanation) if explanation.holding is not None else []
+    after = _around(explanation) if explanation.behind is not None else []
     lines += ["", *after] if after else []
     lines += _notes(explanation)
     if explanation.suggestions:
@@ -174,7 +174,7 @@ def _around(explanation: Explanation) -> list[str]:
     lines: list[str] = []
     if explanation.victims:
         more = f" and {explanation.victims_more} more" if explanation.victims_more else ""
-        word = "same cause hits" if explanation.holding is None else "it holds"
+        word = "same cause hits" if explanation.behind is None else "it holds"
         lines.append(f" {word:<17} {_parts(explanation.victims)}{more}")
     if explanation.unaffected:
         plural = "" if explanation.unaffected == 1 else "s"

@@ -349,6 +349,14 @@ def debt_detail(window: ActorWindow, windows: Mapping[str, ActorWindow]) -> str:
     return "; ".join(parts)
 
 
+def rate_note(subject: ActorWindow, windows: Mapping[str, ActorWindow]) -> tuple[str, ...]:
+    """A sentence without a subject for a queue whose rate limit holds publishers now."""
+    limit = windows.get(f"rate:{subject.actor}") if subject.kind == "queue" else None
+    if limit is None or limit.numbers.get("waiting", 0.0) == 0:
+        return ()
+    return (f"lets no more through than its rate limit does: {_limit(limit)}",)
+
+
 def _limit(window: ActorWindow) -> str:
     """A rate limit in words."""
     numbers = window.numbers
@@ -357,4 +365,8 @@ def _limit(window: ActorWindow) -> str:
         parts.append(rate(numbers["messages_per_s"]))
     if numbers.get("bytes_per_s", 0.0) > 0:
         parts.append(f"{size(numbers['bytes_per_s'])}/s")
-    return f"limit {' and '.join(parts)}" if parts else ""
+    if not parts:
+        return ""
+    passed = window.rates.get("published", 0.0)
+    went = f"; {rate(passed)} passed" if passed > 0 else ""
+    return f"limit {' and '.join(parts)}{went}"

@@ -92,7 +92,8 @@ class RateWaiter:
 
 class Meter:
     """One limit in force. name: as gates name it, `rate:user:app`; line, timer: when those who wait
-    are looked at; passed: publishes so far; quantum_ns: see QUANTUM_NS; round, share: how often
+    are looked at; passed: publishes so far; waits: how often
+    one began to stand in line; quantum_ns: see QUANTUM_NS; round, share: how often
     those who waited were let on, and the part of the tokens there were that each may take until the
     next time.
 
@@ -113,6 +114,7 @@ class Meter:
         "share",
         "timer",
         "waiting",
+        "waits",
     )
 
     def __init__(self, name: str, clock: Clock, line: DueLine) -> None:
@@ -123,6 +125,7 @@ class Meter:
         self.bytes: Bucket | None = None
         self.waiting: dict[RateWaiter, None] = {}
         self.passed: int = 0
+        self.waits: int = 0
         self.quantum_ns: int = QUANTUM_NS
         self.round: int = 0
         self.share: float = NO_SHARE
@@ -173,6 +176,7 @@ class Meter:
         """`waiter` stands in line, at its end, unless it stands there already."""
         if waiter not in self.waiting:
             self.waiting[waiter] = None
+            self.waits += 1
             if len(self.waiting) == 1:
                 self.line.put(self.timer, self._wake_ns(now_ns))
 

@@ -39,10 +39,23 @@ def queue(**numbers: float) -> ActorWindow:
         ("flow", actor("consumers:/q"), ["send channel.flow(active=true)"]),
         (
             "rate",
-            actor("rate:queue:/q"),
+            actor("rate:queue:/q", numbers={"messages_per_s": 500.0}),
             ["penstock flow set rate.queue.messages:/q=1000/s", "spread the publishing"],
         ),
-        ("rate", actor("rate:conn:a"), ["penstock flow set rate.connection.messages=1000/s"]),
+        (
+            "rate",
+            actor("rate:conn:a", numbers={"messages_per_s": 500.0}),
+            ["penstock flow set rate.connection.messages=1000/s"],
+        ),
+        (
+            "rate",
+            actor(
+                "rate:user:app",
+                numbers={"messages_per_s": 500.0, "bytes_per_s": 1e6},
+                rates={"published": 100.0},
+            ),
+            ["penstock flow set rate.user.bytes:app=2000000/s"],
+        ),
         (
             "consumer",
             actor("consumers:/q", numbers={"consumers": 0, "ready": 12}),

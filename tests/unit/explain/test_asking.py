@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.errors import OperatorError
+from penstock.explain.alarm_advice import about_alarm
 from penstock.explain.asking import WHY_KINDS, Question, ask_why, explain_memory, render_memory
 from penstock.explain.explanation import FREE, THROTTLED, ActorShare
 from penstock.telemetry.actor_window import ActorWindow
@@ -107,7 +108,38 @@ def test_the_alarm_is_set() -> None:
         " try       consume from or purge queue /big: it holds 900.0 MB, 100 % of what is in "
         "queues",
         " try       see who keeps up with it: penstock why queue /big",
+        " try       bound queue /big with x-max-length-bytes so that it cannot recur",
     ]
+
+
+def test_what_no_queue_holds_is_not_ended_by_a_purge() -> None:
+    """The broker itself is above the mark, or publishes on their way are."""
+    levels = {"used_bytes": 3e8, "limit_bytes": 2e8, "clear_bytes": 1.8e8}
+    itself = scene(
+        actor("node", numbers={**levels, "memory_bytes": 1e3}),
+        actor("alarm:memory", numbers=levels),
+        actor("queue:/small", numbers={"bytes": 1e3}),
+        actor("conn:a", numbers={"debt_bytes": 100.0}),
+    )
+    found = about_alarm("alarm:memory", "", itself)
+    assert found[0].endswith("penstock flow set memory.high=450MB")
+    assert found[1].startswith("or have fewer connections, channels and queues: with 1 connections")
+    on_their_way = {**itself, "node": actor("node", numbers={**levels, "memory_bytes": 2.5e8})}
+    on_their_way["conn:b"] = actor("conn:b", numbers={"debt_bytes": 2.4e8})
+    assert about_alarm("alarm:memory", "", on_their_way) == (
+        "see what b waits for: 240.0 MB of 250.0 MB that is on its way is its work: "
+        "penstock why connection b",
+    )
+
+
+def test_what_is_bounded_already_is_not_to_be_bounded() -> None:
+    world = scene(
+        actor("alarm:memory"),
+        actor("queue:/q", numbers={"bytes": 9e8}, labels={"rules": "max-length-bytes 1000000000"}),
+    )
+    assert about_alarm("alarm:memory", "", world) == (
+        "consume from or purge queue /q: it holds 900.0 MB, 100 % of what is in queues",
+    )
 
 
 def test_a_forecast_before_the_alarm() -> None:

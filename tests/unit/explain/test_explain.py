@@ -121,8 +121,8 @@ def test_a_store_that_holds_others_is_not_called_free() -> None:
         "(one sync 8.1 ms, busy 3 %, waiting 96 %)"
     )
     assert answer.exit_status() == 0
-    assert answer.holding is not None
-    assert (answer.holding.root, answer.holding.reason) == ("store:/", "disk")
+    assert answer.behind is not None
+    assert (answer.behind.root, answer.behind.reason) == ("store:/", "disk")
     assert [part.name for part in answer.victims] == ["conn:web-7", "conn:etl"]
     assert "faster disk" in answer.suggestions[1]
     assert " it holds          web-7 58 %, etl 22 %" in render(answer)
@@ -134,7 +134,7 @@ def test_a_store_that_holds_nobody_for_long_is_at_ease() -> None:
     windows["conn:etl"] = actor("conn:etl", (9_800, 0, 200, 0), held("chan:etl/1", 200))
     answer = explain("store", "/", windows, 0)
     assert answer.text.startswith("store / is not blocked: waiting")
-    assert (answer.holding, answer.suggestions) == (None, ())
+    assert (answer.behind, answer.suggestions) == (None, ())
 
 
 def test_an_alarm_is_a_root_of_its_own() -> None:

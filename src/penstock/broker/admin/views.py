@@ -142,7 +142,8 @@ def snapshot_steps(
     for source in list(broker.alarms):
         yield _alarm(broker, source)
     for meter in broker.rates.meters():
-        if meter.waiting:
+        # One at which nobody stands at this moment may have held somebody all the time.
+        if meter.waits > 0:
             yield _rate(broker, meter)
     yield from _pages(broker, sums)
     if memory is not None:
@@ -235,17 +236,21 @@ def _alarm(broker: Broker, source: str) -> ActorSnapshot:
 
 
 def _rate(broker: Broker, meter: Meter) -> ActorSnapshot:
-    """A rate limit that publishes wait at."""
+    """A rate limit that publishes have waited at."""
     messages, bytes_ = meter.messages, meter.bytes
+    now_ns = broker.clock.monotonic_ns()
     return ActorSnapshot(
         meter.name,
         "rate",
+        started_ns=broker.started_ns,
+        times=Times(idle_ns=now_ns - broker.started_ns),
         numbers={
             "messages_per_s": 0.0 if messages is None else float(messages.per_second),
             "bytes_per_s": 0.0 if bytes_ is None else float(bytes_.per_second),
             "waiting": float(len(meter.waiting)),
+            "published": float(meter.passed),
         },
-        taken_ns=broker.clock.monotonic_ns(),
+        taken_ns=now_ns,
     )
 
 
