@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.flow.alarms import Alarms
-from penstock.flow.targeting import Escalation, Holder, above_fair_share, can_explain
+from penstock.flow.targeting import FALL, Holder, MemoryShares, fair_level
 from penstock.flow.watermark import Ceiling, Floor
 from penstock.protocol import methods as m
 from tests.unit.broker.alarm_bed import MB, AlarmBed, kinds
@@ -111,43 +111,64 @@ HOLDERS = st.lists(st.tuples(st.sampled_from(("u", "v")), st.integers(0, 1000)),
 )
 
 
-@given(HOLDERS, st.dictionaries(st.sampled_from(("u", "v")), st.integers(0, 500)), st.data())
-def test_whoever_is_stopped_holds_a_fair_share_and_the_biggest_always_is(
-    holders: list[Holder], left: dict[str, int], data: st.DataObject
+LEFT = st.dictionaries(st.sampled_from(("u", "v")), st.integers(0, 500))
+
+
+def naive_level(held: list[int], room: int) -> int:
+    """A twin of `fair_level`: pour a byte at a time into whatever still takes one."""
+    if sum(held) <= room:
+        return max(held, default=0)
+    level = 0
+    while sum(min(one, level + 1) for one in held) <= room:
+        level += 1
+    return level
+
+
+@given(st.lists(st.integers(0, 200), max_size=9), st.integers(-5, 1200))
+def test_the_fair_level_is_that_of_water_in_vessels(held: list[int], room: int) -> None:
+    assert fair_level(held, room) == naive_level(held, room)
+
+
+@given(HOLDERS, LEFT, st.integers(901, 1300), st.data())
+def test_whoever_is_stopped_holds_more_than_its_share_and_the_biggest_always_is(
+    holders: list[Holder], left: dict[str, int], used: int, data: st.DataObject
 ) -> None:
     stopped = frozenset(data.draw(st.sets(st.sampled_from([one.name for one in holders] or ["-"]))))
-    chosen = above_fair_share(holders, left, stopped)
-    first = above_fair_share(holders, left, frozenset())
+    shares = MemoryShares()
+    shares.rest(100, 0)
+    shares.look(holders, left, used, 1000, 900)
+    chosen = shares.above(stopped)
+    first = shares.above(frozenset())
     assert first <= chosen <= first | stopped
-    assert above_fair_share(holders, left, chosen) == chosen, "stable while nothing moves"
-    assert bool(chosen) == can_explain(holders, left, 1)
-    plain = {one.name: one.held_bytes for one in holders}
-    without = above_fair_share(holders, {}, frozenset())
-    if without:
-        top = max(plain.values())
-        assert {name for name, held in plain.items() if held == top} <= without
-        assert all(
-            plain[name] * len([1 for h in plain.values() if h]) >= sum(plain.values())
-            for name in without
-        )
+    assert shares.above(chosen) == chosen, "stable while nothing moves"
+    weights = shares.weights
+    going = [weight for name, weight in weights.items() if name not in chosen]
+    assert all(weights[name] * 10 > max(going, default=0) * 9 for name in chosen)
+    assert all(weights[name] >= max(going, default=0) for name in first)
+    if shares.room_bytes > 0:
+        assert first or sum(weights.values()) <= shares.room_bytes, "there is too much"
+        assert shares.stage(True, used, 1000, "some") == "some"
+    elif used > 1000:
+        assert shares.stage(True, used, 1000, "some") == "all"
 
 
-@given(st.lists(st.tuples(st.integers(900, 1200), st.booleans()), max_size=60))
-def test_all_are_stopped_above_the_second_mark_and_nobody_flaps_between(
-    looks: list[tuple[int, bool]],
+@given(HOLDERS, st.integers(0, 300), st.integers(0, 300))
+def test_all_are_stopped_only_a_quarter_of_the_room_above_the_mark(
+    holders: list[Holder], rest: int, over: int
 ) -> None:
-    one, now_ns = Escalation(), 0
-    stage = one.stage
-    for used, is_explained in looks:
-        now_ns += 1_000_000_000
-        after = one.look(True, True, is_explained, used, 1000, now_ns)
-        if used > 1050:
-            assert after == "all"
-        if used > 1000 and stage == "all":
-            assert after == "all", "between the two marks all stay stopped"
-        if used <= 1000 and stage == "some":
-            assert after == "some", "nobody joins below the first mark"
-        stage = after
+    """What connections hold is all there is beside `rest`: a choice is always enough until then."""
+    held = sum(one.held_bytes for one in holders)
+    if held == 0:
+        return
+    used = 1000 + over
+    shares = MemoryShares()
+    shares.rest(rest, 0)
+    factor = (used - rest) // held + 1
+    scaled = [Holder(one.name, one.user, one.held_bytes * factor) for one in holders]
+    shares.look(scaled, {}, rest + held * factor, 1000, 900)
+    after = shares.stage(True, rest + held * factor, 1000, "some")
+    above = max(0, rest + held * factor - 1000)
+    assert (after == "all") == (above > 0 and above * FALL >= 900 - rest)
 
 
 STEPS = st.lists(

@@ -1,30 +1,42 @@
-"""Whom a memory alarm stops: first those above their fair share, then everybody.
+"""Whom a memory alarm stops: accounts above their fair share, and everybody only at the very end.
 
-    fair share     what all publishing connections hold, divided by how many of them hold anything
-    above it       held >= share, so of equals all are stopped, and the biggest always is
-    back below     held < 0.9 * share, so nobody flaps
-    everybody      use above the second mark (the first and a twentieth), or above the first mark
-                   and no new low for STALLED_NS, or all of them together hold less than what has
-                   to go; back to the few when use is at the first mark and they hold as much
-    no new choice  below the first mark, while they hold less than what has to go: shares of next to
-                   nothing change with every message, and whom they name would flap
+    room          what publishing connections may hold: the memory below which an alarm ends, less
+                  what they do not hold, less FALL times what use is above the mark
+    fair level    the room divided as water among vessels: sum of min(held, level) = room, so who
+                  holds little keeps it, and what the small ones leave is shared by the large ones
+    stopped       held > level, until held <= 0.9 * level, so nobody flaps
+    everybody     no room at all: what connections hold does not explain the use, or use is so far
+                  above the mark that no share is left; back to the few with a tenth of room
+    let on        below the end of the alarm, those that hold least first, as many at a time as the
+                  room to the mark has shares of SHARE_BYTES, and a tenth of them at least; at once
+                  who holds clearly less than one that goes on
+So an account below its fair share is never stopped while one above it goes on. Because the level
+falls FALL times faster than use rises above the mark, all that connections below it can still add
+is less than a FALL-th of the room, whoever they are and however many: the mark is passed by less
+than a quarter, without a second mark at which all pay.
 
-The mean, and not the level a water-filling would find, because water-filling stops only the very
-biggest as long as that alone would do, and lets the second biggest run into the second mark, where
-the small ones pay for it. Connections that hold nothing do not count, or idle ones would lower
-everybody's share. What connections that have ended left in queues counts for those that the same
-user has open, in equal parts: publishing by short connections is no way around the alarm.
-Source: flow-semantics section 16, W9; scenario 67.
+Held bytes are those of messages. A message costs more memory than its bytes, up to EXPANSION times
+as much when it is small: what use is above its lowest beside the messages counts for connections
+in proportion to what they hold. What connections that have ended left in queues counts for those
+that the same user has open, in equal parts: publishing by short connections is no way around.
+Source: flow-semantics section 16, W9; scenario 67; docs/adr/0030.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 RELEASE: Final = (9, 10)
-STALLED_NS: Final = 10_000_000_000
-SECOND_MARK: Final = (21, 20)
-FALL: Final = (99, 100)
-"""A new low counts from one hundredth below the last one."""
+FALL: Final = 4
+"""How much faster the level falls than use rises above the mark."""
+EXPANSION: Final = 16
+BACK: Final = 10
+"""All are stopped until there is room for this part of the mark."""
+SHARE_BYTES: Final = 8_388_608
+"""About what one client has waiting in the buffers of its sockets when it is let on."""
+STEPS: Final = 10
+STEP_NS: Final = 250_000_000
+"""From letting some on to letting the next on: what came of the first is measured by then."""
 
 NOBODY: Final = "nobody"
 SOME: Final = "some"
@@ -41,33 +53,98 @@ class Holder:
     held_bytes: int
 
 
-def above_fair_share(
-    holders: list[Holder], left_bytes: dict[str, int], stopped: frozenset[str]
-) -> frozenset[str]:
-    """The names to be stopped now. left_bytes: by user, held by connections that have ended;
-    stopped: the answer of the last time. Nobody, if nobody holds anything."""
-    weights = _weights(holders, left_bytes)
-    holding = [weight for weight in weights.values() if weight > 0]
-    if not holding:
-        return frozenset()
-    total, count = sum(holding), len(holding)
-    chosen = set()
-    for name, weight in weights.items():
-        lowest = total * RELEASE[0] if name in stopped else total * RELEASE[1]
-        if weight > 0 and weight * count * RELEASE[1] >= lowest:
-            chosen.add(name)
-    return frozenset(chosen)
+def fair_level(held: Iterable[int], room_bytes: int) -> int:
+    """The level up to which each may hold, so that all together hold `room_bytes`; the highest of
+    `held` where all of it has room, 0 where there is no room."""
+    rest = max(0, room_bytes)
+    ordered = sorted(held)
+    count = len(ordered)
+    for at, one in enumerate(ordered):
+        share = rest // (count - at)
+        if one > share:
+            return share
+        rest -= one
+    return ordered[-1] if ordered else 0
 
 
-def can_explain(holders: list[Holder], left_bytes: dict[str, int], excess_bytes: int) -> bool:
-    """Whether what they hold is at least what has to go; if not, choosing among them is useless."""
-    return sum(_weights(holders, left_bytes).values()) >= max(1, excess_bytes)
+def above_level(weights: dict[str, int], level: int, stopped: frozenset[str]) -> frozenset[str]:
+    """The names to be stopped now. weights: bytes by name; stopped: the answer of the last time."""
+    return frozenset(
+        name
+        for name, weight in weights.items()
+        if weight > level or (name in stopped and weight * RELEASE[1] > level * RELEASE[0])
+    )
 
 
-def fair_share_bytes(holders: list[Holder], left_bytes: dict[str, int]) -> int:
-    """What one connection may hold, for people; 0 if nobody holds anything."""
-    holding = [weight for weight in _weights(holders, left_bytes).values() if weight > 0]
-    return sum(holding) // len(holding) if holding else 0
+class MemoryShares:
+    """What publishing connections hold of the memory, from one look to the next.
+
+    weights: bytes of memory by connection; room_bytes: what all of them may hold, may be negative;
+    lowest_bytes: the lowest use seen beside what they hold, -1 before the first look."""
+
+    def __init__(self) -> None:
+        self.weights: dict[str, int] = {}
+        self.room_bytes = 0
+        self.lowest_bytes = -1
+
+    def look(
+        self,
+        holders: list[Holder],
+        left_bytes: dict[str, int],
+        used_bytes: int,
+        limit_bytes: int,
+        clear_bytes: int,
+    ) -> None:
+        """left_bytes: by user, held by connections that have ended; used: memory; limit, clear:
+        where the alarm begins and ends."""
+        raw = _weights(holders, left_bytes)
+        held = sum(raw.values())
+        self.rest(used_bytes, held)
+        expanded = min(EXPANSION * held, max(held, used_bytes - self.lowest_bytes))
+        if held > 0:
+            self.weights = {name: one * expanded // held for name, one in raw.items()}
+        else:
+            self.weights = raw
+        beside = used_bytes - expanded
+        self.room_bytes = clear_bytes - beside - FALL * max(0, used_bytes - limit_bytes)
+
+    def rest(self, used_bytes: int, held_bytes: int) -> None:
+        """Use at a moment when connections held `held_bytes`: what the broker needs beside them."""
+        beside = max(0, used_bytes - held_bytes)
+        if self.lowest_bytes < 0 or beside < self.lowest_bytes:
+            self.lowest_bytes = beside
+
+    def level(self) -> int:
+        """What one connection may hold without being stopped first, bytes of memory."""
+        return fair_level(self.weights.values(), self.room_bytes)
+
+    def above(self, stopped: frozenset[str]) -> frozenset[str]:
+        """Who is above the level, or was and is not yet clearly below it."""
+        return above_level(self.weights, self.level(), stopped)
+
+    def stage(self, is_targeted: bool, used_bytes: int, limit_bytes: int, before: str) -> str:
+        """SOME or ALL of an alarm that is set. is_targeted: False stops all at once; before: the
+        stage until now."""
+        if not is_targeted or limit_bytes == 0:
+            return ALL
+        if used_bytes <= limit_bytes:
+            # Shares of next to nothing change with every message: no new choice by them.
+            return SOME if self.room_bytes > 0 or before == NOBODY else before
+        if before == ALL and self.room_bytes * BACK < limit_bytes:
+            return ALL
+        return SOME if self.room_bytes > 0 else ALL
+
+    def not_below(self, waiting: frozenset[str]) -> frozenset[str]:
+        """Those of `waiting` that do not hold clearly less than one that goes on."""
+        going = max((one for name, one in self.weights.items() if name not in waiting), default=0)
+        return above_level(self.weights, going, waiting) & waiting
+
+    def next_on(self, waiting: frozenset[str], room_bytes: int, count: int) -> frozenset[str]:
+        """Those of `waiting` that are let on now, the alarm being over. room_bytes: up to the mark;
+        count: how many waited when it began to be over."""
+        many = max(1, room_bytes // SHARE_BYTES, -(-count // STEPS))
+        ordered = sorted(waiting, key=lambda name: (self.weights.get(name, 0), name))
+        return frozenset(ordered[:many])
 
 
 def _weights(holders: list[Holder], left_bytes: dict[str, int]) -> dict[str, int]:
@@ -78,41 +155,3 @@ def _weights(holders: list[Holder], left_bytes: dict[str, int]) -> dict[str, int
         holder.name: holder.held_bytes + left_bytes.get(holder.user, 0) // count[holder.user]
         for holder in holders
     }
-
-
-class Escalation:
-    """NOBODY, SOME or ALL, from one look at the memory to the next."""
-
-    def __init__(self) -> None:
-        self.stage = NOBODY
-        self.low_bytes = 0
-        self.low_at_ns = 0
-
-    def look(
-        self,
-        is_set: bool,
-        is_targeted: bool,
-        is_explained: bool,
-        used_bytes: int,
-        limit_bytes: int,
-        now_ns: int,
-    ) -> str:
-        """The stage from now on. is_set: the alarm itself; is_targeted: False stops all at once;
-        is_explained: see `can_explain`."""
-        if not is_set:
-            self.stage = NOBODY
-            return NOBODY
-        is_low = used_bytes * FALL[1] < self.low_bytes * FALL[0] or used_bytes <= limit_bytes
-        if self.stage == NOBODY or is_low:
-            self.low_bytes = used_bytes
-            self.low_at_ns = now_ns
-        is_far_above = used_bytes * SECOND_MARK[1] > limit_bytes * SECOND_MARK[0]
-        if not is_targeted or limit_bytes == 0 or is_far_above:
-            self.stage = ALL
-        elif used_bytes <= limit_bytes:
-            if is_explained or self.stage == NOBODY:
-                self.stage = SOME
-        elif self.stage != ALL:
-            is_stalled = now_ns - self.low_at_ns >= STALLED_NS
-            self.stage = ALL if is_stalled or not is_explained else SOME
-        return self.stage

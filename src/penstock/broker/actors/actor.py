@@ -18,6 +18,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.clock import Clock
 from penstock.broker.actors.output import OutputLine
+from penstock.flow.early_look import EarlyLook
 from penstock.flow.gate import Gate, GateObserver
 from penstock.queues.unacked import Stamp
 from penstock.telemetry.accounting import BLOCKED, BUSY, IDLE, WAITING, BlockLedger, TimeAccount
@@ -44,8 +45,9 @@ class Line:
     ready: who has work, in the order of their turns; clock, recorder, stamp: shared by every actor
     of the broker; is_accounting: actors keep books of their time and of who holds them;
     accepted_bytes: of content, taken into queues so far; heard_ns: when the loop last saw that
-    there is input; turn_ns: when the present turn began, or the last one ended; flushed_ns: when
-    everything due had last been sent; ending: see `end_with`."""
+    there is input; intake: counts what is read from clients; turn_ns: when the present turn began,
+    or the last one ended; flushed_ns: when everything due had last been sent; ending: see
+    `end_with`."""
 
     __slots__ = (
         "accepted_bytes",
@@ -53,6 +55,7 @@ class Line:
         "ending",
         "flushed_ns",
         "heard_ns",
+        "intake",
         "is_accounting",
         "ready",
         "recorder",
@@ -68,6 +71,7 @@ class Line:
         self.stamp = Stamp(clock.monotonic_ns())
         self.accepted_bytes: i64 = 0
         self.heard_ns: i64 = 0
+        self.intake: EarlyLook | None = None
         self.turn_ns: i64 = 0
         self.flushed_ns: i64 = 0
         self.ending: list[Actor] = []

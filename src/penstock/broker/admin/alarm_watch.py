@@ -1,6 +1,7 @@
 """From what the machine says of memory and disk to alarms: read, compare, decide whom to stop.
 
-    memory   once a second, and at once when its mark is changed (scenario 63)
+    memory   once a second; at once when its mark is changed (scenario 63), and when a quarter of
+             the room to the next mark has been read from clients
     disk     as often as the room that is left asks for (scenario 75), and when the stores have
              written half of it (F18)
 Memory that only waits to be given back is no reason to stop a publisher: before an alarm is set,
@@ -31,15 +32,8 @@ from penstock.broker.alarm.alarm_manager import (
 from penstock.broker.broker import Broker
 from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.broker.settings.settings import Setting, Settings
-from penstock.flow.targeting import (
-    ALL,
-    SOME,
-    Escalation,
-    Holder,
-    above_fair_share,
-    can_explain,
-    fair_share_bytes,
-)
+from penstock.flow.due import Timer
+from penstock.flow.targeting import ALL, NOBODY, SOME, STEP_NS, Holder, MemoryShares
 from penstock.flow.watermark import (
     POLL_MS_MAX,
     Ceiling,
@@ -116,11 +110,16 @@ class AlarmWatch:
         self.floor = Floor(
             _of("disk_free_min", self.disk_text, parse_floor, self.total_bytes), self.has_band
         )
-        self.escalation = Escalation()
+        self.shares = MemoryShares()
+        self.stage = NOBODY
+        self.waiting_count = 0
+        self.step_ns = 0
+        self.step = Timer(self._step)
         self.trend = Trend()
         self.is_disk_unreadable = False
         self.told_forecast_ns = -FORECAST_PAUSE_NS
         broker.stores.meter.look = self.check_disk
+        broker.context.intake.look = self._look_early
         self.set_mode(config.alarm_mode or (MODE_TARGETED if self.has_band else MODE_ALL))
 
     # -- changes ---------------------------------------------------------------------------------
@@ -157,6 +156,16 @@ class AlarmWatch:
         """Once a second."""
         self._check_memory(self.manager.is_own(MEMORY))
 
+    def _look_early(self) -> None:
+        """Much has come in since the last look."""
+        self.check_memory()
+        self.around.changed()
+
+    def _step(self, now_ns: int) -> None:
+        """Time to let the next ones on."""
+        self.check_memory()
+        self.around.changed()
+
     def _check_memory(self, was_set: bool) -> None:
         ceiling = self._measure()
         used = self.broker.memory_used_bytes
@@ -168,20 +177,37 @@ class AlarmWatch:
         is_set = ceiling.is_set(was_set, used)
         now_ns = self.broker.clock.monotonic_ns()
         self.trend.add(now_ns, used)
-        if not is_set:
-            self.escalation.look(False, False, False, used, ceiling.limit_bytes, now_ns)
+        if is_set:
+            self._set_memory(ceiling, used)
+        elif not was_set or not self._is_letting_on(ceiling, used, now_ns):
+            self.stage = NOBODY
+            self.waiting_count = 0
+            self.shares.rest(used, 0)
             self.manager.clear(MEMORY)
             self._forecast(ceiling.limit_bytes, now_ns)
-            return
-        before = self.escalation.stage
-        named = self._named(ceiling, used, now_ns)
+        self._allow(ceiling, used)
+
+    def _set_memory(self, ceiling: Ceiling, used: int) -> None:
+        """The alarm is set, or lasts."""
+        before = self.stage
+        self.waiting_count = 0
+        named = self._named(ceiling, used)
         share = pair(used, ceiling.limit_bytes)
         text = f"{share} used, clears below {one(ceiling.clear_bytes)}"
         if ceiling.limit_bytes == 0:
             text = "the mark is 0, which stops all publishing until it is changed"
         self.manager.set(MEMORY, text, named)
-        if before == SOME and self.escalation.stage == ALL:
+        if before == SOME and self.stage == ALL:
             self.broker.log.warning(f"memory alarm: {share} used; {self.manager.who(MEMORY)}")
+
+    def _allow(self, ceiling: Ceiling, used: int) -> None:
+        """How much clients may send before memory is looked at again."""
+        limit = ceiling.limit_bytes
+        if not self.has_band or limit == 0 or self.stage == ALL:
+            self.broker.context.intake.allow(-1)
+        else:
+            # Above the mark the fair level falls fast: a hundredth of the mark is looked at.
+            self.broker.context.intake.allow(max(limit - used, limit // 25))
 
     def _measure(self) -> Ceiling:
         """Read both gauges; the tighter one is the level from now on."""
@@ -196,26 +222,52 @@ class AlarmWatch:
         self.manager.levels[MEMORY] = ResourceLevel(used, limit, ceiling.clear_bytes)
         return ceiling
 
-    def _named(self, ceiling: Ceiling, used: int, now_ns: int) -> frozenset[str] | None:
+    def _named(self, ceiling: Ceiling, used: int) -> frozenset[str] | None:
         """The connections to be stopped, None for all."""
         holders, left = self._holders()
-        is_explained = can_explain(holders, left, used - ceiling.clear_bytes)
-        stage = self.escalation.look(
-            True,
-            self.manager.mode == MODE_TARGETED,
-            is_explained,
-            used,
-            ceiling.limit_bytes,
-            now_ns,
-        )
-        if stage == ALL:
+        shares = self.shares
+        limit = ceiling.limit_bytes
+        shares.look(holders, left, used, limit, ceiling.clear_bytes)
+        is_targeted = self.manager.mode == MODE_TARGETED
+        self.stage = shares.stage(is_targeted, used, limit, self.stage)
+        if self.stage == ALL:
             return None
         before = self.manager.named(MEMORY)
-        return above_fair_share(holders, left, before) if is_explained else before
+        return shares.above(before) if shares.room_bytes > 0 else before
+
+    def _is_letting_on(self, ceiling: Ceiling, used: int, now_ns: int) -> bool:
+        """The alarm is over but for those that are let on one after the other; False when none is
+        left. All at once, their sockets full, they would soon be at the mark again."""
+        manager = self.manager
+        if self.stage == NOBODY or manager.mode != MODE_TARGETED or not self.has_band:
+            return False
+        holders, left = self._holders()
+        shares = self.shares
+        limit = ceiling.limit_bytes
+        shares.look(holders, left, used, limit, ceiling.clear_bytes)
+        waiting = manager.named(MEMORY)
+        if self.stage == ALL:
+            # Those who held little when all were stopped had no part in it.
+            mean = sum(shares.weights.values()) // max(1, len(shares.weights))
+            waiting = frozenset(name for name, one in shares.weights.items() if one >= max(1, mean))
+            self.stage = SOME
+        else:
+            waiting &= shares.weights.keys()
+        waiting = shares.not_below(waiting)
+        if now_ns >= self.step_ns:
+            self.waiting_count = self.waiting_count or len(waiting)
+            waiting -= shares.next_on(waiting, limit - used, self.waiting_count)
+            self.step_ns = now_ns + STEP_NS
+            self.broker.context.dues.put(self.step, self.step_ns)
+        if not waiting:
+            return False
+        manager.stop_only(MEMORY, waiting)
+        return True
 
     def fair_share_bytes(self) -> int:
-        """What one publishing connection may hold without being stopped first."""
-        return fair_share_bytes(*self._holders())
+        """What one publishing connection may hold without being stopped first, bytes of memory, as
+        of the last look under an alarm."""
+        return self.shares.level()
 
     def _holders(self) -> tuple[list[Holder], dict[str, int]]:
         """Open connections that publish, and by user what ended ones left behind."""

@@ -300,9 +300,11 @@ class AlarmManager:
         return self.clock.monotonic_ns() - self._since_ns[resource]
 
     def stopped(self, resource: str) -> list[str]:
-        """The open connections that its alarm stops now."""
+        """The open connections that publish, and that its alarm stops now."""
         return [
             name
             for name, connection in self.connections.items()
-            if f"alarm:{resource}" in connection.alarms and connection.phase == PHASE_OPEN
+            if f"alarm:{resource}" in connection.alarms
+            and connection.phase == PHASE_OPEN
+            and connection.receive_count > 0
         ]

@@ -229,6 +229,9 @@ class Connection(ChannelHost):
         """Bytes from the peer; call only while `can_receive`."""
         if not self.is_deaf:
             self.parser.feed(data)
+            intake = self.line.intake
+            if intake is not None:
+                intake.passed(len(data))
             self.wake()
 
     def can_receive(self) -> bool:

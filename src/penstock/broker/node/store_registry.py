@@ -14,11 +14,11 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.store.durability import StoreDurability
 from penstock.broker.store.group_commit import StoreOwner
 from penstock.broker.store.store_actor import StoreActor
-from penstock.broker.store.write_meter import WriteMeter
 from penstock.broker.transaction.transaction_manager import TransactionManager
 from penstock.broker.vhost.context import Context
 from penstock.broker.vhost.queue_arguments import is_quorum
 from penstock.flow.account import Account
+from penstock.flow.early_look import WRITE_BYTES_MIN, WRITE_DIVISOR, EarlyLook
 from penstock.protocol.content import Message
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.storage.layout.files import is_scarce
@@ -51,7 +51,7 @@ class StoreRegistry(StoreOwner):
         self._context = context
         self._alarms = alarms
         self._log = context.log
-        self.meter = WriteMeter(context.dues, context.clock)
+        self.meter = EarlyLook(context.dues, context.clock, WRITE_DIVISOR, WRITE_BYTES_MIN)
         self.transactions = TransactionManager(
             context.scheduler, context.dues, context.log, self.stores
         )
@@ -115,7 +115,7 @@ class StoreRegistry(StoreOwner):
         return self._context.catalogue.has(mark)
 
     def will_write(self, size_bytes: int) -> None:
-        self.meter.will_write(size_bytes)
+        self.meter.passed(size_bytes)
 
     def spare_bytes(self) -> int:
         """What all stores have taken for files that are only there to be written over."""

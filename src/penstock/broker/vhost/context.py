@@ -9,13 +9,15 @@ from penstock.broker.vhost.catalogue import NOTHING_KEPT, Catalogue
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.credit import Strategy
 from penstock.flow.due import DueLine
+from penstock.flow.early_look import INTAKE_BYTES_MIN, INTAKE_DIVISOR, EarlyLook
 from penstock.flow.profile import Profile
 from penstock.telemetry.recorder import Recorder
 
 
 class Context:
     """config, clock, chance, log: given by the node; recorder, scheduler: of all actors; dues:
-    where their timers stand; vhosts: by name, live; profile, strategy: of flow control.
+    where their timers stand; intake: counts what is read from clients; vhosts: by name, live;
+    profile, strategy: of flow control.
 
     Read anew each time, because they change: catalogue, what keeps durable things now;
     memory_used_bytes, by the process when it was last looked at. Owner: the broker.
@@ -27,6 +29,7 @@ class Context:
         "clock",
         "config",
         "dues",
+        "intake",
         "log",
         "memory_used_bytes",
         "profile",
@@ -56,5 +59,7 @@ class Context:
         self.scheduler = Scheduler(clock, self.recorder, config.turn_messages)
         self.scheduler.is_accounting = config.time_accounting
         self.dues = DueLine()
+        self.intake = EarlyLook(self.dues, clock, INTAKE_DIVISOR, INTAKE_BYTES_MIN)
+        self.scheduler.intake = self.intake
         self.catalogue: Catalogue = NOTHING_KEPT
         self.memory_used_bytes = 0

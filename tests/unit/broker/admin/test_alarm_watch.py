@@ -5,6 +5,7 @@ import pytest
 from penstock.base.config import Config
 from penstock.base.errors import OperatorError
 from penstock.broker.admin.alarm_watch import memory_mark_bytes
+from penstock.flow.targeting import STEP_NS
 from penstock.protocol import methods as m
 from tests.unit.broker.alarm_bed import MB, AlarmBed, kinds
 
@@ -79,19 +80,77 @@ def test_only_those_above_their_share_are_stopped_and_one_that_crosses_it_joins(
     assert kinds(big) == [m.ConnectionUnblocked]
 
 
-def test_everybody_is_stopped_above_the_second_mark_and_it_is_said_once() -> None:
+def test_everybody_is_stopped_where_no_share_is_left_and_it_is_said_once() -> None:
     bed = AlarmBed()
     bed.publisher("big", "q1", 3 * MB)
     small = bed.publisher("small", "q2", MB)
     bed.squeeze()
-    assert bed.state(small) == "running"
-    bed.log.lines.clear()
     bed.use(1_100_000)
-    bed.use(1_101_000)
+    assert bed.state(small) == "running", "it holds less than its share of what is left"
+    bed.log.lines.clear()
+    bed.use(5_000_000)
+    bed.use(5_001_000)
     assert bed.state(small) == "blocking"
     assert bed.log.lines == [
-        "memory alarm: 1.10/1.01 MB used; publishing stopped for all, 2 connections publish"
+        "memory alarm: 5.00/1.01 MB used; publishing stopped for all, 2 connections publish"
     ]
+
+
+def test_memory_is_looked_at_when_much_has_come_in() -> None:
+    """Not a second passes between the first byte and the alarm."""
+    bed = AlarmBed(memory_high="101MB")
+    bed.use(100 * MB)
+    assert bed.alarms() == []
+    peer = bed.publisher("p", "q", 900_000)
+    bed.around.used_bytes = 102 * MB
+    bed.later(0)
+    assert bed.alarms() == [], "a hundredth of the mark may come in unseen"
+    peer.publish("q", b"x" * 110_000)
+    assert bed.alarms() == [], "not in the middle of a turn"
+    bed.later(0)
+    assert bed.alarms() == MEMORY
+
+
+def test_the_profiles_of_rabbitmq_look_once_a_second_only() -> None:
+    bed = AlarmBed(profile="rabbitmq-4", memory_high="101MB")
+    bed.use(100 * MB)
+    bed.publisher("p", "q", MB)
+    bed.around.used_bytes = 102 * MB
+    bed.later(0)
+    assert bed.alarms() == []
+    bed.use(102 * MB)
+    assert bed.alarms() == MEMORY
+
+
+def test_when_the_alarm_is_over_they_are_let_on_one_after_the_other() -> None:
+    bed = AlarmBed()
+    peers = [bed.publisher(f"p{number}", f"q{number}", 3 * MB) for number in range(4)]
+    calm = bed.publisher("calm", "q", 10_000)
+    bed.squeeze()
+    assert bed.manager.named("memory") == {"p0", "p1", "p2", "p3"}
+    bed.around.used_bytes = 900_000
+    bed.watch.check_memory()
+    assert bed.alarms() == MEMORY and bed.state(calm) == "running"
+    counts = [len(bed.manager.named("memory"))]
+    for _ in range(4):
+        bed.later(STEP_NS)
+        counts.append(len(bed.manager.named("memory")))
+    assert counts == [3, 2, 1, 0, 0]
+    assert bed.alarms() == [] and {bed.state(one) for one in peers} == {"running"}
+
+
+def test_one_that_waits_goes_on_at_once_when_it_is_the_smaller_one() -> None:
+    bed = AlarmBed()
+    first = bed.publisher("a", "q1", 3 * MB)
+    bed.publisher("b", "q2", 3 * MB)
+    bed.squeeze()
+    bed.around.used_bytes = 900_000
+    bed.watch.check_memory()
+    assert bed.manager.named("memory") == {"b"}
+    for _ in range(10):
+        first.publish("q1", b"x" * 100_000)
+    bed.watch.check_memory()
+    assert bed.alarms() == [], "a holds a third more than b by now"
 
 
 def test_all_at_once_where_the_mode_says_so_and_back_when_it_changes() -> None:
