@@ -13,6 +13,7 @@ from penstock.explain.alarm_advice import about_alarm
 from penstock.explain.explain import explain
 from penstock.explain.explanation import FREE, THROTTLED, ActorShare
 from penstock.explain.graph_extension import beyond
+from penstock.explain.memory_forecast import BASE, NODE, forecast
 from penstock.explain.naming import KINDS, named
 from penstock.explain.render import plain, render
 from penstock.telemetry.actor_window import ActorWindow
@@ -21,9 +22,10 @@ from penstock.telemetry.snapshots import NS_PER_S
 from penstock.telemetry.words import called, duration, percent, size
 
 SHOWN: Final = 5
-FORECAST_S: Final = 86_400
-"""A forecast beyond a day from a window of seconds would be a guess."""
-NODE: Final = "node"
+ENDS: Final = {
+    "paging": "until the queues that grow go on to the disk",
+    "depth": "until the queues that grow hold their publishers",
+}
 ALARM: Final = "alarm:memory"
 WHY_KINDS: Final = (*KINDS, "publish", "memory", "not")
 WINDOW_S_MAX: Final = 600.0
@@ -47,7 +49,9 @@ class MemoryExplanation:
     held_bytes: of it in queues, mailboxes and outputs; blocked_share: 1.0 while publishing is held,
     else 0.0; who: whom the alarm stops, in words; stopped: connections held by it, with the share
     of the window; queues, accounts: the largest, bytes; ended_bytes: of connections that are gone;
-    growth_bytes_per_s: of held_bytes in the window;
+    growth_bytes_per_s: of held_bytes in the window; base_bytes: of used_bytes, the broker itself;
+    alarm_in_s: when the alarm rings if this goes on, None if it does not within a day; stops_at:
+    what ends the growth before, `paging` or `depth`, else "";
     suggestions: what ends the alarm, best first."""
 
     state: str
@@ -65,6 +69,9 @@ class MemoryExplanation:
     ended_bytes: int
     growth_bytes_per_s: float
     suggestions: tuple[str, ...] = ()
+    base_bytes: int = 0
+    alarm_in_s: float | None = None
+    stops_at: str = ""
 
     def exit_status(self) -> int:
         """For a command: 3 while publishing is held, 0 otherwise."""
@@ -72,9 +79,9 @@ class MemoryExplanation:
 
 
 def explain_memory(
-    windows: Mapping[str, ActorWindow], before_bytes: float, span_s: float
+    windows: Mapping[str, ActorWindow], before: Mapping[str, ActorWindow], span_s: float
 ) -> MemoryExplanation:
-    """before_bytes: what was held at the start of the window, span_s seconds earlier."""
+    """before: how all stood at the start of the window, span_s seconds earlier."""
     node = windows.get(NODE)
     alarm = windows.get(ALARM)
     numbers = {} if node is None else node.numbers
@@ -92,6 +99,7 @@ def explain_memory(
         if block.peer == ALARM and block.ns > 0
     ]
     stopped.sort(key=lambda part: (-part.share, part.name))
+    coming = forecast(windows, before, span_s)
     text = f"memory: {size(used)} of {size(limit)} used ({percent(used / limit if limit else 0)})"
     text += "; the alarm is set" if alarm is not None else "; nothing is held for memory"
     return MemoryExplanation(
@@ -108,8 +116,11 @@ def explain_memory(
         queues,
         accounts,
         round(sum(w.numbers.get("ended_bytes", 0.0) for w in windows.values() if w.kind == "user")),
-        (held - before_bytes) / span_s if span_s > 0 else 0.0,
-        () if alarm is None else _suggestions(queues, windows),
+        coming.growth_bytes_per_s,
+        base_bytes=round(min(numbers.get(BASE, used - held), max(0.0, used - held))),
+        alarm_in_s=coming.alarm_in_s,
+        stops_at=coming.stops_at,
+        suggestions=() if alarm is None else _suggestions(queues, windows),
     )
 
 
@@ -133,10 +144,10 @@ def render_memory(answer: MemoryExplanation) -> str:
     if answer.stopped:
         parts = ", ".join(f"{called(one.name)} {percent(one.share)}" for one in answer.stopped)
         lines.append(f" stopped           {parts}")
-    other = answer.used_bytes - answer.held_bytes
+    rest = max(0, answer.used_bytes - answer.held_bytes - answer.base_bytes)
     lines.append(
-        f" messages hold     {size(answer.held_bytes)}; "
-        f"{size(max(0, other))} is the broker itself and what the system has not taken back"
+        f" messages hold     {size(answer.held_bytes)}; the broker itself "
+        f"{size(answer.base_bytes)}; {size(rest)} is kept free after use, and buffers"
     )
     lines += _rows("in queues", answer.queues)
     lines += _rows("published by", answer.accounts)
@@ -146,9 +157,10 @@ def render_memory(answer: MemoryExplanation) -> str:
     if abs(growth) >= 1000:
         word = "grows" if growth > 0 else "shrinks"
         line = f" trend             what messages hold {word} by {size(abs(growth))}/s"
-        left = answer.limit_bytes - answer.used_bytes
-        if growth > 0 and 0 < left < growth * FORECAST_S and not answer.is_held:
-            line += f": the alarm in about {duration(round(left / growth * 1e9))} at this rate"
+        if answer.alarm_in_s is not None and not answer.is_held:
+            line += f": the alarm in about {duration(round(answer.alarm_in_s * 1e9))} at this rate"
+        elif answer.stops_at and not answer.is_held:
+            line += f", {ENDS[answer.stops_at]}: no alarm at this rate"
         lines.append(line)
     lines += [f" try       {one}" for one in answer.suggestions]
     return "\n".join(lines)
@@ -210,9 +222,8 @@ def ask_why(history: FlightHistory, question: Question) -> WhyAnswer:
     # A broker that has just started cannot speak of ten seconds.
     span_s = round(look.span_s, 1) or question.window_s
     if kind == "memory":
-        before = history.over(1.0, look.end_ns - round(look.span_s * NS_PER_S)).get(NODE)
-        was = 0.0 if before is None else before.numbers.get("memory_bytes", 0.0)
-        about = explain_memory(windows, was, look.span_s)
+        before = history.over(1.0, look.end_ns - round(look.span_s * NS_PER_S))
+        about = explain_memory(windows, before, look.span_s)
         return WhyAnswer(asdict(about), plain(render_memory(about)), about.exit_status())
     found = explain(kind, question.name, windows, look.end_ns, min(span_s, question.window_s))
     plain_data = asdict(found)

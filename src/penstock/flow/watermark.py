@@ -12,6 +12,7 @@ Source: flow-semantics 10.3, scenario 75.
 """
 
 import re
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,9 @@ from penstock.base.quantities import BYTES_MAX, parse_bytes, parse_share
 WINDOW_NS: Final = 60_000_000_000
 KNOWN_NS: Final = 20_000_000_000
 """A shorter stretch says nothing yet."""
+
+
+LEAST_NS: Final = 600_000_000_000
 
 
 class Trend:
@@ -53,6 +57,26 @@ class Trend:
         if slope <= 0 or self._samples[-1][1] > mark:
             return -1.0
         return (mark - self._samples[-1][1]) / slope
+
+
+class Least:
+    """The smallest value of the last LEAST_NS, a sample a second at most.
+
+    Of what a process uses beside what it holds that is the broker itself: what was used once and
+    is kept free has been none of it at some moment, unless it is longer ago."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[int, int]] = deque()
+
+    def add(self, now_ns: int, value: int) -> int:
+        """One sample; the smallest now."""
+        samples = self._samples
+        while samples and samples[-1][1] >= value:
+            samples.pop()
+        samples.append((now_ns, value))
+        while now_ns - samples[0][0] > LEAST_NS:
+            samples.popleft()
+        return samples[0][1]
 
 
 POLL_MS_MIN: Final = 100

@@ -162,12 +162,18 @@ class Stub(Message):
         return self.header_size
 
 
+SHARED_BYTES: Final = 112
+"""Of the 130 bytes that a waiting message takes beside its frames (queues/queue), those that queues
+share: the object, and the head of its bytes. The rest is its place in each queue."""
+
+
 @mypyc_attr(acyclic=True)
 class SharedMessage(Message):
-    """One that may rest in several queues at once: they share its frames, which memory has once.
+    """One that may rest in several queues at once: they share it, and memory has it once.
 
-    Each queue charges the frames to `origin` as if it had them alone; `joined` and `left` tell the
-    origin how much of that is there once only. holders: queues that have it whole in memory."""
+    Each queue charges the whole of it to `origin` as if it had it alone; `joined` and `left` tell
+    the origin how much of that is there once only. holders: queues that have it whole in
+    memory."""
 
     __slots__ = ("holders",)
 
@@ -179,7 +185,7 @@ class SharedMessage(Message):
         """A queue more has it, and has charged it."""
         self.holders += 1
         if self.holders > 1:
-            self.origin.share(len(self.raw))
+            self.origin.share(len(self.raw) + SHARED_BYTES)
 
     def left(self) -> None:
         """A queue is about to repay it, because it has left it or its body went to the disk. One
@@ -188,7 +194,7 @@ class SharedMessage(Message):
             return
         self.holders -= 1
         if self.holders > 0:
-            self.origin.share(-len(self.raw))
+            self.origin.share(-len(self.raw) - SHARED_BYTES)
 
 
 def shared_of(message: Message) -> SharedMessage:

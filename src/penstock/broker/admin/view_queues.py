@@ -25,7 +25,7 @@ from penstock.explain.consumer_causes import (
     STILL_NS,
 )
 from penstock.explain.root_causes import FULL_STORE
-from penstock.protocol.content import SharedMessage
+from penstock.protocol.content import SHARED_BYTES, SharedMessage
 from penstock.queues.consumers import (
     REASON_CHANNEL_FLOW,
     REASON_CHANNEL_PREFETCH,
@@ -155,12 +155,10 @@ def memory_of(queue: QueueActor) -> int:
     for message in queue.messages.some_messages(SAMPLE):
         size = len(message.raw)
         has += size + MESSAGE_OVERHEAD_BYTES
-        part += MESSAGE_OVERHEAD_BYTES
+        part += size + MESSAGE_OVERHEAD_BYTES
         if isinstance(message, SharedMessage) and message.holders > 1:
             is_shared = True
-            part += size / int(message.holders)
-        else:
-            part += size
+            part -= (size + SHARED_BYTES) * (1 - 1 / int(message.holders))
     return round(whole * part / has) if is_shared else whole
 
 

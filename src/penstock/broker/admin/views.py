@@ -13,6 +13,7 @@ from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.explain.asking import ACCOUNTING
+from penstock.explain.memory_forecast import BASE, PAGING_BUDGET, PEAK
 from penstock.explain.remarks import CONFIRMS, PARKS
 from penstock.flow.account import Account
 from penstock.flow.hop import Hop
@@ -204,6 +205,14 @@ def _node(broker: Broker, total: Sum) -> ActorSnapshot:
         "limit_bytes": float(broker.memory_high_bytes),
     }
     _page(numbers, broker.node_account, total)
+    used, held = int(numbers["used_bytes"]), int(numbers["stored_bytes"])
+    if used > 0:
+        # What is under way is left out: it comes and goes faster than memory is looked at.
+        numbers[BASE] = float(broker.context.memory_base.add(now_ns, max(0, used - held)))
+        numbers[PEAK] = -float(broker.context.memory_peak.add(now_ns, -held))
+    paging = broker.stores.paging
+    if paging is not None and broker.stores.stores:
+        numbers[PAGING_BUDGET] = broker.memory_high_bytes * paging.paging_ratio
     numbers["events"] = float(broker.recorder.next_seq)
     numbers["events_dropped"] = float(broker.recorder.dropped)
     return ActorSnapshot(

@@ -11,6 +11,7 @@ from penstock.flow.credit import Strategy
 from penstock.flow.due import DueLine
 from penstock.flow.early_look import INTAKE_BYTES_MIN, INTAKE_DIVISOR, EarlyLook
 from penstock.flow.profile import Profile
+from penstock.flow.watermark import Least
 from penstock.telemetry.recorder import Recorder
 
 
@@ -20,7 +21,8 @@ class Context:
     profile, strategy: of flow control.
 
     Read anew each time, because they change: catalogue, what keeps durable things now;
-    memory_used_bytes, by the process when it was last looked at. Owner: the broker.
+    memory_used_bytes, by the process when it was last looked at; memory_base, the least of what it
+    used beside what it held, and memory_peak, the most it held, negative. Owner: the broker.
     """
 
     __slots__ = (
@@ -31,6 +33,8 @@ class Context:
         "dues",
         "intake",
         "log",
+        "memory_base",
+        "memory_peak",
         "memory_used_bytes",
         "profile",
         "recorder",
@@ -63,3 +67,5 @@ class Context:
         self.scheduler.intake = self.intake
         self.catalogue: Catalogue = NOTHING_KEPT
         self.memory_used_bytes = 0
+        self.memory_base = Least()
+        self.memory_peak = Least()

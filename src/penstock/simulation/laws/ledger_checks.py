@@ -33,7 +33,7 @@ from penstock.broker.store.write_request import WriteRequest
 from penstock.broker.stream.stream_actor import StreamActor
 from penstock.broker.stream.stream_store import StreamStore
 from penstock.flow.account import REASON, Account
-from penstock.protocol.content import SharedMessage
+from penstock.protocol.content import SHARED_BYTES, SharedMessage
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.simulation.laws.watch import channels_of, queues_of, unanswered
 from penstock.simulation.machine.durable_disks import check_requests
@@ -215,7 +215,8 @@ class LedgerLaws:
             # What was read from the disk is one queue's own.
             if message.holders > 0 and message.holders != count:
                 raise LawBroken(f"{count} queues hold a message that knows of {message.holders}")
-            shared[message.origin] = shared.get(message.origin, 0) + (count - 1) * len(message.raw)
+            size = len(message.raw) + SHARED_BYTES
+            shared[message.origin] = shared.get(message.origin, 0) + (count - 1) * size
         pages: list[Account] = []
         collect(self.broker.node_account, pages)
         for page in pages:

@@ -9,12 +9,14 @@ from penstock.broker.admin.view_queues import memory_of
 from penstock.broker.admin.views import actor_snapshots
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.protocol import methods as m
+from penstock.protocol.content import SHARED_BYTES
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from tests.unit.broker.letter_bed import LetterBed
 from tests.unit.broker.peer import Bed, Peer, publish
 from tests.unit.server.lease_bed import PERSISTENT, LeaseBed
 
 COUNT = 10
+PLACE_BYTES = MESSAGE_OVERHEAD_BYTES - SHARED_BYTES
 QUEUES = ("a", "b", "c", "d")
 BODY = bytes(10_000)
 
@@ -35,6 +37,11 @@ def spread(bed: Bed, peer: Peer) -> int:
     return len(bed.actor("a").messages.ready_messages()[0].raw)
 
 
+def once(raw: int, queues: int) -> int:
+    """What COUNT messages with frames of `raw` bytes take in so many queues."""
+    return COUNT * (raw + SHARED_BYTES + queues * PLACE_BYTES)
+
+
 def held(bed: Bed) -> int:
     return int(bed.broker.node_account.memory_bytes())
 
@@ -43,10 +50,9 @@ def test_a_fan_out_is_counted_once_and_split() -> None:
     bed = Bed()
     peer = bound(bed)
     raw = spread(bed, peer)
-    slots = len(QUEUES) * COUNT * MESSAGE_OVERHEAD_BYTES
-    assert held(bed) == COUNT * raw + slots
+    assert held(bed) == once(raw, len(QUEUES))
     account = peer.connection.account
-    assert account.stored_bytes == len(QUEUES) * COUNT * raw + slots
+    assert account.stored_bytes == len(QUEUES) * COUNT * (raw + MESSAGE_OVERHEAD_BYTES)
     assert account.memory_bytes() == held(bed)
     for name in QUEUES:
         assert memory_of(bed.actor(name)) == pytest.approx(held(bed) / len(QUEUES), abs=1)
@@ -112,7 +118,7 @@ def test_the_last_one_holds_all_of_it(leave: object) -> None:
     for name in QUEUES[:-1]:
         leave(bed, name)
         left -= 1
-        assert held(bed) == COUNT * raw + left * COUNT * MESSAGE_OVERHEAD_BYTES
+        assert held(bed) == once(raw, left)
     assert memory_of(bed.actor("d")) == held(bed) == COUNT * (raw + MESSAGE_OVERHEAD_BYTES)
     leave(bed, "d")
     assert held(bed) == 0 and peer.connection.account.shared_bytes == 0
@@ -148,7 +154,7 @@ def test_a_body_that_one_queue_has_paged_is_the_others() -> None:
     del messages[3:]
     for one in messages:
         one.left()  # type: ignore[attr-defined]  # shared, because it went to four queues
-    assert held(bed) == COUNT * raw + (len(QUEUES) * COUNT) * MESSAGE_OVERHEAD_BYTES + 3 * raw
+    assert held(bed) == once(raw, len(QUEUES)) + 3 * (raw + SHARED_BYTES)
     for one in messages:
         one.joined()  # type: ignore[attr-defined]
     bed.settle()
@@ -183,7 +189,7 @@ def test_a_dead_letter_that_goes_to_several_queues_is_one() -> None:
     bed.peer.publish("q", BODY)
     bed.reject("q", 1)
     raw = len(bed.actor("x").messages.ready_messages()[0].raw)
-    assert held(bed) == raw + 3 * MESSAGE_OVERHEAD_BYTES
+    assert held(bed) == raw + SHARED_BYTES + 3 * PLACE_BYTES
     assert bed.peer.connection.account.memory_bytes() == held(bed), "the first cause has it"
     bed.check_books()
     for name in ("x", "y", "z"):
