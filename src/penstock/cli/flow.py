@@ -169,9 +169,10 @@ ACCOUNT_COLUMNS: Final = columns(
     "STATE"
 )
 KEPT_COLUMNS: Final = columns("KEPT:number KEPT_BYTES:number")
+PAGED_COLUMNS: Final = columns("PAGED:number PAGED_BYTES:number")
 CAUSE_COLUMNS: Final = columns(
     "CAUSED_BY:name SHARE:number MESSAGES:number BYTES:number ON_THE_WAY:number READY:number "
-    "UNANSWERED:number KEPT:number"
+    "PAGED:number UNANSWERED:number KEPT:number"
 )
 ALARM_COLUMNS: Final = columns(
     "ALARM NODE:name STATE LEVEL:number LIMIT:number CLEARS_AT:number STOPS:number MODE ACTION"
@@ -236,6 +237,10 @@ def show_accounts(answer: Accounts) -> None:
         shown[-1:-1] = KEPT_COLUMNS
         for row, line in zip(rows, cells, strict=True):
             line[-1:-1] = [amount(row.kept_messages), size(row.kept_bytes)]
+    if any(row.paged_messages for row in rows):
+        shown[-1:-1] = PAGED_COLUMNS
+        for row, line in zip(rows, cells, strict=True):
+            line[-1:-1] = [amount(row.paged_messages), size(row.paged_bytes)]
     show(screen, table(shown, cells))
     say_more(screen, answer.connections_more, "connections")
 
@@ -276,7 +281,10 @@ def show_causes(answer: QueueCauses) -> None:
             percent(row.share),
             about + amount(row.messages),
             about + size(row.bytes),
-            *(amount(count) for count in (row.waiting, row.ready, row.unanswered, row.kept)),
+            *(
+                amount(count)
+                for count in (row.waiting, row.ready, row.paged, row.unanswered, row.kept)
+            ),
         ]
         for row in answer.rows
     ]

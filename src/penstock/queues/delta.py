@@ -354,6 +354,20 @@ class Delta:
         piece.host.unstore(0, piece.ram_bytes)
         self.ram_bytes -= piece.ram_bytes
 
+    def by_payer(self) -> list[tuple[Cause, int, int]]:
+        """Cause, number and bytes of the messages, run by run. Within a piece bytes are split by
+        number, because only their sum is known."""
+        found: list[tuple[Cause, int, int]] = []
+        for piece in self.pieces:
+            left_bytes, left = int(piece.bytes), int(piece.count)
+            for payer in piece.payers:
+                count = int(payer.count)
+                bytes_ = left_bytes * count // left if left > 0 else 0
+                left_bytes -= bytes_
+                left -= count
+                found.append((payer.origin, count, bytes_))
+        return found
+
     def stretches(self) -> list[tuple[QueueIndex, int, int]]:
         """(index, first, last) of positions that are in pieces; what else lies between is
         settled."""

@@ -21,6 +21,7 @@ from typing import Final, cast
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.base.cause import Cause
 from penstock.protocol.content import Message, SharedMessage
 from penstock.queues.backlog import UNSAVED, Backlog, Paged, fill
 from penstock.queues.bodies import Bodies
@@ -156,6 +157,9 @@ class MessageLine(ClassicQueue):
 
     def paged_bytes(self) -> i64:
         return self.stub_bytes + self.behind.stub_bytes + self.behind.delta.bytes
+
+    def in_pieces(self) -> list[tuple[Cause, int, int]]:
+        return self.behind.delta.by_payer() if self.is_paging else []
 
     def pieces_count(self) -> i64:
         return self.behind.delta.count

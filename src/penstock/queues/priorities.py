@@ -24,6 +24,7 @@ from typing import Final, cast
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.base.cause import Cause
 from penstock.protocol.content import Message
 from penstock.queues.bodies import ENTRY_BYTES
 from penstock.queues.deduplication import Keys
@@ -647,6 +648,12 @@ class PriorityQueue(ClassicQueue):
         for level in self.levels:
             bytes_ += level.line.paged_bytes()
         return bytes_
+
+    def in_pieces(self) -> list[tuple[Cause, int, int]]:
+        found: list[tuple[Cause, int, int]] = []
+        for level in self.levels:
+            found.extend(level.line.in_pieces())
+        return found
 
     def pieces_count(self) -> i64:
         count: i64 = 0

@@ -240,6 +240,11 @@ class ClassicQueue:
         """Their headers and bodies; of those found on the disk at the start an estimate."""
         return 0
 
+    def in_pieces(self) -> list[tuple[Cause, int, int]]:
+        """Cause, number and bytes of messages of which memory knows only where they lie; a cause
+        may come again."""
+        return []
+
     def pieces_count(self) -> i64:
         """Those of them of which memory has no stub."""
         return 0

@@ -118,6 +118,7 @@ class AccountRow(Struct, frozen=True):
     is_closed: its connection has ended and something of it is left.
     kept_*: in streams, because reader groups have not passed it.
     held_for_ns: since the first of `held_by` began, 0 when none has.
+    paged_*: of stored_*, what is on the disk and not in memory.
     """
 
     name: str
@@ -137,6 +138,8 @@ class AccountRow(Struct, frozen=True):
     kept_messages: int
     kept_bytes: int
     held_for_ns: int
+    paged_messages: int = 0
+    paged_bytes: int = 0
 
 
 class Accounts(Struct, frozen=True):
@@ -154,6 +157,7 @@ class CauseRow(Struct, frozen=True):
     kept: in a stream, for its reader groups.
     messages, bytes: together.
     share: of the bytes, 0..1.
+    paged: of the ready ones, those whose bodies are on the disk alone.
     """
 
     account: str
@@ -164,6 +168,7 @@ class CauseRow(Struct, frozen=True):
     messages: int
     bytes: int
     share: float
+    paged: int = 0
 
 
 class QueueCauses(Struct, frozen=True):

@@ -5,6 +5,7 @@ can each say for whom they work (seed S4; scenario 102).
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from penstock.broker.stream.stream_groups import StreamGroups
 from penstock.explain.naming import Names
 from penstock.flow.account import REASON, Account
 from penstock.protocol.content import Message
+from penstock.queues.entry import content_bytes, is_stub
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.streams.reader_groups import lowest
 
@@ -27,6 +29,53 @@ LOOKED_AT = 20_000
 
 Kept = dict[Cause, tuple[int, int]]
 """Messages and bytes, by cause."""
+
+
+class Paged:
+    """What one cause has on the disk. extra: messages that are on no page of the ledger, because
+    memory knows only where they lie; messages, bytes: all whose bodies are not in memory."""
+
+    __slots__ = ("bytes", "extra", "messages")
+
+    def __init__(self) -> None:
+        self.extra = 0
+        self.messages = 0
+        self.bytes = 0
+
+    def add(self, extra: int, messages: int, bytes_: int) -> None:
+        self.extra += extra
+        self.messages += messages
+        self.bytes += bytes_
+
+
+def paged_in(queue: QueueActor, found: dict[Cause, Paged]) -> None:
+    """Add what `queue` has on the disk and not in memory to `found`, by cause. Of very many stubs,
+    which are on their way there, every so-manieth is looked at."""
+    messages = queue.messages
+    for origin, count, bytes_ in messages.in_pieces():
+        found.setdefault(origin, Paged()).add(count, count, bytes_)
+    stubs = int(messages.paged_count() - messages.pieces_count())
+    if stubs > 0:
+        step = max(1, -(-stubs // LOOKED_AT))
+        for message in messages.ready_messages(step):
+            if is_stub(message):
+                size = int(content_bytes(message))
+                found.setdefault(message.origin, Paged()).add(0, step, step * size)
+
+
+def paged_by_page(broker: Broker) -> dict[Account, Paged]:
+    """Everything on the disk, for each page of the ledger with all below it."""
+    causes: dict[Cause, Paged] = {}
+    for vhost in broker.vhosts.values():
+        for queue in vhost.queues.values():
+            paged_in(queue, causes)
+    found: dict[Account, Paged] = {}
+    for origin, mine in causes.items():
+        page: Account | None = listed(origin, broker.node_account)
+        while page is not None:
+            found.setdefault(page, Paged()).add(mine.extra, mine.messages, mine.bytes)
+            page = page.parent
+    return found
 
 
 def kept_in(queue: QueueActor) -> Kept:
@@ -80,11 +129,20 @@ def listed(origin: Cause, node: Account) -> Account:
 def ledger_rows(broker: Broker) -> list[AccountRow]:
     """The whole tree, a parent before its children, those who owe most first."""
     rows: list[AccountRow] = []
-    _add(rows, broker.node_account, 0, kept_by_page(broker), broker.clock.monotonic_ns())
+    disk = kept_by_page(broker), paged_by_page(broker)
+    _add(rows, broker.node_account, 0, disk, broker.clock.monotonic_ns())
     return rows
 
 
-def _add(rows: list[AccountRow], page: Account, depth: int, kept: Kept, now_ns: int) -> None:
+def _add(
+    rows: list[AccountRow],
+    page: Account,
+    depth: int,
+    disk: tuple[Kept, dict[Account, Paged]],
+    now_ns: int,
+) -> None:
+    kept, paged = disk
+    mine = paged.get(page) or Paged()
     held_by = [page.name] if page.is_held else []
     since_ns = page.held_since_ns if page.is_held else 0
     if page.gate is not None:
@@ -99,8 +157,8 @@ def _add(rows: list[AccountRow], page: Account, depth: int, kept: Kept, now_ns: 
             depth=depth,
             debt_messages=page.total_messages(),
             debt_bytes=page.total_bytes(),
-            stored_messages=page.total_stored_messages(),
-            stored_bytes=page.total_stored_bytes(),
+            stored_messages=page.total_stored_messages() + mine.extra,
+            stored_bytes=page.total_stored_bytes() + mine.bytes,
             high_messages=int(page.high_messages),
             low_messages=int(page.low_messages),
             high_bytes=int(page.high_bytes),
@@ -111,11 +169,13 @@ def _add(rows: list[AccountRow], page: Account, depth: int, kept: Kept, now_ns: 
             kept_messages=kept_messages,
             kept_bytes=kept_bytes,
             held_for_ns=now_ns - since_ns if since_ns > 0 else 0,
+            paged_messages=mine.messages,
+            paged_bytes=mine.bytes,
         )
     )
     sized = [(-child.memory_bytes(), child.name, child) for child in page.children.values()]
     for _, _, child in sorted(sized, key=lambda one: one[:2]):
-        _add(rows, child, depth + 1, kept, now_ns)
+        _add(rows, child, depth + 1, disk, now_ns)
 
 
 def accounts(broker: Broker, vhost: str, limit: int, names: Names) -> Accounts:
@@ -162,11 +222,11 @@ def queue_causes(broker: Broker, name: str, limit: int, names: Names) -> QueueCa
 
     Raises: OperatorError if there is no such queue."""
     queue = _queue(broker, name)
-    # By cause: waiting, ready, unanswered and kept messages, and bytes of all of them.
+    # By cause: waiting, ready, unanswered, kept and paged messages, and bytes of all of them.
     found: dict[str, list[int]] = {}
 
     def add(at: int, origin: Cause, messages: int, bytes_: int) -> None:
-        mine = found.setdefault(origin.name, [0] * 5)
+        mine = found.setdefault(origin.name, [0] * 6)
         mine[at] += messages
         mine[-1] += bytes_
 
@@ -174,21 +234,38 @@ def queue_causes(broker: Broker, name: str, limit: int, names: Names) -> QueueCa
         if lane.in_flight > 0:
             count = int(lane.in_flight)
             add(0, lane.origin, count, int(lane.in_flight_bytes) + count * MESSAGE_OVERHEAD_BYTES)
-    step = max(1, -(-int(queue.messages.ready_count()) // LOOKED_AT))
+    in_memory = int(queue.messages.ready_count() - queue.messages.pieces_count())
+    step = max(1, -(-in_memory // LOOKED_AT))
     for message in queue.messages.ready_messages(step):
-        add(1, message.origin, step, step * (len(message.raw) + MESSAGE_OVERHEAD_BYTES))
+        add(1, message.origin, step, step * _whole_bytes(message))
+        if is_stub(message):
+            add(PAGED, message.origin, step, 0)
+    for origin, messages, bytes_ in queue.messages.in_pieces():
+        add(1, origin, messages, bytes_)
+        add(PAGED, origin, messages, 0)
     for message in _unanswered(broker, queue):
-        add(2, message.origin, 1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+        add(2, message.origin, 1, _whole_bytes(message))
     for origin, (messages, bytes_) in kept_in(queue).items():
         add(3, listed(origin, broker.node_account), messages, bytes_)
     total = max(1, sum(mine[-1] for mine in found.values()))
     rows: list[CauseRow] = []
     for account, mine in sorted(found.items(), key=lambda one: (-one[1][-1], one[0])):
-        waiting, ready, unanswered, kept, size = mine
+        waiting, ready, unanswered, kept, paged, size = mine
         count = waiting + ready + unanswered + kept
+        share = size / total
         shown = names.of(account)
-        rows.append(CauseRow(shown, waiting, ready, unanswered, kept, count, size, size / total))
+        rows.append(CauseRow(shown, waiting, ready, unanswered, kept, count, size, share, paged))
     return QueueCauses(queue.identity, step > 1, rows[:limit], max(0, len(rows) - limit))
+
+
+PAGED: Final = 4
+"""Of the list of one cause above: of the ready ones, those that are on the disk."""
+
+
+def _whole_bytes(message: Message) -> int:
+    """What it takes in memory, and of a stub what lies on the disk for it."""
+    size = int(content_bytes(message)) if is_stub(message) else len(message.raw)
+    return size + MESSAGE_OVERHEAD_BYTES
 
 
 def _queue(broker: Broker, name: str) -> QueueActor:
