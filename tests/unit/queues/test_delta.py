@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.flow.account import Account
-from penstock.queues.delta import PIECE_BYTES, PLACES_BYTES, PLACES_BYTES_MAX, Delta, Places
+from penstock.queues.delta import PIECE_BYTES, PLACES_BYTES, PLACES_BYTES_MAX, Delta
+from penstock.queues.places import Places
 from penstock.storage.layout.index import QueueIndex
 
 GAPS = st.sampled_from((1, 1, 1, 2, 3, 100, 127, 128, 129, 20_000, 1 << 40))
