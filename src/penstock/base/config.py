@@ -74,6 +74,9 @@ class Config:
     disk_reserve_bytes: room kept by a file in disk_dir for the broker itself, 0 for none;
     alarm_mode: targeted (those above their fair share of memory first) or all, "" as the profile
     has it; alarm_action, alarm_actions: block, nack or close, and other ones by vhost and user;
+    alert_command: started without a shell when an alarm begins or is near, "" for none;
+    alert_webhook: the address that is told the same by HTTP, "" for none; alert_pause_ms,
+    alert_timeout_ms: see limits;
     events_dir: where flow event files are written, "" for nowhere;
     event_stream: the virtual host in whose stream amq.flow.telemetry flow events are, "" for none;
     event_stream_bytes: see limits;
@@ -129,6 +132,10 @@ class Config:
     alarm_mode: str = ""
     alarm_action: str = "block"
     alarm_actions: tuple[AlarmAction, ...] = ()
+    alert_command: str = ""
+    alert_webhook: str = ""
+    alert_pause_ms: int = limits.ALERT_PAUSE_MS.default
+    alert_timeout_ms: int = limits.ALERT_TIMEOUT_MS.default
     channel_flow: str = "capability"
     immediate_publish: bool = False
     notify_blocked_ms: int = limits.NOTIFY_BLOCKED_MS.default

@@ -97,6 +97,11 @@ CHANNEL_FLOW_STALL_MS: Final = Limit(2000, 100, 600_000, "milliseconds",
     "channel.flow tells a client that has opted in")
 NOTIFY_BLOCKED_MS: Final = Limit(0, 0, 86_400_000, "milliseconds", KEY,
     "broker/connection/client_notifier", "connection.blocked names the queue; 0 never does")
+ALERT_PAUSE_MS: Final = Limit(300_000, 0, 86_400_000, "milliseconds between two alerts", KEY,
+    "broker/alarm/alerts", "an alert is not sent, and the next one says how many were not")
+ALERT_TIMEOUT_MS: Final = Limit(10_000, 100, 600_000, "milliseconds", KEY,
+    "server/recorder/alert_sender",
+    "the alert's command is killed, its request is given up, and the log says so")
 CONSUMER_TIMEOUT_MS: Final = Limit(1_800_000, 0, 31_536_000_000, "milliseconds", KEY,
     "broker/connection/consumer_timeout",
     "406 PRECONDITION_FAILED closes the channel, its deliveries are requeued; 0 never does")

@@ -22,8 +22,6 @@ from penstock.base.quantities import BYTES_MAX, parse_bytes, parse_share
 WINDOW_NS: Final = 60_000_000_000
 KNOWN_NS: Final = 20_000_000_000
 """A shorter stretch says nothing yet."""
-
-
 LEAST_NS: Final = 600_000_000_000
 
 
@@ -77,6 +75,26 @@ class Least:
         while now_ns - samples[0][0] > LEAST_NS:
             samples.popleft()
         return samples[0][1]
+
+
+PACE_NS: Final = 5_000_000_000
+
+
+class Pace:
+    """How fast a count grows, over the last five to ten seconds, or since the first sample."""
+
+    def __init__(self) -> None:
+        self._before = (-1, 0)
+        self._last = (-1, 0)
+
+    def per_second(self, now_ns: int, count: int) -> float:
+        """One more sample; the pace, 0.0 while there is none."""
+        if self._last[0] < 0:
+            self._before = self._last = (now_ns, count)
+        elif now_ns - self._last[0] >= PACE_NS:
+            self._before, self._last = self._last, (now_ns, count)
+        since_ns, since = self._before
+        return (count - since) * 1e9 / (now_ns - since_ns) if now_ns > since_ns else 0.0
 
 
 POLL_MS_MIN: Final = 100

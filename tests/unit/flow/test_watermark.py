@@ -3,7 +3,16 @@
 import pytest
 
 from penstock.base.errors import OperatorError
-from penstock.flow.watermark import Ceiling, Floor, Trend, next_look_ms, parse_ceiling, parse_floor
+from penstock.flow.watermark import (
+    PACE_NS,
+    Ceiling,
+    Floor,
+    Pace,
+    Trend,
+    next_look_ms,
+    parse_ceiling,
+    parse_floor,
+)
 
 
 def test_a_ceiling_is_strict_and_ends_below_nine_tenths() -> None:
@@ -147,3 +156,13 @@ def test_the_last_minute_counts_and_one_sample_a_second() -> None:
 )
 def test_next_look(free: int, limit: int, is_alarmed: bool, wait_ms: int) -> None:
     assert next_look_ms(free, limit, is_alarmed) == wait_ms
+
+
+def test_a_pace_is_that_of_the_last_seconds() -> None:
+    pace = Pace()
+    assert pace.per_second(0, 1000) == 0.0
+    assert pace.per_second(2 * PACE_NS // 5, 1200) == 100.0, "since the first sample"
+    for second in range(5, 60, 5):
+        pace.per_second(second * PACE_NS // 5, 1000)
+    assert pace.per_second(12 * PACE_NS, 1100) == 20.0, "five seconds ago it stood"
+    assert pace.per_second(12 * PACE_NS, 1100) == 20.0, "time that does not pass is no division"

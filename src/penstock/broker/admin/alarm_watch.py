@@ -29,6 +29,7 @@ from penstock.broker.alarm.alarm_manager import (
     one,
     pair,
 )
+from penstock.broker.alarm.alerts import FORECAST
 from penstock.broker.broker import Broker
 from penstock.broker.connection.phases import PHASE_OPEN
 from penstock.broker.settings.settings import Setting, Settings
@@ -38,6 +39,7 @@ from penstock.flow.watermark import (
     POLL_MS_MAX,
     Ceiling,
     Floor,
+    Pace,
     Trend,
     next_look_ms,
     parse_ceiling,
@@ -116,6 +118,7 @@ class AlarmWatch:
         self.step_ns = 0
         self.step = Timer(self._step)
         self.trend = Trend()
+        self.drained = Pace()
         self.is_disk_unreadable = False
         self.told_forecast_ns = -FORECAST_PAUSE_NS
         broker.stores.meter.look = self.check_disk
@@ -177,6 +180,8 @@ class AlarmWatch:
         is_set = ceiling.is_set(was_set, used)
         now_ns = self.broker.clock.monotonic_ns()
         self.trend.add(now_ns, used)
+        taken = int(self.broker.scheduler.outputs.delivered_bytes)
+        self.manager.drained_per_s = self.drained.per_second(now_ns, taken)
         if is_set:
             self._set_memory(ceiling, used)
         elif not was_set or not self._is_letting_on(ceiling, used, now_ns):
@@ -296,10 +301,12 @@ class AlarmWatch:
         self.told_forecast_ns = now_ns
         rise = size(self.trend.per_second())
         biggest = self.manager.biggest()
-        self.broker.log.warning(
+        line = (
             f"forecast: memory watermark ({one(limit)}) in ~{duration(round(seconds * 1e9))} at "
             f"+{rise}/s{biggest}"
         )
+        self.broker.log.warning(line)
+        self.manager.tell(FORECAST, line)
 
     # -- disk ------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from penstock.base.config import AlarmAction
 from penstock.base.errors import OperatorError
+from penstock.broker.alarm.alerts import Teller, tell_nobody
 from penstock.broker.connection.connection import (
     ACTION_BLOCK,
     ACTION_CLOSE,
@@ -86,9 +87,12 @@ def one(bytes_: int) -> str:
     return f"{bytes_} bytes"
 
 
-def reason(levels: dict[str, ResourceLevel | None], queues: dict[str, int]) -> str:
+def reason(
+    levels: dict[str, ResourceLevel | None], queues: dict[str, int], drained_per_s: float = 0.0
+) -> str:
     """The text of connection.blocked, at most TEXT_BYTES_MAX bytes. levels: of every resource that
-    an alarm is set for, None where the numbers are not known; queues: bytes held, by id."""
+    an alarm is set for, None where the numbers are not known; queues: bytes held, by id;
+    drained_per_s: bytes a second that consumers take."""
     text = f"low on {' & '.join(sorted(levels))}"
     known = [
         ("free " if resource == "disk" else "") + pair(level.now_bytes, level.limit_bytes)
@@ -97,8 +101,21 @@ def reason(levels: dict[str, ResourceLevel | None], queues: dict[str, int]) -> s
     ]
     if known:
         text += f" ({'; '.join(known)})"
+    text += forecast(levels.get(MEMORY), drained_per_s)
     # The name of the queue gives way, because the numbers are what a reader needs.
     return text + biggest(queues, TEXT_BYTES_MAX - len(text.encode()))
+
+
+def forecast(memory: ResourceLevel | None, drained_per_s: float) -> str:
+    """`; ends below 1.71 GB, in 12 s at the earliest`: if nothing came in and all that consumers
+    take were memory again; "" where there is nothing to foretell."""
+    if memory is None or not 0 < memory.clear_bytes < memory.now_bytes:
+        return ""
+    text = f"; ends below {one(memory.clear_bytes)}"
+    if drained_per_s < 1:
+        return text + ", and no consumer takes anything now"
+    seconds = (memory.now_bytes - memory.clear_bytes) / drained_per_s
+    return text + f", in {duration(round(seconds * 1e9))} at the earliest"
 
 
 def biggest(queues: dict[str, int], room_bytes: int) -> str:
@@ -129,7 +146,8 @@ MODE_ALL = "all"
 
 class AlarmManager:
     """connections, negotiators, vhosts: the broker's own, by name. texts: `alarm:memory` to its
-    text, of everything that is set; levels: by resource, as measured last."""
+    text, of everything that is set; levels: by resource, as measured last; drained_per_s: bytes a
+    second that consumers take; tell: is told the title and the text of every alarm that begins."""
 
     def __init__(
         self,
@@ -149,6 +167,8 @@ class AlarmManager:
         self.alarms = Alarms(NODE)
         self.texts: dict[str, str] = {}
         self.levels: dict[str, ResourceLevel] = {}
+        self.drained_per_s = 0.0
+        self.tell: Teller = tell_nobody
         self._since_ns: dict[str, int] = {}
         self._named: dict[str, frozenset[str]] = {}
 
@@ -214,7 +234,9 @@ class AlarmManager:
         for connection in list(self.connections.values()):
             if self._is_meant(resource, connection):
                 self._stop(connection, source)
-        self.log.warning(f"{resource} alarm: {text}; {self.who(resource)}; consumers continue")
+        line = f"{resource} alarm: {text}; {self.who(resource)}; consumers continue"
+        self.log.warning(line)
+        self.tell(f"{resource} alarm", line)
 
     def _end(self, resource: str) -> None:
         source = f"alarm:{resource}"
@@ -278,7 +300,7 @@ class AlarmManager:
     def reason(self) -> str:
         """The text of connection.blocked."""
         levels = {one: self.levels.get(one) for one in self.alarms.resources()}
-        return reason(levels, self._queues())
+        return reason(levels, self._queues(), self.drained_per_s)
 
     def biggest(self) -> str:
         """`; biggest: queue /events 71 %`, or nothing where nothing rests in queues."""

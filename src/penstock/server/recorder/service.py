@@ -25,6 +25,7 @@ from penstock.broker.admin.view_memory import ViewMemory
 from penstock.broker.admin.views import snapshot_steps
 from penstock.broker.broker import Broker
 from penstock.explain.freezing import Freezer
+from penstock.server.recorder.alert_sender import AlertSender
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.record_file import Encoder, RecordHeader
 from penstock.telemetry.snapshots import ActorSnapshot
@@ -69,7 +70,8 @@ GAP_S: Final = 0.004
 LAST_S: Final = 600.0
 """How far back a record reaches unless less is asked for: as far as the history does."""
 
-SECRET_WORDS: Final = ("password", "secret", "token", "private")
+SECRET_WORDS: Final = ("password", "secret", "token", "private", "alert_")
+"""Commands and addresses of alerts often have secrets in them."""
 
 Taker = Callable[[ActorSnapshot], None]
 
@@ -111,6 +113,7 @@ class RecorderService:
         self.rounds = 0
         self.skipped = 0
         self.longest_slice_ns = 0
+        self.alerts = AlertSender(broker, self.history, boot_id)
         self._memory = ViewMemory()
         self._kept_count = 0
         self._steps: Iterator[None] | None = None
@@ -178,6 +181,7 @@ class RecorderService:
             del self.incidents[: len(self.incidents) + 1 - INCIDENTS_KEPT.default]
             self.incidents.append(self._keep(why, LAST_S))
             self.broker.note(f"flight record kept ({why}): penstock record list")
+        self.alerts.round_ended()
 
     # -- records ---------------------------------------------------------------------------------
 
@@ -223,6 +227,7 @@ class RecorderService:
         """Take no more, write no more; what is being written is dropped."""
         if self._timer is not None:
             self._timer.cancel()
+        self.alerts.close()
         self._writer.shutdown(wait=False, cancel_futures=True)
 
 

@@ -9,6 +9,7 @@ from penstock.broker.alarm.alarm_manager import (
     AlarmActions,
     ResourceLevel,
     biggest,
+    forecast,
     one,
     pair,
     reason,
@@ -227,6 +228,38 @@ def test_clients_are_told_usage_limit_and_the_biggest_queue(
     levels: dict[str, ResourceLevel | None], queues: dict[str, int], text: str
 ) -> None:
     assert reason(levels, queues) == text
+
+
+def test_clients_are_told_when_it_ends_at_the_earliest() -> None:
+    level = ResourceLevel(1900 * MB, 1850 * MB, 1700 * MB)
+    text = "low on memory (1.90/1.85 GB); ends below 1.70 GB, in 20.0 s at the earliest"
+    assert reason({"memory": level}, {}, 10.0 * MB) == text
+    assert reason({"memory": level}, {"queue:/q": 1}, 0.0) == (
+        "low on memory (1.90/1.85 GB); ends below 1.70 GB, and no consumer takes anything now; "
+        "biggest: queue /q 100 %"
+    )
+    assert forecast(None, 1.0) == "" and forecast(ResourceLevel(5, 4, 0), 1.0) == ""
+
+
+def test_the_forecast_is_of_what_consumers_take() -> None:
+    """Ten seconds in which a consumer takes 1 MB a second, then an alarm."""
+    bed = AlarmBed()
+    peer = bed.publisher("p", "q")
+    eater = bed.connect("consumer")
+    eater.say(1, m.BasicConsume("q", "t", no_ack=True))
+    eater.heard()
+    for _ in range(11):
+        for _ in range(10):
+            peer.publish("q", b"x" * 100_000)
+        eater.heard()
+        bed.use(100 * MB)
+    bed.use(410 * MB)
+    peer.publish("q", b"held")
+    said = peer.one(m.ConnectionBlocked).reason
+    assert said.startswith("low on memory (410.00/400.00 MB); ends below 360.00 MB, in ")
+    assert said.endswith(" s at the earliest")
+    # 50 MB at 1 MB a second, which has stood for the last one of seven seconds.
+    assert 50 <= float(said.split()[-5]) <= 60
 
 
 def test_a_long_name_gives_way_to_the_numbers() -> None:
