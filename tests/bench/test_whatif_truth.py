@@ -67,6 +67,7 @@ def test_a_direction_is_right_when_it_is_what_happened() -> None:
 
     assert verdict("rises", 100, 140) and not verdict("falls", 100, 140)
     assert verdict("falls", 100, 60) and not verdict("rises", 100, 60)
+    assert Verdict("a", "b", (), "same", 5.0, 40.0, noise_ms=30.0).is_right()
     assert verdict("same", 100, 110) and verdict("same", 1, 4) and not verdict("same", 100, 140)
 
 

@@ -18,6 +18,9 @@ after that. A receiver that is held itself (a queue above its depth mark) keeps 
 leaves nothing behind, and gains by no window: that is the third rule; its stretch is longer,
 because a burst may lift a queue above its mark for a moment.
 
+The store keeps its window. While a batch is written the next one gathers, so each batch leaves the
+next one behind: that is no queue, at any rate and with any window.
+
 A hop begins with a small window, so a slow receiver is never given much, and a fast one has all it
 wants after a few takes; what one hop has learnt is where the next to the same receiver begins.
 
@@ -49,7 +52,7 @@ from penstock.base.limits import (
 from penstock.flow.account import Account
 from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Gate
-from penstock.flow.hop import KIND_CONNECTION_CHANNEL, Hop, HopNotes
+from penstock.flow.hop import KIND_CONNECTION_CHANNEL, KIND_QUEUE_STORE, Hop, HopNotes
 
 TARGET_NS: Final = 5_000_000
 INTERVAL_NS: Final = 100_000_000
@@ -209,6 +212,10 @@ class Adaptive(Credit):
 
     def wire(self, hop: Hop) -> None:
         self.resize(hop)
+        if hop.kind == KIND_QUEUE_STORE:
+            # A smaller window there makes smaller batches, and a disk no faster.
+            hop.is_fair = True
+            return
         now_ns = hop.sender_gate.clock.monotonic_ns()
         pool = self.pools.get(hop.receiver_gate)
         if pool is None:

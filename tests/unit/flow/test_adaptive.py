@@ -21,7 +21,7 @@ from penstock.flow.adaptive import (
     within,
 )
 from penstock.flow.gate import Gate, GateObserver
-from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE, Hop
+from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE, LAYER_STORE, Hop
 from penstock.flow.profile import ADAPTIVE
 
 MS_NS = 1_000_000
@@ -96,6 +96,30 @@ def test_a_receiver_that_commits_in_groups_is_not_taken_for_a_slow_one() -> None
     line.run(3000)
     assert line.taken[0] >= 0.9 * 10 * 3000
     assert 200 <= line.hops[0].window_bytes // KIB <= 300
+
+
+def test_what_gathers_while_a_batch_is_written_is_no_queue_in_front_of_the_store() -> None:
+    """A sync of 15 ms, and ten messages a millisecond: whenever a batch is safe the next has 150
+    messages, far above a reserve of 5 ms, and all of them are needed."""
+    clock = ManualClock()
+    strategy = ADAPTIVE.strategy()
+    origin = Account("conn:a", None, None, 0)
+    queue, store = (Gate(name, clock, GateObserver()) for name in ("queue:/q", "store:/"))
+    hop = Hop("queue:/q", LAYER_QUEUE, queue, "store:/", LAYER_STORE, store)
+    strategy.wire(hop)
+    written = taken = 0
+    for at_ms in range(3000):
+        for _ in range(10):
+            if not hop.is_closed:
+                strategy.charge(hop, origin, 1, KIB)
+        clock.advance(MS_NS)
+        if at_ms % 15 == 14:
+            strategy.repay(hop, origin, written, written * KIB)
+            taken += written
+            written = int(hop.in_flight)
+            hop.check()
+    assert taken >= 29_000, "it never waits for credit"
+    assert (hop.window, hop.window_bytes) == (4000, 16 * 1024 * KIB)
 
 
 def test_a_window_is_cut_to_what_is_taken_and_the_reserve() -> None:
