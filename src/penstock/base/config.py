@@ -88,6 +88,8 @@ class Config:
     rate_connection_*: messages and bytes a second of each connection, 0 for no limit; rates: the
     same by user, vhost and queue; rate_burst_ms: see limits;
     credit_*: windows by kind of hop as INITIAL/MORE_AFTER or off, "" for the profile's own;
+    msg_store_io_batch_size, queue_index_embed_msgs_below: numbers, see limits, "" for the
+    profile's own; only in profiles that emulate RabbitMQ;
     policies, operator_policies: rules for queues and exchanges by name, see docs/policies.md;
     vhost_limits, user_limits: how many connections, queues and channels there may be of each;
     account_*_high, account_*_high_messages: debt above which a connection, user, vhost or the node
@@ -147,6 +149,8 @@ class Config:
     credit_channel_queue_bytes: str = ""
     credit_queue_store: str = ""
     credit_queue_store_bytes: str = ""
+    msg_store_io_batch_size: str = ""
+    queue_index_embed_msgs_below: str = ""
     account_connection_high: str = ""
     account_connection_high_messages: str = ""
     account_user_high: str = ""

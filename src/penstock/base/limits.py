@@ -173,6 +173,15 @@ SETTING_REVERTS: Final = Limit(64, 1, 10_000, "changes of settings that wait to 
 QUEUE_DEPTH_BYTES: Final = Limit(0, 0, 1_099_511_627_776,
     "bytes of one queue, 0 for a fifth of the memory mark", KEY, "broker/queue/classic_actor",
     "publishers of the queue are held until it has shrunk")
+RABBIT_IO_BATCH: Final = Limit(4096, 1, 1_000_000,
+    "positions, in profiles that emulate RabbitMQ; 2048 in rabbitmq-3.5",
+    argument("`msg_store_io_batch_size`, whose default is the profile's"),
+    "queues/rabbit_paging", "fewer positions than this stay in memory, more leave together")
+RABBIT_EMBED_BELOW: Final = Limit(4096, 0, 536_870_912,
+    "bytes of body and properties, in profiles that emulate RabbitMQ; 0 for none",
+    argument("`queue_index_embed_msgs_below`, whose default is the profile's"),
+    "broker/store/durability",
+    "a smaller message costs no credit to the store, and stays in memory until its place leaves")
 PAGED_MARKS: Final = Limit(4096, 2, 65_536,
     "times of arrival remembered for the paged messages of one queue, 100 bytes each", BOOKS,
     "queues/message_ttl",

@@ -5,6 +5,7 @@ handed in. The server and the simulator own one of these each.
 """
 
 import platform
+from collections.abc import Iterator
 from functools import partial
 
 import penstock
@@ -43,6 +44,7 @@ from penstock.broker.settings.table import (
     add_client_settings,
     add_credit_settings,
     add_ledger_settings,
+    add_rabbit_settings,
     add_rate_settings,
     add_watchdog_setting,
 )
@@ -52,6 +54,7 @@ from penstock.broker.vhost.queue_arguments import KindNotes, is_stream
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.explain.naming import client_name
 from penstock.flow.credit import Strategy
+from penstock.flow.hop import Hop
 from penstock.flow.overrides import configured
 from penstock.flow.profile import Profile, profile_named
 from penstock.protocol.frames import FrameParser
@@ -146,13 +149,23 @@ class Broker:
             self.alarm_manager.reason,
         )
 
+    def _store_hops(self) -> Iterator[Hop]:
+        """Every hop to a store, of messages or of streams."""
+        for store in self.stores.by_name.values():
+            yield from store.all_lanes()
+        for streams in self.streams.stores.values():
+            yield from streams.all_lanes()
+
     def _offer_settings(self) -> None:
         add_ledger_settings(self.settings, self.ledger)
         add_watchdog_setting(self.settings, self.hop_watch)
         add_client_settings(
             self.settings, self.consumer_timeout, self.notifier_rules, self.look_at_clients
         )
-        add_credit_settings(self.settings, self.connections, self.context)
+        add_credit_settings(self.settings, self.connections, self._store_hops, self.context)
+        paging = self.stores.paging
+        if paging is not None:
+            add_rabbit_settings(self.settings, self.context, paging.follow_profile)
         add_adaptive_settings(self.settings, self.context)
         add_rate_settings(self.settings, self.rates)
 

@@ -164,6 +164,7 @@ EDGE_COLUMNS: Final = columns(
     "SENDER:name RECEIVER:name STATE LEFT:number LEFT_BYTES:number IN_FLIGHT:number KEPT:number "
     "STOPS:number HELD:number BECAUSE:name"
 )
+FREE_COLUMNS: Final = columns("FREE:number")
 ACCOUNT_COLUMNS: Final = columns(
     "ACCOUNT:name DEBT:number DEBT_BYTES:number LIMIT:number STORED:number STORED_BYTES:number "
     "STATE"
@@ -187,7 +188,13 @@ def show_edges(answer: Edges) -> None:
         nothing = f"{total} hops, none of them blocked" if total else "no hops: no client publishes"
         say(screen, nothing)
         return
-    show(screen, table(EDGE_COLUMNS, [_edge(row) for row in answer.edges]))
+    shown = list(EDGE_COLUMNS)
+    cells = [_edge(row) for row in answer.edges]
+    if any(row.free_messages for row in answer.edges):
+        shown[-1:-1] = FREE_COLUMNS
+        for row, line in zip(answer.edges, cells, strict=True):
+            line[-1:-1] = [amount(row.free_messages) if row.free_messages else ""]
+    show(screen, table(shown, cells))
     say(screen, f"{total} hops, {answer.blocked} blocked")
     say_more(screen, answer.matching - len(answer.edges), "hops")
 

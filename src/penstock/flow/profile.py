@@ -56,6 +56,7 @@ class Profile:
     store (S1, queue_index_embed_msgs_below), 0 for none;
     io_batch: positions that leave memory at a time at least, when a queue pages by RabbitMQ's rules
     (msg_store_io_batch_size, flow-semantics 6.6), 0 for a profile that pages by bytes;
+    caps_passes: one pass is bounded by the window to the store, as from RabbitMQ 3.6.7 on;
     believes_deaths: x-death in what a client publishes is counted on when the message dies."""
 
     name: str
@@ -73,6 +74,7 @@ class Profile:
     account_high_messages: int = 0
     embed_below: int = 0
     io_batch: int = 0
+    caps_passes: bool = False
     believes_deaths: bool = False
 
     @property
@@ -91,6 +93,10 @@ class Profile:
     @property
     def credit_bytes_more_after(self) -> int:
         return self.channel_queue.bytes_more_after
+
+    def pages_by_counts(self) -> bool:
+        """Whether queues page by RabbitMQ's rules, so that its two settings mean something."""
+        return self.io_batch > 0
 
     def has_credit(self) -> bool:
         """Whether its strategy grants credit, so that windows mean something."""
@@ -199,7 +205,7 @@ ADAPTIVE: Final = replace(
 )  # fmt: skip
 RABBITMQ_4: Final = Profile(
     "rabbitmq-4", "credit", HopWindow(400, 200), HopWindow(400, 200), HopWindow(4000, 800),
-    False, False, 0, _UNSENT, embed_below=4096, io_batch=4096,
+    False, False, 0, _UNSENT, embed_below=4096, io_batch=4096, caps_passes=True,
 )  # fmt: skip
 RABBITMQ_35: Final = Profile(
     "rabbitmq-3.5", "credit", HopWindow(200, 50), HopWindow(200, 50), HopWindow(2000, 500),

@@ -42,7 +42,8 @@ class EdgeRow(Struct, frozen=True):
     out; blocked_ns: how long the hop's gate was closed in all, the present hold included. What
     holds a whole connection (rate, debt, alarm, socket) holds each hop from it. In a profile
     without parking all hops of a channel share one gate, and so the last four. Of hops that are
-    not lanes with credit `stops` and `blocked_ns` are 0."""
+    not lanes with credit `stops` and `blocked_ns` are 0. free_messages: of a hop to a store, those
+    that ever cost no credit, because they are small (profiles that emulate RabbitMQ)."""
 
     sender: str
     receiver: str
@@ -62,6 +63,7 @@ class EdgeRow(Struct, frozen=True):
     blocked_for_ns: int = 0
     stops: int = 0
     blocked_ns: int = 0
+    free_messages: int = 0
 
 
 class Edges(Struct, frozen=True):
@@ -248,6 +250,7 @@ def _write_row(lane: WriteLane, vhost: str, now_ns: int) -> EdgeRow:
         blocked_for_ns=now_ns - since_ns if is_blocked else 0,
         stops=int(lane.blocks),
         blocked_ns=closed_ns,
+        free_messages=int(lane.free_count),
     )
 
 

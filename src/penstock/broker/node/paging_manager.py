@@ -71,8 +71,6 @@ REPORT_NS: Final = 5_000_000_000
 RECKON_NS: Final = 2_500_000_000
 CAP_WINDOWS: Final = 2
 """A pass from 3.8 on is at most so many windows of the store."""
-UNCAPPED_BATCH: Final = 2048
-"""msg_store_io_batch_size before 3.6.7, when passes had no cap."""
 
 
 class PagingManager(QueuePaging):
@@ -137,7 +135,7 @@ class PagingManager(QueuePaging):
 
     def is_rabbits(self) -> bool:
         """Whether the profile pages by RabbitMQ's rules."""
-        return self.context.profile.io_batch > 0
+        return self.context.profile.pages_by_counts()
 
     # -- once a second ---------------------------------------------------------------------------
 
@@ -251,12 +249,30 @@ class PagingManager(QueuePaging):
         if rules is None:
             profile = self.context.profile
             most = UNBOUNDED
-            if profile.io_batch > UNCAPPED_BATCH:
+            if profile.caps_passes:
                 most = CAP_WINDOWS * profile.queue_store.initial
             now_ns = self.clock.monotonic_ns()
             rules = RabbitPaging(profile.io_batch, profile.embed_below, most, now_ns)
             self.rules[actor] = rules
         return rules
+
+    def follow_profile(self) -> None:
+        """The profile has other numbers of RabbitMQ's: every queue goes by them from now on. What
+        is on its way to the store is repaid as it was charged."""
+        profile = self.context.profile
+        for rules in self.rules.values():
+            rules.batch = profile.io_batch
+            rules.embed_below = profile.embed_below
+        for vhost in self.vhosts.values():
+            for actor in vhost.queues.values():
+                durability, paging = actor.durability, actor.paging
+                if isinstance(durability, StoreDurability) and durability.is_lasting:
+                    durability.embed_below = profile.embed_below
+                if isinstance(paging, RabbitPager):
+                    paging.durability.embed_below = profile.embed_below
+                    paging.rules.batch = profile.io_batch
+                    paging.rules.embed_below = profile.embed_below
+                    paging.acks.embed_below = profile.embed_below
 
     def _tell(self, actor: QueueActor) -> None:
         """The queue hears what the node wants; one that never had to page stays as it is while that

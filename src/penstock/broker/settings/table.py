@@ -10,7 +10,7 @@
 The settings of alarms are offered by broker/admin/alarm_watch, for the server makes their watch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -40,7 +40,8 @@ from penstock.broker.settings.settings import Setting, Settings
 from penstock.broker.vhost.context import Context
 from penstock.flow.adaptive import Adaptive
 from penstock.flow.credit import Credit, Window
-from penstock.flow.hop import KIND_NAMES
+from penstock.flow.hop import KIND_NAMES, KIND_QUEUE_STORE, Hop
+from penstock.flow.overrides import with_embed_below, with_io_batch
 
 NS_PER_US: Final = 1_000
 NS_PER_MS: Final = 1_000_000
@@ -163,7 +164,10 @@ def _aim(context: Context, name: str, meaning: str) -> Setting:
 
 
 def add_credit_settings(
-    settings: Settings, connections: dict[str, Connection], context: Context
+    settings: Settings,
+    connections: dict[str, Connection],
+    store_hops: Callable[[], Iterable[Hop]],
+    context: Context,
 ) -> None:
     """Offer the windows of every kind of hop, in messages and in bytes.
 
@@ -174,10 +178,16 @@ def add_credit_settings(
     """
     for kind in range(len(KIND_NAMES)):
         for unit in ("messages", "bytes"):
-            settings.add(_window(connections, context, kind, unit))
+            settings.add(_window(connections, store_hops, context, kind, unit))
 
 
-def _window(connections: dict[str, Connection], context: Context, kind: int, unit: str) -> Setting:
+def _window(
+    connections: dict[str, Connection],
+    store_hops: Callable[[], Iterable[Hop]],
+    context: Context,
+    kind: int,
+    unit: str,
+) -> Setting:
     key = f"credit.{KIND_NAMES[kind]}" + ("_bytes" if unit == "bytes" else "")
 
     def read() -> str:
@@ -200,7 +210,8 @@ def _window(connections: dict[str, Connection], context: Context, kind: int, uni
             found.set_windows(kind, found.windows[kind], window)
         else:
             found.set_windows(kind, window, found.bytes_windows[kind])
-        for hop in hops_of(connections):
+        hops = store_hops() if kind == KIND_QUEUE_STORE else hops_of(connections)
+        for hop in hops:
             if hop.kind == kind:
                 found.resize(hop)
 
@@ -211,6 +222,38 @@ def _window(connections: dict[str, Connection], context: Context, kind: int, uni
         "after how much of it is done more is granted",
         read,
         write,
+    )
+
+
+def add_rabbit_settings(settings: Settings, context: Context, follow: Callable[[], None]) -> None:
+    """Offer RabbitMQ's two settings of paging under its own names, in profiles that emulate it.
+    follow: called when the profile has another one."""
+
+    def write_batch(text: str) -> None:
+        context.profile = with_io_batch(context.profile, text)
+        follow()
+
+    def write_embed(text: str) -> None:
+        context.profile = with_embed_below(context.profile, text)
+        follow()
+
+    if not context.profile.pages_by_counts():
+        return
+    settings.add(
+        Setting(
+            "msg_store_io_batch_size",
+            "positions",
+            "so many places of paged messages at least leave memory together",
+            lambda: str(context.profile.io_batch),
+            write_batch,
+        ),
+        Setting(
+            "queue_index_embed_msgs_below",
+            "bytes, 0 for none",
+            "smaller messages cost no credit on their way to the store, and stay in memory longer",
+            lambda: str(context.profile.embed_below),
+            write_embed,
+        ),
     )
 
 

@@ -229,7 +229,10 @@ class GroupCommit(Actor):
         lane.items.append(request)
         lane.waiting_count += 1
         lane.uncharged_bytes += request.uncharged_bytes
-        self.gathering.unanswered += len(request.messages)
+        count: i64 = len(request.messages)
+        self.gathering.unanswered += count
+        if request.uncharged_bytes > 0:
+            lane.free_count += count - request.count
         self.strategy.charge(lane, request.origin, request.count, request.bytes)
         if not lane.is_listed:
             lane.is_listed = True

@@ -65,9 +65,10 @@ class WriteRequest:
 class WriteLane(Hop):
     """The hop from `queue` to a store. items: requests the store has not taken, oldest first;
     is_wanted: the queue still exists; waiting_count: requests that were not answered yet;
-    uncharged_bytes: of the requests in `items`."""
+    uncharged_bytes: of the requests in `items`; free_count: messages that ever cost no credit."""
 
     __slots__ = (
+        "free_count",
         "is_listed",
         "is_wanted",
         "items",
@@ -83,6 +84,7 @@ class WriteLane(Hop):
         self.is_listed = False
         self.is_wanted = True
         self.waiting_count: i64 = 0
+        self.free_count: i64 = 0
         self.uncharged_bytes: i64 = 0
 
 
