@@ -465,6 +465,7 @@ class Consumer:
 
     rate: acknowledgements a second at most, 0 for as fast as they come; prefetch 0: no limit.
     rejects: it answers each with basic.nack without requeue, which makes a dead letter.
+    requeues: it gives each back with basic.nack; tag: of the consumer.
     taken: deliveries that were complete; acked; is_stopped: takes, and acknowledges nothing.
     """
 
@@ -488,6 +489,7 @@ class Consumer:
         self.rate = rate
         self.no_ack = no_ack
         self.rejects = rejects
+        self.requeues = False
         self.is_stopped = False
         self.taken = 0
         self.acked = 0
@@ -496,7 +498,8 @@ class Consumer:
         self.connection.handlers[channel, *DELIVER] = lambda arguments: None
         self.connection.body_done[channel] = self._done
         head = struct.pack(">H", 0) + short(queue) + short("") + bytes((2 if no_ack else 0,))
-        self.connection.call(channel, 60, 20, head + table({}))
+        reply = self.connection.call(channel, 60, 20, head + table({}))
+        self.tag = reply[1 : 1 + reply[0]].decode()
         loop.before.append(self.step)
 
     def _done(self) -> None:
@@ -512,8 +515,10 @@ class Consumer:
         if due <= 0:
             return
         self.acked += due
-        number = 120 if self.rejects else 80
-        self.connection.send(method(self.channel, 60, number, struct.pack(">QB", self.acked, 1)))
+        number = 120 if self.rejects or self.requeues else 80
+        bits = 3 if self.requeues else 1
+        answer = struct.pack(">QB", self.acked, bits)
+        self.connection.send(method(self.channel, 60, number, answer))
 
 
 def jain(shares: list[float]) -> float:

@@ -6,6 +6,8 @@ from typing import Final
 from penstock.base.quantities import show_rate
 from penstock.explain.alarm_advice import about_alarm
 from penstock.explain.consumer_causes import (
+    PAUSED,
+    SINGLE_ACTIVE,
     about_lag,
     about_leases,
     ack_time_ns,
@@ -196,6 +198,20 @@ def _about_consumer(
         return (
             f"start a consumer on {who}: {ready} messages are ready and no consumer takes them",
             _about_bounds(who, window),
+        )
+    queue = who.removeprefix("the consumers of ").removeprefix("queue ")
+    if trouble == PAUSED:
+        return (f"let its consumers go on: penstock queues resume {queue}",)
+    if trouble == "requeue":
+        return (
+            f"reject without requeue what cannot be worked on: the consumers of queue {queue} are "
+            f"given the same messages again, {rate(window.rates['redelivered'])}",
+            f"bound how often: x-delivery-limit on queue {queue}, with x-dead-letter-exchange",
+        )
+    if SINGLE_ACTIVE in window.labels:
+        return (
+            f"let the one consumer that queue {queue} gives messages to ack sooner, or end it: it "
+            "is the single active one, and those beside it are given nothing",
         )
     taken = window.rates.get("acked", 0.0)
     coming = window.rates.get("published", 0.0)

@@ -227,6 +227,8 @@ def ask_why(history: FlightHistory, question: Question) -> WhyAnswer:
         return WhyAnswer(asdict(about), plain(render_memory(about)), about.exit_status())
     found = explain(kind, question.name, windows, look.end_ns, min(span_s, question.window_s))
     plain_data = asdict(found)
+    plain_data["start_ns"] = look.end_ns - round(look.span_s * NS_PER_S)
+    plain_data["end_ns"] = look.end_ns
     plain_data["waits"] = [wait.plain() for wait in found.waits]
     return WhyAnswer(plain_data, render(found), found.exit_status())
 

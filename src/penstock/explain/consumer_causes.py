@@ -40,6 +40,15 @@ NO_WINDOW: Final = "no_window"
 """In labels: of a consumer that may be given any number of messages, so that nothing but its socket
 can have kept them back; of a queue's consumers together, if that is true of each."""
 
+PAUSED: Final = "paused"
+"""In labels of a queue and its consumers: an operator has it give them nothing."""
+
+SINGLE_ACTIVE: Final = "single_active"
+"""In labels of a queue and its consumers: one of them is given messages, the others stand by."""
+
+GIVEN_BACK_SHARE: Final = 0.5
+"""Consumers that give back so much of what they are given do not empty their queue."""
+
 _SHARES: Final = {
     "socket": "socket_blocked",
     "flow": "flow_paused",
@@ -127,6 +136,10 @@ def queue_detail(window: ActorWindow) -> str:
         whose = "its consumers"
     if trouble == "none":
         return f"no consumer{backlog}"
+    if trouble == PAUSED:
+        return f"it is paused: consumers are given nothing{backlog}"
+    if trouble == "requeue":
+        return f"{whose} give back {rate(window.rates['redelivered'])} of what they get{backlog}"
     if trouble == "socket":
         return f"the socket of {whose} was full {share} of the time{backlog}"
     if trouble == "flow":
@@ -151,11 +164,17 @@ def held_share(window: ActorWindow) -> float:
 
 def consumer_trouble(window: ActorWindow) -> str:
     """What keeps a queue's or consumer's messages back: `none` (no consumer), `socket`, `flow`
-    (paused by channel.flow), `prefetch`, or "" if nothing does for long."""
+    (paused by channel.flow), `prefetch`, `paused` (by an operator), `requeue` (they give most of it
+    back), or "" if nothing does for long."""
     numbers = window.numbers
     is_of_many = "consumers" in numbers
+    if PAUSED in window.labels:
+        return PAUSED
     if is_of_many and numbers["consumers"] == 0.0:
         return "none"
+    given_back = window.rates.get("redelivered", 0.0)
+    if given_back > GIVEN_BACK_SHARE * window.rates.get("delivered", 0.0):
+        return "requeue"
     now = {name: numbers.get(key, 0.0) for name, key in _SHARES.items()}
     most = max(now, key=lambda name: now[name])
     if now[most] > 0.0:
@@ -175,7 +194,7 @@ def consumer_detail(window: ActorWindow, windows: Mapping[str, ActorWindow] | No
     numbers = window.numbers
     trouble = consumer_trouble(window)
     share = percent(held_share(window))
-    if trouble == "none":
+    if trouble in ("none", PAUSED, "requeue"):
         return queue_detail(window)
     leased = "" if windows is None else lease_detail(window, windows)
     if leased:

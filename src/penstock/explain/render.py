@@ -151,6 +151,10 @@ def _at_root(cause: RootCause) -> str:
     if cause.reason == "consumer" and kind_of(cause.root) in ("consumer", "consumers"):
         if cause.detail.startswith("no consumer"):
             return "are missing"
+        if cause.detail.startswith("it is paused"):
+            return "are given nothing"
+        if " give back " in cause.detail:
+            return "give it back"
         if ", the next delivery" in cause.detail and "; 1 in flight" in cause.detail:
             return "acks each message before it has the next"
         return "acks too slowly" if kind_of(cause.root) == "consumer" else "ack too slowly"

@@ -1,10 +1,13 @@
-"""A reader group that holds publishers: named as the root, how far and how long it is behind."""
+"""Why messages stay: a reader group that is behind, and what more consumers would not help."""
+
+import pytest
 
 from penstock.explain.advice import advise
 from penstock.explain.blame import Stay, Step
 from penstock.explain.consumer_causes import consumer_detail, lease_detail
 from penstock.explain.explanation import RootCause
 from penstock.explain.root_causes import name_cause
+from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import called
 from tests.unit.explain.scene import S, actor, scene
 
@@ -68,3 +71,42 @@ def test_the_advice_is_about_the_query() -> None:
     found = advise(cause, scene(ALL, LEASE))
     assert "maxOffsetsPerTrigger" in found[0]
     assert "spark query etl" in found[0]
+
+
+def consumers(labels: dict[str, str], redelivered: float = 0.0) -> ActorWindow:
+    return actor(
+        "consumers:/q",
+        numbers={"consumers": 2.0, "ready": 300.0, "prefetch": 20.0, "prefetch_full_share": 1.0},
+        rates={"delivered": 100.0, "redelivered": redelivered, "acked": 10.0},
+        labels=labels,
+    )
+
+
+@pytest.mark.parametrize(
+    ("window", "detail", "advice"),
+    [
+        (
+            consumers({"paused": "yes"}),
+            "it is paused: consumers are given nothing; 300 ready",
+            "let its consumers go on: penstock queues resume /q",
+        ),
+        (
+            consumers({}, redelivered=95.0),
+            "its 2 consumers give back 95/s of what they get; 300 ready",
+            "reject without requeue what cannot be worked on: the consumers of queue /q are given "
+            "the same messages again, 95/s",
+        ),
+        (
+            consumers({"single_active": "yes"}),
+            "prefetch window full 100 %",
+            "let the one consumer that queue /q gives messages to ack sooner, or end it: it is the "
+            "single active one, and those beside it are given nothing",
+        ),
+    ],
+)
+def test_what_more_consumers_would_not_help(window: ActorWindow, detail: str, advice: str) -> None:
+    assert consumer_detail(window).startswith(detail)
+    cause = RootCause("consumers:/q", "consumer", consumer_detail(window), 1, 1.0, ())
+    found = advise(cause, {window.actor: window})
+    assert found[0] == advice
+    assert not any("add consumers" in one for one in found)

@@ -21,7 +21,9 @@ from penstock.explain.consumer_causes import (
     LAG_MESSAGES,
     LAG_MESSAGES_MAX,
     NO_WINDOW,
+    PAUSED,
     POSITION,
+    SINGLE_ACTIVE,
     STILL_NS,
 )
 from penstock.explain.root_causes import FULL_STORE
@@ -95,6 +97,7 @@ OF_ALL_CONSUMERS: Final = (
     "socket_blocked",
     "flow_paused",
     "held_ns",
+    "redelivered",
     "consumers",
     "ready",
 )
@@ -200,7 +203,9 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
         labels[FULL_STORE] = full_store
     note_paged(queue, numbers, labels)
     if queue.is_paused:
-        labels["paused"] = "yes"
+        labels[PAUSED] = "yes"
+    if queue.choice is not None and queue.choice.is_single:
+        labels[SINGLE_ACTIVE] = "yes"
     if queue.damaged_count > 0:
         labels["damaged"] = str(queue.damaged_count)
     if queue.queue_limits is not None:

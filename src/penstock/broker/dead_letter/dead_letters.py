@@ -408,9 +408,7 @@ class DeadLetters(DeadLetterSink):
         by = NOT_STALLED
         # A closed gate is on record already.
         if self.is_stalled() and self.worker.gate.is_open:
-            peer = self.waits_for()
-            if peer == "" and self.stuck:
-                peer = self.refused_by
+            peer = self.waits_for() or self.refused_by
             by = (peer, EXPIRED if self.is_asked else LATE)
         if by == self.stalled_by:
             return
@@ -479,6 +477,7 @@ class DeadLetters(DeadLetterSink):
         letter.is_missed = False
         lost = self._send(letter)
         if lost >= 0:
+            self.refused_by = ""
             if letter.is_confirmed and lost in (LOST_NO_EXCHANGE, LOST_NO_ROUTE):
                 letter.is_missed = True
             else:
@@ -588,6 +587,7 @@ class DeadLetters(DeadLetterSink):
         if letter.is_confirmed:
             if not letter.is_lost:
                 self.counts.sent[letter.reason] += 1
+                self.refused_by = ""
             self._hold(letter, -1)
         if self.late or self.is_asked or self.actor.is_deep:
             self.worker.wake()

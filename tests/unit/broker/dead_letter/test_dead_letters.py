@@ -482,6 +482,12 @@ def test_a_target_that_refuses_is_on_record(bed: LetterBed) -> None:
     )
     assert len(letters.stuck) > 0
     assert held_by(bed) == [("queue:/full", "late")]
+    # They are published again from time to time, and refused again.
+    for _ in range(30):
+        bed.wait(100)
+        assert held_by(bed) == [("queue:/full", "late")]
+    snapshot = actor_snapshots(bed.broker)["dead:/q"]
+    assert {block.peer for block in snapshot.blocked.blocks if block.ns > 0} == {"queue:/full"}
 
 
 def test_letters_that_go_nowhere_are_held_by_nobody_and_say_why(bed: LetterBed) -> None:
