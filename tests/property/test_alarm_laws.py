@@ -135,7 +135,8 @@ def test_whoever_is_stopped_holds_more_than_its_share_and_the_biggest_always_is(
 ) -> None:
     stopped = frozenset(data.draw(st.sets(st.sampled_from([one.name for one in holders] or ["-"]))))
     shares = MemoryShares()
-    shares.rest(100, 0)
+    shares.rest(100)
+    shares.start_bytes = 1000
     shares.look(holders, left, used, 1000, 900)
     chosen = shares.above(stopped)
     first = shares.above(frozenset())
@@ -147,9 +148,9 @@ def test_whoever_is_stopped_holds_more_than_its_share_and_the_biggest_always_is(
     assert all(weights[name] >= max(going, default=0) for name in first)
     if shares.room_bytes > 0:
         assert first or sum(weights.values()) <= shares.room_bytes, "there is too much"
-        assert shares.stage(True, used, 1000, "some") == "some"
+        assert shares.stage(True, 1000, "some") == "some"
     elif used > 1000:
-        assert shares.stage(True, used, 1000, "some") == "all"
+        assert shares.stage(True, 1000, "some") == "all"
 
 
 @given(HOLDERS, st.integers(0, 300), st.integers(0, 300))
@@ -162,11 +163,12 @@ def test_all_are_stopped_only_a_quarter_of_the_room_above_the_mark(
         return
     used = 1000 + over
     shares = MemoryShares()
-    shares.rest(rest, 0)
+    shares.rest(rest)
+    shares.start_bytes = 1000
     factor = (used - rest) // held + 1
     scaled = [Holder(one.name, one.user, one.held_bytes * factor) for one in holders]
     shares.look(scaled, {}, rest + held * factor, 1000, 900)
-    after = shares.stage(True, rest + held * factor, 1000, "some")
+    after = shares.stage(True, 1000, "some")
     above = max(0, rest + held * factor - 1000)
     assert (after == "all") == (above > 0 and above * FALL >= 900 - rest)
 

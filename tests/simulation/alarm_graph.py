@@ -1,5 +1,5 @@
 """Random graphs under a memory alarm: real actors, a virtual clock, and a machine whose memory is
-what the broker holds, times what a message costs, and a rest.
+what the broker holds, times what a message costs, and a rest, and is given back sooner or later.
 
 Publishers with full sockets, steady ones and idle ones publish to queues that are read slowly, in
 fits or at once; connections come and go. Between two reads of 64 KiB whatever is due is done, as
@@ -44,13 +44,22 @@ class LawBroken(AssertionError):
 
 
 class HeldProbe(StatedProbe):
-    """expansion_pct: memory of a byte held, in percent; rest_bytes: without any."""
+    """expansion_pct: memory of a byte held, in percent; rest_bytes: without any; return_bytes: as
+    much is given back to the system in a second at most, what is free is used again at once."""
 
     expansion_pct = 100
     rest_bytes = 0
+    return_bytes = 0
+    kept_bytes = 0
+    kept_ns = 0
 
     def memory_used_bytes(self) -> int:
-        return self.rest_bytes + held_bytes(self.bed.broker) * self.expansion_pct // 100
+        now_ns = self.bed.clock.monotonic_ns()
+        returned = self.return_bytes * (now_ns - self.kept_ns) // (1000 * MS)
+        needed = held_bytes(self.bed.broker) * self.expansion_pct // 100
+        self.kept_bytes = max(needed, self.kept_bytes - returned)
+        self.kept_ns = now_ns
+        return self.rest_bytes + self.kept_bytes
 
 
 class JudgedWatch(AlarmWatch):
@@ -75,11 +84,14 @@ class JudgedWatch(AlarmWatch):
 class GraphBed(AlarmBed):
     """The bed with that machine."""
 
-    def __init__(self, expansion_pct: int, rest_bytes: int, judge: Judge) -> None:
+    def __init__(
+        self, expansion_pct: int, rest_bytes: int, return_bytes: int, judge: Judge
+    ) -> None:
         super().__init__(memory_high=str(LIMIT_BYTES))
         around = HeldProbe(self)
         around.expansion_pct = expansion_pct
         around.rest_bytes = rest_bytes
+        around.return_bytes = return_bytes
         self.rest_bytes = rest_bytes
         self.around = around
         self.watch = JudgedWatch(self.broker, around, judge)
@@ -123,7 +135,8 @@ class AlarmGraph:
         self.peak_bytes = 0
         self.all_ever = False
         self.stopped_ever: set[str] = set()
-        self.bed = GraphBed(self.expansion_pct, dice.randrange(0, 12 * MB), self.judge)
+        rest, back = dice.randrange(0, 12 * MB), dice.choice((2, 10, 1_000)) * MB
+        self.bed = GraphBed(self.expansion_pct, rest, back, self.judge)
         self.watch = self.bed.watch
         self.manager = self.bed.manager
         self.watch.check_memory()

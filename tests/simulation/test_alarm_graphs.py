@@ -35,10 +35,10 @@ def test_random_graphs_keep_the_laws_of_targeted_alarms() -> None:
 class StopsAllAtASecondMark(MemoryShares):
     """As it was before the level: a twentieth above the mark everybody pays."""
 
-    def stage(self, is_targeted: bool, used_bytes: int, limit_bytes: int, before: str) -> str:
-        if used_bytes * 20 > limit_bytes * 21:
+    def stage(self, is_targeted: bool, limit_bytes: int, before: str) -> str:
+        if self.used_bytes * 20 > limit_bytes * 21:
             return ALL
-        return super().stage(is_targeted, used_bytes, limit_bytes, before)
+        return super().stage(is_targeted, limit_bytes, before)
 
 
 class StopsTheSmallest(MemoryShares):

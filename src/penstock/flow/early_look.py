@@ -3,8 +3,8 @@
     allowed = the room to the next mark / divisor, at least `lowest_bytes`
 A timer alone assumes how fast a resource is used up; what is faster would have passed the mark long
 before the next look (reliability F18). So bytes are counted where they come in: for the disk those
-that a store writes, for memory those that are read from clients. Looks never take more than a
-PAUSE-th of the time: what comes in meanwhile waits for the end of the pause. COMPILED.
+that a store writes, for memory those that are read from clients. After a look there is none for
+PAUSE times as long as it took, PAUSE_NS_MAX at most, whatever passes meanwhile. COMPILED.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,7 @@ WRITE_BYTES_MIN: Final = 1_048_576
 INTAKE_BYTES_MIN: Final = 262_144
 UNLIMITED: Final = 1 << 62
 PAUSE: Final = 10
+PAUSE_NS_MAX: Final = 50_000_000
 WRITE_DIVISOR: Final = 2
 INTAKE_DIVISOR: Final = 4
 """Of small messages a byte read is several bytes of memory."""
@@ -70,4 +71,4 @@ class EarlyLook:
         began_ns = self._clock.monotonic_ns()
         self.look()
         ended_ns = self._clock.monotonic_ns()
-        self._rested_ns = ended_ns + PAUSE * (ended_ns - began_ns)
+        self._rested_ns = ended_ns + min(PAUSE_NS_MAX, PAUSE * (ended_ns - began_ns))

@@ -17,8 +17,11 @@ than a quarter, without a second mark at which all pay.
 
 Held bytes are those of messages. A message costs more memory than its bytes, up to EXPANSION times
 as much when it is small: what use is above its lowest beside the messages counts for connections
-in proportion to what they hold. What connections that have ended left in queues counts for those
-that the same user has open, in equal parts: publishing by short connections is no way around.
+in proportion to what they hold. What they have held under this alarm and do not hold any more is
+free for what comes in, also while the system has not taken it back: it is no use, or a backlog that
+is drained quickly would stop those who had no part in it. Nor does the level fall for what use was
+above the mark when that was first seen. What connections that have ended left in queues counts for
+those that the same user has open, in equal parts: publishing by short connections is no way around.
 Source: flow-semantics section 16, W9; scenario 67; docs/adr/0030.
 """
 
@@ -29,6 +32,8 @@ from typing import Final
 RELEASE: Final = (9, 10)
 FALL: Final = 4
 """How much faster the level falls than use rises above the mark."""
+LATE: Final = (5, 4)
+"""An alarm that begins above this part of the mark has been seen too late for any choice."""
 EXPANSION: Final = 16
 BACK: Final = 10
 """All are stopped until there is room for this part of the mark."""
@@ -80,12 +85,20 @@ class MemoryShares:
     """What publishing connections hold of the memory, from one look to the next.
 
     weights: bytes of memory by connection; room_bytes: what all of them may hold, may be negative;
-    lowest_bytes: the lowest use seen beside what they hold, -1 before the first look."""
+    used_bytes: use without what is reusable; lowest_bytes: the lowest use seen beside what they
+    hold, -1 before the first look; most_*: when they held most under this alarm, bytes of messages,
+    of memory, and the use; most_held_bytes -1 before it; start_bytes: use above which the level
+    falls, the mark or what it was passed by, -1 before an alarm."""
 
     def __init__(self) -> None:
         self.weights: dict[str, int] = {}
         self.room_bytes = 0
+        self.used_bytes = 0
         self.lowest_bytes = -1
+        self.start_bytes = -1
+        self.most_held_bytes = -1
+        self.most_expanded_bytes = 0
+        self.most_used_bytes = 0
 
     def look(
         self,
@@ -99,17 +112,33 @@ class MemoryShares:
         where the alarm begins and ends."""
         raw = _weights(holders, left_bytes)
         held = sum(raw.values())
-        self.rest(used_bytes, held)
-        expanded = min(EXPANSION * held, max(held, used_bytes - self.lowest_bytes))
+        self._note_lowest(used_bytes, held)
+        if held > self.most_held_bytes:
+            self.most_held_bytes = held
+            above = max(held, used_bytes - self.lowest_bytes)
+            self.most_expanded_bytes = min(EXPANSION * held, above)
+            self.most_used_bytes = used_bytes
+        expanded = held * self.most_expanded_bytes // max(1, self.most_held_bytes)
+        returned = max(0, self.most_used_bytes - used_bytes)
+        reusable = max(0, self.most_expanded_bytes - expanded - returned)
+        self.used_bytes = used_bytes - reusable
+        highest = limit_bytes * LATE[0] // LATE[1]
+        start = self.used_bytes if self.start_bytes < 0 else self.start_bytes
+        self.start_bytes = max(limit_bytes, min(start, self.used_bytes, highest))
         if held > 0:
             self.weights = {name: one * expanded // held for name, one in raw.items()}
         else:
             self.weights = raw
-        beside = used_bytes - expanded
-        self.room_bytes = clear_bytes - beside - FALL * max(0, used_bytes - limit_bytes)
+        beside = self.used_bytes - expanded
+        self.room_bytes = clear_bytes - beside - FALL * max(0, self.used_bytes - self.start_bytes)
 
-    def rest(self, used_bytes: int, held_bytes: int) -> None:
-        """Use at a moment when connections held `held_bytes`: what the broker needs beside them."""
+    def rest(self, used_bytes: int) -> None:
+        """A look without an alarm."""
+        self.most_held_bytes = -1
+        self.start_bytes = -1
+        self._note_lowest(used_bytes, 0)
+
+    def _note_lowest(self, used_bytes: int, held_bytes: int) -> None:
         beside = max(0, used_bytes - held_bytes)
         if self.lowest_bytes < 0 or beside < self.lowest_bytes:
             self.lowest_bytes = beside
@@ -122,12 +151,12 @@ class MemoryShares:
         """Who is above the level, or was and is not yet clearly below it."""
         return above_level(self.weights, self.level(), stopped)
 
-    def stage(self, is_targeted: bool, used_bytes: int, limit_bytes: int, before: str) -> str:
-        """SOME or ALL of an alarm that is set. is_targeted: False stops all at once; before: the
-        stage until now."""
+    def stage(self, is_targeted: bool, limit_bytes: int, before: str) -> str:
+        """SOME or ALL of an alarm that is set, after a look. is_targeted: False stops all at once;
+        before: the stage until now."""
         if not is_targeted or limit_bytes == 0:
             return ALL
-        if used_bytes <= limit_bytes:
+        if self.used_bytes <= limit_bytes:
             # Shares of next to nothing change with every message: no new choice by them.
             return SOME if self.room_bytes > 0 or before == NOBODY else before
         if before == ALL and self.room_bytes * BACK < limit_bytes:

@@ -6,6 +6,7 @@ from penstock.flow.early_look import (
     INTAKE_BYTES_MIN,
     INTAKE_DIVISOR,
     PAUSE,
+    PAUSE_NS_MAX,
     WRITE_BYTES_MIN,
     WRITE_DIVISOR,
     EarlyLook,
@@ -59,15 +60,20 @@ def test_nobody_is_asked_where_nobody_looks() -> None:
 
 
 def test_looks_take_a_part_of_the_time_only() -> None:
-    """A look of 5 ms is followed by 50 ms without one, however much comes in."""
+    """A look of 2 ms is followed by 20 ms without one, however much comes in."""
     clock = ManualClock()
     dues = DueLine()
     intake = EarlyLook(dues, clock, INTAKE_DIVISOR, INTAKE_BYTES_MIN)
-    intake.look = lambda: clock.advance(5_000_000)
+    intake.look = lambda: clock.advance(2_000_000)
     intake.allow(0)
     intake.passed(INTAKE_BYTES_MIN + 1)
     assert dues.next_ns() == clock.monotonic_ns(), "the first one at once"
     dues.fire(clock.monotonic_ns())
     intake.allow(0)
     intake.passed(INTAKE_BYTES_MIN + 1)
-    assert dues.next_ns() == clock.monotonic_ns() + PAUSE * 5_000_000
+    assert dues.next_ns() == clock.monotonic_ns() + PAUSE * 2_000_000
+    intake.look = lambda: clock.advance(1_000_000_000)
+    dues.fire(1 << 62)
+    intake.allow(0)
+    intake.passed(INTAKE_BYTES_MIN + 1)
+    assert dues.next_ns() == clock.monotonic_ns() + PAUSE_NS_MAX, "the machine stood still"

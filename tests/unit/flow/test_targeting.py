@@ -26,7 +26,8 @@ def holders(**held: int) -> list[Holder]:
 def shares(used: int, **held: int) -> MemoryShares:
     """After a look at `used` bytes."""
     one = MemoryShares()
-    one.rest(REST, 0)
+    one.rest(REST)
+    one.start_bytes = LIMIT
     one.look(holders(**held), {}, used, LIMIT, CLEAR)
     return one
 
@@ -66,30 +67,46 @@ def test_the_level_falls_faster_than_use_rises_above_the_mark() -> None:
     assert levels == [800, 600, 400, 4, 0]
 
 
+def test_what_was_passed_before_it_was_seen_is_not_put_down_to_those_who_go_on() -> None:
+    one = MemoryShares()
+    one.rest(REST)
+    one.look(holders(a=1000, b=50), {}, 1150, LIMIT, CLEAR)
+    assert one.level() == 750 and one.above(frozenset()) == {"a"}
+    one.look(holders(a=900, b=50), {}, 1050, LIMIT, CLEAR)
+    one.look(holders(a=900, b=100), {}, 1100, LIMIT, CLEAR)
+    assert one.level() == 500, "it falls for what comes on top of the lowest since"
+    late = MemoryShares()
+    late.rest(REST)
+    late.look(holders(a=1500, b=50), {}, 1650, LIMIT, CLEAR)
+    assert late.stage(True, LIMIT, NOBODY) == ALL, "so much is too late for a choice"
+
+
 def test_small_messages_count_with_what_they_cost() -> None:
     """90 bytes held, and ten times as much used beside the rest."""
     one = shares(1000, a=80, b=10)
     assert one.weights == {"a": 800, "b": 100}
     assert one.room_bytes == CLEAR - REST and one.above(frozenset()) == {"a"}
-    assert one.stage(True, 1000, LIMIT, NOBODY) == SOME
+    assert one.stage(True, LIMIT, NOBODY) == SOME
 
 
 def test_use_that_messages_cannot_explain_stops_all() -> None:
     """At most EXPANSION bytes of memory are put down to a byte of a message."""
     one = shares(1001, a=1)
     assert one.weights == {"a": EXPANSION} and one.room_bytes < 0
-    assert one.stage(True, 1001, LIMIT, NOBODY) == ALL
-    assert one.stage(True, 950, LIMIT, ALL) == ALL, "a choice would not help"
-    assert one.stage(True, 950, LIMIT, SOME) == SOME, "nor is there a new one"
+    assert one.stage(True, LIMIT, NOBODY) == ALL
+    one = shares(950, a=1)
+    assert one.room_bytes < 0
+    assert one.stage(True, LIMIT, ALL) == ALL, "a choice would not help"
+    assert one.stage(True, LIMIT, SOME) == SOME, "nor is there a new one"
 
 
 def test_all_are_stopped_only_where_there_is_no_room_and_until_there_is_some() -> None:
-    assert shares(1199, a=1099).stage(True, 1199, LIMIT, SOME) == SOME
-    assert shares(1200, a=1100).stage(True, 1200, LIMIT, SOME) == ALL
-    assert shares(1190, a=1090).stage(True, 1190, LIMIT, ALL) == ALL
-    assert shares(1170, a=1070).stage(True, 1170, LIMIT, ALL) == SOME
-    assert shares(1001, a=901).stage(False, 1001, LIMIT, SOME) == ALL, "the mode says so"
-    assert shares(1, a=1).stage(True, 1, 0, SOME) == ALL, "a mark of 0"
+    assert shares(1199, a=1099).stage(True, LIMIT, SOME) == SOME
+    assert shares(1200, a=1100).stage(True, LIMIT, SOME) == ALL
+    assert shares(1190, a=1090).stage(True, LIMIT, ALL) == ALL
+    assert shares(1170, a=1070).stage(True, LIMIT, ALL) == SOME
+    assert shares(1001, a=901).stage(False, LIMIT, SOME) == ALL, "the mode says so"
+    assert shares(1, a=1).stage(True, 0, SOME) == ALL, "a mark of 0"
 
 
 def test_what_ended_connections_left_counts_for_the_open_ones_of_the_user() -> None:
@@ -114,3 +131,19 @@ def test_the_ramp_keeps_nobody_below_one_that_goes_on() -> None:
     one = shares(880, a=300, b=100, c=280)
     assert one.not_below(frozenset("ab")) == {"a"}
     assert one.not_below(frozenset("abc")) == {"a", "b", "c"}, "none of those goes on"
+
+
+def test_memory_that_messages_have_left_is_used_again_first() -> None:
+    """A backlog of 900 is drained to 10, and the system has got 40 back: nothing is to be feared of
+    what is free; what use rises above that is counted in full."""
+    one = shares(1040, a=900, b=10)
+    assert one.above(frozenset()) == {"a"}
+    one.look(holders(a=10, b=0), {}, 1000, LIMIT, CLEAR)
+    assert one.used_bytes < 200 and one.stage(True, LIMIT, SOME) == SOME
+    one.look(holders(a=0, b=0), {}, 1040, LIMIT, CLEAR)
+    assert one.stage(True, LIMIT, SOME) == SOME and one.above(frozenset("a")) == frozenset()
+    one.look(holders(a=0, b=0), {}, 2100, LIMIT, CLEAR)
+    assert one.stage(True, LIMIT, SOME) == ALL
+    one.rest(1000)
+    one.look(holders(a=1, b=0), {}, 1001, LIMIT, CLEAR)
+    assert one.stage(True, LIMIT, NOBODY) == ALL, "of another alarm nothing is known"

@@ -187,7 +187,7 @@ class AlarmWatch:
         elif not was_set or not self._is_letting_on(ceiling, used, now_ns):
             self.stage = NOBODY
             self.waiting_count = 0
-            self.shares.rest(used, 0)
+            self.shares.rest(used)
             self.manager.clear(MEMORY)
             self._forecast(ceiling.limit_bytes, now_ns)
         self._allow(ceiling, used)
@@ -234,7 +234,7 @@ class AlarmWatch:
         limit = ceiling.limit_bytes
         shares.look(holders, left, used, limit, ceiling.clear_bytes)
         is_targeted = self.manager.mode == MODE_TARGETED
-        self.stage = shares.stage(is_targeted, used, limit, self.stage)
+        self.stage = shares.stage(is_targeted, limit, self.stage)
         if self.stage == ALL:
             return None
         before = self.manager.named(MEMORY)
