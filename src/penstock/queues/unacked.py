@@ -87,6 +87,13 @@ class UnackedTable:
             self._trim()
         return entry
 
+    def find(self, tag: i64) -> Delivery | None:
+        """The delivery with `tag`, which stays; None if there is none."""
+        index: i64 = tag - self.base
+        if index < self.head or index >= len(self.entries):
+            return self.old.get(int(tag))
+        return self.entries[index]
+
     def take_up_to(self, tag: i64) -> list[Delivery]:
         """Every remembered delivery with a tag up to `tag`, oldest first; 0 means all."""
         last: i64 = tag - self.base

@@ -40,10 +40,11 @@ class Lane(Hop):
     limit of the queue it leads to; origin: who pays for what is in it; wants_answers: the sender
     confirms; taken, taken_bytes: what the receiver has taken and not repaid yet, within a turn
     only; saved_bytes: see fair_take; has_shared: there may be messages among the items that other
-    queues get as well."""
+    queues get as well; has_foreign: some whose origin is another one."""
 
     __slots__ = (
         "answerable",
+        "has_foreign",
         "has_shared",
         "head",
         "is_listed",
@@ -84,6 +85,7 @@ class Lane(Hop):
         self.wants_answers = False
         self.saved_bytes: i64 = 0
         self.has_shared = False
+        self.has_foreign = False
         self.origin = origin
         self.queue_rate: QueueRate | None = None
         self.answerable = answerable

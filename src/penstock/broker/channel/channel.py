@@ -24,6 +24,7 @@ from penstock.broker.actors.deliver import ChannelSink, write_cancel, write_retu
 from penstock.broker.actors.lane import Lane, LaneReceiver
 from penstock.broker.actors.output import Answering, Output
 from penstock.broker.channel.content_rules import PropertyRules
+from penstock.broker.channel.first_cause import FirstCauses
 from penstock.broker.channel.parking import Parking, ParkingLot
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.channel.transactions import Transaction
@@ -303,6 +304,7 @@ class Channel(LaneReceiver):
             self.answering,
             self.times,
         )
+        self.publisher.causes = FirstCauses(self.table)
 
     # -- inbox -----------------------------------------------------------------------------------
 

@@ -32,6 +32,14 @@ RAW_OFFSET: Final = PROPERTIES_OFFSET + 7
 EXPIRATION_MS_MAX: Final = (1 << 64) - 1
 
 
+def headers_of(message: Message) -> Table:
+    """The headers table, empty when there is none. Raises: ConnectionFault 502."""
+    span = headers_table_span(message.header(), PROPERTIES_OFFSET)
+    if span is None:
+        return {}
+    return decode_table(message.header(), span[0], span[1])[0]
+
+
 class PropertyRules:
     """What one channel looks at in the properties of its publishes. reply_queue: name of its
     direct reply-to queue, "" for none."""
@@ -45,10 +53,7 @@ class PropertyRules:
 
     def headers(self, message: Message) -> Table:
         """The headers table, empty when there is none. Raises: ConnectionFault 502."""
-        span = headers_table_span(message.header(), PROPERTIES_OFFSET)
-        if span is None:
-            return {}
-        return decode_table(message.header(), span[0], span[1])[0]
+        return headers_of(message)
 
     def routing_keys(self, message: Message, key: str) -> list[str]:
         """`key` and the keys of CC and BCC. Raises: ChannelFault 406 on malformed ones."""

@@ -25,6 +25,7 @@ from penstock.broker.actors.confirms import Confirms
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.actors.output import Answering, Output
 from penstock.broker.channel.content_rules import PropertyRules
+from penstock.broker.channel.first_cause import NO_CAUSES
 from penstock.broker.channel.parking import OpenedObserver, Parking
 from penstock.broker.channel.route import Route, short_text
 from penstock.broker.dead_letter.hashed_properties import with_properties
@@ -52,6 +53,7 @@ class Publisher(Answerable):
     """One channel's publishing side.
 
     channel: whose turns these are; parking: what waits, its routed part is filled and emptied here;
+    causes: finds who pays for a publish that a delivery has caused;
     give_back: writes a basic.return; answering, times: where confirms are written, and counted.
     """
 
@@ -60,6 +62,7 @@ class Publisher(Answerable):
         "actors",
         "answering",
         "cache",
+        "causes",
         "channel",
         "confirms",
         "give_back",
@@ -107,6 +110,7 @@ class Publisher(Answerable):
         self.last_route: Route | None = None
         self.lanes: dict[str, Lane] = {}
         self.actors: dict[str, QueueActor] = {}
+        self.causes = NO_CAUSES
         self.confirms: Confirms | None = None
         self.publish_count: i64 = 0
         self.return_count: i64 = 0
@@ -228,6 +232,8 @@ class Publisher(Answerable):
         message.address = route.address
         if route.needs_headers:
             self.vhost.router.settle()
+        if (i64(message.raw[19]) & FLAG_HEADERS) != 0:
+            self.causes.look_at(message)
         confirms = self.confirms
         if confirms is not None:
             message.sequence = i32(confirms.begin())
@@ -254,6 +260,9 @@ class Publisher(Answerable):
             message = shared_of(message)
             for lane in lanes:
                 lane.has_shared = True
+        if message.origin is not account:
+            for lane in lanes:
+                lane.has_foreign = True
         for lane in lanes:
             lane.items.append(message)
             strategy.charge(lane, account, 1, size)

@@ -137,7 +137,11 @@ class ClassicActor(QueueActor):
         else:
             lane.items = []
         bytes_: i64 = self.messages.add_all(items)
-        lane.origin.store(count, bytes_ + count * MESSAGE_OVERHEAD_BYTES)
+        if lane.has_foreign:
+            for message in items:
+                message.origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
+        else:
+            lane.origin.store(count, bytes_ + count * MESSAGE_OVERHEAD_BYTES)
         if lane.has_shared:
             for message in items:
                 if isinstance(message, SharedMessage):

@@ -22,6 +22,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.base.cause import Cause
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.queue_actor import COMMITTED, FORCED, QueueLimits
@@ -354,7 +355,8 @@ class ExpiryAndLimits(QueueLimits):
         """False for a duplicate, which is dropped and must not be kept on disk. Charged before it
         is in, because it may supersede one that is repaid at once."""
         before = self.drops[REASON_DUPLICATE]
-        lane.origin.store(1, size + MESSAGE_OVERHEAD_BYTES)
+        origin: Cause = message.origin if lane.has_foreign else lane.origin
+        origin.store(1, size + MESSAGE_OVERHEAD_BYTES)
         shared = message if lane.has_shared and isinstance(message, SharedMessage) else None
         if shared is not None:
             shared.joined()
@@ -363,7 +365,7 @@ class ExpiryAndLimits(QueueLimits):
         except Exception:
             if shared is not None:
                 shared.left()
-            lane.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
+            origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)
             raise
         return self.drops[REASON_DUPLICATE] == before
 
