@@ -296,6 +296,7 @@ class Connection:
         elif kind == FRAME_HEADER:
             (left,) = struct.unpack_from(">Q", data, at + 4)
             self.body_left[channel] = left
+            self.body_begins(channel, left)
             if left == 0:
                 self.body_done[channel]()
         elif kind == FRAME_METHOD:
@@ -306,6 +307,9 @@ class Connection:
                 handler(arguments)
             else:
                 self._method(channel, class_id, method_id, arguments)
+
+    def body_begins(self, channel: int, size: int) -> None:
+        """A body of `size` bytes is about to come; for those who want to know."""
 
     def _method(self, channel: int, class_id: int, method_id: int, arguments: bytes) -> None:
         if (class_id, method_id) == (10, 60):
@@ -512,9 +516,12 @@ class Consumer:
         due = self.taken - self.acked
         if self.rate:
             due = min(due, max(1, int((now - self.began) * self.rate)) - self.acked)
-        if due <= 0:
-            return
-        self.acked += due
+        if due > 0:
+            self.acknowledge(due)
+
+    def acknowledge(self, count: int) -> None:
+        """Answer the oldest `count` that are not, with one method."""
+        self.acked += count
         number = 120 if self.rejects or self.requeues else 80
         bits = 3 if self.requeues else 1
         answer = struct.pack(">QB", self.acked, bits)

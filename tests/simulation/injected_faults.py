@@ -77,9 +77,40 @@ class KeepsAGrantForTheDead(InjectedFault):
                 if lane not in queue.lanes and not queue.gate.is_open:
                     queue.gate.deferred.append(lane)
         self.kept = {
-            queue: [lane for lane in queue.lanes if lane.deferred > 0]
+            queue: [lane for lane in queue.lanes if lane.deferred > 0 or lane.is_shut]
             for queue in queues_of(broker)
         }
+
+
+class ForgetsWhatIsUnderWay(InjectedFault):
+    """A queue at its depth mark lets everybody go on, as if it were empty."""
+
+    def act(self, broker: Broker) -> None:
+        for queue in queues_of(broker):
+            if queue.room is not None and queue.room.is_tight:
+                queue.room.loosen()
+                queue.room.limit_bytes = queue.room.mark_bytes
+
+
+class LendsWhatIsLent(InjectedFault):
+    """What a sender was lent is not taken off the room."""
+
+    def act(self, broker: Broker) -> None:
+        for queue in queues_of(broker):
+            if queue.room is not None:
+                queue.room.lent_bytes = 0
+
+
+class ForgetsWhoAsked(InjectedFault):
+    """Whoever stands in line for room at a queue's depth mark is lost out of it."""
+
+    def act(self, broker: Broker) -> None:
+        for queue in queues_of(broker):
+            if queue.room is not None and queue.room.is_tight:
+                queue.room.line.clear()
+                queue.room.waiting = 0
+                for lane in queue.lanes:
+                    lane.is_lined = False
 
 
 class IsHeldByTheDead(InjectedFault):

@@ -104,8 +104,10 @@ def park(world: WatchedWorld, consumer: Client) -> None:
 
 SMALL = Config(heartbeat_s=0, queue_depth_bytes=20_000, socket_output_high_bytes=4000)
 DEEP = replace(SMALL, queue_depth_bytes=1 << 28)
+ROOMY = replace(SMALL, queue_depth_bytes=120_000)
+"""More than the pipe to a client takes, or all that the queue may hold is on its way."""
 CASES = {
-    "stopped socket": Case(stop_reading, ("consumers:/q1",), "socket", SMALL, Habit("q1")),
+    "stopped socket": Case(stop_reading, ("consumers:/q1",), "socket", ROOMY, Habit("q1")),
     "deep queue, no consumer": Case(nothing, ("consumers:/q1",), "consumer", SMALL, None),
     "rate limit": Case(limit_rate, ("rate:user:guest",), "rate", DEEP, Habit("q1")),
     "account limit": Case(limit_account, ("user:guest@/",), "debt", DEEP, Habit("q1")),

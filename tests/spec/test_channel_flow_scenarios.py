@@ -373,6 +373,7 @@ def test_scenario_71_an_alarm_joins() -> None:
     pass_time(bed, 2)
     kinds = [type(one.method) for one in peer.heard()]
     clear(bed)
+    drain_all(bed, peer)
     pass_time(bed, 1)
     kinds += [type(one.method) for one in peer.heard()]
     assert kinds[-1] is m.ConnectionUnblocked

@@ -350,7 +350,7 @@ def test_scenario_116_fair_share(profile: Profile) -> None:
     shares = [one.accepted_bytes() for one in publishers]
     equal = sum(shares) / len(shares)
     assert shares[-1] >= 4 * KIB * KIB, "enough large messages to tell"
-    assert all(abs(share - equal) <= 0.2 * equal for share in shares), shares
+    assert all(abs(share - equal) <= 0.2 * equal for share in shares), (shares, equal)
 
 
 class Draining(Hand):
@@ -396,7 +396,7 @@ def test_scenario_116_fair_share_at_the_depth_mark(profile: Profile) -> None:
     shares = [one.accepted_bytes() - was for one, was in zip(publishers, before, strict=True)]
     equal = sum(shares) / len(shares)
     assert shares[-1] >= 5 * KIB * KIB, "enough large messages to tell"
-    assert all(abs(share - equal) <= 0.2 * equal for share in shares), shares
+    assert all(abs(share - equal) <= 0.2 * equal for share in shares), (shares, equal)
 
 
 # -- reload --------------------------------------------------------------------------------------

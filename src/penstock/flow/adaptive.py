@@ -155,7 +155,7 @@ class Gauge(HopNotes):
         self.left: i64 = 1
         self.is_probing = True
         self.is_starved = False
-        self.blocks: i64 = hop.blocks
+        self.blocks: i64 = hop.spent_count
         self.changed_ns: i64 = now_ns
         self.held_ns: i64 = held_ns(hop.sender_gate, now_ns)
         self.slow_ns: i64 = LONG_AGO
@@ -165,7 +165,7 @@ class Gauge(HopNotes):
         self.least_bytes: i64 = NOTHING_TAKEN
         self.stretch_ns: i64 = now_ns
         self.stretch_held_ns: i64 = held_ns(hop.receiver_gate, now_ns)
-        self.stretch_blocks: i64 = hop.blocks
+        self.stretch_blocks: i64 = hop.spent_count
         self.shared_ns: i64 = LONG_AGO
         self.own_bytes: i64 = 0
 
@@ -191,10 +191,10 @@ class Gauge(HopNotes):
             return False
         total_ns = held_ns(hop.receiver_gate, now_ns)
         is_held = 2 * (total_ns - self.stretch_held_ns) > elapsed_ns
-        is_used_up = hop.blocks != self.stretch_blocks
+        is_used_up = hop.spent_count != self.stretch_blocks
         self.stretch_ns = now_ns
         self.stretch_held_ns = total_ns
-        self.stretch_blocks = hop.blocks
+        self.stretch_blocks = hop.spent_count
         return is_held and is_used_up
 
 
@@ -244,11 +244,11 @@ class Adaptive(Credit):
             gauge.least_bytes = rest
         was_spent = hop.is_spent
         Credit.repay(self, hop, origin, messages, bytes_)
-        if hop.blocks != gauge.blocks and (rest == 0 or (was_spent and not hop.is_spent)):
+        if hop.spent_count != gauge.blocks and (rest == 0 or (was_spent and not hop.is_spent)):
             gauge.note_held(hop.sender_gate, hop.sender_gate.clock.monotonic_ns())
             if rest == 0:
                 gauge.is_starved = True
-                gauge.blocks = hop.blocks
+                gauge.blocks = hop.spent_count
         if gauge.left <= 0:
             self._look(hop, gauge)
 
@@ -277,7 +277,7 @@ class Adaptive(Credit):
             # The credit is not back: look again when it is.
             gauge.left = 1
             return
-        if hop.in_flight == 0 and hop.done > 0 and hop.receiver_gate.is_open:
+        if hop.in_flight == 0 and hop.done > 0 and hop.receiver_gate.is_granting:
             # All of it is done, so the next burst may find a whole window.
             hop.release()
         gauge.left = hop.in_flight if hop.in_flight > 0 else hop.more_after
@@ -305,7 +305,7 @@ class Adaptive(Credit):
         elif (
             gauge.is_probing
             and old < pool.good_bytes
-            and (gauge.is_starved or hop.blocks != gauge.blocks)
+            and (gauge.is_starved or hop.spent_count != gauge.blocks)
         ):
             # What has not made anything stand for another hop is good for this one as well.
             wanted = pool.good_bytes

@@ -67,6 +67,8 @@ class Strategy:
         """The receiver is gone: what it held is repaid, the balance starts anew, the epoch ends."""
         if hop.in_flight > 0 or hop.in_flight_bytes > 0:
             origin.repay(hop.in_flight, hop.in_flight_bytes)
+        if hop.room is not None:
+            hop.room.in_flight_bytes -= hop.in_flight_bytes + hop.in_flight * hop.room.extra_bytes
         if hop.deferred > 0 or hop.deferred_bytes > 0:
             hop.receiver_gate.drop(hop)
         hop.in_flight = 0
@@ -168,6 +170,14 @@ class Credit(Strategy):
             or (hop.balance_bytes <= 0 and hop.window_bytes > 0)
         ):
             hop.settle()
+        room = hop.room
+        if room is not None:
+            hop.size_bytes = bytes_ + messages * room.extra_bytes
+            room.in_flight_bytes += hop.size_bytes
+            if room.is_tight:
+                room.used(hop, bytes_)
+            elif room.in_flight_bytes >= room.limit_bytes:
+                room.tighten()
         if (
             origin.is_plain
             and origin.debt_messages + origin.below_messages + messages <= origin.mark_messages
@@ -182,6 +192,12 @@ class Credit(Strategy):
         hop.in_flight -= messages
         hop.in_flight_bytes -= bytes_
         assert hop.in_flight >= 0 and hop.in_flight_bytes >= 0, "repaid more than was charged"
+        room = hop.room
+        if room is not None:
+            # What was under way is content now, and stays so until the receiver measures it.
+            taken: i64 = bytes_ + messages * room.extra_bytes
+            room.in_flight_bytes -= taken
+            room.limit_bytes -= taken
         hop.done += messages
         hop.done_bytes += bytes_
         if hop.done >= hop.more_after or hop.done_bytes >= hop.more_after_bytes:

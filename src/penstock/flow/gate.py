@@ -32,8 +32,10 @@ class GateObserver:
         """A grant of `messages` to `sender` is kept until this gate opens."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Deferred:
-    """Something that is released when a gate opens; nominal base of Hop."""
+    """Something that is released when a gate opens; nominal base of Hop. What waits for a gate that
+    rations its grants is released in parts; a hop is not, its own room is rationed (flow/room)."""
 
     __slots__ = ()
 
@@ -42,7 +44,7 @@ class Deferred:
 
     def kept_bytes(self) -> i64:
         """How much waits for the gate and can be released in parts; 0 if it cannot."""
-        raise NotImplementedError
+        return 0
 
     def release_part(self, bytes_: i64) -> None:
         """Release `bytes_` of what is kept, which is more than that."""
@@ -52,7 +54,9 @@ class Deferred:
 class Gate:
     """Named reasons why one sender is held.
 
-    name: the owner's actor id; held_ns: how long it was closed, without the hold that runs now.
+    name: the owner's actor id; held_ns: how long it was closed, without the hold that runs now;
+    grants_under: a reason for which grants are not kept, because they are rationed (flow/room);
+    is_granting: no other reason holds it.
     Owner: one actor; not shared between threads.
     """
 
@@ -60,7 +64,9 @@ class Gate:
         "blocked_at_ns",
         "clock",
         "deferred",
+        "grants_under",
         "held_ns",
+        "is_granting",
         "is_open",
         "name",
         "observer",
@@ -72,6 +78,8 @@ class Gate:
         self.clock = clock
         self.observer = observer
         self.is_open = True
+        self.is_granting = True
+        self.grants_under = ""
         self.reasons: dict[tuple[str, str], int] = {}
         self.deferred: list[Deferred] = []
         self.blocked_at_ns: int = -STATE_WINDOW_NS
@@ -87,24 +95,30 @@ class Gate:
             self.blocked_at_ns = now_ns
         self.reasons[key] = now_ns
         self.is_open = False
+        if reason != self.grants_under:
+            self.is_granting = False
         self.observer.gate_closed(self, peer, reason, now_ns)
 
     def open(self, peer: str, reason: str) -> None:
-        """Take (`peer`, `reason`) away; when it was the last, release every deferred grant."""
+        """Take (`peer`, `reason`) away; when no other keeps grants, release every deferred one."""
         if self._lift(peer, reason):
             self.flush()
 
     def _lift(self, peer: str, reason: str) -> bool:
-        """Take (`peer`, `reason`) away; True if it was the last."""
+        """Take (`peer`, `reason`) away; True if grants are not kept any more."""
         if self.reasons.pop((peer, reason), None) is None:
             return False
         now_ns = self.clock.monotonic_ns()
         if not self.reasons:
             self.is_open = True
             self.held_ns += now_ns - self.blocked_at_ns
+        self.is_granting = True
+        for _, left in self.reasons:
+            if left != self.grants_under:
+                self.is_granting = False
         # On record before the grants go out, because they may open further gates upstream.
         self.observer.gate_opened(self, peer, reason, now_ns)
-        return self.is_open
+        return self.is_granting
 
     def flush(self) -> None:
         """Release what was deferred, in the order of deferral."""
@@ -113,38 +127,6 @@ class Gate:
             self.deferred = []
             for item in deferred:
                 item.release()
-
-    def ration(self, peer: str, reason: str, bytes_: i64, quantum: i64) -> bool:
-        """Open for (`peer`, `reason`), for a moment only if `bytes_` of grants do not empty what
-        was deferred; True if the pair does not hold it any more.
-
-        Deficit round robin: each of the deferred is released a `quantum` in turn, and goes to the
-        end of the line while it is owed more. Who handed over a message larger than his quantum is
-        below zero for as many rounds as it was worth, so everybody who presses gets the same bytes
-        (scenario 116). The gate is closed again before anybody could hand over to it.
-        """
-        if not self._lift(peer, reason):
-            return True
-        deferred = self.deferred
-        self.deferred = []
-        at: i64 = 0
-        left: i64 = bytes_
-        while at < len(deferred) and left > 0:
-            item = deferred[at]
-            at += 1
-            kept: i64 = item.kept_bytes()
-            if kept > quantum:
-                item.release_part(quantum)
-                deferred.append(item)
-                kept = quantum
-            else:
-                item.release()
-            left -= kept
-        if at < len(deferred):
-            self.deferred = deferred[at:]
-            self.close(peer, reason)
-            return False
-        return True
 
     def defer(self, item: Deferred, sender: str, messages: int) -> None:
         """Keep `item`'s grant until the gate opens."""

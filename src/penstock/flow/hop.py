@@ -14,7 +14,7 @@ Wiring: a hop leads to a higher layer, so hops can never form a cycle (law 7, sc
 
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import OperatorError
 from penstock.flow.gate import Deferred, Gate
@@ -45,12 +45,45 @@ class HopNotes:
     __slots__ = ()
 
 
+class HopRoom:
+    """What a receiver can take, shared by the hops that lead to it; flow/room has it. Nominal base.
+
+    extra_bytes: what a message takes there beside its own; in_flight_bytes: of all these hops, that
+    included; limit_bytes: how much that may be; is_tight: it was used up, and hops are open only
+    for what they are lent."""
+
+    __slots__ = ("extra_bytes", "in_flight_bytes", "is_tight", "limit_bytes")
+
+    def __init__(self, extra_bytes: int) -> None:
+        self.extra_bytes: i64 = extra_bytes
+        self.in_flight_bytes: i64 = 0
+        self.limit_bytes: i64 = 0
+        self.is_tight = False
+
+    def used(self, hop: "Hop", bytes_: i64) -> None:
+        """A message of `bytes_` was handed over to `hop` while it is tight; hop.size_bytes is what
+        it takes here."""
+        raise NotImplementedError
+
+    def tighten(self) -> None:
+        """The last of it was used."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Hop(Deferred):
     """kind: KIND_*, by where it leads; sender_gate: closed for "credit" while the balance is used
     up; receiver_gate: while it is closed, grants are deferred; `window_*` and `more_*`: see
     credit.Window, 0 for unlimited. is_spent: closed for want of credit; is_held: by a rate limit of
     the receiver; is_closed: by either, nothing is handed over; is_fair: the receiver gives each of
-    its senders as many bytes."""
+    its senders as many bytes. blocks: how often it was closed for want of credit or room, and
+    spent_count: of credit alone.
+
+    room: of the receiver, None without a mark; is_shut: that is tight and has lent it nothing to
+    hand over, which counts as spent; size_bytes: what the last message takes
+    there. While the room is tight:
+    lent_bytes, since lent_round; tag: its place in line, is_lined with line_number; is_asked: its
+    sender has asked for it."""
 
     __slots__ = (
         "balance",
@@ -64,19 +97,29 @@ class Hop(Deferred):
         "granted",
         "in_flight",
         "in_flight_bytes",
+        "is_asked",
         "is_closed",
         "is_fair",
         "is_held",
+        "is_lined",
+        "is_shut",
         "is_spent",
         "kind",
+        "lent_bytes",
+        "lent_round",
+        "line_number",
         "more_after",
         "more_after_bytes",
         "name",
         "notes",
         "receiver",
         "receiver_gate",
+        "room",
         "sender",
         "sender_gate",
+        "size_bytes",
+        "spent_count",
+        "tag",
         "window",
         "window_bytes",
     )
@@ -121,6 +164,20 @@ class Hop(Deferred):
         self.is_spent = False
         self.notes: HopNotes | None = None
         self.is_fair = False
+        self.spent_count: i64 = 0
+        self.room: HopRoom | None = None
+        self.is_shut = False
+        self.is_lined = False
+        self.is_asked = False
+        self.lent_bytes: i64 = 0
+        self.lent_round: i64 = 0
+        self.line_number: i64 = 0
+        self.size_bytes: i64 = 0
+        self.tag: i64 = 0
+
+    def sender_waits(self) -> bool:
+        """Whether something waits on the sender's side to be handed over."""
+        return True
 
     def set_window(self, window: int, more_after: int, window_bytes: int, more_bytes: int) -> None:
         """Give the hop its window, or change it live: the balance moves by the difference and may
@@ -136,14 +193,17 @@ class Hop(Deferred):
         self.settle()
 
     def settle(self) -> None:
-        """Close or open the sender's gate as the balances now say."""
-        spent = (self.window > 0 and self.balance <= 0) or (
+        """Close or open the sender's gate as the balances and the room now say."""
+        has_no_credit = (self.window > 0 and self.balance <= 0) or (
             self.window_bytes > 0 and self.balance_bytes <= 0
         )
+        spent = has_no_credit or self.is_shut
         if spent and not self.is_spent:
             self.is_spent = True
             self.is_closed = True
             self.blocks += 1
+            if has_no_credit:
+                self.spent_count += 1
             self.sender_gate.close(self.receiver, "credit")
         elif self.is_spent and not spent:
             self.is_spent = False
@@ -189,7 +249,7 @@ class Hop(Deferred):
                     granted = along
         self.done -= granted
         self.done_bytes -= granted_bytes
-        if self.receiver_gate.is_open:
+        if self.receiver_gate.is_granting:
             self.grant(granted, granted_bytes, self.epoch)
             return
         if self.deferred == 0 and self.deferred_bytes == 0:
@@ -219,21 +279,6 @@ class Hop(Deferred):
         self.deferred = 0
         self.deferred_bytes = 0
         self.grant(messages, bytes_, self.epoch)
-
-    def kept_bytes(self) -> i64:
-        return self.deferred_bytes + self.done_bytes
-
-    def release_part(self, bytes_: i64) -> None:
-        """Send `bytes_` of what was deferred, with the messages that belong to them. What is done
-        goes along: credit that is rationed has no use for quanta."""
-        messages = self.deferred + self.done
-        kept = self.deferred_bytes + self.done_bytes
-        self.done = 0
-        self.done_bytes = 0
-        part = messages * bytes_ // kept
-        self.deferred = messages - part
-        self.deferred_bytes = kept - bytes_
-        self.grant(part, bytes_, self.epoch)
 
     def repaid(self) -> int:
         """Messages the receiver has finished in this epoch; it stands still while it does not."""

@@ -3,11 +3,11 @@
     due -> socket -> [ hop 1: connection to channel ] -> [ hop 2: channel to queue ] -> rest -> gone
 One array element is one publisher, one connection, one channel; another set of arrays is the
 queues. The rules are those of flow/credit, flow/hop and the depth mark of
-broker/queue/classic_actor, on real numbers:
+flow/room, on real numbers:
 
     credit     balance falls with what is handed over; what is done is granted back in quanta
-    deferred   a queue above its depth mark keeps grants back, and rations them out below it
-    fair       what a queue can take, or release, goes to its publishers in max-min equal parts
+    room       what its depth mark leaves of a queue is what its publishers may hand over to it
+    fair       what a queue can take, and its room, goes to its publishers in max-min equal parts
     program    writes what is due while it has room in its socket and unconfirmed publishes left
     hop 1      parking profiles: what hop 2 has no credit for stays; others: goes on, grants wait
 
@@ -52,28 +52,23 @@ class Crowd:
 @dataclass(frozen=True, slots=True)
 class Queues:
     """Arrays with one element a queue. service, drain: messages/s it takes, and its consumers do;
-    commit_s: it takes in groups this often, 0 for at once; mark, band: depth mark and how far below
-    it goes on, in messages, UNLIMITED for none; at_rest: bytes of a message."""
+    commit_s: it takes in groups this often, 0 for at once; mark: depth mark in messages, UNLIMITED
+    for none; at_rest: bytes of a message."""
 
     service: Reals
     drain: Reals
     commit_s: Reals
     mark: Reals
-    band: Reals
     at_rest: Reals
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """window, more_after: of both hops, UNLIMITED for none; is_parking: see Profile; fair: what one
-    publisher is released before it is the next one's turn, in messages, and fair_bytes the same as
-    a part of what a ration is counted in."""
+    """window, more_after: of both hops, UNLIMITED for none; is_parking: see Profile."""
 
     window: float
     more_after: float
     is_parking: bool
-    fair: float
-    fair_bytes: float
 
 
 @dataclass(slots=True)
@@ -116,11 +111,6 @@ class Fluid:
         self.taken = np.zeros(many)
         self.gone = np.zeros(many)
         self.budget = np.zeros(many)
-        self.is_deep = np.zeros(many, dtype=bool)
-        self.open_at = np.zeros(many)
-        self.ration = np.zeros(many)
-        self.first_in_line = np.zeros(many)
-        self.place = _places(publishers.queue)
         self._is_slow = bool((queues.service < UNLIMITED).any() or (queues.commit_s > 0).any())
 
     def step(self, dt_s: float, is_publishing: bool) -> None:
@@ -133,7 +123,6 @@ class Fluid:
         self._route()
         took = self._take(before_s, dt_s)
         self._drain(dt_s)
-        self._measure_depth()
         self._note()
         # Capacity that was not used is lost, except for a group that has not been committed yet.
         self.budget = np.where(took, 0.0, self.budget)
@@ -172,6 +161,10 @@ class Fluid:
         is_open = self.second.balance > 0
         if self.rules.is_parking:
             moved = np.minimum(moved, np.maximum(0.0, self.second.balance))
+            # What the depth mark leaves is shared by those who have something for it (flow/room).
+            held = self.rest + self._sum(self.second.in_flight)
+            room = np.maximum(0.0, self.queues.mark - held)
+            moved = self._shares(moved, room, self.publishers.queue)
             is_open = np.ones_like(is_open)
         self.second.charge(moved)
         self.first.repay(moved)
@@ -195,7 +188,7 @@ class Fluid:
         arrived = self._sum(wanted)
         self.taken += arrived
         self.rest += arrived
-        self.second.grant(~self.is_deep[self.publishers.queue])
+        self.second.grant(np.ones(len(wanted), dtype=bool))
         return turns
 
     def _drain(self, dt_s: float) -> None:
@@ -203,33 +196,6 @@ class Fluid:
         gone = np.minimum(self.rest, self.queues.drain * dt_s)
         self.rest -= gone
         self.gone += gone
-
-    # -- the depth mark ---------------------------------------------------------------------------
-
-    def _measure_depth(self) -> None:
-        """broker/queue/classic_actor, for all queues at once."""
-        mark, held = self.queues.mark, self.rest
-        low = mark - self.queues.band
-        begins = ~self.is_deep & (held > mark)
-        due = held - self.ration
-        late = self.is_deep & (due > self.open_at)
-        self.open_at = np.where(late, np.minimum(due, low), self.open_at)
-        is_empty = self.is_deep & (held * 8 <= mark)
-        may = self.is_deep & (held <= self.open_at)
-        self.is_deep |= begins
-        self.open_at = np.where(begins, low, self.open_at)
-        self.ration = np.where(begins, 0.0, self.ration)
-        if not (may.any() or is_empty.any()):
-            return
-        # Without fair shares a publisher that may go on at all goes on altogether.
-        ration = mark - held if self.rules.fair_bytes < UNLIMITED else np.full_like(mark, UNLIMITED)
-        room = np.where(may, ration, 0.0)
-        room = np.where(is_empty, UNLIMITED, room)
-        self._release(may | is_empty, room)
-        is_over = (may | is_empty) & (self._sum(self.second.deferred) <= EMPTY)
-        self.is_deep &= ~is_over
-        self.ration = np.where(may, room, self.ration)
-        self.open_at = np.where(may, held - room, self.open_at)
 
     # -- helpers ----------------------------------------------------------------------------------
 
@@ -255,31 +221,6 @@ class Fluid:
             left = np.maximum(0.0, left - self._count(part, queue))
         return given
 
-    def _release(self, queues: Flags, room: Reals) -> None:
-        """Release rations of `room` to the publishers of `queues`."""
-        some = np.flatnonzero(queues[self.publishers.queue])
-        queue = self.publishers.queue[some]
-        given = self._rations(self.second.deferred[some], room, queue, self.place[some])
-        self.second.deferred[some] = np.maximum(0.0, self.second.deferred[some] - given)
-        self.second.balance[some] += given
-
-    def _rations(self, deferred: Reals, room: Reals, queue: Wholes, place: Reals) -> Reals:
-        """What a ration of `room` releases: whole parts in turn, as flow/gate does it. Equal parts
-        would do for the sums, but would keep all publishers of a queue in step for ever."""
-        part = self.rules.fair
-        waiting = deferred > EMPTY
-        count = np.maximum(self._count(waiting.astype(np.float64), queue), 1.0)
-        rations = room * self.queues.at_rest / self.rules.fair_bytes
-        parts = np.where(room < UNLIMITED, np.ceil(rations), 0.0)
-        each, more = np.floor(parts / count), np.mod(parts, count)
-        turn = np.mod(place - self.first_in_line[queue], count[queue])
-        next_in_line = np.mod(self.first_in_line + more, count)
-        self.first_in_line = np.where(parts > 0, next_in_line, self.first_in_line)
-        given = np.minimum(deferred, (each[queue] + (turn < more[queue])) * part)
-        rest = np.maximum(0.0, room - self._count(given, queue))
-        left = np.where(room < UNLIMITED, rest, UNLIMITED)
-        return given + self._shares(deferred - given, left, queue)
-
     def _note(self) -> None:
         curves, some = self.curves, self.watched
         curves.at_s.append(self.at_s)
@@ -290,15 +231,6 @@ class Fluid:
         curves.gone.append(self.gone[self.watched_queues])
         curves.held_bytes.append(float(np.dot(self.held(), self.queues.at_rest)))
         curves.delivered.append(float(self.gone.sum()))
-
-
-def _places(queue: Wholes) -> Reals:
-    """The number of each publisher among those of its queue."""
-    order = np.argsort(queue, kind="stable")
-    ordered = queue[order]
-    places = np.empty(len(queue))
-    places[order] = np.arange(len(queue)) - np.searchsorted(ordered, ordered)
-    return places
 
 
 class _Hop:

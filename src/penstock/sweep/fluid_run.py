@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from penstock.base.quantities import parse_window
-from penstock.broker.queue.classic_actor import DEPTH_BAND_BYTES
 from penstock.flow.profile import Profile, profile_named
 from penstock.lab.model import LOOPBACK
 from penstock.lab.peers import CATCH_UP_NS, phases_apart
@@ -119,7 +118,7 @@ def _run_part(plan: FluidInput, part: slice, seen: Seen) -> None:
     )  # fmt: skip
     every, q = plan.queues, slice(first, last)
     queues = Queues(
-        every.service[q], every.drain[q], every.commit_s[q], every.mark[q], every.band[q],
+        every.service[q], every.drain[q], every.commit_s[q], every.mark[q],
         every.at_rest[q],
     )  # fmt: skip
     watched = _watched(plan, part)
@@ -234,13 +233,11 @@ def _queue_arrays(
     spent_us = spent_us + np.array([one.service_us_per_kib for one, _ in pairs]) * raw / 1024
     drain = np.array([one.rate_per_s or UNLIMITED for _, one in pairs])
     mark = depth_bytes / at_rest
-    band = np.minimum(depth_bytes // 4, DEPTH_BAND_BYTES) / at_rest
     return Queues(
         np.where(spent_us > 0, 1e6 / np.maximum(spent_us, 1e-9), UNLIMITED),
         drain,
         np.array([one.commit_ms / 1000 for one, _ in pairs]),
         mark if profile.is_depth_aware else np.full(len(pairs), UNLIMITED),
-        band if profile.is_depth_aware else np.zeros(len(pairs)),
         at_rest,
     )
 
@@ -254,8 +251,7 @@ def _rules(point: Point, profile: Profile, raw_bytes: float) -> Rules:
     if profile.credit_bytes_initial:
         window = min(window, profile.credit_bytes_initial / raw_bytes)
         quantum = min(quantum, profile.credit_bytes_more_after / raw_bytes)
-    fair_bytes = float(profile.fair_bytes or UNLIMITED)
-    return Rules(window, quantum, profile.is_parking, fair_bytes / raw_bytes, fair_bytes)
+    return Rules(window, quantum, profile.is_parking)
 
 
 def _room(bodies: Reals) -> Reals:

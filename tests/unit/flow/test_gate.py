@@ -3,7 +3,7 @@
 from penstock.base.clock import ManualClock
 from penstock.flow.account import Account
 from penstock.flow.credit import Credit, Window
-from penstock.flow.gate import STATE_WINDOW_NS, Gate, GateObserver
+from penstock.flow.gate import STATE_WINDOW_NS, Deferred, Gate, GateObserver
 from penstock.flow.hop import Hop
 
 
@@ -109,60 +109,26 @@ def test_flow_is_reported_until_a_second_after_the_block_began() -> None:
     assert gate.state(began_ns + STATE_WINDOW_NS) == "running"
 
 
-def pressing(gate: Gate, name: str, count: int, size: int) -> Hop:
-    """A sender whose whole window, of `count` messages of `size`, is kept behind `gate`."""
-    hop = Hop(name, 1, Gate(name, gate.clock, GateObserver()), gate.name, 3, gate)
-    strategy = Credit("credit", Window(100, 1, "messages"), Window(10_000, 1, "bytes"))
-    strategy.is_fair = True
-    strategy.wire(hop)
-    origin = Account(name, None, None, 0)
-    strategy.charge(hop, origin, count, count * size)
-    strategy.repay(hop, origin, count, count * size)
-    return hop
+class Kept(Deferred):
+    """What waits behind a gate."""
+
+    def __init__(self) -> None:
+        self.is_released = False
+
+    def release(self) -> None:
+        self.is_released = True
 
 
-def test_a_ration_is_shared_out_in_bytes_and_the_gate_closes_on_the_rest() -> None:
-    gate, witness, _ = new()
-    gate.close("consumers:/q", "depth")
-    small, large = pressing(gate, "chan:a/1", 100, 10), pressing(gate, "chan:b/1", 3, 4000)
-    assert (small.balance, large.balance_bytes) == (0, -2000)
-    assert not gate.ration("consumers:/q", "depth", 400, 100)
-    assert not gate.is_open
-    assert (small.balance, large.balance_bytes) == (20, -1800)
-    assert small.sender_gate.is_open
-    assert not large.sender_gate.is_open, "it has had its share for a while"
-    small.check()
-    large.check()
-    assert set(gate.deferred) == {small, large}
-    assert [one[0] for one in witness.heard[-2:]] == ["opened", "closed"]
-
-
-def test_a_ration_that_serves_all_opens_the_gate() -> None:
+def test_a_reason_under_which_grants_go_on_keeps_nothing_by_itself() -> None:
     gate, _, _ = new()
+    gate.grants_under = "depth"
     gate.close("consumers:/q", "depth")
-    small = pressing(gate, "chan:a/1", 100, 10)
-    assert gate.ration("consumers:/q", "depth", 5000, 300)
-    assert gate.is_open
-    assert gate.deferred == []
-    assert (small.balance, small.deferred, small.done) == (100, 0, 0)
-
-
-def test_a_ration_goes_on_where_the_last_one_ended() -> None:
-    gate, _, _ = new()
-    gate.close("consumers:/q", "depth")
-    hops = [pressing(gate, f"chan:{n}/1", 100, 10) for n in range(4)]
-    for _ in range(2):
-        assert not gate.ration("consumers:/q", "depth", 200, 100)
-    assert [int(hop.balance) for hop in hops] == [10, 10, 10, 10]
-
-
-def test_no_ration_while_somebody_else_holds_the_gate() -> None:
-    gate, _, _ = new()
-    gate.close("consumers:/q", "depth")
+    assert not gate.is_open and gate.is_granting
     gate.close("store:/", "credit")
-    small = pressing(gate, "chan:a/1", 100, 10)
-    assert gate.ration("consumers:/q", "depth", 200, 100), "depth is not what holds it any more"
-    assert not gate.is_open
-    assert small.balance == 0
+    assert not gate.is_granting
+    kept = Kept()
+    gate.defer(kept, "chan:a/1", 1)
     gate.open("store:/", "credit")
-    assert small.balance == 100
+    assert kept.is_released and gate.is_granting and not gate.is_open
+    gate.open("consumers:/q", "depth")
+    assert gate.is_open and gate.is_granting

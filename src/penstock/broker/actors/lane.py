@@ -13,6 +13,7 @@ from penstock.flow.account import Account
 from penstock.flow.gate import Gate
 from penstock.flow.hop import Hop
 from penstock.flow.rate import QUANTUM_NS, Meter, RateWaiter
+from penstock.flow.room import Room
 from penstock.protocol.content import Message
 
 LANE_NS: Final = 50_000
@@ -28,6 +29,10 @@ class Answerable:
     def accepted(self, messages: list[Message], count: i64) -> None:
         """The first `count` of `messages` are in the queue."""
 
+    def waits_for(self, lane: "Lane") -> bool:
+        """Whether a publish is kept until `lane` opens."""
+        return False
+
     def refused(self, messages: list[Message]) -> None:
         """`messages` will never be in the queue: it is gone or it crashed."""
 
@@ -40,7 +45,8 @@ class Lane(Hop):
     limit of the queue it leads to; origin: who pays for what is in it; wants_answers: the sender
     confirms; taken, taken_bytes: what the receiver has taken and not repaid yet, within a turn
     only; saved_bytes: see fair_take; has_shared: there may be messages among the items that other
-    queues get as well; has_foreign: some whose origin is another one."""
+    queues get as well; has_foreign: some whose origin is another one; shares_room: it is shut while
+    a depth mark is reached."""
 
     __slots__ = (
         "answerable",
@@ -53,6 +59,7 @@ class Lane(Hop):
         "queue_rate",
         "receiving",
         "saved_bytes",
+        "shares_room",
         "taken",
         "taken_bytes",
         "wants_answers",
@@ -86,9 +93,20 @@ class Lane(Hop):
         self.saved_bytes: i64 = 0
         self.has_shared = False
         self.has_foreign = False
+        self.shares_room = True
         self.origin = origin
         self.queue_rate: QueueRate | None = None
         self.answerable = answerable
+
+    def sender_waits(self) -> bool:
+        return self.answerable.waits_for(self)
+
+    def ask(self) -> None:
+        """A publish has found the lane closed, and will be kept for it: if it is for want of room,
+        the receiver lends it some when its turn comes."""
+        room = self.room
+        if isinstance(room, Room) and room.ask(self):
+            self.receiving.wake()
 
     def take_rest(self) -> list[Message]:
         """Take everything that is left."""

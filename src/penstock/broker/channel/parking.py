@@ -263,6 +263,7 @@ class Parking:
 
     def note_waiting(self, lane: Lane) -> None:
         """Who keeps `lane` closed, and why, is what this channel waits for."""
+        lane.ask()
         for peer, reason in lane.sender_gate.reasons:
             self.waits_for = peer
             self.waits_on = reason

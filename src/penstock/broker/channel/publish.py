@@ -347,6 +347,9 @@ class Publisher(Answerable):
         actor.attach(lane)
         return lane
 
+    def waits_for(self, lane: Lane) -> bool:
+        return lane in self.parking.lines
+
     def _lane_opened(self, gate: Gate) -> None:
         """A hop to a queue has credit again."""
         if self.parking.routed:

@@ -118,9 +118,10 @@ class DeadLane(Lane):
     deep or full, the place stays taken.
 
     target: the queue it leads to; box: whose letters they are; under_way: by the message in the
-    mailbox; kept: taken by the target, whose gate is closed."""
+    mailbox; kept: taken by the target, whose gate is closed; saved_room: of what that has free,
+    for the first of these."""
 
-    __slots__ = ("box", "is_deferred", "kept", "target", "under_way")
+    __slots__ = ("box", "is_deferred", "kept", "saved_room", "target", "under_way")
 
     def __init__(
         self, sender: str, gate: Gate, target: QueueActor, carrier: Carrier, box: "DeadLetters"
@@ -134,6 +135,8 @@ class DeadLane(Lane):
         self.under_way: dict[Message, DeadLetter] = {}
         self.kept: list[DeadLetter] = []
         self.is_deferred = False
+        self.saved_room: i64 = 0
+        self.shares_room = False
 
     def hand_over(self, letter: DeadLetter, message: Message, strategy: Strategy) -> None:
         """`message`, the obituary's, goes to the target; its cause is charged for both its way and
@@ -200,9 +203,24 @@ class DeadLane(Lane):
     def release(self) -> None:
         """The target's gate has opened."""
         self.is_deferred = False
+        self.saved_room = 0
         kept = self.kept
         self.kept = []
         for letter in kept:
+            self.box.answered(letter)
+
+    def kept_bytes(self) -> i64:
+        total: i64 = 0
+        for letter in self.kept:
+            total += letter.size
+        return total
+
+    def release_part(self, bytes_: i64) -> None:
+        """The target, which is at its depth mark, has some room for what was kept for it."""
+        self.saved_room += bytes_
+        while self.kept and self.kept[0].size <= self.saved_room:
+            letter = self.kept.pop(0)
+            self.saved_room -= letter.size
             self.box.answered(letter)
 
     def grant_due(self) -> None:
@@ -457,8 +475,7 @@ class DeadLetters(DeadLetterSink):
         elif self.is_asked and self.has_room():
             self.is_asked = False
             self.actor.wake()
-        if self.actor.is_deep:
-            self.actor.wake()
+        self.actor.left_room()
         self._note()
         return False
 

@@ -67,6 +67,7 @@ class DelayStore(ClassicActor):
             0,
         )
         self.is_internal = True
+        self.room = None
         self.delays = True
         self.exchange = exchange
         self.host = host

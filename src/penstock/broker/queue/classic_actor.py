@@ -8,21 +8,13 @@ Ready consumers stand in a ring and are served in rotation, in the queue's turn.
 window with others wait in the line of their channel instead when it is full, and are served from
 there (queues/consumers); that is not always a turn of the queue, which is woken for the rest of it.
 
-The depth mark is what may lie here before senders get no more credit, so that publishers wait
-before any alarm rings:
-    held > mark                        the gate closes for "depth": grants are deferred
-    held <= a band below the mark      grants worth the room up to the mark are released
-    that much drained, or used, since  again, until nothing is deferred
-    held <= an eighth of the mark      everybody goes on, because what is owed to those who pause
-                                       must not keep the others waiting at an empty queue
-With `fair_bytes` what is released is shared out (flow/gate, `ration`); without it everything is
-released at once, as in RabbitMQ. While grants are still kept the gate stays closed, because it is
-still the consumers who hold the senders: a ration can only be as large as what they took out.
+The depth mark is what may lie here or be on its way here before senders wait, so that publishers
+wait before any alarm rings: at the end of a turn the queue measures what it holds, and the rest of
+the mark is the room that its senders share (flow/room).
 Source: flow-semantics 16 (W18); scenario 116.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from mypy_extensions import i64
 
@@ -30,6 +22,7 @@ from penstock.broker.actors.actor import Line
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.queue_actor import QueueActor, QueueLimits
 from penstock.flow.credit import Strategy
+from penstock.flow.room import Room
 from penstock.protocol.content import Message, SharedMessage
 from penstock.queues.consumers import Consumer, Delivery
 from penstock.queues.delivery_count import with_delivery_count
@@ -37,16 +30,12 @@ from penstock.queues.line import MessageLine
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import QueueRules
 
-DEPTH_BAND_BYTES: Final = 1_048_576
-EMPTY_PARTS: Final = 8
-
 
 class ClassicActor(QueueActor):
     """cursor: whose turn it is in the ring of ready consumers; new_limits: gives it rules when a
-    policy or a message asks for them, None for a queue that clients have not declared; open_bytes:
-    what is held where the next ration is due; ration_bytes: the last one."""
+    policy or a message asks for them, None for a queue that clients have not declared."""
 
-    __slots__ = ("cursor", "new_limits", "open_bytes", "ration_bytes")
+    __slots__ = ("cursor", "new_limits")
 
     def __init__(
         self,
@@ -65,10 +54,9 @@ class ClassicActor(QueueActor):
         )
         self.has_rules = True
         self.depth_bytes = depth_bytes
+        self.room = Room(self.gate, "consumers:" + self.identity[6:], MESSAGE_OVERHEAD_BYTES)
         self.cursor: i64 = 0
         self.new_limits: Callable[[ClassicActor], QueueLimits] | None = None
-        self.open_bytes: i64 = 0
-        self.ration_bytes: i64 = 0
 
     def turn(self, budget: i64) -> bool:
         if self.queue_limits is not None:
@@ -83,8 +71,8 @@ class ClassicActor(QueueActor):
             for lane in pending:
                 self.repay_taken(lane)
         self.keep_to_target()
-        if self.depth_bytes > 0:
-            self.measure_depth()
+        if self.depth_bytes > 0 and self.measure_depth():
+            return True
         if len(self.pending) > 0 and self.may_take():
             return True
         return len(self.ready) > 0 and self.messages.at_hand() > 0
@@ -108,6 +96,11 @@ class ClassicActor(QueueActor):
             self.wake()
 
     # -- publishing ------------------------------------------------------------------------------
+
+    def attach(self, lane: Lane) -> None:
+        super().attach(lane)
+        if self.room is not None and not self.room.is_tight:
+            self.measure_depth()
 
     def may_take(self) -> bool:
         return self.durability is None or self.durability.has_room()
@@ -228,6 +221,7 @@ class ClassicActor(QueueActor):
             given += 1
         if given > 0:
             self.line.charge_outputs()
+            self.left_room()
         consumer.sink.served = None
         if not consumer.is_ready or messages.ready_count() == 0:
             return given
@@ -328,8 +322,7 @@ class ClassicActor(QueueActor):
         consumer.unacked_bytes -= body_bytes
         if not consumer.is_ready:
             self.offer(consumer)
-        if self.is_deep:
-            self.wake()
+        self.left_room()
         return at
 
     def discarded(self, delivery: Delivery) -> None:
@@ -362,8 +355,7 @@ class ClassicActor(QueueActor):
             consumer.unacked_bytes -= i64(delivery.message.body_size)
             if not consumer.is_ready:
                 self.offer(consumer)
-        if self.is_deep:
-            self.wake()
+        self.left_room()
 
     def get(self) -> Message | None:
         if self.queue_limits is not None and not self.queue_limits.may_get():
@@ -373,7 +365,8 @@ class ClassicActor(QueueActor):
         message = self.messages.take()
         if self.queue_limits is not None:
             self.queue_limits.freed()
-        if self.is_deep or self.page_above < 0:
+        self.left_room()
+        if self.page_above < 0:
             self.wake()
         return message
 
@@ -404,52 +397,22 @@ class ClassicActor(QueueActor):
         if held > self.page_above and self.paging is not None:
             self.paging.turn_ended(self)
 
-    def measure_depth(self) -> None:
-        """Close or open the gate for the depth mark."""
-        held: i64 = self.messages.bytes_ready + self.unacked_bytes
-        if self.queue_limits is not None:
-            held += self.queue_limits.held_bytes()
-        if self.is_deep:
-            self._drained(held)
-        elif held > self.depth_bytes:
-            self.is_deep = True
-            self.open_bytes = self._low_bytes()
-            self.ration_bytes = 0
-            self.gate.close(self.consumers_id(), "depth")
+    def measure_depth(self) -> bool:
+        """What the depth mark leaves is lent to senders. True if there is more to do."""
+        room = self.room
+        return room is not None and room.measure(self.content_bytes(), self.depth_bytes)
 
-    def _drained(self, held: i64) -> None:
-        """A deep queue looks whether it has room for more."""
-        if held * EMPTY_PARTS <= self.depth_bytes:
-            self.end_depth()
-            return
-        # A ration that was used shows in what is held; one that was not has to drain first.
-        due: i64 = held - self.ration_bytes
-        if due > self.open_bytes:
-            low: i64 = self._low_bytes()
-            self.open_bytes = due if due < low else low
-        if held > self.open_bytes:
-            return
-        room: i64 = self.depth_bytes - held
-        if self.fair_bytes == 0:
-            self.end_depth()
-        elif self.gate.ration(self.consumers_id(), "depth", room, self.fair_bytes):
-            self.is_deep = False
-        else:
-            self.ration_bytes = room
-            self.open_bytes = held - room
+    def content_bytes(self) -> i64:
+        """What counts for the depth mark: messages in memory, unanswered ones, dead letters that
+        rest here."""
+        held: i64 = self.messages.bytes_ready + self.unacked_bytes
+        held += self.unacked_count * MESSAGE_OVERHEAD_BYTES
+        return held if self.queue_limits is None else held + self.queue_limits.held_bytes()
 
     def end_depth(self) -> None:
         """Senders go on, as far as depth has held them."""
-        self.is_deep = False
-        self.gate.open(self.consumers_id(), "depth")
-
-    def _low_bytes(self) -> i64:
-        """Where a deep queue takes publishes again: a quarter, or DEPTH_BAND_BYTES, below its mark.
-
-        The band keeps the gate from flapping with every message; a wider one would make publishers
-        of a large queue stop for as long as consumers need to drain it."""
-        band: i64 = self.depth_bytes // 4
-        return self.depth_bytes - (band if band < DEPTH_BAND_BYTES else DEPTH_BAND_BYTES)
+        if self.room is not None:
+            self.room.loosen()
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -482,8 +445,7 @@ class ClassicActor(QueueActor):
         count = self.messages.purge()
         if self.queue_limits is not None:
             self.queue_limits.freed()
-        if self.is_deep:
-            self.wake()
+        self.left_room()
         return count
 
     def finish(self, is_crash: bool) -> None:
@@ -496,5 +458,4 @@ class ClassicActor(QueueActor):
             self.durability.ended()
         if self.queue_limits is not None:
             self.queue_limits.finished()
-        if self.is_deep:
-            self.end_depth()
+        self.end_depth()

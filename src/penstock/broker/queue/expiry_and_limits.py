@@ -184,8 +184,8 @@ class ExpiryAndLimits(QueueLimits):
             for lane in pending:
                 actor.repay_taken(lane)
         actor.keep_to_target()
-        if actor.depth_bytes > 0:
-            actor.measure_depth()
+        if actor.depth_bytes > 0 and actor.measure_depth():
+            has_more = True
         self.measure_full()
         self._arm()
         if has_more or (len(actor.pending) > 0 and not self.is_full and actor.may_take()):

@@ -14,6 +14,7 @@ from penstock.broker.actors.actor import BLOCKED, IDLE, WAITING, Line
 from penstock.broker.actors.fair_take import affordable, allot
 from penstock.broker.actors.lane import Lane, LaneReceiver
 from penstock.flow.credit import Strategy
+from penstock.flow.room import Room
 from penstock.protocol.content import Message
 from penstock.queues.applied import Applied
 from penstock.queues.consumer_selection import ConsumerSelection
@@ -285,8 +286,8 @@ class QueueActor(LaneReceiver):
 
     Attached, None for a type or a queue that has none: queue_limits (limits, lifetimes, pausing),
     durability (its way to the disk), paging (its way out of memory; page_above:
-    bytes held in memory above which it is asked at the end of a turn). depth_bytes: the mark above
-    which senders get no more credit, 0 for none; is_deep: it is above.
+    bytes held in memory above which it is asked at the end of a turn), room (what its depth mark
+    leaves for its senders). depth_bytes: that mark, 0 for none; is_deep: that is reached.
 
     A replicated queue is a type as well. The contract leaves room for what sets it apart:
       - `take_lane` takes responsibility for a publish, and does not answer it: the answer
@@ -317,7 +318,6 @@ class QueueActor(LaneReceiver):
         "had_consumers",
         "has_own_log",
         "has_rules",
-        "is_deep",
         "is_internal",
         "is_paused",
         "lanes",
@@ -330,6 +330,7 @@ class QueueActor(LaneReceiver):
         "queue_id",
         "queue_limits",
         "ready",
+        "room",
         "strategy",
         "takes_policies",
         "target",
@@ -376,7 +377,7 @@ class QueueActor(LaneReceiver):
         self.unacked_count: i64 = 0
         self.unacked_bytes: i64 = 0
         self.depth_bytes: i64 = 0
-        self.is_deep = False
+        self.room: Room | None = None
         self.is_paused = False
         self.damaged_count = 0
         self.page_above: i64 = NO_PAGING
@@ -386,11 +387,23 @@ class QueueActor(LaneReceiver):
         self.target = QueueTarget(name, self)
         self.client = QueueClient(self)
 
+    @property
+    def is_deep(self) -> bool:
+        """Whether it is at its depth mark, and waits for its consumers."""
+        return self.room is not None and self.room.is_deep
+
+    def left_room(self) -> None:
+        """Something has left it: look whether senders can be lent more."""
+        if self.room is not None and self.room.is_tight:
+            self.wake()
+
     # -- publishing ------------------------------------------------------------------------------
 
     def attach(self, lane: Lane) -> None:
         """A channel begins to publish here."""
         self.lanes.append(lane)
+        if self.room is not None and self.fair_bytes > 0 and lane.shares_room:
+            self.room.join(lane)
         if self.queue_rate is not None:
             self.queue_rate.joined(lane)
 
@@ -442,6 +455,8 @@ class QueueActor(LaneReceiver):
         if lane in self.gate.deferred:
             self.gate.deferred.remove(lane)
         self.strategy.forget(lane, lane.origin)
+        if self.room is not None:
+            self.room.leave(lane)
         self.wake()
 
     def may_take(self) -> bool:
@@ -633,6 +648,8 @@ class QueueActor(LaneReceiver):
             items = lane.items
             lane.items = []
             self.strategy.forget(lane, lane.origin)
+            if self.room is not None:
+                self.room.leave(lane)
             lane.sender_gate.forget(self.identity)
             if items and lane.wants_answers:
                 if is_crash:

@@ -5,6 +5,7 @@
     the ledger     see simulation/laws/ledger_checks                             (laws 2, 5)
     bounds         messages in flight within the window, plus what upstream admits (laws 3, 4);
                    looser on a channel that was ever forced; bytes are not bounded here
+    room           what a queue holds and what is on its way, against its mark: room_law
     levels         a hop is closed exactly while its balance is spent; a gate is open exactly
                    while no reason is given; grants are kept only in closed gates
     deliveries     unacknowledged counts agree everywhere; no consumer is above a prefetch
@@ -35,6 +36,7 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.gate import Gate
 from penstock.queues.consumers import REASON_STANDBY, Consumer, Delivery
 from penstock.simulation.laws.ledger_checks import LedgerLaws, check_streams, is_waiting_for_letters
+from penstock.simulation.laws.room_law import RoomLaws
 from penstock.simulation.laws.watch import Watch, channels_of, queues_of, unanswered
 from penstock.simulation.machine.clock import VirtualClock
 from penstock.simulation.machine.durable_disks import check_store
@@ -62,6 +64,7 @@ class Laws:
         self._ledger = LedgerLaws(broker)
         self.ringing: set[str] | None = None
         self._watch = Watch(broker)
+        self.rooms = RoomLaws(broker)
         self._bounds: dict[Lane, int] = {}
 
     def check_step(self) -> None:
@@ -78,6 +81,7 @@ class Laws:
             check_streams(streams)
         self._ledger.check_step()
         self._watch.look(now_ns)
+        self.rooms.look()
         self._check_alarms()
 
     def check_rest(self) -> None:
@@ -116,6 +120,7 @@ class Laws:
                 forgotten = consumer.room() > 0 and queue.has_more_for(consumer)
                 consumer.reason = reason
                 check(not forgotten, f"{queue.identity} sleeps with a ready consumer")
+        self.rooms.check_line()
         for channel in channels_of(self.broker):
             check_channel_awake(channel)
 
@@ -251,6 +256,7 @@ def check_lane(lane: Lane, bound: int) -> None:
             f"{lane.name}: {in_flight} in flight, the window is {window}, the bound {bound}"
         )
     spent = (window > 0 and balance <= 0) or (lane.window_bytes > 0 and lane.balance_bytes <= 0)
+    spent = spent or lane.is_shut
     is_closed = lane.is_spent
     if is_closed != spent:
         raise LawBroken(f"{lane.name}: closed {is_closed}, spent {spent}")

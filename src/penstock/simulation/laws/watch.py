@@ -64,7 +64,7 @@ class HopSeen:
         self.used = int(lane.window - lane.balance)
         self.deferred = int(lane.deferred)
         gate = lane.receiver_gate
-        self.kept_since_ns = -1 if gate.is_open else gate.blocked_at_ns
+        self.kept_since_ns = -1 if gate.is_granting else gate.blocked_at_ns
         self.waiting = waiting
 
 
@@ -119,7 +119,7 @@ class Watch:
         waiting = lane.items[lane.head :] if lane.items else []
         if edge.epoch == lane.epoch:
             gate = lane.receiver_gate
-            if not gate.is_open and gate.blocked_at_ns == edge.kept_since_ns:
+            if not gate.is_granting and gate.blocked_at_ns == edge.kept_since_ns:
                 used = int(lane.window - lane.balance)
                 if lane.window > 0 and used < edge.used:
                     raise LawBroken(

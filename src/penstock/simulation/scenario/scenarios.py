@@ -137,6 +137,29 @@ def many_publishers(world: World) -> None:
         world.connect(PublishingRole(load))
 
 
+def many_senders(world: World) -> None:
+    """A crowd with messages of 1 to 900 bytes presses on one queue and its depth mark; some die,
+    some have little to say, and the consumer is slow for a while."""
+    declare(world, ("q1", "q2"))
+    dice = world.dice
+    slow = world.connect(ConsumingRole(Habit("q1", prefetch=dice.below(9), requeue_percent=5)))
+    world.connect(ConsumingRole(Habit("q2", prefetch=10)))
+    nap(world, slow)
+    addresses = [to_queue("q1"), to_queue("q1"), to_queue("q1"), to_queue("q2")]
+    for number in range(dice.between(8, 24)):
+        load = Load(
+            addresses[dice.below(3) :],
+            dice.one_of((2, 8, 12)),
+            body_bytes_max=dice.one_of((20, 200, 900)),
+            window=dice.one_of((3, 50)),
+            is_confirming=dice.happens(80),
+            pause_percent=dice.one_of((0, 0, 30)),
+        )
+        client = world.connect(PublishingRole(load))
+        if number % 7 == 6:
+            world.timers.after(some_time(world), partial(client.vanish, dice.happens(50)))
+
+
 def kill_storm(world: World) -> None:
     """Clients vanish, close half-way, break rules; queues are deleted under everybody's feet."""
     admin = declare(world, ("q1", "q2", "q3"), ("q1", "amq.fanout", ""), ("q2", "amq.fanout", ""))
@@ -271,6 +294,7 @@ IN_MEMORY: Final = (
     shared_connection,
     own_backlog,
     many_publishers,
+    many_senders,
     kill_storm,
     vanishing_queue,
     short_lives,

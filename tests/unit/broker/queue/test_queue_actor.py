@@ -1,7 +1,5 @@
 """The queue's actor: fairness between lanes, deletion, depth, and failing alone."""
 
-import pytest
-
 from penstock.flow.profile import PENSTOCK, Profile
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
@@ -170,9 +168,8 @@ def test_what_is_drained_is_let_in_and_the_queue_stays_at_its_mark() -> None:
     queue = stage.queue("q1")
     before = stage.ready("q1")
     taken(stage, before - 60)
-    assert queue.is_deep, "grants are still kept"
-    assert queue.messages.bytes_ready <= MARK_BYTES + 8 * KIB
-    assert queue.gate.deferred
+    assert queue.is_deep, "they press"
+    assert MARK_BYTES - 2 * KIB < queue.messages.bytes_ready <= MARK_BYTES + 2 * KIB
 
 
 def test_an_empty_queue_keeps_nothing_back() -> None:
@@ -186,7 +183,7 @@ def test_an_empty_queue_keeps_nothing_back() -> None:
 
 
 def test_who_has_stopped_is_owed_nothing_in_the_end() -> None:
-    """Rations that nobody uses have to drain first, but never below an eighth of the mark."""
+    """Room that was lent and is not used is taken back, or given up below an eighth of the mark."""
     stage, pressing = held(SMALL)
     for hand in pressing[1:]:
         hand.client.outbox = b""
@@ -196,19 +193,19 @@ def test_who_has_stopped_is_owed_nothing_in_the_end() -> None:
     assert all(lane.balance + lane.done == 40 for lane in stage.queue("q1").lanes)
 
 
-@pytest.mark.parametrize("fair_bytes", [0, 8 * KIB])
-def test_every_profile_opens_a_quarter_below_the_mark(fair_bytes: int) -> None:
+def test_with_nobody_waiting_it_opens_a_quarter_below_the_mark() -> None:
     stage = Stage(PENSTOCK)
     queue = stage.queue("q1")
-    queue.fair_bytes = fair_bytes
     queue.depth_bytes = MARK_BYTES
     hand = stage.connect()[0]
-    hand.publish_bodies("q1", [bytes(KIB)] * 65)
+    hand.publish_bodies("q1", [bytes(KIB)])
     stage.settle()
-    assert queue.is_deep
-    over = queue.messages.bytes_ready - 3 * MARK_BYTES // 4
-    size = queue.messages.bytes_ready // 65
-    taken(stage, over // size)
+    size = queue.messages.bytes_ready
+    count = -(-MARK_BYTES // size)
+    hand.publish_bodies("q1", [bytes(KIB)] * (count - 1))
+    stage.settle()
+    assert queue.is_deep and stage.ready("q1") == count
+    taken(stage, (count * size - 3 * MARK_BYTES // 4) // size)
     queue.wake()
     stage.settle()
     assert queue.is_deep
