@@ -284,8 +284,8 @@ def ramped(name: str, bench: Bench, speed: float, look_s: float, wait_s: float) 
     """look_s: after so long the forecast is asked; wait_s: how long the alarm is waited for."""
     watched = RAMPS[name](bench, speed)
     bench.loop.run(look_s, lambda: watched.blocked != "")
-    foretold = cast("float | None", memory(bench, min(10.0, look_s / 2))["alarm_in_s"])
     asked = time.monotonic()
+    foretold = cast("float | None", memory(bench, min(10.0, look_s / 2))["alarm_in_s"])
     bench.loop.run(wait_s, lambda: watched.blocked != "")
     came = watched.blocked_log[0][0] - asked if watched.blocked_log else None
     if came is None or foretold is None:
