@@ -211,12 +211,6 @@ def paused_by_client(yard: Yard) -> Case:
                         lambda one: flow(one, 1), "channel.flow")  # fmt: skip
 
 
-def deep(yard: Yard) -> Case:
-    queue = yard.queue("q")
-    victim = yard.victim(queue, body_bytes=2000)
-    return _of_consumer(yard, "deep", queue, _silent, speed_up, "add consumers", victim=victim)
-
-
 def full_bytes(yard: Yard) -> Case:
     queue = yard.queue("q", max_length_bytes=100_000, overflow="backpressure")
     return _of_consumer(yard, "full_bytes", queue, _gone, lambda _: yard.consumer(queue),
@@ -425,6 +419,7 @@ def _of_rate(
         Consumer(yard.loop, yard.broker.port, queue, connection=owner, channel=2, prefetch=200)
         yard.queues.append((vhost, queue))
     victim = yard.victim(queue, user=user, vhost=vhost)
+    yard.truth.by_answers(victim)
     root = root.replace("QUEUE", f"/{queue}").replace("VICTIM", yard.name("victim"))
     key = key.replace("QUEUE", f"/{queue}")
     return Case(kind, victim, (root,), f"penstock flow set {re.escape(key)}=",
@@ -501,7 +496,7 @@ def disk_alarm(yard: Yard) -> Case:
 KINDS: Final[dict[str, Callable[[Yard], Case]]] = {
     one.__name__: one
     for one in (
-        slow, silent, gone, cancelled, unread, paused_by_client, deep, full_bytes, priorities,
+        slow, silent, gone, cancelled, unread, paused_by_client, full_bytes, priorities,
         two_silent, single_active, one_by_one, requeued, crowd, large, paused_by_operator, fanout,
         through_exchanges, forwarded, expired, expired_twice, rejected, refused, nowhere,
         rate_queue, rate_user, rate_user_bytes, rate_vhost, rate_connection, slow_disk, slow_stream,

@@ -195,7 +195,7 @@ class Round:
         causes = cast(list[dict[str, object]], answer["causes"])
         root = cast(str, causes[0]["root"]) if causes else ""
         other = self.cases[1 - number]
-        roots = (*case.roots, *(other.roots if other.is_global else ()))
+        roots = (*case.roots, *(_as_of(other, case) if other.is_global else ()))
         suggestions = cast(list[str], answer["suggestions"])
         wanted = case.advice if root in case.roots else other.advice
         is_named = share < SHARE or root in roots
@@ -266,6 +266,11 @@ class Round:
                         head = struct.pack(">H", 0) + short(queue) + b"\x00"
                         cleaner.call(1, 50, 40, head)
             loop.close()
+
+
+def _as_of(culprit: Case, victim: Case) -> tuple[str, ...]:
+    """The roots of a global culprit as another victim meets them: each connection has its limit."""
+    return tuple(root.replace(culprit.victim.name, victim.victim.name) for root in culprit.roots)
 
 
 def _words(command: str) -> list[str]:

@@ -3,7 +3,10 @@
 The kernel says how many bytes lie in the broker's end of each connection, unread (/proc/net/tcp). A
 broker that holds a publisher does not read them; one that does not hold it reads them soon. So a
 publisher that always has something to send was held between two looks at which as many bytes lay
-there as it sends in BEHIND_S: less may be a broker that has had no processor.
+there as it sends in BEHIND_S, and from when they began to gather: less, by itself, may be a broker
+that has had no processor. Of a rate limit the kernel knows too late, because the broker reads
+64 KiB ahead of it: there a publisher is held from when its oldest publish has had no answer for
+BEHIND_S, until what it sent is read again.
 """
 
 import socket
@@ -79,11 +82,18 @@ class Truth:
         self.port = f"{port:04X}"
         self.at: list[float] = []
         self.unread: dict[int, list[int]] = {}
+        self.answered: dict[int, Victim] = {}
+        self.waited: dict[int, list[int]] = {}
         self.looked_at = 0.0
         loop.before.append(self.look)
 
     def watch(self, victim: Victim) -> None:
         self.unread[victim.local_port] = [0] * len(self.at)
+
+    def by_answers(self, victim: Victim) -> None:
+        """That it is held is seen first in its confirms: what it waits for is kept as well."""
+        self.answered[victim.local_port] = victim
+        self.waited[victim.local_port] = [0] * len(self.at)
 
     def look(self, now: float) -> None:
         """Look again, every LOOK_S."""
@@ -97,6 +107,9 @@ class Truth:
                 client = int(words[2].rpartition(":")[2], 16)
                 if client in found:
                     found[client] = int(words[4].rpartition(":")[2], 16)
+        for client, victim in self.answered.items():
+            waited = now - victim.sent_at[0] if victim.sent_at else 0.0
+            self.waited[client].append(round(waited * victim.pace * len(victim.one)))
         self.at.append(time.monotonic())
         for client, unread in found.items():
             self.unread[client].append(unread)
@@ -106,10 +119,18 @@ class Truth:
         unread = self.unread[victim.local_port]
         behind = victim.pace * len(victim.one) * BEHIND_S
         held = 0.0
-        for index in range(max(1, bisect_left(self.at, begin)), len(self.at)):
-            if self.at[index - 1] >= end:
-                break
-            if unread[index - 1] >= behind and unread[index] >= behind:
+        first = max(1, bisect_left(self.at, begin))
+        last = min(len(self.at), bisect_left(self.at, end) + 1)
+        waited = self.waited.get(victim.local_port, unread)
+        # From the end, so that what leads up to being behind is met after it.
+        is_held = False
+        for index in range(last - 1, first - 1, -1):
+            before, now = waited[index - 1], waited[index]
+            is_read = unread[index] < behind
+            is_begun = is_held and 0 < before <= now
+            is_held = before >= behind and now >= behind and (is_held or not is_read)
+            is_held = is_held or is_begun
+            if is_held:
                 held += max(0.0, min(end, self.at[index]) - max(begin, self.at[index - 1]))
         return held
 

@@ -60,6 +60,10 @@ def test_held_is_who_leaves_something_behind_unread() -> None:
     assert truth.held_s(victim, 0.0, 4.0) == 1.0
     assert truth.held_s(victim, 1.5, 4.0) == 0.5
     assert truth.longest_gap(0.0, 4.0) == 1.0
+    # Of a limit: from the first publish without an answer, until what was sent is read again.
+    truth.waited[5] = [0, 10, behind, 2 * behind, behind]
+    truth.unread[5] = [0, 0, 0, behind, 0]
+    assert truth.held_s(victim, 0.0, 4.0) == 2.0
     loop.close()
 
 

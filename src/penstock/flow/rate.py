@@ -91,9 +91,9 @@ class RateWaiter:
 
 
 class Meter:
-    """One limit in force. name: as gates name it, `rate:user:app`; line, timer: when those who wait
-    are looked at; passed: publishes so far; waits: how often
-    one began to stand in line; quantum_ns: see QUANTUM_NS; round, share: how often
+    """One limit in force. name: as gates name it, `rate:user:app`; began_ns: when it was made;
+    line, timer: when those who wait are looked at; passed: publishes so far; waits: how often one
+    began to stand in line; quantum_ns: see QUANTUM_NS; round, share: how often
     those who waited were let on, and the part of the tokens there were that each may take until the
     next time.
 
@@ -103,6 +103,7 @@ class Meter:
         "_byte_part",
         "_is_round_served",
         "_message_part",
+        "began_ns",
         "bytes",
         "clock",
         "line",
@@ -121,6 +122,7 @@ class Meter:
         self.name = name
         self.clock = clock
         self.line = line
+        self.began_ns: int = clock.monotonic_ns()
         self.messages: Bucket | None = None
         self.bytes: Bucket | None = None
         self.waiting: dict[RateWaiter, None] = {}

@@ -143,8 +143,9 @@ def snapshot_steps(
     for source in list(broker.alarms):
         yield _alarm(broker, source)
     for meter in broker.rates.meters():
-        # One at which nobody stands at this moment may have held somebody all the time.
-        if meter.waits > 0:
+        # One at which nobody stands at this moment may have held somebody all the time. Those of
+        # single connections, of which there may be many, come once they have held it.
+        if meter.waits > 0 or not meter.name.startswith("rate:conn:"):
             yield _rate(broker, meter)
     yield from _pages(broker, sums)
     if memory is not None:
@@ -251,8 +252,8 @@ def _rate(broker: Broker, meter: Meter) -> ActorSnapshot:
     return ActorSnapshot(
         meter.name,
         "rate",
-        started_ns=broker.started_ns,
-        times=Times(idle_ns=now_ns - broker.started_ns),
+        started_ns=meter.began_ns,
+        times=Times(idle_ns=now_ns - meter.began_ns),
         numbers={
             "messages_per_s": 0.0 if messages is None else float(messages.per_second),
             "bytes_per_s": 0.0 if bytes_ is None else float(bytes_.per_second),

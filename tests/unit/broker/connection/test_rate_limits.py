@@ -7,6 +7,7 @@ import pytest
 from penstock.base.config import RateRow
 from penstock.base.errors import OperatorError
 from penstock.base.limits import RATE_LIMITS
+from penstock.broker.admin.views import actor_snapshots
 from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
 from penstock.telemetry.events import GATE_CLOSED, GATE_OPENED
@@ -293,3 +294,22 @@ def test_a_rate_that_is_none_is_refused_with_what_is_one(text: str) -> None:
     with pytest.raises(OperatorError, match=r"write a rate of 1/s\.\.1000000000000/s"):
         bed.broker.settings.write("rate.connection.messages", text)
     assert bed.broker.settings.get("rate.connection.messages").read() == "off"
+
+
+def test_a_limit_that_has_held_somebody_is_in_the_snapshot_between_two_holds(
+    bed: Bed, peer: Peer
+) -> None:
+    later(bed, 1000, peer)
+    assert "rate:conn:p" not in actor_snapshots(bed.broker), "it has held nobody yet"
+    peer.publish("q", b"1", b"2", b"3")
+    later(bed, 1000, peer)
+    limit = actor_snapshots(bed.broker)["rate:conn:p"]
+    assert (limit.numbers["waiting"], limit.numbers["published"]) == (0.0, 3.0)
+    assert limit.numbers["messages_per_s"] == 10.0
+    # Its window begins with it, or what passed would be spread over the broker's life.
+    assert limit.started_ns + limit.times.total_ns() == bed.clock.monotonic_ns()
+
+
+def test_a_limit_of_many_is_in_the_snapshot_from_its_beginning(bed: Bed, peer: Peer) -> None:
+    bed.broker.rates.set_limit("user", "guest", "messages", 100)
+    assert actor_snapshots(bed.broker)["rate:user:guest"].numbers["published"] == 0.0
