@@ -25,4 +25,6 @@ FAILED_SEEDS = (
     ("kept_dead_letters", "penstock", 7000),
     # What was parked for want of credit when a depth mark was reached was never lent any room.
     ("many_senders", "penstock", 19),
+    # Of a fan-out that was parked for two queues only the first was asked for room.
+    ("random_graph", "penstock", 235),
 )

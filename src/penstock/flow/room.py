@@ -223,11 +223,10 @@ class Room(HopRoom):
     def tighten(self) -> None:
         self.is_tight = True
         for hop in self.hops:
-            was_closed = hop.is_closed
             self._begin(hop)
             hop.settle()
-            if was_closed:
-                # Something may wait for it already, and will not find it closed once more.
+            if hop.sender_waits():
+                # It will not find the hop closed once more.
                 self._stand(hop, False)
 
     def loosen(self) -> None:

@@ -219,6 +219,7 @@ class Parking:
         entry.lanes = lanes
         self.routed[entry] = None
         for lane in lanes:
+            lane.ask()
             line = self.lines.get(lane)
             if line is None:
                 self.lines[lane] = [entry]

@@ -71,6 +71,29 @@ def test_the_head_is_dropped_at_the_limit() -> None:
     bed.settle()
 
 
+@pytest.mark.parametrize(
+    ("overflow", "left"), [("drop-head", 100), ("reject-publish", 400), ("backpressure", 400)]
+)
+def test_what_comes_back_goes_past_the_limit_as_in_rabbitmq(overflow: str, left: int) -> None:
+    """docs/queues.md: a limit counts what is ready, so 300 that are out leave room for 100 more."""
+    bed = Bed()
+    peer = bed.connect()
+    declared(bed, peer, max_length=100, overflow=overflow)
+    consumer = bed.connect("consumer")
+    consumer.say(1, m.BasicConsume("q", "t"))
+    for _ in range(6):
+        peer.publish("q", *([b"x"] * 50))
+        consumer.heard()
+    actor = bed.broker.vhosts["/"].queues["q"]
+    assert (actor.unacked_count, actor.messages.ready_count()) == (300, 0)
+    consumer.call(1, m.BasicCancel("t"), m.BasicCancelOk)
+    peer.publish("q", *([b"y"] * 100))
+    consumer.hang_up()
+    bed.run()
+    assert (actor.unacked_count, actor.messages.ready_count()) == (0, left)
+    bed.settle()
+
+
 def test_publishes_beyond_the_limit_are_refused() -> None:
     bed = Bed()
     peer = bed.connect()
