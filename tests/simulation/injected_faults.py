@@ -8,6 +8,7 @@ interpreted and on the compiled build, because it only reads and writes attribut
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
+from penstock.broker.channel.parking_lot import parked_size
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.connection.connection import hops_of
 from penstock.broker.queue.queue_actor import QueueActor
@@ -151,13 +152,13 @@ class DropsTheParked(InjectedFault):
 
     def act(self, broker: Broker) -> None:
         for channel in channels_of(broker):
-            for parked in list(channel.parking.routed)[:1]:
-                if parked.message in self.met:
+            for line in channel.parking.lines.values():
+                parked = line.items[int(line.head)]
+                if parked in self.met or line.count() == 1:
                     continue
-                self.met.append(parked.message)
+                self.met.append(parked)
                 if len(self.met) % 2 == 0:
-                    channel.parking.next_routed(True)
-                    channel.wake()
+                    channel.parking.left(line, 1, parked_size(parked))
 
 
 class OvertakesTheParked(InjectedFault):
@@ -168,17 +169,14 @@ class OvertakesTheParked(InjectedFault):
 
     def act(self, broker: Broker) -> None:
         for channel in channels_of(broker):
-            lane = channel.upstream
-            if lane is None or not channel.parking.routed:
-                continue
-            first = next(iter(channel.parking.routed))
-            parked, route = first.message, first.route
-            for behind in lane.items[int(lane.head) : int(lane.head) + 1]:
-                method = behind.address.method
-                is_alike = route is not None and method == route.address.method
-                if is_alike and behind.body_bytes == parked.body_bytes and parked not in self.met:
-                    self.met.append(parked)
-                    behind.raw, parked.raw = parked.raw, behind.raw
+            for line in channel.parking.lines.values():
+                for parked, behind in zip(line.waiting(), line.waiting()[1:], strict=False):
+                    is_alike = behind.address.method == parked.address.method
+                    is_alike = is_alike and behind.body_bytes == parked.body_bytes
+                    if is_alike and parked not in self.met:
+                        self.met.append(parked)
+                        behind.raw, parked.raw = parked.raw, behind.raw
+                        break
 
 
 class EscapesWithoutCount(InjectedFault):
@@ -194,9 +192,7 @@ class ForgetsWhoIsParked(InjectedFault):
 
     def act(self, broker: Broker) -> None:
         for channel in channels_of(broker):
-            if not channel.parking.routed or not channel.is_ready:
-                continue
-            if not any(lane.is_closed for lane in channel.parking.lanes):
+            if channel.parking.opened and channel.is_ready:
                 channel.is_ready = False
                 broker.scheduler.ready.remove(channel)
 

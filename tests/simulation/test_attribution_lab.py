@@ -128,7 +128,9 @@ class WatchedLab(LabWorld):
     """Looks before and after each round of the broker."""
 
     def __init__(self, workload: Workload, profile: str, clock: WatchedClock) -> None:
-        super().__init__(1, config_of(workload, profile), clock, LOOPBACK)
+        # Without room to park publishers are held, and there is time to be explained.
+        config = replace(config_of(workload, profile), parked_bytes=1)
+        super().__init__(1, config, clock, LOOPBACK)
         self.truth = clock.truth
         self.picker = WatchedPicker(clock)
         self.broker.scheduler.picker = self.picker

@@ -161,7 +161,11 @@ class Stage:
         return int(self.queue(name).messages.ready_count())
 
     def is_parking_one(self, hand: Hand) -> bool:
-        return len(self.channel(hand).parking.routed) > 0
+        return len(self.channel(hand).parking.lines) > 0
+
+    def lot_of_one(self) -> None:
+        """From now on one publish is parked for each connection, because an empty lot takes one."""
+        self.broker.parking.lot_bytes_max = 1
 
     def store_hop(self, queue: QueueActor, initial: int, more: int) -> Hop:
         """A parked store behind the queue's gate."""

@@ -138,7 +138,8 @@ def test_scenario_09_partial_release(profile: Profile, stage: Stage, hand: Hand)
 
 
 def test_scenario_09_partial_release_parks(stage: Stage, hand: Hand) -> None:
-    """[N]: a publish for both queues waits for the second alone once the first grants again."""
+    """[N]: a publish for both queues goes to the first when that grants again, and waits for the
+    second alone."""
     initial = PENSTOCK.credit_initial
     for name in ("q1", "q2"):
         hand.say(m.QueueBind(name, "amq.direct", "both"))
@@ -149,8 +150,8 @@ def test_scenario_09_partial_release_parks(stage: Stage, hand: Hand) -> None:
     hand.publish("both", initial + 1, "amq.direct").settle()
     STORE.repay(store, STORE_ORIGIN, 800, 0)
     stage.settle()
-    assert stage.queue_lane(hand, "q1").balance == initial
-    assert stage.is_parking_one(hand)
+    assert stage.queue_lane(hand, "q1").balance == initial - 1, "it has its copy"
+    assert stage.connection(hand.client).lot.messages == 1
     stage.unpark("queue:/q2")
     stage.settle()
     assert not stage.is_parking_one(hand)
@@ -237,27 +238,29 @@ def test_scenario_26_one_slow_of_two_queues(profile: Profile, stage: Stage, hand
 
 
 def test_scenario_26_one_slow_of_two_queues_parks(stage: Stage, hand: Hand) -> None:
-    """[N], with strict alternation: one publish for q1 is parked, the next for q2 goes on past it,
-    and the second for q1 holds the channel; its window fills, and then the socket stops. While
-    the channel's next publishes are all for q2 they go at full speed, any number of them."""
+    """[N], with strict alternation: publishes for q1 are parked, those for q2 go on past them at
+    full speed while the lot has room; without any, the channel's window fills, and the socket
+    stops."""
     initial = PENSTOCK.credit_initial
     stage.park("queue:/q1")
-    hand.publish("q1", initial + 1).settle()
-    assert stage.is_parking_one(hand)
-    hand.publish("q2", 10 * initial).settle()
+    alternate(hand, 20 * initial)
+    stage.settle()
     assert stage.ready("q2") == 10 * initial
+    assert stage.connection(hand.client).lot.messages == 9 * initial
     assert stage.connection(hand.client).gate.is_open
+    stage.broker.parking.lot_bytes_max = 1
     alternate(hand, 4 * initial)
     stage.settle()
     assert stage.ready("q2") == 10 * initial, "the first of the alternation is for q1 and waits"
     assert not stage.connection(hand.client).gate.is_open
     stage.unpark("queue:/q1")
     stage.settle()
-    assert stage.ready("q1") == initial + 1 + 2 * initial
-    assert stage.ready("q2") == 12 * initial
-    reader = stage.connect()[0]
-    reader.say(m.BasicConsume("q2", no_ack=True)).settle()
-    assert reader.bodies()[10 * initial :] == numbered(4 * initial)[1::2]
+    assert stage.ready("q1") == stage.ready("q2") == 12 * initial
+    for name, odd in (("q1", 0), ("q2", 1)):
+        reader = stage.connect()[0]
+        reader.say(m.BasicConsume(name, no_ack=True)).settle()
+        sent = [*numbered(20 * initial), *numbered(4 * initial)]
+        assert reader.bodies() == sent[odd::2]
 
 
 @EMULATED
@@ -271,14 +274,17 @@ def test_scenario_27_two_channels_one_connection(profile: Profile, stage: Stage)
 
 
 def test_scenario_27_second_channel_unaffected(stage: Stage) -> None:
-    """[N]: until the first channel sends one more than is parked and held for it."""
+    """[N]: as long as the lot has room for what the first channel sends."""
     initial = PENSTOCK.credit_initial
     first, second = stage.connect(channels=2)
     stage.park("queue:/q1")
-    saturate(stage, first, "q1")
-    second.publish("q2", 10 * initial).settle()
+    for _ in range(10):
+        first.publish("q1", initial)
+        second.publish("q2", initial).settle()
     assert stage.ready("q2") == 10 * initial
-    first.publish("q1", 1).settle()
+    assert stage.connection(first.client).gate.is_open
+    stage.broker.parking.lot_bytes_max = 1
+    first.publish("q1", 2 * initial).settle()
     assert not stage.connection(first.client).gate.is_open
 
 
@@ -286,6 +292,7 @@ def test_scenario_27_second_channel_unaffected(stage: Stage) -> None:
 def test_scenario_28_separate_consumer_connection(
     profile: Profile, stage: Stage, hand: Hand
 ) -> None:
+    stage.broker.parking.lot_bytes_max = 1
     hand.publish_bodies("q1", numbered(500)).settle()
     stage.park("queue:/q2")
     hand.publish("q2", 3 * profile.credit_initial).settle()
@@ -315,12 +322,12 @@ def test_scenario_29_shared_connection(profile: Profile, stage: Stage) -> None:
 
 
 def test_scenario_29_shared_connection_goes_on(stage: Stage) -> None:
-    """[N]: acks are handled at once while one publish is parked and one is held."""
+    """[N]: acks are handled at once while publishes are parked."""
     publishing, consuming = stage.connect(channels=2, acks=True)
     publishing.publish("q1", 500)
     consuming.say(m.BasicQos(0, 10)).settle()
     stage.park("queue:/q2")
-    saturate(stage, publishing, "q2")
+    publishing.publish("q2", 5 * PENSTOCK.credit_initial).settle()
     consuming.say(m.BasicConsume("q1")).settle()
     assert len(consuming.deliveries) == 500
     assert stage.queue("q1").unacked_count == 0
@@ -335,8 +342,8 @@ def test_scenario_29_stopped_socket_is_let_on(stage: Stage) -> None:
     stage.park("queue:/q1")
     stage.park("queue:/q2")
     consuming.say(m.BasicConsume("q1"))
-    saturate(stage, publishing, "q2")
-    publishing.publish("q2", 1).settle()
+    stage.broker.parking.lot_bytes_max = 1
+    publishing.publish("q2", 2 * PENSTOCK.credit_initial + 3).settle()
     assert not stage.connection(publishing.client).gate.is_open
     stage.unpark("queue:/q1")
     stage.settle()

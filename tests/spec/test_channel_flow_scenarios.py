@@ -362,7 +362,7 @@ def test_scenario_71_short_stops_are_silent() -> None:
 
 def test_scenario_71_an_alarm_joins() -> None:
     """One pair of messages, whatever the causes (118)."""
-    bed = Bed(queue_depth_bytes=1_000_000, notify_blocked_ms=1000)
+    bed = Bed(queue_depth_bytes=1_000_000, notify_blocked_ms=1000, parked_bytes=1)
     peer = bed.connect(channels=2)
     held_by_depth(bed, peer)
     pass_time(bed, 2)
@@ -396,7 +396,7 @@ def test_a_setting_switches_the_notice_off_and_takes_it_back() -> None:
 
 def test_one_channels_hold_is_told_to_that_channel() -> None:
     """channel.flow for a stall: the only signal of 0-9-1 for one channel."""
-    bed = Bed(queue_depth_bytes=1_000_000)
+    bed = Bed(queue_depth_bytes=1_000_000, parked_bytes=1)
     peer = opted_in(bed, 2)
     held_by_depth(bed, peer, channel=2)
     pass_time(bed, 1.9)

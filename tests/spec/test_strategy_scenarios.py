@@ -324,7 +324,7 @@ class Pressing:
         channel = self.stage.channel(self.hand)
         publisher = channel.publisher
         waiting = sum(int(lane.in_flight) for lane in publisher.lanes.values())
-        waiting += len(channel.parking.routed)
+        waiting += sum(int(line.count()) for line in channel.parking.lines.values())
         return (int(publisher.publish_count) - waiting) * self.size
 
 

@@ -23,7 +23,8 @@ class UserConfig:
 
 @dataclass(frozen=True, slots=True)
 class AlarmAction:
-    """What an alarm does to publishes of `user` in `vhost`, "" for any: block, nack or close."""
+    """What happens to publishes of `user` in `vhost`, "" for any: under an alarm (block, nack or
+    close), or when there is no room to park them (stop, nack or close)."""
 
     action: str
     vhost: str = ""
@@ -72,6 +73,8 @@ class Config:
     have room, "" for data_dir, or the current directory without one;
     disk_free_min: disk alarm below it, a size or mem:1.0, 0 for never;
     disk_reserve_bytes: room kept by a file in disk_dir for the broker itself, 0 for none;
+    parked_*: see limits; parked_full, parked_full_actions: what happens to a publish that waits for
+    a queue when there is no room to park it, stop, nack or close, and other ones by vhost and user;
     alarm_mode: targeted (those above their fair share of memory first) or all, "" as the profile
     has it; alarm_action, alarm_actions: block, nack or close, and other ones by vhost and user;
     alert_command: started without a shell when an alarm begins or is near, "" for none;
@@ -108,6 +111,10 @@ class Config:
     heartbeat_s: int = limits.HEARTBEAT_S.default
     handshake_ms: int = limits.HANDSHAKE_MS.default
     linger_ms: int = limits.LINGER_MS.default
+    parked_bytes: int = limits.PARKED_BYTES.default
+    parked_node_bytes: int = limits.PARKED_NODE_BYTES.default
+    parked_full: str = "stop"
+    parked_full_actions: tuple[AlarmAction, ...] = ()
     body_bytes_max: int = limits.BODY_BYTES_MAX.default
     connections_max: int = limits.CONNECTIONS_MAX.default
     socket_output_high_bytes: int = limits.SOCKET_OUTPUT_HIGH_BYTES.default

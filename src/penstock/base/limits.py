@@ -71,8 +71,11 @@ OUTPUT_STALL_INTERVALS: Final = Limit(2, 1, 1000,
     "server/net/stall_timeout", "the socket is closed")
 SOCKET_OUTPUT_HIGH_BYTES: Final = Limit(262_144, 4096, 67_108_864, "bytes per connection", KEY,
     "server/net/sockets", "the connection's consumers leave the ready lists")
-PARKED_BYTES: Final = Limit(33_554_432, 0, 1_073_741_824, "bytes per connection", GUARD,
-    "broker/connection/connection", "the socket is not read until a hop opens")
+PARKED_BYTES: Final = Limit(50_331_648, 0, 1_073_741_824,
+    "bytes of publishes per connection that wait for queues which take nothing", KEY,
+    "broker/channel/parking_lot", "what parked_full says: stop reading, nack, or close the channel")
+PARKED_NODE_BYTES: Final = Limit(536_870_912, 0, 68_719_476_736, "bytes parked by all connections",
+    KEY, "broker/channel/parking_lot", "a connection has room for as much as is free, at most")
 PARKED_METHODS: Final = Limit(1024, 16, 65_536,
     "methods per channel behind a basic.get whose message is being read from the disk", GUARD,
     "broker/channel/channel", "the connection is not read until the message is there")

@@ -18,6 +18,7 @@ from penstock.broker.actors.log import Log as Log
 from penstock.broker.actors.output import Output, Shell
 from penstock.broker.actors.syncing import SyncRule
 from penstock.broker.alarm.alarm_manager import AlarmManager
+from penstock.broker.channel.parking_lot import FullActions, NodeParking
 from penstock.broker.connection.client_notifier import NotifierRules
 from penstock.broker.connection.connection import Connection
 from penstock.broker.connection.consumer_timeout import ConsumerTimeout
@@ -101,6 +102,8 @@ class Broker:
         self.connections: dict[str, Connection] = {}
         self.negotiators: dict[str, Negotiator] = {}
         self.connection_count = self.ended_count = 0
+        self.parking = NodeParking(config.parked_node_bytes, config.parked_bytes)
+        self.full_actions = FullActions(config.parked_full, config.parked_full_actions)
         self.hop_watch = HopWatch(context, self.connections)
         self.notifier_rules = NotifierRules(
             config.channel_flow, config.notify_blocked_ms * NS_PER_MS
@@ -201,6 +204,7 @@ class Broker:
             negotiator,
             self.strategy,
             self.profile.is_parking,
+            self.parking,
             self.node_account,
             FrameParser(FRAME_BYTES_BEFORE_OPEN.default, self.config.body_bytes_max),
             output,
@@ -226,6 +230,7 @@ class Broker:
         session = negotiator.session
         assert session is not None, "it opens with one"
         self.ledger.enter(connection.account, session.user, session.vhost.name)
+        connection.lot.full_action = self.full_actions.of(session.vhost.name, session.user)
         self.rates.opened(connection, session.user, session.vhost.name)
         self.limits.opened(connection, session.user, session.vhost.name)
         self.alarm_manager.opened(connection)

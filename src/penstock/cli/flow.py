@@ -165,10 +165,12 @@ EDGE_COLUMNS: Final = columns(
     "STOPS:number HELD:number BECAUSE:name"
 )
 FREE_COLUMNS: Final = columns("FREE:number")
+EDGE_PARKED_COLUMNS: Final = columns("PARKED:number")
 ACCOUNT_COLUMNS: Final = columns(
     "ACCOUNT:name DEBT:number DEBT_BYTES:number LIMIT:number STORED:number STORED_BYTES:number "
     "STATE"
 )
+PARKED_COLUMNS: Final = columns("PARKED:number PARKED_BYTES:number")
 KEPT_COLUMNS: Final = columns("KEPT:number KEPT_BYTES:number")
 PAGED_COLUMNS: Final = columns("PAGED:number PAGED_BYTES:number")
 CAUSE_COLUMNS: Final = columns(
@@ -194,6 +196,10 @@ def show_edges(answer: Edges) -> None:
         shown[-1:-1] = FREE_COLUMNS
         for row, line in zip(answer.edges, cells, strict=True):
             line[-1:-1] = [amount(row.free_messages) if row.free_messages else ""]
+    if any(row.parked_messages for row in answer.edges):
+        shown[-1:-1] = EDGE_PARKED_COLUMNS
+        for row, line in zip(answer.edges, cells, strict=True):
+            line[-1:-1] = [_parked(row)]
     show(screen, table(shown, cells))
     say(screen, f"{total} hops, {answer.blocked} blocked")
     say_more(screen, answer.matching - len(answer.edges), "hops")
@@ -223,6 +229,13 @@ def _edge(row: EdgeRow) -> list[Cell | str]:
     ]
 
 
+def _parked(row: EdgeRow) -> str:
+    if row.parked_messages == 0:
+        return ""
+    waits = duration(row.parked_for_ns)
+    return f"{amount(row.parked_messages)} ({size(row.parked_bytes)}) {waits}"
+
+
 def _left(balance: int, window: int) -> str:
     return f"{amount(balance)}/{amount(window)}" if window else "no limit"
 
@@ -239,6 +252,10 @@ def show_accounts(answer: Accounts) -> None:
     screen = console()
     shown = list(ACCOUNT_COLUMNS)
     cells = [_account(row) for row in rows]
+    if any(row.parked_messages for row in rows):
+        shown[-1:-1] = PARKED_COLUMNS
+        for row, line in zip(rows, cells, strict=True):
+            line[-1:-1] = [amount(row.parked_messages), size(row.parked_bytes)]
     if any(row.kept_messages for row in rows):
         # Few have reader groups, and the table is wide.
         shown[-1:-1] = KEPT_COLUMNS

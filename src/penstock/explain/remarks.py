@@ -1,9 +1,10 @@
 """Remarks beside an answer: what a queue dropped, a channel that mixes queues, publishes that wait;
 whose work loads a cause, and which channels suffer for their neighbours.
 
-A channel parks one publish for a queue that is full; the next publish that finds no room stalls the
-channel, whichever queue it is for. So a program that publishes to two queues in turn over one
-channel loses the running one with the other, and no gate of the running queue says so.
+A channel parks publishes for a queue that takes none, by queue, while its connection's lot has
+room; those for other queues pass. The publish that finds no room stalls the channel, whichever
+queue the next ones are for: then a program that publishes to two queues over one channel loses the
+running one with the other, and no gate of the running queue says so.
 Source: docs/strategies.md, parking; scenario 26.
 
 A publisher that keeps fewer publishes unconfirmed than there is room for on the way is never
@@ -25,8 +26,19 @@ from penstock.explain.explanation import (
     RootCause,
 )
 from penstock.explain.root_causes import DEBT, connection_of
-from penstock.telemetry.actor_window import DROPPED, LOST, SENT, STORED, ActorWindow
-from penstock.telemetry.words import amount, called, kind_of, name_of, rate, size
+from penstock.telemetry.actor_window import (
+    DROPPED,
+    LOST,
+    PARKED,
+    PARKED_BYTES,
+    PARKED_MAX,
+    PARKED_NS,
+    PARKED_ROOM,
+    SENT,
+    STORED,
+    ActorWindow,
+)
+from penstock.telemetry.words import amount, called, duration, kind_of, name_of, rate, size
 
 OWNERS_SHOWN: Final = 5
 SHARED_SHOWN: Final = 5
@@ -100,8 +112,9 @@ def _with_prefix(values: Mapping[str, float], prefix: str) -> dict[str, float]:
 CONFIRMS: Final = "confirms"
 """In labels: of a channel that confirms publishes."""
 
-PARKS: Final = "parks"
-"""In labels: of a channel that keeps a publish aside for a queue that takes none."""
+PARKED_SHOWN: Final = 3
+FULL_SHARE: Final = 0.02
+"""Room below this share is none: what comes is larger, or uses it up at once."""
 
 OTHERS_SHOWN: Final = 3
 _CREDIT: Final = "credit_initial:"
@@ -129,7 +142,10 @@ class Mixture:
 
 
 def notes_on(window: ActorWindow) -> tuple[str, ...]:
-    """What a queue does that no block says, in sentences without a subject."""
+    """What a queue does that no block says, or what a connection or channel keeps aside, in
+    sentences without a subject."""
+    if window.kind in ("conn", "chan"):
+        return _parked_notes(window)
     if window.kind != "queue":
         return ()
     found = []
@@ -152,6 +168,29 @@ def notes_on(window: ActorWindow) -> tuple[str, ...]:
     lost = _counted(window, LOST, {})
     if lost:
         found.append(f"lost dead letters: {lost}")
+    return tuple(found)
+
+
+def _parked_notes(window: ActorWindow) -> tuple[str, ...]:
+    """For whom publishes are parked, since when, and when there will be no more room at the pace of
+    this window; the largest parts first."""
+    parts = sorted(_with_prefix(window.numbers, PARKED_BYTES).items(), key=lambda one: -one[1])
+    found = []
+    for queue, bytes_ in parts[:PARKED_SHOWN]:
+        count = window.numbers.get(PARKED + queue, 0.0)
+        age = duration(round(window.numbers.get(PARKED_NS + queue, 0.0)))
+        what = "publish" if count == 1 else "publishes"
+        found.append(
+            f"has {amount(count)} {what} ({size(bytes_)}) parked for {called(queue)} since {age}"
+        )
+    if not found:
+        return ()
+    room = window.numbers.get(PARKED_ROOM, 0.0)
+    grown = sum(window.rates.get(PARKED_BYTES + queue, 0.0) for queue, _ in parts)
+    if room <= FULL_SHARE * window.numbers.get(PARKED_MAX, 0.0):
+        found[-1] += "; there is no room for more"
+    elif grown > 0:
+        found[-1] += f"; full in {duration(round(room / grown * 1e9))} at this pace"
     return tuple(found)
 
 
@@ -200,18 +239,18 @@ def about_mixture(found: Mixture) -> str:
     """What it does, as a sentence."""
     return (
         f"{called(found.channel.actor)} publishes to {_names(found.others)} too: behind a publish "
-        f"that {_names(found.holders)} does not take, and the next one without a place, all wait"
+        f"that {_names(found.holders)} does not take, and for which there is no place, all wait"
     )
 
 
 def unmix(found: Mixture) -> str:
     """What its owner can do."""
     text = f"publish to {_names(found.holders)} over a channel, better a connection, of its own"
-    if PARKS not in found.channel.labels:
+    most = found.channel.numbers.get(PARKED_MAX, 0.0)
+    if most <= 0:
         return text
-    least = min(found.channel.numbers[_CREDIT + queue] for queue in found.holders)
     confirms = "" if CONFIRMS in found.channel.labels else " (confirm.select)"
-    return f"{text}, or keep fewer than {amount(least)} publishes unconfirmed{confirms}"
+    return f"{text}, or keep fewer than {size(most)} unconfirmed{confirms}, or raise parked_bytes"
 
 
 def _names(queues: tuple[str, ...]) -> str:
@@ -299,7 +338,8 @@ def _handed(publisher: ActorWindow, place: ActorWindow) -> float:
             return 0.0
         return min(publisher.numbers.get("debt_messages", 0.0), _used(publisher, place))
     handed = place.numbers.get(DEBT + connection_of(publisher.actor), 0.0)
-    return handed if publisher.kind == "conn" else min(handed, _used(publisher, place))
+    parked = publisher.numbers.get(PARKED + place.actor, 0.0)
+    return parked + (handed if publisher.kind == "conn" else min(handed, _used(publisher, place)))
 
 
 def _used(sender: ActorWindow, receiver: ActorWindow) -> float:

@@ -5,6 +5,7 @@ Seed S4: every piece of work is charged to the account that started it and repai
     stored  cost of what of this cause rests in queues; counted apart, and never a reason to wait
     shared  of that, what is in the books more than once and in memory once, because several queues
             hold the same message
+    parked  cost of what of it waits in front of queues that take nothing; bounded by its lot
 Accounts nest: connection within user within virtual host within node, each with its own marks.
     held  <=>  debt of the page and everything below it rose above `high`, and has not come down
                to `low` since
@@ -60,6 +61,8 @@ class Account(Cause):
         "mark_bytes",
         "mark_messages",
         "parent",
+        "parked_bytes",
+        "parked_messages",
         "shared_bytes",
         "stored_bytes",
         "stored_messages",
@@ -74,6 +77,8 @@ class Account(Cause):
         self.stored_messages: i64 = 0
         self.stored_bytes: i64 = 0
         self.shared_bytes: i64 = 0
+        self.parked_messages: i64 = 0
+        self.parked_bytes: i64 = 0
         self.below_messages: i64 = 0
         self.below_bytes: i64 = 0
         self.high_messages: i64 = 0
@@ -282,6 +287,17 @@ class Account(Cause):
         self.shared_bytes += bytes_
         assert self.shared_bytes >= 0, "fewer share a message than did"
 
+    def park(self, messages: i64, bytes_: i64) -> None:
+        """Publishes of this cause wait in front of queues that take nothing."""
+        self.parked_messages += messages
+        self.parked_bytes += bytes_
+
+    def unpark(self, messages: i64, bytes_: i64) -> None:
+        """They go on, or end. Raises: AssertionError if more leave than came."""
+        self.parked_messages -= messages
+        self.parked_bytes -= bytes_
+        assert self.parked_messages >= 0 and self.parked_bytes >= 0, "more left than was parked"
+
     # -- sums ------------------------------------------------------------------------------------
 
     def total_messages(self) -> int:
@@ -312,9 +328,23 @@ class Account(Cause):
             total += child.total_stored_bytes()
         return total
 
+    def total_parked_messages(self) -> int:
+        """Publishes that are parked, with everything nested below."""
+        total = int(self.parked_messages)
+        for child in self.children.values():
+            total += child.total_parked_messages()
+        return total
+
+    def total_parked_bytes(self) -> int:
+        """Bytes that are parked, with everything nested below."""
+        total = int(self.parked_bytes)
+        for child in self.children.values():
+            total += child.total_parked_bytes()
+        return total
+
     def memory_bytes(self) -> int:
-        """What this page and everything below it keeps in memory: debt and stored."""
-        return self.total_bytes() + self.total_stored_bytes()
+        """What this page and everything below it keeps in memory: debt, stored and parked."""
+        return self.total_bytes() + self.total_stored_bytes() + self.total_parked_bytes()
 
     # -- life ------------------------------------------------------------------------------------
 

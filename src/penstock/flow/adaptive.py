@@ -7,7 +7,6 @@
     standing > reserve                   =>  cut by what stands above it, by half at most
     starved                              =>  raise: four times; after a cut by a quarter an interval
     receiver held for most of a stretch  =>  cut by half
-    work for others has gone past        =>  as much as the default profile gives, for a while
 
 No delay is measured, because a delay says little: a queue that commits every 20 ms makes everybody
 wait for 20 ms, whatever the window is, and needs what it takes at once. What every take leaves
@@ -24,10 +23,6 @@ next one behind: that is no queue, at any rate and with any window.
 A hop begins with a small window, so a slow receiver is never given much, and a fast one has all it
 wants after a few takes; what one hop has learnt is where the next to the same receiver begins.
 
-The fourth rule keeps a window from harming others. A channel with work for several receivers parks
-one publish, and stalls behind the second for the same one. Where other work has gone past the first
-there is somebody to be held up, and the window becomes that of the default profile.
-
 A message costs nothing, a repaid batch a few additions and compares; the clock is read where a
 sender was let go, and once per window. Windows are decided in bytes, and messages follow from the
 mean size, so that lanes with small and with large messages get the same bytes. The floor is at
@@ -38,7 +33,6 @@ Not handled: hops that never run out of credit keep the window they have; it cos
 Source: flow-semantics 16 (W2, W18), 16.2; RFC 8289; Chiu and Jain 1989; scenarios 26, 116.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from mypy_extensions import i64
@@ -70,10 +64,6 @@ TWO_READS_BYTES: Final = 131_072
 """Highest window from a connection to a channel, which runs after each read of its socket: more
 could only wait there."""
 
-SHARED_MESSAGES: Final = 400
-"""Lowest window, with ADAPTIVE_BYTES_MAX, of a hop that others have waited behind: the default
-profile's, so that nobody is harmed more than there."""
-
 HELD_MAX_NS: Final = 25_000_000
 """A sender that is held for longer does not wait for its window."""
 
@@ -81,7 +71,7 @@ STRETCH: Final = 3
 """Intervals over which a receiver must have been held for most of the time."""
 
 PERIOD_NS: Final = 10_000_000_000
-"""For so long a window stays wide for others; what a pool knows is of this period and the last."""
+"""What a pool knows is of this period and the last."""
 
 
 class Pool:
@@ -126,9 +116,7 @@ class Gauge(HopNotes):
 
     Since edge_ns, which is NOT_STANDING where a take has left nothing: messages and bytes_ repaid,
     least_bytes, the least that was left. is_starved: see above, since the last look.
-    Since stretch_ns: stretch_held_ns and stretch_blocks, of receiver and hop when it began.
-    shared_ns: when work for others last went past; own_bytes: the window without that, 0 if it is
-    not wide."""
+    Since stretch_ns: stretch_held_ns and stretch_blocks, of receiver and hop when it began."""
 
     __slots__ = (
         "blocks",
@@ -141,9 +129,7 @@ class Gauge(HopNotes):
         "least_bytes",
         "left",
         "messages",
-        "own_bytes",
         "pool",
-        "shared_ns",
         "slow_ns",
         "stretch_blocks",
         "stretch_held_ns",
@@ -166,8 +152,6 @@ class Gauge(HopNotes):
         self.stretch_ns: i64 = now_ns
         self.stretch_held_ns: i64 = held_ns(hop.receiver_gate, now_ns)
         self.stretch_blocks: i64 = hop.spent_count
-        self.shared_ns: i64 = LONG_AGO
-        self.own_bytes: i64 = 0
 
     def begin(self, edge_ns: i64) -> None:
         """A new interval."""
@@ -252,16 +236,6 @@ class Adaptive(Credit):
         if gauge.left <= 0:
             self._look(hop, gauge)
 
-    def passed(self, hops: Sequence[Hop]) -> None:
-        for hop in hops:
-            gauge = hop.notes
-            if hop.is_spent and isinstance(gauge, Gauge) and is_on(hop):
-                gauge.shared_ns = hop.sender_gate.clock.monotonic_ns()
-                if gauge.own_bytes == 0:
-                    gauge.own_bytes = hop.window_bytes
-                    window = hop.window if hop.window > SHARED_MESSAGES else SHARED_MESSAGES
-                    give(hop, window, ADAPTIVE_BYTES_MAX.default)
-
     def forget(self, hop: Hop, origin: Account) -> None:
         gauge = hop.notes
         if isinstance(gauge, Gauge):
@@ -294,12 +268,6 @@ class Adaptive(Credit):
         mean: i64 = gauge.bytes_ // gauge.messages if gauge.messages > 0 else 0
         old: i64 = hop.window_bytes
         wanted: i64 = old
-        if gauge.own_bytes > 0:
-            if now_ns - gauge.shared_ns >= PERIOD_NS:
-                give(hop, messages_for(gauge.own_bytes, mean), gauge.own_bytes)
-                gauge.own_bytes = 0
-            gauge.begin(NOT_STANDING)
-            return
         if gauge.is_deep(hop, now_ns, STRETCH * self.interval_ns):
             wanted = old // 2
         elif (

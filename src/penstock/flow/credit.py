@@ -10,8 +10,6 @@ grant is deferred there. Messages and bytes are two windows; either may be off (
 Source: flow-semantics section 2; scenarios 1-21.
 """
 
-from collections.abc import Sequence
-
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.base.errors import OperatorError
@@ -53,10 +51,6 @@ class Strategy:
         hop.in_flight_bytes -= bytes_
         assert hop.in_flight >= 0 and hop.in_flight_bytes >= 0, "repaid more than was charged"
         origin.repay(messages, bytes_)
-
-    def passed(self, hops: Sequence[Hop]) -> None:
-        """Work for other receivers has gone past work that waits for `hops`, and the next piece for
-        one of these would hold it up."""
 
     def repair(self, hop: Hop, origin: Account) -> None:
         """The books of `hop` are wrong, which is a bug of ours: begin anew, with a whole window."""

@@ -15,7 +15,6 @@ or opens gates for a reason of its own; reasons keep rules apart, so that one ru
 undo another's closing. RabbitMQ does the same with a pseudo-peer among the blockers.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -50,9 +49,6 @@ class Both(Strategy):
         self.books.repay(hop, origin, messages, bytes_)
         for rule in self.rules:
             rule.repaid(hop, messages, bytes_)
-
-    def passed(self, hops: Sequence[Hop]) -> None:
-        self.books.passed(hops)
 
     def forget(self, hop: Hop, origin: Account) -> None:
         self.books.forget(hop, origin)

@@ -14,9 +14,11 @@ from penstock.base.policy import shown
 from penstock.queues.rules import OVERFLOW_NAMES
 
 ALARM_ACTION: Final = "alarm-action"
+PARKED_FULL: Final = "parked-full"
 ALTERNATE: Final = "alternate-exchange"
 CONSUMER_TIMEOUT: Final = "consumer-timeout"
 ALARM_ACTIONS: Final = ("block", "nack", "close")
+FULL_ACTIONS: Final = ("stop", "nack", "close")
 STRATEGIES: Final = ("at-most-once", "at-least-once")
 LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
 SEGMENT_BYTES_MAX: Final = 3_000_000_000
@@ -78,6 +80,7 @@ KEYS: Final[Mapping[str, PolicyKey]] = {
     "delivery-limit": PolicyKey(_is_integer, "delivery limit", True),
     "last-value-key": PolicyKey(_is_filled_text, "last value key"),
     ALARM_ACTION: PolicyKey(_one_of(*ALARM_ACTIONS), "alarm action", True),
+    PARKED_FULL: PolicyKey(_one_of(*FULL_ACTIONS), "action for what cannot be parked", True),
     "queue-mode": PolicyKey(_one_of("default", "lazy"), "queue-mode value", False, _CLASSIC),
     "queue-version": PolicyKey(_one_of(1, 2), "queue-version value", True, _CLASSIC),
     "max-in-memory-length": PolicyKey(_at_least(0), "maximum memory in bytes", True, _QUORUM),

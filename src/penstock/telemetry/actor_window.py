@@ -55,6 +55,20 @@ DROPPED: Final = "dropped:"
 LOST: Final = "dead_letter_dropped:"
 """Prefix of its dead letters that went nowhere, by reason."""
 
+PARKED: Final = "parked:"
+"""Prefix of the publishes a channel or connection keeps aside, by queue that takes none of them."""
+
+PARKED_BYTES: Final = "parked_bytes:"
+"""The same in bytes; in rates of a window by how much they grew in a second, below 0 if they fell.
+"""
+
+PARKED_NS: Final = "parked_ns:"
+"""How long some of them have waited, nanoseconds, by queue."""
+
+PARKED_ROOM: Final = "parked_room"
+PARKED_MAX: Final = "parked_max"
+"""Bytes for which a connection has room beside what is parked, and for which it would at most."""
+
 MAILBOX: Final = "mailbox"
 """Messages that were handed to a queue and that it has not taken."""
 
@@ -66,7 +80,7 @@ WAIT_MOST: Final = "wait_most:"
 """Prefix of the most publishes that were unanswered at once, by answer; of a window: in any of its
 rounds."""
 
-_COUNTED: Final = (SENT, DROPPED, LOST, WAITED)
+_COUNTED: Final = (SENT, DROPPED, LOST, WAITED, PARKED_BYTES)
 
 MAIL_SHARE: Final = "mail_share"
 """In numbers of a window: share, 0..1, of its rounds in which there was a MAILBOX."""

@@ -6,7 +6,6 @@ from penstock.explain.explain import explain
 from penstock.explain.explanation import OUTSTANDING, SENT_EVER, SENT_NOW, ActorShare, RootCause
 from penstock.explain.remarks import (
     CONFIRMS,
-    PARKS,
     about_mixture,
     consumers_on,
     loads,
@@ -14,9 +13,17 @@ from penstock.explain.remarks import (
     notes_on,
     sharing,
     unmix,
+    waiting,
 )
 from penstock.explain.render import render
-from penstock.telemetry.actor_window import ActorWindow
+from penstock.telemetry.actor_window import (
+    PARKED,
+    PARKED_BYTES,
+    PARKED_MAX,
+    PARKED_NS,
+    PARKED_ROOM,
+    ActorWindow,
+)
 from tests.unit.explain.scene import actor, held, scene
 
 STALLED = RootCause(
@@ -40,27 +47,39 @@ def mixing(
 
 
 def test_who_publishes_to_a_stopped_queue_and_a_running_one_is_told_to_part_them() -> None:
-    found = mixture_on(STALLED, mixing({PARKS: "yes"}))
+    found = mixture_on(STALLED, mixing({}))
     assert found is not None
     assert (found.channel.actor, found.holders, found.others) == (
         "chan:a/1", ("queue:/slow",), ("queue:/fast",),
     )  # fmt: skip
     assert about_mixture(found) == (
         "a/1 publishes to queue /fast too: behind a publish that queue /slow does not take, and "
-        "the next one without a place, all wait"
+        "for which there is no place, all wait"
     )
 
 
 @pytest.mark.parametrize(
-    ("labels", "end"),
+    ("labels", "most", "end"),
     [
-        ({PARKS: "yes"}, ", or keep fewer than 400 publishes unconfirmed (confirm.select)"),
-        ({PARKS: "yes", CONFIRMS: "yes"}, ", or keep fewer than 400 publishes unconfirmed"),
-        ({CONFIRMS: "yes"}, ""),
+        (
+            {},
+            50e6,
+            ", or keep fewer than 50.0 MB unconfirmed (confirm.select), or raise parked_bytes",
+        ),
+        (
+            {CONFIRMS: "yes"},
+            50e6,
+            ", or keep fewer than 50.0 MB unconfirmed, or raise parked_bytes",
+        ),
+        ({CONFIRMS: "yes"}, 0.0, ""),
     ],
 )
-def test_what_helps_depends_on_parking_and_confirms(labels: dict[str, str], end: str) -> None:
-    found = mixture_on(STALLED, mixing(labels))
+def test_what_helps_depends_on_parking_and_confirms(
+    labels: dict[str, str], most: float, end: str
+) -> None:
+    windows = mixing(labels)
+    windows["chan:a/1"].numbers[PARKED_MAX] = most
+    found = mixture_on(STALLED, windows)
     assert found is not None
     first = "publish to queue /slow over a channel, better a connection, of its own"
     assert unmix(found) == first + end
@@ -87,7 +106,7 @@ def test_many_queues_are_counted() -> None:
 
 
 def test_the_answer_has_the_note_and_the_advice_first() -> None:
-    text = render(explain("channel", "a/1", mixing({PARKS: "yes"}), 0))
+    text = render(explain("channel", "a/1", mixing({}), 0))
     assert "\n note      a/1 publishes to queue /fast too" in text
     assert text.index("try       publish to queue /slow over a channel") == text.index("try ")
 
@@ -262,3 +281,45 @@ def test_publishing_and_consuming_over_one_connection_is_advised_against() -> No
     )
     assert consumers_on("conn:a", windows) == ["consumer:c@conn:a"]
     assert "the acks of consumer c@a wait" in explain("connection", "a", windows, 0).suggestions[-1]
+
+
+PARKING: dict[str, float] = {
+    f"{PARKED}queue:/slow": 4000.0,
+    f"{PARKED_BYTES}queue:/slow": 30e6,
+    f"{PARKED_NS}queue:/slow": 12e9,
+    f"{PARKED}queue:/late": 1.0,
+    f"{PARKED_BYTES}queue:/late": 1000.0,
+    f"{PARKED_NS}queue:/late": 2e9,
+    PARKED_ROOM: 20e6,
+    PARKED_MAX: 50e6,
+}
+
+
+@pytest.mark.parametrize(
+    ("room", "grown", "end"),
+    [
+        (20e6, 2e6, "; full in 10.0 s at this pace"),
+        (20e6, 0.0, ""),
+        (20e6, -1e6, ""),
+        (0.5e6, 1e6, "; there is no room for more"),
+    ],
+)
+def test_what_is_parked_is_told_with_its_age_and_when_there_is_no_more_room(
+    room: float, grown: float, end: str
+) -> None:
+    window = actor("chan:a/1", numbers={**PARKING, PARKED_ROOM: room})
+    window.rates[f"{PARKED_BYTES}queue:/slow"] = grown
+    assert notes_on(window) == (
+        "has 4 000 publishes (30.0 MB) parked for queue /slow since 12.0 s",
+        f"has 1 publish (1.0 kB) parked for queue /late since 2.0 s{end}",
+    )
+    assert notes_on(actor("chan:a/2")) == ()
+
+
+def test_what_is_parked_waits_where_its_queue_is_stopped() -> None:
+    windows = scene(
+        actor("conn:a", numbers=PARKING),
+        actor("queue:/slow", (0, 0, 9, 0), held("store:/", 9), numbers={"debt:conn:a": 400.0}),
+    )
+    found = waiting(windows["conn:a"], [windows["queue:/slow"]])
+    assert found == (4400.0, "queue:/slow")

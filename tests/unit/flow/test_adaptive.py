@@ -12,7 +12,6 @@ from penstock.base.limits import (
 from penstock.flow.account import Account
 from penstock.flow.adaptive import (
     PERIOD_NS,
-    SHARED_MESSAGES,
     Adaptive,
     Pool,
     cut,
@@ -227,26 +226,6 @@ def test_a_receiver_that_is_held_for_a_moment_keeps_its_windows() -> None:
         line.receiver.open("consumers:/q", "depth")
         line.run(135)
     assert line.hops[0].window_bytes >= wide
-
-
-def test_a_hop_that_holds_up_others_gets_the_window_of_the_default_profile() -> None:
-    line = Line((KIB, KIB), 1.0)
-    hop, other = line.hops
-    own, others = int(hop.window_bytes), int(other.window)
-    while not hop.is_closed:
-        line.strategy.charge(hop, line.origin, 1, KIB)
-    line.strategy.passed(line.hops)
-    assert (hop.window, hop.is_closed) == (SHARED_MESSAGES, False)
-    assert other.window == others, "it was not closed, so nobody waits behind it"
-    line.strategy.passed(line.hops)
-    assert hop.window == SHARED_MESSAGES
-    line.run(2000)
-    assert hop.window == SHARED_MESSAGES, "for as long as others may come"
-    line.clock.advance(PERIOD_NS)
-    line.owed[0] += 400 * KIB
-    line.take()
-    assert hop.window_bytes == own
-    hop.check()
 
 
 def test_windows_that_are_off_stay_off() -> None:

@@ -9,7 +9,6 @@ from penstock.flow.credit import Credit, Strategy, Window
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import Hop
 from penstock.flow.pending import Both, EmulatedSoftLimit, SoftLimit, pending_strategy
-from penstock.flow.profile import ADAPTIVE
 
 ORIGIN = Account("conn:a", None, None, 0)
 
@@ -101,15 +100,3 @@ def test_every_rule_hears_of_everything_after_the_books_have_it() -> None:
     expected = [("wired", 0), ("charged", 3), ("repaid", 1), ("forgotten", 0)]
     assert [rule.told for rule in rules] == [expected, expected]
     assert origin.debt_messages == origin.debt_bytes == 0, "charged once, not once for each rule"
-
-
-def test_who_is_passed_is_the_matter_of_the_books() -> None:
-    strategy = Both("both", ADAPTIVE.strategy(), [])
-    clock = ManualClock()
-    sender, receiver = (Gate(name, clock, GateObserver()) for name in ("a", "b"))
-    hop = Hop("a", 1, sender, "b", 3, receiver)
-    strategy.wire(hop)
-    strategy.charge(hop, Account("conn:a", None, None, 0), 32, 3200)
-    assert hop.is_closed
-    strategy.passed([hop])
-    assert not hop.is_closed

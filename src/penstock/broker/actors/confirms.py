@@ -2,9 +2,12 @@
 
     waiting[i] = queues that still have to take publish base + i;  0 = done;  ANSWERED = told
                  head..ripe-1 are done, whatever stands there, because most are done in their order
+    early        the same of numbers below base, which wait so long that more than SPAN_MAX came
+                 after them: a publish that is parked for a queue that stands still
 Everything below the first unanswered number goes out as one basic.ack, with `multiple` if it
 answers more than one publish: clients count a confirm without it as one, and need not look for
-others. Numbers above it that are done go out one by one (flow-semantics 4.1). The commits of a
+others. Numbers above it that are done go out one by one (flow-semantics 4.1), and so do all while
+there are early ones. The commits of a
 transactional channel are answered here too, each when everything published in it is safe. COMPILED.
 """
 
@@ -18,6 +21,10 @@ from penstock.protocol.content import Message, as_i16
 ANSWERED: Final = -1
 SEQUENCE_MASK: Final = 0x7FFFFFFF
 """A message keeps the lower bits of its number: what is unanswered spans less than these."""
+
+SPAN_MAX: Final = 16_384
+"""Numbers in the list, from the first unanswered one to the last, before the older half is set
+aside."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -59,14 +66,17 @@ class Commits:
 class Confirms:
     """`next_sequence`: the number of the next publish, 1.. ; is_multiple: whether the number that
     `collect_multiple` gave last answers several publishes; commits: of a transactional channel,
-    whose client is told of whole commits, None when it is told of publishes."""
+    whose client is told of whole commits, None when it is told of publishes; early: by the lower
+    bits of the number; late: early ones that are done, to be answered one by one."""
 
     __slots__ = (
         "base",
         "commits",
+        "early",
         "head",
         "is_dirty",
         "is_multiple",
+        "late",
         "nacked",
         "next_sequence",
         "ripe",
@@ -85,6 +95,8 @@ class Confirms:
         self.is_dirty = False
         self.is_multiple = False
         self.commits: Commits | None = None
+        self.early: dict[int, int] = {}
+        self.late: list[int] = []
 
     def begin(self) -> i64:
         """A publish arrives, and one queue has to take it: the lower bits of its number."""
@@ -104,6 +116,8 @@ class Confirms:
         """One queue took it. Nothing if another queue has refused it."""
         index: i64 = (sequence - self.base) & SEQUENCE_MASK
         if index < self.ripe or index >= len(self.waiting):
+            if self.early:
+                self._accept_early(sequence)
             return
         left: i64 = i64(self.waiting[index]) - 1
         if left < 0:
@@ -117,6 +131,19 @@ class Confirms:
         else:
             self.waiting[index] = 0
             self.singles.append(int(self.base + index))
+
+    def _accept_early(self, sequence: i64) -> None:
+        left: i64 = i64(self.early.get(int(sequence), 0)) - 1
+        if left > 0:
+            self.early[int(sequence)] = int(left)
+        elif left == 0:
+            del self.early[int(sequence)]
+            self.late.append(int(self._full(sequence)))
+            self.is_dirty = True
+
+    def _full(self, sequence: i64) -> i64:
+        """The number of an early one, of which `sequence` is the lower bits."""
+        return self.base - ((self.base - sequence) & SEQUENCE_MASK)
 
     def accept_all(self, messages: list[Message], count: i64) -> None:
         """One queue took the first `count` of `messages`; those without a number count nowhere."""
@@ -135,14 +162,77 @@ class Confirms:
     def refuse(self, sequence: i64) -> None:
         """A queue will never take it: nack, once."""
         index: i64 = (sequence - self.base) & SEQUENCE_MASK
-        if self.ripe <= index < len(self.waiting) and self.waiting[index] > 0:
-            self.waiting[index] = ANSWERED
-            self.nacked.append(int(self.base + index))
+        if self.ripe <= index < len(self.waiting):
+            if self.waiting[index] > 0:
+                self.waiting[index] = ANSWERED
+                self.nacked.append(int(self.base + index))
+                self.is_dirty = True
+        elif self.early and self.early.pop(int(sequence), 0) > 0:
+            self.nacked.append(int(self._full(sequence)))
             self.is_dirty = True
 
     def span(self) -> i64:
-        """Numbers from the first unanswered one to the last, answered ones between them too."""
-        return len(self.waiting) - self.head
+        """Numbers that are kept: from the first unanswered one to the last, answered ones between
+        them too, and the early ones."""
+        return len(self.waiting) - self.head + len(self.early)
+
+    def unanswered(self, sequence: i64) -> i64:
+        """Queues that still have to take the publish with these lower bits; 0 if it is answered."""
+        index: i64 = (sequence - self.base) & SEQUENCE_MASK
+        if index >= len(self.waiting):
+            return i64(self.early.get(int(sequence), 0))
+        if index < self.ripe or self.waiting[index] < 0:
+            return 0
+        return i64(self.waiting[index])
+
+    def set_aside(self) -> None:
+        """Keep the list short while publishes wait for long; after everything was collected."""
+        waiting = self.waiting
+        count: i64 = len(waiting) - self.head
+        if count < SPAN_MAX:
+            return
+        end: i64 = self.head + count // 2
+        index: i64 = self.head
+        while index < end:
+            left: i64 = i64(waiting[index])
+            if left > 0:
+                self.early[int((self.base + index) & SEQUENCE_MASK)] = int(left)
+            index += 1
+        del waiting[:end]
+        self.base += end
+        self.head = 0
+        self.ripe = 0
+
+    def collect_each(self) -> list[int]:
+        """Like `collect_multiple`, but each number by itself: those below are not all answered."""
+        found: list[int] = []
+        waiting = self.waiting
+        index: i64 = self.head
+        end: i64 = len(waiting)
+        while index < end:
+            left: i64 = i64(waiting[index])
+            if index >= self.ripe and left > 0:
+                break
+            if index < self.ripe or left == 0:
+                found.append(int(self.base + index))
+            index += 1
+        self._answered_below(index)
+        return found
+
+    def _answered_below(self, index: i64) -> None:
+        """All before this place in the list are answered: it begins there, sooner or later."""
+        waiting = self.waiting
+        end: i64 = len(waiting)
+        if index == end:
+            waiting.clear()
+            self.base += index
+            index = 0
+        elif index >= 512 and index * 2 >= end:
+            del waiting[:index]
+            self.base += index
+            index = 0
+        self.head = index
+        self.ripe = index
 
     def collect_multiple(self) -> i64:
         """The highest number that can be answered together with all below it, 0 if there is none;
@@ -165,16 +255,7 @@ class Confirms:
         if index == head:
             return 0
         last: i64 = self.base + (newest if news == 1 else index - 1)
-        if index == end:
-            waiting.clear()
-            self.base += index
-            index = 0
-        elif index >= 512 and index * 2 >= end:
-            del waiting[:index]
-            self.base += index
-            index = 0
-        self.head = index
-        self.ripe = index
+        self._answered_below(index)
         self.is_multiple = news > 1
         return last if news > 0 else 0
 
@@ -190,6 +271,12 @@ class Confirms:
                 self.waiting[index] = ANSWERED
                 answer.append(sequence)
         return answer
+
+    def collect_late(self) -> list[int]:
+        """Early numbers that are done, to be answered one by one; before `collect_multiple`."""
+        late = self.late
+        self.late = []
+        return late
 
     def collect_nacks(self) -> list[int]:
         """Numbers to be answered with basic.nack; before `collect_multiple`."""
@@ -207,12 +294,21 @@ def write_confirms(writer: BytesWriter, number: i64, confirms: Confirms) -> None
     if confirms.nacked:
         for sequence in confirms.collect_nacks():
             write_answer(writer, number, 0x3C0078, sequence, False)
-    last: i64 = confirms.collect_multiple()
-    if last > 0:
-        write_answer(writer, number, 0x3C0050, last, confirms.is_multiple)
+    if confirms.late:
+        # Before the others, whose answer may stand for all below it.
+        for sequence in confirms.collect_late():
+            write_answer(writer, number, 0x3C0050, sequence, False)
+    if confirms.early:
+        for sequence in confirms.collect_each():
+            write_answer(writer, number, 0x3C0050, sequence, False)
+    else:
+        last: i64 = confirms.collect_multiple()
+        if last > 0:
+            write_answer(writer, number, 0x3C0050, last, confirms.is_multiple)
     if confirms.singles:
         for sequence in confirms.collect_singles():
             write_answer(writer, number, 0x3C0050, sequence, False)
+    confirms.set_aside()
 
 
 def write_commits(writer: BytesWriter, number: i64, confirms: Confirms, commits: Commits) -> None:

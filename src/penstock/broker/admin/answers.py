@@ -140,6 +140,8 @@ class AccountRow(Struct, frozen=True):
     held_for_ns: int
     paged_messages: int = 0
     paged_bytes: int = 0
+    parked_messages: int = 0
+    parked_bytes: int = 0
 
 
 class Accounts(Struct, frozen=True):

@@ -13,6 +13,7 @@ from heapq import nsmallest
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
@@ -43,7 +44,9 @@ class EdgeRow(Struct, frozen=True):
     holds a whole connection (rate, debt, alarm, socket) holds each hop from it. In a profile
     without parking all hops of a channel share one gate, and so the last four. Of hops that are
     not lanes with credit `stops` and `blocked_ns` are 0. free_messages: of a hop to a store, those
-    that ever cost no credit, because they are small (profiles that emulate RabbitMQ)."""
+    that ever cost no credit, because they are small (profiles that emulate RabbitMQ).
+    parked_*: publishes that the sender keeps aside because the hop is closed, their bytes, and for
+    how long some have waited."""
 
     sender: str
     receiver: str
@@ -64,6 +67,9 @@ class EdgeRow(Struct, frozen=True):
     stops: int = 0
     blocked_ns: int = 0
     free_messages: int = 0
+    parked_messages: int = 0
+    parked_bytes: int = 0
+    parked_for_ns: int = 0
 
 
 class Edges(Struct, frozen=True):
@@ -119,7 +125,16 @@ def _rows(broker: Broker, names: dict[str, str], vhost: str, now_ns: int) -> Ite
             holds = list(hop.sender_gate.snapshot())
             if hop.sender == connection.identity:
                 holds += held
-            yield _row(hop, holds, connection.name, shown, session.vhost.name, now_ns)
+            row = _row(hop, holds, connection.name, shown, session.vhost.name, now_ns)
+            line = connection.lot.line_of(hop)
+            if line is not None:
+                row = replace(
+                    row,
+                    parked_messages=int(line.count()),
+                    parked_bytes=int(line.bytes),
+                    parked_for_ns=now_ns - int(line.since_ns),
+                )
+            yield row
     for name, stores in _stores(broker):
         if vhost in ("", name):
             for store in stores:

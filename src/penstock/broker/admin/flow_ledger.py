@@ -171,6 +171,8 @@ def _add(
             held_for_ns=now_ns - since_ns if since_ns > 0 else 0,
             paged_messages=mine.messages,
             paged_bytes=mine.bytes,
+            parked_messages=page.total_parked_messages(),
+            parked_bytes=page.total_parked_bytes(),
         )
     )
     sized = [(-child.memory_bytes(), child.name, child) for child in page.children.values()]
@@ -180,14 +182,13 @@ def _add(
 
 def accounts(broker: Broker, vhost: str, limit: int, names: Names) -> Accounts:
     """The node, its vhosts and users, and the `limit` connections that have most outstanding,
-    stored and kept; only of `vhost` unless that is "". names: what connections are called."""
+    stored, parked and kept; only of `vhost` unless that is "". names: what connections are
+    called."""
     rows = ledger_rows(broker)
     if vhost != "":
         rows = _below(rows, f"vhost:{vhost}")
     connections = [row for row in rows if row.level == "connection"]
-    connections.sort(
-        key=lambda row: (-(row.debt_bytes + row.stored_bytes + row.kept_bytes), row.name)
-    )
+    connections.sort(key=lambda row: (-_caused(row), row.name))
     shown = {row.name for row in connections[:limit]}
     kept = [
         replace(row, name=names.of(row.name), held_by=[names.of(peer) for peer in row.held_by])
@@ -195,6 +196,11 @@ def accounts(broker: Broker, vhost: str, limit: int, names: Names) -> Accounts:
         if row.level != "connection" or row.name in shown
     ]
     return Accounts(kept, len(connections) - len(shown))
+
+
+def _caused(row: AccountRow) -> int:
+    """Bytes that it answers for."""
+    return row.debt_bytes + row.stored_bytes + row.parked_bytes + row.kept_bytes
 
 
 def _below(rows: list[AccountRow], name: str) -> list[AccountRow]:

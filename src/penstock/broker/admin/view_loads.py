@@ -6,13 +6,27 @@ for their depth, and of that STORED_LOOKED_AT messages.
 
 from typing import Final
 
+from penstock.broker.channel.channel import Channel
 from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.explain.answers import CONFIRMS, RETURN
 from penstock.explain.root_causes import DEBT
+from penstock.flow.hop import Hop
 from penstock.protocol.methods.codec import METHODS
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.telemetry.actor_window import MAILBOX, OWED, SENT, STORED, WAIT_MOST, WAITED
+from penstock.telemetry.actor_window import (
+    MAILBOX,
+    OWED,
+    PARKED,
+    PARKED_BYTES,
+    PARKED_MAX,
+    PARKED_NS,
+    PARKED_ROOM,
+    SENT,
+    STORED,
+    WAIT_MOST,
+    WAITED,
+)
 from penstock.telemetry.answer_times import (
     BASIC_ACK,
     BASIC_RETURN,
@@ -115,3 +129,24 @@ def answer_name(kind: int) -> str:
         return RETURN
     method = METHODS.get((kind >> 16, kind & 0xFFFF))
     return "an answer" if method is None else f"{method.NAME}-ok"
+
+
+def parked_loads(channel: Channel, now_ns: int, numbers: dict[str, float]) -> None:
+    """What `channel` keeps aside, by queue, added to what is there; and its connection's room."""
+    parking = channel.parking
+    for lane, line in parking.lines.items():
+        queue = lane.receiver
+        numbers[PARKED + queue] = numbers.get(PARKED + queue, 0.0) + int(line.count())
+        numbers[PARKED_BYTES + queue] = numbers.get(PARKED_BYTES + queue, 0.0) + int(line.bytes)
+        age_ns = float(now_ns - int(line.since_ns))
+        numbers[PARKED_NS + queue] = max(numbers.get(PARKED_NS + queue, 0.0), age_ns)
+    if parking.lines:
+        room = int(parking.lot.room_bytes())
+        numbers[PARKED_ROOM] = float(room)
+        numbers[PARKED_MAX] = float(room + int(parking.lot.bytes))
+
+
+def credit_loads(numbers: dict[str, float], hop: Hop) -> None:
+    """What is left of the credit of `hop`."""
+    numbers[f"credit_now:{hop.receiver}"] = float(int(hop.balance))
+    numbers[f"credit_initial:{hop.receiver}"] = float(int(hop.window))

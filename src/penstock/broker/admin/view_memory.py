@@ -103,6 +103,9 @@ def connection_stamp(connection: Connection, now_ns: int) -> Stamp | None:
 def _add_channel(stamp: list[object], channel: Channel, now_ns: int) -> bool:
     if not channel.is_alive or not channel.gate.is_open or channel.ledger.is_blocked():
         return False
+    if channel.parking.lines:
+        # How long its publishes have waited changes although it rests.
+        return False
     stamp += (
         channel.number,
         channel.time.rests_since(),

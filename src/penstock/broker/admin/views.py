@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from penstock.broker.admin.view_letters import letters_snapshot
-from penstock.broker.admin.view_loads import answer_loads, output_loads
+from penstock.broker.admin.view_loads import answer_loads, credit_loads, output_loads, parked_loads
 from penstock.broker.admin.view_memory import PARTS_MAX, ViewMemory, connection_stamp, queue_stamp
 from penstock.broker.admin.view_queues import blocked, queue_and_consumers, times
 from penstock.broker.admin.view_store import store_snapshot, stream_store_snapshot
@@ -14,9 +14,8 @@ from penstock.broker.connection.connection import Connection
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.explain.asking import ACCOUNTING
 from penstock.explain.memory_forecast import BASE, PAGING_BUDGET, PEAK
-from penstock.explain.remarks import CONFIRMS, PARKS
+from penstock.explain.remarks import CONFIRMS
 from penstock.flow.account import Account
-from penstock.flow.hop import Hop
 from penstock.flow.rate import Meter
 from penstock.telemetry.snapshots import ActorSnapshot, Times
 
@@ -25,16 +24,16 @@ STEP_PAGES: Final = 256
 
 
 class Sum:
-    """Of one page with everything below it, debt and stored; ended_bytes: of it, what connections
-    that have ended left directly below."""
-
-    __slots__ = ("debt_bytes", "debt_messages", "ended_bytes", "stored_bytes", "stored_messages")
+    """Of one page with everything below it, debt, stored and parked; ended_bytes: of it, what
+    connections that have ended left directly below."""
 
     def __init__(self) -> None:
         self.debt_messages = 0
         self.debt_bytes = 0
         self.stored_messages = 0
         self.stored_bytes = 0
+        self.parked_messages = 0
+        self.parked_bytes = 0
         self.ended_bytes = 0
 
     def add_own(self, page: Account) -> None:
@@ -42,12 +41,16 @@ class Sum:
         self.debt_bytes += int(page.debt_bytes)
         self.stored_messages += int(page.stored_messages)
         self.stored_bytes += int(page.stored_bytes - page.shared_bytes)
+        self.parked_messages += int(page.parked_messages)
+        self.parked_bytes += int(page.parked_bytes)
 
     def add(self, other: "Sum") -> None:
         self.debt_messages += other.debt_messages
         self.debt_bytes += other.debt_bytes
         self.stored_messages += other.stored_messages
         self.stored_bytes += other.stored_bytes
+        self.parked_messages += other.parked_messages
+        self.parked_bytes += other.parked_bytes
 
 
 class PageSums:
@@ -312,7 +315,8 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
     _page(numbers, connection.account, own)
     for channel in connection.channels.values():
         if channel.upstream is not None:
-            _credit(numbers, channel.upstream)
+            credit_loads(numbers, channel.upstream)
+        parked_loads(channel, now_ns, numbers)
     output_loads(connection, numbers)
     answer_loads(connection.output.times, now_ns, numbers)
     return ActorSnapshot(
@@ -334,7 +338,9 @@ def _page(numbers: dict[str, float], account: Account, total: Sum) -> None:
     numbers["debt_bytes"] = float(total.debt_bytes)
     numbers["stored_messages"] = float(total.stored_messages)
     numbers["stored_bytes"] = float(total.stored_bytes)
-    numbers["memory_bytes"] = numbers["debt_bytes"] + numbers["stored_bytes"]
+    numbers["parked_messages"] = float(total.parked_messages)
+    numbers["parked_bytes"] = float(total.parked_bytes)
+    numbers["memory_bytes"] = float(total.debt_bytes + total.stored_bytes + total.parked_bytes)
     if account.is_limited:
         numbers["high_messages"] = float(int(account.high_messages))
         numbers["high_bytes"] = float(int(account.high_bytes))
@@ -368,15 +374,14 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
         numbers["published"] = float(int(publisher.publish_count))
         numbers["returned"] = float(int(publisher.return_count))
         for lane in publisher.lanes.values():
-            _credit(numbers, lane)
+            credit_loads(numbers, lane)
+        parked_loads(channel, now_ns, numbers)
     answer_loads(channel.times, now_ns, numbers)
     state = "flow" if channel.is_stalled else channel.gate.state(now_ns)
     labels: dict[str, str] = {}
     confirms = None if publisher is None else publisher.confirms
     if confirms is not None and confirms.commits is None:
         labels[CONFIRMS] = "yes"
-    if broker.profile.is_parking:
-        labels[PARKS] = "yes"
     return ActorSnapshot(
         channel.identity,
         "chan",
@@ -388,8 +393,3 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
         labels=labels,
         taken_ns=now_ns,
     )
-
-
-def _credit(numbers: dict[str, float], hop: Hop) -> None:
-    numbers[f"credit_now:{hop.receiver}"] = float(int(hop.balance))
-    numbers[f"credit_initial:{hop.receiver}"] = float(int(hop.window))

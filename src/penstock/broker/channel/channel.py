@@ -4,9 +4,12 @@ The lane from the connection holds publishes, the inbox all other methods, and t
 them is kept. When a publish must wait (parking profiles), methods do not wait behind it:
 
     settles, qos, flow, consume, cancel, get, purge, queue.declare   go past waiting publishes
-    every other method (bind, delete, confirm, tx, close ...)        first forces them through
+    every other method (bind, delete, confirm, tx, close ...)        first routes them
 
-Forcing hands over past closed hops, at most one lane's window of messages, and is counted.
+A publish that is parked for its queue has been routed, so every method goes past that one; only
+queue.delete, and an end, first hand over what is parked. Routing what waits in front of the channel
+parks what its lot has room for and hands over the rest past closed hops, at most one lane's window
+of messages, and is counted.
 
 A delivery is remembered until it is answered; acknowledging forgets it, requeueing puts it back
 where it was. What consumers of one channel share changes for all of them at once.
@@ -25,7 +28,8 @@ from penstock.broker.actors.lane import Lane, LaneReceiver
 from penstock.broker.actors.output import Answering, Output
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.first_cause import FirstCauses
-from penstock.broker.channel.parking import Parking, ParkingLot
+from penstock.broker.channel.parking import Parking
+from penstock.broker.channel.parking_lot import ParkingLot
 from penstock.broker.channel.publish import Publisher
 from penstock.broker.channel.transactions import Transaction
 from penstock.broker.queue.queue_actor import QueueActor
@@ -340,8 +344,9 @@ class Channel(LaneReceiver):
         upstream = self.upstream
         if upstream is None or self.is_closed:
             return False
-        if (not self.parking.routed or publisher.retry(False)) and self.is_stalled:
-            self._unstall()
+        if self.parking.opened:
+            # Half a turn at most: what comes now is for other queues.
+            budget -= publisher.retry((budget + 1) // 2)
         is_waiting = self._in_order(publisher, upstream, budget)
         if self.is_closed:
             return False
@@ -354,11 +359,12 @@ class Channel(LaneReceiver):
         if has_method and (is_waiting or self._is_behind_parked(upstream)):
             self._past_waiting()
             has_method = inbox.has_method()
+        has_opened = len(self.parking.opened) > 0
         if is_waiting or self.output.is_full:
-            return False
+            return has_opened
         if has_method and self._is_behind_parked(upstream):
-            return False
-        return has_method or len(upstream.items) > upstream.head
+            return has_opened
+        return has_opened or has_method or len(upstream.items) > upstream.head
 
     def _in_order(self, publisher: Publisher, upstream: Lane, budget: i64) -> bool:
         """Publishes and methods in the order they came; True if the next publish has to wait."""
@@ -373,8 +379,6 @@ class Channel(LaneReceiver):
                         self._repay(upstream, done, bytes_)
                         done = 0
                         bytes_ = 0
-                    if self.parking.routed:
-                        self._unpark_before(inbox.first(), publisher)
                     self._perform(inbox.next())
                     budget -= 1
                     continue
@@ -400,14 +404,6 @@ class Channel(LaneReceiver):
             if done > 0:
                 self._repay(upstream, done, bytes_)
         return is_waiting
-
-    def _unpark_before(self, event: Event, publisher: Publisher) -> None:
-        """What is parked came before `event`, which may only overtake it if it goes past."""
-        if not self.verbs.goes_past(event):
-            count = len(self.parking.routed)
-            publisher.retry(True)
-            self.escapes += count
-            self.line.recorder.record(ESCAPE, self.identity, self.parking.waits_for, "", count)
 
     def _is_behind_parked(self, upstream: Lane) -> bool:
         """Whether the next method stands behind a publish at the entrance."""
@@ -439,16 +435,17 @@ class Channel(LaneReceiver):
             self._perform(self.inbox.next())
 
     def force(self) -> None:
-        """Hand over every waiting publish of this channel, closed hops or not."""
+        """Route every publish that waits in front of this channel: it is parked where there is
+        room, and handed over otherwise, closed hops or not."""
         publisher = self.publisher
         upstream = self.upstream
         if upstream is None:
             return
-        publisher.retry(True)
         self.host.release_parked(self)
         items = upstream.items
         count: i64 = 0
         bytes_: i64 = 0
+        escaped: i64 = 0
         while upstream.head < len(items):
             message = items[upstream.head]
             upstream.head += 1
@@ -458,14 +455,28 @@ class Channel(LaneReceiver):
             if self.transaction is not None:
                 publisher.check(message)
                 self.transaction.publish(message)
-            else:
+            elif not publisher.publish(message, False):
                 publisher.publish(message, True)
+                escaped += 1
+        if escaped > 0:
+            self.escapes += escaped
+            peer = self.parking.waits_for
+            self.line.recorder.record(ESCAPE, self.identity, peer, "", int(escaped))
         if count > 0:
-            self.escapes += count
-            self.line.recorder.record(ESCAPE, self.identity, self.parking.waits_for, "", int(count))
             self._repay(upstream, count, bytes_)
         upstream.is_listed = False
         self._unstall()
+
+    def force_queue(self, name: str) -> None:
+        """Hand over what is parked for the queue `name`, its hop closed or not."""
+        lane = self.publisher.lanes.get(name)
+        if lane is None:
+            return
+        peer = self.parking.waits_for
+        count: i64 = self.publisher.force_line(lane)
+        if count > 0:
+            self.escapes += count
+            self.line.recorder.record(ESCAPE, self.identity, peer, "", int(count))
 
     def finish_inbox(self) -> None:
         """Do all that has arrived, in its order and past closed hops: an end stands behind it."""
@@ -489,12 +500,15 @@ class Channel(LaneReceiver):
     def _stall(self, by: tuple[str, str]) -> None:
         if not self.is_stalled:
             self.is_stalled = True
+            self.publisher.is_waiting = True
             self.stalled_by = by
             self.note_held(by[0], by[1], self.line.clock.monotonic_ns())
 
     def _unstall(self) -> None:
         if self.is_stalled:
             self.is_stalled = False
+            self.publisher.is_waiting = False
+            self.parking.lot.leave(self)
             self.note_freed(self.stalled_by[0], self.stalled_by[1], self.line.clock.monotonic_ns())
 
     def rest_state(self) -> int:
@@ -568,9 +582,7 @@ class Channel(LaneReceiver):
 
     def unanswered(self) -> i64:
         confirms = self.publisher.confirms
-        if confirms is None or self.is_closed:
-            return 0
-        return len(confirms.waiting) - confirms.head
+        return 0 if confirms is None or self.is_closed else confirms.span()
 
     # -- settling --------------------------------------------------------------------------------
 

@@ -3,14 +3,13 @@
     entrance   not routed yet: the hop to the channel is closed ("credit"), or an alarm ("alarm") or
                a rate limit of the connection ("rate") holds it
     overflow   the one for which the entrance had no place: nothing more is read until it has
-    lines      numbered and routed; a queue it is for has no credit left, or no tokens. One line for
-               each queue, and a fan-out stands in the lines of all its queues
+    lines      numbered and routed, one line for each queue that takes nothing now. Of a fan-out
+               every queue that is open has its copy at once, the others when they open
 
-An entry leaves the lines when it is the first in each of its own and all these queues are open, so
-publishes for other queues go past it and every queue gets its own in the order they were sent.
-Everything enters and leaves by `_enter` and `_leave`: there it is counted, and charged if anything
-is. What is behind a full entrance, and behind full lines, waits in front of it.
-Source: docs/flow.md. COMPILED.
+Publishes for other queues go past the lines, and every queue gets its own in the order they were
+sent. What waits is on the lot of its connection (parking_lot), and on the account that pays for it;
+every way in and out counts there.
+Source: docs/flow.md, docs/strategies.md; scenarios 26-29. COMPILED.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,27 +19,23 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.base.limits import PARKED_BYTES
 from penstock.broker.actors.lane import Lane
-from penstock.broker.channel.route import Route
+from penstock.broker.channel.parking_lot import CREDIT, ParkedLine, ParkingLot, parked_size
 from penstock.flow.gate import Gate, GateObserver
 from penstock.protocol.content import Message
 
-CREDIT: Final = "credit"
 ALARM: Final = "alarm"
 RATE: Final = "rate"
 
 ENTRANCE_MAX: Final = 1
-LINES_MAX: Final = 1
 
 
 class ParkedAt(Enum):
-    """Where a publish is that a channel deals with."""
+    """Where a publish is that its connection holds."""
 
     MOVING = "on its way"
     ENTRANCE = "at the entrance"
     OVERFLOW = "in front of a full entrance"
-    LINES = "in the lines of its queues"
 
 
 class ParkingEvent(Enum):
@@ -50,8 +45,6 @@ class ParkingEvent(Enum):
     NO_PLACE = "it is held, and the entrance is full: nothing more is read"
     LOOKED_AT = "the entrance may have room"
     TAKEN = "nothing holds it there any more, or it is forced"
-    QUEUE_HELD = "it is numbered and routed, and a queue it is for has no credit or tokens"
-    OPENED = "it is the first of its lines and their queues are open, or it is forced"
     ENDED = "the channel ends"
 
 
@@ -59,12 +52,10 @@ TRANSITIONS: Final[Mapping[tuple[ParkedAt, ParkingEvent], ParkedAt]] = MappingPr
     {
         (ParkedAt.MOVING, ParkingEvent.HELD): ParkedAt.ENTRANCE,
         (ParkedAt.MOVING, ParkingEvent.NO_PLACE): ParkedAt.OVERFLOW,
-        (ParkedAt.MOVING, ParkingEvent.QUEUE_HELD): ParkedAt.LINES,
         (ParkedAt.ENTRANCE, ParkingEvent.TAKEN): ParkedAt.MOVING,
         (ParkedAt.ENTRANCE, ParkingEvent.ENDED): ParkedAt.MOVING,
         (ParkedAt.OVERFLOW, ParkingEvent.LOOKED_AT): ParkedAt.MOVING,
         (ParkedAt.OVERFLOW, ParkingEvent.ENDED): ParkedAt.MOVING,
-        (ParkedAt.LINES, ParkingEvent.OPENED): ParkedAt.MOVING,
     }
 )
 """What is not here is a bug, and raises KeyError."""
@@ -82,39 +73,21 @@ class OpenedObserver(GateObserver):
         self.opened(gate)
 
 
-class ParkingLot:
-    """What the channels of one connection have parked, and how much they may.
-
-    bytes: at the entrances of all; entrance_max, lines_max: publishes of one channel.
-    """
-
-    __slots__ = ("bytes", "bytes_max", "entrance_max", "lines_max")
-
-    def __init__(self) -> None:
-        self.bytes: i64 = 0
-        self.bytes_max: i64 = PARKED_BYTES.default
-        self.entrance_max: i64 = ENTRANCE_MAX
-        self.lines_max: i64 = LINES_MAX
-
-
 class ParkedPublish:
-    """One publish that waits.
+    """One publish at the entrance or in front of it.
 
     at: see TRANSITIONS; size: bytes it counts for; reason: CREDIT, ALARM, RATE, or another word of
-    a gate; since_ns: when the turn began in which it came; route, lanes: None and [] until it is
-    routed.
+    a gate; since_ns: when the turn began in which it came.
     """
 
-    __slots__ = ("at", "lanes", "message", "reason", "route", "since_ns", "size")
+    __slots__ = ("at", "message", "reason", "since_ns", "size")
 
     def __init__(self, message: Message, reason: str, since_ns: i64) -> None:
         self.at = ParkedAt.MOVING
         self.message = message
         self.reason = reason
         self.since_ns: i64 = since_ns
-        self.size: i64 = len(message.raw)
-        self.route: Route | None = None
-        self.lanes: list[Lane] = []
+        self.size: i64 = parked_size(message)
 
     def move(self, event: ParkingEvent) -> None:
         """Raises: KeyError for what cannot happen where it is."""
@@ -124,55 +97,50 @@ class ParkedPublish:
 class Parking:
     """The publishes of one channel that wait; see the head of this file.
 
-    entrance, routed: oldest first; lines: of `routed`, by the lane to the queue, and these lanes;
-    waits_for, waits_on: who holds the line looked at last, and the gate's reason; bytes: of all but
-    `overflow`.
-    Bounds: entrance_max, lines_max and bytes_max of its lot. Owner: the channel.
+    entrance: oldest first; lines: by the lane to the queue; opened: lines that may go on, in this
+    order; waits_for, waits_on: who holds the line looked at last, and the gate's reason.
+    Bounds: ENTRANCE_MAX, and what its lot says. Owner: the channel.
     """
 
-    __slots__ = (
-        "bytes",
-        "entrance",
-        "lanes",
-        "lines",
-        "lot",
-        "overflow",
-        "routed",
-        "waits_for",
-        "waits_on",
-    )
+    __slots__ = ("entrance", "lines", "lot", "opened", "overflow", "waits_for", "waits_on")
 
     def __init__(self, lot: ParkingLot) -> None:
         self.lot = lot
         self.entrance: list[ParkedPublish] = []
         self.overflow: ParkedPublish | None = None
-        self.routed: dict[ParkedPublish, None] = {}
-        self.lines: dict[Lane, list[ParkedPublish]] = {}
-        self.lanes: list[Lane] = []
-        self.bytes: i64 = 0
+        self.lines: dict[Lane, ParkedLine] = {}
+        self.opened: list[ParkedLine] = []
         self.waits_for = ""
         self.waits_on = CREDIT
 
-    def entries(self) -> list[ParkedPublish]:
-        """All that wait, oldest first."""
-        found = [*self.routed, *self.entrance]
+    def messages(self) -> list[Message]:
+        """All that wait; of a fan-out each copy."""
+        found: list[Message] = []
+        for line in self.lines.values():
+            found.extend(line.waiting())
+        for entry in self.entrance:
+            found.append(entry.message)
         if self.overflow is not None:
-            found.append(self.overflow)
+            found.append(self.overflow.message)
         return found
 
     # -- entrance --------------------------------------------------------------------------------
 
     def park(self, message: Message, reason: str, now_ns: i64) -> bool:
         """Let `message` wait at the entrance; False if there is no place for it."""
-        lot = self.lot
-        size: i64 = len(message.raw)
-        if len(self.entrance) >= lot.entrance_max or lot.bytes + size > lot.bytes_max:
+        if not self.has_place(message):
             return False
         entry = ParkedPublish(message, reason, now_ns)
+        entry.move(ParkingEvent.HELD)
         self.entrance.append(entry)
-        lot.bytes += size
-        self._enter(entry, ParkingEvent.HELD)
+        self.lot.charge(1, entry.size)
         return True
+
+    def has_place(self, message: Message) -> bool:
+        """Whether it may wait at the entrance."""
+        if len(self.entrance) >= ENTRANCE_MAX:
+            return False
+        return self.lot.has_place(parked_size(message))
 
     def first(self) -> ParkedPublish | None:
         """The oldest one at the entrance."""
@@ -181,8 +149,9 @@ class Parking:
     def take_first(self, event: ParkingEvent = ParkingEvent.TAKEN) -> None:
         """The oldest one at the entrance goes on. Raises: IndexError when there is none."""
         entry = self.entrance.pop(0)
-        self.lot.bytes -= entry.size
-        self._leave(entry, event)
+        entry.move(event)
+        self.lot.repay(1, entry.size)
+        self.lot.note_freed()
 
     def clear_entrance(self) -> None:
         """The channel is gone, and what was not routed with it."""
@@ -208,59 +177,57 @@ class Parking:
 
     # -- lines -----------------------------------------------------------------------------------
 
-    def has_line(self) -> bool:
-        """Whether any more may be parked behind the hop."""
-        return len(self.routed) < self.lot.lines_max
+    def join(self, lane: Lane, message: Message, now_ns: i64) -> ParkedLine:
+        """Let `message`, which is numbered, wait for `lane`; its line."""
+        line = self.lines.get(lane)
+        if line is None:
+            line = ParkedLine(lane, now_ns)
+            self.lines[lane] = line
+            self.lot.lines[lane] = line
+            self.note_waiting(lane)
+            line.reason = self.waits_on
+        line.items.append(message)
+        size: i64 = parked_size(message)
+        line.bytes += size
+        self.lot.charge(1, size)
+        return line
 
-    def join(self, message: Message, route: Route, lanes: list[Lane], now_ns: i64) -> None:
-        """Let `message`, which is numbered and goes to `lanes`, wait for them."""
-        entry = ParkedPublish(message, self.waits_on, now_ns)
-        entry.route = route
-        entry.lanes = lanes
-        self.routed[entry] = None
-        for lane in lanes:
-            lane.ask()
-            line = self.lines.get(lane)
-            if line is None:
-                self.lines[lane] = [entry]
-                self.lanes.append(lane)
-            else:
-                line.append(entry)
-        self._enter(entry, ParkingEvent.QUEUE_HELD)
+    def lane_opened(self, lane: Lane) -> bool:
+        """`lane` takes again, or is gone; whether anything waits for it."""
+        line = self.lines.get(lane)
+        if line is None:
+            return False
+        if not line.is_opened:
+            line.is_opened = True
+            self.opened.append(line)
+        return True
 
-    def next_routed(self, is_forced: bool) -> ParkedPublish | None:
-        """One that may be handed over now, or with `is_forced` the oldest; it has left its
-        lines. None if there is none."""
-        if is_forced:
-            for entry in self.routed:
-                return self._left(entry)
-            return None
-        for line in self.lines.values():
-            if self._may_go(line[0]):
-                return self._left(line[0])
+    def next_opened(self) -> ParkedLine | None:
+        """The line that is served next: one that has something and whose queue takes it."""
+        while self.opened:
+            line = self.opened[0]
+            lane = line.lane
+            if not lane.is_closed or not lane.receiving.is_alive:
+                return line
+            line.is_opened = False
+            self.note_waiting(lane)
+            self.opened.pop(0)
         return None
 
-    def _left(self, entry: ParkedPublish) -> ParkedPublish:
-        del self.routed[entry]
-        for lane in entry.lanes:
-            line = self.lines[lane]
-            line.remove(entry)
-            if not line:
-                del self.lines[lane]
-                self.lanes.remove(lane)
-        self._leave(entry, ParkingEvent.OPENED)
-        return entry
-
-    def _may_go(self, entry: ParkedPublish) -> bool:
-        for lane in entry.lanes:
-            if not lane.receiving.is_alive:
-                continue
-            if lane.is_closed:
-                self.note_waiting(lane)
-                return False
-            if self.lines[lane][0] is not entry:
-                return False
-        return True
+    def left(self, line: ParkedLine, messages: i64, bytes_: i64) -> None:
+        """The first `messages` of `line` have gone on; a line that is empty ends."""
+        line.head += messages
+        line.bytes -= bytes_
+        self.lot.repay(messages, bytes_)
+        count: i64 = len(line.items)
+        if line.head == count:
+            del self.lines[line.lane]
+            del self.lot.lines[line.lane]
+            if line.is_opened:
+                self.opened.remove(line)
+        elif line.head >= 512 and line.head * 2 >= count:
+            del line.items[: line.head]
+            line.head = 0
 
     def note_waiting(self, lane: Lane) -> None:
         """Who keeps `lane` closed, and why, is what this channel waits for."""
@@ -270,12 +237,8 @@ class Parking:
             self.waits_on = reason
             return
 
-    # -- counting --------------------------------------------------------------------------------
-
-    def _enter(self, entry: ParkedPublish, event: ParkingEvent) -> None:
-        entry.move(event)
-        self.bytes += entry.size
-
-    def _leave(self, entry: ParkedPublish, event: ParkingEvent) -> None:
-        entry.move(event)
-        self.bytes -= entry.size
+    def note_full(self) -> None:
+        """There is no room: this channel waits for whoever holds the most of it."""
+        line = self.lot.largest()
+        if line is not None:
+            self.note_waiting(line.lane)

@@ -2,18 +2,18 @@
 
 The bytes of a publish method repeat, so they are the key of a cache of resolved routes; the cache
 entry is good while the router's epoch is unchanged. In a parking profile a publish whose queue has
-no credit left is parked, and publishes for other queues go on past it; the next one for a closed
-hop that finds no place stalls the channel. Elsewhere the channel overshoots and its own gate keeps
-grants from the connection.
+no credit left is parked, and publishes for other queues go on past it; one that finds no room in
+the lot does what `parked_full` says: it stalls the channel, is answered basic.nack, or closes the
+channel. Elsewhere the channel overshoots and its own gate keeps grants from the connection.
 
 A publish with `immediate` goes only to queues that have a consumer for it at this moment. Whoever
 is given one counts as waiting for it, so what lies in the queue or on its way there takes its place
 among the consumers first. A window in bytes counts as room for one delivery. Source: AMQP 0-9-1,
-basic.publish, field "immediate"; RabbitMQ before 3.0.
+basic.publish, field "immediate"; RabbitMQ before 3.0. Such a publish is never parked: it stalls.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from mypy_extensions import i32, i64
 
@@ -26,7 +26,15 @@ from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.actors.output import Answering, Output
 from penstock.broker.channel.content_rules import PropertyRules
 from penstock.broker.channel.first_cause import NO_CAUSES
-from penstock.broker.channel.parking import OpenedObserver, Parking
+from penstock.broker.channel.parking import Parking
+from penstock.broker.channel.parking_lot import (
+    CLOSE,
+    NACK,
+    PARKED_OVERHEAD_BYTES,
+    STOP,
+    ParkedLine,
+    parked_size,
+)
 from penstock.broker.channel.route import Route, short_text
 from penstock.broker.dead_letter.hashed_properties import with_properties
 from penstock.broker.queue.queue_actor import QueueActor, QueueTarget
@@ -34,7 +42,7 @@ from penstock.broker.stream.internal_stream import refuse_internal
 from penstock.broker.vhost.vhost import VirtualHost
 from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
-from penstock.flow.gate import Gate
+from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
 from penstock.protocol.content import REFUSED, Address, Message, names_suffix, shared_of
 from penstock.protocol.property_lookup import (
@@ -44,17 +52,35 @@ from penstock.protocol.property_lookup import (
     check_properties,
 )
 from penstock.protocol.values import Table
+from penstock.queues.policy_keys import FULL_ACTIONS, PARKED_FULL
 from penstock.telemetry.answer_times import AnswerTimes
+from penstock.telemetry.events import PARKED, UNPARKED
 
 NO_CONSUMERS: Final = 313
+
+
+class LaneOpened(GateObserver):
+    """Tells a publisher that one of its hops to queues is open again."""
+
+    __slots__ = ("lane", "publisher")
+
+    def __init__(self, publisher: "Publisher") -> None:
+        self.publisher = publisher
+        self.lane: Lane | None = None
+
+    def gate_opened(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
+        lane = self.lane
+        if lane is not None:
+            self.publisher.lane_opened(lane)
 
 
 class Publisher(Answerable):
     """One channel's publishing side.
 
-    channel: whose turns these are; parking: what waits, its routed part is filled and emptied here;
-    causes: finds who pays for a publish that a delivery has caused;
-    give_back: writes a basic.return; answering, times: where confirms are written, and counted.
+    channel: whose turns these are; parking: what waits, its lines are filled and emptied here;
+    causes: finds who pays for a publish that a delivery has caused; is_waiting: the next publish
+    has no place; give_back: writes a basic.return; answering, times: where confirms are written,
+    and counted.
     """
 
     __slots__ = (
@@ -67,9 +93,9 @@ class Publisher(Answerable):
         "confirms",
         "give_back",
         "is_parking",
+        "is_waiting",
         "lanes",
         "last_route",
-        "opened",
         "output",
         "parking",
         "publish_count",
@@ -100,6 +126,7 @@ class Publisher(Answerable):
         self.vhost = vhost
         self.strategy = strategy
         self.is_parking = is_parking
+        self.is_waiting = False
         self.parking = parking
         self.rules = rules
         self.give_back = give_back
@@ -115,7 +142,6 @@ class Publisher(Answerable):
         self.publish_count: i64 = 0
         self.return_count: i64 = 0
         self.unroutable_count: i64 = 0
-        self.opened = OpenedObserver(self._lane_opened)
 
     def publish(self, message: Message, is_forced: bool) -> bool:
         """Route and hand over; False if `message` has to wait and there is no place for it.
@@ -155,33 +181,82 @@ class Publisher(Answerable):
         if (flags & FLAG_EXPIRATION) != 0:
             for lane in lanes:
                 lane.receiving.expects_lifetimes()
-        if self.is_parking and not is_forced:
-            parking = self.parking
-            is_behind = len(parking.routed) > 0
-            if is_behind and self._is_unanswered_full():
-                return False
+        if self.is_parking:
+            lines = self.parking.lines
             for lane in lanes:
-                # A fan-out that is parked for one queue goes first at all its queues (FIFO).
-                if lane.is_closed or (is_behind and lane in parking.lines):
-                    if lane.is_closed:
-                        parking.note_waiting(lane)
-                    if not parking.has_line():
-                        return False
-                    self._accept(message, route)
-                    parking.join(message, route, lanes, self.channel.line.turn_ns)
-                    return True
-            if is_behind:
-                self.strategy.passed(parking.lanes)
+                if lane.is_closed or (lines and lane in lines):
+                    if not is_forced:
+                        return self._park(message, route, lanes)
+                    self.force_line(lane)
         self._accept(message, route)
-        self._hand_over(message, route, lanes)
+        self._hand_over(message, route, lanes, lanes)
         return True
+
+    def _park(self, message: Message, route: Route, lanes: list[Lane]) -> bool:
+        """Some of `lanes` are closed, or have a line: there the message waits, and the others get
+        it at once. False if it has to wait itself."""
+        parking = self.parking
+        lines = parking.lines
+        held = [lane for lane in lanes if lane.is_closed or lane in lines]
+        if route.is_immediate:
+            parking.note_waiting(held[0])
+            return False
+        if not parking.lot.has_room(parked_size(message) * len(held)):
+            return self._no_room(message, held)
+        if self._is_unanswered_full():
+            return False
+        self._accept(message, route)
+        free = [lane for lane in lanes if lane not in held]
+        message = self._hand_over(message, route, lanes, free)
+        now_ns = self.channel.line.turn_ns
+        for lane in held:
+            line = parking.join(lane, message, now_ns)
+            if line.count() == 1:
+                self._record(PARKED, line, 1)
+        return True
+
+    def _no_room(self, message: Message, held: list[Lane]) -> bool:
+        """The lot is full: False if the publish has to wait. Raises: ChannelFault, where that is
+        the action."""
+        parking = self.parking
+        lot = parking.lot
+        action = self._full_action(held) if lot.is_shared else STOP
+        if action == CLOSE:
+            raise ChannelFault(
+                406,
+                f"no room to park a publish for {held[0].receiving.identity}: {lot.bytes} bytes of "
+                f"this connection wait for queues that take nothing (parked_bytes is "
+                f"{lot.node.lot_bytes_max})",
+                60,
+                40,
+            )
+        confirms = self.confirms
+        if action == NACK and confirms is not None and confirms.commits is None:
+            self.publish_count += 1
+            confirms.refuse(confirms.begin())
+            self.must_answer()
+            return True
+        parking.note_full()
+        lot.wait(self.channel)
+        return False
+
+    def _full_action(self, held: list[Lane]) -> str:
+        """The most drastic of what is said for these queues; for one without a policy that of the
+        connection counts."""
+        worst = 0
+        for lane in held:
+            applied = cast(QueueActor, lane.receiving).applied
+            given = None if applied is None else applied.definition.get(PARKED_FULL)
+            action = self.parking.lot.full_action if given is None else str(given)
+            worst = max(worst, FULL_ACTIONS.index(action))
+        return FULL_ACTIONS[worst]
 
     def _refuse(self, is_forced: bool) -> bool:
         """An alarm refuses the publish in its place among the others: it gets its number, and a
         nack, and is not looked at any further. False if it has to wait."""
         confirms = self.confirms
         assert confirms is not None, "because only confirming channels are refused publishes"
-        if self.parking.routed and not is_forced and self._is_unanswered_full():
+        if not is_forced and self._is_unanswered_full():
             return False
         self.publish_count += 1
         confirms.refuse(confirms.begin())
@@ -206,25 +281,83 @@ class Publisher(Answerable):
         return route
 
     def _is_unanswered_full(self) -> bool:
-        """While a publish is parked those behind it are confirmed out of order, and the list of
-        numbers grows from the parked one on: at the bound the next one has to wait."""
+        """While a publish is parked those behind it are confirmed out of order, and their numbers
+        are kept: at the bound the next one has to wait."""
         confirms = self.confirms
         return confirms is not None and confirms.span() >= UNCONFIRMED_MAX.default
 
-    def retry(self, is_forced: bool) -> bool:
-        """Hand over what is parked for queues that are open again, or with `is_forced` all; True if
-        nothing is parked now."""
+    def retry(self, budget: i64) -> i64:
+        """Hand over what is parked for queues that are open again, `budget` publishes at most; how
+        many these were."""
         parking = self.parking
-        while parking.routed:
-            entry = parking.next_routed(is_forced)
-            if entry is None:
-                return False
-            route = entry.route
-            assert route is not None, "because it was routed before it was parked"
-            lanes = [lane for lane in entry.lanes if lane.receiving.is_alive]
-            lanes = with_consumers(lanes) if route.is_immediate else lanes
-            self._hand_over(entry.message, route, lanes)
-        return True
+        done: i64 = 0
+        while done < budget:
+            line = parking.next_opened()
+            if line is None:
+                break
+            done += self._serve(line, budget - done)
+        if done > 0:
+            parking.lot.note_freed()
+        return done
+
+    def _serve(self, line: ParkedLine, budget: i64) -> i64:
+        """Hand over what `line` may; of a queue that is gone, answer for it."""
+        lane = line.lane
+        is_alive = lane.receiving.is_alive
+        items = line.items
+        at: i64 = line.head
+        end: i64 = len(items)
+        if end - at > budget:
+            end = at + budget
+        bytes_: i64 = 0
+        while at < end and not (is_alive and lane.is_closed):
+            message = items[at]
+            at += 1
+            bytes_ += parked_size(message)
+            if is_alive:
+                self._put(lane, message)
+            elif message.sequence >= 0 and self.confirms is not None:
+                self.confirms.accept(i64(message.sequence))
+                self.must_answer()
+        done: i64 = at - line.head
+        self.parking.left(line, done, bytes_)
+        if line.count() == 0:
+            self._record(UNPARKED, line, done)
+        return done
+
+    def force_line(self, lane: Lane) -> i64:
+        """Everything that is parked for `lane` is handed over in one piece, past a closed hop: what
+        comes now may not overtake it. How many these were."""
+        parking = self.parking
+        line = parking.lines.get(lane)
+        if line is None:
+            return 0
+        waiting = line.waiting()
+        count: i64 = len(waiting)
+        bytes_: i64 = line.bytes
+        parking.left(line, count, bytes_)
+        if lane.receiving.is_alive:
+            size: i64 = bytes_ - count * PARKED_OVERHEAD_BYTES
+            lane.items.extend(waiting)
+            self.strategy.charge(lane, self.account, count, size)
+            queue_rate = lane.queue_rate
+            if queue_rate is not None:
+                queue_rate.spend(int(size))
+            if not lane.is_listed:
+                lane.receiving.offered(lane)
+        else:
+            confirms = self.confirms
+            if confirms is not None:
+                confirms.accept_all(waiting, count)
+                self.must_answer()
+        self._record(UNPARKED, line, count)
+        parking.lot.note_freed()
+        return count
+
+    def _record(self, kind: int, line: ParkedLine, count: i64) -> None:
+        channel = self.channel
+        receiver = line.lane.receiving.identity
+        channel.line.recorder.record(kind, channel.identity, receiver, line.reason, int(count))
 
     def _accept(self, message: Message, route: Route) -> None:
         """The publish is taken: it gets its number and its address."""
@@ -238,7 +371,11 @@ class Publisher(Answerable):
         if confirms is not None:
             message.sequence = i32(confirms.begin())
 
-    def _hand_over(self, message: Message, route: Route, lanes: list[Lane]) -> None:
+    def _hand_over(
+        self, message: Message, route: Route, lanes: list[Lane], free: list[Lane]
+    ) -> Message:
+        """`message` goes to `lanes`, of which those in `free` get it now; the form in which the
+        others are to get it."""
         count: i64 = len(lanes)
         confirms = self.confirms
         if count == 0:
@@ -253,24 +390,26 @@ class Publisher(Answerable):
                 confirms.expect(i64(message.sequence), count)
             if count == 0:
                 self.must_answer()
-        size: i64 = len(message.raw)
-        strategy = self.strategy
-        account = self.account
         if count > 1:
             message = shared_of(message)
             for lane in lanes:
                 lane.has_shared = True
-        if message.origin is not account:
+        if message.origin is not self.account:
             for lane in lanes:
                 lane.has_foreign = True
-        for lane in lanes:
-            lane.items.append(message)
-            strategy.charge(lane, account, 1, size)
-            queue_rate = lane.queue_rate
-            if queue_rate is not None:
-                queue_rate.spend(size)
-            if not lane.is_listed:
-                lane.receiving.offered(lane)
+        for lane in free:
+            self._put(lane, message)
+        return message
+
+    def _put(self, lane: Lane, message: Message) -> None:
+        size: i64 = len(message.raw)
+        lane.items.append(message)
+        self.strategy.charge(lane, self.account, 1, size)
+        queue_rate = lane.queue_rate
+        if queue_rate is not None:
+            queue_rate.spend(int(size))
+        if not lane.is_listed:
+            lane.receiving.offered(lane)
 
     def _give_back(self, message: Message, route: Route) -> None:
         self.return_count += 1
@@ -335,11 +474,15 @@ class Publisher(Answerable):
 
     def _attach(self, actor: QueueActor) -> Lane:
         """The first publish of this channel to a queue wires a hop."""
+        if self.lanes:
+            self.parking.lot.share()
         identity = self.channel.identity
         gate = self.channel.gate
+        opened = LaneOpened(self)
         if self.is_parking:
-            gate = Gate(identity, self.channel.line.clock, self.opened)
+            gate = Gate(identity, self.channel.line.clock, opened)
         lane = Lane(identity, LAYER_CHANNEL, gate, actor, LAYER_QUEUE, self.account, self)
+        opened.lane = lane
         lane.wants_answers = self.confirms is not None
         self.strategy.wire(lane)
         self.lanes[actor.name] = lane
@@ -350,14 +493,15 @@ class Publisher(Answerable):
     def waits_for(self, lane: Lane) -> bool:
         return lane in self.parking.lines
 
-    def _lane_opened(self, gate: Gate) -> None:
+    def lane_opened(self, lane: Lane) -> None:
         """A hop to a queue has credit again."""
-        if self.parking.routed:
+        if self.parking.lane_opened(lane) or self.is_waiting:
             self.channel.wake()
 
     def begin_confirms(self) -> None:
         """confirm.select, tx.select: publishes are numbered from 1 from now on."""
         if self.confirms is None:
+            self.parking.lot.share()
             self.confirms = Confirms()
             for lane in self.lanes.values():
                 lane.wants_answers = True
@@ -393,6 +537,7 @@ class Publisher(Answerable):
         the virtual host is told of every queue, so those without a hop to it must cost nothing."""
         if self.actors.get(actor.name) is not actor:
             return
+        self.parking.lane_opened(self.lanes[actor.name])
         del self.lanes[actor.name]
         del self.actors[actor.name]
         self.cache.clear()
@@ -401,7 +546,8 @@ class Publisher(Answerable):
 
     def close(self) -> None:
         """The channel ends: queues take what they were handed or was parked, hops are unwired."""
-        self.retry(True)
+        for lane in list(self.parking.lines):
+            self.force_line(lane)
         for name, lane in self.lanes.items():
             self.actors[name].detach(lane)
         self.lanes.clear()

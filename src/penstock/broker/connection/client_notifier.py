@@ -127,7 +127,7 @@ class Hold:
 def channel_hold(channel: Channel) -> Hold | None:
     """What has held publishes of `channel` longest, downstream of its connection."""
     found: Hold | None = None
-    for lane in channel.parking.lanes:
+    for lane in channel.parking.lines if channel.is_stalled else ():
         if lane.is_closed:
             held = _longest(lane.sender_gate)
             receiving = lane.receiving

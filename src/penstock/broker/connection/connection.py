@@ -21,8 +21,8 @@ before nack, nack before block; a queue without a policy counts as the connectio
     nack    on a confirming channel answer basic.nack, in the publish's place; otherwise block
     close   connection.close 320 with the alarm's reason
 
-Without parking (RabbitMQ's profiles) block stops the whole socket at the first content frame, so a
-publish without a body, which is complete with that frame, still gets in (scenario 69).
+Without parking (RabbitMQ's profiles) block stops the socket at the first content frame, so a
+publish without a body still gets in (scenario 69).
 States are RabbitMQ's words: running, flow, blocking, blocked (flow-semantics section 3). COMPILED.
 """
 
@@ -35,7 +35,8 @@ from penstock.broker.actors.actor import BLOCKED, IDLE, Line
 from penstock.broker.actors.lane import Lane
 from penstock.broker.actors.output import Answering, Output, Shell
 from penstock.broker.channel.channel import Channel, ChannelHost
-from penstock.broker.channel.parking import ALARM, CREDIT, RATE, ParkedPublish, ParkingLot
+from penstock.broker.channel.parking import ALARM, RATE, ParkedPublish
+from penstock.broker.channel.parking_lot import CREDIT, NodeParking, ParkingLot
 from penstock.broker.connection.notifier import Notifier
 from penstock.broker.connection.phases import (
     PHASE_CLOSED,
@@ -185,6 +186,7 @@ class Connection(ChannelHost):
         verbs: ConnectionVerbs,
         strategy: Strategy,
         is_parking: bool,
+        node_parking: NodeParking,
         parent: Account | None,
         parser: FrameParser,
         output: Output,
@@ -210,7 +212,8 @@ class Connection(ChannelHost):
         self.frame_bytes_max: i64 = 0
         self.is_deaf = False
         self.first: i64 = 0
-        self.lot = ParkingLot()
+        self.lot = ParkingLot(self.account, node_parking)
+        self.lot.freed = self._room_freed
         self.stopped: Channel | None = None
         self.stopped_on: tuple[str, str] | None = None
         self.alarms: dict[str, str] = {}
@@ -385,8 +388,6 @@ class Connection(ChannelHost):
         self.notifier.publish_held(channel)
         if channel.parking.park(message, reason, self.line.turn_ns):
             return
-        if reason == CREDIT and self._is_let_on(channel, message):
-            return
         self._stop(channel, message, peer, reason)
 
     def _stop(self, channel: Channel, message: Message, peer: str, reason: str) -> None:
@@ -399,17 +400,14 @@ class Connection(ChannelHost):
         self.stopped_on = (peer, reason)
         self.gate.close(peer, reason)
 
-    def _is_let_on(self, channel: Channel, message: Message) -> bool:
-        """The connection is about to be stopped for one of several channels, which holds up the
-        others: the strategy may give that one more credit. True if `message` has gone on."""
-        lane = channel.upstream
-        if lane is None or len(self.channels) < 2:
-            return False
-        self.strategy.passed([lane])
-        if lane.is_closed or channel.parking.entrance:
-            return False
-        self._hand_over(channel, lane, message)
-        return True
+    def _room_freed(self) -> None:
+        """The lot may have room for the publish that stopped the reading."""
+        stopped, stopped_on = self.stopped, self.stopped_on
+        if stopped is None or stopped_on is None or stopped_on[1] != CREDIT:
+            return
+        entry = stopped.parking.overflow
+        if entry is not None and stopped.parking.has_place(entry.message):
+            self._go_on()
 
     def hop_opened(self, channel: Channel, gate: Gate) -> None:
         """A channel takes publishes again: first what is parked, then reading goes on."""
@@ -776,10 +774,9 @@ class Connection(ChannelHost):
             channels[(self.first + index) % count].offer_consumers()
 
     def break_standstill(self, now_ns: int) -> None:
-        """Liveness (law 6): a socket that is not read may hold the very acks that would let the
-        queue drain. A connection that has unanswered deliveries and has been stopped for a whole
-        period lets its waiting publishes through, one lane's window per period and channel, and is
-        counted. A full hop is one channel's matter; debt is owed by all that are stalled."""
+        """Liveness (law 6): a socket that is not read may hold the very acks that would let a queue
+        drain. With unanswered deliveries, and stopped for a whole period, it lets its waiting
+        publishes through, one lane's window per period and channel, and counts them."""
         if self.gate.is_open or self.alarms:
             return
         if now_ns - self.gate.blocked_at_ns < STANDSTILL_NS:
@@ -835,6 +832,8 @@ class Connection(ChannelHost):
         channel.upstream = lane
         channel.sink.is_output_open = self.output.is_open
         self.channels[int(channel.number)] = channel
+        if len(self.channels) > 1:
+            self.lot.share()
 
     def remove_channel(self, channel: Channel) -> None:
         """The channel is closed: what is held for it goes, and reading goes on."""
@@ -884,6 +883,7 @@ class Connection(ChannelHost):
             self._blame_rate("")
             self.rated = None
         self.output.close()
+        self.lot.close()
         self.account.close()
         # Messages outlive their connection in queues; they must not keep all of it alive.
         self.account.gate = None
@@ -894,5 +894,5 @@ class Connection(ChannelHost):
 
 
 def hops_of(connections: dict[str, Connection]) -> list[Lane]:
-    """Every hop of `connections`, now."""
+    """Of all."""
     return [lane for one in connections.values() for lane in one.hops()]

@@ -104,6 +104,7 @@ class Consuming:
         if is_of_lease:
             read_lease(self.session.host.leases, actor, consumer)
         channel.consumers[tag] = consumer
+        channel.parking.lot.share()
         channel.queues_of[tag] = actor
         # consume-ok first: a delivery for a tag the client does not know yet would be a fault.
         if not q.no_wait:
@@ -159,6 +160,7 @@ class Consuming:
                 return None
             return m.BasicGetEmpty()
         redelivered = actor.messages.redelivered
+        channel.parking.lot.share()
         if q.no_ack:
             actor.get_done(message)
             tag = channel.table.skip()

@@ -83,7 +83,9 @@ class ChannelVerbs(Verbs):
         return event.kind == EVENT_ACK or int(event.tag) in GOES_PAST
 
     def queue_delete(self, channel: Channel, q: m.QueueDelete) -> m.Method | None:
-        """delete-ok goes out before the basic.cancel of the queue's consumers."""
+        """delete-ok goes out before the basic.cancel of the queue's consumers. What the channel has
+        parked for the queue came before, and counts."""
+        channel.force_queue(q.queue or self.declarations.last_queue.get(int(channel.number), ""))
         actor = self.declarations.queue_to_delete(int(channel.number), q)
         count = 0 if actor is None else int(actor.messages.ready_count())
         if not q.no_wait:

@@ -35,6 +35,7 @@ def read_config(path: str) -> Config:
     readers: dict[str, Callable[[str, str, object], object]] = {
         "users": _users,
         "alarm_actions": _alarm_actions,
+        "parked_full_actions": _alarm_actions,
         "rates": _rates,
         "policies": _policies,
         "operator_policies": _policies,
@@ -106,14 +107,15 @@ def _expect(path: str, what: str, table: dict[str, Any], known: set[str]) -> Non
 
 
 def _alarm_actions(path: str, key: str, value: object) -> tuple[AlarmAction, ...]:
-    """Whether an action is one is said by broker/alarm/alarm_manager, of every way to give it."""
+    """Whether an action is one is said by who takes it, of every way to give it."""
     rows = []
+    table = f"an [[{key}]] table"
     for one in _tables(path, key, value):
         if not all(isinstance(text, str) for text in one.values()):
-            raise OperatorError(f"{path}: an [[alarm_actions]] table holds strings only")
-        _expect(path, "an [[alarm_actions]] table", one, {"action", "vhost", "user"})
+            raise OperatorError(f"{path}: {table} holds strings only")
+        _expect(path, table, one, {"action", "vhost", "user"})
         if "action" not in one:
-            raise OperatorError(f"{path}: an [[alarm_actions]] table has no action")
+            raise OperatorError(f"{path}: {table} has no action")
         rows.append(AlarmAction(one["action"], one.get("vhost", ""), one.get("user", "")))
     return tuple(rows)
 

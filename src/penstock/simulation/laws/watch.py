@@ -26,7 +26,6 @@ import gc
 from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
-from penstock.base.limits import PARKED_BYTES
 from penstock.broker.actors.lane import Lane
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
@@ -160,9 +159,8 @@ class Watch:
                     raise LawBroken(f"C4: {name} is held by {peer}, which is gone")
                 stopped = connection.stopped
                 overflow = None if stopped is None else stopped.parking.overflow
-                size = 0 if overflow is None else len(overflow.message.raw)
-                has_place = connection.lot.bytes + size <= PARKED_BYTES.default
-                if connection.is_parking and not numbers[0].parking.entrance and has_place:
+                has_place = overflow is not None and numbers[0].parking.has_place(overflow.message)
+                if connection.is_parking and has_place:
                     raise LawBroken(f"C8: {name} is not read, although {peer} keeps no publish")
 
     def _alarmed(
@@ -255,8 +253,7 @@ def channel_messages(channel: Channel) -> Iterator[Message]:
     """Mailbox, parked, unanswered, and a transaction's."""
     if channel.upstream is not None:
         yield from channel.upstream.items
-    for parked in channel.parking.entries():
-        yield parked.message
+    yield from channel.parking.messages()
     if channel.transaction is not None:
         yield from channel.transaction.messages
     for delivery in unanswered(channel):

@@ -299,7 +299,7 @@ class World:
         for connection in self.broker.connections.values():
             lines.append(f"  {connection.identity}: {connection.gate.snapshot()}")
             for channel in connection.channels.values():
-                by = f"parked {len(channel.parking.entries())}, stalled {channel.is_stalled}"
+                by = f"parked {len(channel.parking.messages())}, stalled {channel.is_stalled}"
                 lines.append(f"  {channel.identity}: {channel.gate.snapshot()} {by}")
         for queue in queues_of(self.broker):
             counts = f"{queue.messages.ready_count()} ready, {queue.unacked_count} unacked"

@@ -166,27 +166,27 @@ def test_confirms_are_flushed_before_a_fault_closes_the_channel() -> None:
 
 
 def test_unanswered_publishes_behind_a_parked_one_are_bounded() -> None:
-    """Limit unconfirmed_max: the list of numbers stays as long as its oldest is unanswered."""
+    """Limit unconfirmed_max: numbers are kept until they are answered."""
     bed = deep_bed()
     peer = with_queues(bed, "q", "r")
     filler = make_deep(bed, "q")
     peer.call(1, m.ConfirmSelect(), m.ConfirmSelectOk)
     publisher = publisher_of(peer)
     peer.publish("q", b"x")
-    assert publisher.parking.routed
+    assert publisher.parking.lines
     peer.heard()
     confirms = publisher.confirms
     assert confirms is not None
-    # As if so many had been published and answered since.
+    # As if so many had been parked for a long time.
     missing = UNCONFIRMED_MAX.default - int(confirms.span()) - 5
-    confirms.waiting.extend([-1] * missing)
-    confirms.next_sequence += missing
-    peer.send(*(publish(1, "", "r", b"x") for _ in range(20)))
+    confirms.early = {-number: 1 for number in range(1, missing + 1)}
+    peer.send(*(publish(1, "", "q", b"x") for _ in range(20)))
     assert confirms.span() == UNCONFIRMED_MAX.default
+    confirms.early = {}
     filler.call(1, m.QueuePurge("q"), m.QueuePurgeOk)
     peer.read_on()
-    assert not publisher.parking.routed
-    assert bed.broker.vhosts["/"].queues["r"].messages.publish_count == 20
+    assert not publisher.parking.lines
+    assert bed.broker.vhosts["/"].queues["q"].messages.publish_count == 3 + 1 + 20
     bed.settle()
 
 
@@ -198,13 +198,13 @@ def test_a_publish_for_a_full_queue_waits_and_the_connection_reads_on() -> None:
     peer = with_queues(bed, "q", "r")
     filler = make_deep(bed, "q")
     peer.publish("q", b"x")
-    assert publisher_of(peer).parking.routed
+    assert publisher_of(peer).parking.lines
     assert peer.connection.can_receive()
     peer.publish("r", b"y")
     found = get(peer, "r")
     assert found is not None and found[2] == b"y"
     filler.call(1, m.QueuePurge("q"), m.QueuePurgeOk)
-    assert not publisher_of(peer).parking.routed
+    assert not publisher_of(peer).parking.lines
     bed.settle()
 
 
@@ -249,6 +249,7 @@ def test_a_channel_that_is_gone_is_not_kept_by_a_deep_queue() -> None:
 
 def test_a_lost_connection_with_parked_and_stopped_publishes_repays_everything() -> None:
     bed = deep_bed()
+    bed.broker.parking.lot_bytes_max = 10_000
     peer = with_queues(bed, "q")
     make_deep(bed, "q")
     peer.send(*(publish(1, "", "q", b"x") for _ in range(2000)))
@@ -279,7 +280,7 @@ def test_a_parked_publish_keeps_its_bcc_keys() -> None:
     peer = with_queues(bed, "q", "r")
     filler = make_deep(bed, "q")
     peer.send(publish(1, "", "q", b"y", headers_property({"BCC": ["r"]})))
-    assert publisher_of(peer).parking.routed
+    assert publisher_of(peer).parking.lines
     filler.call(1, m.QueuePurge("q"), m.QueuePurgeOk)
     found = get(peer, "r")
     assert found is not None and found[2] == b"y" and b"BCC" not in found[1]

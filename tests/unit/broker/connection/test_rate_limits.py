@@ -222,7 +222,9 @@ def test_a_queue_limit_leaves_other_queues_alone() -> None:
     assert ready(bed, "slow") == 2
     peer.publish("slow", b"5", b"6")
     channel = peer.connection.channels[1]
-    assert channel.is_stalled and channel.stalled_by == ("rate:queue:/slow", "rate")
+    [line] = channel.parking.lines.values()
+    assert (line.lane.receiving.identity, line.reason, line.count()) == ("queue:/slow", "rate", 2)
+    assert not channel.is_stalled
     later(bed, 300, peer)
     assert ready(bed, "slow") == 4
     bed.settle()

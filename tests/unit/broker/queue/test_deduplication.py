@@ -86,7 +86,7 @@ def test_a_publish_that_has_to_wait_is_not_its_own_duplicate() -> None:
     for number in range(40):
         bed.send("x", "", number, b"%02d" % number)
     parking = bed.peer.connection.channels[1].parking
-    assert bed.ready("q") == 0 and len(parking.routed) == 1
+    assert bed.ready("q") == 0 and len(parking.lines) == 1
     bed.unpark("q")
     bed.peer.read_on()
     assert bed.bodies("q") == [b"%02d" % number for number in range(40)]
