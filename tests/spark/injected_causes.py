@@ -139,7 +139,7 @@ def drawn(seed: int) -> Culprit:
         depth_bytes = 64 << 20
     elif kind == STOPPED_SOCKET:
         # The socket is full before the queue is: only then is it known to be what is in the way.
-        depth_bytes = size * dice.between(300, 400)
+        depth_bytes = size * dice.between(600, 700)
     workload = Workload(
         f"{kind} {seed}", f"{kind}, drawn", (spec, QueueSpec("innocent")), (pressing, innocent),
         tuple(consumers), events, seconds=1.2, warm_up_s=0.2,
@@ -154,8 +154,12 @@ def record(culprit: Culprit, directory: str) -> Truth:
     """Run it, and write its event file to `directory`. Raises: LawBroken, PeerFailed."""
     workload = culprit.workload
     clock = WorkClock(INTERPRETED)
+    # Without room to park: what is looked for is who holds publishers.
     config = Config(
-        profile=culprit.profile, queue_depth_bytes=workload.depth_bytes, events_dir=directory
+        profile=culprit.profile,
+        queue_depth_bytes=workload.depth_bytes,
+        events_dir=directory,
+        parked_bytes=1,
     )
     if culprit.kind == SLOW_DISK:
         config = replace(config, credit_queue_store=f"{culprit.small}/{culprit.small // 3}")

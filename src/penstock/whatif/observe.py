@@ -12,7 +12,7 @@ from typing import Final
 from penstock.explain.remarks import CONFIRMS
 from penstock.explain.root_causes import connection_of
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
-from penstock.telemetry.actor_window import SENT, ActorWindow
+from penstock.telemetry.actor_window import PARKED, SENT, ActorWindow
 from penstock.telemetry.flight import FlightHistory
 from penstock.telemetry.snapshots import NS_PER_S, ActorSnapshot
 from penstock.telemetry.window import Trail
@@ -40,8 +40,9 @@ Stood = tuple[int, ActorSnapshot]
 @dataclass(frozen=True, slots=True)
 class Flow:
     """What one connection published to one queue. blocked_share: of the time, 0..1, in which its
-    connection was held; unconfirmed, unconfirmed_max: publishes of the connection that the broker
-    had read and not confirmed, mean and most; full_share: of the time in which it was the most."""
+    connection was held, or some of its publishes were parked for the queue; unconfirmed,
+    unconfirmed_max: publishes of the connection that the broker had read and not confirmed, mean
+    and most; full_share: of the time in which it was the most."""
 
     connection: str
     queue: str
@@ -53,7 +54,7 @@ class Flow:
     full_share: float = 0.0
 
     def is_held(self) -> bool:
-        """Whether the broker has kept it from publishing."""
+        """Whether the broker has kept it, or its publishes, from the queue."""
         return self.blocked_share > HELD_SHARE
 
     def window(self) -> int:
@@ -142,7 +143,9 @@ def observe(history: FlightHistory, window_s: float, until_ns: int | None = None
         if window.kind != "queue" or in_per_s + out_per_s == 0:
             continue
         mine = [
-            _with_confirms(flow, trails, start_ns, look.end_ns)
+            _with_parked(
+                _with_confirms(flow, trails, start_ns, look.end_ns), trails, start_ns, look.end_ns
+            )
             for flow in _flows_to(actor, window, look.windows, confirming)
         ]
         flows += mine
@@ -163,6 +166,20 @@ def _flows_to(
             share = 0.0 if sender is None else sender.blocked_share()
             found.append(Flow(connection, actor, per_s, share, connection in confirming))
     return found
+
+
+def _with_parked(flow: Flow, trails: Mapping[str, Trail], start_ns: int, end_ns: int) -> Flow:
+    """Its publishes are held while some are parked for the queue, although its client is not; not
+    of one that waits for confirms all the time."""
+    if flow.window():
+        return flow
+    trail = trails.get(flow.connection)
+    seen = [] if trail is None else _between(trail, start_ns, end_ns)
+    total = sum(stood for stood, _ in seen)
+    if total == 0:
+        return flow
+    parked = sum(stood for stood, one in seen if one.numbers.get(PARKED + flow.queue, 0.0) > 0)
+    return replace(flow, blocked_share=max(flow.blocked_share, parked / total))
 
 
 def _with_confirms(flow: Flow, trails: Mapping[str, Trail], start_ns: int, end_ns: int) -> Flow:

@@ -34,7 +34,12 @@ from penstock.whatif.judge import (
 from penstock.whatif.model import Model, ModelledRun, model_of, run_model
 from penstock.whatif.observe import Flow, Observed, QueueSeen, observe, prefetch_of
 
-CONFIG = Config(profile="penstock", credit_channel_queue="40/20", credit_connection_channel="40/20")
+CONFIG = Config(
+    profile="penstock",
+    credit_channel_queue="40/20",
+    credit_connection_channel="40/20",
+    parked_bytes=1,
+)
 
 
 def load(publishers: PublisherSpec, consumers: ConsumerSpec) -> Workload:

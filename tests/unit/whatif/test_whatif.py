@@ -24,7 +24,12 @@ from penstock.whatif.judge import checks, errors, predictions
 from penstock.whatif.model import Model, ModelledRun, model_of, run_model
 from penstock.whatif.observe import Flow, Observed, QueueSeen, observe, prefetch_of
 
-CONFIG = Config(profile="penstock", credit_channel_queue="40/20", credit_connection_channel="40/20")
+CONFIG = Config(
+    profile="penstock",
+    credit_channel_queue="40/20",
+    credit_connection_channel="40/20",
+    parked_bytes=1,
+)
 TRUTH = Workload(
     "truth",
     "two publishers for a slow consumer, beside a queue that nothing is wrong with",
@@ -42,7 +47,7 @@ TRUTH = Workload(
 
 
 @cache
-def truth() -> FlightHistory:
+def truth(config: Config = CONFIG) -> FlightHistory:
     """What a flight recorder knows of the second half of TRUTH."""
     history = FlightHistory()
 
@@ -50,7 +55,7 @@ def truth() -> FlightHistory:
         if 2_000_000_000 < now_ns < 5_000_000_000:
             history.push(broker.clock.monotonic_ns(), actor_snapshots(broker))
 
-    config = replace(CONFIG, queue_depth_bytes=TRUTH.depth_bytes)
+    config = replace(config, queue_depth_bytes=TRUTH.depth_bytes)
     simulate(TRUTH, "penstock", 5, None, config=config, watch=watch)
     return history
 
@@ -91,6 +96,13 @@ def test_the_model_says_what_was_recorded() -> None:
     assert {one.queue for one in found} == {"queue:/slow", "queue:/fine", ""}
     assert worst["in"] < 0.05 and worst["out"] < 0.03
     assert worst["held"] < 0.15 and worst["held time"] < 0.05
+
+
+def test_who_has_publishes_parked_is_held_although_his_client_is_not() -> None:
+    seen = observe(truth(replace(CONFIG, parked_bytes=Config().parked_bytes)), 2.5)
+    to_slow = [flow for flow in seen.flows if flow.queue == "queue:/slow"]
+    assert len(to_slow) == 2 and all(flow.is_held() for flow in to_slow)
+    assert not any(flow.is_held() for flow in seen.flows if flow.queue == "queue:/fine")
 
 
 def test_twice_as_fast_consumers_are_predicted() -> None:

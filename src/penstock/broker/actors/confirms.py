@@ -308,7 +308,8 @@ def write_confirms(writer: BytesWriter, number: i64, confirms: Confirms) -> None
     if confirms.singles:
         for sequence in confirms.collect_singles():
             write_answer(writer, number, 0x3C0050, sequence, False)
-    confirms.set_aside()
+    if len(confirms.waiting) >= SPAN_MAX:
+        confirms.set_aside()
 
 
 def write_commits(writer: BytesWriter, number: i64, confirms: Confirms, commits: Commits) -> None:

@@ -315,7 +315,13 @@ class Publisher(Answerable):
             at += 1
             bytes_ += parked_size(message)
             if is_alive:
-                self._put(lane, message)
+                size: i64 = len(message.raw)
+                lane.items.append(message)
+                self.strategy.charge(lane, self.account, 1, size)
+                if lane.queue_rate is not None:
+                    lane.queue_rate.spend(int(size))
+                if not lane.is_listed:
+                    lane.receiving.offered(lane)
             elif message.sequence >= 0 and self.confirms is not None:
                 self.confirms.accept(i64(message.sequence))
                 self.must_answer()
@@ -397,19 +403,18 @@ class Publisher(Answerable):
         if message.origin is not self.account:
             for lane in lanes:
                 lane.has_foreign = True
-        for lane in free:
-            self._put(lane, message)
-        return message
-
-    def _put(self, lane: Lane, message: Message) -> None:
         size: i64 = len(message.raw)
-        lane.items.append(message)
-        self.strategy.charge(lane, self.account, 1, size)
-        queue_rate = lane.queue_rate
-        if queue_rate is not None:
-            queue_rate.spend(int(size))
-        if not lane.is_listed:
-            lane.receiving.offered(lane)
+        strategy = self.strategy
+        account = self.account
+        for lane in free:
+            lane.items.append(message)
+            strategy.charge(lane, account, 1, size)
+            queue_rate = lane.queue_rate
+            if queue_rate is not None:
+                queue_rate.spend(int(size))
+            if not lane.is_listed:
+                lane.receiving.offered(lane)
+        return message
 
     def _give_back(self, message: Message, route: Route) -> None:
         self.return_count += 1

@@ -50,7 +50,7 @@ def test_nack_without_confirms_holds() -> None:
 def test_nack_answers_a_publish_behind_a_parked_one() -> None:
     """A closed hop keeps publishes back, also those that will only be refused; what no queue has
     been handed when the alarm comes is refused, in its order."""
-    bed = AlarmBed(alarm_action="nack")
+    bed = AlarmBed(alarm_action="nack", parked_bytes=1)
     peer = bed.publisher("p", "q")
     peer.call(1, m.ConfirmSelect(False), m.ConfirmSelectOk)
     actor = bed.broker.vhosts["/"].queues["q"]

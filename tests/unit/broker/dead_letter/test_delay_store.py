@@ -243,7 +243,7 @@ def test_why_names_the_queue_that_overdue_messages_wait_for() -> None:
 
 
 def test_why_names_the_exchange_and_when_the_next_goes_on() -> None:
-    bed = DelayBed(delayed_messages_max=10)
+    bed = DelayBed(delayed_messages_max=10, parked_bytes=1)
     history = WindowHistory(60)
     history.push(bed.clock.monotonic_ns(), actor_snapshots(bed.broker))
     bed.peer.publish("k", b"", exchange="x")

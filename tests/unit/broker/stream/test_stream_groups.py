@@ -65,6 +65,7 @@ def test_a_group_that_is_behind_holds_publishers_until_it_has_caught_up() -> Non
 
 def test_publishers_without_confirms_are_held_too_and_nothing_is_lost() -> None:
     bed, peer, reader = reading()
+    bed.broker.parking.lot_bytes_max = 1
     ask(reader, "stream.group.register", group="etl", max_lag_bytes=50_000)
     for _ in range(1500):
         peer.publish("s", bytes(1000))
