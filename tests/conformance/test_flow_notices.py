@@ -26,7 +26,7 @@ fill a second window: that could stop the socket, and pika would then wait in a 
 @pytest.fixture(scope="module")
 def shallow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker whose queues are soon full, and which tells its clients."""
-    config = f"queue_depth_bytes = {DEPTH_BYTES}\nnotify_blocked_ms = 300\n"
+    config = f"queue_depth_bytes = {DEPTH_BYTES}\nnotify_blocked_ms = 300\nparked_bytes = 1\n"
     with penstock_process(tmp_path_factory.mktemp("notices"), config=config) as running:
         yield running
 

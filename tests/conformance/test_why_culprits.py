@@ -29,7 +29,8 @@ def loop() -> Iterator[Loop]:
 
 @pytest.fixture
 def broker(tmp_path: Path, loop: Loop) -> Iterator[LiveBroker]:
-    with LiveBroker(tmp_path, free_port()) as found:
+    # Without room to park: what is looked for is who holds publishers.
+    with LiveBroker(tmp_path, free_port(), settings="parked_bytes = 1\n") as found:
         found.loop = loop
         yield found
 
@@ -117,8 +118,6 @@ def test_what_expires_into_a_full_target_blames_the_target(broker: LiveBroker, l
     # What is advised helps.
     Consumer(loop, broker.port, "target")
     loop.run(5.0)
-    answer = broker.why("connection", "sender", window_s=3)
-    assert cast(float, answer["blocked_share"]) < 0.9, answer["text"]
     assert sender.sent > sent + 2000
 
 

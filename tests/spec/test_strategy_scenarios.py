@@ -48,7 +48,7 @@ def test_scenario_22_classic_defaults() -> None:
         if getattr(RABBITMQ_35, field) != getattr(RABBITMQ_4, field)
     }
     hops = {"connection_channel", "channel_queue", "queue_store"}
-    assert differences == {"name", "io_batch", "believes_deaths"} | hops
+    assert differences == {"name", "io_batch", "caps_passes", "believes_deaths"} | hops
 
 
 # -- the soft limit ------------------------------------------------------------------------------

@@ -165,6 +165,14 @@ class Account(Cause):
                     self.gate.open(page.name, REASON)
             page = page.limited
 
+    def is_stopped(self) -> bool:
+        """Whether its gate is closed for debt, its own or that of a page above: nothing more is to
+        be begun."""
+        gate = self.gate
+        if gate is None or gate.is_open:
+            return False
+        return any(reason == REASON for _, reason in gate.reasons)
+
     def owes_nothing(self) -> bool:
         """No debt on this very page."""
         return self.debt_messages == 0 and self.debt_bytes == 0

@@ -24,7 +24,7 @@ def test_a_broker_with_costly_work_is_the_bottleneck() -> None:
     busy = workload(large, QueueSpec("q"), ConsumerSpec("q"))
     costs = replace(INTERPRETED, parse_ns=1_000_000)
     slow = simulate(busy, "penstock", 1, None, costs)
-    assert 700 < slow.throughput_per_s < 1050
+    assert 500 < slow.throughput_per_s < 1050
     assert simulate(busy, "penstock", 1, None).throughput_per_s == pytest.approx(2000, rel=0.01)
 
 

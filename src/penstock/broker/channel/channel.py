@@ -346,7 +346,12 @@ class Channel(LaneReceiver):
             return False
         if self.parking.opened:
             # Half a turn at most: what comes now is for other queues.
-            budget -= publisher.retry((budget + 1) // 2)
+            is_forced = publisher.account.is_stopped()
+            handed: i64 = publisher.retry((budget + 1) // 2)
+            budget -= handed
+            if is_forced and handed > 0:
+                self.escapes += handed
+                self.line.recorder.record(ESCAPE, self.identity, self.parking.waits_for, "", 1)
         is_waiting = self._in_order(publisher, upstream, budget)
         if self.is_closed:
             return False
@@ -360,6 +365,8 @@ class Channel(LaneReceiver):
             self._past_waiting()
             has_method = inbox.has_method()
         has_opened = len(self.parking.opened) > 0
+        if has_opened and publisher.account.is_stopped():
+            has_opened = is_waiting
         if is_waiting or self.output.is_full:
             return has_opened
         if has_method and self._is_behind_parked(upstream):
@@ -446,6 +453,7 @@ class Channel(LaneReceiver):
         count: i64 = 0
         bytes_: i64 = 0
         escaped: i64 = 0
+        forced: i64 = publisher.forced
         while upstream.head < len(items):
             message = items[upstream.head]
             upstream.head += 1
@@ -458,6 +466,7 @@ class Channel(LaneReceiver):
             elif not publisher.publish(message, False):
                 publisher.publish(message, True)
                 escaped += 1
+        escaped += publisher.forced - forced
         if escaped > 0:
             self.escapes += escaped
             peer = self.parking.waits_for

@@ -19,10 +19,12 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
 from penstock.broker.channel.parking_lot import CREDIT, ParkedLine, ParkingLot, parked_size
 from penstock.flow.gate import Gate, GateObserver
 from penstock.protocol.content import Message
+from penstock.queues.ring import BLANK
 
 ALARM: Final = "alarm"
 RATE: Final = "rate"
@@ -177,11 +179,11 @@ class Parking:
 
     # -- lines -----------------------------------------------------------------------------------
 
-    def join(self, lane: Lane, message: Message, now_ns: i64) -> ParkedLine:
-        """Let `message`, which is numbered, wait for `lane`; its line."""
+    def join(self, owner: Actor, lane: Lane, message: Message, now_ns: i64) -> ParkedLine:
+        """Let `message` of the channel `owner`, which is numbered, wait for `lane`; its line."""
         line = self.lines.get(lane)
         if line is None:
-            line = ParkedLine(lane, now_ns)
+            line = ParkedLine(owner, lane, now_ns)
             self.lines[lane] = line
             self.lot.lines[lane] = line
             self.note_waiting(lane)
@@ -228,6 +230,12 @@ class Parking:
         elif line.head >= 512 and line.head * 2 >= count:
             del line.items[: line.head]
             line.head = 0
+        else:
+            # Nothing is charged for what has gone, so it must not be kept either.
+            at: i64 = line.head - messages
+            while at < line.head:
+                line.items[at] = BLANK
+                at += 1
 
     def note_waiting(self, lane: Lane) -> None:
         """Who keeps `lane` closed, and why, is what this channel waits for."""

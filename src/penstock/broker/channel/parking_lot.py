@@ -42,13 +42,14 @@ def parked_size(message: Message) -> i64:
 class ParkedLine:
     """What a channel has parked for one queue: items, oldest first from `head`.
 
-    bytes: what they count for; since_ns: when the line began; reason: of the gate, then;
-    is_opened: the queue takes again, or is gone.
+    owner: the channel; bytes: what they count for; since_ns: when the line began; reason: of the
+    gate, then; is_opened: the queue takes again, or is gone.
     """
 
-    __slots__ = ("bytes", "head", "is_opened", "items", "lane", "reason", "since_ns")
+    __slots__ = ("bytes", "head", "is_opened", "items", "lane", "owner", "reason", "since_ns")
 
-    def __init__(self, lane: Lane, since_ns: i64) -> None:
+    def __init__(self, owner: Actor, lane: Lane, since_ns: i64) -> None:
+        self.owner = owner
         self.lane = lane
         self.items: list[Message] = []
         self.head: i64 = 0
@@ -233,6 +234,12 @@ class ParkingLot:
                 actor.wake()
         if self.freed is not None:
             self.freed()
+
+    def wake_lines(self) -> None:
+        """The account is not held any more: whose queue takes again may go on."""
+        for line in self.lines.values():
+            if line.is_opened:
+                line.owner.wake()
 
     def leave(self, actor: Actor) -> None:
         """`actor` waits for nothing any more."""

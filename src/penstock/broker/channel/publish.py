@@ -79,8 +79,9 @@ class Publisher(Answerable):
 
     channel: whose turns these are; parking: what waits, its lines are filled and emptied here;
     causes: finds who pays for a publish that a delivery has caused; is_waiting: the next publish
-    has no place; give_back: writes a basic.return; answering, times: where confirms are written,
-    and counted.
+    has no place; forced: publishes that went past a closed hop because a forced one stood behind
+    them; give_back: writes a basic.return; answering, times: where confirms are written, and
+    counted.
     """
 
     __slots__ = (
@@ -91,6 +92,7 @@ class Publisher(Answerable):
         "causes",
         "channel",
         "confirms",
+        "forced",
         "give_back",
         "is_parking",
         "is_waiting",
@@ -127,6 +129,7 @@ class Publisher(Answerable):
         self.strategy = strategy
         self.is_parking = is_parking
         self.is_waiting = False
+        self.forced: i64 = 0
         self.parking = parking
         self.rules = rules
         self.give_back = give_back
@@ -187,7 +190,7 @@ class Publisher(Answerable):
                 if lane.is_closed or (lines and lane in lines):
                     if not is_forced:
                         return self._park(message, route, lanes)
-                    self.force_line(lane)
+                    self.forced += self.force_line(lane)
         self._accept(message, route)
         self._hand_over(message, route, lanes, lanes)
         return True
@@ -210,7 +213,7 @@ class Publisher(Answerable):
         message = self._hand_over(message, route, lanes, free)
         now_ns = self.channel.line.turn_ns
         for lane in held:
-            line = parking.join(lane, message, now_ns)
+            line = parking.join(self.channel, lane, message, now_ns)
             if line.count() == 1:
                 self._record(PARKED, line, 1)
         return True
@@ -288,14 +291,20 @@ class Publisher(Answerable):
 
     def retry(self, budget: i64) -> i64:
         """Hand over what is parked for queues that are open again, `budget` publishes at most; how
-        many these were."""
+        many these were. While the account is held for debt nothing goes on, but for one publish
+        where the channel waits for room: some of that debt may lie in front of it."""
         parking = self.parking
+        account = self.account
         done: i64 = 0
+        if account.is_stopped():
+            budget = 1 if self.is_waiting else 0
         while done < budget:
             line = parking.next_opened()
             if line is None:
                 break
             done += self._serve(line, budget - done)
+            if account.is_stopped():
+                break
         if done > 0:
             parking.lot.note_freed()
         return done
@@ -304,6 +313,7 @@ class Publisher(Answerable):
         """Hand over what `line` may; of a queue that is gone, answer for it."""
         lane = line.lane
         is_alive = lane.receiving.is_alive
+        account = self.account
         items = line.items
         at: i64 = line.head
         end: i64 = len(items)
@@ -317,11 +327,13 @@ class Publisher(Answerable):
             if is_alive:
                 size: i64 = len(message.raw)
                 lane.items.append(message)
-                self.strategy.charge(lane, self.account, 1, size)
+                self.strategy.charge(lane, account, 1, size)
                 if lane.queue_rate is not None:
                     lane.queue_rate.spend(int(size))
                 if not lane.is_listed:
                     lane.receiving.offered(lane)
+                if account.is_stopped():
+                    break
             elif message.sequence >= 0 and self.confirms is not None:
                 self.confirms.accept(i64(message.sequence))
                 self.must_answer()

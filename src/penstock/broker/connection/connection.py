@@ -46,6 +46,7 @@ from penstock.broker.connection.phases import (
     PUT_AWAY,
     TRANSITIONS,
 )
+from penstock.flow.account import REASON as DEBT
 from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
 from penstock.flow.gate import Gate
@@ -120,7 +121,7 @@ class ConnectionWaiter(RateWaiter):
 
 
 class ConnectionAnswering(Answering):
-    """Answers to methods of channels that are not open, as the output sees them."""
+    """Answers to methods of channels that are not open."""
 
     __slots__ = ("connection",)
 
@@ -695,6 +696,8 @@ class Connection(ChannelHost):
     def gate_opened(self, gate: Gate, peer: str, reason: str, now_ns: int) -> None:
         if reason != RATE:
             super().gate_opened(gate, peer, reason, now_ns)
+            if reason == DEBT:
+                self.lot.wake_lines()
         elif gate.is_open:
             self.wake()
 
@@ -887,12 +890,11 @@ class Connection(ChannelHost):
         self.account.close()
         # Messages outlive their connection in queues; they must not keep all of it alive.
         self.account.gate = None
-        # Nor may the rest of it, until the garbage collector comes, keep what it has read.
+        # Nor may the rest of it keep what it has read.
         self.parser.forget()
         self.received = Received()
         self.verbs.ended(self)
 
 
 def hops_of(connections: dict[str, Connection]) -> list[Lane]:
-    """Of all."""
     return [lane for one in connections.values() for lane in one.hops()]

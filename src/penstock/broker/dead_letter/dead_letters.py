@@ -418,7 +418,7 @@ class DeadLetters(DeadLetterSink):
         self._hold(letter, 1)
         self.late.append(letter)
         self._watch()
-        if self.stalled_by is NOT_STALLED:
+        if self.stalled_by[1] == "":
             self._note()
 
     def _note(self) -> None:

@@ -343,6 +343,8 @@ def small_setting(profile_name: str, seed: int, check_every: int) -> WorldSettin
         recorder_events=4096,
         account_user_high_messages=accounts.one_of(("", "", "12", "60/20")),
         account_node_high=accounts.one_of(("", "", "4KB/1KB", "40KB")),
+        parked_bytes=Dice(seed ^ 0x9A4C).one_of((1, 2000, 20_000, 1 << 25)),
+        parked_node_bytes=Dice(seed ^ 0x9A4D).one_of((4000, 40_000, 1 << 25)),
     )
     return WorldSetting(profile, config, check_every)
 
