@@ -74,7 +74,9 @@ def test_pika_is_told_which_queue_holds_it(shallow: Broker, name: str) -> None:
         assert "penstock why connection" in told[0]
         relieve(shallow, connection, name, told)
         assert told[1] == "unblocked"
-        channel.queue_delete(name)
+        # Over this connection the method would stand behind what is still in its socket.
+        with pika_connection(shallow) as other:
+            other.channel().queue_delete(name)
 
 
 def test_pika_never_answers_channel_flow_and_stays(shallow: Broker, name: str) -> None:

@@ -6,7 +6,7 @@ from penstock.spark.blame.blame import HELD_KINDS, actor_kind
 from penstock.spark.schema.rows import BlameRow
 from tests.spark.injected_causes import Truth
 
-SHARE_MIN = 0.95
+SHARE_MIN = 0.93
 HELD_MIN_NS = 100_000_000
 
 
