@@ -112,8 +112,9 @@ def test_the_disk_is_what_a_publisher_with_confirms_waits_for(
     assert found.share() >= 0.8 * stages["sync"] / 1000 * found.a_second
 
 
-def test_who_does_nothing_else_waits_nearly_all_of_its_time(port: int) -> None:
-    """A client that answers a confirm at once: what is left is ours."""
+def test_who_does_nothing_else_waits_most_of_its_time(port: int) -> None:
+    """A client that answers a confirm at once: what is left is its own reading and writing, which
+    is the larger a part, the faster the disk answers."""
     with Peer(Broker("127.0.0.1", port)) as peer:
         peer.open()
         peer.send(1, commands.Confirm.Select())
@@ -135,7 +136,7 @@ def test_who_does_nothing_else_waits_nearly_all_of_its_time(port: int) -> None:
         host, number = peer.socket.getsockname()
         found = told(port, "connection", f"{host}:{number}", step)
     assert found.first["for"] == "confirms"
-    assert found.share() + found.lost_share >= 0.8, json.dumps(found.explanation)
+    assert found.share() + found.lost_share >= 0.6, json.dumps(found.explanation)
 
 
 def test_a_commit(port: int, channel: BlockingChannel) -> None:
