@@ -200,7 +200,10 @@ class Publisher(Answerable):
         it at once. False if it has to wait itself."""
         parking = self.parking
         lines = parking.lines
-        held = [lane for lane in lanes if lane.is_closed or lane in lines]
+        held: list[Lane] = []
+        free: list[Lane] = []
+        for lane in lanes:
+            (held if lane.is_closed or lane in lines else free).append(lane)
         if route.is_immediate:
             parking.note_waiting(held[0])
             return False
@@ -209,7 +212,6 @@ class Publisher(Answerable):
         if self._is_unanswered_full():
             return False
         self._accept(message, route)
-        free = [lane for lane in lanes if lane not in held]
         message = self._hand_over(message, route, lanes, free)
         now_ns = self.channel.line.turn_ns
         for lane in held:
