@@ -2,7 +2,12 @@
 
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from types import TracebackType
 
 from penstock.client.io_blocking import connect
@@ -41,6 +46,12 @@ class MortalBroker:
         self.process.kill()
         self.process.wait()
 
+    def stop(self) -> None:
+        """SIGTERM, and wait for its end."""
+        assert self.process is not None, "it was started"
+        self.process.terminate()
+        self.process.wait()
+
     def again(self) -> None:
         """Kill it, and start it on what it has left."""
         self.kill()
@@ -69,3 +80,30 @@ class MortalBroker:
     ) -> None:
         self.kill()
         assert "Traceback" not in (self.folder / "stderr.txt").read_text(errors="replace")
+
+
+@contextmanager
+def restarting(
+    broker: MortalBroker, count: int, dice: Random, away_s: float, life_s: float = 0.5
+) -> Iterator[threading.Event]:
+    """Kills `broker` `count` times, or stops it in order, after up to `life_s`, and starts it again
+    after up to `away_s`; the event says that this is over. Stops early when the block ends."""
+    over, stopping = threading.Event(), threading.Event()
+
+    def run() -> None:
+        for number in range(count):
+            if stopping.wait(dice.uniform(0.1, life_s)):
+                break
+            # Two of three by kill -9.
+            broker.kill() if number % 3 else broker.stop()
+            time.sleep(dice.uniform(0.0, away_s))
+            broker.start()
+        over.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield over
+    finally:
+        stopping.set()
+        thread.join()

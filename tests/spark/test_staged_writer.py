@@ -18,8 +18,9 @@ from penstock.client.io_blocking import connect
 from penstock.protocol import methods as m
 from penstock.protocol.values import Table
 from penstock.spark.connector.common.options import SinkOptions, parse_sink
+from penstock.spark.connector.sink.committer import StagedBatch, commit_batch, roll_back
 from penstock.spark.connector.sink.messages import Origin, plan_rows
-from penstock.spark.connector.sink.publisher import StagedBatch, commit_batch, roll_back, stage_rows
+from penstock.spark.connector.sink.publisher import stage_rows
 from tests.patience import until
 from tests.spark.mortal import MortalBroker
 from tests.spark.through_amqp import patiently, queue_at, read_stream

@@ -360,6 +360,9 @@ CONNECTOR_BUFFERED_BYTES: Final = Limit(67_108_864, 65_536, 1_099_511_627_776,
     "the query's consumer is cancelled until half of them are committed")
 CONNECTOR_IN_FLIGHT: Final = Limit(1000, 1, 65_535, "unconfirmed publishes of a Spark task",
     argument("option maxInFlight"), "spark/connector/sink/publisher", "the task waits for confirms")
+CONNECTOR_IN_FLIGHT_BYTES: Final = Limit(16_777_216, 16_777_216, 16_777_216,
+    "bytes of publishes that a Spark task keeps until they are confirmed", PACE,
+    "spark/connector/sink/publisher", "the task waits for confirms")
 CONNECTOR_TASK_BYTES: Final = Limit(16_777_216, 16_777_216, 16_777_216,
     "bytes of deliveries that a Spark task is sent", PACE, "spark/connector/queue/queue_source",
     "the batch is divided into more tasks")

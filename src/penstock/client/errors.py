@@ -8,7 +8,12 @@ class ClientError(PenstockError):
 
 
 class ConnectError(ClientError):
-    """No open connection came about; the text names host and port, and never the password."""
+    """No open connection came about; the text names host and port, and never the password. `code`:
+    the reply code of a broker that refused it, 0 where none did."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class NoReplyError(ClientError):

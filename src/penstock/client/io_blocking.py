@@ -53,7 +53,8 @@ def connect(
     except BaseException as error:
         connection.drop()
         if isinstance(error, ConnectionClosedError):
-            raise ConnectError(f"{where.address()} refused the connection: {error}") from error
+            text = f"{where.address()} refused the connection: {error}"
+            raise ConnectError(text, error.code if error.is_by_broker else 0) from error
         if isinstance(error, NoReplyError):
             raise ConnectError(f"cannot connect to {where.address()}: {error}") from error
         raise

@@ -19,39 +19,18 @@ from penstock.protocol.values import Table
 from penstock.spark.connector.common.decode import Gathered, Shape
 from penstock.spark.connector.common.link import QueueLink, check_channel
 from penstock.spark.connector.common.options import SourceOptions
+from penstock.spark.connector.common.outage import Outage, is_final
 from penstock.spark.connector.common.scan import Scanned
 
 PREFETCH: Final = 4000
 """Deliveries on their way at most; half of them are acknowledged at once, which gives room and
 nothing else."""
 CONSUMER_TAG: Final = "penstock-spark"
-RETRY_MS: Final = 500
 _NS_PER_MS: Final = 1_000_000
 _log = logging.getLogger("penstock.spark")
 Run = tuple[int, bytes, int]
 """Deliveries without a hole between them: number of the first, their bytes, the next number to be
 read."""
-
-
-class Outage:
-    """How long a broker has been away."""
-
-    def __init__(self) -> None:
-        self._since_ns = 0
-
-    def ms(self) -> float:
-        """It is away: for so long by now, 0.0 where this is new."""
-        now_ns = time.monotonic_ns()
-        self._since_ns = self._since_ns or now_ns
-        return (now_ns - self._since_ns) / _NS_PER_MS
-
-    def is_on(self) -> bool:
-        """Whether it was away when last looked at."""
-        return self._since_ns > 0
-
-    def end(self) -> None:
-        """It is there."""
-        self._since_ns = 0
 
 
 class RangePlanner:
@@ -103,7 +82,9 @@ class RangePlanner:
 
     def _lose(self, error: ClientError) -> None:
         """The connection broke, and could not be opened again. Raises: OperatorError when that has
-        been so for reconnectTimeout."""
+        been so for reconnectTimeout; `error` where the broker is there and refuses."""
+        if is_final(error):
+            raise error
         name, limit_ms = self._options.queue, self._options.endpoint.reconnect_timeout_ms
         if not self._outage.is_on():
             _log.warning("%s %s: connection lost: %s", self.KIND, name, error)
@@ -144,12 +125,8 @@ def read_batches(
             name = f"Spark task {first}..{stop}"
             link = QueueLink(options.endpoint, options.queue, PREFETCH, name, connection)
             connection = None
-        except ChannelClosedError:
-            raise
-        except ClientError:
-            if outage.ms() > options.endpoint.reconnect_timeout_ms:
-                raise
-            time.sleep(RETRY_MS / 1000)
+        except ClientError as error:
+            outage.wait(error, options.endpoint.reconnect_timeout_ms, name)
             continue
         try:
             for start, raw, after in runs(link, options, expected, stop):

@@ -16,7 +16,7 @@ import time
 from typing import Final
 
 from penstock.base.errors import OperatorError
-from penstock.client.errors import ChannelClosedError, ClientError
+from penstock.client.errors import ClientError
 from penstock.client.events import (
     Cancelled,
     ChannelClosed,
@@ -28,6 +28,7 @@ from penstock.protocol import methods as m
 from penstock.spark.connector.common.decode import stream_offset
 from penstock.spark.connector.common.link import QueueLink, waker
 from penstock.spark.connector.common.options import SourceOptions
+from penstock.spark.connector.common.outage import is_final
 from penstock.spark.connector.common.scan import Scanned
 from penstock.spark.connector.queue.ledger import OffsetLedger
 
@@ -254,9 +255,9 @@ class QueueFeed:
             try:
                 link = self._open()
                 break
-            except ChannelClosedError:
-                raise
             except ClientError as error:
+                if is_final(error):
+                    raise
                 if time.monotonic_ns() + pause_ms * _NS_PER_MS > end_ns:
                     seconds = self._options.endpoint.reconnect_timeout_ms / 1000
                     raise OperatorError(

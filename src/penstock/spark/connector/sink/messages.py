@@ -52,6 +52,9 @@ class Origin:
     attempt: int = 0
 
 
+NO_ORIGIN: Final = Origin("", "", 0)
+
+
 def plan_rows(columns: Mapping[str, str], options: SinkOptions) -> RowPlan:
     """How rows become messages. columns: Spark's simple type by name, in order.
 

@@ -1,26 +1,27 @@
-"""Publishes the rows of a task, at least once or exactly once, and commits staged batches. IO.
+"""Publishes the rows of a task, at least once or exactly once, or stages them. IO.
 
 At least once: a task ends well only when everything is confirmed; a nack or a return fails it, and
 Spark runs it again. A broker that blocks the connection is waited for, and said so in the log with
 its reason; one that only takes its time (credit, a slow disk) just confirms later, and the window
-of `maxInFlight` publishes passes that on to Spark as a longer batch.
+of `maxInFlight` publishes passes that on to Spark as a longer batch. When the connection breaks
+what is in that window is published once more over another one, so that much may come twice.
 
-Exactly once: a task stages its rows, the driver commits a whole batch. What is staged is invisible
-and gone after a while, so tasks may be repeated, killed or run twice. The commit names the
-transactions of the tasks that Spark counts, and the batch: the broker makes all of it visible with
-one write that a crash leaves whole or undone, and remembers the batch, so that the same commit said
-again, by this driver or the next one, changes nothing.
+Exactly once: a task stages its rows, the driver commits a whole batch (`committer`). What is staged
+is invisible and gone after a while, so tasks may be repeated, killed or run twice. A broker that is
+started anew has lost what was staged: then it is staged again, by the task or, after its end, by
+the driver.
 """
 
+import itertools
 import logging
 import math
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from penstock.base.errors import OperatorError
-from penstock.client.errors import ClientError, ConnectError, ConnectionClosedError
+from penstock.base.limits import CONNECTOR_IN_FLIGHT_BYTES
+from penstock.client.errors import ClientError, ConnectionClosedError
 from penstock.client.events import (
     Blocked,
     ClientEvent,
@@ -30,28 +31,21 @@ from penstock.client.events import (
 )
 from penstock.client.io_blocking import Channel, Connection
 from penstock.protocol import methods as m
-from penstock.protocol.values import Table
 from penstock.spark.connector.common.link import OpenChannel, check_channel
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import SinkOptions
+from penstock.spark.connector.common.outage import Outage
+from penstock.spark.connector.sink.committer import (
+    TELL_EVERY_MS,
+    StagedBatch,
+    check_capability,
+)
 from penstock.spark.connector.sink.messages import MessageMaker, Origin, RowPlan
 
 _log = logging.getLogger("penstock.spark")
 _NS_PER_MS: Final = 1_000_000
 WRITE_BYTES: Final = 65_536
 """Frames are collected up to here before they are written: fewer system calls."""
-TELL_EVERY_MS: Final = 30_000
-"""How often the log says that a task still waits."""
-CAPABILITY: Final = "penstock.transactions"
-RETRY_S: Final = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class StagedBatch:
-    """What a commit is remembered under. app: 1..255 bytes; number: 0.. ."""
-
-    app: str
-    number: int
 
 
 def publish_rows(
@@ -59,27 +53,53 @@ def publish_rows(
 ) -> int:
     """Publish every row of `batches` (Arrow) and wait for all confirms; how many there were.
 
+    A broker that goes away is waited for, and has what it had not confirmed published again.
     Raises: OperatorError for rows that cannot be sent, refused or returned ones, and at
-    confirmTimeout; ClientError with the broker's own words when channel or connection end.
+    confirmTimeout; ClientError with the broker's own words when the channel ends, or the broker is
+    away for longer than reconnectTimeout.
     """
     publisher = ConfirmingPublisher(options, f"Spark sink {origin.partition}")
     return _send(publisher, batches, plan, options, origin)
 
 
 def stage_rows(
-    batches: Iterable[Any], plan: RowPlan, options: SinkOptions, origin: Origin, batch: StagedBatch
+    batches: Iterable[Any],
+    plan: RowPlan,
+    options: SinkOptions,
+    origin: Origin,
+    batch: StagedBatch,
+    kept: list[Any] | None = None,
 ) -> tuple[str, int]:
     """Stage every row of `batches` (Arrow): (the transaction, how many there were).
 
+    What is staged dies with its broker, and with the connection. So the rows are kept, in `kept`,
+    for as long as they may have to be staged again; there are no more of them than maxStagedBytes.
     Raises: as `publish_rows`; OperatorError for a broker without transactions."""
-    attempt = f"{origin.partition}.{origin.attempt}"
-    publisher = StagingPublisher(options, f"Spark sink {origin.partition}", batch, attempt)
-    rows = _send(publisher, batches, plan, options, origin)
-    if publisher.staged != rows:
-        raise OperatorError(
-            f"the broker has staged {publisher.staged} of {rows} rows; nothing is committed"
-        )
-    return publisher.identity, rows
+    kept = [] if kept is None else kept
+    rest = iter(batches)
+    outage = Outage()
+    limit_ms = options.endpoint.reconnect_timeout_ms
+    while True:
+        known = list(kept)
+        try:
+            attempt = f"{origin.partition}.{origin.attempt}"
+            publisher = StagingPublisher(options, f"Spark sink {origin.partition}", batch, attempt)
+            every = itertools.chain(known, _keeping(rest, kept) if limit_ms else rest)
+            rows = _send(publisher, every, plan, options, origin)
+        except ClientError as error:
+            outage.wait(error, limit_ms, f"sink: staging of batch {batch.number}")
+            continue
+        if publisher.staged != rows:
+            raise OperatorError(
+                f"the broker has staged {publisher.staged} of {rows} rows; nothing is committed"
+            )
+        return publisher.identity, rows
+
+
+def _keeping(batches: Iterator[Any], kept: list[Any]) -> Iterator[Any]:
+    for one in batches:
+        kept.append(one)
+        yield one
 
 
 def _send(
@@ -104,11 +124,36 @@ def _send(
 
 
 class ConfirmingPublisher:
-    """One confirming channel. For one thread. `channel`: its number; frame_bytes_max: as agreed."""
+    """One confirming channel, over as many connections as it takes. For one thread.
+
+    channel: its number; frame_bytes_max: as agreed with the first connection. What is not confirmed
+    is kept in its frames, up to maxInFlight of them and CONNECTOR_IN_FLIGHT_BYTES, and published
+    again when a connection has broken: the broker may have had some of it.
+    """
 
     def __init__(self, options: SinkOptions, name: str) -> None:
         self._options = options
-        connection = open_connection(options.endpoint, name)
+        self._name = name
+        self._unsettled: dict[int, bytes] = {}
+        self._unsettled_bytes = 0
+        self._unwritten_bytes = 0
+        self._outage = Outage()
+        self._open_patiently()
+
+    def _open_patiently(self) -> None:
+        """Raises: OperatorError; ClientError after reconnectTimeout, or where it is no use."""
+        while True:
+            try:
+                self._open()
+                return
+            except ClientError as error:
+                self._wait_for_broker(error)
+
+    def _wait_for_broker(self, error: ClientError) -> None:
+        self._outage.wait(error, self._options.endpoint.reconnect_timeout_ms, self._name)
+
+    def _open(self) -> None:
+        connection = open_connection(self._options.endpoint, self._name)
         try:
             channel = connection.channel()
             self._begin(connection, channel)
@@ -119,7 +164,6 @@ class ConfirmingPublisher:
         self.frame_bytes_max = connection.session.frame_bytes_max
         self._wire = OpenChannel(connection, channel.number)
         self._blocked = connection.blocked_reason
-        self._unwritten_bytes = 0
         self._progress_ns = time.monotonic_ns()
         self._told_ns = self._progress_ns
 
@@ -130,15 +174,18 @@ class ConfirmingPublisher:
     def publish(self, frames: bytes) -> None:
         """Send one message; waits while the window is full or the broker blocks. Raises: as
         `publish_rows`."""
-        wire = self._wire
-        wire.session.publish_frames(self.channel, frames, 0)
-        self._unwritten_bytes += len(frames)
+        self._offer(frames)
         if self._unwritten_bytes >= WRITE_BYTES:
-            self._unwritten_bytes = 0
             self._pump(self._options.in_flight)
-        elif wire.session.unconfirmed(self.channel) >= self._options.in_flight:
+        elif len(self._unsettled) >= self._options.in_flight:
             # Half of the window, so that it is not waited for again at the next message.
             self._pump(-(-self._options.in_flight // 2))
+
+    def _offer(self, frames: bytes) -> None:
+        sequence = self._wire.session.publish_frames(self.channel, frames, 0)
+        self._unsettled[sequence] = frames
+        self._unsettled_bytes += len(frames)
+        self._unwritten_bytes += len(frames)
 
     def finish(self) -> None:
         """Wait until everything is confirmed. Raises: as `publish_rows`."""
@@ -153,28 +200,58 @@ class ConfirmingPublisher:
         self._wire.drop()
 
     def _pump(self, below: int) -> None:
-        """Write and read until all is written and fewer than `below` publishes are unconfirmed."""
-        wire, session = self._wire, self._wire.session
+        """Write and read until all is written, and fewer than `below` publishes and a window of
+        bytes are unconfirmed."""
+        while True:
+            try:
+                self._pump_once(below)
+                return
+            except ConnectionClosedError as error:
+                self._lose(error)
+
+    def _lose(self, error: ConnectionClosedError) -> None:
+        """The connection broke: publish what is not confirmed over another one. Raises: as
+        `publish_rows`."""
+        self.drop()
+        self._wait_for_broker(error)
+        again = list(self._unsettled.values())
+        self._open_patiently()
+        self._unsettled.clear()
+        self._unsettled_bytes = 0
+        for frames in again:
+            self._offer(frames)
+        _log.warning("%s: connected again; %d rows are published again", self._name, len(again))
+
+    def _pump_once(self, below: int) -> None:
+        wire = self._wire
+        self._unwritten_bytes = 0
         self._progress_ns = time.monotonic_ns()
         self._take(wire.exchange(0)[1])
         while (
             wire.wants_write()
             or self._blocked is not None
-            or session.unconfirmed(self.channel) >= below
+            or len(self._unsettled) >= below
+            or self._unsettled_bytes > CONNECTOR_IN_FLIGHT_BYTES.default
         ):
             self._take(wire.exchange(1000)[1])
             self._check_time()
+
+    def _settle(self, sequences: list[int]) -> None:
+        for sequence in sequences:
+            self._unsettled_bytes -= len(self._unsettled.pop(sequence))
 
     def _take(self, events: list[ClientEvent]) -> None:
         for event in events:
             if isinstance(event, Confirmed):
                 self._progress_ns = time.monotonic_ns()
+                self._outage.end()
                 if not event.is_accepted:
                     raise OperatorError(
                         f"the broker refused {len(event.sequences)} rows (basic.nack): a queue is "
                         "full and rejects publishes (x-overflow), or could not keep them. Spark "
                         "runs the task again if it may (spark.task.maxFailures)"
                     )
+                self._settle(event.sequences)
             elif isinstance(event, ReturnedPublish):
                 raise OperatorError(
                     f"a row came back, {event.code} {event.text}: no queue is bound to exchange "
@@ -200,7 +277,7 @@ class ConfirmingPublisher:
     def _check_time(self) -> None:
         """Say now and then what is waited for; give up at confirmTimeout."""
         now_ns = time.monotonic_ns()
-        waiting = self._wire.session.unconfirmed(self.channel)
+        waiting = len(self._unsettled)
         if now_ns - max(self._told_ns, self._progress_ns) > TELL_EVERY_MS * _NS_PER_MS:
             self._told_ns = now_ns
             why = f"blocked: {self._blocked}" if self._blocked else "no confirm comes"
@@ -239,6 +316,14 @@ class StagingPublisher(ConfirmingPublisher):
         )
         self.identity = str(answer["id"])
 
+    def _offer(self, frames: bytes) -> None:
+        """Nothing is confirmed one by one: what has to be published again is the whole stage."""
+        self._wire.session.publish_frames(self.channel, frames, 0)
+        self._unwritten_bytes += len(frames)
+
+    def _wait_for_broker(self, error: ClientError) -> None:
+        raise error
+
     def finish(self) -> None:
         """Wait until the broker has counted everything. Raises: as `publish_rows`."""
         super().finish()
@@ -253,78 +338,3 @@ class StagingPublisher(ConfirmingPublisher):
     def _watch(self, events: list[ClientEvent]) -> None:
         self._take(events)
         self._check_time()
-
-
-def check_capability(connection: Connection) -> None:
-    """Raises: OperatorError for a broker without transactions."""
-    if CAPABILITY not in connection.session.server_capabilities():
-        raise OperatorError(
-            f"delivery=exactly-once needs a broker with the capability {CAPABILITY}, as Penstock "
-            "has it, and this one does not announce it. Use delivery=at-least-once, or dedup"
-        )
-
-
-def commit_batch(options: SinkOptions, batch: StagedBatch, identities: list[str]) -> bool:
-    """Commit the transactions `identities`, as one; False when the batch had been committed before.
-
-    A broker that goes away meanwhile is waited for as long as reconnectTimeout says, and asked
-    again, which is safe. Raises: ClientError, OperatorError: nothing of it is committed, unless the
-    connection was lost; then the next start of the query finds out."""
-    end_ns = time.monotonic_ns() + options.endpoint.reconnect_timeout_ms * _NS_PER_MS
-    arguments: Table = {"app": batch.app, "batch": batch.number, "ids": list(identities)}
-    while True:
-        try:
-            answer = _ask(options, "transaction.commit", arguments)
-        except (ConnectError, ConnectionClosedError) as error:
-            if time.monotonic_ns() >= end_ns:
-                raise
-            _log.warning("sink: commit of batch %d is tried again: %s", batch.number, error)
-            time.sleep(RETRY_S)
-            continue
-        return answer["already"] is False
-
-
-def roll_back(options: SinkOptions, batch: StagedBatch, identities: list[str]) -> None:
-    """Drop what was staged. A broker that cannot be asked drops it by itself, a little later."""
-    arguments: Table = {"app": batch.app, "batch": batch.number, "ids": list(identities)}
-    try:
-        _ask(options, "transaction.rollback", arguments)
-    except (ClientError, OSError) as error:
-        _log.warning("sink: batch %d could not be rolled back: %s", batch.number, error)
-
-
-def forget_app(options: SinkOptions, app: str) -> None:
-    """Nothing of `app` has to be remembered any more. It is, when the broker cannot be asked."""
-    try:
-        _ask(options, "transaction.forget", {"app": app})
-    except (ClientError, OSError) as error:
-        _log.warning("sink: app %s could not be forgotten: %s", app, error)
-
-
-def _ask(options: SinkOptions, verb: str, arguments: Table) -> Table:
-    """Ask, and wait for as long as the broker lives: a commit waits for queues that are full."""
-    connection = open_connection(options.endpoint, "Spark sink driver")
-    try:
-        check_capability(connection)
-        number = connection.channel().number
-    except BaseException:
-        connection.drop()
-        raise
-    wire = OpenChannel(connection, number)
-    began_ns = told_ns = time.monotonic_ns()
-
-    def check(events: list[ClientEvent]) -> None:
-        nonlocal told_ns
-        check_channel(events)
-        now_ns = time.monotonic_ns()
-        if now_ns - told_ns > TELL_EVERY_MS * _NS_PER_MS:
-            told_ns = now_ns
-            seconds = (now_ns - began_ns) // (1000 * _NS_PER_MS)
-            _log.warning("sink: %s has waited %d s: a queue or the disk is full", verb, seconds)
-
-    try:
-        reply = wire.answer(m.RequestAsk(verb, arguments), check, math.inf)
-    finally:
-        wire.close()
-    assert isinstance(reply, m.RequestAskOk), "replies fit their requests"
-    return reply.answer

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -21,24 +22,35 @@ from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
 from penstock.spark.connector.common.options import EXACTLY_ONCE, SinkOptions, parse_sink
-from penstock.spark.connector.sink.messages import Origin, RowPlan, plan_rows
-from penstock.spark.connector.sink.publisher import (
+from penstock.spark.connector.sink.committer import (
     StagedBatch,
     commit_batch,
     forget_app,
-    publish_rows,
     roll_back,
-    stage_rows,
 )
+from penstock.spark.connector.sink.messages import NO_ORIGIN, Origin, RowPlan, plan_rows
+from penstock.spark.connector.sink.publisher import publish_rows, stage_rows
 
 
 class Written(WriterCommitMessage):
-    """A task is done. `rows`: how many; app, identity: of its transaction, "" without one."""
+    """A task is done. `rows`: how many; app, identity: of its transaction, "" without one; origin,
+    kept: whose rows they were, and the rows themselves as compressed Arrow, b"" where nobody would
+    stage them again. The task is over when the broker may lose them, and the driver has nothing
+    but this."""
 
-    def __init__(self, rows: int, app: str = "", identity: str = "") -> None:
+    def __init__(
+        self,
+        rows: int,
+        app: str = "",
+        identity: str = "",
+        origin: Origin = NO_ORIGIN,
+        kept: bytes = b"",
+    ) -> None:
         self.rows = rows
         self.app = app
         self.identity = identity
+        self.origin = origin
+        self.kept = kept
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -57,7 +69,7 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make everything visible. Raises: OperatorError, ClientError."""
         if self._options.delivery == EXACTLY_ONCE:
-            commit_batch(self._options, self._batch, identities(messages))
+            commit_all(self._options, self._plan, self._batch, messages)
             forget_app(self._options, self._batch.app)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -90,7 +102,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         then the query fails, and its next start runs the batch again."""
         batch = batch_of(messages, batchId)
         if batch is not None:
-            commit_batch(self._options, batch, identities(messages))
+            commit_all(self._options, self._plan, batch, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Drop what was staged; publishes that were confirmed cannot be taken back."""
@@ -102,10 +114,54 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def _written(
     iterator: Iterator[Any], plan: RowPlan, options: SinkOptions, batch: StagedBatch
 ) -> WriterCommitMessage:
+    found = origin()
     if options.delivery != EXACTLY_ONCE:
-        return Written(publish_rows(iterator, plan, options, origin()))
-    identity, rows = stage_rows(iterator, plan, options, origin(), batch)
-    return Written(rows, batch.app, identity)
+        return Written(publish_rows(iterator, plan, options, found))
+    rows: list[Any] = []
+    identity, count = stage_rows(iterator, plan, options, found, batch, rows)
+    return Written(count, batch.app, identity, found, packed(rows))
+
+
+def commit_all(
+    options: SinkOptions,
+    plan: RowPlan,
+    batch: StagedBatch,
+    messages: list[WriterCommitMessage | None],
+) -> None:
+    """Commit what the tasks have staged, and stage it anew where the broker has lost it. Raises:
+    OperatorError, ClientError."""
+    tasks = [one for one in messages if isinstance(one, Written) and one.identity]
+
+    def stage_again() -> list[str]:
+        return [
+            stage_rows(unpacked(one.kept), plan, options, one.origin, batch)[0]
+            for one in tasks
+            if one.rows > 0
+        ]
+
+    # A broker may be started anew as often as it likes: rows that were not kept end the query.
+    is_kept = options.endpoint.reconnect_timeout_ms > 0
+    commit_batch(options, batch, identities(messages), stage_again if is_kept else None)
+
+
+def packed(batches: list[Any]) -> bytes:
+    """Arrow batches of one schema as bytes, b"" for none."""
+    if not batches:
+        return b""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
+        for one in batches:
+            writer.write_batch(one)
+    return bytes(sink.getvalue())
+
+
+def unpacked(data: bytes) -> list[Any]:
+    """What `packed` has packed."""
+    if not data:
+        return []
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return list(reader)
 
 
 def identities(messages: list[WriterCommitMessage | None]) -> list[str]:
@@ -138,7 +194,7 @@ def origin() -> Origin:
     """Which query, batch and partition this task belongs to."""
     context = TaskContext.get()
     if context is None:
-        return Origin("", "", 0)
+        return NO_ORIGIN
     return Origin(
         context.getLocalProperty("sql.streaming.queryId") or "",
         context.getLocalProperty("streaming.sql.batchId") or "",

@@ -12,7 +12,6 @@ is the worker process, one connection at most.
 """
 
 import os
-import time
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any
@@ -25,7 +24,8 @@ from penstock.spark.connector.common.decode import Shape, stream_offset
 from penstock.spark.connector.common.link import QueueLink
 from penstock.spark.connector.common.opening import open_connection
 from penstock.spark.connector.common.options import Endpoint, SourceOptions
-from penstock.spark.connector.common.ranges import RETRY_MS, Outage, Run, arrivals, read_batches
+from penstock.spark.connector.common.outage import Outage
+from penstock.spark.connector.common.ranges import Run, arrivals, read_batches
 from penstock.spark.connector.stream.chunk_columns import BatchMaker, RowRange
 from penstock.spark.connector.stream.chunk_layout import ChunkView, chunks_of
 from penstock.spark.connector.stream.chunk_link import ChunkLink, has_chunks
@@ -86,14 +86,12 @@ def _pieces(
         except ChannelClosedError:
             link.drop()
             raise
-        except ClientError:
+        except ClientError as error:
             # The connection broke, or had ended since the last range. What was handed over stays.
             link.drop()
             link = None
             if outage.is_on():
-                if outage.ms() > options.endpoint.reconnect_timeout_ms:
-                    raise
-                time.sleep(RETRY_MS / 1000)
+                outage.wait(error, options.endpoint.reconnect_timeout_ms, options.queue)
             outage.ms()
         except BaseException:
             link.drop()
@@ -148,10 +146,8 @@ def _open(options: SourceOptions, name: str) -> Connection:
     while True:
         try:
             return open_connection(endpoint, name)
-        except ClientError:
-            if outage.ms() >= endpoint.reconnect_timeout_ms:
-                raise
-        time.sleep(RETRY_MS / 1000)
+        except ClientError as error:
+            outage.wait(error, endpoint.reconnect_timeout_ms, name)
 
 
 def _keep(endpoint: Endpoint, link: ChunkLink) -> None:

@@ -25,8 +25,9 @@ from penstock.spark.connector.common.offsets import (
 )
 from penstock.spark.connector.common.option_values import time_ms
 from penstock.spark.connector.common.options import SourceOptions, of_queue
+from penstock.spark.connector.common.outage import RETRY_MS
 from penstock.spark.connector.common.planner import tasks_of
-from penstock.spark.connector.common.ranges import RETRY_MS, RangePlanner, split
+from penstock.spark.connector.common.ranges import RangePlanner, split
 from penstock.spark.connector.common.reader import (
     CONNECTION_NAME,
     AmqpStreamReader,

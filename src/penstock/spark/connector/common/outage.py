@@ -1,0 +1,56 @@
+"""A broker that is away, and how long a query outlives that (`reconnectTimeout`). IO.
+
+A broker that refuses a login is there: it is not waited for. One that closes the channel has said
+what is wrong with the request, which would be wrong again.
+"""
+
+import logging
+import time
+from typing import Final
+
+from penstock.client.errors import ChannelClosedError, ClientError, ConnectError
+from penstock.protocol.constants import ACCESS_REFUSED, NOT_ALLOWED
+
+RETRY_MS: Final = 500
+_NS_PER_MS: Final = 1_000_000
+_log = logging.getLogger("penstock.spark")
+
+
+def is_final(error: ClientError) -> bool:
+    """Whether the same thing tried again would end the same way."""
+    if isinstance(error, ConnectError):
+        # A virtual host that is "down" comes with its broker; one that is not found does not.
+        is_missing = error.code == NOT_ALLOWED and "not found" in str(error)
+        return error.code == ACCESS_REFUSED or is_missing
+    return isinstance(error, ChannelClosedError)
+
+
+class Outage:
+    """How long a broker has been away."""
+
+    def __init__(self) -> None:
+        self._since_ns = 0
+
+    def ms(self) -> float:
+        """It is away: for so long by now, 0.0 where this is new."""
+        now_ns = time.monotonic_ns()
+        self._since_ns = self._since_ns or now_ns
+        return (now_ns - self._since_ns) / _NS_PER_MS
+
+    def is_on(self) -> bool:
+        """Whether it was away when last looked at."""
+        return self._since_ns > 0
+
+    def end(self) -> None:
+        """It is there."""
+        self._since_ns = 0
+
+    def wait(self, error: ClientError, limit_ms: int, what: str) -> None:
+        """It is away, as `error` says: return when `what` is worth another try.
+
+        Raises: `error` when it is final, and after `limit_ms` without `end`."""
+        if is_final(error) or self.ms() >= limit_ms:
+            raise error
+        if self.ms() < RETRY_MS:
+            _log.warning("%s: %s; tried again for %g s", what, error, limit_ms / 1000)
+        time.sleep(RETRY_MS / 1000)
