@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: "SparkSession") -> None:
-    """Register the data source `amqp`, and the sink `deltatable` where `deltalake` is installed;
+    """Register the data source `amqp`, and `deltatable` where `deltalake` is installed;
     once a session.
 
     Raises: ImportError without the packages of `pip install penstock[spark]`.
@@ -18,9 +18,9 @@ def register(spark: "SparkSession") -> None:
 
     spark.dataSource.register(source_for(_cores_of(spark)))
     if importlib.util.find_spec("deltalake") is not None:
-        from penstock.spark.tables.delta_sink import DeltaTableSink
+        from penstock.spark.tables.delta_table import DeltaTables
 
-        spark.dataSource.register(DeltaTableSink)
+        spark.dataSource.register(DeltaTables)
 
 
 def _cores_of(spark: "SparkSession") -> int:

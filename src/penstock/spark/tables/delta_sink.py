@@ -1,4 +1,4 @@
-"""A sink for Delta tables without jars: `writeStream.format("deltatable")`, every batch once.
+"""Writes Delta tables without jars: `writeStream.format("deltatable")`, every batch once.
 
 Tasks write Parquet files beside the table; the driver adds all files of a batch with one commit of
 the table's log, which also says that this app has committed this batch (an application
@@ -22,45 +22,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.base.errors import OperatorError
-from penstock.spark.connector.common.option_values import Option, Values
 
-OPTIONS: Final = (
-    Option("path", "the table's directory, which every executor sees; has to be given"),
-    Option("appId", "the name under which batches are counted; one query, one name", "the query's "
-           "id"),
-    Option("checkpointLocation", "Spark's own"),
-    Option("queryName", "Spark's own"),
-)  # fmt: skip
 LOG: Final = "_delta_log"
 """Of the table: a file a version, called by its number."""
-
-
-class DeltaTableSink(DataSource):
-    """Registered as `deltatable`."""
-
-    @classmethod
-    def name(cls) -> str:
-        """What goes into `format(...)`."""
-        return "deltatable"
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """For `df.writeStream`. Raises: OperatorError."""
-        values = Values(dict(self.options), OPTIONS, "writing a Delta table")
-        path = values.text("path")
-        if not path:
-            raise OperatorError("option path is missing: the directory of the Delta table")
-        if overwrite:
-            raise OperatorError("a Delta table is appended to; use outputMode append")
-        return DeltaWriter(path.removeprefix("file:"), values.text("appId"), schema)
 
 
 class DeltaFile(WriterCommitMessage):
