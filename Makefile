@@ -41,7 +41,7 @@ COMPILED := .venv-compiled
 LOCK := .venv-lock
 BARE := .venv-bare
 
-EXTRAS := demo,spark,spark-jre
+EXTRAS := demo,spark,spark-jre,pipelines
 SOURCES := $(shell find src/penstock -type f -not -name '*.pyc')
 DEPENDENCIES := pyproject.toml setup.py scripts/prepare_venv scripts/install.py
 BUILD := $(DEPENDENCIES) native_build.py compile_list.txt $(SOURCES)
@@ -115,7 +115,7 @@ lint: $(TEST)/.stamp
 	$(TEST)/bin/ruff format --check .
 
 types: $(TEST)/.stamp
-	$(TEST)/bin/mypy --strict src tests bench fuzz scripts native_build.py setup.py
+	$(TEST)/bin/mypy --strict src tests bench fuzz scripts examples native_build.py setup.py
 
 format: $(TEST)/.stamp
 	$(TEST)/bin/ruff check --fix .

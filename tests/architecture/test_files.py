@@ -23,7 +23,7 @@ LONG_FUNCTIONS: dict[str, str] = {
 
 ALL_FILES = sorted(
     path
-    for folder in ("src", "tests", "scripts", "fuzz", "bench")
+    for folder in ("src", "tests", "scripts", "fuzz", "bench", "examples")
     for path in (REPOSITORY / folder).rglob("*.py")
     # An empty `__init__` among the tests only marks a folder as a package.
     if path.stat().st_size > 0 or folder == "src"

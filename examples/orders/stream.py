@@ -1,0 +1,176 @@
+"""The shop's pipeline as six streaming queries; `python stream.py FOLDER`.
+
+Each query takes one arrow of the plan in orders.py, has a checkpoint of its own, and does its work
+exactly once: a lease gives the same messages again after a crash, a Delta table ignores a batch
+that it has, and so does the broker. So it does not matter when what is killed.
+
+    --once     work off what is there, one query after the other, and end (for cron)
+    --every    the time between two batches; --rows: orders in a batch at most
+    --replay   from the stream that keeps all orders, into tables of another folder; publish nothing
+    --check    compare the tables, and the accountant's book if there is one; exit 1 if they differ
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import orders
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.spark import register
+from penstock.spark.java import find_java
+from penstock.spark.session.session import open_session
+
+URL = os.environ.get("ORDERS_URL", "amqp://guest:guest@127.0.0.1:5672")
+RESTART_S = 2.0
+
+
+def main() -> int:
+    """The exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--once", action="store_true")
+    parser.add_argument("--every", default="1 second")
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--replay", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    if given.check:
+        return check(given.folder)
+    with open_session(find_java()) as spark:
+        register(spark)
+        queries = arrows(spark, given.folder, source(spark, given.replay, given.rows))
+        if given.replay:
+            del queries["invoices"], queries["dead-letters"]
+        trigger = {"availableNow": True} if given.once else {"processingTime": given.every}
+        starts = {name: starter(given.folder, name, queries[name], trigger) for name in queries}
+        if given.once:
+            for start in starts.values():
+                start().awaitTermination()
+        else:
+            with suppress(KeyboardInterrupt):
+                keep_running(starts)
+    return 0
+
+
+def source(spark: Any, is_replay: bool, rows: int) -> Any:
+    """The orders' messages: from the queue, which is emptied, or from the stream."""
+    given = {"url": URL, "maxOffsetsPerTrigger": str(rows), "columns": "body,offset,routing_key"}
+    if is_replay:
+        given |= {"queue": "orders.log", "mode": "stream", "startingOffsets": "earliest"}
+    else:
+        # Its name in `penstock why`; one for each checkpoint.
+        given |= {"queue": "orders", "mode": "lease", "group": "orders-bronze"}
+    return spark.readStream.format("amqp").options(**given).load()
+
+
+def arrows(spark: Any, folder: Path, messages: Any) -> dict[str, Any]:
+    """A writer for each arrow, in the order in which rows pass through them."""
+
+    def table(name: str, columns: str) -> Any:
+        """The rows of a table as they are added, from its first."""
+        rows = spark.readStream.schema(columns).format("deltatable")
+        return rows.option("path", str(folder / name)).load()
+
+    def into_table(rows: Any, name: str) -> Any:
+        return rows.writeStream.format("deltatable").option("path", str(folder / name))
+
+    def into_exchange(rows: Any, exchange: str) -> Any:
+        sink = {"url": URL, "exchange": exchange, "delivery": "exactly-once"}
+        return rows.writeStream.format("amqp").options(**sink)
+
+    bronze = table("bronze", orders.BRONZE)
+    silver = table("silver", orders.SILVER)
+    quarantine = table("quarantine", orders.QUARANTINE)
+    # A minute may be added to for a day; what comes later than that is in silver only.
+    gold = orders.revenue(silver.withWatermark("at", "1 day")).writeStream.outputMode("update")
+    return {
+        "bronze": into_table(orders.bronze(messages), "bronze"),
+        "silver": into_table(orders.silver(bronze), "silver"),
+        "quarantine": into_table(orders.quarantine(bronze), "quarantine"),
+        "gold": gold.foreachBatch(upsert(folder / "gold")),
+        "invoices": into_exchange(orders.invoices(silver), "invoices"),
+        "dead-letters": into_exchange(orders.dead_letters(quarantine), "shop.dead"),
+    }
+
+
+def upsert(path: Path) -> Callable[[Any, int], None]:
+    """Put the new totals of some minutes into the table. They are totals, not differences: a batch
+    that is run again writes what is there."""
+
+    def write(totals: Any, batch: int) -> None:
+        rows = totals.toArrow()
+        if rows.num_rows == 0:
+            return
+        table = deltalake.DeltaTable.create(str(path), schema=rows.schema, mode="ignore")
+        (
+            table.merge(
+                rows,
+                "old.minute = new.minute AND old.currency = new.currency",
+                source_alias="new",
+                target_alias="old",
+            )
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .execute()
+        )
+
+    return write
+
+
+def starter(folder: Path, name: str, query: Any, trigger: dict[str, Any]) -> Callable[[], Any]:
+    """Starts the query, or starts it again where its checkpoint says."""
+    state = str(folder / "state" / name)
+    named = query.queryName(f"orders-{name}").option("checkpointLocation", state).trigger(**trigger)
+    return lambda: named.start()
+
+
+def keep_running(starts: dict[str, Callable[[], Any]]) -> None:
+    """Until Ctrl-C or a kill. A query that fails is started again: nothing is lost by it."""
+    running = {name: start() for name, start in starts.items()}
+    print("running", flush=True)
+    while True:
+        time.sleep(RESTART_S)
+        for name, query in running.items():
+            if not query.isActive:
+                print(f"{name} is started again: {str(query.exception())[:300]}", flush=True)
+                running[name] = starts[name]()
+
+
+def check(folder: Path) -> int:
+    """Whether every message is in the tables, and every good order in the book, exactly once."""
+    bronze, silver, quarantine, gold = (
+        pa.table(deltalake.DeltaTable(str(folder / name)).to_pyarrow_table())
+        for name in ("bronze", "silver", "quarantine", "gold")
+    )
+    numbers = sorted(bronze["offset"].to_pylist())
+    sorted_out = sorted(silver["offset"].to_pylist() + quarantine["offset"].to_pylist())
+    print(f"{len(numbers)} orders came, {len(silver)} are good, {len(quarantine)} in quarantine")
+    for why in pc.value_counts(quarantine["reason"]).to_pylist():
+        print(f"{why['counts']:6} {why['values']}")
+    sums = {"silver": pc.sum(silver["amount"]), "gold": pc.sum(gold["revenue"])}
+    print(f"revenue {sums['gold']} in {len(gold)} minutes and currencies")
+    found = {
+        "every message is in bronze once": numbers == list(range(len(numbers))),
+        "and in silver or quarantine once": sorted_out == numbers,
+        "gold is the sum of silver": sums["gold"] == sums["silver"],
+    }
+    book = folder / "book.txt"
+    if book.exists():
+        billed = sorted(line.split()[0] for line in book.read_text(encoding="utf-8").splitlines())
+        good = silver.filter(pc.is_in(silver["currency"], pa.array(["EUR", "CHF"])))
+        found["every good order is billed once"] = billed == sorted(good["order"].to_pylist())
+    for what, is_so in found.items():
+        print(f"{'✔' if is_so else '✘'} {what}")
+    return 0 if all(found.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
