@@ -1,12 +1,14 @@
 """Spark against its naive twin: the same worlds must give the same tables, row by row."""
 
+import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.spark.input.intake import FileInput, Intake
+from penstock.base.errors import OperatorError
 from penstock.spark.job import in_memory
 from penstock.spark.job.pipeline import BUCKET_NS
 from penstock.spark.report.summary import TableSource, summarise
@@ -28,7 +30,7 @@ def job_on(spark: Any, tmp_path: Path) -> Callable[..., Any]:
     """Makes a job of an input, into the tables of the test; origin_ns: of its throughput."""
     from penstock.spark.job.job import SparkJob
 
-    def job(place: Path | FileInput, origin_ns: int = 0) -> SparkJob:
+    def job(place: Path, origin_ns: int = 0) -> SparkJob:
         return SparkJob(spark, place, tmp_path / "tables", BUCKET_NS, origin_ns)
 
     return job
@@ -103,42 +105,75 @@ def test_in_parts_is_as_in_one_pass_and_nothing_new_changes_nothing(
 
 
 def test_a_run_that_was_cut_short_is_finished_by_the_next(
-    spark: Any, job_on: Callable[..., Any], tmp_path: Path
+    job_on: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bronze has the lines, nothing has been made of them yet; the plain tables this time."""
-    from penstock.spark.input import bronze
-    from penstock.spark.input.intake import fresh
-    from penstock.spark.tables.store import ParquetStore, load_tables
-
+    """Bronze has the lines, nothing has been made of them yet, and the batch is not done."""
     write_world(tmp_path / "in", World(seed=17))
-    job = job_on(tmp_path / "in")
-    job.store = ParquetStore(tmp_path / "tables")
-    source = bronze.SOURCES[0]
-    bronze.take_in(spark, job.store, source, fresh(tmp_path / "in", source.pattern, lambda name: 0))
-    assert job.update()
-    assert load_tables(job.store) == twin_of(tmp_path / "in")
+    cut = job_on(tmp_path / "in")
+
+    def die(known: int, batch: int) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(cut, "_from_events", die)
+    with pytest.raises(OSError, match="no space left"):
+        cut.update()
+    tables, counts = analysed(job_on(tmp_path / "in"))
+    assert_same(tables, twin_of(tmp_path / "in"))
+    assert counts.trace_count > 0
+
+
+def test_without_deltalake_all_tables_are_made_anew(
+    job_on: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.spark.job import job as job_module
+    from penstock.spark.tables.store import ParquetStore
+
+    monkeypatch.setattr(job_module, "open_store", ParquetStore)
+    write_world(tmp_path / "in", World(seed=17, messages=100))
+    for _ in range(2):
+        tables, _ = analysed(job_on(tmp_path / "in"))
+        assert_same(tables, twin_of(tmp_path / "in"))
 
 
 def test_an_update_ends_although_the_broker_goes_on_writing(
     job_on: Callable[..., Any], tmp_path: Path
 ) -> None:
-    class Busy(FileInput):
-        """Something new is there whenever it is asked."""
+    """A torn line every 10 ms; and a checkpoint that is gone is not begun again."""
+    write_world(tmp_path / "in", World(seed=18, messages=100))
+    (path,) = (tmp_path / "in").glob(EVENT_FILES)
+    is_over = threading.Event()
 
-        asked = 0
-
-        def fresh(self, pattern: str, taken: Callable[[str], int]) -> Intake:
-            self.asked += pattern == EVENT_FILES
-            assert self.asked <= 2, "an update goes after what comes, and never ends"
-            (path,) = self.directory.glob(EVENT_FILES)
+    def write_on() -> None:
+        while not is_over.wait(0.01):
             with path.open("a", encoding="utf-8") as file:
                 file.write("torn\n")
-            return super().fresh(pattern, taken)
 
-    write_world(tmp_path / "in", World(seed=18))
-    job = job_on(Busy(tmp_path / "in"))
-    assert job.update() and job.counts().unreadable_lines == 1
-    assert job.update() and job.counts().unreadable_lines > 1
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    try:
+        assert job_on(tmp_path / "in").update()
+    finally:
+        is_over.set()
+        writer.join()
+    whole = path.read_text(encoding="utf-8").count("torn\n")
+    job = job_on(tmp_path / "in")
+    assert job.counts().unreadable_lines < whole
+    assert job.update() and job.counts().unreadable_lines == whole
+    shutil.rmtree(tmp_path / "tables" / "checkpoint")
+    with pytest.raises(OperatorError, match="is gone, which says how far"):
+        job_on(tmp_path / "in").update()
+
+
+def test_a_file_that_is_another_one_is_refused_in_one_sentence(
+    job_on: Callable[..., Any], tmp_path: Path
+) -> None:
+    write_world(tmp_path / "in", World(seed=19, messages=50))
+    assert job_on(tmp_path / "in").update()
+    (path,) = (tmp_path / "in").glob(EVENT_FILES)
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(OperatorError, match="it is another file") as fault:
+        job_on(tmp_path / "in").update()
+    assert len(str(fault.value)) < 400
 
 
 def test_events_alone_are_enough(job_on: Callable[..., Any], tmp_path: Path) -> None:

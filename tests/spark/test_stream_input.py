@@ -1,35 +1,23 @@
 """Spark and the broker's own stream: read while it is written to, it gives the rows of files."""
 
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.protocol.values import Table
-from penstock.spark.input.intake import Intake, read_range
-from penstock.spark.input.stream_input import FETCHED, StreamInput
-from penstock.spark.schema.formats import EVENT_FILES, read_events
+from penstock.spark.input.stream_input import InputAway, StreamInput
+from penstock.spark.job.pipeline import BUCKET_NS
+from penstock.spark.schema.formats import read_events
+from penstock.spark.tables.store import load_tables, open_store
 from tests.conformance.live import penstock_process
-from tests.patience import PATIENCE_S
 from tests.spark.marks import IN_SPARK
 from tests.spark.through_amqp import patiently
 
 pytestmark = IN_SPARK
 
 SECRET = "guest:guest"
-
-
-def until_fresh(stream: StreamInput, taken: Callable[[str], int]) -> Intake:
-    """What is new, once a publisher was held in it and let go: the broker writes once a second."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        found = stream.fresh(EVENT_FILES, taken)
-        lines = b"".join(read_range(one) for one in found.ranges)
-        if b"gate_closed" in lines and b"gate_opened" in lines:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"the broker has not written of it for {PATIENCE_S} s")
 
 
 def held(url: str) -> None:
@@ -48,27 +36,63 @@ def held(url: str) -> None:
         channel.wait_for_confirms(60_000)
 
 
-def test_lines_and_offsets_are_in_one_commit_of_bronze(spark: Any, tmp_path: Path) -> None:
-    from penstock.spark.input import bronze
-    from penstock.spark.tables.store import EVENTS, open_store
+def bronze_of(tables: Path) -> Any:
+    return open_store(tables).read("bronze/events")
 
-    (source,) = [one for one in bronze.SOURCES if one.table == EVENTS]
+
+def die(known: int, batch: int) -> None:
+    raise OSError("no space left on device")
+
+
+def test_the_stream_is_in_the_tables_as_files_are(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three updates, of which one dies behind bronze; then a broker that begins a new stream."""
+    from penstock.spark.job.job import SparkJob
+
     tables, events = tmp_path / "tables", tmp_path / "events"
-    store = open_store(tables)
-    with penstock_process(tmp_path, "--event-stream", "--events", str(events)) as broker:
-        for is_killed in (False, True, False):
-            # Another process each time, which knows what stands in the tables.
-            stream = StreamInput(broker.url, tables / FETCHED)
-            held(broker.url)
-            found = until_fresh(stream, partial(store.mark, source.table))
-            assert SECRET not in f"{stream} {found}"
-            if not is_killed:
-                bronze.take_in(spark, store, source, found)
-    rows = store.read(source.table)
-    assert rows is not None
+    for life in range(2):
+        (folder := tmp_path / f"life-{life}").mkdir()
+        options = ("--event-stream", "--events", str(events))
+        with penstock_process(folder, *options) as broker:
+            for is_killed in (False, True, False) if life == 0 else (False,):
+                held(broker.url)
+                # The broker writes what is there once a second.
+                time.sleep(1.5)
+                job = SparkJob(spark, StreamInput(broker.url), tables, BUCKET_NS)
+                if is_killed:
+                    job._derive = lambda: 1 / 0  # type: ignore[assignment, return-value]
+                    with pytest.raises(ZeroDivisionError):
+                        job.update()
+                else:
+                    assert job.update()
+    rows = bronze_of(tables)
     columns = ("boot_id", "seq", "t_ns", "kind", "actor", "peer", "reason", "amount")
     read = sorted(zip(*(rows[name].to_pylist() for name in columns), strict=True))
     files = read_events(events).events
-    assert read == [one[: len(columns)] for one in files[: len(read)]] and len(read) > 30
-    assert any(one.kind == "gate_closed" for one in files[: len(read)])
+    boots = {one.boot_id for one in files}
+    assert len(boots) == 2 and {one[0] for one in read} == boots
+    for boot in boots:
+        of_file = [one[: len(columns)] for one in files if one.boot_id == boot]
+        of_stream = [one for one in read if one[0] == boot]
+        assert of_stream == of_file[: len(of_stream)] and len(of_stream) > 10
+    assert sum(one[3] == "gate_closed" for one in read) >= 4
     assert rows["unreadable"].null_count == len(rows)
+    assert load_tables(open_store(tables)).root_cause
+    assert len(list((tables / "checkpoint").iterdir())) == 2
+    for path in tables.rglob("*"):
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
+
+
+def test_a_broker_that_is_away_is_told_in_a_sentence(spark: Any, tmp_path: Path) -> None:
+    from penstock.spark.job.job import SparkJob
+
+    with penstock_process(tmp_path, "--event-stream") as broker:
+        stream = StreamInput(broker.url)
+        known = stream.query()
+        job = SparkJob(spark, stream, tmp_path / "tables", BUCKET_NS)
+        assert job.update()
+    stream.query = lambda: known  # type: ignore[method-assign]
+    with pytest.raises(InputAway) as fault:
+        job.update()
+    assert len(str(fault.value)) < 300 and SECRET not in str(fault.value)

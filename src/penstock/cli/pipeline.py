@@ -8,8 +8,8 @@ from typing import Final
 
 import click
 
-from penstock.spark.input.intake import FileInput, PipelineInput
-from penstock.spark.input.stream_input import FETCHED, StreamInput, is_address
+from penstock.spark.input.pipeline_input import FileInput, PipelineInput
+from penstock.spark.input.stream_input import StreamInput, is_address
 from penstock.spark.job.about import read_about, write_csv
 from penstock.spark.job.pipeline import (
     PLAIN_ASKED,
@@ -67,7 +67,7 @@ def run(
     no_spark: bool,
 ) -> None:  # fmt: skip
     """Bring the tables up to the input: only what is new is worked on, nothing is counted twice."""
-    source_place = _input(place, tables)
+    source_place = _input(place)
     # Spark's JVM ends with this process, but only if the session is closed on the way out.
     signal.signal(signal.SIGTERM, _stop)
     engine = PLAIN_ASKED if no_spark else choose_engine(master)
@@ -129,10 +129,10 @@ def show(summary: Summary) -> None:
         click.echo(f"       → {one.advice}")
 
 
-def _input(place: str, tables: Path) -> PipelineInput:
+def _input(place: str) -> PipelineInput:
     """Raises: OperatorError when there is nothing to read."""
     if is_address(place):
-        stream = StreamInput(place, tables / FETCHED)
+        stream = StreamInput(place)
         stream.check()
         click.echo(f"input    {stream}")
         return stream

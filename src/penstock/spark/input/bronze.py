@@ -1,4 +1,4 @@
-"""Bronze: the input lines in columns. Tasks write the files, the table store adds them.
+"""Bronze: the input in columns. Tasks write the files, the table store adds them.
 
 `event_horizon` says how far back new events reach: nothing that they can change began before. It is
 read where the job runs, not in tasks, because the new rows and the open holds are few, and starting
@@ -6,7 +6,7 @@ a task takes longer than this.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import uuid4
@@ -14,121 +14,127 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 
 from penstock.spark.input import parse
 from penstock.spark.input.event_slice import SAMPLES
-from penstock.spark.input.intake import Intake, Range, read_range
 from penstock.spark.schema.arrow_columns import FACTS, coded_schema, read
-from penstock.spark.schema.formats import EVENT_FILES, TRACE_FILES
 from penstock.spark.tables.store import EVENTS, TableStore, WrittenFile
 
 MESSAGES: Final = "bronze/messages"
 
-_PARTS: Final = "path string, bytes bigint, rows bigint"
-_RANGES: Final = "path string, start bigint, end bigint, boot_id string, node string"
+_PARTS: Final = "name string, path string, bytes bigint, rows bigint"
 _SAMPLED: Final = ("boot_id", "actor", "kind")
 _NEW: Final = pa.schema([parse.EVENTS.field(name) for name in (*_SAMPLED, "t_ns", "amount")])
 
 
-class LineFormat(NamedTuple):
-    """A kind of input. pattern: its files; parse: lines to columns; schema: of the table; parsed:
-    of what `parse` gives; many: its columns in which few values repeat."""
+class BronzeTable(NamedTuple):
+    """schema: of the table; parsed: of what is written, with dictionaries for texts that repeat;
+    many: its columns in which few values repeat."""
 
-    table: str
-    pattern: str
-    parse: Callable[[bytes, str, str, int], list[pa.Table]]
     schema: pa.Schema
     parsed: pa.Schema
     many: frozenset[str]
 
 
-SOURCES: Final = (
-    LineFormat(
-        EVENTS,
-        EVENT_FILES,
-        parse.event_tables,
-        parse.EVENTS,
-        coded_schema(parse.EVENTS),
-        frozenset({"seq", "t_ns", "amount"}),
+BRONZE: Final = {
+    EVENTS: BronzeTable(
+        parse.EVENTS, coded_schema(parse.EVENTS), frozenset({"seq", "t_ns", "amount"})
     ),
-    LineFormat(
-        MESSAGES,
-        TRACE_FILES,
-        parse.message_tables,
-        parse.MESSAGES,
-        parse.MESSAGES,
-        frozenset({"t_ns"}),
-    ),
-)
+    MESSAGES: BronzeTable(parse.MESSAGES, parse.MESSAGES, frozenset({"t_ns"})),
+}
 
 SMALL_ROWS: Final = 8_192
 """Below which tables that were parsed are put together before they are written."""
 
+Parsed = Iterator[tuple[str, pa.Table]]
+Parse = Callable[[Iterator[pa.RecordBatch], int], Parsed]
+"""Rows of a source to (table, rows of it): what a task does. The number is that of the batch."""
 
-def take_in(spark: SparkSession, store: TableStore, source: LineFormat, intake: Intake) -> None:
-    """Write what was found and add it to the table, in one commit with how far it goes."""
-    batch = store.batch(source.table) + 1
-    place = store.place(source.table)
-    place.mkdir(parents=True, exist_ok=True)
-    tasks = min(len(intake.ranges), 4 * spark.sparkContext.defaultParallelism)
-    ranges = spark.createDataFrame([tuple(one) for one in intake.ranges], _RANGES)
-    written = ranges.repartition(tasks).mapInArrow(_writer(source, str(place), batch), _PARTS)
-    parts = [WrittenFile(row["path"], row["bytes"], row["rows"]) for row in written.collect()]
-    store.append(source.table, parts, source.schema, batch, intake.marks)
+
+def take_in(rows: DataFrame, store: TableStore, parse_rows: Parse, query: str, number: int) -> int:
+    """Write what batch `number` of `query` has found into those bronze tables that do not know it
+    yet, each in one commit; how many rows that were. Raises: OperatorError, OSError."""
+    wanted = {name: str(store.place(name)) for name in BRONZE if store.mark(name, query) < number}
+    if not wanted:
+        return 0
+    for place in wanted.values():
+        Path(place).mkdir(parents=True, exist_ok=True)
+    batch = 1 + max(store.batch(name) for name in BRONZE)
+    written = rows.mapInArrow(_writer(parse_rows, wanted, batch), _PARTS).collect()
+    count = 0
+    for name in wanted:
+        parts = [
+            WrittenFile(row["path"], row["bytes"], row["rows"])
+            for row in written
+            if row["name"] == name
+        ]
+        if parts:
+            store.append(name, parts, BRONZE[name].schema, batch, {query: number})
+            count += sum(part.rows for part in parts)
+    return count
 
 
 def _writer(
-    source: LineFormat, place: str, batch: int
+    parse_rows: Parse, places: Mapping[str, str], batch: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What a task does: one file for all of its ranges."""
+    """What a task does: one file a table. places: of the tables that are wanted."""
 
-    def write(ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        name = f"part-{batch}-{uuid4().hex}.parquet"
-        rows = 0
-        with _opened(Path(place) / name, source) as file:
-            for table in _grouped(_parsed(source, ranges, batch)):
-                file.write_table(table)
-                rows += len(table)
-        size = os.stat(Path(place) / name).st_size
-        yield pa.RecordBatch.from_pylist([{"path": name, "bytes": size, "rows": rows}])
+    def write(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        opened: dict[str, BronzeFile] = {}
+        for name, table in parse_rows(rows, batch):
+            if name not in places:
+                continue
+            if name not in opened:
+                opened[name] = BronzeFile(places[name], name, batch)
+            opened[name].write(table)
+        for name, file in opened.items():
+            yield pa.RecordBatch.from_pylist([{"name": name, **file.close()}])
 
     return write
 
 
-def _opened(path: Path, source: LineFormat) -> pq.ParquetWriter:
-    # What hardly repeats is looked up for nothing. Other readers are told that texts are texts.
-    return pq.ParquetWriter(
-        path,
-        source.parsed,
-        compression="zstd",
-        use_dictionary=[name for name in source.schema.names if name not in source.many],
-        column_encoding=dict.fromkeys(source.many, "DELTA_BINARY_PACKED"),
-        store_schema=False,
-    )
+class BronzeFile:
+    """A file of a bronze table. Small tables are put together: each becomes a group of rows of the
+    file, and those in which whole columns are the same stay by themselves."""
 
+    def __init__(self, place: str, name: str, batch: int) -> None:
+        about = BRONZE[name]
+        self._name = f"part-{batch}-{uuid4().hex}.parquet"
+        self._path = Path(place) / self._name
+        # What hardly repeats is looked up for nothing. Other readers are told that texts are texts.
+        self._file = pq.ParquetWriter(
+            self._path,
+            about.parsed,
+            compression="zstd",
+            use_dictionary=[one for one in about.schema.names if one not in about.many],
+            column_encoding=dict.fromkeys(about.many, "DELTA_BINARY_PACKED"),
+            store_schema=False,
+        )
+        self._small: list[pa.Table] = []
+        self._rows = 0
 
-def _parsed(source: LineFormat, ranges: Iterator[pa.RecordBatch], batch: int) -> Iterator[pa.Table]:
-    for block in ranges:
-        for fields in block.to_pylist():
-            one = Range(**fields)
-            yield from source.parse(read_range(one), one.boot_id, one.node, batch)
-
-
-def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows, small tables together. Each becomes a group of rows of the file, so those in
-    which whole columns are the same stay by themselves."""
-    small: list[pa.Table] = []
-    for table in tables:
+    def write(self, table: pa.Table) -> None:
+        """Raises: OSError."""
+        self._rows += len(table)
         if len(table) >= SMALL_ROWS:
-            yield table
-            continue
-        small.append(table)
-        if sum(map(len, small)) >= SMALL_ROWS:
-            yield pa.concat_tables(small).unify_dictionaries()
-            small = []
-    if small:
-        yield pa.concat_tables(small).unify_dictionaries()
+            self._file.write_table(table)
+            return
+        self._small.append(table)
+        if sum(map(len, self._small)) >= SMALL_ROWS:
+            self._put_small()
+
+    def close(self) -> dict[str, object]:
+        """What it has become: path, bytes, rows. Raises: OSError."""
+        if self._small:
+            self._put_small()
+        self._file.close()
+        size = os.stat(self._path).st_size
+        return {"path": self._name, "bytes": size, "rows": self._rows}
+
+    def _put_small(self) -> None:
+        self._file.write_table(pa.concat_tables(self._small).unify_dictionaries())
+        self._small = []
 
 
 def event_horizon(store: TableStore, known: int) -> int:

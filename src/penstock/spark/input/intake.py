@@ -1,26 +1,16 @@
 """What of the input is new: byte ranges of whole lines, never taken twice.
 
-A file grows while the broker writes it. How far each has been read is known to the table that its
-lines go to, which is told in the same commit, so a crash between the two cannot happen. A last line
-without its end is left for the next time. A stream of events is read in `stream_input`.
+A file grows while the broker writes it. How far each has been read is the offset of a query
+(`file_source.py`). A last line without its end is left for the next time.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from penstock.base.errors import OperatorError
-from penstock.spark.schema.formats import (
-    EventLog,
-    RunDescription,
-    TraceLog,
-    event_header,
-    input_files,
-    read_events,
-    read_run,
-    read_traces,
-)
+from penstock.spark.schema.formats import event_header, input_files
 
 RANGE_BYTES: Final = 4 << 20
 """What one task reads."""
@@ -42,86 +32,47 @@ class Range(NamedTuple):
 
 
 class Intake(NamedTuple):
-    """marks: how far each file will have been read, by its name; of a stream, by its id.
-    has_more: something that was there has no room in this round. What came meanwhile is none of
-    that, or a reader of a live broker would never be done."""
+    """marks: how far each file will have been read, by its name."""
 
     ranges: tuple[Range, ...]
     marks: dict[str, int]
-    has_more: bool = False
 
 
-class PipelineInput:
-    """Where event lines come from. Nominal base."""
+def fresh(
+    directory: Path,
+    pattern: str,
+    taken: Callable[[str], int],
+    bytes_max: int = ROUND_BYTES,
+    ends: Mapping[str, int] | None = None,
+) -> Intake:
+    """What may be read now, at most `bytes_max` and a range. taken: bytes read so far of the file
+    of a name, 0 for none; ends: where each ends, None for where it does by now.
 
-    def fresh(self, pattern: str, taken: Callable[[str], int]) -> Intake:
-        """What may be read now of one kind of file, at most ROUND_BYTES and a range; what was
-        found before is not needed any more. taken: how far the input of a name was read, 0 for
-        not at all. Raises: OperatorError."""
-        raise NotImplementedError
-
-    def run(self) -> RunDescription:
-        """What the run says of itself."""
-        return RunDescription()
-
-    def events(self) -> EventLog:
-        """Every event there is, in memory."""
-        raise NotImplementedError
-
-    def traces(self) -> TraceLog:
-        """Every line of a trace there is, in memory."""
-        return TraceLog((), 0)
-
-
-class FileInput(PipelineInput):
-    """A directory of event files and traces."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-
-    def fresh(self, pattern: str, taken: Callable[[str], int]) -> Intake:
-        return fresh(self.directory, pattern, taken)
-
-    def run(self) -> RunDescription:
-        return read_run(self.directory)
-
-    def events(self) -> EventLog:
-        return read_events(self.directory)
-
-    def traces(self) -> TraceLog:
-        return read_traces(self.directory)
-
-
-def as_input(place: Path | PipelineInput) -> PipelineInput:
-    """A directory is one of files."""
-    return place if isinstance(place, PipelineInput) else FileInput(place)
-
-
-def fresh(directory: Path, pattern: str, taken: Callable[[str], int]) -> Intake:
-    """What may be read now, at most ROUND_BYTES and a range. taken: bytes read so far of the file
-    of a name, 0 for none. Raises: OperatorError when a file is shorter than what was read of it.
-    """
+    Raises: OperatorError when a file is shorter than what was read of it."""
     ranges: list[Range] = []
     marks: dict[str, int] = {}
-    left = ROUND_BYTES
-    has_more = False
+    left = bytes_max
     for path in input_files(directory, pattern):
         start = taken(path.name)
+        known = None if ends is None else ends.get(path.name, start)
+        if known is not None and known < start:
+            raise _another(path, known, start)
         with path.open("rb") as file:
-            end = _end_of_lines(file, path, start)
+            end = _end_of_lines(file, path, start) if known is None else known
             for one in _ranges(file, path, start, end, left):
                 ranges.append(one)
                 left -= one.end - one.start
                 marks[path.name] = one.end
-        has_more = has_more or marks.get(path.name, start) < end
-    return Intake(tuple(ranges), marks, has_more)
+    return Intake(tuple(ranges), marks)
 
 
-def whole_file(path: Path) -> list[Range]:
-    """All of an event file that is not written to any more."""
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        return list(_ranges(file, path, 0, end, end))
+def ends_of(directory: Path, pattern: str, taken: Callable[[str], int]) -> dict[str, int]:
+    """Where the whole lines of each file end. Raises: OperatorError as `fresh`."""
+    found: dict[str, int] = {}
+    for path in input_files(directory, pattern):
+        with path.open("rb") as file:
+            found[path.name] = _end_of_lines(file, path, taken(path.name))
+    return found
 
 
 def _ranges(file: BinaryIO, path: Path, start: int, end: int, most: int) -> Iterator[Range]:
@@ -144,16 +95,20 @@ def _end_of_lines(file: BinaryIO, path: Path, start: int) -> int:
     """Behind the last line end at or after `start`; `start` when there is none."""
     size = file.seek(0, os.SEEK_END)
     if size < start:
-        raise OperatorError(
-            f"{path} has {size} bytes, and {start} were read of it before: it is another file; "
-            "analyse it into another --tables directory"
-        )
+        raise _another(path, size, start)
     for begin in _backwards(start, size):
         file.seek(begin)
         found = file.read(min(TAIL_BYTES, size - begin)).rfind(b"\n")
         if found >= 0:
             return begin + found + 1
     return start
+
+
+def _another(path: Path, size: int, start: int) -> OperatorError:
+    return OperatorError(
+        f"{path} has {size} bytes, and {start} were read of it before: it is another file; "
+        "analyse it into another --tables directory"
+    )
 
 
 def _backwards(start: int, size: int) -> Iterator[int]:

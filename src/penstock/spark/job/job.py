@@ -1,4 +1,4 @@
-"""The Spark job: new input to bronze, what follows from it to silver and gold.
+"""The Spark job: what follows from bronze goes to silver and gold, batch by batch of the query.
 
 It is incremental. Every derived table knows up to which batch of bronze it has been made. What is
 made anew is everything from one moment on, the *horizon*: no fact that new lines can change began
@@ -16,7 +16,6 @@ to it; a task gives back one cell of bytes a table.
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,16 +25,16 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.spark.input import bronze
 from penstock.spark.input.bronze import MESSAGES, event_horizon
-from penstock.spark.input.intake import PipelineInput, as_input
 from penstock.spark.input.parse import UNREADABLE
+from penstock.spark.input.pipeline_input import PipelineInput, as_input
 from penstock.spark.job import gold_tables, silver_tables
 from penstock.spark.job.gold_tables import Answers
+from penstock.spark.job.query import Query
 from penstock.spark.job.silver_tables import Facts
 from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, in_tasks
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
-from penstock.spark.tables.store import EVENTS, TableStore, open_store
+from penstock.spark.tables.store import EVENTS, TableStore, open_store, present
 
 TABLES_AT_A_TIME: Final = 2
 STRETCHES_A_CORE: Final = 2
@@ -76,34 +75,37 @@ class SparkJob:
         origin_ns: int = 0,
     ) -> None:
         self._spark = spark
-        self._input = as_input(input_place)
         self.store = open_store(tables_dir)
         self._bucket_ns = bucket_ns
         self._origin_ns = origin_ns
+        self._is_changed = False
+        self._query = Query(spark, as_input(input_place), self.store)
 
     def update(self) -> bool:
         """Take in what is there now and make the tables that follow; whether anything was written.
-        Raises: OperatorError when a file is not the one that was read before.
+        Raises: OperatorError, also when a file is not the one that was read before.
 
         What comes meanwhile is left for the next call: a live broker says something every second.
         """
-        is_changed = self._derive()
-        has_more = True
-        while has_more:
-            has_more = self._take_in()
-            is_changed = self._derive() or is_changed
-        return is_changed
+        self._is_changed = self._derive()
+        self._query.drain(self._taken)
+        return self._is_changed
 
-    def _take_in(self) -> bool:
-        """One round; whether more was there than it has room for."""
-        has_more = False
-        for source in bronze.SOURCES:
-            taken = partial(self.store.mark, source.table)
-            intake = self._input.fresh(source.pattern, taken)
-            if intake.ranges:
-                bronze.take_in(self._spark, self.store, source, intake)
-            has_more = has_more or intake.has_more
-        return has_more
+    def follow(self, period_s: float, told: Callable[[int], None]) -> None:
+        """Go on with what comes, a batch every `period_s`, until KeyboardInterrupt, which is passed
+        on. told: of every batch how many rows it had, once all tables have them.
+        Raises: OperatorError."""
+        self._derive()
+
+        def taken(count: int) -> None:
+            self._derive()
+            told(count)
+
+        self._query.follow(period_s, taken)
+
+    def _taken(self, count: int) -> None:
+        """`count` rows more are in bronze."""
+        self._is_changed = self._derive() or self._is_changed
 
     def _derive(self) -> bool:
         """Bring every table up to bronze, also what a run that was cut short has left behind."""
@@ -281,15 +283,9 @@ class SparkJob:
 
     def counts(self) -> Counts:
         """The size of the input, and what is known to be missing in it."""
-        unreadable = there = 0
-        for name, column in ((EVENTS, "kind"), (MESSAGES, "stage")):
-            table = self._maybe(name)
-            if table is not None:
-                row = table.agg(F.count(UNREADABLE), F.count(column)).collect()[0]
-                unreadable += row[0]
-                there = row[1] if name == MESSAGES else 0
+        unreadable = sum(present(self.store, name, UNREADABLE) for name in (EVENTS, MESSAGES))
         events, missing = _covered(self.store)
-        return Counts(events, missing, unreadable, there)
+        return Counts(events, missing, unreadable, present(self.store, MESSAGES, "stage"))
 
 
 def _covered(store: TableStore) -> tuple[int, int]:

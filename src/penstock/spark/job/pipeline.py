@@ -14,7 +14,7 @@ buckets: how many events came, how long publishers were held, and because of who
 
 import importlib.util
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Final
 
 from penstock.base.errors import OperatorError
 from penstock.spark.blame.blame import QUEUES, blamed, held_kinds
-from penstock.spark.input.intake import PipelineInput, as_input
+from penstock.spark.input.pipeline_input import PipelineInput, as_input
 from penstock.spark.input.stream_input import InputAway
 from penstock.spark.java import JavaHome, find_java
 from penstock.spark.job import in_memory
@@ -38,7 +38,7 @@ from penstock.spark.job.about import (
 from penstock.spark.report.report import write_report
 from penstock.spark.report.summary import Summary, TableSource, summarise
 from penstock.spark.schema.formats import TABLES, RunDescription, require_input
-from penstock.spark.schema.rows import Tables, client_names, renamed
+from penstock.spark.schema.rows import BlameRow, Tables, client_names, renamed
 
 BUCKET_NS: Final = 1_000_000_000
 SPARK_PACKAGES: Final = ("pyspark", "pyarrow", "pandas")
@@ -160,16 +160,23 @@ class Updater:
     def update(self) -> About:
         """Take in what is new. Raises: OperatorError when that cannot be done."""
         try:
-            source = self.work()
-            self.tables_dir.mkdir(parents=True, exist_ok=True)
-            about = About(source, self.bucket_ns, self.origin_ns, self.described())
-            write_about(self.tables_dir, about)
+            return self.described_by(self.work())
         except OSError as fault:
             raise OperatorError(
                 f"the tables in {self.tables_dir} cannot be written: {fault}; choose another "
                 "directory"
             ) from fault
+
+    def described_by(self, source: TableSource) -> About:
+        """Write down what the tables are made of. Raises: OSError."""
+        self.tables_dir.mkdir(parents=True, exist_ok=True)
+        about = About(source, self.bucket_ns, self.origin_ns, self.described())
+        write_about(self.tables_dir, about)
         return about
+
+    def follow(self, period_s: float, say: Callable[[str], None]) -> None:
+        """Go on with what comes; a line for every time something did. Raises: OperatorError."""
+        raise NotImplementedError
 
     def described(self) -> RunDescription:
         """What the run says of itself."""
@@ -189,6 +196,18 @@ class PlainUpdater(Updater):
         super().__init__(place, tables_dir, bucket_ns)
         self._note = note
         self._names: dict[str, str] = {}
+        self._told_count = 0
+
+    def follow(self, period_s: float, say: Callable[[str], None]) -> None:
+        while True:
+            begun_s = time.monotonic()
+            about = self.update()
+            count = about.source.event_count + about.source.trace_count
+            new_count, self._told_count = count - self._told_count, count
+            if new_count:
+                recent = recent_blame(self.tables_dir, about)
+                say(line_of(recent, about, new_count, time.monotonic() - begun_s))
+            time.sleep(max(0.0, period_s - (time.monotonic() - begun_s)))
 
     def described(self) -> RunDescription:
         """With the names of clients, for which there is no table."""
@@ -232,6 +251,18 @@ def open_updater(
             job.update()
             return TableSource(SPARK, note, *job.counts())
 
+        def follow(self, period_s: float, say: Callable[[str], None]) -> None:
+            ended_s = time.monotonic()
+
+            def told(count: int) -> None:
+                nonlocal ended_s
+                about = self.described_by(TableSource(SPARK, note, *job.counts()))
+                began_s, ended_s = ended_s, time.monotonic()
+                recent = recent_blame(self.tables_dir, about)
+                say(line_of(recent, about, count, ended_s - began_s))
+
+            job.follow(period_s, told)
+
     updater = SparkUpdater(place, tables_dir, bucket_ns)
     with open_session(engine.java, engine.master) as spark:
         job = SparkJob(spark, updater.input, tables_dir, bucket_ns, updater.origin_ns)
@@ -240,39 +271,45 @@ def open_updater(
 
 
 def follow(updater: Updater, period_s: float, say: Callable[[str], None]) -> None:
-    """Update every `period_s` until a KeyboardInterrupt, which is passed on.
-
-    A round that takes longer than the period is followed by the next at once. A broker that is away
-    is waited for, once it has been there. Raises: OperatorError.
+    """Go on with what comes until a KeyboardInterrupt, which is passed on; `say` is told a line of
+    each batch. A broker that is away is waited for, once it has been there. Raises: OperatorError.
     """
-    before = read_count = 0
-    is_away = False
+    has_been_there = is_away = False
+
+    def told(line: str) -> None:
+        nonlocal has_been_there, is_away
+        has_been_there, is_away = True, False
+        say(line)
+
     while True:
-        begun_s = time.monotonic()
         try:
-            about = updater.update()
+            updater.follow(period_s, told)
         except InputAway as fault:
-            if read_count == 0:
+            if not has_been_there:
                 raise
             if not is_away:
                 say(f"{fault}; it is tried again every {period_s:g} s")
             is_away = True
-        else:
-            is_away = False
-            count = about.source.event_count + about.source.trace_count
-            if count != before or read_count == 0:
-                tables = stored_tables(updater.tables_dir, about)
-                say(line_of(tables, about, count - before, time.monotonic() - begun_s))
-            before = count
-            read_count += 1
-        time.sleep(max(0.0, period_s - (time.monotonic() - begun_s)))
+        time.sleep(period_s)
 
 
-def line_of(tables: Tables, about: About, new_count: int, seconds: float) -> str:
-    """One round: what came, and what the last ten buckets of blame say."""
-    newest_ns = max((row.bucket_ns for row in tables.event_kinds), default=0)
-    since_ns = newest_ns - (BUCKETS_SHOWN - 1) * about.bucket_ns
-    recent = [row for row in tables.root_cause if row.bucket_ns >= since_ns]
+def recent_blame(tables_dir: Path, about: About) -> list[BlameRow]:
+    """The root causes of the last BUCKETS_SHOWN buckets in which anything happened."""
+    if about.source.engine == PLAIN:
+        tables = stored_tables(tables_dir, about)
+        newest_ns = max((row.bucket_ns for row in tables.event_kinds), default=0)
+        since_ns = newest_ns - (BUCKETS_SHOWN - 1) * about.bucket_ns
+        return [row for row in tables.root_cause if row.bucket_ns >= since_ns]
+    # Optional: an installation with plain tables alone does not need it.
+    from penstock.spark.tables.store import existing_store, load_blame, newest
+
+    store = existing_store(tables_dir)
+    newest_ns = newest(store, "gold/event_kinds", "bucket_ns")
+    return load_blame(store, newest_ns - (BUCKETS_SHOWN - 1) * about.bucket_ns)
+
+
+def line_of(recent: Sequence[BlameRow], about: About, new_count: int, seconds: float) -> str:
+    """One batch: what came, and what the last ten buckets of blame say."""
     sums = blamed(recent, "cause", "root")
     parts = [f"+{new_count:,} lines in {seconds:.1f} s"]
     window = f"last {BUCKETS_SHOWN * about.bucket_ns / 1e9:g} s"

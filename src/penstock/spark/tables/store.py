@@ -1,7 +1,7 @@
 """Where tables lie: Delta tables where `deltalake` is installed, else plain Parquet.
 
 Every table has a number, its *batch*: how much of the input it knows. A Delta table changes
-together with its batch and with its marks (how far each input file was read) in one commit, as
+together with its batch and with its marks (which batches of each query are in it) in one commit, as
 application transactions, so work that was cut short is done again and nothing is done twice. Plain
 Parquet keeps no such record: each run begins with empty tables and makes all of them anew.
 
@@ -23,7 +23,14 @@ import pyarrow.parquet as pq
 
 from penstock.base.errors import OperatorError
 from penstock.spark.schema.arrow_columns import schema_of
-from penstock.spark.schema.rows import ROW_TYPES, AlarmInterval, IntegrityRow, Tables, client_names
+from penstock.spark.schema.rows import (
+    ROW_TYPES,
+    AlarmInterval,
+    BlameRow,
+    IntegrityRow,
+    Tables,
+    client_names,
+)
 
 LAYERS: Final = ("bronze", "silver", "gold")
 GOLD: Final = tuple(name for name in Tables._fields if name not in ("integrity", "alarms"))
@@ -56,7 +63,7 @@ class TableStore:
         raise NotImplementedError
 
     def mark(self, name: str, key: str) -> int:
-        """How far the input called `key` is in the table, 0 for not at all."""
+        """The last batch of the query called `key` that is in the table, -1 for none."""
         raise NotImplementedError
 
     def append(
@@ -159,7 +166,8 @@ class DeltaStore(TableStore):
 
     def mark(self, name: str, key: str) -> int:
         table = self._table(name)
-        return 0 if table is None else int(table.transaction_version(f"input:{key}") or 0)
+        known = None if table is None else table.transaction_version(f"input:{key}")
+        return -1 if known is None else int(known)
 
     def append(
         self,
@@ -246,7 +254,7 @@ class ParquetStore(TableStore):
         return self._batches.get(name, -1)
 
     def mark(self, name: str, key: str) -> int:
-        return self._marks.get((name, key), 0)
+        return self._marks.get((name, key), -1)
 
     def append(
         self,
@@ -293,6 +301,36 @@ def load_tables(store: TableStore) -> Tables:
     found: dict[str, Any] = {name: _rows(store, f"gold/{name}", ROW_TYPES[name]) for name in GOLD}
     alarms = _rows(store, "silver/alarm_interval", AlarmInterval)
     return Tables(**found, integrity=_integrity(store), alarms=alarms)
+
+
+def load_blame(store: TableStore, since_ns: int) -> list[BlameRow]:
+    """The root causes of the buckets from `since_ns` on."""
+    wanted = pc.field("bucket_ns") >= since_ns
+    parts = [pq.read_table(file, filters=wanted) for file in store.files("gold/root_cause")]
+    return sorted(BlameRow(**fields) for part in parts for fields in part.to_pylist())
+
+
+def newest(store: TableStore, name: str, column: str) -> int:
+    """The highest of a column of numbers, 0 without rows; from what files say of themselves."""
+    found = [0]
+    for file in store.files(name):
+        about = pq.read_metadata(file)
+        at = about.schema.names.index(column)
+        groups = (about.row_group(number) for number in range(about.num_row_groups))
+        found += [group.column(at).statistics.max for group in groups if group.num_rows]
+    return max(found)
+
+
+def present(store: TableStore, name: str, column: str) -> int:
+    """How many rows have something in `column`; from what files say of themselves."""
+    count = 0
+    for file in store.files(name):
+        about = pq.read_metadata(file)
+        at = about.schema.names.index(column)
+        for number in range(about.num_row_groups):
+            group = about.row_group(number)
+            count += group.num_rows - group.column(at).statistics.null_count
+    return count
 
 
 def load_names(store: TableStore) -> dict[str, str]:

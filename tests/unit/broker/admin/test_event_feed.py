@@ -1,6 +1,5 @@
 """The broker's own stream of flow events: whole, bounded, nobody's to change, holding nobody."""
 
-import json
 from typing import Any
 
 import pytest
@@ -15,7 +14,8 @@ from penstock.protocol import methods as m
 from penstock.protocol.methods.codec import method_frame
 from penstock.storage.log.job import Job
 from penstock.streams.reader_groups import LagBound
-from penstock.telemetry.events import ACTOR_UP
+from penstock.telemetry.event_batch import decode_batch
+from penstock.telemetry.events import ACTOR_UP, DROPPED, Event
 from penstock.telemetry.trace import TraceHeader
 from tests.unit.broker.peer import Bed, publish
 
@@ -57,8 +57,11 @@ def read(bed: Bed, offset: int = 0) -> list[bytes]:
 
 
 def sequences(bodies: list[bytes]) -> list[int]:
-    lines = [line for body in bodies for line in body.splitlines()[1:]]
-    return [json.loads(line)["seq"] for line in lines]
+    return [event.seq for event in events_of(bodies)]
+
+
+def events_of(bodies: list[bytes]) -> list[Event]:
+    return [event for body in bodies for event in decode_batch(body)[1]]
 
 
 class Waiting(Disk):
@@ -77,14 +80,14 @@ class Waiting(Disk):
             client.job_done(job, None)
 
 
-def test_every_event_is_in_the_stream_once_and_each_message_is_an_event_file() -> None:
+def test_every_event_is_in_the_stream_once_and_each_message_says_which_boot() -> None:
     bed, feed = fed()
     record(bed, 2 * EVENTS_PER_MESSAGE + 5)
     drain(bed, feed)
     bodies = read(bed)
     assert sequences(bodies) == list(range(len(sequences(bodies))))
     assert len(sequences(bodies)) >= 2 * EVENTS_PER_MESSAGE + 5
-    assert {json.loads(body.splitlines()[0])["boot_id"] for body in bodies} == {"boot"}
+    assert {decode_batch(body)[0].boot_id for body in bodies} == {"boot"}
     drain(bed, feed)
     bed.settle()
 
@@ -118,12 +121,12 @@ def test_a_slow_disk_costs_events_which_are_told_and_holds_nobody() -> None:
         bed.run()
         turn(bed, feed, PATIENCE_NS)
     store.disk = MemoryDisk()
-    lines = [json.loads(line) for body in read(bed) for line in body.splitlines()[1:]]
-    lost = [line["amount"] for line in lines if line["kind"] == "dropped"]
+    found = events_of(read(bed))
+    lost = [one.amount for one in found if one.kind == DROPPED]
     assert lost == [feed.actor.lost_count] and feed.actor.lost_count > 3000
     assert stream_in_words(feed.actor)["lost"] == str(lost[0])
-    told = len(lines) - 1 + feed.actor.lost_count
-    assert told == lines[-1]["seq"] + 1
+    told = len(found) - 1 + feed.actor.lost_count
+    assert told == found[-1].seq + 1
 
 
 def test_while_others_may_not_write_to_the_disk_neither_does_the_feed() -> None:

@@ -6,7 +6,8 @@ from penstock.broker.admin.event_feed import PATIENCE_NS
 from penstock.broker.stream.internal_stream import EVENT_STREAM
 from penstock.protocol import methods as m
 from penstock.server.recorder.event_writers import EventWriters
-from penstock.spark.schema.formats import read_events
+from penstock.telemetry.event_batch import decode_batch
+from penstock.telemetry.trace import encode_events, encode_header
 from tests.unit.broker.peer import Bed, Peer
 
 
@@ -57,9 +58,8 @@ def test_the_file_has_what_the_stream_has(tmp_path: Path) -> None:
     bed.run()
     peer = reader(bed, 100)
     bodies = [one.body for one in peer.heard() if one.body]
-    (tmp_path / "stream").mkdir()
-    for number, body in enumerate(bodies):
-        (tmp_path / "stream" / f"events-{number}.jsonl").write_bytes(body)
-    found = read_events(tmp_path)
-    assert len(bodies) > 1 and found.missing_count == 0
-    assert read_events(tmp_path / "stream") == found
+    lines = b"".join(encode_events(decode_batch(body)[1]) for body in bodies)
+    (file,) = tmp_path.glob("events-*.jsonl")
+    header, _, written = file.read_bytes().partition(b"\n")
+    assert len(bodies) > 1 and lines == written
+    assert encode_header(decode_batch(bodies[0])[0]) == header + b"\n"

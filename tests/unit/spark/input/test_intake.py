@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.base.errors import OperatorError
 from penstock.spark.input import intake
-from penstock.spark.input.intake import fresh, read_range
+from penstock.spark.input.intake import ends_of, fresh, read_range
 from penstock.spark.schema.formats import EVENT_FILES
 
 HEADER = b'{"format":"penstock-events","version":1,"node":"n","boot_id":"b"}\n'
@@ -41,7 +41,6 @@ def test_every_whole_line_is_read_once(
 
 def test_a_large_file_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake, "RANGE_BYTES", 100)
-    monkeypatch.setattr(intake, "ROUND_BYTES", 1000)
     monkeypatch.setattr(intake, "TAIL_BYTES", 7)
     lines = HEADER + b'{"seq":1}\n' * 300
     (tmp_path / "events-b.jsonl").write_bytes(lines + b"torn")
@@ -49,11 +48,13 @@ def test_a_large_file_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.Monke
     read = b""
     rounds = 0
     while True:
-        found = fresh(tmp_path, EVENT_FILES, lambda name: taken_of(marks, name))
+        found = fresh(tmp_path, EVENT_FILES, lambda name: taken_of(marks, name), 1000)
         if not found.ranges:
             break
         rounds += 1
-        assert found.has_more == (rounds < 3)
+        # A batch that is run again has the same ranges.
+        again = fresh(tmp_path, EVENT_FILES, lambda name: taken_of(marks, name), 10**9, found.marks)
+        assert again.ranges == found.ranges
         read += b"".join(read_range(one) for one in found.ranges)
         marks.update(found.marks)
     assert read == lines
@@ -62,5 +63,8 @@ def test_a_large_file_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_file_that_is_another_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "events-b.jsonl").write_bytes(HEADER)
-    with pytest.raises(OperatorError, match="another file"):
-        fresh(tmp_path, EVENT_FILES, lambda name: 1000)
+    ends = ends_of(tmp_path, EVENT_FILES, lambda name: 0)
+    assert ends == {"events-b.jsonl": len(HEADER)}
+    for known in (None, ends):
+        with pytest.raises(OperatorError, match="another file"):
+            fresh(tmp_path, EVENT_FILES, lambda name: 1000, 10**9, known)

@@ -63,10 +63,10 @@ def test_files_of_tasks_are_added_with_how_far_they_go(store: TableStore) -> Non
         part = WrittenFile(
             f"part-{batch}-x.parquet", (place / f"part-{batch}-x.parquet").stat().st_size, 1
         )
-        store.append(NAME, [part], rows().schema, batch, {"events-1": 100 * (batch + 1)})
+        store.append(NAME, [part], rows().schema, batch, {"files": 7 * batch})
     (place / "part-2-y.parquet").write_bytes(b"of a task that has failed")
     assert content(store) == {"a": 1, "b": 2}
-    assert (store.mark(NAME, "events-1"), store.mark(NAME, "events-2")) == (200, 0)
+    assert (store.mark(NAME, "files"), store.mark(NAME, "stream-1")) == (7, -1)
     assert store.batch(NAME) == 1
 
 

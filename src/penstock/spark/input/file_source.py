@@ -1,0 +1,140 @@
+"""Growing files of lines as a source of Spark: `spark.readStream.format("penstock-files")`.
+
+A row is a range of whole lines, not its text: tasks read the file themselves, so nothing that is in
+it goes through Java. How far each file was read is the offset of the query, {name: bytes}; a file
+that is not in the directory any more keeps its number. A last line without its end is left for the
+next batch. Files are read in the order of their names, so of a long backlog the first comes first.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from penstock.spark.input.intake import ROUND_BYTES, Range, ends_of, fresh
+from penstock.spark.schema.formats import EVENT_FILES, TRACE_FILES
+
+NAME: Final = "penstock-files"
+PATTERNS: Final = (EVENT_FILES, TRACE_FILES)
+SCHEMA: Final = "pattern string, path string, start bigint, end bigint, boot_id string, node string"
+_ROWS: Final = pa.schema(
+    [
+        ("pattern", pa.string()),
+        ("path", pa.string()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("boot_id", pa.string()),
+        ("node", pa.string()),
+    ]
+)
+Offset = dict[str, Any]
+
+
+class FileSource(DataSource):
+    """Options: path, the directory; tasks, how many a batch is divided into; maxBytesPerTrigger."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What goes into `format(...)`."""
+        return NAME
+
+    def schema(self) -> str:
+        """One row a range."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For `spark.readStream`."""
+        return FileReader(
+            self.options["path"],
+            int(self.options.get("tasks", "1")),
+            int(self.options.get("maxbytespertrigger", ROUND_BYTES)),
+        )
+
+
+class Ranges(InputPartition):
+    """What one task reads: (pattern, range), in order."""
+
+    def __init__(self, ranges: Sequence[tuple[str, Range]]) -> None:
+        self.ranges = tuple(ranges)
+
+
+class FileReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """directory: of the files; tasks: of a batch, at least 1; bytes_max: of a batch, and a range.
+
+    _target: where a query with trigger availableNow ends, None for others.
+    """
+
+    def __init__(self, directory: str, tasks: int, bytes_max: int) -> None:
+        self._directory = Path(directory)
+        self._tasks = tasks
+        self._bytes_max = bytes_max
+        self._target: Offset | None = None
+
+    def initialOffset(self) -> Offset:
+        """Nothing has been read."""
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Of maxBytesPerTrigger."""
+        return ReadMaxBytes(self._bytes_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What comes from now on is left for the next query."""
+        self._target = self._ends({})
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """Behind what a batch reads. Raises: OperatorError for a file that became shorter."""
+        left = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 1 << 62
+        end = dict(start)
+        for pattern in PATTERNS:
+            if left <= 0:
+                break
+            found = fresh(self._directory, pattern, _taken(start), left, self._target)
+            left -= sum(one.end - one.start for one in found.ranges)
+            end.update(found.marks)
+        return end if end != start else start
+
+    def reportLatestOffset(self) -> Offset | None:
+        """All there is, for the lag."""
+        return self._ends({})
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """The same ranges whenever the batch is run."""
+        ranges = [
+            (pattern, one)
+            for pattern in PATTERNS
+            for one in fresh(self._directory, pattern, _taken(start), 1 << 62, end).ranges
+        ]
+        count = max(1, min(self._tasks, len(ranges)))
+        return [Ranges(ranges[number::count]) for number in range(count)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """In a worker."""
+        assert isinstance(partition, Ranges), "Spark gives back what it was given"
+        rows = [{"pattern": pattern, **one._asdict()} for pattern, one in partition.ranges]
+        yield pa.RecordBatch.from_pylist(rows, schema=_ROWS)
+
+    def commit(self, end: Offset) -> None:
+        """Files stay."""
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+    def _ends(self, start: Offset) -> Offset:
+        return {
+            name: end
+            for pattern in PATTERNS
+            for name, end in ends_of(self._directory, pattern, _taken(start)).items()
+        }
+
+
+def _taken(offset: Mapping[str, Any]) -> Callable[[str], int]:
+    return lambda name: int(offset.get(name, 0))

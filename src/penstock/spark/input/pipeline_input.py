@@ -1,0 +1,58 @@
+"""Where events come from, as far as no Spark is needed to say it: a directory, or a stream."""
+
+from pathlib import Path
+
+from penstock.spark.schema.formats import (
+    EventLog,
+    RunDescription,
+    TraceLog,
+    read_events,
+    read_run,
+    read_traces,
+)
+
+
+class PipelineInput:
+    """Where event lines come from. Nominal base."""
+
+    def query(self) -> str:
+        """The name of the query that reads it, whose checkpoint says how far. Raises:
+        OperatorError."""
+        raise NotImplementedError
+
+    def run(self) -> RunDescription:
+        """What the run says of itself."""
+        return RunDescription()
+
+    def events(self) -> EventLog:
+        """Every event there is, in memory."""
+        raise NotImplementedError
+
+    def traces(self) -> TraceLog:
+        """Every line of a trace there is, in memory."""
+        return TraceLog((), 0)
+
+
+class FileInput(PipelineInput):
+    """A directory of event files and traces."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def query(self) -> str:
+        """One for all directories: what was read is known by the names of files."""
+        return "files"
+
+    def run(self) -> RunDescription:
+        return read_run(self.directory)
+
+    def events(self) -> EventLog:
+        return read_events(self.directory)
+
+    def traces(self) -> TraceLog:
+        return read_traces(self.directory)
+
+
+def as_input(place: Path | PipelineInput) -> PipelineInput:
+    """A directory is one of files."""
+    return place if isinstance(place, PipelineInput) else FileInput(place)

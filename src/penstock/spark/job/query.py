@@ -1,0 +1,104 @@
+"""One streaming query from an input into bronze: started, watched, and ended.
+
+A batch becomes files of bronze in tasks, and one commit a table that says which batch of which
+query it was (`bronze.take_in`). What follows from bronze is made before the batch counts as done,
+so a batch that was cut short is run again, finds what is there, and goes on from it. The checkpoint
+lies beside the tables, one a query: `checkpoint/files`, `checkpoint/stream-ID`.
+"""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.base.errors import OperatorError
+from penstock.spark.input import bronze
+from penstock.spark.input.pipeline_input import PipelineInput
+from penstock.spark.input.sources import open_source
+from penstock.spark.input.stream_input import InputAway, StreamInput
+from penstock.spark.tables.store import ParquetStore, TableStore
+
+After = Callable[[int], None]
+CHECKPOINT: Final = "checkpoint"
+LOOK_S: Final = 1
+_PYTHON_FAULT: Final = re.compile(r"^(?:[\w.]*\.)?(\w+Error|InputAway): (.+)$", re.MULTILINE)
+
+
+class Query:
+    """The query of `place` into `store`. `after`, as methods take it, makes what follows from
+    bronze: it is called for every batch with the number of its rows."""
+
+    def __init__(self, spark: SparkSession, place: PipelineInput, store: TableStore) -> None:
+        self._spark = spark
+        self._place = place
+        self._store = store
+        self._fault: BaseException | None = None
+        if isinstance(store, ParquetStore):
+            # Its tables begin anew.
+            shutil.rmtree(store.directory / CHECKPOINT, ignore_errors=True)
+
+    def drain(self, after: After) -> None:
+        """Take in what is there now; what comes meanwhile is left for the next call.
+        Raises: OperatorError."""
+        self._run({"availableNow": True}, after)
+
+    def follow(self, period_s: float, after: After) -> None:
+        """Take in what comes, a batch every `period_s`, until KeyboardInterrupt, which is passed
+        on. Raises: OperatorError."""
+        self._run({"processingTime": f"{round(period_s * 1000)} milliseconds"}, after)
+
+    def _run(self, trigger: dict[str, Any], after: After) -> None:
+        name = self._place.query()
+        checkpoint = self._store.directory / CHECKPOINT / name
+        self._require(checkpoint, name)
+        rows, parse_rows = open_source(self._spark, self._place)
+
+        def take(batch: DataFrame, number: int) -> None:
+            try:
+                count = bronze.take_in(batch, self._store, parse_rows, name, number)
+                after(count)
+            except BaseException as fault:
+                self._fault = fault
+                raise
+
+        self._fault = None
+        writer = rows.writeStream.queryName(f"penstock-{name}").foreachBatch(take)
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+        try:
+            while not query.awaitTermination(LOOK_S):
+                pass
+        except StreamingQueryException as fault:
+            raise self._said(fault) from fault
+        finally:
+            _end(query)
+
+    def _require(self, checkpoint: Path, name: str) -> None:
+        known = max(self._store.mark(table, name) for table in bronze.BRONZE)
+        if known >= 0 and not checkpoint.is_dir():
+            raise OperatorError(
+                f"{checkpoint} is gone, which says how far {self._place} was read; put it back, or "
+                "make the tables anew in another --tables directory"
+            )
+
+    def _said(self, fault: StreamingQueryException) -> BaseException:
+        """What was wrong in one sentence, without what Java and Python were doing meanwhile."""
+        if isinstance(self._fault, OperatorError | OSError):
+            return self._fault
+        found = _PYTHON_FAULT.findall(str(self._fault or fault))
+        text = found[-1][1].strip() if found else str(fault).partition("\n")[0]
+        is_away = isinstance(self._place, StreamInput) and found and found[-1][0] in AWAY
+        return (InputAway if is_away else OperatorError)(f"{self._place} cannot be read: {text}")
+
+
+AWAY: Final = frozenset({"ConnectError", "ConnectionClosedError", "NoReplyError"})
+"""Faults of a connection, which may be there again later."""
+
+
+def _end(query: StreamingQuery) -> None:
+    if query.isActive:
+        query.stop()
