@@ -8,13 +8,16 @@ lies beside the tables, one a query: `checkpoint/files`, `checkpoint/stream-ID`.
 
 import re
 import shutil
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.base.errors import OperatorError
 from penstock.spark.input import bronze
@@ -25,7 +28,7 @@ from penstock.spark.tables.store import ParquetStore, TableStore
 
 After = Callable[[int], None]
 CHECKPOINT: Final = "checkpoint"
-LOOK_S: Final = 1
+LOOK_S: Final = 0.2
 _PYTHON_FAULT: Final = re.compile(r"^(?:[\w.]*\.)?(\w+Error|InputAway): (.+)$", re.MULTILINE)
 
 
@@ -38,6 +41,8 @@ class Query:
         self._place = place
         self._store = store
         self._fault: BaseException | None = None
+        self._batch = threading.Lock()
+        self._is_over = False
         if isinstance(store, ParquetStore):
             # Its tables begin anew.
             shutil.rmtree(store.directory / CHECKPOINT, ignore_errors=True)
@@ -59,23 +64,35 @@ class Query:
         rows, parse_rows = open_source(self._spark, self._place)
 
         def take(batch: DataFrame, number: int) -> None:
-            try:
-                count = bronze.take_in(batch, self._store, parse_rows, name, number)
-                after(count)
-            except BaseException as fault:
-                self._fault = fault
-                raise
+            with self._batch:
+                if self._is_over:
+                    raise OperatorError("the query was stopped before this batch")
+                try:
+                    count = bronze.take_in(batch, self._store, parse_rows, name, number)
+                    after(count)
+                except BaseException as fault:
+                    self._fault = fault
+                    raise
 
-        self._fault = None
+        self._fault, self._is_over = None, False
         writer = rows.writeStream.queryName(f"penstock-{name}").foreachBatch(take)
-        query = writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
-        try:
-            while not query.awaitTermination(LOOK_S):
-                pass
-        except StreamingQueryException as fault:
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger)
+        with interrupts() as is_asked:
+            query = writer.start()
+            try:
+                while query.isActive and not is_asked.wait(LOOK_S):
+                    pass
+                self._is_over = True
+                # Between two batches Spark ends a query without a word.
+                with self._batch:
+                    pass
+            finally:
+                query.stop()
+        if is_asked.is_set():
+            raise KeyboardInterrupt
+        fault = query.exception()
+        if fault is not None:
             raise self._said(fault) from fault
-        finally:
-            _end(query)
 
     def _require(self, checkpoint: Path, name: str) -> None:
         known = max(self._store.mark(table, name) for table in bronze.BRONZE)
@@ -99,6 +116,26 @@ AWAY: Final = frozenset({"ConnectError", "ConnectionClosedError", "NoReplyError"
 """Faults of a connection, which may be there again later."""
 
 
-def _end(query: StreamingQuery) -> None:
-    if query.isActive:
-        query.stop()
+@contextmanager
+def interrupts() -> Iterator[threading.Event]:
+    """In the main thread the first Ctrl-C or SIGTERM only sets the event: in the middle of a batch
+    Java would tell of it on some thousand lines. The second one does what the first did before."""
+    is_asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield is_asked
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        is_asked.set()
+        for one in numbers:
+            signal.signal(one, before[one])
+
+    for number in numbers:
+        signal.signal(number, ask)
+    try:
+        yield is_asked
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number])
