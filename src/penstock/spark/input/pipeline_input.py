@@ -39,6 +39,9 @@ class FileInput(PipelineInput):
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
+    def __str__(self) -> str:
+        return str(self.directory)
+
     def query(self) -> str:
         """One for all directories: what was read is known by the names of files."""
         return "files"
