@@ -169,6 +169,9 @@ RATE_BURST_MS: Final = Limit(50, 10, 60_000, "milliseconds of a rate limit's tok
 RATE_LIMITS: Final = Limit(10_000, 1, 1_000_000,
     "users, virtual hosts and queues with a rate limit set while running", GUARD,
     "broker/settings/rates", "the change is refused")
+DEPTH_MARKS: Final = Limit(10_000, 1, 1_000_000,
+    "queues with a depth mark set while running", GUARD, "broker/policy/depth_marks",
+    "the change is refused")
 SETTING_REVERTS: Final = Limit(64, 1, 10_000, "changes of settings that wait to be taken back",
     GUARD, "broker/settings/settings", "the change is refused")
 

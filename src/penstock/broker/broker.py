@@ -28,6 +28,7 @@ from penstock.broker.node.failure_handler import FailureHandler, close_damaged
 from penstock.broker.node.paging_manager import PagingManager
 from penstock.broker.node.store_registry import StoreRegistry
 from penstock.broker.node.stream_registry import StreamRegistry
+from penstock.broker.policy.depth_marks import DepthMarks
 from penstock.broker.policy.policies import Policies
 from penstock.broker.policy.policy_manager import PolicyManager, RuleManager
 from penstock.broker.queue.classic_actor import ClassicActor
@@ -36,6 +37,7 @@ from penstock.broker.session.access import Access
 from penstock.broker.session.entry_limits import Limits
 from penstock.broker.session.negotiate import Negotiator
 from penstock.broker.session.session import SessionHost
+from penstock.broker.settings.depth_setting import DepthSettings, add_depth_setting
 from penstock.broker.settings.hop_watch import HopWatch
 from penstock.broker.settings.ledger import Ledger
 from penstock.broker.settings.rates import Rates
@@ -90,9 +92,7 @@ class Broker:
         self.cleanup = Cleanup(self.scheduler)
         self.settings = Settings()
         self.memory_high_bytes = memory_high_bytes
-        self.depth_bytes = 0
-        if profile.is_depth_aware:
-            self.depth_bytes = config.queue_depth_bytes or memory_high_bytes // 5
+        self.depth_marks = DepthMarks(context, config.queue_depth_bytes or memory_high_bytes // 5)
         self.scheduler.failed = FailureHandler(log, vhosts).failed
         limits = (*config.vhost_limits, *config.user_limits)
         self.limits = Limits(vhosts, self.access.users, limits)
@@ -116,7 +116,7 @@ class Broker:
         self.changes = SettingChanges(context, self.settings)
         self.rates = Rates(context)
         self.policies = Policies(config.vhosts, config.policies, config.operator_policies)
-        self.rule_manager = RuleManager(context, self.policies)
+        self.rule_manager = RuleManager(context, self.policies, self.depth_marks)
         self.policy_manager = PolicyManager(context, self.policies, self.rule_manager, self.cleanup)
         self.delays = DelayStores(context, self.rule_manager.letters)
         self.kind_notes = KindNotes(log)
@@ -171,6 +171,10 @@ class Broker:
             add_rabbit_settings(self.settings, self.context, paging.follow_profile)
         add_adaptive_settings(self.settings, self.context)
         add_rate_settings(self.settings, self.rates)
+        rules_of = self.rule_manager.rules_of
+        add_depth_setting(
+            self.settings, DepthSettings(self.context, self.depth_marks, rules_of, self.cleanup)
+        )
 
     @property
     def profile(self) -> Profile:
@@ -269,7 +273,7 @@ class Broker:
                 dict(arguments),
                 self.scheduler,
                 self.strategy,
-                self.depth_bytes,
+                self.depth_marks.default_bytes if self.depth_marks.has_marks() else 0,
             )
             classic.new_limits = self.rule_manager.new_limits
         actor.fair_bytes = self.profile.fair_bytes

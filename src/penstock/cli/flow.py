@@ -44,8 +44,9 @@ def edges(broker: RunningBroker, limit: int, vhost: str, blocked: bool, sort: st
     """List the hops: who hands to whom, what is left of the window, who waits, and since when.
 
     LEFT is what the sender may still hand over, of its window in messages; IN FLIGHT what the
-    receiver has not finished; KEPT is credit it withholds because it is held itself. HELD is the
-    time the hop was closed in all.
+    receiver has not finished; KEPT is credit it withholds because it is held itself. ROOM is what
+    is free of the receiver's depth mark, shown where a queue is near it. HELD is the time the hop
+    was closed in all.
 
     Exit status: 0 nothing is blocked, 3 some hop is.
     """
@@ -165,6 +166,9 @@ EDGE_COLUMNS: Final = columns(
     "STOPS:number HELD:number BECAUSE:name"
 )
 FREE_COLUMNS: Final = columns("FREE:number")
+ROOM_COLUMNS: Final = columns("ROOM:number")
+NEAR_PARTS: Final = 2
+"""A queue is near its depth mark when no more than this part of it is free."""
 EDGE_PARKED_COLUMNS: Final = columns("PARKED:number")
 ACCOUNT_COLUMNS: Final = columns(
     "ACCOUNT:name DEBT:number DEBT_BYTES:number LIMIT:number STORED:number STORED_BYTES:number "
@@ -196,6 +200,10 @@ def show_edges(answer: Edges) -> None:
         shown[-1:-1] = FREE_COLUMNS
         for row, line in zip(answer.edges, cells, strict=True):
             line[-1:-1] = [amount(row.free_messages) if row.free_messages else ""]
+    if any(_is_near(row) for row in answer.edges):
+        shown[-1:-1] = ROOM_COLUMNS
+        for row, line in zip(answer.edges, cells, strict=True):
+            line[-1:-1] = [_room(row)]
     if any(row.parked_messages for row in answer.edges):
         shown[-1:-1] = EDGE_PARKED_COLUMNS
         for row, line in zip(answer.edges, cells, strict=True):
@@ -203,6 +211,17 @@ def show_edges(answer: Edges) -> None:
     show(screen, table(shown, cells))
     say(screen, f"{total} hops, {answer.blocked} blocked")
     say_more(screen, answer.matching - len(answer.edges), "hops")
+
+
+def _is_near(row: EdgeRow) -> bool:
+    """Whether most of the receiver's depth mark is used."""
+    return row.depth_bytes > 0 and row.room_bytes * NEAR_PARTS <= row.depth_bytes
+
+
+def _room(row: EdgeRow) -> str:
+    if row.depth_bytes == 0:
+        return ""
+    return f"{size(max(0, row.room_bytes))} of {size(row.depth_bytes)}"
 
 
 def _edge(row: EdgeRow) -> list[Cell | str]:

@@ -63,6 +63,10 @@ from penstock.telemetry.words import amount, blamed, called, name_of, percent, r
 
 LIMIT: Final = "limit"
 """In labels: what bounds a queue, in words: `max-length 5 (policy 'short')`."""
+DEPTH_LIMIT: Final = "depth_limit"
+"""In labels: the depth mark of a queue of which something was said."""
+_LABELS: Final = {"full": (LIMIT, "full at "), "depth": (DEPTH_LIMIT, "")}
+"""By reason of a hold: the label that names its bound, and what stands before it."""
 __all__ = ["KINDS", "explain", "render"]
 
 VICTIMS_SHOWN: Final = 5
@@ -70,12 +74,12 @@ SUGGESTIONS_MAX: Final = 3
 
 
 def with_limit(detail: str, stay: Stay, windows: Mapping[str, ActorWindow]) -> str:
-    """`detail` of a cause, and the limit of the queue where it was a full one that held."""
-    last = stay.path[-1]
-    queue = windows.get(last.who)
-    if last.reason.partition(":")[0] != "full" or queue is None or LIMIT not in queue.labels:
+    """`detail` of a cause, and the limit of the queue where it was a full or deep one that held."""
+    queue = windows.get(stay.path[-1].who)
+    label, before = _LABELS.get(stay.path[-1].reason.partition(":")[0], ("", ""))
+    if queue is None or label not in queue.labels:
         return detail
-    said = f"full at {queue.labels[LIMIT]}"
+    said = before + queue.labels[label]
     return f"{detail}; {said}" if detail else said
 
 

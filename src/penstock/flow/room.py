@@ -137,10 +137,7 @@ class Room(HopRoom):
             # Whoever had more to hand over stands in line already, when it is looked at.
             self._stand(hop, False)
         if self.in_flight_bytes > self.limit_bytes:
-            for borrower in list(self.borrowers):
-                self._give_back(borrower)
-                self._shut(borrower)
-                self._stand(borrower, False)
+            self._call_in()
 
     def ask(self, hop: Hop) -> bool:
         """A sender has something for `hop`, which is shut. True if the receiver should look at its
@@ -386,6 +383,20 @@ class Room(HopRoom):
             self._give_back(hop)
             self._shut(hop)
         return is_young
+
+    def _call_in(self) -> None:
+        """Nobody may hand over what he was lent; who has something stands in line again."""
+        for borrower in list(self.borrowers):
+            self._give_back(borrower)
+            self._shut(borrower)
+            self._stand(borrower, False)
+
+    def take_back_all(self) -> None:
+        """The mark is another one: everything that was lent of the old one is free, parts too."""
+        self._call_in()
+        if self.lent_bytes > 0:
+            for hop in self.hops:
+                self._give_back(hop)
 
     def _release_part(self, free: i64) -> i64:
         """Half of what is `free` goes to the first of those who wait for the gate itself; how much

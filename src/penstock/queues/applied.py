@@ -2,9 +2,9 @@
 
     policy with operator policy   numbers: the smaller; everything else: the operator's
     that with arguments           numbers: the smaller; everything else: the argument
-A negative delivery limit is none, so a limit wins over it; so does a consumer timeout over 0, which
-is none. Source: RabbitMQ's rabbit_policies (merge_policy_value), rabbit_amqqueue_process
-(process_args_policy), rabbit_quorum_queue (resolve_delivery_limit).
+A negative delivery limit is none, so a limit wins over it; so does a consumer timeout or a depth
+mark over 0, which is none. Source: RabbitMQ's rabbit_policies (merge_policy_value),
+rabbit_amqqueue_process (process_args_policy), rabbit_quorum_queue (resolve_delivery_limit).
 """
 
 from collections.abc import Mapping
@@ -54,6 +54,7 @@ SMALLER: Final = frozenset(
         "message-ttl",
     )
 )
+ZERO_IS_NONE: Final = frozenset(("consumer-timeout", "depth-mark"))
 PREFIX: Final = "x-"
 
 
@@ -88,7 +89,7 @@ def _both(key: str, value: object, stronger: object) -> object:
         return min(one, other)
     if key == "delivery-limit":
         return max(one, other) if one < 0 or other < 0 else min(one, other)
-    if key == "consumer-timeout":
+    if key in ZERO_IS_NONE:
         return max(one, other) if one == 0 or other == 0 else min(one, other)
     return stronger
 

@@ -15,6 +15,7 @@ from penstock.queues.rules import OVERFLOW_NAMES
 
 ALARM_ACTION: Final = "alarm-action"
 PARKED_FULL: Final = "parked-full"
+DEPTH_MARK: Final = "depth-mark"
 ALTERNATE: Final = "alternate-exchange"
 CONSUMER_TIMEOUT: Final = "consumer-timeout"
 ALARM_ACTIONS: Final = ("block", "nack", "close")
@@ -81,6 +82,7 @@ KEYS: Final[Mapping[str, PolicyKey]] = {
     "last-value-key": PolicyKey(_is_filled_text, "last value key"),
     ALARM_ACTION: PolicyKey(_one_of(*ALARM_ACTIONS), "alarm action", True),
     PARKED_FULL: PolicyKey(_one_of(*FULL_ACTIONS), "action for what cannot be parked", True),
+    DEPTH_MARK: PolicyKey(_at_least(0), "depth mark in bytes", True),
     "queue-mode": PolicyKey(_one_of("default", "lazy"), "queue-mode value", False, _CLASSIC),
     "queue-version": PolicyKey(_one_of(1, 2), "queue-version value", True, _CLASSIC),
     "max-in-memory-length": PolicyKey(_at_least(0), "maximum memory in bytes", True, _QUORUM),

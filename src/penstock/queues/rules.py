@@ -49,7 +49,8 @@ BY_ROUTING_KEY: Final = "routing-key"
 
 
 class QueueRules:
-    """ttl_ms, expires_ms: milliseconds, NEVER for none; max_length: ready messages, max_bytes: of
+    """ttl_ms, expires_ms: milliseconds, NEVER for none; depth_bytes: depth mark, 0 for none;
+    max_length: ready messages, max_bytes: of
     their bodies, NEVER for none; overflow: what happens at either; max_priority: 0..255, 0 for
     none; delivery_limit: redeliveries, NEVER for none; last_value_key: a header's name,
     BY_ROUTING_KEY, or "" for none; dead_letter_exchange: None for none, "" is the default one;
@@ -62,6 +63,7 @@ class QueueRules:
         "dead_letter_exchange",
         "dead_letter_key",
         "delivery_limit",
+        "depth_bytes",
         "expires_ms",
         "is_at_least_once",
         "is_counted",
@@ -82,6 +84,7 @@ class QueueRules:
         self.max_bytes: i64 = NEVER
         self.overflow: i64 = DROP_HEAD
         self.max_priority: i64 = 0
+        self.depth_bytes: i64 = NEVER
         self.delivery_limit: i64 = NEVER
         self.last_value_key = ""
         self.dead_letter_exchange: str | None = None
@@ -139,6 +142,7 @@ def rules_from(table: Mapping[str, object]) -> QueueRules:
     rules.max_bytes = _number(table, "max-length-bytes", rules.max_bytes)
     rules.max_priority = min(PRIORITY_MAX, _number(table, "max-priority", rules.max_priority))
     rules.delivery_limit = _delivery_limit(table)
+    rules.depth_bytes = _number(table, "depth-mark", rules.depth_bytes)
     overflow = _value(table, "overflow")
     if overflow in OVERFLOW_NAMES:
         rules.overflow = OVERFLOW_NAMES.index(str(overflow))

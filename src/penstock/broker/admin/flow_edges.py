@@ -24,6 +24,7 @@ from penstock.broker.store.group_commit import BATCH_BYTES, GroupCommit
 from penstock.broker.store.write_request import WriteLane
 from penstock.broker.stream.stream_actor import stream_of
 from penstock.flow.hop import KIND_NAMES
+from penstock.flow.room import Room
 
 Hold = tuple[str, str, int]
 """(peer, reason, since_ns), as Gate.snapshot."""
@@ -45,6 +46,8 @@ class EdgeRow(Struct, frozen=True):
     without parking all hops of a channel share one gate, and so the last four. Of hops that are
     not lanes with credit `stops` and `blocked_ns` are 0. free_messages: of a hop to a store, those
     that ever cost no credit, because they are small (profiles that emulate RabbitMQ).
+    depth_bytes: depth mark of the queue it leads to, 0 for none; room_bytes: what is free of that
+    for all its senders together, below 0 where it was forced past.
     parked_*: publishes that the sender keeps aside because the hop is closed, their bytes, and for
     how long some have waited."""
 
@@ -70,6 +73,8 @@ class EdgeRow(Struct, frozen=True):
     parked_messages: int = 0
     parked_bytes: int = 0
     parked_for_ns: int = 0
+    depth_bytes: int = 0
+    room_bytes: int = 0
 
 
 class Edges(Struct, frozen=True):
@@ -163,6 +168,11 @@ def _row(
             by, reason, since_ns = peer, why, began_ns
     # What runs is added here, because the gate counts it when it opens.
     running_ns = 0 if gate.is_open else now_ns - gate.blocked_at_ns
+    room = hop.room
+    depth_bytes, room_bytes = 0, 0
+    if isinstance(room, Room) and room.mark_bytes > 0:
+        depth_bytes = int(room.mark_bytes)
+        room_bytes = int(room.limit_bytes - room.in_flight_bytes)
     return EdgeRow(
         hop.sender.replace(address, shown),
         hop.receiver.replace(address, shown),
@@ -182,6 +192,8 @@ def _row(
         now_ns - since_ns if by != "" else 0,
         int(hop.blocks),
         int(gate.held_ns) + running_ns,
+        depth_bytes=depth_bytes,
+        room_bytes=room_bytes,
     )
 
 

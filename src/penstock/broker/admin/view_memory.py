@@ -153,6 +153,7 @@ def queue_stamp(queue: QueueActor, now_ns: int) -> Stamp | None:
         queue.unacked_count,
         queue.unacked_bytes,
         queue.depth_bytes,
+        queue.depth_source,
         sharers(queue),
     ]
     for lane in queue.lanes:

@@ -26,6 +26,7 @@ from penstock.explain.consumer_causes import (
     SINGLE_ACTIVE,
     STILL_NS,
 )
+from penstock.explain.explain import DEPTH_LIMIT
 from penstock.explain.root_causes import FULL_STORE
 from penstock.protocol.content import SHARED_BYTES, SharedMessage
 from penstock.queues.consumers import (
@@ -40,7 +41,7 @@ from penstock.queues.consumers import (
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import NEVER
 from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, Times
-from penstock.telemetry.words import duration
+from penstock.telemetry.words import duration, size
 
 
 def has_groups(queue: QueueActor) -> bool:
@@ -208,6 +209,9 @@ def _queue(queue: QueueActor, now_ns: int) -> ActorSnapshot:
         labels[SINGLE_ACTIVE] = "yes"
     if queue.damaged_count > 0:
         labels["damaged"] = str(queue.damaged_count)
+    if queue.depth_source != "":
+        mark = size(float(int(queue.depth_bytes))) if queue.depth_bytes > 0 else "off"
+        labels[DEPTH_LIMIT] = f"depth mark {mark} ({queue.depth_source})"
     if queue.queue_limits is not None:
         note_limits(queue.queue_limits, numbers, labels)
         note_limit(queue.queue_limits.rules, queue.applied, labels)

@@ -129,9 +129,10 @@ class PagingManager(QueuePaging):
         if self.is_rabbits():
             actor.paging = self
             self.rules_of(actor)
-        elif actor.depth_bytes > 0:
+        elif self.context.profile.is_depth_aware:
             actor.paging = self
-            actor.page_above = actor.depth_bytes // OWN_SHARE
+            if actor.depth_bytes > 0:
+                actor.page_above = actor.depth_bytes // OWN_SHARE
 
     def is_rabbits(self) -> bool:
         """Whether the profile pages by RabbitMQ's rules."""

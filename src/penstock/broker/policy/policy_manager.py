@@ -13,6 +13,7 @@ from penstock.base.policy import Policy, shown
 from penstock.broker.actors.cleanup import Cleanup, Errand
 from penstock.broker.dead_letter.dead_letter_manager import DeadLetterManager
 from penstock.broker.dead_letter.dead_letters import address_dead_letters
+from penstock.broker.policy.depth_marks import DepthMarks
 from penstock.broker.policy.policies import COMPONENT, POLICY_COMPONENT, Policies
 from penstock.broker.queue.classic_actor import ClassicActor
 from penstock.broker.queue.expiry_and_limits import ExpiryAndLimits
@@ -37,14 +38,15 @@ OVERFLOW_KEYS: Final = ("x-overflow", "overflow")
 
 
 class RuleManager:
-    """vhosts: of the broker, live; dues: where timers of queues stand; policies: those there are.
-    Owner: the broker."""
+    """vhosts: of the broker, live; dues: where timers of queues stand; policies: those there are;
+    depth_marks: of every queue. Owner: the broker."""
 
-    def __init__(self, context: Context, policies: Policies) -> None:
+    def __init__(self, context: Context, policies: Policies, depth_marks: DepthMarks) -> None:
         config = context.config
         self.vhosts = context.vhosts
         self.dues = context.dues
         self.policies = policies
+        self.depth_marks = depth_marks
         self.max_length = config.queue_max_length or NEVER
         self.max_bytes = config.queue_max_bytes or NEVER
         self.overflow = _overflow(config.queue_overflow)
@@ -112,6 +114,8 @@ class RuleManager:
     def apply(self, actor: QueueActor, rules: QueueRules) -> None:
         """`actor` goes by `rules` from now on, whatever it had before."""
         actor.go_by(rules)
+        if isinstance(actor, ClassicActor):
+            self.depth_marks.apply(actor, rules)
         queue_limits = actor.queue_limits
         if queue_limits is not None:
             address_dead_letters(self.letters, actor, queue_limits, rules)

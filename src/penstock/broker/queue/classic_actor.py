@@ -204,6 +204,7 @@ class ClassicActor(QueueActor):
             consumer.unacked_bytes += i64(message.body_size)
             self.unacked_count += 1
             self.unacked_bytes += len(message.raw)
+            self.unacked_body_bytes += i64(message.body_size)
         consumer.sink.deliver(consumer, message, self.messages.position, self.messages.redelivered)
 
     def serve(self, consumer: Consumer, most: i64) -> i64:
@@ -325,6 +326,7 @@ class ClassicActor(QueueActor):
         self.messages.ack_count += count
         self.unacked_count -= count
         self.unacked_bytes -= raw_bytes
+        self.unacked_body_bytes -= body_bytes
         consumer.unacked -= count
         consumer.unacked_bytes -= body_bytes
         if not consumer.is_ready:
@@ -356,6 +358,9 @@ class ClassicActor(QueueActor):
         """It is with its consumer no more."""
         self.unacked_count -= 1
         self.unacked_bytes -= len(delivery.message.raw)
+        self.unacked_body_bytes -= i64(delivery.message.body_size)
+        if self.queue_limits is not None and self.queue_limits.is_full:
+            self.wake()
         consumer = delivery.consumer
         if consumer is not None:
             consumer.unacked -= 1
@@ -380,6 +385,7 @@ class ClassicActor(QueueActor):
     def get_unacked(self, message: Message) -> None:
         self.unacked_count += 1
         self.unacked_bytes += len(message.raw)
+        self.unacked_body_bytes += i64(message.body_size)
 
     def get_done(self, message: Message) -> None:
         self.messages.ack_count += 1
@@ -415,6 +421,18 @@ class ClassicActor(QueueActor):
         held: i64 = self.messages.bytes_ready + self.unacked_bytes
         held += self.unacked_count * MESSAGE_OVERHEAD_BYTES
         return held if self.queue_limits is None else held + self.queue_limits.held_bytes()
+
+    def set_depth(self, depth_bytes: i64, source: str) -> None:
+        """Another depth mark, 0 for none, from now on: what was lent of the old one is free again.
+        source: who has said so, "" for the node."""
+        self.depth_source = source
+        if depth_bytes == self.depth_bytes:
+            return
+        self.depth_bytes = depth_bytes
+        if self.room is not None:
+            self.room.take_back_all()
+        if self.measure_depth() or depth_bytes > 0:
+            self.wake()
 
     def end_depth(self) -> None:
         """Senders go on, as far as depth has held them."""

@@ -276,7 +276,7 @@ class QueueActor(LaneReceiver):
     those with messages in them; fair_bytes: the quantum of fair shares between them, 0 for as many
     messages each (fair_take); consumers: in order of arrival; ready: those that can be given a
     message, served in rotation; choice: which of them are, None for all; unacked_count,
-    unacked_bytes: deliveries without an answer; applied: the policies it goes by; queue_id: under
+    unacked_bytes: deliveries without an answer, unacked_body_bytes: of their bodies; applied: the policies it goes by; queue_id: under
     which it is kept, else 0; takes_policies: those change what it does; has_rules: this type
     knows limits, lifetimes and dead letters; has_own_log: its messages lie in files of its own and
     not in the message store of its virtual host; is_internal: it belongs to an exchange or to the
@@ -287,7 +287,8 @@ class QueueActor(LaneReceiver):
     Attached, None for a type or a queue that has none: queue_limits (limits, lifetimes, pausing),
     durability (its way to the disk), paging (its way out of memory; page_above:
     bytes held in memory above which it is asked at the end of a turn), room (what its depth mark
-    leaves for its senders). depth_bytes: that mark, 0 for none; is_deep: that is reached.
+    leaves for its senders). depth_bytes: that mark, 0 for none; is_deep: that is reached;
+    depth_source: who has said it, "" for the node.
 
     A replicated queue is a type as well. The contract leaves room for what sets it apart:
       - `take_lane` takes responsibility for a publish, and does not answer it: the answer
@@ -311,6 +312,7 @@ class QueueActor(LaneReceiver):
         "consumers",
         "damaged_count",
         "depth_bytes",
+        "depth_source",
         "durability",
         "durable",
         "exclusive_consumer",
@@ -334,6 +336,7 @@ class QueueActor(LaneReceiver):
         "strategy",
         "takes_policies",
         "target",
+        "unacked_body_bytes",
         "unacked_bytes",
         "unacked_count",
         "vhost",
@@ -376,7 +379,9 @@ class QueueActor(LaneReceiver):
         self.is_internal = False
         self.unacked_count: i64 = 0
         self.unacked_bytes: i64 = 0
+        self.unacked_body_bytes: i64 = 0
         self.depth_bytes: i64 = 0
+        self.depth_source = ""
         self.room: Room | None = None
         self.is_paused = False
         self.damaged_count = 0

@@ -25,6 +25,7 @@ QUEUE_ARGUMENT_KEYS = (
     "x-dead-letter-routing-key",
     "x-dead-letter-strategy",
     "x-delivery-limit",
+    "x-depth-mark",
     "x-last-value-key",
     "x-max-length",
     "x-max-length-bytes",

@@ -117,6 +117,7 @@ QUEUE_CHECKS: dict[str, Check] = {
     "x-expires": _positive_lifetime,
     "x-message-ttl": _lifetime,
     "x-dead-letter-routing-key": _dead_letter_key,
+    "x-depth-mark": _lifetime,
     "x-dead-letter-strategy": _one_of(
         _text, ("at-most-once", "at-least-once"), "invalid_dlx_strategy"
     ),

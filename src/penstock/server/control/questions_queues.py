@@ -167,6 +167,8 @@ def rules_of(actor: QueueActor) -> dict[str, str]:
     said = rules_in_words(NO_RULES if queue_limits is None else queue_limits.rules)
     if actor.choice is not None and actor.choice.is_single:
         said["single-active-consumer"] = "true"
+    if actor.depth_source != "":
+        said["depth-mark"] = str(int(actor.depth_bytes))
     kind = type_in_words(actor.arguments)
     if kind != "":
         said["queue-type"] = kind

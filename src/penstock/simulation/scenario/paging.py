@@ -52,7 +52,7 @@ class Mixing(PublishingRole):
 def paging(world: World) -> None:
     """Far more is published than queues may keep in memory, before anybody reads much of it."""
     dice = world.dice
-    world.broker.depth_bytes = dice.one_of((600, 2500, 8000, 30_000))
+    world.broker.depth_marks.default_bytes = dice.one_of((600, 2500, 8000, 30_000))
     admin = declare(world, KEPT, ("q1", "amq.fanout", ""), ("q2", "amq.fanout", ""))
     admin.say(m.QueueDeclare(FLEETING))
     admin.say(m.QueueBind(FLEETING, "amq.fanout", ""))

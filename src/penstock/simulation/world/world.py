@@ -59,7 +59,7 @@ class SimulatedBroker(Broker):
         self.context.profile = profile
         self.context.strategy = profile.strategy()
         self.ledger.adopt(profile, self.strategy)
-        self.depth_bytes = config.queue_depth_bytes if profile.is_depth_aware else 0
+        self.depth_marks.default_bytes = config.queue_depth_bytes
 
 
 class WorldSetting:
