@@ -264,6 +264,7 @@ class LeaseActor(Actor):
             size: i64 = len(message.raw)
             self.queue.unacked_count -= 1
             self.queue.unacked_bytes -= size
+            self.queue.unacked_body_bytes -= i64(message.body_size)
             if isinstance(message, SharedMessage):
                 message.left()
             message.origin.unstore(1, size + MESSAGE_OVERHEAD_BYTES)

@@ -13,8 +13,10 @@ What happens at a limit:
     backpressure          what would break a limit stays in its lane, the gate is closed for "full"
                           until a quarter or FULL_BAND is free again, and the message that stayed
                           fits; an empty queue takes anything
-Limits count ready messages only. What the lanes of a channel that has ended still hold is taken
-past a limit of backpressure, because it has nowhere to wait; it is at most their windows.
+Limits count ready messages only, as RabbitMQ's do, so deliveries that come back may pass them;
+those of backpressure count unanswered ones too, so that nothing that comes back passes them. What
+the lanes of a channel that has ended still hold is taken past a limit of backpressure, because it
+has nowhere to wait; it is at most their windows.
 """
 
 from collections.abc import Callable
@@ -269,7 +271,7 @@ class ExpiryAndLimits(QueueLimits):
         self.stopped = None
         count: i64 = len(actor.pending)
         if count > 1 and rules.overflow == BACKPRESSURE and rules.max_length != NEVER:
-            share: i64 = (rules.max_length - self.ready_count()) // count
+            share: i64 = (rules.max_length - self.held_count()) // count
             if share < 1:
                 share = 1
             if share < budget:
@@ -371,10 +373,12 @@ class ExpiryAndLimits(QueueLimits):
 
     def _is_beyond(self, message: Message, is_holding: bool) -> bool:
         """Whether `message` would break a limit (RabbitMQ's will_overflow)."""
-        count: i64 = self.ready_count()
+        count: i64 = self.held_count() if is_holding else self.ready_count()
         if is_holding and count == 0:
             return False
         bytes_: i64 = self.body_bytes() + message.body_bytes
+        if is_holding:
+            bytes_ += self.actor.unacked_body_bytes
         if not self.rules.is_over(count + 1, bytes_):
             return False
         return not self._supersedes(message)
@@ -393,8 +397,8 @@ class ExpiryAndLimits(QueueLimits):
             if self.is_full:
                 self.open_gate()
             return
-        count: i64 = self.ready_count()
-        bytes_: i64 = self.body_bytes()
+        count: i64 = self.held_count()
+        bytes_: i64 = self.body_bytes() + actor.unacked_body_bytes
         limit: i64 = rules.max_length
         if limit == 0:
             limit = 1
@@ -431,6 +435,10 @@ class ExpiryAndLimits(QueueLimits):
         """Messages that a limit counts: what is dead already, and is only read for its dead letter,
         takes nobody's place."""
         return self.actor.messages.ready_count() - self.actor.messages.leaving_count()
+
+    def held_count(self) -> i64:
+        """What a limit of backpressure counts: ready messages and unanswered deliveries."""
+        return self.ready_count() + self.actor.unacked_count
 
     def body_bytes(self) -> i64:
         """Of the ready messages, as far as they are counted: 0 for a plain queue."""

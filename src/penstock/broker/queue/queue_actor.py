@@ -276,13 +276,13 @@ class QueueActor(LaneReceiver):
     those with messages in them; fair_bytes: the quantum of fair shares between them, 0 for as many
     messages each (fair_take); consumers: in order of arrival; ready: those that can be given a
     message, served in rotation; choice: which of them are, None for all; unacked_count,
-    unacked_bytes: deliveries without an answer, unacked_body_bytes: of their bodies; applied: the policies it goes by; queue_id: under
-    which it is kept, else 0; takes_policies: those change what it does; has_rules: this type
-    knows limits, lifetimes and dead letters; has_own_log: its messages lie in files of its own and
-    not in the message store of its virtual host; is_internal: it belongs to an exchange or to the
-    broker, and clients neither publish to it by name nor lease of it; is_paused: consumers are
-    given nothing; damaged_count: messages that could not be read, for which it was paused, 0 once
-    it was resumed.
+    unacked_bytes: deliveries without an answer, unacked_body_bytes: of their bodies; applied: the
+    policies it goes by; queue_id: under which it is kept, else 0; takes_policies: those change
+    what it does; has_rules: this type knows limits, lifetimes and dead letters; has_own_log: its
+    messages lie in files of its own and not in the message store of its virtual host; is_internal:
+    it belongs to an exchange or to the broker, and clients neither publish to it by name nor lease
+    of it; is_paused: consumers are given nothing; damaged_count: messages that could not be read,
+    for which it was paused, 0 once it was resumed.
 
     Attached, None for a type or a queue that has none: queue_limits (limits, lifetimes, pausing),
     durability (its way to the disk), paging (its way out of memory; page_above:

@@ -116,7 +116,7 @@ def test_a_queue_that_does_not_exist_yet_has_the_mark_that_was_set_for_it() -> N
 @pytest.mark.parametrize("text", ["0", "-1", "much", "2TiB", "default"])
 def test_what_is_no_mark(text: str) -> None:
     bed, _, actor = begun()
-    with pytest.raises(OperatorError, match="queue.depth"):
+    with pytest.raises(OperatorError, match=r"queue\.depth"):
         bed.broker.settings.write("queue.depth", text)
     with pytest.raises(OperatorError, match="write VHOST/QUEUE"):
         bed.broker.settings.write("queue.depth:q", "1MB")
@@ -127,7 +127,7 @@ def test_only_so_many_queues_have_a_mark_of_their_own() -> None:
     bed, _, _ = begun()
     for at in range(DEPTH_MARKS.default):
         bed.broker.depth_marks.set_named(f"/{at}", 1)
-    with pytest.raises(OperatorError, match="queue.depth:NAME=default"):
+    with pytest.raises(OperatorError, match=r"queue\.depth:NAME=default"):
         bed.broker.settings.write("queue.depth:/q", "5")
 
 

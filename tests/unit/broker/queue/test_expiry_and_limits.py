@@ -71,9 +71,7 @@ def test_the_head_is_dropped_at_the_limit() -> None:
     bed.settle()
 
 
-@pytest.mark.parametrize(
-    ("overflow", "left"), [("drop-head", 100), ("reject-publish", 400), ("backpressure", 400)]
-)
+@pytest.mark.parametrize(("overflow", "left"), [("drop-head", 100), ("reject-publish", 400)])
 def test_what_comes_back_goes_past_the_limit_as_in_rabbitmq(overflow: str, left: int) -> None:
     """docs/queues.md: a limit counts what is ready, so 300 that are out leave room for 100 more."""
     bed = Bed()
@@ -91,6 +89,54 @@ def test_what_comes_back_goes_past_the_limit_as_in_rabbitmq(overflow: str, left:
     consumer.hang_up()
     bed.run()
     assert (actor.unacked_count, actor.messages.ready_count()) == (0, left)
+    bed.settle()
+
+
+@pytest.mark.parametrize("limit", [{"max_length": 100}, {"max_length_bytes": 100}])
+@pytest.mark.parametrize("answer", ["hang up", "nack", "ack one by one", "ack all", "get"])
+def test_nothing_passes_a_limit_of_backpressure_whatever_comes_back(
+    limit: dict[str, object], answer: str
+) -> None:
+    bed = Bed()
+    peer = bed.connect()
+    declared(bed, peer, overflow="backpressure", **limit)
+    consumer = bed.connect("consumer")
+    actor = bed.broker.vhosts["/"].queues["q"]
+
+    def held() -> int:
+        return int(actor.messages.ready_count() + actor.unacked_count)
+
+    if answer != "get":
+        consumer.say(1, m.BasicConsume("q", "t"))
+    for _ in range(6):
+        peer.publish("q", *([b"x"] * 50))
+        consumer.heard()
+        assert held() <= 100
+    if answer == "get":
+        for _ in range(60):
+            consumer.call(1, m.BasicGet("q"), m.BasicGetOk)
+            assert held() <= 100
+    assert actor.unacked_count == (60 if answer == "get" else 100)
+    assert actor.stop_reason() == "full"
+    if answer == "ack one by one":
+        for tag in range(1, 101):
+            consumer.say(1, m.BasicAck(tag))
+            assert held() <= 100
+        consumer.heard()
+        assert actor.unacked_count == 100, "as many new ones as were answered"
+    elif answer == "ack all":
+        consumer.say(1, m.BasicAck(0, True))
+        consumer.heard()
+        assert actor.messages.ack_count == 100 and actor.unacked_count == 100
+    elif answer == "nack":
+        consumer.call(1, m.BasicCancel("t"), m.BasicCancelOk)
+        consumer.say(1, m.BasicNack(0, True, True))
+        assert (actor.unacked_count, actor.messages.ready_count()) == (0, 100)
+    else:
+        consumer.hang_up()
+        bed.run()
+        assert (actor.unacked_count, actor.messages.ready_count()) == (0, 100)
+    peer.hang_up()
     bed.settle()
 
 
