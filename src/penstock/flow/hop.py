@@ -80,8 +80,8 @@ class Hop(Deferred):
     spent_count: of credit alone.
 
     room: of the receiver, None without a mark; is_shut: that is tight and has lent it nothing to
-    hand over, which counts as spent; size_bytes: what the last message takes
-    there. While the room is tight:
+    hand over, which counts as spent; size_bytes: what the last message takes there; next_size: what
+    the one that waits takes, as far as it is known. While the room is tight:
     lent_bytes, since lent_round; tag: its place in line, is_lined with line_number; is_asked: its
     sender has asked for it."""
 
@@ -111,6 +111,7 @@ class Hop(Deferred):
         "more_after",
         "more_after_bytes",
         "name",
+        "next_size",
         "notes",
         "receiver",
         "receiver_gate",
@@ -173,11 +174,12 @@ class Hop(Deferred):
         self.lent_round: i64 = 0
         self.line_number: i64 = 0
         self.size_bytes: i64 = 0
+        self.next_size: i64 = 0
         self.tag: i64 = 0
 
-    def sender_waits(self) -> bool:
-        """Whether something waits on the sender's side to be handed over."""
-        return True
+    def next_bytes(self) -> i64:
+        """Bytes of what waits on the sender's side and is handed over next, 0 if nothing does."""
+        return 0
 
     def set_window(self, window: int, more_after: int, window_bytes: int, more_bytes: int) -> None:
         """Give the hop its window, or change it live: the balance moves by the difference and may

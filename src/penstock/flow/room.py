@@ -43,6 +43,11 @@ EMPTY_PARTS: Final = 8
 to messages that are not whole yet, and no message needs more."""
 DEEP_PARTS: Final = 4
 """All but one of these parts of a mark are content: the gate closes, and opens below a half."""
+UNPLACED: Final = -1
+"""The tag of a hop that has not stood in line since the room became tight."""
+PHASE_BITS: Final = 16
+PHASE_STEP: Final = 40_503
+"""The golden section of 2**PHASE_BITS: its multiples are spread evenly, however many there are."""
 PART_BYTES: Final = 65_536
 """A message that is larger is lent its room in parts of this size."""
 NO_MARK: Final = 1 << 62
@@ -53,7 +58,7 @@ class Room(HopRoom):
     for then; hops: that lead here; line: (tag, number, hop) in order, with entries of hops that
     have left it; waiting: hops in line; borrowers: open hops that were lent something, oldest
     first; lent_bytes: of all, parts included; part_bytes: in parts, for messages that wait for the
-    rest; served_tag: of who was served last."""
+    rest; served_tag: of who was served last; phase: of who was placed last."""
 
     __slots__ = (
         "borrowers",
@@ -66,6 +71,7 @@ class Room(HopRoom):
         "mark_bytes",
         "number",
         "part_bytes",
+        "phase",
         "round",
         "served_tag",
         "waiting",
@@ -88,6 +94,7 @@ class Room(HopRoom):
         self.served_tag: i64 = 0
         self.number: i64 = 0
         self.round: i64 = 0
+        self.phase: i64 = 0
 
     # -- hops ------------------------------------------------------------------------------------
 
@@ -116,7 +123,7 @@ class Room(HopRoom):
         hop.is_shut = True
         hop.is_lined = False
         hop.lent_bytes = 0
-        hop.tag = self.served_tag
+        hop.tag = UNPLACED
 
     # -- senders ---------------------------------------------------------------------------------
 
@@ -139,11 +146,12 @@ class Room(HopRoom):
         if self.in_flight_bytes > self.limit_bytes:
             self._call_in()
 
-    def ask(self, hop: Hop) -> bool:
-        """A sender has something for `hop`, which is shut. True if the receiver should look at its
-        room, because something may be free or taken back."""
+    def ask(self, hop: Hop, bytes_: i64) -> bool:
+        """A sender has a message of `bytes_` for `hop`, which is shut. True if the receiver should
+        look at its room, because something may be free or taken back."""
         if not hop.is_shut:
             return False
+        hop.next_size = bytes_ + self.extra_bytes
         if hop.is_lined:
             hop.is_asked = True
             return False
@@ -156,12 +164,23 @@ class Room(HopRoom):
         if not is_asked:
             # It was busy with what it was lent, while others were served.
             earliest -= self.mark_bytes // EMPTY_PARTS
-        if hop.tag < earliest:
+        if hop.tag == UNPLACED:
+            self._place(hop)
+        elif hop.tag < earliest:
             hop.tag = earliest
         hop.is_lined = True
         hop.is_asked = is_asked
         self.waiting += 1
         self._put(hop)
+
+    def _place(self, hop: Hop) -> None:
+        """`hop` stands in line for the first time since the room is tight, as many others do: each
+        begins at another point of its message, or all large ones would be served in a row, and
+        small ones would wait for all of them."""
+        if hop.next_size == 0:
+            hop.next_size = hop.next_bytes() + self.extra_bytes
+        self.phase = (self.phase + PHASE_STEP) & ((1 << PHASE_BITS) - 1)
+        hop.tag = self.served_tag + ((hop.next_size * self.phase) >> PHASE_BITS)
 
     def _put(self, hop: Hop) -> None:
         self.number += 1
@@ -222,7 +241,7 @@ class Room(HopRoom):
         for hop in self.hops:
             self._begin(hop)
             hop.settle()
-            if hop.sender_waits():
+            if hop.next_bytes() > 0:
                 # It will not find the hop closed once more.
                 self._stand(hop, False)
 
@@ -259,8 +278,8 @@ class Room(HopRoom):
         return self.limit_bytes - self.in_flight_bytes - self.lent_bytes
 
     def _need(self, hop: Hop) -> i64:
-        """What `hop` has to be lent beside what it has, for one more message like its last."""
-        need: i64 = hop.size_bytes
+        """What `hop` has to be lent beside what it has, for one more message as it has for it."""
+        need: i64 = hop.next_size
         most: i64 = self.mark_bytes // EMPTY_PARTS
         if need > most:
             need = most
@@ -318,7 +337,11 @@ class Room(HopRoom):
         while line:
             hop = line[0][2]
             if hop.is_lined and hop.line_number == line[0][1] and hop.room is self:
-                if hop.is_asked or hop.sender_waits():
+                waiting: i64 = hop.next_bytes()
+                if waiting > 0:
+                    hop.next_size = waiting + self.extra_bytes
+                    return hop
+                if hop.is_asked:
                     return hop
                 self._give_back(hop)
                 self._step_out(hop)
@@ -375,7 +398,7 @@ class Room(HopRoom):
         not have had a turn since."""
         is_young = False
         for hop in list(self.borrowers):
-            if hop.sender_waits():
+            if hop.next_bytes() > 0:
                 continue
             if hop.lent_round + 1 >= self.round:
                 is_young = True

@@ -25,8 +25,8 @@ class Sender(Hop):
         self.sent_bytes = 0
         self.origin = Account(gate.name, None, None, 0)
 
-    def sender_waits(self) -> bool:
-        return self.left > 0
+    def next_bytes(self) -> int:
+        return self.size if self.left > 0 else 0
 
     def press(self) -> None:
         """Hand over while the hop is open; ask when it is not."""
@@ -36,7 +36,7 @@ class Sender(Hop):
             self.bed.strategy.charge(self, self.origin, 1, self.size)
         room = self.room
         if self.left > 0 and isinstance(room, Room):
-            room.ask(self)
+            room.ask(self, self.size)
 
 
 class Bed:
@@ -182,7 +182,7 @@ def test_what_was_lent_to_somebody_who_changed_his_mind_is_taken_back() -> None:
     bed.room.measure(bed.content, MARK)
     assert [one.lent_bytes for one in idle] == [500, 500]
     busy = bed.join(90, 1000)
-    assert bed.room.ask(busy), "something may be taken back"
+    assert bed.room.ask(busy, busy.size), "something may be taken back"
     turns = 0
     while bed.room.measure(bed.content, MARK):
         turns += 1
@@ -280,3 +280,63 @@ def test_who_waits_at_the_gate_itself_has_half_of_what_is_free() -> None:
     assert 10 <= turns <= 25
     assert sender.sent_bytes > sent
     assert bed.gate.deferred == []
+
+
+@pytest.mark.parametrize("sizes", [(990,), (90, 990)])
+def test_a_sender_is_let_on_once_for_each_time_it_can_hand_something_over(
+    sizes: tuple[int, ...],
+) -> None:
+    """Or 2,000 senders of which three fit are all woken, and 1,997 of them are shut again: the
+    queue was drained at a fifth of its pace."""
+    bed = Bed()
+    senders = [bed.join(sizes[at % len(sizes)], 1000) for at in range(2000)]
+    while not bed.room.is_tight:
+        bed.turn()
+    before = [(int(one.blocks), one.sent_bytes) for one in senders]
+    for _ in range(400):
+        bed.turn(3000)
+    shut = sum(int(one.blocks) - was for one, (was, _) in zip(senders, before, strict=True))
+    sent = sum(
+        (one.sent_bytes - was) // one.size for one, (_, was) in zip(senders, before, strict=True)
+    )
+    assert sent > 1000
+    assert shut <= sent * 1.1
+
+
+def test_room_is_lent_by_the_size_of_what_waits_and_not_of_what_was_sent_last() -> None:
+    bed = Bed()
+    senders = [bed.join(90, 1000) for _ in range(50)]
+    while not bed.room.is_tight:
+        bed.turn()
+    for one in senders:
+        one.size = 990
+    before = [(int(one.blocks), one.sent_bytes) for one in senders]
+    for _ in range(10):
+        bed.turn(3000)
+        assert bed.most <= MARK + 990 + EXTRA
+    pairs = list(zip(senders, before, strict=True))
+    count = sum((one.sent_bytes - was) // 990 for one, (_, was) in pairs)
+    assert count >= 20
+    assert sum(int(one.blocks) - was for one, (was, _) in pairs) <= count
+
+
+def test_small_messages_do_not_wait_for_all_the_large_ones_that_came_with_them() -> None:
+    """1,000 senders of each: a round of the large ones is 30 of the small ones."""
+    bed = Bed(100_000)
+    senders = [bed.join(3000 if at % 2 else 100, 10_000) for at in range(1000)]
+    while not bed.room.is_tight:
+        bed.turn()
+    last = dict.fromkeys(senders, 0)
+    seen = {one: one.sent_bytes for one in senders}
+    drained = longest = 0
+    for _ in range(1500):
+        bed.turn(2000)
+        drained += 2000
+        for one in senders:
+            if one.sent_bytes > seen[one]:
+                seen[one] = one.sent_bytes
+                if one.size == 100:
+                    longest = max(longest, drained - last[one])
+                last[one] = drained
+    # A fair turn of a small one is 110 bytes of each of 1,000 senders.
+    assert longest <= 3 * 110 * 1000

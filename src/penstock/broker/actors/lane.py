@@ -29,9 +29,9 @@ class Answerable:
     def accepted(self, messages: list[Message], count: i64) -> None:
         """The first `count` of `messages` are in the queue."""
 
-    def waits_for(self, lane: "Lane") -> bool:
-        """Whether a publish is kept until `lane` opens."""
-        return False
+    def next_bytes(self, lane: "Lane") -> i64:
+        """Of the first publish that is kept until `lane` opens, 0 if none is."""
+        return 0
 
     def refused(self, messages: list[Message]) -> None:
         """`messages` will never be in the queue: it is gone or it crashed."""
@@ -98,14 +98,14 @@ class Lane(Hop):
         self.queue_rate: QueueRate | None = None
         self.answerable = answerable
 
-    def sender_waits(self) -> bool:
-        return self.answerable.waits_for(self)
+    def next_bytes(self) -> i64:
+        return self.answerable.next_bytes(self)
 
-    def ask(self) -> None:
-        """A publish has found the lane closed, and will be kept for it: if it is for want of room,
-        the receiver lends it some when its turn comes."""
+    def ask(self, bytes_: i64) -> None:
+        """A publish of `bytes_` has found the lane closed, and will be kept for it: if it is for
+        want of room, the receiver lends it some when its turn comes."""
         room = self.room
-        if isinstance(room, Room) and room.ask(self):
+        if isinstance(room, Room) and room.ask(self, bytes_):
             self.receiving.wake()
 
     def take_rest(self) -> list[Message]:

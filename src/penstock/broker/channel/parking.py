@@ -186,7 +186,7 @@ class Parking:
             line = ParkedLine(owner, lane, now_ns)
             self.lines[lane] = line
             self.lot.lines[lane] = line
-            self.note_waiting(lane)
+            self.note_waiting(lane, len(message.raw))
             line.reason = self.waits_on
         line.items.append(message)
         size: i64 = parked_size(message)
@@ -212,7 +212,7 @@ class Parking:
             if not lane.is_closed or not lane.receiving.is_alive:
                 return line
             line.is_opened = False
-            self.note_waiting(lane)
+            self.note_waiting(lane, line.next_bytes())
             self.opened.pop(0)
         return None
 
@@ -237,9 +237,10 @@ class Parking:
                 line.items[at] = BLANK
                 at += 1
 
-    def note_waiting(self, lane: Lane) -> None:
-        """Who keeps `lane` closed, and why, is what this channel waits for."""
-        lane.ask()
+    def note_waiting(self, lane: Lane, bytes_: i64) -> None:
+        """Who keeps `lane` closed for a publish of `bytes_`, and why, is what this channel waits
+        for."""
+        lane.ask(bytes_)
         for peer, reason in lane.sender_gate.reasons:
             self.waits_for = peer
             self.waits_on = reason
@@ -249,4 +250,4 @@ class Parking:
         """There is no room: this channel waits for whoever holds the most of it."""
         line = self.lot.largest()
         if line is not None:
-            self.note_waiting(line.lane)
+            self.note_waiting(line.lane, line.next_bytes())

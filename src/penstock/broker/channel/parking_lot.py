@@ -62,6 +62,10 @@ class ParkedLine:
         """Publishes in it."""
         return len(self.items) - self.head
 
+    def next_bytes(self) -> i64:
+        """Of the first publish in it, 0 if there is none."""
+        return len(self.items[self.head].raw) if self.head < len(self.items) else 0
+
     def waiting(self) -> list[Message]:
         """Them, oldest first."""
         return self.items[self.head :]

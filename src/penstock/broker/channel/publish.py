@@ -205,7 +205,7 @@ class Publisher(Answerable):
         for lane in lanes:
             (held if lane.is_closed or lane in lines else free).append(lane)
         if route.is_immediate:
-            parking.note_waiting(held[0])
+            parking.note_waiting(held[0], len(message.raw))
             return False
         if not parking.lot.has_room(parked_size(message) * len(held)):
             return self._no_room(message, held)
@@ -509,8 +509,9 @@ class Publisher(Answerable):
         actor.attach(lane)
         return lane
 
-    def waits_for(self, lane: Lane) -> bool:
-        return lane in self.parking.lines
+    def next_bytes(self, lane: Lane) -> i64:
+        line = self.parking.lines.get(lane)
+        return 0 if line is None else line.next_bytes()
 
     def lane_opened(self, lane: Lane) -> None:
         """A hop to a queue has credit again."""

@@ -95,7 +95,7 @@ class RoomLaws:
                 publisher = lane.answerable
                 if not lane.is_shut or not isinstance(publisher, Publisher):
                     continue
-                if publisher.waits_for(lane) and not lane.is_lined:
+                if publisher.next_bytes(lane) > 0 and not lane.is_lined:
                     raise LawBroken(f"{lane.name}: a publish waits for room and is not in line")
             if room.may_serve():
                 raise LawBroken(f"{queue.identity} sleeps on room that others wait for")
