@@ -127,3 +127,48 @@ def test_py_amqp_answers_and_is_let_on(shallow: Broker, name: str) -> None:
 
         until(lambda: channel.active, "the end of it", look)
         channel.queue_delete(name)
+
+
+@pytest.fixture(scope="module")
+def of_2008(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that tells its clients of alarms as RabbitMQ 1.5 did (seed S2)."""
+    config = 'profile = "rabbitmq-1.5"\n'
+    with penstock_process(tmp_path_factory.mktemp("broadcast"), config=config) as running:
+        yield running
+
+
+def test_every_channel_of_every_client_hears_of_a_memory_alarm(of_2008: Broker, name: str) -> None:
+    """pika, which never answers, and py-amqp, which does; neither has asked for it."""
+    address = f"{of_2008.host}:{of_2008.port}"
+    with (
+        connect(of_2008) as pika,
+        amqp.Connection(address, of_2008.user, of_2008.password) as other,
+    ):
+        channels = [pika.channel(), pika.channel()]
+        flows: list[tuple[int, bool]] = []
+        for one in channels:
+            one._impl.add_callback(
+                lambda frame: flows.append((frame.channel_number, frame.method.active)),
+                [PikaChannel.Flow],
+                one_shot=False,
+            )
+        own = other.channel()
+        own.queue_declare(name, auto_delete=False)
+
+        def listen() -> None:
+            pika.process_data_events(time_limit=0.05)
+            with contextlib.suppress(TimeoutError):
+                other.drain_events(timeout=0.05)
+
+        of_2008.change("memory.high", "1MB")
+        until(lambda: len(flows) == 2 and not own.active, "a pause on every channel", listen)
+        assert flows == [(1, False), (2, False)]
+        channels[0].basic_publish("", name, b"taken all the same")
+        until(
+            lambda: channels[1].basic_get(name, auto_ack=True)[2] == b"taken all the same",
+            "what was published meanwhile",
+        )
+        of_2008.change("memory.high", "95%")
+        until(lambda: len(flows) == 4 and own.active, "the end of it", listen)
+        assert flows[2:] == [(1, True), (2, True)]
+        own.queue_delete(name)

@@ -92,6 +92,48 @@ def test_scenario_51_broadcast_is_gone_since_2_0(profile: str) -> None:
     assert peer.heard() == []
 
 
+def test_scenario_51_broadcast_as_rabbitmq_1_5_sent_it() -> None:
+    """Every channel of every client, asked for or not; flow-ok is not looked at, and what is
+    published all the same is taken."""
+    bed = Bed(profile="rabbitmq-1.5")
+    peer, other = opted_in(bed, 3), bed.connect("other", channels=1)
+    other.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    alarm(bed)
+    assert flows(peer) == [(1, False), (2, False), (3, False)]
+    assert flows(other) == [(1, False)]
+    alarm(bed, "disk")
+    assert flows(peer) == []
+    peer.say(1, m.ChannelFlowOk(False))
+    peer.say(2, m.ChannelFlowOk(True))
+    other.publish("q", b"1", b"2")
+    assert bed.actor("q").messages.ready_count() == 2, "nothing holds it"
+    assert other.heard() == [], "connection.blocked came later"
+    late = opted_in(bed, 0)
+    late.say(1, m.ChannelOpen())
+    opened, said = late.heard()
+    assert isinstance(opened.method, m.ChannelOpenOk)
+    assert said.method == m.ChannelFlow(False), "behind its open-ok"
+    clear(bed)
+    assert flows(peer) == []
+    clear(bed, "disk")
+    assert flows(peer) == [(1, True), (2, True), (3, True)]
+    assert flows(other) == flows(late) == [(1, True)]
+    alarm(bed)
+    assert flows(peer) == [(1, False), (2, False), (3, False)], "whatever was answered before"
+    assert "channel.flow asks all clients to pause" in bed.log.lines[-1]
+    bed.settle()
+
+
+def test_scenario_61_client_side_pause_was_ignored_in_1_5() -> None:
+    bed = Bed(profile="rabbitmq-1.5")
+    peer = bed.connect()
+    peer.call(1, m.QueueDeclare("q"), m.QueueDeclareOk)
+    peer.call(1, m.BasicConsume("q", "t", no_ack=True), m.BasicConsumeOk)
+    assert peer.call(1, m.ChannelFlow(False), m.ChannelFlowOk).active
+    peer.publish("q", b"1")
+    assert peer.bodies() == [b"1"]
+
+
 def test_scenario_52_no_double_signal(bed: Bed, peer: Peer) -> None:
     alarm(bed, "memory")
     alarm(bed, "disk")

@@ -57,6 +57,7 @@ class Profile:
     io_batch: positions that leave memory at a time at least, when a queue pages by RabbitMQ's rules
     (msg_store_io_batch_size, flow-semantics 6.6), 0 for a profile that pages by bytes;
     caps_passes: one pass is bounded by the window to the store, as from RabbitMQ 3.6.7 on;
+    broadcasts_flow: an alarm sends channel.flow to every channel, and holds nothing (seed S2);
     believes_deaths: x-death in what a client publishes is counted on when the message dies."""
 
     name: str
@@ -76,6 +77,7 @@ class Profile:
     io_batch: int = 0
     caps_passes: bool = False
     believes_deaths: bool = False
+    broadcasts_flow: bool = False
 
     @property
     def credit_initial(self) -> int:
@@ -215,8 +217,9 @@ SYNDICATE: Final = Profile(
     "syndicate", "debt", _OFF, _OFF, _OFF, False, False, 0, 65_535, account_high_messages=100
 )
 NONE: Final = Profile("none", "none", _OFF, _OFF, _OFF, False, False, 0, 65_535)
+RABBITMQ_15: Final = replace(NONE, name="rabbitmq-1.5", broadcasts_flow=True)
 
-_ALL: Final = (PENSTOCK, ADAPTIVE, RABBITMQ_4, RABBITMQ_35, SYNDICATE, NONE)
+_ALL: Final = (PENSTOCK, ADAPTIVE, RABBITMQ_4, RABBITMQ_35, RABBITMQ_15, SYNDICATE, NONE)
 PROFILES: Final = {profile.name: profile for profile in _ALL}
 
 STATIC: Final = "static-"

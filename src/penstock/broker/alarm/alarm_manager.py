@@ -157,6 +157,7 @@ class AlarmManager:
     ) -> None:
         self.connections = connections
         self.negotiators = negotiators
+        self._context = context
         self.vhosts = context.vhosts
         self.recorder = context.recorder
         self.clock = context.clock
@@ -248,6 +249,8 @@ class AlarmManager:
         self.log.info(f"{resource} alarm is over after {lasted}; {left}")
         for connection in list(self.connections.values()):
             connection.clear_alarm(source)
+            if not self.texts:
+                connection.notifier.ask_to_pause(False)
 
     # -- connections -----------------------------------------------------------------------------
 
@@ -265,8 +268,15 @@ class AlarmManager:
             connection.alarm_action = self._action_of(connection)
 
     def _stop(self, connection: Connection, source: str) -> None:
+        if self._only_tells():
+            connection.notifier.ask_to_pause(True)
+            return
         connection.alarm_action = self._action_of(connection)
         connection.set_alarm(source, self.texts[source])
+
+    def _only_tells(self) -> bool:
+        """Whether the profile's alarms hold no publishes, and ask clients to pause instead."""
+        return self._context.profile.broadcasts_flow
 
     def _action_of(self, connection: Connection) -> str:
         negotiator = self.negotiators.get(connection.name)
@@ -285,6 +295,8 @@ class AlarmManager:
         """Whom the alarm stops, for a line of the log."""
         count = len([one for one in self.connections.values() if one.receive_count > 0])
         named = self._named.get(resource)
+        if self._only_tells():
+            return f"channel.flow asks all clients to pause, {count} connections publish"
         if named is None:
             return f"publishing stopped for all, {count} connections publish"
         return f"publishing stopped for {len(named)} of {count} connections, above their fair share"

@@ -15,6 +15,9 @@ class Notifier:
     def alarms_changed(self) -> None:
         """An alarm began or ceased to stop this connection's publishes."""
 
+    def ask_to_pause(self, is_paused: bool) -> None:
+        """In a profile whose alarms hold nothing: one has begun, or the last is over."""
+
     def publish_held(self, channel: Channel) -> None:
         """A publish of `channel` has arrived and cannot go on now."""
 

@@ -201,6 +201,9 @@ class Consuming:
         by it the flow-ok that it owes us (59)."""
         if self.session.connection.notifier.takes_as_reply(channel, q.active):
             return None
+        if not q.active and self.session.host.context.profile.broadcasts_flow:
+            # RabbitMQ 1.5 answered so, and did nothing.
+            return m.ChannelFlowOk(True)
         if not q.active and self.session.is_emulating:
             raise ConnectionFault(540, "active=false", 20, 20)
         channel.sink.is_flow_active = q.active

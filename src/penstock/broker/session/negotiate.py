@@ -11,6 +11,7 @@ from penstock.base.errors import ChannelFault, ConnectionFault, PeerError
 from penstock.broker.actors.lane import Answerable, Lane
 from penstock.broker.channel.channel import Channel
 from penstock.broker.channel.parking import OpenedObserver
+from penstock.broker.connection.broadcast_notifier import BroadcastNotifier
 from penstock.broker.connection.client_notifier import (
     FLOW_CAPABILITIES,
     ClientNotifier,
@@ -192,9 +193,12 @@ class Negotiator(ConnectionVerbs):
             connection, credentials.user, vhost, host, self.capabilities, is_emulating
         )
         properties = self.client_properties
-        connection.notifier = ClientNotifier(
-            connection, host.notifier_rules, self.capabilities, properties, is_emulating
-        )
+        if host.context.profile.broadcasts_flow:
+            connection.notifier = BroadcastNotifier(connection)
+        else:
+            connection.notifier = ClientNotifier(
+                connection, host.notifier_rules, self.capabilities, properties, is_emulating
+            )
         self.credentials = None
         self.verbs = ChannelVerbs(self.session)
         vhost.listen(self.queue_gone)

@@ -142,7 +142,7 @@ class Laws:
         texts = self.broker.alarm_manager.texts
         if self.ringing is not None and texts.keys() != self.ringing:
             raise LawBroken(f"C9: {sorted(self.ringing)} ring, the broker knows {sorted(texts)}")
-        if self.broker.alarm_manager.mode != MODE_ALL:
+        if self.broker.alarm_manager.mode != MODE_ALL or self.broker.profile.broadcasts_flow:
             return
         for connection in self.broker.connections.values():
             if connection.phase == PHASE_OPEN and connection.alarms.keys() != texts.keys():

@@ -35,7 +35,10 @@ from penstock.simulation.world.publishing import Load, PublishingRole, PublishTa
 from penstock.simulation.world.world import World, WorldSetting
 
 WIDTH = 9
-PROFILES: Final = tuple(profiles.PROFILES)
+PROFILES: Final = tuple(
+    name for name, profile in profiles.PROFILES.items() if not profile.broadcasts_flow
+)
+"""Those whose alarms hold publishers, because the laws of alarms ask for that."""
 
 
 def fan_out_nine(world: World) -> None:
