@@ -18,7 +18,7 @@ from tests.spec.stage import Hand, Stage
 
 TRANSITIONS = 1000
 NAMES = sorted(name for name, one in PROFILES.items() if not one.broadcasts_flow)
-"""Those that send connection.blocked: in rabbitmq-1.5 an alarm has nothing to tell but channel.flow."""
+"""Those that send connection.blocked; rabbitmq-1.5 sends channel.flow alone."""
 
 
 class Idle(Hand):

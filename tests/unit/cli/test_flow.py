@@ -24,7 +24,8 @@ messages = 1000000
 EDGE_KEYS = (
     "sender receiver vhost kind window_messages balance_messages window_bytes balance_bytes "
     "in_flight_messages in_flight_bytes deferred_messages deferred_bytes is_blocked by reason "
-    "blocked_for_ns stops blocked_ns free_messages parked_messages parked_bytes parked_for_ns"
+    "blocked_for_ns stops blocked_ns free_messages parked_messages parked_bytes parked_for_ns "
+    "depth_bytes room_bytes"
 )
 ACCOUNT_KEYS = (
     "name level depth debt_messages debt_bytes stored_messages stored_bytes high_messages "
