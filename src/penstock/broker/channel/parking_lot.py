@@ -92,9 +92,11 @@ class NodeParking:
         self.wake_at: i64 = 0
 
     def wait(self, lot: "ParkingLot") -> None:
-        """`lot` is asked again when a part of the room is free that is worth it."""
-        if not self.waiting:
-            self.wake_at = self.bytes - self.bytes_max // FREED_SHARE
+        """`lot` is asked again when a part of the room is free that is worth it, counted from the
+        last one that was refused: what others have parked since the first was may stay for ever."""
+        wake_at: i64 = self.bytes - self.bytes_max // FREED_SHARE
+        if wake_at > self.wake_at or not self.waiting:
+            self.wake_at = wake_at
         self.waiting[lot] = None
 
     def wake(self) -> None:

@@ -181,6 +181,22 @@ def test_lots_that_wait_for_the_node_are_asked_again_when_room_is_worth_it() -> 
     assert not node.waiting
 
 
+def test_who_waits_for_the_node_does_not_wait_for_what_others_parked_since() -> None:
+    """Random graphs 318 and 672: two lots were refused, one after the other had grown; what the
+    first had found parked was never left again, so the second was never asked."""
+    node = NodeParking(bytes_max=6400, lot_bytes_max=1 << 40)
+    one, early, late = lots(3, node)
+    asked = []
+    late.freed = lambda: asked.append(1)
+    one.charge(20, 2000)
+    node.wait(early)
+    one.charge(10, 3000)
+    node.wait(late)
+    one.repay(1, 300)
+    one.note_freed()
+    assert asked == [1]
+
+
 def test_what_overflows_is_no_part_of_the_lot() -> None:
     [lot] = lots(1, NodeParking())
     parking = Parking(lot)
