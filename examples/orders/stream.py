@@ -23,6 +23,7 @@ import deltalake
 import orders
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from penstock.spark import register
 from penstock.spark.java import find_java
@@ -134,21 +135,28 @@ def starter(folder: Path, name: str, query: Any, trigger: dict[str, Any]) -> Cal
 
 def keep_running(starts: dict[str, Callable[[], Any]]) -> None:
     """Until Ctrl-C or a kill. A query that fails is started again: nothing is lost by it."""
-    running = {name: start() for name, start in starts.items()}
+    running = {name: begun(start()) for name, start in starts.items()}
     print("running", flush=True)
     while True:
         time.sleep(RESTART_S)
         for name, query in running.items():
             if not query.isActive:
                 print(f"{name} is started again: {str(query.exception())[:300]}", flush=True)
-                running[name] = starts[name]()
+                running[name] = begun(starts[name]())
+
+
+def begun(query: Any) -> Any:
+    """The query, once it has looked for rows or failed. Each has Python workers of its own, which
+    are slow to start when all do at once."""
+    while query.isActive and query.status["message"].startswith("Initializing"):
+        time.sleep(0.1)
+    return query
 
 
 def check(folder: Path) -> int:
     """Whether every message is in the tables, and every good order in the book, exactly once."""
     bronze, silver, quarantine, gold = (
-        pa.table(deltalake.DeltaTable(str(folder / name)).to_pyarrow_table())
-        for name in ("bronze", "silver", "quarantine", "gold")
+        rows_of(folder / name) for name in ("bronze", "silver", "quarantine", "gold")
     )
     numbers = sorted(bronze["offset"].to_pylist())
     sorted_out = sorted(silver["offset"].to_pylist() + quarantine["offset"].to_pylist())
@@ -170,6 +178,12 @@ def check(folder: Path) -> int:
     for what, is_so in found.items():
         print(f"{'✔' if is_so else '✘'} {what}")
     return 0 if all(found.values()) else 1
+
+
+def rows_of(path: Path) -> Any:
+    """The last version of a Delta table."""
+    files = deltalake.DeltaTable(str(path)).file_uris()
+    return pa.concat_tables(pq.ParquetFile(file).read(use_threads=False) for file in files)
 
 
 if __name__ == "__main__":
