@@ -10,6 +10,9 @@ holds exactly at every snapshot. The equal split costs the same however many gat
 a virtual clock advances by elapsed / (gates closed), and each pair is charged the virtual time
 between its closing and its opening. Nanoseconds that do not divide are carried, never lost: the
 next interval takes them over, or the pair that has held longest when the books are read.
+
+ParkedLedger keeps the time in which publishes of an actor waited, held itself or not:
+    blocked ns + parked ns - both ns = ns in which the actor was held, or publishes of it were.
 """
 
 from typing import Final
@@ -128,6 +131,8 @@ class BlockEntry:
 class BlockLedger:
     """Who held one actor, why, how often and for how long.
 
+    parked: the same of its parked publishes; None until it has some. freed_ns: when it was last
+    held no longer, 0 if it never was held.
     Bound: BLOCK_ENTRIES_MAX pairs besides those that hold the actor right now (its gate holds
     each of these anyway); beyond it the pair that opened longest ago is folded into OTHERS.
     """
@@ -143,9 +148,13 @@ class BlockLedger:
         "_share_ns",
         "_since_ns",
         "_stops",
+        "freed_ns",
+        "parked",
     )
 
     def __init__(self, now_ns: int) -> None:
+        self.freed_ns = 0
+        self.parked: ParkedLedger | None = None
         self._closed: dict[tuple[str, str], BlockEntry] = {}
         # Oldest opening first, because an entry is put back at the end each time it opens.
         self._opened: dict[tuple[str, str], BlockEntry] = {}
@@ -182,6 +191,8 @@ class BlockLedger:
         if not self._closed:
             self._since_ns = now_ns
             self._stops += 1
+            if self.parked is not None:
+                self.parked.held(now_ns)
         self._closed[key] = entry
 
     def open(self, peer: str, reason: str, now_ns: int) -> int:
@@ -205,9 +216,28 @@ class BlockLedger:
             # Nothing is carried here, because the last interval had a single holder.
             assert self._carry_ns == 0, "an unheld actor has no time to share out"
             self._longest_ns = max(self._longest_ns, now_ns - self._since_ns)
+            self.freed_ns = now_ns
+            if self.parked is not None:
+                self.parked.freed(now_ns)
         self._opened[key] = entry
         self._fold_down_to(BLOCK_ENTRIES_MAX)
         return held_ns
+
+    def held_since_ns(self) -> int:
+        """Since when somebody holds the actor, while it is so."""
+        return self._since_ns
+
+    def date_back(self, ns: int) -> None:
+        """The one hold that has just begun began `ns` nanoseconds earlier.
+
+        Raises: AssertionError unless a single reason is closed.
+        """
+        assert len(self._closed) == 1 and ns >= 0, "no hold that began just now"
+        self._blocked_ns += ns
+        self._since_ns -= ns
+        for entry in self._closed.values():
+            entry.since_ns -= ns
+            entry.since_share_ns -= ns
 
     def blocked_ns(self, now_ns: int) -> int:
         """Nanoseconds, up to `now_ns`, in which at least one reason was closed."""
@@ -279,3 +309,83 @@ class BlockLedger:
             others.closed_ns += entry.closed_ns
             others.stops += entry.stops
             others.longest_ns = max(others.longest_ns, entry.longest_ns)
+
+
+class ParkedLedger:
+    """Who kept publishes of one actor waiting, and for how much of that time the actor itself was
+    held as well: `both_ns`. Several waits may have the same holder. Bound: that of BlockLedger.
+    """
+
+    __slots__ = ("_at_ns", "_books", "_both_ns", "_free_ns", "_ledger", "_since_ns", "_waits")
+
+    def __init__(self, books: BlockLedger, now_ns: int) -> None:
+        """books: who held the actor itself."""
+        self._books = books
+        self._ledger = BlockLedger(now_ns)
+        self._waits: dict[tuple[str, str], int] = {}
+        self._at_ns = now_ns
+        self._free_ns = 0
+        self._both_ns = 0
+        # When both began, while they last.
+        self._since_ns = -1
+
+    def begin(self, peer: str, reason: str, since_ns: int, now_ns: int) -> None:
+        """`peer` keeps some publishes waiting for `reason`, the first of them since `since_ns`. A
+        moment before the last one counts as that: turns know when they began, not what time it
+        is."""
+        key = (peer, reason)
+        count = self._waits.get(key, 0)
+        is_first = not self._waits
+        self._waits[key] = count + 1
+        now_ns = self._moment(now_ns)
+        if count > 0:
+            return
+        self._ledger.close(peer, reason, now_ns)
+        if is_first:
+            books = self._books
+            # Before it was last freed it may have been held as well, so that does not count.
+            begun_ns = max(since_ns, self._free_ns, books.freed_ns)
+            if books.is_blocked():
+                self._since_ns = min(now_ns, max(begun_ns, books.held_since_ns()))
+            self._ledger.date_back(max(0, now_ns - begun_ns))
+
+    def end(self, peer: str, reason: str, now_ns: int) -> None:
+        """`peer` keeps those waiting no longer."""
+        key = (peer, reason)
+        now_ns = self._moment(now_ns)
+        count = self._waits.get(key, 0) - 1
+        if count > 0:
+            self._waits[key] = count
+            return
+        self._waits.pop(key, None)
+        self._ledger.open(peer, reason, now_ns)
+        if not self._waits:
+            self._free_ns = now_ns
+            self.freed(now_ns)
+
+    def held(self, now_ns: int) -> None:
+        """The actor itself is held from now on."""
+        if self._waits:
+            self._since_ns = self._moment(now_ns)
+
+    def freed(self, now_ns: int) -> None:
+        """The actor itself is held no longer, or has nothing parked any more."""
+        if self._since_ns >= 0:
+            self._both_ns += max(0, self._moment(now_ns) - self._since_ns)
+            self._since_ns = -1
+
+    def both_ns(self, now_ns: int) -> int:
+        """Nanoseconds, up to `now_ns`, in which the actor was held and publishes of it waited."""
+        if self._since_ns < 0:
+            return self._both_ns
+        return self._both_ns + max(0, self._moment(now_ns) - self._since_ns)
+
+    def snapshot(self, now_ns: int) -> BlockedTotals:
+        """The books at `now_ns`; the longest hold of the next period begins here."""
+        totals = self._ledger.snapshot(self._moment(now_ns))
+        self._ledger.begin_period()
+        return totals
+
+    def _moment(self, now_ns: int) -> int:
+        self._at_ns = max(self._at_ns, now_ns)
+        return self._at_ns

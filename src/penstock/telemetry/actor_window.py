@@ -31,6 +31,7 @@ COUNTER_NAMES: Final = frozenset(
         "answer_ns",
         "given_ns",
         "given_count",
+        "both_ns",
     }
 )
 """The names in ActorSnapshot.numbers that are cumulative; all others are values of the moment."""
@@ -39,6 +40,9 @@ COUNTER_NAMES: Final = frozenset(
 SYNCS: Final = "syncs"
 SYNC_NS: Final = "sync_ns"
 """Of a store: syncs of its files that have ended, and nanoseconds all of them took."""
+
+BOTH_NS: Final = "both_ns"
+"""Of a connection or channel: nanoseconds in which it was held, and publishes of it were parked."""
 
 SENT: Final = "sent:"
 """Prefix of the messages an account has handed to an actor, cumulative too."""
@@ -82,6 +86,12 @@ rounds."""
 
 _COUNTED: Final = (SENT, DROPPED, LOST, WAITED, PARKED_BYTES)
 
+BACKLOG_BYTES: Final = "backlog_bytes"
+"""Of dead letters: what waits in the backlog, and counts as the queue's."""
+
+BACKLOG_MOST: Final = "backlog_most"
+"""In numbers of a window: the most of it in any of its rounds."""
+
 MAIL_SHARE: Final = "mail_share"
 """In numbers of a window: share, 0..1, of its rounds in which there was a MAILBOX."""
 
@@ -105,7 +115,8 @@ class ActorWindow:
 
     window_ns: its length for this actor, shorter if it came up meanwhile; equals the sum of
     `times`. blocked_ns, stops, longest_ns, since_ns: the union of its blocks, as BlockedTotals;
-    the `ns` of `blocks` sum to blocked_ns, largest first. numbers, labels: as they stood at the
+    the `ns` of `blocks` sum to blocked_ns, largest first. parked: who kept publishes of it waiting,
+    of the same form; parked_since_ns: since when some wait. numbers, labels: as they stood at the
     end. rates: per second, for those of COUNTER_NAMES that are in numbers.
     """
 
@@ -122,6 +133,12 @@ class ActorWindow:
     numbers: dict[str, float] = field(default_factory=dict)
     rates: dict[str, float] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    parked: tuple[BlockWindow, ...] = ()
+    parked_since_ns: int | None = None
+
+    def parked_ns(self) -> int:
+        """Nanoseconds of the window in which publishes of it waited."""
+        return sum(block.ns for block in self.parked)
 
     def blocked_share(self) -> float:
         """Share of the window in which this actor was held, 0..1."""
@@ -150,12 +167,17 @@ def difference(
     if blocked_ns > 0 or stops > 0:
         lives = [one for one in later if one.started_ns == new.started_ns]
         longest_ns = max((s.blocked.longest_ns for s in lives), default=0)
-        blocks = _block_differences(old.blocked, new.blocked, _longest(lives))
+        blocks = _block_differences(
+            old.blocked, new.blocked, _longest([one.blocked for one in lives])
+        )
     numbers = new.numbers
     if MAILBOX in numbers:
         seen = later or [new]
         full = sum(1 for one in seen if one.numbers.get(MAILBOX, 0.0) > 0)
         numbers = {**numbers, MAIL_SHARE: full / len(seen)}
+    if BACKLOG_BYTES in numbers:
+        most = max(one.numbers.get(BACKLOG_BYTES, 0.0) for one in later or [new])
+        numbers = {**numbers, BACKLOG_MOST: most}
     if any(name.startswith(WAIT_MOST) for name in numbers):
         numbers = {**numbers, **_most(later or [new])}
     rates = {
@@ -177,7 +199,18 @@ def difference(
         numbers,
         rates,
         new.labels,
+        _parked_differences(old, new, later),
+        new.parked.since_ns,
     )
+
+
+def _parked_differences(
+    old: ActorSnapshot, new: ActorSnapshot, later: list[ActorSnapshot]
+) -> tuple[BlockWindow, ...]:
+    if new.parked.blocked_ns == old.parked.blocked_ns:
+        return ()
+    longest = _longest([s.parked for s in later if s.started_ns == new.started_ns])
+    return tuple(_block_differences(old.parked, new.parked, longest))
 
 
 def _most(rounds: list[ActorSnapshot]) -> dict[str, float]:
@@ -229,11 +262,11 @@ def _block_differences(
     return answer
 
 
-def _longest(lives: list[ActorSnapshot]) -> dict[tuple[str, str], int]:
-    """The longest hold of each pair in these snapshots of one actor, nanoseconds."""
+def _longest(lives: list[BlockedTotals]) -> dict[tuple[str, str], int]:
+    """The longest hold of each pair in these books of one actor, nanoseconds."""
     answer: dict[tuple[str, str], int] = {}
     for life in lives:
-        for block in life.blocked.blocks:
+        for block in life.blocks:
             key = (block.peer, block.reason)
             answer[key] = max(answer.get(key, 0), block.longest_ns)
     return answer

@@ -59,9 +59,10 @@ def snapshot_plain(one: ActorSnapshot) -> dict[str, object]:
             plain[name] = value
     if one.times != NO_TIME:
         plain["times"] = _row(one.times)
-    if one.blocked != NEVER_BLOCKED:
-        *union, _ = _row(one.blocked)
-        plain["blocked"] = [*union, [_row(block) for block in one.blocked.blocks]]
+    for name, totals in (("blocked", one.blocked), ("parked", one.parked)):
+        if totals != NEVER_BLOCKED:
+            *union, _ = _row(totals)
+            plain[name] = [*union, [_row(block) for block in totals.blocks]]
     return plain
 
 
@@ -77,12 +78,13 @@ def snapshot_of(actor: str, plain: dict[str, object]) -> ActorSnapshot:
     fields: dict[str, Any] = {"kind": kind_of(actor), **plain, "actor": actor}
     if "times" in fields:
         fields["times"] = dict(zip(Times.__slots__, fields["times"], strict=False))
-    if "blocked" in fields:
-        blocked = dict(zip(BlockedTotals.__slots__, fields["blocked"], strict=True))
-        blocked["blocks"] = [
-            dict(zip(BlockTotals.__slots__, block, strict=True)) for block in blocked["blocks"]
-        ]
-        fields["blocked"] = blocked
+    for name in ("blocked", "parked"):
+        if name in fields:
+            totals = dict(zip(BlockedTotals.__slots__, fields[name], strict=True))
+            totals["blocks"] = [
+                dict(zip(BlockTotals.__slots__, block, strict=True)) for block in totals["blocks"]
+            ]
+            fields[name] = totals
     return msgspec.convert(fields, ActorSnapshot)
 
 

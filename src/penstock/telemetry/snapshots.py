@@ -89,6 +89,7 @@ class ActorSnapshot:
     taken_ns: monotonic time its numbers were read, NOT_TAKEN for that of its round;
     times: by state; blocked: by who held it. `times.blocked_ns` may be less than
     `blocked.blocked_ns`, because an actor held by one peer may work for another meanwhile.
+    parked: who kept publishes of a connection or channel waiting.
 
     numbers: by name. Cumulative: those in window.COUNTER_NAMES. Now: ready, unacked (messages),
     bytes, consumers, prefetch (messages, 0 is unlimited), prefetch_full_share and socket_blocked
@@ -112,3 +113,4 @@ class ActorSnapshot:
     numbers: dict[str, float] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     taken_ns: int = NOT_TAKEN
+    parked: BlockedTotals = NEVER_BLOCKED

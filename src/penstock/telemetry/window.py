@@ -267,6 +267,7 @@ def _is_still(old: ActorSnapshot, new: ActorSnapshot) -> bool:
         and old.started_ns == new.started_ns
         and old.state == new.state
         and old.blocked == new.blocked
+        and old.parked == new.parked
         and old.numbers == new.numbers
         and old.labels == new.labels
     )

@@ -10,7 +10,8 @@ NS_PER_US: Final = 1_000
 _WAITS_FOR: Final = {
     "credit": "waits for credit from",
     "pending": "waits for replies from",
-    "parked": "has a publish parked at",
+    "confirms": "waits for confirms of",
+    "parked": "has publishes parked in",
     "depth": "waits for room in",
     "full": "waits for room in",
     "lag": "waits for the progress of",
@@ -135,8 +136,11 @@ def blamed(root: str, reason: str) -> str:
     return f"{reason} at {called(root)}"
 
 
-def was_held(actor: str) -> str:
-    """What happened to an actor that was blocked: a consumer has no gate, it is given nothing."""
+def was_held(actor: str, blocked_ns: int = 0, parked_ns: int = 0) -> str:
+    """What happened to an actor that was blocked: a consumer has no gate, it is given nothing.
+    blocked_ns: how long; parked_ns: of that, when publishes of it were parked."""
+    if 2 * parked_ns > blocked_ns:
+        return "had publishes parked"
     return "could be given nothing" if kind_of(actor) == "consumer" else "was blocked"
 
 

@@ -44,9 +44,9 @@ class Lane(Hop):
     """items: the mailbox, oldest first, from `head`; receiving: whose it is; queue_rate: the rate
     limit of the queue it leads to; origin: who pays for what is in it; wants_answers: the sender
     confirms; taken, taken_bytes: what the receiver has taken and not repaid yet, within a turn
-    only; saved_bytes: see fair_take; has_shared: there may be messages among the items that other
-    queues get as well; has_foreign: some whose origin is another one; shares_room: it is shut while
-    a depth mark is reached."""
+    only; listed_ns: since when there has been something in it; saved_bytes: see fair_take;
+    has_shared: there may be messages among the items that other queues get as well; has_foreign:
+    some whose origin is another one; shares_room: it is shut while a depth mark is reached."""
 
     __slots__ = (
         "answerable",
@@ -55,6 +55,7 @@ class Lane(Hop):
         "head",
         "is_listed",
         "items",
+        "listed_ns",
         "origin",
         "queue_rate",
         "receiving",
@@ -89,6 +90,7 @@ class Lane(Hop):
         self.taken: i64 = 0
         self.taken_bytes: i64 = 0
         self.is_listed = False
+        self.listed_ns: i64 = 0
         self.wants_answers = False
         self.saved_bytes: i64 = 0
         self.has_shared = False

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from penstock.broker.admin.view_queues import blocked, times
 from penstock.broker.dead_letter.dead_letters import dead_letters_of
 from penstock.broker.queue.queue_actor import QueueActor
-from penstock.explain.dead_letter_causes import BACKLOG_BYTES, KIND, WARNED
+from penstock.explain.dead_letter_causes import KIND, WARNED
+from penstock.telemetry.actor_window import BACKLOG_BYTES
 from penstock.telemetry.snapshots import ActorSnapshot
 
 

@@ -40,7 +40,8 @@ from penstock.queues.consumers import (
 )
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import NEVER
-from penstock.telemetry.snapshots import ActorSnapshot, BlockedTotals, Times
+from penstock.telemetry.actor_window import BOTH_NS
+from penstock.telemetry.snapshots import NEVER_BLOCKED, ActorSnapshot, BlockedTotals, Times
 from penstock.telemetry.words import duration, size
 
 
@@ -115,6 +116,15 @@ def blocked(actor: Actor, now_ns: int) -> BlockedTotals:
     blocked = actor.ledger.snapshot(now_ns)
     actor.ledger.begin_period()
     return blocked
+
+
+def parked(actor: Actor, now_ns: int, numbers: dict[str, float]) -> BlockedTotals:
+    """The same of its parked publishes; what both have in common is added to `numbers`."""
+    books = actor.ledger.parked
+    if books is None:
+        return NEVER_BLOCKED
+    numbers[BOTH_NS] = float(books.both_ns(now_ns))
+    return books.snapshot(now_ns)
 
 
 def queue_and_consumers(broker: Broker, queue: QueueActor) -> Iterator[ActorSnapshot]:

@@ -6,7 +6,7 @@ from typing import Final
 from penstock.broker.admin.view_letters import letters_snapshot
 from penstock.broker.admin.view_loads import answer_loads, credit_loads, output_loads, parked_loads
 from penstock.broker.admin.view_memory import PARTS_MAX, ViewMemory, connection_stamp, queue_stamp
-from penstock.broker.admin.view_queues import blocked, queue_and_consumers, times
+from penstock.broker.admin.view_queues import blocked, parked, queue_and_consumers, times
 from penstock.broker.admin.view_store import store_snapshot, stream_store_snapshot
 from penstock.broker.broker import Broker
 from penstock.broker.channel.channel import Channel
@@ -326,6 +326,7 @@ def _connection(broker: Broker, connection: Connection) -> ActorSnapshot:
         started_ns=connection.time.start_ns,
         times=times(connection.time.totals(now_ns)),
         blocked=blocked(connection, now_ns),
+        parked=parked(connection, now_ns, numbers),
         numbers=numbers,
         labels=labels,
         taken_ns=now_ns,
@@ -389,6 +390,7 @@ def _channel(broker: Broker, channel: Channel) -> ActorSnapshot:
         started_ns=channel.time.start_ns,
         times=times(channel.time.totals(now_ns)),
         blocked=blocked(channel, now_ns),
+        parked=parked(channel, now_ns, numbers),
         numbers=numbers,
         labels=labels,
         taken_ns=now_ns,

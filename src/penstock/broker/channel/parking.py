@@ -21,13 +21,21 @@ from mypy_extensions import i64
 
 from penstock.broker.actors.actor import Actor
 from penstock.broker.actors.lane import Lane
-from penstock.broker.channel.parking_lot import CREDIT, ParkedLine, ParkingLot, parked_size
+from penstock.broker.channel.parking_lot import (
+    CREDIT,
+    ParkedLine,
+    ParkingLot,
+    parked_books,
+    parked_size,
+)
 from penstock.flow.gate import Gate, GateObserver
 from penstock.protocol.content import Message
 from penstock.queues.ring import BLANK
 
 ALARM: Final = "alarm"
 RATE: Final = "rate"
+PARKED: Final = "parked"
+"""Why a connection's publishes wait: a channel of it has parked them."""
 
 ENTRANCE_MAX: Final = 1
 
@@ -188,6 +196,7 @@ class Parking:
             self.lot.lines[lane] = line
             self.note_waiting(lane, len(message.raw))
             line.reason = self.waits_on
+            self._begin(line, now_ns)
         line.items.append(message)
         size: i64 = parked_size(message)
         line.bytes += size
@@ -213,6 +222,9 @@ class Parking:
                 return line
             line.is_opened = False
             self.note_waiting(lane, line.next_bytes())
+            held_by = self._holder(line)
+            if held_by != line.held_by:
+                self._count(line, held_by, line.owner.line.turn_ns)
             self.opened.pop(0)
         return None
 
@@ -227,6 +239,7 @@ class Parking:
             del self.lot.lines[line.lane]
             if line.is_opened:
                 self.opened.remove(line)
+            self._end(line)
         elif line.head >= 512 and line.head * 2 >= count:
             del line.items[: line.head]
             line.head = 0
@@ -236,6 +249,54 @@ class Parking:
             while at < line.head:
                 line.items[at] = BLANK
                 at += 1
+
+    def _begin(self, line: ParkedLine, now_ns: i64) -> None:
+        """The time of `line` counts from now on; of a queue that is stopped, from when the oldest
+        publish came that lies in front of it."""
+        lane = line.lane
+        since_ns: i64 = now_ns
+        if lane.is_listed and not lane.receiver_gate.is_open:
+            since_ns = lane.listed_ns
+        owner = line.owner
+        if len(self.lines) == 1 and owner.line.is_accounting:
+            books = parked_books(self.lot.books, int(now_ns))
+            books.begin(owner.identity, PARKED, int(since_ns), int(now_ns))
+        self._count(line, self._holder(line), since_ns)
+
+    def _holder(self, line: ParkedLine) -> tuple[str, str]:
+        """For whom `line` waits, and why. What came before it counts: while that lies in front of a
+        queue which is stopped, a rate limit of the queue is not what it waits for."""
+        lane = line.lane
+        if lane.in_flight > 0 and not lane.receiver_gate.is_open:
+            return (lane.receiver, CREDIT)
+        if line.held_by in lane.sender_gate.reasons:
+            return line.held_by
+        return (self.waits_for, self.waits_on)
+
+    def _count(self, line: ParkedLine, held_by: tuple[str, str], since_ns: i64) -> None:
+        """`line` waits for this peer, for this reason, and for no other any more."""
+        owner = line.owner
+        if not owner.line.is_accounting:
+            return
+        now_ns: i64 = owner.line.turn_ns
+        books = parked_books(owner.ledger, int(now_ns))
+        before = line.held_by
+        line.held_by = held_by
+        books.begin(held_by[0], held_by[1], int(since_ns), int(now_ns))
+        if before[0] != "":
+            books.end(before[0], before[1], int(now_ns))
+
+    def _end(self, line: ParkedLine) -> None:
+        """The time of `line` counts no longer."""
+        owner = line.owner
+        now_ns = int(owner.line.turn_ns)
+        peer, reason = line.held_by
+        books = owner.ledger.parked
+        if books is not None and peer != "":
+            books.end(peer, reason, now_ns)
+        whole = self.lot.books.parked
+        if whole is not None and not self.lines:
+            whole.end(owner.identity, PARKED, now_ns)
 
     def note_waiting(self, lane: Lane, bytes_: i64) -> None:
         """Who keeps `lane` closed for a publish of `bytes_`, and why, is what this channel waits

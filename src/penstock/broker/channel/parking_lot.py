@@ -20,6 +20,7 @@ from penstock.broker.actors.lane import Lane
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
 from penstock.queues.policy_keys import FULL_ACTIONS
+from penstock.telemetry.accounting import BlockLedger, ParkedLedger
 
 CREDIT: Final = "credit"
 
@@ -39,14 +40,34 @@ def parked_size(message: Message) -> i64:
     return size + PARKED_OVERHEAD_BYTES
 
 
+def parked_books(books: BlockLedger, now_ns: int) -> ParkedLedger:
+    """Where the time of parked publishes counts, of the actor that has these `books`."""
+    found = books.parked
+    if found is None:
+        found = ParkedLedger(books, now_ns)
+        books.parked = found
+    return found
+
+
 class ParkedLine:
     """What a channel has parked for one queue: items, oldest first from `head`.
 
     owner: the channel; bytes: what they count for; since_ns: when the line began; reason: of the
-    gate, then; is_opened: the queue takes again, or is gone.
+    gate, then; held_by: the peer and reason it waits for now; is_opened: the queue takes again, or
+    is gone.
     """
 
-    __slots__ = ("bytes", "head", "is_opened", "items", "lane", "owner", "reason", "since_ns")
+    __slots__ = (
+        "bytes",
+        "head",
+        "held_by",
+        "is_opened",
+        "items",
+        "lane",
+        "owner",
+        "reason",
+        "since_ns",
+    )
 
     def __init__(self, owner: Actor, lane: Lane, since_ns: i64) -> None:
         self.owner = owner
@@ -56,6 +77,7 @@ class ParkedLine:
         self.bytes: i64 = 0
         self.since_ns: i64 = since_ns
         self.reason = CREDIT
+        self.held_by = ("", "")
         self.is_opened = False
 
     def count(self) -> i64:
@@ -145,7 +167,8 @@ def known_action(text: str) -> str:
 class ParkingLot:
     """What the channels of one connection have parked.
 
-    account: pays for it; node: the room it shares; bytes, messages: parked; lines: of all its
+    account: pays for it; books: of the connection, where the time of what waits counts; node: the
+    room it shares; bytes, messages: parked; lines: of all its
     channels, by lane; is_shared: the connection has confirms, consumers, a second queue it
     publishes to, or a second channel, or had; waiting: channels that stand behind a publish for
     which there was no room; freed: called when there may be room; full_action: STOP, NACK or CLOSE,
@@ -154,6 +177,7 @@ class ParkingLot:
 
     __slots__ = (
         "account",
+        "books",
         "bytes",
         "freed",
         "full_action",
@@ -164,8 +188,9 @@ class ParkingLot:
         "waiting",
     )
 
-    def __init__(self, account: Account, node: NodeParking) -> None:
+    def __init__(self, account: Account, node: NodeParking, books: BlockLedger) -> None:
         self.account = account
+        self.books = books
         self.node = node
         self.bytes: i64 = 0
         self.messages: i64 = 0

@@ -213,7 +213,7 @@ class Connection(ChannelHost):
         self.frame_bytes_max: i64 = 0
         self.is_deaf = False
         self.first: i64 = 0
-        self.lot = ParkingLot(self.account, node_parking)
+        self.lot = ParkingLot(self.account, node_parking, self.ledger)
         self.lot.freed = self._room_freed
         self.stopped: Channel | None = None
         self.stopped_on: tuple[str, str] | None = None

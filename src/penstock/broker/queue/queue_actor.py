@@ -415,6 +415,7 @@ class QueueActor(LaneReceiver):
     def offered(self, lane: Lane) -> None:
         """`lane` got its first message: see to it."""
         lane.is_listed = True
+        lane.listed_ns = self.line.turn_ns
         self.pending.append(lane)
         self.wake()
 

@@ -22,6 +22,7 @@ from penstock.flow.profile import ADAPTIVE, PENSTOCK, RABBITMQ_4, Profile
 from penstock.protocol import methods as m
 from penstock.protocol.content import Message
 from penstock.protocol.properties import Properties
+from penstock.telemetry.accounting import BlockLedger
 from tests.spec.stage import Hand, Stage, numbered
 from tests.unit.broker.peer import Bed
 
@@ -113,7 +114,10 @@ SIZE = 100 + PARKED_OVERHEAD_BYTES
 
 
 def lots(count: int, node: NodeParking) -> list[ParkingLot]:
-    found = [ParkingLot(Account(f"conn:{one}", None, None, 0), node) for one in range(count)]
+    found = [
+        ParkingLot(Account(f"conn:{one}", None, None, 0), node, BlockLedger(0))
+        for one in range(count)
+    ]
     for lot in found:
         lot.share()
     return found
