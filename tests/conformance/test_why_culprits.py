@@ -29,8 +29,7 @@ def loop() -> Iterator[Loop]:
 
 @pytest.fixture
 def broker(tmp_path: Path, loop: Loop) -> Iterator[LiveBroker]:
-    # Without room to park: what is looked for is who holds publishers.
-    with LiveBroker(tmp_path, free_port(), settings="parked_bytes = 1\n") as found:
+    with LiveBroker(tmp_path, free_port()) as found:
         found.loop = loop
         yield found
 
@@ -174,10 +173,7 @@ def test_a_rate_limit_has_its_figures_and_the_command_that_helps(
     loop.run(4.0)
     truth = (sender.sent - sent) / (time.monotonic() - began)
     answer = broker.why("connection", "sender", window_s=4)
-    # A queue's limit holds no connection with so few unconfirmed; what they wait behind is said.
-    first = cast(dict[str, object], answer["behind"])
-    if scope != "queue":
-        first = cast(list[dict[str, object]], answer["causes"])[0]
+    first = cast(list[dict[str, object]], answer["causes"])[0]
     assert cast(str, first["root"]).startswith(f"rate:{scope[:4]}"), answer["text"]
     found = re.fullmatch(r"limit 300/s; ([0-9.]+)/s passed", cast(str, first["detail"]))
     assert found is not None, first

@@ -12,12 +12,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from penstock.telemetry.actor_window import ActorWindow, BlockWindow
+from penstock.telemetry.actor_window import (
+    BACKLOG_BYTES,
+    BACKLOG_MOST,
+    ActorWindow,
+    BlockWindow,
+)
 from penstock.telemetry.words import amount, called, size
 
 KIND: Final = "dead"
-BACKLOG_BYTES: Final = "backlog_bytes"
-"""In numbers: what waits in the backlog, and counts as the queue's."""
 WARNED: Final = "warned"
 """In labels: why letters go nowhere, as the log says it."""
 EXPIRED: Final = "expired"
@@ -26,7 +29,8 @@ LATE: Final = "late"
 LETTERS: Final = "letters"
 """Reason of a queue that waits for its dead letters."""
 BACKLOG_SHARE: Final = 0.5
-"""A backlog with so much of what a queue holds is why that queue is too deep."""
+"""A backlog with so much of what a queue holds, or had so much of its mark, is why it is, or was,
+too deep."""
 
 
 def through_letters(windows: dict[str, ActorWindow]) -> None:
@@ -47,8 +51,9 @@ def _redirected(queue: ActorWindow, letters: ActorWindow) -> ActorWindow:
         by_reason[LATE if block.reason == LATE else EXPIRED] += block.ns
     backlog = letters.numbers.get(BACKLOG_BYTES, 0.0)
     held = backlog + queue.numbers.get("bytes", 0.0)
+    most, mark = letters.numbers.get(BACKLOG_MOST, 0.0), queue.numbers.get("depth_bytes", 0.0)
     left = {"full": by_reason[EXPIRED], "depth": by_reason[EXPIRED]}
-    if backlog > 0 and backlog >= BACKLOG_SHARE * held:
+    if 0 < BACKLOG_SHARE * held <= backlog or 0 < BACKLOG_SHARE * mark <= most:
         left["depth"] += by_reason[LATE]
     blocks: list[BlockWindow] = []
     moved = stops = 0

@@ -3,7 +3,7 @@
 Pure: give it WindowHistory.over(...) of a live broker, or windows rebuilt from an event file.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -18,6 +18,7 @@ from penstock.explain.answers import (
     waits_of,
 )
 from penstock.explain.blame import Stay, follow
+from penstock.explain.causes import causes_of, chain_to
 from penstock.explain.consumer_causes import (
     consumer_detail,
     consumer_trouble,
@@ -30,7 +31,6 @@ from penstock.explain.explanation import (
     THROTTLED,
     THROTTLED_SHARE,
     UNKNOWN,
-    ChainStep,
     Explanation,
     RootCause,
     Wait,
@@ -53,7 +53,6 @@ from penstock.explain.render import render
 from penstock.explain.root_causes import (
     dominant_state,
     full_disk_note,
-    name_cause,
     rate_note,
     state_share,
 )
@@ -61,26 +60,12 @@ from penstock.explain.victims import cause_at, held_by
 from penstock.telemetry.actor_window import ActorWindow
 from penstock.telemetry.words import amount, blamed, called, name_of, percent, rate, was_held
 
-LIMIT: Final = "limit"
-"""In labels: what bounds a queue, in words: `max-length 5 (policy 'short')`."""
-DEPTH_LIMIT: Final = "depth_limit"
-"""In labels: the depth mark of a queue of which something was said."""
-_LABELS: Final = {"full": (LIMIT, "full at "), "depth": (DEPTH_LIMIT, "")}
-"""By reason of a hold: the label that names its bound, and what stands before it."""
 __all__ = ["KINDS", "explain", "render"]
 
 VICTIMS_SHOWN: Final = 5
 SUGGESTIONS_MAX: Final = 3
-
-
-def with_limit(detail: str, stay: Stay, windows: Mapping[str, ActorWindow]) -> str:
-    """`detail` of a cause, and the limit of the queue where it was a full or deep one that held."""
-    queue = windows.get(stay.path[-1].who)
-    label, before = _LABELS.get(stay.path[-1].reason.partition(":")[0], ("", ""))
-    if queue is None or label not in queue.labels:
-        return detail
-    said = before + queue.labels[label]
-    return f"{detail}; {said}" if detail else said
+SECOND_SHARE: Final = 0.2
+"""A second cause with so much of the blocked time has its advice, too."""
 
 
 def explain(
@@ -151,7 +136,7 @@ def _explain_actor(
     waits = waits_of(window)
     own = own_share(window, waits)
     stays = follow(window.actor, windows)
-    causes = _merge(stays, windows)
+    causes = causes_of(stays, windows)
     if window.kind == "consumer" and blocked_ns == 0:
         share, causes = _consumer_cause(window, windows)
         blocked_ns = sum(cause.ns for cause in causes)
@@ -162,7 +147,7 @@ def _explain_actor(
         _about(window),
         THROTTLED if is_throttled else FREE,
         window_s,
-        _verdict(window.actor, share, window_s, causes)
+        _verdict(window, share, window_s, causes)
         if is_throttled
         else _unthrottled(window, windows, window_s),
         blocked_share=share,
@@ -183,6 +168,7 @@ def _explain_actor(
         ),
         waits=waits,
         own_share=own,
+        parked_ns=window.parked_ns(),
     )
     if not is_throttled and _leads(window, waits, windows):
         return replace(plain, suggestions=advise_answers(window, waits, own, windows))
@@ -190,7 +176,7 @@ def _explain_actor(
         return _as_root(plain, windows)
     if not causes:
         return plain
-    return _with_surroundings(plain, causes[0], stays, windows)
+    return _with_surroundings(plain, causes, stays, windows)
 
 
 def _as_root(plain: Explanation, windows: Mapping[str, ActorWindow]) -> Explanation:
@@ -198,7 +184,7 @@ def _as_root(plain: Explanation, windows: Mapping[str, ActorWindow]) -> Explanat
     who waits where something is stopped: what stops it, and what helps."""
     found = _waits_at(windows[plain.subject], windows)
     if found is not None:
-        stops = _merge(follow(found.at, windows), windows)[:1]
+        stops = causes_of(follow(found.at, windows), windows)[:1]
         helps = tuple(one for stop in stops for one in advise(stop, windows))
         behind = stops[0] if stops else None
         return replace(plain, behind=behind, suggestions=helps[:SUGGESTIONS_MAX])
@@ -223,9 +209,14 @@ def _as_root(plain: Explanation, windows: Mapping[str, ActorWindow]) -> Explanat
 
 
 def _with_surroundings(
-    plain: Explanation, first: RootCause, stays: list[Stay], windows: Mapping[str, ActorWindow]
+    plain: Explanation,
+    causes: list[RootCause],
+    stays: list[Stay],
+    windows: Mapping[str, ActorWindow],
 ) -> Explanation:
-    """What the first cause adds: its chain, who else it hits, who loads it, what helps."""
+    """What the first cause adds: its chain, who else it hits, who loads it, what helps; and what
+    helps against the second, where that is large."""
+    first = causes[0]
     root = first.root
     queue = windows[root].labels.get("queue") if root in windows else None
     if queue is not None:
@@ -237,10 +228,11 @@ def _with_surroundings(
     shared = sharing(plain.subject, windows)
     mixture = mixture_on(first, windows)
     unmixed = () if mixture is None else (unmix(mixture),)
-    apart = part_company(plain.subject, shared, windows)
+    is_read = 2 * plain.parked_ns > plain.blocked_ns
+    apart = () if is_read else part_company(plain.subject, shared, windows)
     return replace(
         plain,
-        chain=_chain(first, stays, windows),
+        chain=chain_to(first, stays, windows),
         victims=tuple(victims[:VICTIMS_SHOWN]),
         victims_more=max(0, len(victims) - VICTIMS_SHOWN),
         unaffected=sum(
@@ -251,27 +243,19 @@ def _with_surroundings(
         owners=owners,
         owned=owned,
         shared=shared,
-        suggestions=(*unmixed, *advise(first, windows), *apart)[:SUGGESTIONS_MAX],
+        suggestions=_in_turn((*unmixed, *advise(first, windows), *apart), causes[1:2], windows),
         notes=plain.notes if mixture is None else (*plain.notes, about_mixture(mixture)),
     )
 
 
-def _merge(stays: list[Stay], windows: Mapping[str, ActorWindow]) -> list[RootCause]:
-    """One cause for each (root, label), largest first; its path is that of its largest stay."""
-    total_ns = sum(stay.ns for stay in stays)
-    merged: dict[tuple[str, str], RootCause] = {}
-    for stay in stays:
-        reason, detail = name_cause(stay, windows)
-        key = (stay.root, reason)
-        known = merged.get(key)
-        if known is None:
-            path = (*(step.who for step in stay.path), stay.path[-1].peer)
-            if path[-1] == path[-2]:
-                path = path[:-1]
-            known = RootCause(stay.root, reason, with_limit(detail, stay, windows), 0, 0.0, path)
-        ns = known.ns + stay.ns
-        merged[key] = RootCause(known.root, reason, known.detail, ns, ns / total_ns, known.path)
-    return sorted(merged.values(), key=lambda cause: (-cause.ns, cause.root, cause.reason))
+def _in_turn(
+    helps: tuple[str, ...], second: list[RootCause], windows: Mapping[str, ActorWindow]
+) -> tuple[str, ...]:
+    """SUGGESTIONS_MAX of them, the last one against the second cause."""
+    if not second or second[0].share < SECOND_SHARE:
+        return helps[:SUGGESTIONS_MAX]
+    also = advise(second[0], windows)[:1]
+    return (*helps[: SUGGESTIONS_MAX - len(also)], *also)
 
 
 def _consumer_cause(
@@ -294,30 +278,10 @@ def _consumer_cause(
     return share, [cause]
 
 
-def _chain(
-    cause: RootCause, stays: Iterable[Stay], windows: Mapping[str, ActorWindow]
-) -> tuple[ChainStep, ...]:
-    """The links of the largest stay that ended at the cause's root under its label."""
-    for stay in stays:
-        if stay.root == cause.root and name_cause(stay, windows)[0] == cause.reason:
-            return tuple(
-                ChainStep(s.who, s.peer, s.reason, s.ns, _used_credit(s.who, s.peer, windows))
-                for s in stay.path
-            )
-    return ()
-
-
-def _used_credit(who: str, peer: str, windows: Mapping[str, ActorWindow]) -> str:
-    numbers = windows[who].numbers
-    initial = numbers.get(f"credit_initial:{peer}", numbers.get("credit_initial", 0.0))
-    now = numbers.get(f"credit_now:{peer}", numbers.get("credit_now"))
-    if initial <= 0 or now is None:
-        return ""
-    return f"{initial - now:.0f} of {initial:.0f} used"
-
-
-def _verdict(subject: str, share: float, window_s: float, causes: list[RootCause]) -> str:
-    text = f"{called(subject)} {was_held(subject)} {percent(share)} of the last {window_s:g} s"
+def _verdict(window: ActorWindow, share: float, window_s: float, causes: list[RootCause]) -> str:
+    subject = window.actor
+    held = was_held(subject, window.blocked_ns, window.parked_ns())
+    text = f"{called(subject)} {held} {percent(share)} of the last {window_s:g} s"
     if not causes:
         return text
     cause = causes[0]
@@ -356,8 +320,8 @@ def _leads(
 
 def _stop_of(place: ActorWindow, windows: Mapping[str, ActorWindow], window_s: float) -> str:
     """For how much of the time a queue or channel was stopped, and because of whom."""
-    causes = _merge(follow(place.actor, windows), windows)
-    return _verdict(place.actor, place.blocked_share(), window_s, causes)
+    causes = causes_of(follow(place.actor, windows), windows)
+    return _verdict(place, place.blocked_share(), window_s, causes)
 
 
 def _at_ease(window: ActorWindow) -> str:

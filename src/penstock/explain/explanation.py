@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 THROTTLED_SHARE: Final = 0.05
-"""An actor is throttled when it was blocked for at least this share of the window."""
+"""An actor is throttled when it was blocked, or publishes of it were parked, for at least this
+share of the window."""
 
 THROTTLED: Final = "throttled"
 FREE: Final = "free"
@@ -111,6 +112,7 @@ class Explanation:
     first; text: the verdict in a sentence.
     behind: of an actor that is not held: what it does to the one it holds most, victims being those
     it holds; or what stops the place where its publishes wait; None without either.
+    parked_ns: of blocked_ns, when publishes of it were parked, which others may go past;
     waits: what its client waited for by its own choice, largest first; own_share: 0..1 of the
     window, what was neither that nor blocked.
     """
@@ -140,6 +142,7 @@ class Explanation:
     waits: tuple[Wait, ...] = ()
     own_share: float = 0.0
     behind: RootCause | None = None
+    parked_ns: int = 0
 
     def exit_status(self) -> int:
         """For a command: 3 throttled, 2 no such actor, 0 otherwise."""

@@ -1,23 +1,36 @@
-"""Prolongs the wait-for graph past what gates can see: through clients, and into their sockets.
+"""Prolongs the wait-for graph past what gates can see: parked publishes, clients, and sockets.
 
+    conn:P -> chan:P/1 -> queue:Q  publishes of P are parked for Q
     consumers:Q -> chan:W/1     the consumer W is given nothing because it acks nothing, and it acks
                                 nothing because its own publishes are held: it forwards
     queue:Q -> dead:Q -> queue:T  Q is full of what has died, for which T has no room
     conn:P -> socket:C          P has used up an account, and what it has outstanding waits for the
                                 socket of C, which is not read
-No gate says any of these: the first wait is inside a client, the second is said of the queue's
-consumers (dead_letter_causes), and an account has no place. They are inferred from the numbers of
-the same window, so blame stays conserved; it only goes further.
+No gate says any of these: what is parked has books of its own, the wait of a consumer is inside a
+client, that for dead letters is said of the queue's consumers (dead_letter_causes), and an account
+has no place. They are inferred from the numbers of the same window, so blame stays conserved; it
+only goes further.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.explain.blame import FORWARDS, split
 from penstock.explain.dead_letter_causes import through_letters
-from penstock.telemetry.actor_window import OWED, ActorWindow, BlockWindow
+from penstock.explain.explanation import THROTTLED_SHARE
+from penstock.explain.root_causes import OF_CONSUMERS
+from penstock.telemetry.actor_window import BOTH_NS, OWED, WAITED, ActorWindow, BlockWindow
+from penstock.telemetry.snapshots import NS_PER_S
 from penstock.telemetry.words import name_of
+
+CREDIT: Final = "credit_initial:"
+"""Prefix, in numbers of a channel, of what it publishes to."""
+
+CONFIRMS: Final = "confirms"
+"""Reason of a channel that waits for confirms of a queue that is stopped; its label, too."""
+
+CONFIRMS_NS: Final = f"{WAITED}confirms:ns"
 
 OWES: Final = "owes"
 """Reason of a publisher whose account is used up by what waits for a socket."""
@@ -28,35 +41,115 @@ FORWARDED_SHARE: Final = 0.5
 
 def beyond(windows: Mapping[str, ActorWindow]) -> dict[str, ActorWindow]:
     """The same windows under their first names, before `named`; those of consumers that forward,
-    and of connections and channels held for debt, have further or other blocks."""
+    and of connections and channels held for debt, or with parked publishes, have further or other
+    blocks."""
     answer = dict(windows)
+    _with_parked(answer)
     through_letters(answer)
     _through_clients(answer)
     _into_sockets(answer)
     return answer
 
 
+class Forwarding(NamedTuple):
+    """A consumer could be given nothing for `held_ns`, `ns` of it because it waited for its own
+    publishes in `channel`; "" and 0 where it did not."""
+
+    channel: str
+    ns: int
+    held_ns: int
+
+
+# -- parked publishes ----------------------------------------------------------------------------
+
+
+def _with_parked(windows: dict[str, ActorWindow]) -> None:
+    """Whose publishes waited counts as held for that time: by whom they waited for, whatever else
+    held it then, because what is parked came first."""
+    for actor, window in list(windows.items()):
+        if window.parked:
+            windows[actor] = _parked(window)
+
+
+def _parked(window: ActorWindow) -> ActorWindow:
+    # A wait is dated back to its first publish, which may lie before the window.
+    parked = _cut(window.parked, min(window.parked_ns(), window.window_ns))
+    parked_ns = sum(block.ns for block in parked)
+    both_ns = round(window.rates.get(BOTH_NS, 0.0) * window.window_ns / NS_PER_S)
+    alone_ns = min(max(0, window.blocked_ns - both_ns), window.window_ns - parked_ns)
+    alone = [block for block in _cut(window.blocks, alone_ns) if block.ns > 0]
+    blocks = sorted((*alone, *parked), key=lambda one: (-one.ns, one.peer, one.reason))
+    since = [ns for ns in (window.since_ns, window.parked_since_ns) if ns is not None]
+    return replace(
+        window,
+        blocked_ns=sum(block.ns for block in blocks),
+        stops=window.stops + sum(block.stops for block in parked),
+        longest_ns=max(window.longest_ns, *(block.longest_ns for block in parked)),
+        since_ns=min(since, default=None),
+        blocks=tuple(blocks),
+        parked=parked,
+    )
+
+
+def _cut(blocks: tuple[BlockWindow, ...], ns: int) -> tuple[BlockWindow, ...]:
+    """These blocks in their proportions, as parts of `ns`."""
+    if sum(block.ns for block in blocks) <= ns:
+        return blocks
+    parts = split(ns, [block.ns for block in blocks])
+    return tuple(replace(block, ns=part) for block, part in zip(blocks, parts, strict=True))
+
+
 # -- through clients -----------------------------------------------------------------------------
 
 
 def _through_clients(windows: dict[str, ActorWindow]) -> None:
+    _waiting_for_confirms(windows)
     held_channels = _held_channels(windows)
     if not held_channels:
         return
-    by_queue: dict[str, list[tuple[ActorWindow, str, int]]] = {}
+    by_queue: dict[str, list[Forwarding]] = {}
     for actor, window in list(windows.items()):
         if window.kind != "consumer" or "channel" not in window.labels:
             continue
-        channel, ns = _forwarding(window, held_channels)
-        found = by_queue.setdefault(window.labels["queue"], [])
-        found.append((window, channel, ns))
-        if ns > 0:
-            own_ns = window.times.waiting_ns - ns
-            windows[actor] = _held_by(window, [(channel, FORWARDS, ns), ("", "prefetch", own_ns)])
+        queue = window.labels["queue"]
+        one = _forwarding(window, windows.get(queue), held_channels)
+        by_queue.setdefault(queue, []).append(one)
+        if one.ns > 0:
+            own_ns = one.held_ns - one.ns
+            parts = [(one.channel, FORWARDS, one.ns), ("", "prefetch", own_ns)]
+            windows[actor] = _held_by(window, parts)
     for queue, found in by_queue.items():
         together = windows.get(f"consumers:{name_of(queue)}")
-        if together is not None and any(ns > 0 for _, _, ns in found):
+        if together is not None and any(one.ns > 0 for one in found):
             windows[together.actor] = _all_held(together, found)
+
+
+def _waiting_for_confirms(windows: dict[str, ActorWindow]) -> None:
+    """A consumer that acks when its own publish is confirmed has fewer on the way than a closed hop
+    needs: its channel waits for the queue of those it publishes to that was stopped longest."""
+    acked: dict[str, float] = {}
+    for window in windows.values():
+        if window.kind == "consumer" and window.times.waiting_ns > 0:
+            connection = f"conn:{window.actor.rpartition('@conn:')[2]}"
+            acked[connection] = acked.get(connection, 0.0) + window.rates.get("acked", 0.0)
+    for actor, window in list(windows.items()):
+        connection = f"conn:{name_of(actor).rpartition('/')[0]}"
+        if window.kind != "chan" or window.blocked_ns > 0 or connection not in acked:
+            continue
+        # A channel that publishes as much as is acked waits for confirms, even if its client is so
+        # fast that no wait could be seen; one that has stood still has a wait.
+        waited_ns = round(window.rates.get(CONFIRMS_NS, 0.0) * window.window_ns / NS_PER_S)
+        if window.rates.get("published", 0.0) > FORWARDED_SHARE * acked[connection]:
+            waited_ns = window.window_ns if CONFIRMS in window.labels else waited_ns
+        stopped = [
+            (windows[queue].blocked_ns, queue)
+            for queue in (key.removeprefix(CREDIT) for key in window.numbers)
+            if queue in windows and windows[queue].kind == "queue"
+        ]
+        ns, queue = max(stopped, default=(0, ""))
+        ns = min(ns, waited_ns, window.window_ns)
+        if ns >= THROTTLED_SHARE * window.window_ns and ns > 0:
+            windows[actor] = _held_by(window, [(queue, CONFIRMS, ns)])
 
 
 def _held_channels(windows: Mapping[str, ActorWindow]) -> dict[str, list[ActorWindow]]:
@@ -72,25 +165,39 @@ def _held_channels(windows: Mapping[str, ActorWindow]) -> dict[str, list[ActorWi
 
 
 def _forwarding(
-    consumer: ActorWindow, held_channels: Mapping[str, list[ActorWindow]]
-) -> tuple[str, int]:
-    """The channel a consumer's acks wait behind and for how long, nanoseconds; ("", 0) if none."""
+    consumer: ActorWindow,
+    queue: ActorWindow | None,
+    held_channels: Mapping[str, list[ActorWindow]],
+) -> Forwarding:
+    """Which channel a consumer's acks wait behind, and for how long."""
+    held_ns = max(consumer.times.waiting_ns, _has_all_ns(consumer, queue))
     connection = f"conn:{consumer.actor.rpartition('@conn:')[2]}"
     own = f"chan:{name_of(connection)}/{consumer.labels['channel']}"
     acked = consumer.rates.get("acked", 0.0)
     for channel in held_channels.get(connection, ()):
         published = channel.rates.get("published", 0.0)
         if channel.actor == own or published > FORWARDED_SHARE * acked:
-            return channel.actor, min(consumer.times.waiting_ns, channel.blocked_ns)
-    return "", 0
+            return Forwarding(channel.actor, min(held_ns, channel.blocked_ns), held_ns)
+    return Forwarding("", 0, held_ns)
 
 
-def _all_held(together: ActorWindow, consumers: list[tuple[ActorWindow, str, int]]) -> ActorWindow:
+def _has_all_ns(consumer: ActorWindow, queue: ActorWindow | None) -> int:
+    """How long a queue was stopped at a mark by nothing but what its consumers have not acked: they
+    have room for more then, and it has no more to give."""
+    if queue is None or queue.numbers.get("ready", 0.0) > 0:
+        return 0
+    if consumer.numbers.get("unacked", 0.0) == 0:
+        return 0
+    ns = sum(block.ns for block in queue.blocks if block.reason in OF_CONSUMERS)
+    return min(consumer.window_ns, ns)
+
+
+def _all_held(together: ActorWindow, consumers: list[Forwarding]) -> ActorWindow:
     """All consumers of a queue: its whole window split as their time together was held."""
-    total_ns = sum(window.times.waiting_ns for window, _, _ in consumers)
+    total_ns = sum(one.held_ns for one in consumers)
     if total_ns == 0:
         return together
-    parts = [(channel, FORWARDS, ns) for _, channel, ns in consumers if ns > 0]
+    parts = [(one.channel, FORWARDS, one.ns) for one in consumers if one.ns > 0]
     parts.append(("", "prefetch", total_ns - sum(ns for _, _, ns in parts)))
     shares = split(together.window_ns, [ns for _, _, ns in parts])
     return _held_by(

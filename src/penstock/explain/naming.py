@@ -182,6 +182,7 @@ class Names:
 
 def _shown(window: ActorWindow, actor: str, names: Names) -> ActorWindow:
     blocks = tuple(_block(block, names) for block in window.blocks)
+    parked = tuple(_block(block, names) for block in window.parked)
     numbers = window.numbers
     if any(":" in key for key in numbers):
         numbers = {names.key(key): value for key, value in numbers.items()}
@@ -190,7 +191,7 @@ def _shown(window: ActorWindow, actor: str, names: Names) -> ActorWindow:
         rates = {names.key(key): value for key, value in rates.items()}
     if actor == window.actor and blocks == window.blocks and numbers is window.numbers:
         return window
-    return replace(window, actor=actor, blocks=blocks, numbers=numbers, rates=rates)
+    return replace(window, actor=actor, blocks=blocks, parked=parked, numbers=numbers, rates=rates)
 
 
 def _block(block: BlockWindow, names: Names) -> BlockWindow:

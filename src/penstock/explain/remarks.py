@@ -79,13 +79,14 @@ def sharing(subject: str, windows: Mapping[str, ActorWindow]) -> tuple[ActorShar
     if connection is None or connection.kind != "conn" or connection.window_ns <= 0:
         return ()
     prefix = f"chan:{name_of(subject)}/"
-    holders = {block.peer for block in connection.blocks if block.peer.startswith("chan:")}
+    stopped = [block for block in connection.blocks if block not in connection.parked]
+    holders = {block.peer for block in stopped if block.peer.startswith("chan:")}
     found = []
     for actor, window in windows.items():
         if not actor.startswith(prefix) or actor in holders:
             continue
         if window.numbers.get("published", 0.0) > 0 and window.blocked_share() < THROTTLED_SHARE:
-            ns = sum(block.ns for block in connection.blocks if block.peer in holders)
+            ns = sum(block.ns for block in stopped if block.peer in holders)
             share = min(1.0, ns / connection.window_ns)
             if share >= THROTTLED_SHARE:
                 found.append(ActorShare(actor, share))
@@ -198,7 +199,7 @@ def mixture_on(cause: RootCause, windows: Mapping[str, ActorWindow]) -> Mixture 
     """The channel on the way to `cause` whose other queues wait with the one that holds it."""
     for actor in cause.path:
         window = windows.get(actor)
-        if window is None or window.kind != "chan":
+        if window is None or window.kind != "chan" or _goes_on(window):
             continue
         queues = sorted(
             key.removeprefix(_CREDIT)
@@ -215,6 +216,12 @@ def mixture_on(cause: RootCause, windows: Mapping[str, ActorWindow]) -> Mixture 
         if holders and others:
             return Mixture(window, holders, others)
     return None
+
+
+def _goes_on(channel: ActorWindow) -> bool:
+    """Whether publishes of it were parked, and others went past them."""
+    stalled_ns = channel.blocked_ns - channel.parked_ns()
+    return len(channel.parked) > 0 and stalled_ns < THROTTLED_SHARE * channel.window_ns
 
 
 def _is_fan_out(

@@ -109,6 +109,7 @@ def _label(explanation: Explanation, text: str) -> str:
 
 def _headline(explanation: Explanation) -> str:
     about = f" ({explanation.about})" if explanation.about else ""
+    held = explanation.subject, explanation.blocked_ns, explanation.parked_ns
     facts = duration(explanation.blocked_ns)
     if explanation.stops > 0:
         stops = "1 stop" if explanation.stops == 1 else f"{explanation.stops} stops"
@@ -116,7 +117,7 @@ def _headline(explanation: Explanation) -> str:
     if explanation.held_ns is not None:
         facts += f"; held now for {duration(explanation.held_ns)}"
     return (
-        f"{called(explanation.subject)}{about} {was_held(explanation.subject)} "
+        f"{called(explanation.subject)}{about} {was_held(*held)} "
         f"{percent(explanation.blocked_share)} of the last {explanation.window_s:g} s  ({facts})"
     )
 

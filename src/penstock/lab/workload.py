@@ -265,7 +265,7 @@ DEEP_CHAIN: Final = Workload(
         ConsumerSpec("stage-4", rate_per_s=250, prefetch=50),
         INNOCENT_CONSUMER,
     ),
-    depth_bytes=512 * KIB,
+    depth_bytes=128 * KIB,
     quick_seconds=1.5,
 )  # fmt: skip
 

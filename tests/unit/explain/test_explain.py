@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.explain.blame import Stay, Step
-from penstock.explain.explain import SUGGESTIONS_MAX, explain, with_limit
+from penstock.explain.causes import with_limit
+from penstock.explain.explain import SUGGESTIONS_MAX, explain
 from penstock.explain.explanation import FREE, THROTTLED, UNKNOWN, ActorShare, ChainStep
 from penstock.explain.render import render
 from tests.unit.explain.scene import MS, S, actor, held, scene, slow_consumer, slow_disk

@@ -15,6 +15,7 @@ from penstock.broker.paging.paged_view import note_paged
 from penstock.broker.queue.expiry_and_limits import note_limit, note_limits
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.broker.stream.stream_actor import StreamActor, stream_of
+from penstock.explain.causes import DEPTH_LIMIT
 from penstock.explain.consumer_causes import (
     LAG_BYTES,
     LAG_BYTES_MAX,
@@ -26,7 +27,6 @@ from penstock.explain.consumer_causes import (
     SINGLE_ACTIVE,
     STILL_NS,
 )
-from penstock.explain.explain import DEPTH_LIMIT
 from penstock.explain.root_causes import FULL_STORE
 from penstock.protocol.content import SHARED_BYTES, SharedMessage
 from penstock.queues.consumers import (

@@ -10,6 +10,7 @@ from penstock.broker.dead_letter.delay_store import (
     DelayStore,
 )
 from penstock.explain.explain import explain
+from penstock.explain.graph_extension import beyond
 from penstock.protocol import methods as m
 from penstock.protocol.integers import LongInteger
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
@@ -243,7 +244,7 @@ def test_why_names_the_queue_that_overdue_messages_wait_for() -> None:
 
 
 def test_why_names_the_exchange_and_when_the_next_goes_on() -> None:
-    bed = DelayBed(delayed_messages_max=10, parked_bytes=1)
+    bed = DelayBed(delayed_messages_max=10)
     history = WindowHistory(60)
     history.push(bed.clock.monotonic_ns(), actor_snapshots(bed.broker))
     bed.peer.publish("k", b"", exchange="x")
@@ -252,7 +253,7 @@ def test_why_names_the_exchange_and_when_the_next_goes_on() -> None:
     bed.wait(10_000)
     now_ns = bed.clock.monotonic_ns()
     history.push(now_ns, actor_snapshots(bed.broker))
-    answer = explain("connection", "peer", history.over(10.0), now_ns)
+    answer = explain("connection", "peer", beyond(history.over(10.0)), now_ns)
     assert answer.causes[0].root == "exchange:/x" and answer.causes[0].reason == "delay"
     assert "10 messages delayed" in answer.text and "the next is due in 50" in answer.text
     assert "max-length 10" in answer.text and "no consumer" not in answer.text
