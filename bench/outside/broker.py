@@ -109,6 +109,10 @@ class LiveBroker:
         if self._shared is not None:
             self._shared.close()
 
+    def make_loop(self) -> Loop:
+        """What serves clients of it."""
+        return Loop()
+
     # -- asking ----------------------------------------------------------------------------------
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:

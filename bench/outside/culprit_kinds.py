@@ -6,7 +6,6 @@ until `inject`. roots: what `why` may name; advice: what one of its suggestions 
 
 import re
 import struct
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -15,6 +14,7 @@ from typing import Final
 from bench.outside.broker import LiveBroker
 from bench.outside.truth import Truth, Victim
 from bench.outside.wire import (
+    CONFIRM,
     DELIVER,
     Connection,
     Consumer,
@@ -29,7 +29,7 @@ from bench.outside.wire import (
 
 Value = str | int | bool
 FULL: Final[dict[str, Value]] = {"x-max-length": 300, "x-overflow": "backpressure"}
-USERS: Final = 4
+USERS: Final = 8
 SYNC_S: Final = 1.0
 DEPTH_BYTES: Final = 2_000_000
 
@@ -49,7 +49,7 @@ def slow_down(consumer: Consumer, rate: float) -> None:
     consumer.is_stopped = rate == 0
     if rate > 0:
         consumer.rate = rate
-        consumer.began = time.monotonic() - consumer.acked / rate
+        consumer.began = consumer.loop.now() - consumer.acked / rate
 
 
 def speed_up(consumer: Consumer) -> None:
@@ -74,7 +74,8 @@ class Case:
 
 @dataclass
 class Yard:
-    """Where the cases of one seed are made. prefix: of every name; number: of the case."""
+    """Where the cases of one seed are made. prefix: of every name; number: of the case; pace: of a
+    victim, messages a second."""
 
     broker: LiveBroker
     loop: Loop
@@ -83,6 +84,7 @@ class Yard:
     rng: Random
     prefix: str
     number: int
+    pace: float
     queues: list[tuple[str, str]] = field(default_factory=list)
 
     def name(self, part: str) -> str:
@@ -112,8 +114,9 @@ class Yard:
         head = struct.pack(">H", 0) + short(queue) + short(exchange) + short("") + b"\x00"
         self.admin.call(1, 50, 20, head + table({}))
 
-    def victim(self, queue: str, *, pace: float = 1500.0, **more: object) -> Victim:
+    def victim(self, queue: str, *, pace: float = 0.0, **more: object) -> Victim:
         name = self.name("victim")
+        pace = pace or self.pace
         made = Victim(self.loop, self.broker.port, name, queue, pace=pace, **more)  # type: ignore[arg-type]
         self.truth.watch(made)
         return made
@@ -244,7 +247,7 @@ def single_active(yard: Yard) -> Case:
 def one_by_one(yard: Yard) -> Case:
     queue = yard.declare("q", FULL)
     culprit = yard.consumer(queue, prefetch=1)
-    victim = yard.victim(queue, pace=600.0)
+    victim = yard.victim(queue, pace=0.3 * yard.pace)
     return _of_consumer(yard, "one_by_one", queue, lambda one: slow_down(one, 25.0), speed_up,
                         "add consumers", consumer=culprit, victim=victim)  # fmt: skip
 
@@ -311,24 +314,22 @@ def through_exchanges(yard: Yard) -> Case:
 
 
 class Forwarder:
-    """Takes messages of one queue, publishes each to another over the same channel, then acks."""
+    """Takes messages of one queue, publishes each to another over the same channel, and acks it
+    when that is confirmed."""
 
     def __init__(self, yard: Yard, source: str, target: str) -> None:
         self.connection = Connection(yard.loop, yard.broker.port, name=yard.name("forwarder"))
-        self.connection.channel(1, prefetch=50)
+        self.connection.channel(1, prefetch=50, confirms=True)
         self.one = publish_bytes(1, "", target, bytes(200))
-        self.tag = 0
-        self.connection.handlers[1, *DELIVER] = self._delivered
-        self.connection.body_done[1] = self._done
+        self.connection.handlers[1, *DELIVER] = lambda _: None
+        self.connection.handlers[1, *CONFIRM] = self._confirmed
+        self.connection.body_done[1] = lambda: self.connection.send(self.one)
         head = struct.pack(">H", 0) + short(source) + short("") + b"\x00"
         self.connection.call(1, 60, 20, head + table({}))
 
-    def _delivered(self, arguments: bytes) -> None:
-        (self.tag,) = struct.unpack_from(">Q", arguments, 1 + arguments[0])
-
-    def _done(self) -> None:
-        ack = method(1, 60, 80, struct.pack(">QB", self.tag, 0))
-        self.connection.send(self.one + ack)
+    def _confirmed(self, arguments: bytes) -> None:
+        # Both count from 1, and each delivery is one publish.
+        self.connection.send(method(1, 60, 80, arguments))
 
 
 def forwarded(yard: Yard) -> Case:
@@ -336,6 +337,33 @@ def forwarded(yard: Yard) -> Case:
     Forwarder(yard, first, second)
     return _of_consumer(yard, "forwarded", first, _gone, lambda _: yard.consumer(second),
                         "start a consumer", reader=second)  # fmt: skip
+
+
+def forwarded_to_a_limit(yard: Yard) -> Case:
+    first, second = yard.declare("first", FULL), yard.queue("second")
+    Forwarder(yard, first, second)
+    yard.consumer(second)
+    key = f"rate.queue.messages:/{second}"
+    return Case("forwarded_to_a_limit", yard.victim(first), (f"rate:queue:/{second}",),
+                f"penstock flow set {re.escape(key)}=", lambda: yard.set(key, "100/s"),
+                lambda: yard.set(key, "off"), is_command=True)  # fmt: skip
+
+
+def two_limits(yard: Yard) -> Case:
+    """The limit of the queue lets through more than its consumer takes."""
+    queue = yard.queue("q", max_length=20, overflow="backpressure")
+    culprit = yard.consumer(queue, prefetch=20)
+
+    def inject(consumer: Consumer) -> None:
+        yard.set(f"rate.queue.messages:/{queue}", "150/s")
+        slow_down(consumer, 30.0)
+
+    def lift(consumer: Consumer) -> None:
+        yard.set(f"rate.queue.messages:/{queue}", "off")
+        speed_up(consumer)
+
+    return _of_consumer(yard, "two_limits", queue, inject, lift, "add consumers on queue",
+                        consumer=culprit)  # fmt: skip
 
 
 # -- dead letters ------------------------------------------------------------------------------
@@ -419,7 +447,6 @@ def _of_rate(
         Consumer(yard.loop, yard.broker.port, queue, connection=owner, channel=2, prefetch=200)
         yard.queues.append((vhost, queue))
     victim = yard.victim(queue, user=user, vhost=vhost)
-    yard.truth.by_answers(victim)
     root = root.replace("QUEUE", f"/{queue}").replace("VICTIM", yard.name("victim"))
     key = key.replace("QUEUE", f"/{queue}")
     return Case(kind, victim, (root,), f"penstock flow set {re.escape(key)}=",
@@ -459,6 +486,7 @@ def rate_connection(yard: Yard) -> Case:
 def _of_disk(yard: Yard, kind: str, queue: str, root: str) -> Case:
     yard.consumer(queue)
     victim = yard.victim(queue, pace=250.0, body_bytes=50_000, is_persistent=True)
+    yard.truth.by_reading(victim)
     return Case(kind, victim, (root,), "faster disk", lambda: yard.broker.slow_disk(SYNC_S),
                 lambda: yard.broker.slow_disk(0.0), is_global=True)  # fmt: skip
 
@@ -498,7 +526,8 @@ KINDS: Final[dict[str, Callable[[Yard], Case]]] = {
     for one in (
         slow, silent, gone, cancelled, unread, paused_by_client, full_bytes, priorities,
         two_silent, single_active, one_by_one, requeued, crowd, large, paused_by_operator, fanout,
-        through_exchanges, forwarded, expired, expired_twice, rejected, refused, nowhere,
+        through_exchanges, forwarded, forwarded_to_a_limit, two_limits, expired, expired_twice,
+        rejected, refused, nowhere,
         rate_queue, rate_user, rate_user_bytes, rate_vhost, rate_connection, slow_disk, slow_stream,
         memory_alarm, disk_alarm,
     )

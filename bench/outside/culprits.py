@@ -14,9 +14,10 @@ asked; the names of the two are all that the score knows. What is true is sample
               still going on: of what has ended the numbers it would be drawn from are gone
     helps     applied, the victim goes on: at 1.5 times its rate, or half its own pace
     hurts     applied, it is slower than before: counted, and the score must have none
-An answer counts as right when everything but the last is. A seed in which this program itself stood
-still for STILL_S, or the broker left a victim unread before anything was injected, is disturbed: it
-says nothing about the broker, and is counted apart.
+An answer counts as right when everything but the last is. It is disturbed, and counted apart, when
+in its window this program stood still for STILL_S, or the broker was STARVED_S late in answering
+basic.qos, or had the victim wait before anything was injected: then others used the processor.
+--at-once plays so many pairs at the same time, whose victims send less each.
 """
 
 import argparse
@@ -26,7 +27,6 @@ import socket
 import struct
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -35,21 +35,25 @@ from typing import Final, TextIO, cast
 
 from bench.outside.broker import LiveBroker
 from bench.outside.culprit_kinds import DEPTH_BYTES, GLOBAL, KINDS, USERS, Case, Yard
-from bench.outside.truth import Truth
-from bench.outside.wire import Connection, Failed, Loop, short
+from bench.outside.truth import Pulse, Truth
+from bench.outside.wire import Connection, Failed, short
 
 WINDOW_S: Final = 9.0
-BEFORE_S: Final = 1.5
+BEFORE_S: Final = 3.0
+"""A victim is older than the window it is asked about, or shares of its life would be shares."""
 ASKED_AFTER_S: Final = 7.5
 HEALED_S: Final = 3.0
 SHARE: Final = 0.05
 DURATION: Final = 0.1
 DURATION_S: Final = 0.2
-STILL_S: Final = 0.5
-UNREAD_BEFORE: Final = 0.15
+STILL_S: Final = 0.3
+STARVED_S: Final = 0.3
+LATE_BEFORE_S: Final = 0.15
+PACE: Final = 1500.0
+"""Of all pairs' victims together, messages a second and half as many."""
 HELPS: Final = 1.5
 HURTS: Final = 0.7
-SEEDS_A_BROKER: Final = 10
+ROUNDS_A_BROKER: Final = 10
 SMOKE: Final = (("gone", "rate_queue"), ("expired", "memory_alarm"))
 COMMAND: Final = re.compile(r"penstock ((?:flow|queues|policies) .+?)(?: or |, |; |$)")
 
@@ -124,54 +128,85 @@ def chosen(rng: Random, kinds: list[str]) -> tuple[str, str]:
             return first, second
 
 
-class Round:
-    """One seed on one broker: two cases, from their beginning to what was scored of them."""
+def together(pairs: list[tuple[str, str]], at_once: int) -> list[list[int]]:
+    """Their indices in groups of `at_once` or less, with at most one global kind in each."""
+    groups: list[list[int]] = []
+    for index, pair in enumerate(pairs):
+        is_global = bool(GLOBAL & set(pair))
+        for group in groups:
+            has_global = any(GLOBAL & set(pairs[one]) for one in group)
+            if len(group) < at_once and not (is_global and has_global):
+                group.append(index)
+                break
+        else:
+            groups.append([index])
+    return groups
 
-    def __init__(self, broker: LiveBroker, seed: int, pair: tuple[str, str]) -> None:
+
+class Round:
+    """Some seeds at the same time on one broker, two cases each, from their beginning to what was
+    scored of them."""
+
+    def __init__(
+        self, broker: LiveBroker, seeds: list[int], pairs: list[tuple[str, str]], pace: float = PACE
+    ) -> None:
         self.broker = broker
-        self.seed = seed
-        self.rng = Random(seed)
-        self.loop = Loop()
+        self.seeds = seeds
+        rngs = [Random(seed) for seed in seeds for _ in "ab"]
+        self.rngs = [rngs[index - index % 2] for index in range(len(rngs))]
+        self.loop = broker.make_loop()
         broker.loop = self.loop
         self.truth = Truth(self.loop, broker.port)
         self.admin = Connection(self.loop, broker.port, name="admin")
         self.admin.channel()
+        self.pulse = Pulse(self.loop, broker.port)
+        self.truth.watch(self.pulse)
         self.yards = [
-            Yard(broker, self.loop, self.truth, self.admin, self.rng, f"s{seed}{part}", number)
-            for number, part in enumerate("ab", seed * 2)
+            Yard(
+                broker,
+                self.loop,
+                self.truth,
+                self.admin,
+                self.rngs[index],
+                f"s{seeds[index // 2]}{'ab'[index % 2]}",
+                index,
+                pace / len(seeds),
+            )
+            for index in range(2 * len(seeds))
         ]
-        self.cases = [KINDS[kind](yard) for kind, yard in zip(pair, self.yards, strict=True)]
+        kinds = [kind for pair in pairs for kind in pair]
+        self.cases = [KINDS[kind](yard) for kind, yard in zip(kinds, self.yards, strict=True)]
         self.lifted: set[int] = set()
         self.last: list[float] = []
 
     def play(self) -> list[Score]:
         """Inject, ask, score, apply what is advised. Raises: Failed."""
         self.loop.run(BEFORE_S)
-        now = time.monotonic()
-        unread = max(self.truth.held_s(case.victim, now - 1.0, now) for case in self.cases)
+        now = self.loop.now()
+        late = [self.truth.held_s(case.victim, now - 1.0, now) for case in self.cases]
         self._run_plan(now)
         scores: list[Score] = []
         advice: list[list[str]] = []
         for number, case in enumerate(self.cases):
             before = self._paces(2.0 if number == 0 else 0.0)
             answer = self.broker.why("connection", case.victim.name, window_s=WINDOW_S)
-            score = self._score(number, case, answer, before[number], unread)
+            score = self._score(number, case, answer, before[number], late[number])
             scores.append(score)
             advice.append(cast(list[str], answer["suggestions"]))
         return self._heal(scores, advice)
 
     def _run_plan(self, began: float) -> None:
         plan: list[tuple[float, int, Callable[[], object]]] = []
-        for number, case in enumerate(self.cases):
-            plan.append((self.rng.uniform(0.0, 2.0), number, case.inject))
-            if self.rng.random() < 0.4:
-                at = self.rng.uniform(4.5, 6.0)
+        for number, (case, rng) in enumerate(zip(self.cases, self.rngs, strict=True)):
+            plan.append((rng.uniform(0.0, 2.0), number, case.inject))
+            if rng.random() < 0.4:
+                at = rng.uniform(4.5, 6.0)
                 plan.append((at, number, case.lift))
                 self.lifted.add(number)
         for at, _, act in sorted(plan, key=lambda one: one[0]):
-            self.loop.run(max(0.0, began + at - time.monotonic()))
+            self.loop.run(max(0.0, began + at - self.loop.now()))
             act()
-        self.loop.run(max(0.0, began + ASKED_AFTER_S - 2.0 - time.monotonic()))
+        self.loop.run(max(0.0, began + ASKED_AFTER_S - 2.0 - self.loop.now()))
 
     def _paces(self, seconds: float) -> list[float]:
         """Confirms a second of each victim."""
@@ -185,7 +220,7 @@ class Round:
         return self.last
 
     def _score(
-        self, number: int, case: Case, answer: dict[str, object], before_s: float, unread: float
+        self, number: int, case: Case, answer: dict[str, object], before_s: float, late_s: float
     ) -> Score:
         begin, end = (cast(int, answer[key]) / 1e9 for key in ("start_ns", "end_ns"))
         true_s = self.truth.held_s(case.victim, begin, end)
@@ -194,15 +229,19 @@ class Round:
         said_s = cast(int, answer["blocked_ns"]) / 1e9
         causes = cast(list[dict[str, object]], answer["causes"])
         root = cast(str, causes[0]["root"]) if causes else ""
-        other = self.cases[1 - number]
-        roots = (*case.roots, *(_as_of(other, case) if other.is_global else ()))
+        others = [
+            index for index, one in enumerate(self.cases) if one.is_global and one is not case
+        ]
+        found = [index for index in others if root in _as_of(self.cases[index], case)]
+        culprit = found[0] if found and root not in case.roots else number
         suggestions = cast(list[str], answer["suggestions"])
-        wanted = case.advice if root in case.roots else other.advice
-        is_named = share < SHARE or root in roots
+        is_still = self.truth.longest_gap(begin, end) > STILL_S
+        is_starved = self.truth.held_s(self.pulse, begin, end) > STARVED_S
+        is_named = share < SHARE or root in case.roots or bool(found)
         return Score(
-            self.seed,
+            self.seeds[number // 2],
             case.kind,
-            other.kind,
+            self.cases[number ^ 1].kind,
             round(share, 3),
             round(said, 3),
             root,
@@ -210,9 +249,9 @@ class Round:
             abs(share - said) <= SHARE,
             abs(true_s - said_s) <= max(DURATION_S, DURATION * true_s),
             share < SHARE
-            or number in self.lifted
-            or any(re.search(wanted, one) for one in suggestions),
-            self.truth.longest_gap(begin, end) > STILL_S or unread > UNREAD_BEFORE,
+            or culprit in self.lifted
+            or any(re.search(self.cases[culprit].advice, one) for one in suggestions),
+            is_still or is_starved or late_s > LATE_BEFORE_S,
             round(before_s, 1),
             text="" if is_named else cast(str, answer["text"]),
         )
@@ -234,7 +273,8 @@ class Round:
         after = self._paces(HEALED_S)
         healed: list[Score] = []
         for number, (case, score) in enumerate(zip(self.cases, scores, strict=True)):
-            pace, before_s = after[number], score.before_s
+            # What was held may be confirmed faster than the victim sends.
+            pace, before_s = after[number], min(score.before_s, case.victim.pace)
             if number in self.lifted or score.share < SHARE:
                 healed.append(score)
                 continue
@@ -257,7 +297,7 @@ class Round:
         self.loop.close()
         self.broker.loop = None
         for vhost in sorted({vhost for yard in self.yards for vhost, _ in yard.queues}):
-            loop = Loop()
+            loop = self.broker.make_loop()
             cleaner = Connection(loop, self.broker.port, vhost=vhost)
             cleaner.channel()
             for yard in self.yards:
@@ -277,9 +317,11 @@ def _words(command: str) -> list[str]:
     return command.split()
 
 
-def play(broker: LiveBroker, seed: int, pair: tuple[str, str]) -> list[Score]:
-    """One seed. Raises: Failed."""
-    one = Round(broker, seed, pair)
+def play(
+    broker: LiveBroker, seeds: list[int], pairs: list[tuple[str, str]], pace: float = PACE
+) -> list[Score]:
+    """Some seeds at the same time. Raises: Failed."""
+    one = Round(broker, seeds, pairs, pace)
     try:
         return one.play()
     finally:
@@ -310,20 +352,25 @@ def table(scores: list[Score]) -> str:
 
 
 def run(
-    seeds: range, pairs: list[tuple[str, str]], profile: str, out: TextIO | None
+    seeds: range,
+    pairs: list[tuple[str, str]],
+    profile: str,
+    out: TextIO | None,
+    at_once: int = 1,
 ) -> list[Score]:
-    """Every seed; a broker of its own for each SEEDS_A_BROKER of them. pairs: of the seeds, in
+    """Every seed; a broker of its own for each ROUNDS_A_BROKER rounds. pairs: of the seeds, in
     order; none for what each seed chooses."""
     scores: list[Score] = []
-    for at in range(0, len(seeds), SEEDS_A_BROKER):
+    pairs = pairs or [chosen(Random(-seed - 1), list(KINDS)) for seed in seeds]
+    groups = together(pairs, at_once)
+    for at in range(0, len(groups), ROUNDS_A_BROKER):
         with tempfile.TemporaryDirectory() as folder, start(Path(folder), profile) as broker:
-            for index in range(at, min(at + SEEDS_A_BROKER, len(seeds))):
-                seed = seeds[index]
-                pair = pairs[index] if pairs else chosen(Random(-seed - 1), list(KINDS))
+            for group in groups[at : at + ROUNDS_A_BROKER]:
+                some = [seeds[index] for index in group]
                 try:
-                    found = play(broker, seed, pair)
+                    found = play(broker, some, [pairs[index] for index in group])
                 except (Failed, OSError) as error:
-                    print(f"seed {seed} {pair}: {error}", file=sys.stderr)
+                    print(f"seeds {some}: {error}", file=sys.stderr)
                     break
                 for score in found:
                     scores.append(score)
@@ -340,6 +387,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--profile", default="penstock")
     parser.add_argument("--out", help="a line of JSON for each answer")
     parser.add_argument("--only", help="this kind beside random ones")
+    parser.add_argument("--at-once", type=int, default=1, help="pairs at the same time, 1 to 4")
     parser.add_argument("--smoke", action="store_true", help="a few fixed pairs")
     asked = parser.parse_args(arguments)
     seeds = range(asked.first, asked.first + asked.seeds)
@@ -349,10 +397,10 @@ def main(arguments: list[str] | None = None) -> int:
     elif asked.only:
         pairs = [(asked.only, chosen(Random(seed), list(KINDS))[0]) for seed in seeds]
     if asked.out is None:
-        scores = run(seeds, pairs, asked.profile, None)
+        scores = run(seeds, pairs, asked.profile, None, asked.at_once)
     else:
         with open(asked.out, "w") as out:
-            scores = run(seeds, pairs, asked.profile, out)
+            scores = run(seeds, pairs, asked.profile, out, asked.at_once)
     print(table(scores))
     wrong = [one for one in scores if not one.is_right() and not one.is_disturbed]
     for one in wrong:

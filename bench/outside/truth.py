@@ -1,26 +1,29 @@
-"""What is true of publishers, sampled from outside: whether the broker reads what they have sent.
+"""What is true of publishers, as they see it themselves: whether their publishes are answered.
 
-The kernel says how many bytes lie in the broker's end of each connection, unread (/proc/net/tcp). A
-broker that holds a publisher does not read them; one that does not hold it reads them soon. So a
-publisher that always has something to send was held between two looks at which as many bytes lay
-there as it sends in BEHIND_S, and from when they began to gather: less, by itself, may be a broker
-that has had no processor. Of a rate limit the kernel knows too late, because the broker reads
-64 KiB ahead of it: there a publisher is held from when its oldest publish has had no answer for
-BEHIND_S, until what it sent is read again.
+A publisher that is not held has its confirms soon. One whose oldest publish has had no answer for
+BEHIND_S was held since it sent that one, until it is answered, whatever the broker did with it:
+left it unread in the kernel, parked it, or put it into a mailbox from which nothing is taken.
+Where it is the disk that is slow each answer is late, also to one that is not held: there it was
+held while as many bytes as it sends in UNREAD_S lay in the broker's end of its connection
+(/proc/net/tcp).
 """
 
 import socket
-import time
+import struct
 from bisect import bisect_left
+from collections import deque
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from bench.outside.wire import Connection, Loop, Publisher, publish_bytes
+from bench.outside.wire import Connection, Loop, Publisher, method, publish_bytes
 
 LOOK_S: Final = 0.02
-BEHIND_S: Final = 0.06
+BEHIND_S: Final = 0.1
+UNREAD_S: Final = 0.06
 TABLE: Final = Path("/proc/net/tcp")
+PULSE_S: Final = 0.05
+QOS_OK: Final = (60, 11)
 KERNEL_BYTES: Final = 32_768
 WINDOW_BYTES: Final = 32_000_000
 STEP_S_MAX: Final = 0.05
@@ -49,7 +52,7 @@ class Victim(Publisher):
         self.pace = pace
         self.name = name
         self.owing = 0.0
-        self.stepped_at = time.monotonic()
+        self.stepped_at = loop.now()
         body = bytes(body_bytes)
         connection = Connection(loop, port, name=name, user=user, password=user, vhost=vhost)
         self.socket_bytes = max(KERNEL_BYTES, 8 * body_bytes)
@@ -75,64 +78,84 @@ class Victim(Publisher):
         self.connection.send(self.one * count)
 
 
+class Pulse:
+    """Asks the broker for something small, again and again: whether it is at work at all, which is
+    not so where others use the processor. sent_at: of the question that has no answer yet."""
+
+    def __init__(self, loop: Loop, port: int) -> None:
+        self.connection = Connection(loop, port, name="pulse")
+        self.connection.channel()
+        self.connection.handlers[1, *QOS_OK] = lambda _: self.sent_at.clear()
+        self.sent_at: deque[float] = deque()
+        self.asked = 0.0
+        loop.before.append(self.step)
+
+    def step(self, now: float) -> None:
+        if not self.sent_at and now - self.asked >= PULSE_S and not self.connection.closed:
+            self.asked = now
+            self.sent_at.append(now)
+            self.connection.send(method(1, 60, 10, struct.pack(">IHB", 0, 0, 0)))
+
+
+Watched = Victim | Pulse
+
+
 class Truth:
-    """Of each victim, by its local port: moments of looks, and bytes that lay unread at each."""
+    """Of each victim the waits of its oldest publish that were too long, as (sent, seen) in
+    monotonic seconds, those that overlap as one; at: moments of looks; read: when all that some
+    victims had sent was last read; late: since then, of those with too much unread."""
 
     def __init__(self, loop: Loop, port: int) -> None:
         self.port = f"{port:04X}"
         self.at: list[float] = []
-        self.unread: dict[int, list[int]] = {}
-        self.answered: dict[int, Victim] = {}
-        self.waited: dict[int, list[int]] = {}
+        self.read: dict[Victim, float] = {}
+        self.waits: dict[Watched, list[tuple[float, float]]] = {}
+        self.late: dict[Watched, float] = {}
         self.looked_at = 0.0
-        loop.before.append(self.look)
+        # After reading, or an answer that has come would count as late.
+        loop.after.append(self.look)
 
-    def watch(self, victim: Victim) -> None:
-        self.unread[victim.local_port] = [0] * len(self.at)
+    def watch(self, victim: Watched) -> None:
+        self.waits[victim] = []
 
-    def by_answers(self, victim: Victim) -> None:
-        """That it is held is seen first in its confirms: what it waits for is kept as well."""
-        self.answered[victim.local_port] = victim
-        self.waited[victim.local_port] = [0] * len(self.at)
+    def by_reading(self, victim: Victim) -> None:
+        """That it is held is seen in what lies unread."""
+        self.read[victim] = victim.loop.now()
 
     def look(self, now: float) -> None:
         """Look again, every LOOK_S."""
         if now - self.looked_at < LOOK_S:
             return
         self.looked_at = now
-        found = dict.fromkeys(self.unread, 0)
+        self.at.append(now)
+        if self.read:
+            self._look_at_sockets(now)
+        for victim, waits in self.waits.items():
+            sent = victim.sent_at[0] if victim.sent_at else now
+            if isinstance(victim, Victim) and victim in self.read:
+                sent = self.late.get(victim, now)
+            if now - sent >= BEHIND_S:
+                if waits and sent <= waits[-1][1]:
+                    sent = waits.pop()[0]
+                waits.append((sent, now))
+
+    def _look_at_sockets(self, now: float) -> None:
+        unread: dict[int, int] = {}
         for line in TABLE.read_text().splitlines()[1:]:
             words = line.split()
             if words[1].endswith(":" + self.port):
-                client = int(words[2].rpartition(":")[2], 16)
-                if client in found:
-                    found[client] = int(words[4].rpartition(":")[2], 16)
-        for client, victim in self.answered.items():
-            waited = now - victim.sent_at[0] if victim.sent_at else 0.0
-            self.waited[client].append(round(waited * victim.pace * len(victim.one)))
-        self.at.append(time.monotonic())
-        for client, unread in found.items():
-            self.unread[client].append(unread)
+                unread[int(words[2].rpartition(":")[2], 16)] = int(words[4].rpartition(":")[2], 16)
+        self.late.clear()
+        for victim, since in self.read.items():
+            bytes_ = unread.get(victim.local_port, 0)
+            if bytes_ == 0:
+                self.read[victim] = now
+            elif bytes_ >= victim.pace * len(victim.one) * UNREAD_S:
+                self.late[victim] = since
 
-    def held_s(self, victim: Victim, begin: float, end: float) -> float:
-        """Seconds of [begin, end], monotonic, in which the broker did not read from it."""
-        unread = self.unread[victim.local_port]
-        behind = victim.pace * len(victim.one) * BEHIND_S
-        held = 0.0
-        first = max(1, bisect_left(self.at, begin))
-        last = min(len(self.at), bisect_left(self.at, end) + 1)
-        waited = self.waited.get(victim.local_port, unread)
-        # From the end, so that what leads up to being behind is met after it.
-        is_held = False
-        for index in range(last - 1, first - 1, -1):
-            before, now = waited[index - 1], waited[index]
-            is_read = unread[index] < behind
-            is_begun = is_held and 0 < before <= now
-            is_held = before >= behind and now >= behind and (is_held or not is_read)
-            is_held = is_held or is_begun
-            if is_held:
-                held += max(0.0, min(end, self.at[index]) - max(begin, self.at[index - 1]))
-        return held
+    def held_s(self, victim: Watched, begin: float, end: float) -> float:
+        """Seconds of [begin, end], monotonic, in which a publish of it waited."""
+        return sum(max(0.0, min(end, seen) - max(begin, sent)) for sent, seen in self.waits[victim])
 
     def longest_gap(self, begin: float, end: float) -> float:
         """Seconds of [begin, end] in which this program itself did not look."""

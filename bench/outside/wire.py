@@ -92,12 +92,14 @@ def publish_bytes(
 class Loop:
     """Serves connections and timers in one thread.
 
-    before: called before every look at the sockets, for those who send at a pace of their own.
+    before: called before every look at the sockets, for those who send at a pace of their own;
+    after: when all that had come was read, for those who look at what is true then.
     """
 
     def __init__(self) -> None:
         self.selector = selectors.DefaultSelector()
         self.before: list[Callable[[float], None]] = []
+        self.after: list[Callable[[float], None]] = []
         self.connections: list[Connection] = []
 
     def close(self) -> None:
@@ -106,10 +108,18 @@ class Loop:
             connection.drop()
         self.selector.close()
 
+    def now(self) -> float:
+        """Monotonic seconds."""
+        return time.monotonic()
+
+    def connect(self, port: int, timeout: float) -> socket.socket:
+        """A new socket to the broker. Raises: OSError."""
+        return socket.create_connection(("127.0.0.1", port), timeout=timeout)
+
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> float:
         """Serve for `seconds`, or until `until` is true; how long it took."""
-        began = time.monotonic()
-        while (now := time.monotonic()) - began < seconds and not until():
+        began = self.now()
+        while (now := self.now()) - began < seconds and not until():
             for call in self.before:
                 call(now)
             for key, events in self.selector.select(0.001):
@@ -118,7 +128,9 @@ class Loop:
                     connection.readable()
                 if events & selectors.EVENT_WRITE:
                     connection.flush()
-        return time.monotonic() - began
+            for call in self.after:
+                call(self.now())
+        return self.now() - began
 
 
 class Connection:
@@ -141,7 +153,7 @@ class Connection:
     ) -> None:
         self.loop = loop
         loop.connections.append(self)
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        self.sock = loop.connect(port, timeout)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.inbox = bytearray()
         self.outbox: deque[bytes] = deque()
@@ -193,7 +205,7 @@ class Connection:
 
     def wait_for(self, channel: int, class_id: int, method_id: int, seconds: float = 20.0) -> bytes:
         """The arguments of the next such method; others are handled meanwhile. Raises: Failed."""
-        end = time.monotonic() + seconds
+        end = self.loop.now() + seconds
         while True:
             for index, reply in enumerate(self.replies):
                 if reply[:3] == (channel, class_id, method_id):
@@ -201,7 +213,7 @@ class Connection:
                     return reply[3]
             if self.closed:
                 raise Failed(self.closed)
-            if time.monotonic() > end:
+            if self.loop.now() > end:
                 raise Failed(f"no method {class_id}.{method_id} within {seconds} s")
             if self.sock.gettimeout() == 0.0:
                 self.loop.run(0.05, lambda: bool(self.replies))
@@ -314,10 +326,10 @@ class Connection:
     def _method(self, channel: int, class_id: int, method_id: int, arguments: bytes) -> None:
         if (class_id, method_id) == (10, 60):
             self.blocked = arguments[1 : 1 + arguments[0]].decode()
-            self.blocked_log.append((time.monotonic(), self.blocked))
+            self.blocked_log.append((self.loop.now(), self.blocked))
         elif (class_id, method_id) == (10, 61):
             self.blocked = ""
-            self.blocked_log.append((time.monotonic(), ""))
+            self.blocked_log.append((self.loop.now(), ""))
         elif (class_id, method_id) in ((10, 50), (20, 40)):
             (code,) = struct.unpack_from(">H", arguments, 0)
             self._end(f"{code} {arguments[3 : 3 + arguments[2]].decode()}")
@@ -395,7 +407,7 @@ class Publisher:
         self.answered: set[int] = set()
         self.first_open = 1
         self.is_stopped = False
-        self.began = time.monotonic()
+        self.began = loop.now()
         self.last_answer = self.began
         self.connection.handlers[channel, *CONFIRM] = self._confirm
         self.connection.handlers[channel, *NACK] = self._nack
@@ -432,7 +444,7 @@ class Publisher:
         self.nacked += self._answered(tag, bool(bits & 1))
 
     def _answered(self, tag: int, is_multiple: bool) -> int:
-        now = time.monotonic()
+        now = self.loop.now()
         self.gap_s = max(self.gap_s, now - self.last_answer)
         self.last_answer = now
         count = 0
@@ -460,7 +472,7 @@ class Publisher:
     def longest_gap(self) -> float:
         """Seconds, with the one that is still going on."""
         if self.window and self.owed() > 0:
-            return max(self.gap_s, time.monotonic() - self.last_answer)
+            return max(self.gap_s, self.loop.now() - self.last_answer)
         return self.gap_s
 
 
@@ -497,7 +509,7 @@ class Consumer:
         self.is_stopped = False
         self.taken = 0
         self.acked = 0
-        self.began = time.monotonic()
+        self.began = loop.now()
         self.connection.channel(channel, prefetch=prefetch)
         self.connection.handlers[channel, *DELIVER] = lambda arguments: None
         self.connection.body_done[channel] = self._done
