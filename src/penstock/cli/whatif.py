@@ -23,7 +23,9 @@ from penstock.simulation.machine.faults import LawBroken
 from penstock.whatif.change import Setup, changed, recorded, window_of
 from penstock.whatif.doubt import doubts_of
 from penstock.whatif.judge import (
+    CHANGED,
     FALLS,
+    MACHINE_MS,
     NO_DOUBTS,
     RISES,
     SAME,
@@ -185,6 +187,13 @@ def show_predictions(console: Console, made: list[Prediction], changes: str) -> 
         "was measured when settings were really changed",
         soft_wrap=True,
     )
+    if any(one.trend == UNSURE and not one.why for one in made):
+        console.print(
+            f"no direction of a latency is stated that differs by less than "
+            f"{(CHANGED - 1) * 100:.0f} %, or that stays below {MACHINE_MS:.0f} ms, where the "
+            "machine decides",
+            soft_wrap=True,
+        )
 
 
 ARROWS = {"": "not observed", RISES: RISES, FALLS: FALLS, SAME: SAME, UNSURE: UNSURE}

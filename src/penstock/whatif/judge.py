@@ -33,6 +33,9 @@ SHOWN_MAX: Final = 10
 CHANGED: Final = 1.25
 UNCHANGED: Final = 1.1
 """Times: a latency that changes by more goes up or down; by less, it stays; between, who knows."""
+MACHINE_MS: Final = 50.0
+"""Up to here a latency is made by the machine and by what else it does as much as by the broker,
+and a record shows neither: a model's figure below may really be anything up to this."""
 RISES: Final = "rises"
 FALLS: Final = "falls"
 SAME: Final = "same"
@@ -162,11 +165,12 @@ def _latencies(
 
 
 def trend_of(first_ms: float, second_ms: float, doubts: Doubts) -> str:
-    """Where a latency goes. With a doubt it goes up where even the least it can become is more than
-    it was, and elsewhere where however much more unconfirmed there is makes no difference."""
-    small = SMALL[CONFIRM_MEAN]
+    """Where a latency goes, as far as the model decides that: what it may have been and what it may
+    become must not overlap (MACHINE_MS). With a doubt it goes up where even the least it can become
+    is more than it was, and elsewhere where however much more unconfirmed there is makes no
+    difference."""
     if doubts.latency:
-        if doubts.least_ms > CHANGED * first_ms + small:
+        if doubts.least_ms > CHANGED * max(first_ms, MACHINE_MS):
             return RISES
         if doubts.if_more == 0:
             return UNSURE
@@ -174,14 +178,13 @@ def trend_of(first_ms: float, second_ms: float, doubts: Doubts) -> str:
         for factor in (doubts.if_less, doubts.if_more):
             ways.add(trend_of(1000.0, 1000 * factor, NO_DOUBTS))
         return ways.pop() if len(ways) == 1 else UNSURE
-    if abs(second_ms - first_ms) <= small:
-        return SAME
-    ratio = max(second_ms, 0.001) / max(first_ms, 0.001)
-    if ratio >= CHANGED:
+    if second_ms >= CHANGED * max(first_ms, MACHINE_MS):
         return RISES
-    if ratio <= 1 / CHANGED:
+    if first_ms >= CHANGED * max(second_ms, MACHINE_MS):
         return FALLS
-    return SAME if 1 / UNCHANGED <= ratio <= UNCHANGED else UNSURE
+    low, high = min(first_ms, second_ms), max(first_ms, second_ms)
+    is_same = high <= max(UNCHANGED * low, low + SMALL[CONFIRM_MEAN])
+    return SAME if low >= MACHINE_MS and is_same else UNSURE
 
 
 def _memory(
