@@ -166,11 +166,13 @@ class Credit(Strategy):
             hop.settle()
         room = hop.room
         if room is not None:
-            hop.size_bytes = bytes_ + messages * room.extra_bytes
-            room.in_flight_bytes += hop.size_bytes
+            size: i64 = bytes_ + messages * room.extra_bytes
+            under_way: i64 = room.in_flight_bytes + size
+            hop.size_bytes = size
+            room.in_flight_bytes = under_way
             if room.is_tight:
                 room.used(hop, bytes_)
-            elif room.in_flight_bytes >= room.limit_bytes:
+            elif under_way >= room.limit_bytes:
                 room.tighten()
         if (
             origin.is_plain

@@ -14,7 +14,7 @@ Wiring: a hop leads to a higher layer, so hops can never form a cycle (law 7, sc
 
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.base.errors import OperatorError
 from penstock.flow.gate import Deferred, Gate
@@ -70,7 +70,6 @@ class HopRoom:
         raise NotImplementedError
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Hop(Deferred):
     """kind: KIND_*, by where it leads; sender_gate: closed for "credit" while the balance is used
     up; receiver_gate: while it is closed, grants are deferred; `window_*` and `more_*`: see

@@ -3,40 +3,42 @@
 import pytest
 
 from penstock.base.clock import ManualClock
+from penstock.broker.actors.actor import Line
+from penstock.broker.actors.lane import Answerable, Lane, LaneReceiver
 from penstock.flow.account import Account
 from penstock.flow.credit import Credit, Window
 from penstock.flow.gate import Deferred, Gate, GateObserver
-from penstock.flow.hop import Hop
 from penstock.flow.room import BAND_BYTES, EMPTY_PARTS, Room
+from penstock.telemetry.recorder import Recorder
 
 MARK = 10_000
 EXTRA = 10
 
 
-class Sender(Hop):
+class Sender(Answerable):
     """A sender with messages of one size that waits for as long as `left` is above 0."""
 
     def __init__(self, bed: "Bed", size: int, left: int) -> None:
         gate = Gate(f"chan:{len(bed.senders)}/1", bed.clock, GateObserver())
-        super().__init__(gate.name, 1, gate, "queue:/q", 3, bed.gate)
+        self.origin = Account(gate.name, None, None, 0)
+        self.hop = Lane(gate.name, 1, gate, bed.receiver, 3, self.origin, self)
         self.bed = bed
         self.size = size
         self.left = left
         self.sent_bytes = 0
-        self.origin = Account(gate.name, None, None, 0)
 
-    def next_bytes(self) -> int:
+    def next_bytes(self, lane: Lane) -> int:
         return self.size if self.left > 0 else 0
 
     def press(self) -> None:
         """Hand over while the hop is open; ask when it is not."""
-        while self.left > 0 and not self.is_closed:
+        while self.left > 0 and not self.hop.is_closed:
             self.left -= 1
             self.sent_bytes += self.size
-            self.bed.strategy.charge(self, self.origin, 1, self.size)
-        room = self.room
+            self.bed.strategy.charge(self.hop, self.origin, 1, self.size)
+        room = self.hop.room
         if self.left > 0 and isinstance(room, Room):
-            room.ask(self, self.size)
+            room.ask(self.hop, self.size)
 
 
 class Bed:
@@ -44,7 +46,8 @@ class Bed:
 
     def __init__(self, mark_bytes: int = MARK) -> None:
         self.clock = ManualClock()
-        self.gate = Gate("queue:/q", self.clock, GateObserver())
+        self.receiver = LaneReceiver("queue:/q", Line(self.clock, Recorder(self.clock, 1)))
+        self.gate = self.receiver.gate
         self.room = Room(self.gate, "consumers:/q", EXTRA)
         self.strategy = Credit("credit", Window(40, 20, "messages"), Window(0, 0, "bytes"))
         self.mark_bytes = mark_bytes
@@ -55,8 +58,8 @@ class Bed:
 
     def join(self, size: int, left: int) -> Sender:
         sender = Sender(self, size, left)
-        self.strategy.wire(sender)
-        self.room.join(sender)
+        self.strategy.wire(sender.hop)
+        self.room.join(sender.hop)
         self.senders.append(sender)
         return sender
 
@@ -67,11 +70,11 @@ class Bed:
             self.most = max(self.most, self.content + int(self.room.in_flight_bytes))
         self.look()
         for sender in self.senders:
-            count, bytes_ = int(sender.in_flight), int(sender.in_flight_bytes)
+            count, bytes_ = int(sender.hop.in_flight), int(sender.hop.in_flight_bytes)
             if count:
                 self.content += bytes_ + count * EXTRA
-                self.strategy.repay(sender, sender.origin, count, bytes_)
-            sender.check()
+                self.strategy.repay(sender.hop, sender.origin, count, bytes_)
+            sender.hop.check()
         self.content = max(0, self.content - drained)
         is_more = self.room.measure(self.content, self.mark_bytes)
         self.look()
@@ -80,9 +83,11 @@ class Bed:
     def look(self) -> None:
         """The books of the room."""
         room = self.room
-        in_flight = sum(int(one.in_flight_bytes + one.in_flight * EXTRA) for one in self.senders)
+        in_flight = sum(
+            int(one.hop.in_flight_bytes + one.hop.in_flight * EXTRA) for one in self.senders
+        )
         assert room.in_flight_bytes == in_flight
-        assert room.lent_bytes == sum(int(one.lent_bytes) for one in self.senders)
+        assert room.lent_bytes == sum(int(one.hop.lent_bytes) for one in self.senders)
         self.most = max(self.most, self.content + in_flight)
 
 
@@ -90,7 +95,7 @@ def test_as_long_as_there_is_room_everybody_has_his_window() -> None:
     bed = Bed()
     sender = bed.join(90, 1000)
     sender.press()
-    assert sender.in_flight == 40 and not bed.room.is_tight and bed.gate.is_open
+    assert sender.hop.in_flight == 40 and not bed.room.is_tight and bed.gate.is_open
 
 
 @pytest.mark.parametrize("count", [1, 10, 200, 2000])
@@ -180,15 +185,15 @@ def test_what_was_lent_to_somebody_who_changed_his_mind_is_taken_back() -> None:
         one.left = 0
     bed.content -= 1000
     bed.room.measure(bed.content, MARK)
-    assert [one.lent_bytes for one in idle] == [500, 500]
+    assert [one.hop.lent_bytes for one in idle] == [500, 500]
     busy = bed.join(90, 1000)
-    assert bed.room.ask(busy, busy.size), "something may be taken back"
+    assert bed.room.ask(busy.hop, busy.size), "something may be taken back"
     turns = 0
     while bed.room.measure(bed.content, MARK):
         turns += 1
         assert turns < 5
-    assert [one.lent_bytes for one in idle] == [0, 0] and all(one.is_shut for one in idle)
-    assert busy.lent_bytes == 1000 and not busy.is_shut
+    assert [one.hop.lent_bytes for one in idle] == [0, 0] and all(one.hop.is_shut for one in idle)
+    assert busy.hop.lent_bytes == 1000 and not busy.hop.is_shut
 
 
 def test_a_sender_that_is_gone_takes_what_it_was_lent_along() -> None:
@@ -198,9 +203,9 @@ def test_a_sender_that_is_gone_takes_what_it_was_lent_along() -> None:
         bed.turn()
     bed.turn(drained=600)
     for one in senders:
-        bed.strategy.forget(one, one.origin)
-        bed.room.leave(one)
-        assert one.room is None and not one.is_shut
+        bed.strategy.forget(one.hop, one.origin)
+        bed.room.leave(one.hop)
+        assert one.hop.room is None and not one.hop.is_shut
     assert bed.room.lent_bytes == 0 and bed.room.in_flight_bytes == 0
     assert bed.room.waiting == 0 and not bed.room.borrowers
 
@@ -216,7 +221,7 @@ def test_with_nobody_in_line_a_band_is_enough_and_otherwise_an_eighth() -> None:
     assert MARK // 4 < BAND_BYTES
     bed.turn(drained=bed.content - MARK * 3 // 4)
     bed.turn()
-    assert not bed.room.is_tight and not sender.is_shut and bed.gate.is_open
+    assert not bed.room.is_tight and not sender.hop.is_shut and bed.gate.is_open
 
     crowd = Bed()
     for _ in range(5):
@@ -225,7 +230,7 @@ def test_with_nobody_in_line_a_band_is_enough_and_otherwise_an_eighth() -> None:
         crowd.turn()
     crowd.content = MARK // EMPTY_PARTS
     crowd.room.measure(crowd.content, MARK)
-    assert not crowd.room.is_tight and not any(one.is_closed for one in crowd.senders)
+    assert not crowd.room.is_tight and not any(one.hop.is_closed for one in crowd.senders)
 
 
 def test_a_message_larger_than_the_mark_goes_in_when_there_is_next_to_nothing_left() -> None:
@@ -292,10 +297,10 @@ def test_a_sender_is_let_on_once_for_each_time_it_can_hand_something_over(
     senders = [bed.join(sizes[at % len(sizes)], 1000) for at in range(2000)]
     while not bed.room.is_tight:
         bed.turn()
-    before = [(int(one.blocks), one.sent_bytes) for one in senders]
+    before = [(int(one.hop.blocks), one.sent_bytes) for one in senders]
     for _ in range(400):
         bed.turn(3000)
-    shut = sum(int(one.blocks) - was for one, (was, _) in zip(senders, before, strict=True))
+    shut = sum(int(one.hop.blocks) - was for one, (was, _) in zip(senders, before, strict=True))
     sent = sum(
         (one.sent_bytes - was) // one.size for one, (_, was) in zip(senders, before, strict=True)
     )
@@ -310,14 +315,14 @@ def test_room_is_lent_by_the_size_of_what_waits_and_not_of_what_was_sent_last() 
         bed.turn()
     for one in senders:
         one.size = 990
-    before = [(int(one.blocks), one.sent_bytes) for one in senders]
+    before = [(int(one.hop.blocks), one.sent_bytes) for one in senders]
     for _ in range(10):
         bed.turn(3000)
         assert bed.most <= MARK + 990 + EXTRA
     pairs = list(zip(senders, before, strict=True))
     count = sum((one.sent_bytes - was) // 990 for one, (_, was) in pairs)
     assert count >= 20
-    assert sum(int(one.blocks) - was for one, (was, _) in pairs) <= count
+    assert sum(int(one.hop.blocks) - was for one, (was, _) in pairs) <= count
 
 
 def test_small_messages_do_not_wait_for_all_the_large_ones_that_came_with_them() -> None:
