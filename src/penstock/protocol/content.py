@@ -26,15 +26,17 @@ EVENT_ACK: Final = 4
 class Address:
     """Where a message was published to. `suffix`: exchange and routing key as two short strings,
     closed by the frame end octet, ready for basic.deliver; `method`: the payload of the method that
-    came with the message, b"" where none did."""
+    came with the message, b"" where none did; is_shared: what came last went to several queues, so
+    the next one will probably be a SharedMessage."""
 
-    __slots__ = ("exchange", "method", "routing_key", "suffix")
+    __slots__ = ("exchange", "is_shared", "method", "routing_key", "suffix")
 
     def __init__(self, exchange: str, routing_key: str) -> None:
         self.method = b""
         self.exchange = exchange
         self.routing_key = routing_key
         self.suffix = names_suffix(exchange, routing_key)
+        self.is_shared = False
 
 
 @mypyc_attr(acyclic=True)
@@ -49,6 +51,7 @@ class RawAddress(Address):
         self.exchange = ""
         self.routing_key = ""
         self.suffix = b""
+        self.is_shared = False
 
 
 def names_suffix(exchange: str, routing_key: str) -> bytes:
@@ -90,6 +93,9 @@ UNNUMBERED: Final = -1
 """In place of a publish sequence: nobody waits for a confirm."""
 REFUSED: Final = -2
 """In place of a publish sequence: the channel answers it with basic.nack."""
+FRAMED: Final = -3
+"""In place of a publish sequence: it was built for its only receiver, and its frames are as large
+as he takes them."""
 
 
 @mypyc_attr(acyclic=True)
@@ -100,7 +106,7 @@ class Message:
     its connection has ended, see Connection.finish.
 
     raw: see above; body_size: bytes of the payload in its body frames; sequence: the lower bits of
-    the publish sequence of a confirming channel (channel/publish), UNNUMBERED or REFUSED; origin:
+    the publish sequence of a confirming channel (channel/publish), or one of the above; origin:
     the account that pays; stored: its place in the log of a durable queue, None while it has none.
     """
 
@@ -172,14 +178,17 @@ class SharedMessage(Message):
     """One that may rest in several queues at once: they share it, and memory has it once.
 
     Each queue charges the whole of it to `origin` as if it had it alone; `joined` and `left` tell
-    the origin how much of that is there once only. holders: queues that have it whole in
-    memory."""
+    the origin how much of that is there once only. holders: queues that have it whole in memory;
+    is_dead_letter: the broker published it, because another died, and its x-death is true. That is
+    no class of its own: with three kinds of messages a look at the type tells them apart, which is
+    taken wherever a message comes out of a list; with more of them it is a call."""
 
-    __slots__ = ("holders",)
+    __slots__ = ("holders", "is_dead_letter")
 
     def __init__(self, raw: bytes, body_bytes: i64, address: Address = NO_ADDRESS) -> None:
         super().__init__(raw, body_bytes, address)
         self.holders: i64 = 0
+        self.is_dead_letter = False
 
     def joined(self) -> None:
         """A queue more has it, and has charged it."""
@@ -197,20 +206,25 @@ class SharedMessage(Message):
             self.origin.share(-len(self.raw) - SHARED_BYTES)
 
 
-def join_all(messages: list[Message], origin: Cause) -> None:
-    """As `joined` of each that is shared, without a call for each. origin: of most of them."""
+def join_all(messages: list[Message], origin: Cause) -> i64:
+    """As `joined` of each that is shared, without a call for each, and their bytes, of all. origin:
+    of most of them."""
+    bytes_: i64 = 0
     shared: i64 = 0
     for message in messages:
+        size: i64 = len(message.raw)
+        bytes_ += size
         if isinstance(message, SharedMessage):
             if message.origin is not origin:
                 message.joined()
                 continue
-            if message.holders > 0:
-                size: i64 = len(message.raw)
+            holders: i64 = message.holders
+            if holders > 0:
                 shared += size + SHARED_BYTES
-            message.holders += 1
+            message.holders = holders + 1
     if shared > 0:
         origin.share(shared)
+    return bytes_
 
 
 def shared_of(message: Message) -> SharedMessage:
@@ -221,18 +235,16 @@ def shared_of(message: Message) -> SharedMessage:
     return shared
 
 
-@mypyc_attr(acyclic=True)
-class DeadLetter(SharedMessage):
-    """A message that the broker published, because another died: its x-death is true."""
+def dead_letter(raw: bytes, body_bytes: i64, address: Address = NO_ADDRESS) -> SharedMessage:
+    """One that the broker publishes because another died."""
+    letter = SharedMessage(raw, body_bytes, address)
+    letter.is_dead_letter = True
+    return letter
 
-    __slots__ = ()
 
-
-@mypyc_attr(acyclic=True)
-class FramedMessage(Message):
-    """One that was built for its only receiver: its frames are as large as he takes them."""
-
-    __slots__ = ()
+def is_dead_letter(message: Message) -> bool:
+    """Whether the broker published it because another died, so that its x-death is true."""
+    return isinstance(message, SharedMessage) and message.is_dead_letter
 
 
 def write_content(

@@ -21,6 +21,7 @@ from penstock.protocol.content import (
     Event,
     Message,
     RawAddress,
+    SharedMessage,
 )
 
 PUBLISH: Final = 0x3C0028
@@ -236,7 +237,10 @@ class FrameParser:
                 body_bytes: i64 = read_i64_be(buffer, header + 11)
                 if body_bytes == 0:
                     address = self._address(buffer, at + 7, size)
-                    out.message = Message(buffer[header:body], 0, address)
+                    if address.is_shared:
+                        out.message = SharedMessage(buffer[header:body], 0, address)
+                    else:
+                        out.message = Message(buffer[header:body], 0, address)
                     out.channel = channel
                     self.offset = body
                     return True
@@ -251,7 +255,10 @@ class FrameParser:
                     and (i64(read_i16_be(buffer, body + 1)) & 0xFFFF) == channel
                 ):
                     address = self._address(buffer, at + 7, size)
-                    out.message = Message(buffer[header:stop], body_bytes, address)
+                    if address.is_shared:
+                        out.message = SharedMessage(buffer[header:stop], body_bytes, address)
+                    else:
+                        out.message = Message(buffer[header:stop], body_bytes, address)
                     out.channel = channel
                     self.offset = stop
                     return True

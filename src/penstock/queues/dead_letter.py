@@ -19,7 +19,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.protocol.content import DeadLetter, Message
+from penstock.protocol.content import Message, dead_letter, is_dead_letter
 from penstock.protocol.integers import LongInteger, Timestamp
 from penstock.protocol.property_lookup import (
     EXPIRATION,
@@ -78,7 +78,7 @@ def obituary(
     before: Table = {}
     if table.find(b"-death") >= 0:
         for name in DEATH_HEADERS:
-            if believes_all or isinstance(message, DeadLetter):
+            if believes_all or is_dead_letter(message):
                 value = read_field(table, 0, len(table), name)
                 if value is not None:
                     before[name] = value
@@ -95,9 +95,9 @@ def obituary(
     return Obituary(_with_header(message, header), keys, deaths)
 
 
-def _with_header(message: Message, header: bytes) -> DeadLetter:
+def _with_header(message: Message, header: bytes) -> Message:
     """The body frames of `message` behind another header payload."""
-    letter = DeadLetter(reframed(message, header), message.body_bytes)
+    letter = dead_letter(reframed(message, header), message.body_bytes)
     letter.origin = message.origin
     return letter
 

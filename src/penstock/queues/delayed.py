@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.protocol.content import DeadLetter, Message, SharedMessage
+from penstock.protocol.content import Message, SharedMessage, dead_letter, is_dead_letter
 from penstock.protocol.integers import LongInteger
 from penstock.protocol.property_lookup import (
     HEADERS,
@@ -137,8 +137,11 @@ def release(message: Message) -> Obituary:
                 keys.extend(one for one in copies if isinstance(one, str))
     table = without(_negated(table), "BCC")
     header = replace_property(header, HEADERS, table)
-    kind = DeadLetter if isinstance(message, DeadLetter) else Message
-    copy = kind(reframed(message, header), message.body_bytes, message.address)
+    raw = reframed(message, header)
+    if is_dead_letter(message):
+        copy: Message = dead_letter(raw, message.body_bytes, message.address)
+    else:
+        copy = Message(raw, message.body_bytes, message.address)
     copy.origin = message.origin
     return Obituary(copy, keys, {})
 

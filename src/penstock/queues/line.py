@@ -19,7 +19,7 @@ PIECE_BYTES for each piece; all of it is charged to the causes of the messages.
 from heapq import heapify, heappop, heappush
 from typing import Final, cast
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.base.cause import Cause
 from penstock.protocol.content import Message, SharedMessage
@@ -55,7 +55,6 @@ NO_ENTRIES: Final[list[Entry]] = []
 """Of lines that do not page, and of those without entries; nothing is put into them."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class MessageLine(ClassicQueue):
     """taken: the position of the first message behind the entries, or of the ring's head;
     redelivered_below: what lies before this position was found on the disk, where it may have been
@@ -196,10 +195,7 @@ class MessageLine(ClassicQueue):
         ring.bytes += size
         ring.items.append(message)
 
-    def add_all(self, messages: list[Message]) -> i64:
-        bytes_: i64 = 0
-        for message in messages:
-            bytes_ += len(message.raw)
+    def add_all(self, messages: list[Message], bytes_: i64) -> None:
         count: i64 = len(messages)
         memory: i64 = bytes_ + count * MESSAGE_OVERHEAD_BYTES
         ring = self.ring
@@ -210,18 +206,19 @@ class MessageLine(ClassicQueue):
         ring.items.extend(messages)
         self.bytes_ready += memory
         self.publish_count += count
-        return bytes_
 
     def take(self) -> Message:
         if self.returned or not self.is_simple:
             return self._take_any()
-        message = self.ring.take()
-        self.position = self.taken
-        self.taken += 1
-        self.redelivered = self.position < self.redelivered_below
+        ring = self.ring
+        message = ring.take()
+        position: i64 = self.taken
+        self.position = position
+        self.taken = position + 1
+        self.redelivered = position < self.redelivered_below
         size: i64 = len(message.raw)
         size += MESSAGE_OVERHEAD_BYTES
-        self.ring.bytes -= size
+        ring.bytes -= size
         self.bytes_ready -= size
         self.deliver_count += 1
         return message

@@ -145,8 +145,8 @@ class ClassicQueue:
         """A new message."""
         raise NotImplementedError
 
-    def add_all(self, messages: list[Message]) -> i64:
-        """New messages, of a queue without rules; how many bytes they have."""
+    def add_all(self, messages: list[Message], bytes_: i64) -> None:
+        """New messages, of a queue without rules, which have so many `bytes_`."""
         raise NotImplementedError
 
     def take(self) -> Message:

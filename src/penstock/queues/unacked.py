@@ -52,7 +52,7 @@ class UnackedTable:
         tag: i64 = self.next_tag
         self.next_tag = tag + 1
         if self.count == 0:
-            if self.entries:
+            if len(self.entries) > 0:
                 self.entries.clear()
             self.head = 0
             self.base = tag + 1

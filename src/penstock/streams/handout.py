@@ -11,7 +11,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.cause import Cause
-from penstock.protocol.content import FramedMessage
+from penstock.protocol.content import FRAMED, Message
 from penstock.streams.chunk import END, HEADER_FRAME, PROPERTIES_AT, Chunk, framed
 from penstock.streams.segment import StreamSegment
 
@@ -27,7 +27,7 @@ LONG: Final = struct.Struct(">q")
 
 def hand_out(
     chunks: list[Chunk], segment: StreamSegment, channel: i64, frame_bytes_max: i64, origin: Cause
-) -> FramedMessage:
+) -> Message:
     """A delivery with `chunks` of `segment`, which lie behind one another in one piece of memory.
 
     frame_bytes_max: bytes of one frame with its envelope, 0 for no limit."""
@@ -49,7 +49,8 @@ def hand_out(
     head: bytes = HEADER_FRAME.pack(2, int(channel), int(header_bytes), 60, 0, int(size))
     step: i64 = frame_bytes_max - 8 if frame_bytes_max > 0 else 0
     raw = framed([head, properties, END], first.data, start, end, channel, step)
-    message = FramedMessage(raw, size)
+    message = Message(raw, size)
+    message.sequence = FRAMED
     message.origin = origin
     return message
 

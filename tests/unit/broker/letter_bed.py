@@ -4,7 +4,7 @@ from penstock.broker.dead_letter.dead_letters import DeadLetters
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.flow.account import Account
 from penstock.protocol import methods as m
-from penstock.protocol.content import DeadLetter
+from penstock.protocol.content import is_dead_letter
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import Table, Value, decode_table
 from penstock.queues.dead_letter import LOST_NAMES
@@ -123,7 +123,7 @@ class LetterBed(Bed):
 def headers_of(actor: QueueActor) -> Table:
     """The headers of its first ready message, which must be a dead letter."""
     message = actor.messages.ready_messages()[0]
-    assert isinstance(message, DeadLetter)
+    assert is_dead_letter(message)
     header = message.header()
     span = headers_table_span(header, PROPERTIES_OFFSET)
     assert span is not None

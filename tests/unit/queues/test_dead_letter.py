@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.errors import ConnectionFault
-from penstock.protocol.content import Address, DeadLetter, Message, make_content
+from penstock.protocol.content import Address, Message, is_dead_letter, make_content
 from penstock.protocol.properties import Properties, decode_properties, encode_header_payload
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET
 from penstock.protocol.values import Table, decode_table, encode_table
@@ -84,7 +84,7 @@ def test_only_the_broker_is_believed_about_deaths() -> None:
     assert headers["x-first-death-queue"] == "q" and headers["mine"] == 1
     letter.address = Address("", "q")
     again = obituary(letter, "q", "expired", 18, None)
-    assert isinstance(again.message, DeadLetter)
+    assert is_dead_letter(again.message)
     assert [death["count"] for death in deaths_of(headers_of(again.message))] == [2]
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from penstock.protocol.content import Address, DeadLetter, Message, make_content
+from penstock.protocol.content import Address, Message, dead_letter, is_dead_letter, make_content
 from penstock.protocol.integers import LongInteger
 from penstock.protocol.property_lookup import PROPERTIES_OFFSET, headers_table_span
 from penstock.protocol.values import Table, Value, decode_table, encode_table, find_field
@@ -128,10 +128,10 @@ def test_copies_are_keys_and_blind_ones_go() -> None:
 
 def test_a_dead_letter_stays_one() -> None:
     plain = message(b"", {"x-delay": 5})
-    dead = DeadLetter(plain.raw, 0)
+    dead = dead_letter(plain.raw, 0)
     dead.address = plain.address
-    assert isinstance(release(dead).message, DeadLetter)
-    assert not isinstance(release(plain).message, DeadLetter)
+    assert is_dead_letter(release(dead).message)
+    assert not is_dead_letter(release(plain).message)
 
 
 def test_without_headers_it_is_released_as_it_is() -> None:

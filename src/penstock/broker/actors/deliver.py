@@ -12,7 +12,7 @@ from mypy_extensions import i64
 from penstock.base.wire import BytesWriter, read_i16_be, write_i16_be, write_i64_be
 from penstock.broker.actors.confirms import begin_method
 from penstock.broker.actors.output import Output
-from penstock.protocol.content import FramedMessage, Message, write_content
+from penstock.protocol.content import FRAMED, Message, write_content
 from penstock.queues.consumers import Consumer, DeliverySink
 from penstock.queues.unacked import UnackedTable
 
@@ -68,7 +68,7 @@ class ChannelSink(DeliverySink):
                 output.write_piece(shown.raw)
             else:
                 writer.write(shown.raw)
-        elif isinstance(shown, FramedMessage):
+        elif shown.sequence == FRAMED:
             if output.takes_pieces:
                 output.write_piece(shown.raw)
             else:

@@ -222,8 +222,9 @@ class Output:
             debt.begin(origin)
         debt.messages += 1
         debt.bytes_ += bytes_
-        self.written_bytes += bytes_
-        if self.is_open and self.held_bytes + self.written_bytes >= self.high_bytes:
+        written: i64 = self.written_bytes + bytes_
+        self.written_bytes = written
+        if self.is_open and self.held_bytes + written >= self.high_bytes:
             self._set_open(False)
 
     def note_answered(self, origin: Cause, bytes_: i64) -> bool:

@@ -591,7 +591,10 @@ class Channel(LaneReceiver):
 
     def unanswered(self) -> i64:
         confirms = self.publisher.confirms
-        return 0 if confirms is None or self.is_closed else confirms.span()
+        if confirms is None or self.is_closed:
+            return 0
+        # As Confirms.span, which is not called for every turn.
+        return len(confirms.waiting) - confirms.head + len(confirms.early)
 
     # -- settling --------------------------------------------------------------------------------
 

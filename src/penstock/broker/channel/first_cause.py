@@ -12,6 +12,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.broker.actors.lane import Lane
 from penstock.broker.channel.content_rules import headers_of
 from penstock.flow.account import Account
 from penstock.protocol.content import Message
@@ -31,9 +32,9 @@ class FirstCauses:
     def __init__(self, table: UnackedTable | None) -> None:
         self.table = table
 
-    def look_at(self, message: Message) -> None:
-        """Let `message`, which has headers, be paid by the cause of the delivery that it names.
-        Raises: ConnectionFault 502 when the headers cannot be read."""
+    def look_at(self, message: Message, lanes: list[Lane]) -> None:
+        """Let `message`, which has headers and goes to `lanes`, be paid by the cause of the
+        delivery that it names. Raises: ConnectionFault 502 when the headers cannot be read."""
         table = self.table
         if table is None or table.count == 0:
             return
@@ -46,6 +47,8 @@ class FirstCauses:
         delivery = table.find(tag)
         if delivery is not None and isinstance(delivery.message.origin, Account):
             message.origin = delivery.message.origin
+            for lane in lanes:
+                lane.has_foreign = True
 
 
 NO_CAUSES: Final = FirstCauses(None)

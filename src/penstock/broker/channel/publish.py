@@ -44,7 +44,14 @@ from penstock.flow.account import Account
 from penstock.flow.credit import Strategy
 from penstock.flow.gate import Gate, GateObserver
 from penstock.flow.hop import LAYER_CHANNEL, LAYER_QUEUE
-from penstock.protocol.content import REFUSED, Address, Message, names_suffix, shared_of
+from penstock.protocol.content import (
+    REFUSED,
+    Address,
+    Message,
+    SharedMessage,
+    names_suffix,
+    shared_of,
+)
 from penstock.protocol.property_lookup import (
     FLAG_EXPIRATION,
     FLAG_HEADERS,
@@ -78,7 +85,8 @@ class Publisher(Answerable):
     """One channel's publishing side.
 
     channel: whose turns these are; parking: what waits, its lines are filled and emptied here;
-    causes: finds who pays for a publish that a delivery has caused; is_waiting: the next publish
+    causes: finds who pays for a publish that a delivery has caused; is_sharing: it has had a
+    publish for several queues; is_waiting: the next publish
     has no place; forced: publishes that went past a closed hop because a forced one stood behind
     them; give_back: writes a basic.return; answering, times: where confirms are written, and
     counted.
@@ -95,6 +103,7 @@ class Publisher(Answerable):
         "forced",
         "give_back",
         "is_parking",
+        "is_sharing",
         "is_waiting",
         "lanes",
         "last_route",
@@ -128,6 +137,7 @@ class Publisher(Answerable):
         self.vhost = vhost
         self.strategy = strategy
         self.is_parking = is_parking
+        self.is_sharing = False
         self.is_waiting = False
         self.forced: i64 = 0
         self.parking = parking
@@ -161,6 +171,8 @@ class Publisher(Answerable):
         ):
             route = self.cache.get(address.method)
             self.last_route = route
+            if route is not None:
+                address.is_shared = route.address.is_shared
         if route is None or route.epoch != self.vhost.router.epoch:
             route = self._resolve(address)
             self.last_route = route
@@ -186,16 +198,17 @@ class Publisher(Answerable):
                 lane.receiving.expects_lifetimes()
         if self.is_parking:
             lines = self.parking.lines
+            has_lines = len(lines) > 0
             for lane in lanes:
-                if lane.is_closed or (lines and lane in lines):
+                if lane.is_closed or (has_lines and lane in lines):
                     if not is_forced:
-                        return self._park(message, route, lanes)
+                        return self._park(message, route, lanes, flags)
                     self.forced += self.force_line(lane)
-        self._accept(message, route)
+        self._accept(message, route, lanes, flags)
         self._hand_over(message, route, lanes, lanes)
         return True
 
-    def _park(self, message: Message, route: Route, lanes: list[Lane]) -> bool:
+    def _park(self, message: Message, route: Route, lanes: list[Lane], flags: i64) -> bool:
         """Some of `lanes` are closed, or have a line: there the message waits, and the others get
         it at once. False if it has to wait itself."""
         parking = self.parking
@@ -211,7 +224,7 @@ class Publisher(Answerable):
             return self._no_room(message, held)
         if self._is_unanswered_full():
             return False
-        self._accept(message, route)
+        self._accept(message, route, lanes, flags)
         message = self._hand_over(message, route, lanes, free)
         now_ns = self.channel.line.turn_ns
         for lane in held:
@@ -379,14 +392,15 @@ class Publisher(Answerable):
         receiver = line.lane.receiving.identity
         channel.line.recorder.record(kind, channel.identity, receiver, line.reason, int(count))
 
-    def _accept(self, message: Message, route: Route) -> None:
-        """The publish is taken: it gets its number and its address."""
+    def _accept(self, message: Message, route: Route, lanes: list[Lane], flags: i64) -> None:
+        """The publish is taken: it gets its number, its address, and who pays for it. flags: the
+        first of its property flags."""
         self.publish_count += 1
         message.address = route.address
         if route.needs_headers:
             self.vhost.router.settle()
-        if (i64(message.raw[19]) & FLAG_HEADERS) != 0:
-            self.causes.look_at(message)
+        if (flags & FLAG_HEADERS) != 0:
+            self.causes.look_at(message, lanes)
         confirms = self.confirms
         if confirms is not None:
             message.sequence = i32(confirms.begin())
@@ -410,13 +424,8 @@ class Publisher(Answerable):
                 confirms.expect(i64(message.sequence), count)
             if count == 0:
                 self.must_answer()
-        if count > 1:
+        if count > 1 and not isinstance(message, SharedMessage):
             message = shared_of(message)
-            for lane in lanes:
-                lane.has_shared = True
-        if message.origin is not self.account:
-            for lane in lanes:
-                lane.has_foreign = True
         size: i64 = len(message.raw)
         strategy = self.strategy
         account = self.account
@@ -468,6 +477,7 @@ class Publisher(Answerable):
         route.needs_headers = route.is_immediate or self.vhost.router.needs_headers(exchange)
         if not route.needs_headers:
             route.lanes = self._lanes_of(self.vhost.route(exchange, [key], {}))
+        address.is_shared = len(route.lanes) > 1
         self.cache[method] = route
         return route
 
@@ -489,6 +499,10 @@ class Publisher(Answerable):
             if lane is None:
                 lane = self._attach(target.actor)
             lanes.append(lane)
+        if len(lanes) > 1 and not self.is_sharing:
+            self.is_sharing = True
+            for lane in self.lanes.values():
+                lane.has_shared = True
         return lanes
 
     def _attach(self, actor: QueueActor) -> Lane:
@@ -503,6 +517,7 @@ class Publisher(Answerable):
         lane = Lane(identity, LAYER_CHANNEL, gate, actor, LAYER_QUEUE, self.account, self)
         opened.lane = lane
         lane.wants_answers = self.confirms is not None
+        lane.has_shared = self.is_sharing
         self.strategy.wire(lane)
         self.lanes[actor.name] = lane
         self.actors[actor.name] = actor

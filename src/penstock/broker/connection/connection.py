@@ -235,14 +235,14 @@ class Connection(ChannelHost):
             self.parser.feed(data)
             intake = self.line.intake
             if intake is not None:
-                intake.passed(len(data))
+                intake.left_bytes -= len(data)
+                if intake.left_bytes < 0:
+                    intake.passed(0)
             self.wake()
 
     def can_receive(self) -> bool:
         """False while the gate is closed or fed bytes still wait to be parsed."""
-        if self.phase == PHASE_CLOSED:
-            return False
-        if not self.gate.is_open or self.is_ready:
+        if self.phase == PHASE_CLOSED or not self.gate.is_open or self.is_ready:
             return False
         self.strategy.before_read(self.account)
         return self.gate.is_open

@@ -18,17 +18,32 @@ from collections.abc import Callable
 
 from mypy_extensions import i64
 
+from penstock.base.cause import Cause
 from penstock.broker.actors.actor import Line
 from penstock.broker.actors.lane import Lane
 from penstock.broker.queue.queue_actor import QueueActor, QueueLimits
 from penstock.flow.credit import Strategy
 from penstock.flow.room import Room
-from penstock.protocol.content import SHARED_BYTES, Message, SharedMessage, join_all
+from penstock.protocol.content import (
+    NO_CAUSE,
+    SHARED_BYTES,
+    Message,
+    SharedMessage,
+    join_all,
+)
 from penstock.queues.consumers import Consumer, Delivery
 from penstock.queues.delivery_count import with_delivery_count
 from penstock.queues.line import MessageLine
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 from penstock.queues.rules import QueueRules
+
+
+def leave(origin: Cause, messages: i64, bytes_: i64, shared_bytes: i64) -> None:
+    """So many `messages` of `origin` have left a queue, with `bytes_` of frames, of which other
+    queues still hold `shared_bytes`."""
+    if shared_bytes > 0:
+        origin.share(-shared_bytes)
+    origin.unstore(messages, bytes_ + messages * MESSAGE_OVERHEAD_BYTES)
 
 
 class ClassicActor(QueueActor):
@@ -129,14 +144,18 @@ class ClassicActor(QueueActor):
             count = budget
         else:
             lane.items = []
-        bytes_: i64 = self.messages.add_all(items)
+        bytes_: i64 = 0
+        if lane.has_shared:
+            bytes_ = join_all(items, lane.origin)
+        else:
+            for message in items:
+                bytes_ += len(message.raw)
+        self.messages.add_all(items, bytes_)
         if lane.has_foreign:
             for message in items:
                 message.origin.store(1, len(message.raw) + MESSAGE_OVERHEAD_BYTES)
         else:
             lane.origin.store(count, bytes_ + count * MESSAGE_OVERHEAD_BYTES)
-        if lane.has_shared:
-            join_all(items, lane.origin)
         lane.taken += count
         lane.taken_bytes += bytes_
         if self.durability is not None:
@@ -167,6 +186,9 @@ class ClassicActor(QueueActor):
                     room = left
                 if not consumer.fits(messages):
                     room = 0
+                if consumer.is_no_ack and self.queue_limits is None:
+                    left -= self._give_away(consumer, room)
+                    room = 0
                 sink = consumer.sink
                 while room > 0 and sink.is_output_open:
                     self._give(consumer)
@@ -184,6 +206,49 @@ class ClassicActor(QueueActor):
             self._give(consumer)
             left -= 1
             self.cursor += 1
+
+    def _give_away(self, consumer: Consumer, most: i64) -> i64:
+        """Up to `most` messages of a queue without rules, to a consumer that answers none; how many
+        were given. The books are changed once for those of one cause."""
+        messages = self.messages
+        sink = consumer.sink
+        unsent = consumer.unsent
+        origin: Cause = NO_CAUSE
+        given: i64 = 0
+        paid: i64 = 0
+        paid_bytes: i64 = 0
+        shared: i64 = 0
+        try:
+            while given < most and sink.is_output_open:
+                message = messages.take()
+                given += 1
+                if message.origin is not origin:
+                    if paid > 0:
+                        leave(origin, paid, paid_bytes, shared)
+                    origin = message.origin
+                    paid = 0
+                    paid_bytes = 0
+                    shared = 0
+                size: i64 = len(message.raw)
+                paid += 1
+                paid_bytes += size
+                # As SharedMessage.left, without a call for each.
+                if isinstance(message, SharedMessage):
+                    holders: i64 = message.holders - 1
+                    if holders >= 0:
+                        message.holders = holders
+                        if holders > 0:
+                            shared += size + SHARED_BYTES
+                consumer.delivered += 1
+                unsent.count += 1
+                if message.stored is not None:
+                    self.forget(message)
+                sink.deliver(consumer, message, messages.position, messages.redelivered)
+        finally:
+            messages.ack_count += given
+            if paid > 0:
+                leave(origin, paid, paid_bytes, shared)
+        return given
 
     def _give(self, consumer: Consumer) -> None:
         message = self.messages.take()
@@ -331,7 +396,8 @@ class ClassicActor(QueueActor):
         consumer.unacked_bytes -= body_bytes
         if not consumer.is_ready:
             self.offer(consumer)
-        self.left_room()
+        if self.room is not None and self.room.is_tight:
+            self.left_room()
         return at
 
     def discarded(self, delivery: Delivery) -> None:
@@ -367,7 +433,8 @@ class ClassicActor(QueueActor):
             consumer.unacked_bytes -= i64(delivery.message.body_size)
             if not consumer.is_ready:
                 self.offer(consumer)
-        self.left_room()
+        if self.room is not None and self.room.is_tight:
+            self.left_room()
 
     def get(self) -> Message | None:
         if self.queue_limits is not None and not self.queue_limits.may_get():

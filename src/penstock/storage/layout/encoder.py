@@ -21,7 +21,7 @@ from penstock.base.wire import (
     write_i64_be,
     write_i64_le,
 )
-from penstock.protocol.content import DeadLetter, Message
+from penstock.protocol.content import Message, SharedMessage
 from penstock.storage.layout.checksum import (
     LOG_VERSION_CRC32,
     LOG_VERSION_CRC32C,
@@ -173,7 +173,7 @@ class RecordEncoder:
         suffix = message.address.suffix
         raw = message.raw
         body: i64 = len(raw)
-        if isinstance(message, DeadLetter):
+        if isinstance(message, SharedMessage) and message.is_dead_letter:
             flags |= IS_DEAD_LETTER
         is_like = (
             self.segment_number == segment.number
@@ -351,7 +351,7 @@ class RecordEncoder:
                 or stored.position != 0
                 or stored.size != 0
                 or message.address.suffix is not suffix
-                or isinstance(message, DeadLetter)
+                or (isinstance(message, SharedMessage) and message.is_dead_letter)
             ):
                 break
             raw = message.raw

@@ -5,7 +5,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.base.wire import read_i32_be, read_i64_be
-from penstock.protocol.content import Address, DeadLetter, Message
+from penstock.protocol.content import Address, Message, dead_letter
 from penstock.storage.layout.format import (
     BODY,
     BODY_HEAD_BYTES,
@@ -101,7 +101,7 @@ def message_of(record: Record, data: bytes, at: i64, addresses: dict[bytes, Addr
         addresses[suffix] = address
     raw = data[frames : at + record.size]
     if record.flags & IS_DEAD_LETTER != 0:
-        return DeadLetter(raw, record.body_bytes, address)
+        return dead_letter(raw, record.body_bytes, address)
     return Message(raw, record.body_bytes, address)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.protocol.content import Address, DeadLetter, Message, make_content
+from penstock.protocol.content import Address, Message, dead_letter, make_content
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
 from penstock.storage.layout.checksum import (
@@ -120,7 +120,7 @@ def made(rows: list[tuple[int, str, int]], index: QueueIndex) -> list[Message]:
             header = b"\x00\x3c\x00\x00" + size.to_bytes(8, "big") + b"\x18\x00\x02\x05"
         one = make_content(1, b"", header, bytes(size), 131_072)
         if kind == "letter":
-            one = DeadLetter(one.raw, one.body_bytes)
+            one = dead_letter(one.raw, one.body_bytes)
         one.address = Address("ex", "other") if kind == "other" else names
         stored = Stored()
         if kind == "shared":

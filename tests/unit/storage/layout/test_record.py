@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.wire import BytesWriter
-from penstock.protocol.content import DeadLetter
+from penstock.protocol.content import dead_letter, is_dead_letter
 from penstock.storage.layout.encoder import GATHER_BYTES, RecordEncoder
 from penstock.storage.layout.format import CHECKED_AT
 from penstock.storage.layout.pieces import Pieces
@@ -104,13 +104,13 @@ def test_a_body_full_of_marks_does_not_stop_the_search() -> None:
 def test_a_dead_letter_comes_back_as_one() -> None:
     """Otherwise the next death would take its record of deaths for the publisher's word."""
     made = message(b"dead")
-    letter = DeadLetter(made.raw, made.body_bytes)
+    letter = dead_letter(made.raw, made.body_bytes)
     letter.address = made.address
     pieces = Pieces(BytesWriter())
     RecordEncoder().add_body(pieces, segment_at(64), 4, 9, letter, 1, 77)
     pieces.finish()
     data = b"".join(pieces.parts)
     found = message_of(Record(data, 0, 64), data, 0, {})
-    assert isinstance(found, DeadLetter) and found.raw == made.raw
+    assert is_dead_letter(found) and found.raw == made.raw
     plain = body_record(segment_at(64))
-    assert not isinstance(message_of(Record(plain, 0, 64), plain, 0, {}), DeadLetter)
+    assert not is_dead_letter(message_of(Record(plain, 0, 64), plain, 0, {}))
