@@ -4,7 +4,8 @@
 
 The lab's world runs a plain load twice, once with messages one by one and once in large groups,
 and processor time is taken around every turn. Two equations then give what a turn and what a
-message costs. System calls are timed on a pair of TCP sockets.
+message costs; what the store of a durable queue adds is the difference of two runs. System calls
+are timed on a pair of TCP sockets.
 """
 
 import json
@@ -21,7 +22,16 @@ from penstock.broker.queue.queue_actor import QueueActor
 from penstock.lab.model import Costs, Network, WorkClock
 from penstock.lab.peers import URL, DeclaringPeer, consumers_of, publishers_of
 from penstock.lab.run import config_of, make_ready
-from penstock.lab.workload import ConsumerSpec, PublisherSpec, QueueSpec, Target, Workload
+from penstock.lab.slow_disk import give_disk
+from penstock.lab.stage import LOOK_NS
+from penstock.lab.workload import (
+    ConsumerSpec,
+    DiskSpec,
+    PublisherSpec,
+    QueueSpec,
+    Target,
+    Workload,
+)
 from penstock.lab.world import LabWorld
 
 RUNS: Final = 5
@@ -29,11 +39,12 @@ CALLS: Final = 2000
 SMALL: Final = 64
 LARGE: Final = 65_536
 NS_PER_S: Final = 1_000_000_000
-FREE: Final = Costs(1000, 1000, 0.1, 1000, 100, 100, 100, 100, 100, 1000, 0.1)
+FREE: Final = Costs(1000, 1000, 0.1, 1000, 100, 100, 100, 100, 100, 100, 1000, 0.1)
 """What the world charges while it is measured: anything small that lets time pass."""
 CONNECTION: Final = "connection"
 CHANNEL: Final = "channel"
 QUEUE: Final = "queue"
+WHOLE: Final = "whole"
 
 
 class Spent:
@@ -51,7 +62,7 @@ class TimedClock(WorkClock):
 
     def __init__(self, costs: Costs) -> None:
         super().__init__(costs)
-        self.spent = {kind: Spent() for kind in (CONNECTION, CHANNEL, QUEUE)}
+        self.spent = {kind: Spent() for kind in (CONNECTION, CHANNEL, QUEUE, WHOLE)}
         self._timed: Actor | None = None
         self._before = (0, 0)
         self._began_ns = 0
@@ -84,25 +95,29 @@ def kind_of(actor: Actor) -> str:
     return CHANNEL if isinstance(actor, Channel) else CONNECTION
 
 
-def load(per_s: float, burst: int, is_consumed: bool) -> Workload:
-    """One publisher, one queue, and a consumer or none."""
+def load(per_s: float, burst: int, is_consumed: bool, is_kept: bool = False) -> Workload:
+    """One publisher, one queue, which is durable or not, and a consumer or none."""
     return Workload(
         "calibration",
         "one publisher, one queue",
-        queues=(QueueSpec("q"),),
+        queues=(QueueSpec("q", is_durable=is_kept),),
         publishers=(
             PublisherSpec("p", (Target("", "q"),), per_s, burst=burst, is_paced=True,
-                       size_bytes_lowest=64, size_bytes_highest=64),
+                       size_bytes_lowest=64, size_bytes_highest=64, is_persistent=is_kept),
         ),
         consumers=(ConsumerSpec("q", prefetch=1000),) if is_consumed else (),
         warm_up_s=0.0,
+        disk=DiskSpec(5.0, 1.0) if is_kept else None,
     )  # fmt: skip
 
 
 def spend(workload: Workload, seconds: float) -> dict[str, Spent]:
-    """Run it for virtual `seconds`; what its actors have spent."""
+    """Run it for virtual `seconds`; what its actors have spent, and WHOLE in all."""
     clock = TimedClock(FREE)
     world = LabWorld(1, config_of(workload, "none"), clock, Network(20_000, 0.0, 1 << 20, 1 << 20))
+    disk = give_disk(world.broker, workload)
+    if disk is not None:
+        world.every(LOOK_NS, disk.serve)
     tally = world.tally
     make_ready(world, [DeclaringPeer(workload, URL, tally, 0)])
     publishers = publishers_of(workload, world.dice, tally, 0)
@@ -113,7 +128,11 @@ def spend(workload: Workload, seconds: float) -> dict[str, Spent]:
     for peer in (*publishers, *consumers):
         peer.begin(clock.now_ns)
     world.wake(clock.now_ns)
+    whole = clock.spent[WHOLE]
+    whole.ns = time.thread_time_ns()
     world.run_until(clock.now_ns + int(seconds * NS_PER_S), lambda: False)
+    whole.ns = time.thread_time_ns() - whole.ns
+    whole.first = max(1, tally.received)
     return clock.spent
 
 
@@ -129,7 +148,7 @@ def solve(few: Spent, many: Spent) -> tuple[float, float]:
 
 
 def actor_costs() -> dict[str, float]:
-    """turn, parse, route, take, settle and give, in nanoseconds: the medians of RUNS."""
+    """turn, parse, route, take, settle, give and keep, in nanoseconds: the medians of RUNS."""
     rows = []
     for _ in range(RUNS):
         single = spend(load(2000, 1, False), 0.5)
@@ -148,6 +167,9 @@ def actor_costs() -> dict[str, float]:
             spent = consumed[kind]
             known = spent.turns * row["turn_ns"] + spent.first * row[other]
             row[name] = max(0.0, (spent.ns - known) / spent.second)
+        kept = spend(load(20_000, 500, True, is_kept=True), 0.5)[WHOLE]
+        plain = consumed[WHOLE]
+        row["keep_ns"] = kept.ns / kept.first - plain.ns / plain.first
         rows.append(row)
     return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
 

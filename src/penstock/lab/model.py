@@ -7,6 +7,7 @@ virtual time; clients have processors of their own and cost none. Costs are line
     a connection's turn   turn + parse * publishes
     a channel's turn      turn + route * publishes + settle * answered deliveries
     a queue's turn        turn + take * messages in + give * messages out
+                          + keep * messages in, if it is durable: all that the store does
     a send                send + send_byte * bytes
     one look at sockets   poll
 
@@ -41,6 +42,7 @@ class Costs:
     settle_ns: int
     take_ns: int
     give_ns: int
+    keep_ns: int
     send_ns: int
     send_byte_ns: float
 
@@ -58,7 +60,7 @@ class Network:
 
 INTERPRETED: Final = Costs(
     poll_ns=3000, read_ns=1100, read_byte_ns=0.05, turn_ns=14_500, parse_ns=6200, route_ns=2100,
-    settle_ns=800, take_ns=1700, give_ns=2100, send_ns=1600, send_byte_ns=0.05,
+    settle_ns=800, take_ns=1700, give_ns=2100, keep_ns=9000, send_ns=1600, send_byte_ns=0.05,
 )  # fmt: skip
 LOOPBACK: Final = Network(trip_ns=30_000, byte_ns=0.3, up_bytes=131_072, down_bytes=524_288)
 
@@ -106,7 +108,8 @@ class WorkClock(VirtualClock):
             return
         self._first, self._second = first, second
         if isinstance(actor, QueueActor):
-            self.now_ns += new_first * costs.take_ns + new_second * costs.give_ns
+            kept_ns = 0 if actor.durability is None else costs.keep_ns
+            self.now_ns += new_first * (costs.take_ns + kept_ns) + new_second * costs.give_ns
         elif isinstance(actor, Channel):
             self.now_ns += new_first * costs.route_ns + new_second * costs.settle_ns
         else:

@@ -123,7 +123,7 @@ class DeclaringPeer(Peer):
         for fanout in dict.fromkeys(one.fanout for one in self.workload.queues if one.fanout):
             requests.append(m.ExchangeDeclare(fanout, "fanout"))
         for one in self.workload.queues:
-            requests.append(m.QueueDeclare(one.name))
+            requests.append(m.QueueDeclare(one.name, durable=one.is_durable))
             if one.fanout:
                 requests.append(m.QueueBind(one.name, one.fanout, ""))
         self._left = len(requests)
@@ -184,7 +184,8 @@ class PublishingPeer(Peer):
             self.session.request(self.channel, m.ConfirmSelect())
         interval_ns = NS_PER_S * len(spec.targets) / spec.rate_per_s
         for target in spec.targets:
-            template = PublishTemplate(self.channel, target.exchange, target.key, Properties())
+            properties = Properties(delivery_mode=2 if spec.is_persistent else None)
+            template = PublishTemplate(self.channel, target.exchange, target.key, properties)
             self.streams.append(Stream(template, interval_ns, target.is_innocent))
 
     def answered(self, event: Replied) -> None:

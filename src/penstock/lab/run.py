@@ -27,7 +27,11 @@ WATCH_NS = 100_000_000
 
 def config_of(workload: Workload, profile: str) -> Config:
     """The broker's settings for a workload; the same in the simulator and live."""
-    return Config(profile=profile, queue_depth_bytes=workload.depth_bytes)
+    return Config(
+        profile=profile,
+        queue_depth_bytes=workload.depth_bytes,
+        parked_bytes=workload.parked_bytes,
+    )
 
 
 def simulate_alone(

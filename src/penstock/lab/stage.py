@@ -19,6 +19,7 @@ from penstock.broker.admin.alarm_watch import AlarmWatch, MachineProbe
 from penstock.broker.broker import Broker
 from penstock.broker.queue.queue_actor import QueueActor
 from penstock.lab.result import BIN_NS
+from penstock.lab.slow_disk import give_disk
 from penstock.lab.workload import ALARM, PARK, UNPARK, QueueSpec, Workload, WorkloadEvent
 from penstock.queues.queue import MESSAGE_OVERHEAD_BYTES
 
@@ -203,6 +204,7 @@ class BrokerStage:
         self.broker = broker
         self.workload = workload
         self.watch = AlarmWatch(broker, HeldBytesProbe(broker))
+        self.disk = give_disk(broker, workload)
         self.slow: dict[str, SlowQueue] = {}
         self.start_ns = 0
         self.bytes_max = 0
@@ -237,6 +239,8 @@ class BrokerStage:
         """Do what is due; call every LOOK_NS."""
         for slow in self.slow.values():
             slow.serve(now_ns)
+        if self.disk is not None:
+            self.disk.serve(now_ns)
         if self.start_ns == 0:
             return
         while self._events and self._events[0][0] <= now_ns:

@@ -40,7 +40,7 @@ class PublisherSpec:
     unconfirmed, 0 for no confirms; burst: messages that fall due together.
     is_paced: what is not sent in time is sent later, and its latency counts from when it was due.
     Otherwise it is a program that publishes as fast as it may, up to its rate, and its latency
-    counts from the write.
+    counts from the write. is_persistent: its messages are.
     """
 
     name: str
@@ -52,6 +52,7 @@ class PublisherSpec:
     confirms_max: int = 10_000
     burst: int = 1
     is_paced: bool = False
+    is_persistent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +72,26 @@ class ConsumerSpec:
 class QueueSpec:
     """fanout: exchange it is bound to, "" for none; service_us, service_us_per_kib: time it needs
     to take a message, as a queue does whose disk or replica is slow, 0 for no extra time;
-    commit_ms: it takes messages in groups, this often, as one that waits for a disk does."""
+    commit_ms: it takes messages in groups, this often, as one that waits for a disk does;
+    is_durable: what is persistent goes to the disk of the workload."""
 
     name: str
     fanout: str = ""
     service_us: float = 0.0
     service_us_per_kib: float = 0.0
     commit_ms: float = 0.0
+    is_durable: bool = False
 
     def is_slow(self) -> bool:
         return self.service_us + self.service_us_per_kib + self.commit_ms > 0
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpec:
+    """What durable queues are kept on: milliseconds of a sync, microseconds to write a KiB."""
+
+    sync_ms: float
+    write_us_per_kib: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +109,10 @@ class WorkloadEvent:
 class Workload:
     """title: one line for people; seconds: of the measured stretch, quick_seconds: in a quick run;
     warm_up_s: before it; depth_bytes: depth mark of queues in profiles that have one;
-    memory_high_bytes: memory mark on held bytes from the start on, 0 for far away."""
+    parked_bytes: what a connection may park, in those that do: small, as the depth mark is, because
+    a run lasts seconds, in which tens of MiB would not fill;
+    memory_high_bytes: memory mark on held bytes from the start on, 0 for far away; disk: what is
+    durable is kept on, None for none."""
 
     name: str
     title: str
@@ -110,7 +124,9 @@ class Workload:
     quick_seconds: float = 1.0
     warm_up_s: float = 0.5
     depth_bytes: int = 256 * KIB
+    parked_bytes: int = 512 * KIB
     memory_high_bytes: int = 0
+    disk: DiskSpec | None = None
 
     def has_innocents(self) -> bool:
         return any(target.is_innocent for one in self.publishers for target in one.targets)
@@ -194,6 +210,8 @@ FAN_OUT: Final = Workload(
     ),
     publishers=(PublisherSpec("fanning", (Target("nine", ""),), 1500), INNOCENT_PUBLISHER),
     consumers=(*(ConsumerSpec(f"out-{n}") for n in range(1, 10)), INNOCENT_CONSUMER),
+    # Until the ninth is as full as it may be, the others need not wait for it.
+    warm_up_s=4.0,
 )
 
 BURSTS: Final = Workload(
@@ -269,6 +287,28 @@ DEEP_CHAIN: Final = Workload(
     quick_seconds=1.5,
 )  # fmt: skip
 
+SLOW_DISK: Final = Workload(
+    "slow-disk",
+    "40 publishers of persistent messages, 100 unconfirmed each, and a disk of 15 ms a sync",
+    queues=(QueueSpec("kept", is_durable=True), QueueSpec("innocent")),
+    publishers=(
+        PublisherSpec("keeping", (Target("", "kept"),), 2000, count=40, size_bytes_lowest=1000,
+                   size_bytes_highest=1000, confirms_max=100, is_persistent=True),
+        INNOCENT_PUBLISHER,
+    ),
+    consumers=(ConsumerSpec("kept", prefetch=1000, count=4), INNOCENT_CONSUMER),
+    seconds=2.0,
+    depth_bytes=64 * MIB,
+    disk=DiskSpec(sync_ms=15, write_us_per_kib=40),
+)  # fmt: skip
+
+SLOW_DISK_400: Final = replace(
+    SLOW_DISK,
+    name="slow-disk-400",
+    title="the same with 400 unconfirmed each: more than the store takes at once",
+    publishers=(replace(SLOW_DISK.publishers[0], confirms_max=400), INNOCENT_PUBLISHER),
+)
+
 WORKLOADS: Final = {
     one.name: one
     for one in (
@@ -280,5 +320,7 @@ WORKLOADS: Final = {
         MIXED_SIZES,
         MEMORY_ALARM,
         DEEP_CHAIN,
+        SLOW_DISK,
+        SLOW_DISK_400,
     )
 }

@@ -23,6 +23,7 @@ from penstock.base.config import Config
 from penstock.broker.actors.output import OutputLine
 from penstock.broker.broker import Broker
 from penstock.broker.connection.phases import PHASE_OPEN
+from penstock.flow.due import Waker
 from penstock.lab.model import SLICE_NS, Network, WorkClock, WorkPicker
 from penstock.lab.peers import Peer
 from penstock.lab.result import PeerTally
@@ -135,6 +136,18 @@ class Site:
         self.turn_ns = -1
 
 
+class LabWaker(Waker):
+    """Lets the broker's timers fall due in virtual time."""
+
+    __slots__ = ("world",)
+
+    def __init__(self, world: "LabWorld") -> None:
+        self.world = world
+
+    def wake_at(self, due_ns: int) -> None:
+        self.world.at(due_ns, self.world.broker.dues.fire)
+
+
 class LabWorld:
     """One run. config: of the broker, with the profile."""
 
@@ -156,6 +169,7 @@ class LabWorld:
         self._count = 0
         self._readable: dict[int, Site] = {}
         self._writable: dict[int, Site] = {}
+        self.broker.dues.waker = LabWaker(self)
         self.every(RELIEF_NS, self._relieve)
         self.every(TICK_NS, self._tick)
 

@@ -37,6 +37,7 @@ def test_a_workload_names_only_queues_and_exchanges_it_declares(workload: Worklo
 def test_every_workload_has_innocent_traffic_and_something_slow(workload: Workload) -> None:
     assert workload.has_innocents()
     is_slow = any(one.is_slow() for one in workload.queues)
+    is_slow = is_slow or workload.disk is not None
     assert is_slow or any(one.rate_per_s for one in workload.consumers)
 
 

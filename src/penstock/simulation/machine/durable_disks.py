@@ -15,6 +15,7 @@ from penstock.broker.vhost.catalogue import Catalogue, is_kept_queue
 from penstock.simulation.machine.dice import Dice
 from penstock.simulation.machine.disk import SimDisk
 from penstock.simulation.machine.faults import LawBroken
+from penstock.storage.layout.files import Directory
 from penstock.storage.log.job import Job
 from penstock.storage.log.log import MessageLog
 from penstock.storage.recovery.recovery import recover
@@ -70,7 +71,7 @@ class HandDisk(Disk):
 
 
 def give_store(
-    broker: Broker, disk: Disk, files: SimDisk, segment_bytes: int, spares_max: int = 0
+    broker: Broker, disk: Disk, files: Directory, segment_bytes: int, spares_max: int = 0
 ) -> StoreActor:
     """Virtual host / keeps what durable queues declared from now on are given, in `files`."""
     broker.keep(Numbers())
