@@ -4,27 +4,26 @@
     reserve    drain rate x target: what may be left
     starved    the sender had run out of credit, and a take left nothing
 
-    standing > reserve                   =>  cut by what stands above it, by half at most
-    starved                              =>  raise: four times; after a cut by a quarter an interval
-    receiver held for most of a stretch  =>  cut by half
+    standing > reserve            =>  cut by what stands above it, by half at most
+    starved, receiver not held    =>  raise: four times; after a cut by a quarter an interval
 
 No delay is measured, because a delay says little: a queue that commits every 20 ms makes everybody
 wait for 20 ms, whatever the window is, and needs what it takes at once. What every take leaves
 behind is needed by nobody, and by Little's law it is rate x delay. As in CoDel it is the least that
-counts: a burst that drains is no reason to cut. Nor does a window help a sender that was held for
-longer than HELD_MAX_NS: its receiver waits for somebody else, so nothing is raised for an interval
-after that. A receiver that is held itself (a queue above its depth mark) keeps its grants back,
-leaves nothing behind, and gains by no window: that is the third rule; its stretch is longer,
-because a burst may lift a queue above its mark for a moment.
+counts: a burst that drains is no reason to cut. A receiver that was itself held since the last
+look (a queue, by its store) keeps its grants back and takes all it has: nothing is learnt by that.
+What a queue may hold at most is not decided here, but by its room (flow/room).
 
-The store keeps its window. While a batch is written the next one gathers, so each batch leaves the
-next one behind: that is no queue, at any rate and with any window.
+The store keeps its window, a wide one. While a batch is written the next one gathers, so each batch
+leaves the next one behind: that is no queue, at any rate and with any window. It needs two batches
+of its bytes, and what consumers take meanwhile: a message that is acknowledged before its batch is
+made is never written. With less a queue is held although its disk could take more.
 
 A hop begins with a small window, so a slow receiver is never given much, and a fast one has all it
 wants after a few takes; what one hop has learnt is where the next to the same receiver begins.
 
-A message costs nothing, a repaid batch a few additions and compares; the clock is read where a
-sender was let go, and once per window. Windows are decided in bytes, and messages follow from the
+A message costs nothing, a repaid batch a few additions and compares, and the clock is read once per
+window. Windows are decided in bytes, and messages follow from the
 mean size, so that lanes with small and with large messages get the same bytes. The floor is at
 least two of the largest messages that go to the receiver: a window admits a message whole, so
 whoever sends large ones gets that much per grant, and the others must not get less.
@@ -52,7 +51,6 @@ TARGET_NS: Final = 5_000_000
 INTERVAL_NS: Final = 100_000_000
 NOTHING_TAKEN: Final = 1 << 62
 NOT_STANDING: Final = 1 << 62
-LONG_AGO: Final = -(1 << 61)
 
 MESSAGE_EXTRA_BYTES: Final = 128
 """What a message in a mailbox costs beside its frames; it keeps tiny ones from being countless."""
@@ -63,12 +61,6 @@ STEP_BYTES: Final = 8192
 TWO_READS_BYTES: Final = 131_072
 """Highest window from a connection to a channel, which runs after each read of its socket: more
 could only wait there."""
-
-HELD_MAX_NS: Final = 25_000_000
-"""A sender that is held for longer does not wait for its window."""
-
-STRETCH: Final = 3
-"""Intervals over which a receiver must have been held for most of the time."""
 
 PERIOD_NS: Final = 10_000_000_000
 """What a pool knows is of this period and the last."""
@@ -111,29 +103,24 @@ class Pool:
 
 class Gauge(HopNotes):
     """What is known of one hop. left: messages until the next look; is_probing: it was never cut;
-    changed_ns: last change of the window; held_ns: how long the sender was held until the last
-    note, slow_ns: when it had been held for too long; blocks: of the hop when it was last emptied.
+    changed_ns: last change of the window; receiver_held_ns: how long the receiver was held until
+    the last look; blocks: of the hop when it was last emptied.
 
     Since edge_ns, which is NOT_STANDING where a take has left nothing: messages and bytes_ repaid,
-    least_bytes, the least that was left. is_starved: see above, since the last look.
-    Since stretch_ns: stretch_held_ns and stretch_blocks, of receiver and hop when it began."""
+    least_bytes, the least that was left. is_starved: see above, since the last look."""
 
     __slots__ = (
         "blocks",
         "bytes_",
         "changed_ns",
         "edge_ns",
-        "held_ns",
         "is_probing",
         "is_starved",
         "least_bytes",
         "left",
         "messages",
         "pool",
-        "slow_ns",
-        "stretch_blocks",
-        "stretch_held_ns",
-        "stretch_ns",
+        "receiver_held_ns",
     )
 
     def __init__(self, pool: Pool, hop: Hop, now_ns: int) -> None:
@@ -143,15 +130,11 @@ class Gauge(HopNotes):
         self.is_starved = False
         self.blocks: i64 = hop.spent_count
         self.changed_ns: i64 = now_ns
-        self.held_ns: i64 = held_ns(hop.sender_gate, now_ns)
-        self.slow_ns: i64 = LONG_AGO
         self.edge_ns: i64 = NOT_STANDING
         self.messages: i64 = 0
         self.bytes_: i64 = 0
         self.least_bytes: i64 = NOTHING_TAKEN
-        self.stretch_ns: i64 = now_ns
-        self.stretch_held_ns: i64 = held_ns(hop.receiver_gate, now_ns)
-        self.stretch_blocks: i64 = hop.spent_count
+        self.receiver_held_ns: i64 = held_ns(hop.receiver_gate, now_ns)
 
     def begin(self, edge_ns: i64) -> None:
         """A new interval."""
@@ -160,26 +143,12 @@ class Gauge(HopNotes):
         self.bytes_ = 0
         self.least_bytes = NOTHING_TAKEN
 
-    def note_held(self, sender: Gate, now_ns: i64) -> None:
-        """`sender` was let go just now, or may be held since a while."""
-        total_ns = held_ns(sender, now_ns)
-        if total_ns - self.held_ns > HELD_MAX_NS:
-            self.slow_ns = now_ns
-        self.held_ns = total_ns
-
-    def is_deep(self, hop: Hop, now_ns: i64, stretch_ns: i64) -> bool:
-        """Whether a stretch is over in which the receiver was held for most of the time, and the
-        sender ran out of credit; a stretch that is over begins anew."""
-        elapsed_ns: i64 = now_ns - self.stretch_ns
-        if elapsed_ns < stretch_ns:
-            return False
-        total_ns = held_ns(hop.receiver_gate, now_ns)
-        is_held = 2 * (total_ns - self.stretch_held_ns) > elapsed_ns
-        is_used_up = hop.spent_count != self.stretch_blocks
-        self.stretch_ns = now_ns
-        self.stretch_held_ns = total_ns
-        self.stretch_blocks = hop.spent_count
-        return is_held and is_used_up
+    def was_held(self, receiver: Gate, now_ns: i64) -> bool:
+        """Whether `receiver` was held since the last look."""
+        total_ns = held_ns(receiver, now_ns)
+        was_held = total_ns != self.receiver_held_ns
+        self.receiver_held_ns = total_ns
+        return was_held
 
 
 class Adaptive(Credit):
@@ -226,13 +195,10 @@ class Adaptive(Credit):
         rest: i64 = hop.in_flight_bytes - bytes_
         if rest < gauge.least_bytes:
             gauge.least_bytes = rest
-        was_spent = hop.is_spent
         Credit.repay(self, hop, origin, messages, bytes_)
-        if hop.spent_count != gauge.blocks and (rest == 0 or (was_spent and not hop.is_spent)):
-            gauge.note_held(hop.sender_gate, hop.sender_gate.clock.monotonic_ns())
-            if rest == 0:
-                gauge.is_starved = True
-                gauge.blocks = hop.spent_count
+        if rest == 0 and hop.spent_count != gauge.blocks:
+            gauge.is_starved = True
+            gauge.blocks = hop.spent_count
         if gauge.left <= 0:
             self._look(hop, gauge)
 
@@ -264,13 +230,12 @@ class Adaptive(Credit):
         """Decide the window by what was seen."""
         pool = gauge.pool
         pool.roll(now_ns)
-        gauge.note_held(hop.sender_gate, now_ns)
         mean: i64 = gauge.bytes_ // gauge.messages if gauge.messages > 0 else 0
         old: i64 = hop.window_bytes
         wanted: i64 = old
-        if gauge.is_deep(hop, now_ns, STRETCH * self.interval_ns):
-            wanted = old // 2
-        elif (
+        if gauge.was_held(hop.receiver_gate, now_ns):
+            gauge.is_starved = False
+        if (
             gauge.is_probing
             and old < pool.good_bytes
             and (gauge.is_starved or hop.spent_count != gauge.blocks)
@@ -311,8 +276,6 @@ class Adaptive(Credit):
 
     def _raised(self, window: i64, gauge: Gauge, now_ns: i64) -> i64:
         """The window of a sender that was starved, or the one it has if it must wait."""
-        if now_ns - gauge.slow_ns <= self.interval_ns:
-            return window
         if not gauge.is_probing and now_ns - gauge.changed_ns <= self.interval_ns:
             return window
         return raised(window, gauge.is_probing)

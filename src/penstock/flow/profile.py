@@ -186,6 +186,8 @@ _OURS: Final = HopWindow(400, 200, 4 * MIB, 2 * MIB)
 _FIRST: Final = HopWindow(32, 16, 32 * KIB, 16 * KIB)
 """What an adaptive hop begins with; a fast receiver raises it within milliseconds."""
 _OUR_STORE: Final = HopWindow(4000, 800, 16 * MIB, 4 * MIB)
+_WIDE_STORE: Final = HopWindow(65_536, 4096, 64 * MIB, 4 * MIB)
+"""Granted by batches of the store (group_commit.BATCH_BYTES), of which it has two at a time."""
 _UNSENT: Final = UNSENT_DELIVERIES.default
 
 PENSTOCK: Final = Profile(
@@ -203,7 +205,7 @@ PENSTOCK: Final = Profile(
 )
 ADAPTIVE: Final = replace(
     PENSTOCK, name="adaptive", strategy_name="adaptive", connection_channel=_FIRST,
-    channel_queue=_FIRST,
+    channel_queue=_FIRST, queue_store=_WIDE_STORE,
 )  # fmt: skip
 RABBITMQ_4: Final = Profile(
     "rabbitmq-4", "credit", HopWindow(400, 200), HopWindow(400, 200), HopWindow(4000, 800),

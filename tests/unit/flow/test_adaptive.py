@@ -118,7 +118,7 @@ def test_what_gathers_while_a_batch_is_written_is_no_queue_in_front_of_the_store
             written = int(hop.in_flight)
             hop.check()
     assert taken >= 29_000, "it never waits for credit"
-    assert (hop.window, hop.window_bytes) == (4000, 16 * 1024 * KIB)
+    assert (hop.window, hop.window_bytes) == (65_536, 64 * 1024 * KIB)
 
 
 def test_a_window_is_cut_to_what_is_taken_and_the_reserve() -> None:
@@ -130,11 +130,13 @@ def test_a_window_is_cut_to_what_is_taken_and_the_reserve() -> None:
     assert line.taken[0] >= 0.98 * 4 * 2000
 
 
-def test_a_sender_that_is_held_for_long_is_not_starved() -> None:
-    """Everything there is, every 60 ms: what makes it wait is not its window."""
-    line = Line((KIB,), 100.0, period_ms=60)
+def test_who_takes_seldom_and_much_is_given_as_much() -> None:
+    """1200 messages every 60 ms, as a queue does that waits for a disk or a replica."""
+    line = Line((KIB,), 20.0, period_ms=60)
+    line.run(600)
+    before = line.taken[0]
     line.run(1200)
-    assert line.hops[0].window_bytes == 32 * KIB
+    assert line.taken[0] - before >= 0.9 * 20 * 1200
 
 
 def test_a_burst_is_no_reason_to_cut() -> None:
@@ -203,17 +205,16 @@ def test_hops_to_one_receiver_end_with_windows_of_as_many_bytes() -> None:
     assert min(windows) >= 128 * KIB, "two of the largest messages of the others"
 
 
-def test_a_receiver_that_is_held_for_most_of_the_time_needs_no_window() -> None:
+def test_nothing_is_raised_for_a_receiver_that_is_held() -> None:
     """It takes at once, and what it takes does not go anywhere."""
     line = Line((KIB,), 300.0)
-    line.run(200)
-    wide = int(line.hops[0].window_bytes)
-    for _ in range(10):
-        line.receiver.close("consumers:/q", "depth")
-        line.run(150)
-        line.receiver.open("consumers:/q", "depth")
-        line.run(5)
-    assert line.hops[0].window_bytes < wide // 4
+    for _ in range(30):
+        line.receiver.close("store:/", "credit")
+        line.run(15)
+        line.receiver.open("store:/", "credit")
+        line.run(1)
+    assert line.taken[0] > 0
+    assert line.hops[0].window_bytes == 32 * KIB
 
 
 def test_a_receiver_that_is_held_for_a_moment_keeps_its_windows() -> None:
