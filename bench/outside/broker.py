@@ -135,6 +135,11 @@ class LiveBroker:
         """The same as people read it."""
         return self.command("why", *words, "--window", str(window_s)).stdout
 
+    def processor_s(self) -> float:
+        """Seconds of processor time that its process has used, in all its threads."""
+        words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
     # -- its disk --------------------------------------------------------------------------------
 
     def slow_disk(self, seconds: float) -> None:

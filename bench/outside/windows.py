@@ -15,7 +15,8 @@ Each workload runs under all profiles, one after the other, and that again for e
 a busy minute hits them all. Rates are acknowledged messages, latencies those of confirms, both
 medians of the repeats; `calls` is what the calls kept of their rate. `of best` is first the rate
 relative to the best of the fixed windows, then the p99 relative to the shortest of a fixed window
-that has at least RATE_GOAL of the best rate.
+that has at least RATE_GOAL of the best rate. `us/msg` is processor time of the broker for each
+confirmed publish, which a busy machine changes least.
 """
 
 import argparse
@@ -45,13 +46,14 @@ WORKLOADS: Final = ("slow-disk", "slow-disk-400", "alternating", "bulk-rpc", "pa
 @dataclass(frozen=True, slots=True)
 class Run:
     """One workload under one profile. calls: share of CALLS_PER_S that was confirmed, 1 where there
-    are none."""
+    are none; cpu_us: processor time of the broker for each confirmed publish."""
 
     profile: str
     per_s: float
     p50_ms: float
     p99_ms: float
     calls: float
+    cpu_us: float
 
 
 class Stage:
@@ -99,13 +101,17 @@ class Stage:
         elif self.name == "pausing":
             self.consumer.is_stopped = at % 3.0 < 1.0
 
-    def measure(self, profile: str, seconds: float) -> Run:
+    def measure(self, profile: str, seconds: float, broker: LiveBroker) -> Run:
         """Let it run for so long, and say what came of it."""
         for one in self.publishers:
             one.latencies.clear()
         acked = self.consumer.acked
+        confirmed = sum(one.confirmed for one in self.publishers)
+        used_s = broker.processor_s()
         called = 0 if self.calls is None else self.calls.confirmed
         took = self.loop.run(seconds)
+        used_s = broker.processor_s() - used_s
+        confirmed = sum(one.confirmed for one in self.publishers) - confirmed
         ordered = sorted(s for one in self.publishers for s in one.latencies) or [0.0]
         calls = 1.0
         if self.calls is not None:
@@ -116,6 +122,7 @@ class Stage:
             ordered[len(ordered) // 2] * 1000,
             ordered[int(0.99 * len(ordered))] * 1000,
             calls,
+            used_s / max(1, confirmed) * 1e6,
         )
 
 
@@ -139,7 +146,7 @@ def run(name: str, profile: str, seconds: float, settle_s: float) -> Run:
             if is_durable and broker.has_slow_sync:
                 broker.slow_disk(SYNC_S)
             loop.run(settle_s)
-            return stage.measure(profile, seconds)
+            return stage.measure(profile, seconds, broker)
 
 
 def median_of(runs: Sequence[Run]) -> Run:
@@ -150,6 +157,7 @@ def median_of(runs: Sequence[Run]) -> Run:
         statistics.median(one.p50_ms for one in runs),
         statistics.median(one.p99_ms for one in runs),
         statistics.median(one.calls for one in runs),
+        statistics.median(one.cpu_us for one in runs),
     )
 
 
@@ -159,12 +167,12 @@ def shown(name: str, runs: Sequence[Run]) -> list[str]:
     best = max(one.per_s for one in fixed)
     quick = min(one.p99_ms for one in fixed if one.per_s >= RATE_GOAL * best)
     head = f"{name:<14} {'msg/s':>8} {'of best':>8} {'p50 ms':>8} {'p99 ms':>8} {'of best':>8}"
-    lines = [f"{head}  calls"]
+    lines = [f"{head}  calls  us/msg"]
     for one in runs:
         lines.append(
             f"{one.profile:<14} {one.per_s:>8.0f} {one.per_s / max(best, 1e-9):>8.2f} "
             f"{one.p50_ms:>8.1f} {one.p99_ms:>8.1f} {one.p99_ms / max(quick, 1e-9):>8.2f}  "
-            f"{one.calls:>5.0%}"
+            f"{one.calls:>5.0%} {one.cpu_us:>7.1f}"
         )
     return lines
 
