@@ -199,8 +199,10 @@ CULPRITS = {
     "deep-chain": "consumers:/stage-4",
     "bursts": "queue:/bursty",
 }
+NOBODY_HELD = ("bursts", "slow-disk", "slow-disk-400")
+"""By `penstock`: all that is unconfirmed has room in windows and lots."""
 CASES = [
-    *((name, "penstock") for name in WORKLOADS if name != "bursts"),
+    *((name, "penstock") for name in WORKLOADS if name not in NOBODY_HELD),
     (LASTING_ALARM, "penstock"),
     (LASTING_ALARM, "rabbitmq-4"),
     ("bursts", "rabbitmq-3.5"),

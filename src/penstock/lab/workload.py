@@ -17,6 +17,7 @@ UNPARK: Final = "unpark"
 ALARM: Final = "alarm"
 KIB: Final = 1024
 MIB: Final = 1024 * 1024
+WARM_UP_S: Final = 0.5
 CROWD: Final = 100
 """Connections of one kind from which on a quick run has fewer of them."""
 
@@ -122,7 +123,7 @@ class Workload:
     events: tuple[WorkloadEvent, ...] = ()
     seconds: float = 3.0
     quick_seconds: float = 1.0
-    warm_up_s: float = 0.5
+    warm_up_s: float = WARM_UP_S
     depth_bytes: int = 256 * KIB
     parked_bytes: int = 512 * KIB
     memory_high_bytes: int = 0
@@ -148,14 +149,19 @@ class Workload:
         )
 
     def quick(self) -> "Workload":
-        """A shorter run of it, with crowds of a tenth that are ten times as busy."""
+        """A shorter run, warmed up less, with crowds of a tenth that are ten times as busy."""
         crowds = tuple(
             replace(one, count=one.count // 10, rate_per_s=one.rate_per_s * 10)
             if one.count >= CROWD
             else one
             for one in self.publishers
         )
-        return replace(self, publishers=crowds, seconds=self.quick_seconds)
+        return replace(
+            self,
+            publishers=crowds,
+            seconds=self.quick_seconds,
+            warm_up_s=min(self.warm_up_s, WARM_UP_S),
+        )
 
     def lasting(self, seconds: float) -> "Workload":
         """It with another length of its measured stretch."""
@@ -298,6 +304,7 @@ SLOW_DISK: Final = Workload(
     ),
     consumers=(ConsumerSpec("kept", prefetch=1000, count=4), INNOCENT_CONSUMER),
     seconds=2.0,
+    quick_seconds=0.5,
     depth_bytes=64 * MIB,
     disk=DiskSpec(sync_ms=15, write_us_per_kib=40),
 )  # fmt: skip
