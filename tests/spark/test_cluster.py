@@ -14,7 +14,8 @@ import pytest
 from penstock.spark.java import JavaHome
 from penstock.spark.job.about import read_about
 from penstock.spark.job.pipeline import PLAIN_ASKED, open_updater, stored_tables
-from penstock.spark.tables.store import existing_store, load_tables
+from penstock.spark.tables.loading import load_tables
+from penstock.spark.tables.store import existing_store
 from tests.spark.cluster import standalone
 from tests.spark.synthetic import World, write_world
 from tests.spark.through_amqp import publish, queue_at, read_stream

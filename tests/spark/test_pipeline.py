@@ -38,7 +38,7 @@ def job_on(spark: Any, tmp_path: Path) -> Callable[..., Any]:
 
 def analysed(job: Any) -> tuple[Tables, Counts]:
     """What the job makes of what is there now."""
-    from penstock.spark.tables.store import load_tables
+    from penstock.spark.tables.loading import load_tables
 
     job.update()
     return load_tables(job.store), job.counts()
@@ -77,7 +77,7 @@ def test_in_parts_is_as_in_one_pass_and_nothing_new_changes_nothing(
 ) -> None:
     """Whatever the files are cut into, also in a line, and with a second boot that comes later;
     two culprits of the simulator are named."""
-    from penstock.spark.tables.store import load_tables
+    from penstock.spark.tables.loading import load_tables
 
     whole, growing = tmp_path / "whole", tmp_path / "growing"
     growing.mkdir()

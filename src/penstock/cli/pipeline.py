@@ -109,7 +109,7 @@ def report(tables: Path, output: Path, export: str | None) -> None:
         write_csv(output / "tables", stored_tables(tables, about))
     elif export == "parquet":
         # Optional: an export as CSV does not need it.
-        from penstock.spark.tables.store import write_parquet
+        from penstock.spark.tables.loading import write_parquet
 
         write_parquet(output / "tables", stored_tables(tables, about))
     show(summary)

@@ -1,12 +1,11 @@
 """Bronze: the input in columns. Tasks write the files, the table store adds them.
 
-`event_horizon` says how far back new events reach: nothing that they can change began before. It is
-read where the job runs, not in tasks, because the new rows and the open holds are few, and starting
-a task takes longer than this.
+`Horizon` says how far back new events reach: nothing that they can change began before.
 """
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import uuid4
@@ -19,11 +18,13 @@ from pyspark.sql import DataFrame
 from penstock.spark.input import parse
 from penstock.spark.input.event_slice import SAMPLES
 from penstock.spark.schema.arrow_columns import FACTS, coded_schema, read
-from penstock.spark.tables.store import EVENTS, TableStore, WrittenFile
+from penstock.spark.tables.files import WrittenFile
+from penstock.spark.tables.store import EVENTS, TableStore
 
 MESSAGES: Final = "bronze/messages"
 
 _PARTS: Final = "name string, path string, bytes bigint, rows bigint"
+OPEN_FACTS: Final = ("silver/block_interval", "silver/alarm_interval", "silver/sample_step")
 _SAMPLED: Final = ("boot_id", "actor", "kind")
 _NEW: Final = pa.schema([parse.EVENTS.field(name) for name in (*_SAMPLED, "t_ns", "amount")])
 
@@ -137,39 +138,50 @@ class BronzeFile:
         self._small = []
 
 
-def event_horizon(store: TableStore, known: int) -> int:
-    """The earliest moment about which the events after batch `known` of bronze say something new,
-    0 when nothing is known yet. Raises: OSError."""
-    if known < 0:
-        return 0
-    is_new = pc.field("kind").is_valid() & (pc.field("batch") > known)
-    new = _plain(read(store.files(EVENTS), _NEW, is_new), _NEW)
-    held_ns = pc.max_element_wise(new["amount"], 0)
-    is_end = pc.equal(new["kind"], "gate_opened")
-    began = pc.if_else(is_end, pc.subtract(new["t_ns"], held_ns), new["t_ns"])
-    sampled = new.filter(pc.is_in(new["kind"], pa.array(SAMPLES)))
-    moments = [
-        pc.min(began),
-        _open_since(store, "silver/block_interval", pc.field("closed_by") == "end_of_data", new),
-        _open_since(store, "silver/alarm_interval", pc.field("is_open"), new),
-        _open_since(store, "silver/sample_step", pc.field("end_ns").is_null(), sampled, _SAMPLED),
-    ]
-    found = [one.as_py() for one in moments]
-    return min((one for one in found if one is not None), default=0)
+@dataclass(frozen=True)
+class Horizon:
+    """The earliest moment about which the events after batch `known` of bronze say something new, 0
+    when nothing is known yet. The work of one task: the driver reads no events.
+
+    events: files of bronze; facts: of each silver table that has rows which are still open."""
+
+    events: tuple[str, ...]
+    facts: Mapping[str, tuple[str, ...]]
+    known: int
+
+    def __call__(self) -> int:
+        """Raises: OSError."""
+        if self.known < 0:
+            return 0
+        is_new = pc.field("kind").is_valid() & (pc.field("batch") > self.known)
+        new = _plain(read(self.events, _NEW, is_new), _NEW)
+        held_ns = pc.max_element_wise(new["amount"], 0)
+        is_end = pc.equal(new["kind"], "gate_opened")
+        began = pc.if_else(is_end, pc.subtract(new["t_ns"], held_ns), new["t_ns"])
+        sampled = new.filter(pc.is_in(new["kind"], pa.array(SAMPLES)))
+        moments = [
+            pc.min(began),
+            self._since("silver/block_interval", pc.field("closed_by") == "end_of_data", new),
+            self._since("silver/alarm_interval", pc.field("is_open"), new),
+            self._since("silver/sample_step", pc.field("end_ns").is_null(), sampled, _SAMPLED),
+        ]
+        found = [one.as_py() for one in moments]
+        return min((one for one in found if one is not None), default=0)
+
+    def _since(
+        self, name: str, is_open: pc.Expression, new: pa.Table, keys: Sequence[str] = ("boot_id",)
+    ) -> pa.Scalar:
+        """When the first of the rows that are open and have the keys of a new event began."""
+        columns = pa.schema([FACTS[name].field(one) for one in (*keys, "start_ns")])
+        rows = _plain(read(self.facts[name], columns, is_open), columns)
+        wanted = new.select(list(keys)).group_by(list(keys)).aggregate([])
+        return pc.min(rows.join(wanted, list(keys), join_type="left semi")["start_ns"])
 
 
-def _open_since(
-    store: TableStore,
-    name: str,
-    is_open: pc.Expression,
-    new: pa.Table,
-    keys: Sequence[str] = ("boot_id",),
-) -> pa.Scalar:
-    """When the first of the rows that are open and have the keys of a new event began."""
-    columns = pa.schema([FACTS[name].field(one) for one in (*keys, "start_ns")])
-    rows = _plain(read(store.files(name), columns, is_open), columns)
-    wanted = new.select(list(keys)).group_by(list(keys)).aggregate([])
-    return pc.min(rows.join(wanted, list(keys), join_type="left semi")["start_ns"])
+def horizon_of(store: TableStore, known: int) -> Horizon:
+    """That of the tables as they are now."""
+    facts = {name: tuple(store.files(name)) for name in OPEN_FACTS}
+    return Horizon(tuple(store.files(EVENTS)), facts, known)
 
 
 def _plain(table: pa.Table, schema: pa.Schema) -> pa.Table:

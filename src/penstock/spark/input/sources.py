@@ -24,7 +24,7 @@ from penstock.spark.tables.store import EVENTS
 
 TASKS_PER_CORE: Final = 4
 STREAM_BYTES: Final = ROUND_BYTES // 4
-"""Of a batch: an event takes about a quarter of what it takes as a line."""
+"""Of a batch: an event takes about a third of what it takes as a line."""
 
 BODIES_AT_A_TIME: Final = 64
 """Messages whose events are divided by kind together."""

@@ -21,7 +21,7 @@ from penstock.spark.schema.formats import RunDescription, read_run, write_run
 from penstock.spark.schema.rows import ROW_TYPES, Tables
 
 FILE: Final = "about.json"
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the columns of the tables; those of another one are not gone on with."""
 
 SPARK: Final = "spark"

@@ -9,11 +9,11 @@ nothing is written.
               open (holds, alarms, last samples) of a boot that has new events
 
 Events are worked on with arrays, in two rounds of tasks: shares of the actors give facts, stretches
-of time give answers. What Spark plans costs more than that, so only traces and percentiles are left
-to it; a task gives back one cell of bytes a table.
+of time give answers, and both write their tables themselves (`tasks.py`). What Spark plans costs
+more than that, so only traces and percentiles are left to it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
@@ -21,20 +21,21 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.spark.input.bronze import MESSAGES, event_horizon
+from penstock.spark.input.bronze import MESSAGES, horizon_of
 from penstock.spark.input.parse import UNREADABLE
 from penstock.spark.input.pipeline_input import PipelineInput, as_input
 from penstock.spark.job import gold_tables, silver_tables
 from penstock.spark.job.gold_tables import Answers
 from penstock.spark.job.query import Query
 from penstock.spark.job.silver_tables import Facts
-from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, in_tasks
+from penstock.spark.job.tasks import Made, Target, make_tables, number_in_task
+from penstock.spark.schema.arrow_columns import ANSWERS, FACTS, Tables
 from penstock.spark.schema.rows import THROUGHPUT_BUCKET_NS, Counts
-from penstock.spark.tables.store import EVENTS, TableStore, open_store, present
+from penstock.spark.tables.loading import present
+from penstock.spark.tables.store import EVENTS, TableStore, open_store
 
 TABLES_AT_A_TIME: Final = 2
 STRETCHES_A_CORE: Final = 2
@@ -51,7 +52,7 @@ TIMES: Final = ("bucket_ns", "start_ns", "since_ns", "t_ns")
 Make = Callable[[], DataFrame]
 
 
-class Made(NamedTuple):
+class Frame(NamedTuple):
     """A table to be written: its rows from `from_ns` of `column` on."""
 
     name: str
@@ -127,7 +128,7 @@ class SparkJob:
     # -- events ----------------------------------------------------------------------------------
 
     def _from_events(self, known: int, batch: int) -> None:
-        from_ns = self._floor(event_horizon(self.store, known))
+        from_ns = self._floor(number_in_task(self._spark, horizon_of(self.store, known)))
         shares = self._spark.sparkContext.defaultParallelism
         work = Facts(
             tuple(self.store.files(EVENTS)),
@@ -137,52 +138,62 @@ class SparkJob:
             from_ns,
             self._bucket_ns,
         )
-        found = in_tasks(
-            self._spark, [replace(work, share=number) for number in range(shares)], FACTS
-        )
-        for name, shared in silver_tables.SHARED.items():
-            found[name] = shared(found[name])
-        self._put(batch, from_ns, found)
-        self._event_gold(found, batch, from_ns)
-
-    def _event_gold(self, found: Mapping[str, pa.Table], batch: int, from_ns: int) -> None:
+        works = [replace(work, share=number) for number in range(shares)]
+        found = self._make(works, FACTS, batch, from_ns)
+        members = self._members()
         intervals = tuple(self.store.files("silver/block_interval"))
         steps = tuple(self.store.files("silver/sample_step"))
-        members = self._members()
-        works = [
+        answers = [
             Answers(intervals, steps, low, high, self._bucket_ns, members)
             for low, high in self._stretches(found, from_ns)
         ]
-        answers = in_tasks(self._spark, works, ANSWERS)
-        self._put(batch, from_ns, answers)
+        self._make(answers, ANSWERS, batch, from_ns)
 
-    def _stretches(self, found: Mapping[str, pa.Table], from_ns: int) -> list[tuple[int, int]]:
+    def _make(
+        self,
+        works: Sequence[Callable[[], Tables]],
+        schemas: Mapping[str, pa.Schema],
+        batch: int,
+        from_ns: int,
+    ) -> dict[str, Made]:
+        """Have tasks write tables, and put the files in the place of rows from `from_ns` on."""
+        targets = {
+            name: Target(
+                str(self.store.place(name)),
+                schema,
+                next(one for one in TIMES if one in schema.names),
+                from_ns,
+                silver_tables.SHARED.get(name),
+            )
+            for name, schema in schemas.items()
+        }
+        found = make_tables(self._spark, works, targets, batch)
+
+        def put(name: str) -> None:
+            target = targets[name]
+            self.store.exchange(
+                name, found[name].files, target.schema, batch, target.column, from_ns
+            )
+
+        with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
+            list(pool.map(put, targets))
+        return found
+
+    def _stretches(self, found: Mapping[str, Made], from_ns: int) -> list[tuple[int, int]]:
         """The time of the slice in parts of about as many rows each, of whole buckets."""
-        last_ns = pc.max(found["gold/event_kinds"]["bucket_ns"]).as_py()
-        if last_ns is None:
+        last_ns = found["gold/event_kinds"].high
+        if last_ns < 0:
             return []
         count = self._spark.sparkContext.defaultParallelism * STRETCHES_A_CORE
-        rows = [found[name]["start_ns"] for name in ("silver/block_interval", "silver/sample_step")]
-        starts = pa.chunked_array([chunk for one in rows for chunk in one.chunks], pa.int64())
-        ranks = [number / count for number in range(1, count)]
-        inner = pc.quantile(starts, ranks, interpolation="lower").to_pylist() if len(starts) else []
+        tables = ("silver/block_interval", "silver/sample_step")
+        starts = sorted(one for name in tables for one in found[name].starts)
+        inner = [starts[len(starts) * number // count] for number in range(1, count) if starts]
         borders = {
             from_ns,
             last_ns + self._bucket_ns,
             *(self._floor(max(one, from_ns)) for one in inner),
         }
         return list(pairwise(sorted(borders)))
-
-    def _put(self, batch: int, from_ns: int, tables: Mapping[str, pa.Table]) -> None:
-        """Write tables, of whose rows those from `from_ns` on are new."""
-
-        def write(name: str, rows: pa.Table) -> None:
-            column = next(one for one in TIMES if one in rows.column_names)
-            new = rows.filter(pc.greater_equal(rows[column], from_ns)) if from_ns else rows
-            self.store.replace(name, new, batch, column, from_ns)
-
-        with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
-            list(pool.map(write, tables.keys(), tables.values()))
 
     def _members(self) -> dict[str, tuple[str, ...]]:
         """The consumers of each queue."""
@@ -210,23 +221,25 @@ class SparkJob:
         self._replace(
             batch,
             from_ns,
-            Made("silver/message_span", "first_ns", lambda: silver_tables.message_span(fresh_ones)),
+            Frame(
+                "silver/message_span", "first_ns", lambda: silver_tables.message_span(fresh_ones)
+            ),
         )
         spans = self._read("silver/message_span").where(F.col("first_ns") >= from_ns)
         width = self._bucket_ns
         self._replace(
             batch,
             from_ns,
-            Made(
+            Frame(
                 "gold/latency_sketch", "bucket_ns", lambda: gold_tables.latency_sketch(spans, width)
             ),
-            Made("gold/integrity", "bucket_ns", lambda: gold_tables.integrity(spans, width)),
+            Frame("gold/integrity", "bucket_ns", lambda: gold_tables.integrity(spans, width)),
         )
         counted = everything.where(F.col("t_ns") >= counted_ns)
         self._replace(
             batch,
             counted_ns,
-            Made(
+            Frame(
                 "gold/throughput",
                 "bucket_ns",
                 lambda: gold_tables.throughput(counted, self._origin_ns),
@@ -256,8 +269,8 @@ class SparkJob:
             "gold/stage_cdf", gold_tables.stage_cdf(latencies, holds).toArrow(), batch
         )
 
-    def _replace(self, batch: int, from_ns: int, *tables: Made) -> None:
-        def write(one: Made) -> None:
+    def _replace(self, batch: int, from_ns: int, *tables: Frame) -> None:
+        def write(one: Frame) -> None:
             rows = one.make().where(F.col(one.column) >= from_ns)
             self.store.replace(one.name, rows.toArrow(), batch, one.column, from_ns)
 

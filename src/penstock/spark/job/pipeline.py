@@ -110,7 +110,8 @@ def stored_tables(tables_dir: Path, about: About) -> Tables:
     if importlib.util.find_spec("pyarrow") is None:
         raise OperatorError(f"pyarrow cannot be found, which reads these tables: {INSTALL}")
     # Optional: an installation with plain tables alone does not need it.
-    from penstock.spark.tables.store import existing_store, load_tables
+    from penstock.spark.tables.loading import load_tables
+    from penstock.spark.tables.store import existing_store
 
     return load_tables(existing_store(tables_dir))
 
@@ -120,7 +121,8 @@ def stored_names(tables_dir: Path, about: About) -> dict[str, str]:
     if about.source.engine == PLAIN:
         return dict(about.run.names)
     # Optional, as above.
-    from penstock.spark.tables.store import existing_store, load_names
+    from penstock.spark.tables.loading import load_names
+    from penstock.spark.tables.store import existing_store
 
     return {**load_names(existing_store(tables_dir)), **about.run.names}
 
@@ -301,7 +303,8 @@ def recent_blame(tables_dir: Path, about: About) -> list[BlameRow]:
         since_ns = newest_ns - (BUCKETS_SHOWN - 1) * about.bucket_ns
         return [row for row in tables.root_cause if row.bucket_ns >= since_ns]
     # Optional: an installation with plain tables alone does not need it.
-    from penstock.spark.tables.store import existing_store, load_blame, newest
+    from penstock.spark.tables.loading import load_blame, newest
+    from penstock.spark.tables.store import existing_store
 
     store = existing_store(tables_dir)
     newest_ns = newest(store, "gold/event_kinds", "bucket_ns")

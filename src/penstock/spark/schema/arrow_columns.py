@@ -1,12 +1,12 @@
 """The columns of the tables in Arrow and numpy: schemas, texts as numbers, small array operations.
 
 Tasks work on numbers, which is about twenty times as fast as on texts or on rows: each text becomes
-its place in one sorted list of names. What a task has found travels as one cell of bytes a table.
+its place in one sorted list of names.
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,6 @@ from penstock.spark.schema.rows import (
     StateRow,
 )
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -38,7 +35,6 @@ _DENSE: Final = 4
 """Values there might be for each row there is, up to which a table of them is made."""
 Tables = dict[str, pa.Table]
 
-_CELLS: Final = "name string, data binary"
 _TYPES: Final = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
 TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 TRIPLE: Final = ("actor", "peer", "reason")
@@ -177,48 +173,6 @@ def share(column: pa.ChunkedArray, number: int, shares: int) -> Mask:
 def text(names: Sequence[str], codes: I64) -> pa.Array:
     """A column of texts from places in `names`."""
     return pa.array(names, pa.string()).take(pa.array(codes, pa.int64()))
-
-
-def in_tasks(
-    spark: "SparkSession", works: Sequence[Callable[[], Tables]], schemas: Mapping[str, pa.Schema]
-) -> Tables:
-    """Do all of `works`, a task each, and put what they have found together.
-
-    A table that none has found is empty, with the columns of `schemas`."""
-    count = len(works)
-    parts: dict[str, list[pa.Table]] = {
-        name: [schema.empty_table()] for name, schema in schemas.items()
-    }
-    if count:
-        cells = spark.range(0, count, 1, count).mapInArrow(_doing(works), _CELLS).toArrow()
-        for name, data in zip(cells["name"].to_pylist(), cells["data"], strict=True):
-            found = pa.ipc.open_stream(data.as_buffer()).read_all()
-            parts[name].append(found.cast(schemas[name]))
-    return {name: pa.concat_tables(some) for name, some in parts.items()}
-
-
-def _doing(
-    works: Sequence[Callable[[], Tables]],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def do(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for block in numbers:
-            for number in block.column(0).to_pylist():
-                tables = works[number]()
-                yield pa.RecordBatch.from_pydict(
-                    {"name": list(tables), "data": [_packed(one) for one in tables.values()]},
-                    schema=pa.schema([("name", pa.string()), ("data", pa.binary())]),
-                )
-
-    return do
-
-
-def _packed(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_stream(sink, table.schema, options=options) as file:
-        file.write_table(table)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
 
 
 def columns_of(texts: Sequence[str], numbers: Sequence[str]) -> list[pa.Field]:

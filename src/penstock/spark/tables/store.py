@@ -4,8 +4,6 @@ Every table has a number, its *batch*: how much of the input it knows. A Delta t
 together with its batch and with its marks (which batches of each query are in it) in one commit, as
 application transactions, so work that was cut short is done again and nothing is done twice. Plain
 Parquet keeps no such record: each run begins with empty tables and makes all of them anew.
-
-`load_tables` reads gold tables back without Spark, and `write_parquet` exports them.
 """
 
 import importlib.util
@@ -14,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -22,19 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.base.errors import OperatorError
-from penstock.spark.schema.arrow_columns import schema_of
-from penstock.spark.schema.rows import (
-    ROW_TYPES,
-    AlarmInterval,
-    BlameRow,
-    IntegrityRow,
-    Tables,
-    client_names,
-)
+from penstock.spark.tables.files import WrittenFile, span_of, without
 
 LAYERS: Final = ("bronze", "silver", "gold")
-GOLD: Final = tuple(name for name in Tables._fields if name not in ("integrity", "alarms"))
-"""Tables that are read back as they lie in the layer of that name."""
 BATCH: Final = "penstock-batch"
 TIDY_EVERY: Final = 64
 """Versions of a table after which its small files become large ones."""
@@ -42,14 +30,6 @@ TIDY_EVERY: Final = 64
 KEPT_HOURS: Final = 1
 """How long files that no version needs any more are kept for readers that may still read them."""
 EVENTS: Final = "bronze/events"
-
-
-class WrittenFile(NamedTuple):
-    """A file a task has written. path: below the table; rows: in it."""
-
-    path: str
-    bytes: int
-    rows: int
 
 
 class TableStore:
@@ -81,6 +61,44 @@ class TableStore:
         self, name: str, rows: pa.Table, batch: int, column: str = "", from_: int = 0
     ) -> None:
         """Put `rows` in the place of those whose `column` is at least `from_`, or of all."""
+        raise NotImplementedError
+
+    def exchange(
+        self,
+        name: str,
+        parts: Iterable[WrittenFile],
+        schema: pa.Schema,
+        batch: int,
+        column: str,
+        from_: int,
+    ) -> None:
+        """Put files that lie in the table's directory in the place of the rows whose `column` is at
+        least `from_`. Files with other rows only stay as they are, and of one that has both the
+        others are written again, group of rows by group of rows."""
+        added = [part for part in parts if part.rows]
+        gone: list[str] = []
+        for path, low, high in self.spans(name, column):
+            if high >= from_:
+                gone.append(path)
+                if low < from_:
+                    kept = without(self.place(name) / path, batch, column, from_)
+                    added += [kept] if kept.rows else []
+        self.swap(name, gone, added, schema, batch, column)
+
+    def spans(self, name: str, column: str) -> list[tuple[str, int, int]]:
+        """Of each file of the table its path below it, and the lowest and highest of `column`."""
+        raise NotImplementedError
+
+    def swap(
+        self,
+        name: str,
+        gone: Iterable[str],
+        added: Iterable[WrittenFile],
+        schema: pa.Schema,
+        batch: int,
+        column: str,
+    ) -> None:
+        """Files for others, in one commit with the batch. column: as of `exchange`."""
         raise NotImplementedError
 
     def files(self, name: str) -> list[str]:
@@ -177,21 +195,58 @@ class DeltaStore(TableStore):
         batch: int,
         marks: Mapping[str, int],
     ) -> None:
-        from deltalake.transaction import AddAction
+        self._write(name, [], parts, schema, "", self._commit(batch, marks))
+
+    def spans(self, name: str, column: str) -> list[tuple[str, int, int]]:
+        table = self._table(name)
+        found: list[tuple[str, int, int]] = []
+        # Of a table without files not even the columns are there.
+        for row in (
+            [] if table is None else pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        ):
+            low, high = row.get(f"min.{column}"), row.get(f"max.{column}")
+            path = unquote(row["path"])
+            if low is None or high is None:
+                low, high = span_of(self.place(name) / path, column)
+            found.append((path, low, high))
+        return found
+
+    def swap(
+        self,
+        name: str,
+        gone: Iterable[str],
+        added: Iterable[WrittenFile],
+        schema: pa.Schema,
+        batch: int,
+        column: str,
+    ) -> None:
+        self._write(name, gone, added, schema, column, self._commit(batch, {}))
+
+    def _write(
+        self,
+        name: str,
+        gone: Iterable[str],
+        added: Iterable[WrittenFile],
+        schema: pa.Schema,
+        column: str,
+        properties: Any,
+    ) -> None:
+        from deltalake.transaction import AddAction, RemoveAction
 
         table = self._table(name)
         if table is None:
             table = self._delta.DeltaTable.create(str(self.place(name)), schema=schema)
         now_ms = time.time_ns() // 1_000_000
         actions = [
-            AddAction(
-                part.path, part.bytes, {}, now_ms, True, json.dumps({"numRecords": part.rows})
-            )
-            for part in parts
+            *(RemoveAction(path, True, now_ms) for path in gone),
+            *(
+                AddAction(part.path, part.bytes, {}, now_ms, True, _statistics(part, column))
+                for part in added
+            ),
         ]
         with self._one_writer(name):
             table.create_write_transaction(
-                actions, "append", table.schema(), commit_properties=self._commit(batch, marks)
+                actions, "append", table.schema(), commit_properties=properties
             )
             self._tidy(name)
 
@@ -285,6 +340,28 @@ class ParquetStore(TableStore):
         self._files[name] = [str(path)]
         self._batches[name] = batch
 
+    def spans(self, name: str, column: str) -> list[tuple[str, int, int]]:
+        paths = [Path(file) for file in self._files.get(name, [])]
+        return [(path.name, *span_of(path, column)) for path in paths]
+
+    def swap(
+        self,
+        name: str,
+        gone: Iterable[str],
+        added: Iterable[WrittenFile],
+        schema: pa.Schema,
+        batch: int,
+        column: str,
+    ) -> None:
+        left = set(self._files.get(name, [])) | {str(self.place(name) / one.path) for one in added}
+        left -= {str(self.place(name) / path) for path in gone}
+        # Readers go by the directory, and tasks that were done twice have left files there.
+        for path in self.place(name).glob("part-*.parquet"):
+            if str(path) not in left:
+                path.unlink()
+        self._files[name] = sorted(left)
+        self._batches[name] = batch
+
     def files(self, name: str) -> list[str]:
         return self._files.get(name, [])
 
@@ -296,76 +373,8 @@ class FoundParquet(TableStore):
         return sorted(str(path) for path in self.place(name).glob("part-*.parquet"))
 
 
-def load_tables(store: TableStore) -> Tables:
-    """Everything the report is made of; a table that is not there is empty."""
-    found: dict[str, Any] = {name: _rows(store, f"gold/{name}", ROW_TYPES[name]) for name in GOLD}
-    alarms = _rows(store, "silver/alarm_interval", AlarmInterval)
-    return Tables(**found, integrity=_integrity(store), alarms=alarms)
-
-
-def load_blame(store: TableStore, since_ns: int) -> list[BlameRow]:
-    """The root causes of the buckets from `since_ns` on."""
-    wanted = pc.field("bucket_ns") >= since_ns
-    parts = [pq.read_table(file, filters=wanted) for file in store.files("gold/root_cause")]
-    return sorted(BlameRow(**fields) for part in parts for fields in part.to_pylist())
-
-
-def newest(store: TableStore, name: str, column: str) -> int:
-    """The highest of a column of numbers, 0 without rows; from what files say of themselves."""
-    found = [0]
-    for file in store.files(name):
-        about = pq.read_metadata(file)
-        at = about.schema.names.index(column)
-        groups = (about.row_group(number) for number in range(about.num_row_groups))
-        found += [group.column(at).statistics.max for group in groups if group.num_rows]
-    return max(found)
-
-
-def present(store: TableStore, name: str, column: str) -> int:
-    """How many rows have something in `column`; from what files say of themselves."""
-    count = 0
-    for file in store.files(name):
-        about = pq.read_metadata(file)
-        at = about.schema.names.index(column)
-        for number in range(about.num_row_groups):
-            group = about.row_group(number)
-            count += group.num_rows - group.column(at).statistics.null_count
-    return count
-
-
-def load_names(store: TableStore) -> dict[str, str]:
-    """What clients call themselves, by address."""
-    return client_names(one for file in store.files(EVENTS) for one in _came_up(file))
-
-
-def _came_up(file: str) -> Iterator[tuple[str, str]]:
-    """Who did, and what he called himself."""
-    rows = pq.read_table(file, columns=["actor", "reason"], filters=[("kind", "=", "actor_up")])
-    return zip(rows["actor"].to_pylist(), rows["reason"].to_pylist(), strict=True)
-
-
-def _rows(store: TableStore, name: str, row_type: Any) -> tuple[Any, ...]:
-    table = store.read(name)
-    if table is None:
-        return ()
-    return tuple(sorted(row_type(**fields) for fields in table.to_pylist()))
-
-
-def _integrity(store: TableStore) -> tuple[IntegrityRow, ...]:
-    """One row a queue, over all buckets."""
-    table = store.read("gold/integrity")
-    sums: dict[str, list[int]] = {}
-    for fields in [] if table is None else table.to_pylist():
-        total = sums.setdefault(fields["queue"], [0] * (len(IntegrityRow._fields) - 1))
-        for index, name in enumerate(IntegrityRow._fields[1:]):
-            total[index] += fields[name]
-    return tuple(IntegrityRow(queue, *total) for queue, total in sorted(sums.items()))
-
-
-def write_parquet(directory: Path, tables: Tables) -> None:
-    """Each table as NAME.parquet. Raises: OSError."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, rows in tables._asdict().items():
-        schema = schema_of(ROW_TYPES[name])
-        found = pa.Table.from_pylist([row._asdict() for row in rows], schema=schema)
-        pq.write_table(found, directory / f"{name}.parquet", compression="zstd")
+def _statistics(part: WrittenFile, column: str) -> str:
+    found: dict[str, object] = {"numRecords": part.rows}
+    if column:
+        found |= {"minValues": {column: part.low}, "maxValues": {column: part.high}}
+    return json.dumps(found)

@@ -10,10 +10,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 import pyarrow as pa
 
 from penstock.spark.input import parse
-from penstock.spark.input.bronze import event_horizon
+from penstock.spark.input.bronze import horizon_of
 from penstock.spark.schema.arrow_columns import ALARM_INTERVAL, BLOCK_INTERVAL, SAMPLE_STEP
 from penstock.spark.schema.formats import FlowEvent
-from penstock.spark.tables.store import TableStore, WrittenFile, open_store
+from penstock.spark.tables.files import WrittenFile
+from penstock.spark.tables.store import TableStore, open_store
 from tests.unit.spark.by_arrays import written
 
 
@@ -58,24 +59,24 @@ def store(tmp_path: Path) -> TableStore:
 
 
 def test_before_anything_is_known_all_is_new(store: TableStore) -> None:
-    assert event_horizon(store, -1) == 0
+    assert horizon_of(store, -1)() == 0
 
 
 def test_holds_and_alarms_of_its_boot_are_made_anew(store: TableStore) -> None:
     took_in(store, 1, event("b", 100, "actor_up"))
-    assert event_horizon(store, 0) == 45
+    assert horizon_of(store, 0)() == 45
 
 
 def test_a_sample_reaches_back_to_the_one_before_it(store: TableStore) -> None:
     took_in(store, 1, event("b", 100, "time_sample"))
-    assert event_horizon(store, 0) == 40
+    assert horizon_of(store, 0)() == 40
 
 
 def test_the_end_of_a_hold_reaches_back_to_its_beginning(store: TableStore) -> None:
     took_in(store, 1, event("b", 100, "gate_opened", amount=70))
-    assert event_horizon(store, 0) == 30
+    assert horizon_of(store, 0)() == 30
 
 
 def test_a_new_boot_changes_nothing_of_the_others(store: TableStore) -> None:
     took_in(store, 1, event("d", 100, "gate_opened", amount=-4))
-    assert event_horizon(store, 0) == 100
+    assert horizon_of(store, 0)() == 100

@@ -1,5 +1,6 @@
 """Both kinds of tables: rows, batches and marks; and what is there is never taken for another."""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,11 @@ pytest.importorskip("deltalake", reason="deltalake is not installed")
 
 import pyarrow.parquet as pq  # noqa: E402
 
+from penstock.spark.tables import files  # noqa: E402
 from penstock.spark.tables import store as stores  # noqa: E402
-from penstock.spark.tables.store import (  # noqa: E402
-    DeltaStore,
-    ParquetStore,
-    TableStore,
-    WrittenFile,
-    existing_store,
-)
+from penstock.spark.tables.files import WrittenFile, write_file  # noqa: E402
+from penstock.spark.tables.loading import newest  # noqa: E402
+from penstock.spark.tables.store import DeltaStore, ParquetStore, TableStore, existing_store  # noqa: E402
 
 NAME = "gold/t"
 
@@ -68,6 +66,40 @@ def test_files_of_tasks_are_added_with_how_far_they_go(store: TableStore) -> Non
     assert content(store) == {"a": 1, "b": 2}
     assert (store.mark(NAME, "files"), store.mark(NAME, "stream-1")) == (7, -1)
     assert store.batch(NAME) == 1
+
+
+def test_files_take_the_place_of_rows_from_a_moment_on(
+    store: TableStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against a dictionary: files that straddle the moment, some of several groups of rows, and
+    commits that bring nothing or take everything."""
+    monkeypatch.setattr(files, "GROUP_ROWS", 3)
+    dice = random.Random(4)
+    expected: dict[str, int] = {}
+    store.place(NAME).mkdir(parents=True)
+    for batch in range(25):
+        from_ = dice.choice([0, *range(40)])
+        new: list[dict[str, int]] = []
+        for part in range(dice.randrange(3)):
+            times = [from_ + dice.randrange(20) for _ in range(dice.randrange(9))]
+            new.append({f"{batch}-{part}-{at}": time for at, time in enumerate(times)})
+        written = [
+            write_file(store.place(NAME), f"part-{batch}-{at}.parquet", rows(**one), "at")
+            for at, one in enumerate(new)
+        ]
+        (store.place(NAME) / f"part-{batch}-x.parquet").write_bytes(
+            b"of a task that was done twice"
+        )
+        store.exchange(NAME, written, rows().schema, batch, "at", from_)
+        expected = {name: at for name, at in expected.items() if at < from_}
+        for one in new:
+            expected |= one
+        assert content(store) == expected
+        assert store.batch(NAME) == batch
+        if isinstance(store, ParquetStore):
+            left = {str(path) for path in store.place(NAME).glob("part-*.parquet")}
+            assert left == set(store.files(NAME))
+        assert newest(store, NAME, "at") == max(expected.values(), default=0)
 
 
 def test_delta_tables_are_gone_on_with(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""Reads gold tables back without Spark, and exports them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.spark.schema.arrow_columns import schema_of
+from penstock.spark.schema.rows import (
+    ROW_TYPES,
+    AlarmInterval,
+    BlameRow,
+    IntegrityRow,
+    Tables,
+    client_names,
+)
+from penstock.spark.tables.store import EVENTS, TableStore
+
+GOLD: Final = tuple(name for name in Tables._fields if name not in ("integrity", "alarms"))
+"""Tables that are read back as they lie in the layer of that name."""
+
+
+def load_tables(store: TableStore) -> Tables:
+    """Everything the report is made of; a table that is not there is empty."""
+    found: dict[str, Any] = {name: _rows(store, f"gold/{name}", ROW_TYPES[name]) for name in GOLD}
+    alarms = _rows(store, "silver/alarm_interval", AlarmInterval)
+    return Tables(**found, integrity=_integrity(store), alarms=alarms)
+
+
+def load_blame(store: TableStore, since_ns: int) -> list[BlameRow]:
+    """The root causes of the buckets from `since_ns` on."""
+    wanted = pc.field("bucket_ns") >= since_ns
+    parts = [pq.read_table(file, filters=wanted) for file in store.files("gold/root_cause")]
+    return sorted(BlameRow(**fields) for part in parts for fields in part.to_pylist())
+
+
+def newest(store: TableStore, name: str, column: str) -> int:
+    """The highest of a column of numbers, 0 without rows; from what files say of themselves."""
+    return max((high for _, _, high in store.spans(name, column)), default=0)
+
+
+def present(store: TableStore, name: str, column: str) -> int:
+    """How many rows have something in `column`; from what files say of themselves."""
+    count = 0
+    for file in store.files(name):
+        about = pq.read_metadata(file)
+        at = about.schema.names.index(column)
+        for number in range(about.num_row_groups):
+            group = about.row_group(number)
+            count += group.num_rows - group.column(at).statistics.null_count
+    return count
+
+
+def load_names(store: TableStore) -> dict[str, str]:
+    """What clients call themselves, by address."""
+    return client_names(one for file in store.files(EVENTS) for one in _came_up(file))
+
+
+def _came_up(file: str) -> Iterator[tuple[str, str]]:
+    """Who did, and what he called himself."""
+    rows = pq.read_table(file, columns=["actor", "reason"], filters=[("kind", "=", "actor_up")])
+    return zip(rows["actor"].to_pylist(), rows["reason"].to_pylist(), strict=True)
+
+
+def _rows(store: TableStore, name: str, row_type: Any) -> tuple[Any, ...]:
+    table = store.read(name)
+    if table is None:
+        return ()
+    return tuple(sorted(row_type(**fields) for fields in table.to_pylist()))
+
+
+def _integrity(store: TableStore) -> tuple[IntegrityRow, ...]:
+    """One row a queue, over all buckets."""
+    table = store.read("gold/integrity")
+    sums: dict[str, list[int]] = {}
+    for fields in [] if table is None else table.to_pylist():
+        total = sums.setdefault(fields["queue"], [0] * (len(IntegrityRow._fields) - 1))
+        for index, name in enumerate(IntegrityRow._fields[1:]):
+            total[index] += fields[name]
+    return tuple(IntegrityRow(queue, *total) for queue, total in sorted(sums.items()))
+
+
+def write_parquet(directory: Path, tables: Tables) -> None:
+    """Each table as NAME.parquet. Raises: OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, rows in tables._asdict().items():
+        schema = schema_of(ROW_TYPES[name])
+        found = pa.Table.from_pylist([row._asdict() for row in rows], schema=schema)
+        pq.write_table(found, directory / f"{name}.parquet", compression="zstd")
