@@ -6,6 +6,9 @@
 
 Nothing here knows whether it runs as a stream, a batch or a declarative pipeline. Every row of
 bronze is in silver or in quarantine, and never in both: `reason` decides.
+
+Columns are added by `select`: `withColumn` and `withWatermark` have Spark Connect look for the
+table at once, and a declarative pipeline then reads that of the run before (Spark 4.3.0).
 """
 
 from pyspark.sql import Column, DataFrame
@@ -68,7 +71,7 @@ def read(bronze: DataFrame) -> DataFrame:
     The shop changes its form without asking: numbers become strings, `customer` an object, fields
     come and go. A variant has whatever was said, and each column is taken from where it may be.
     """
-    said = bronze.withColumn("said", F.try_parse_json(F.col("body").cast("string")))
+    said = bronze.select("*", F.try_parse_json(F.col("body").cast("string")).alias("said"))
     whole = said.select(
         "*",
         field("$.order", "string").alias("order"),
@@ -87,7 +90,7 @@ def read(bronze: DataFrame) -> DataFrame:
                f"(name, value) -> name NOT IN {KNOWN}))").alias("extra"),
     )  # fmt: skip
     amount = F.expr("quantity * price * (1 - discount)").cast("decimal(18,2)")
-    return whole.withColumn("amount", amount).withColumn("reason", reason())
+    return whole.select("*", amount.alias("amount")).select("*", reason().alias("reason"))
 
 
 def field(path: str, kind: str) -> Column:

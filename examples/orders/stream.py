@@ -141,7 +141,8 @@ def keep_running(starts: dict[str, Callable[[], Any]]) -> None:
         time.sleep(RESTART_S)
         for name, query in running.items():
             if not query.isActive:
-                print(f"{name} is started again: {str(query.exception())[:300]}", flush=True)
+                why = str(query.exception()).splitlines()[0]
+                print(f"{name} is started again: {why}", flush=True)
                 running[name] = begun(starts[name]())
 
 
